@@ -1,11 +1,12 @@
 package engine
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -46,7 +47,7 @@ func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest
 
 func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	from, started := len(dst), e.options.Now()
-	got, err := q.shard.Reserve(ctx, shard.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
+	got, err := q.shard.Reserve(ctx, machine.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
 		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited),
 		Now: queue.At(started)}, dst)
 	if err == nil {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"math"
 	"strconv"
@@ -8,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // Page is a part of a list. Next is the cursor of the following part, "" at the end.
@@ -96,7 +97,7 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.Submissions.List(ctx, shard.Filter{
+	page.Items, err = q.shard.Submissions.List(ctx, machine.Filter{
 		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
 	}, queue.SubmissionID(before), limit)
 	if len(page.Items) == limit {

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"sync"
 	"time"
@@ -38,8 +40,8 @@ func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) err
 	defer a.mu.Unlock()
 	now := s.now()
 	s.mu.Lock()
-	none := s.m.stats.dead+s.m.stats.endedLetters == 0
-	may := s.Worker.kinds[KindRetention].may(now)
+	none := s.m.Stats.Dead+s.m.Stats.EndedLetters == 0
+	may := s.Worker.kinds[machine.KindRetention].may(now)
 	s.mu.Unlock()
 	if keep != a.keep || a.next > now.Add(keep) { // the clock may have been set back
 		a.keep, a.after, a.next = keep, queue.ChunkID{}, 0
@@ -106,9 +108,9 @@ func (p *DeadLetters) aged(n int, now queue.Time) {
 	p.ageing.tries = 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Worker.kinds[KindRetention].pass(now, n)
-	s.m.stats.acts[KindRetention].done += uint64(n)
-	s.m.stats.aged += uint64(n)
+	s.Worker.kinds[machine.KindRetention].pass(now, n)
+	s.m.Stats.Acts[machine.KindRetention].Done += uint64(n)
+	s.m.Stats.Aged += uint64(n)
 }
 
 // parkedAge says that the letters of a submission are left alone.
@@ -116,7 +118,7 @@ func (p *DeadLetters) parkedAge(id queue.SubmissionID) bool {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Worker.parked[Action{Kind: KindRetention, Submission: id}] != nil
+	return s.Worker.parked[machine.Action{Kind: machine.KindRetention, Submission: id}] != nil
 }
 
 // unaged notes a failure. A submission whose letters could not be given up too often in a row is parked.
@@ -132,9 +134,9 @@ func (p *DeadLetters) unaged(ctx context.Context, id queue.SubmissionID, err err
 	a.tries++
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Worker.kinds[KindRetention].fail(err, now, s.options.Seed())
+	s.Worker.kinds[machine.KindRetention].fail(err, now, s.options.Seed())
 	if id != 0 && a.tries > parkAfter && queue.CodeOf(err) != queue.CodeDiskFull {
-		s.Worker.park(Action{Kind: KindRetention, Submission: id}, err, now)
+		s.Worker.park(machine.Action{Kind: machine.KindRetention, Submission: id}, err, now)
 	}
 	return err
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"sync"
 
@@ -22,11 +24,11 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		return err
 	}
 	m := s.m
-	m.seed(seed)
+	m.Seed(seed)
 	arrivals := make([]arrival, 0, len(list))
 	for i := range list {
-		if n := &list[i].Submission; m.forwarding.expects(n.Origin) {
-			arrivals = append(arrivals, arrival{NewSubmission: n, op: m.draw(n, now)})
+		if n := &list[i].Submission; m.Forwarding.Expects(n.Origin) {
+			arrivals = append(arrivals, arrival{NewSubmission: n, op: m.Draw(n, now)})
 		}
 	}
 	s.mu.Unlock()
@@ -48,48 +50,16 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		return err
 	}
 	for i := range arrivals {
-		if op := arrivals[i].op; m.forwarding.expects(op.Origin) { // no one else delivered it meanwhile
-			m.insert(op, arrivals[i].carried, now)
-			m.intend(arriving{op.Origin.Source, m.forwarding.arriving[op.Origin.Source]})
-			m.forwarding.arriving[op.Origin.Source] = op.Origin.Number
+		if op := arrivals[i].op; m.Forwarding.Expects(op.Origin) { // no one else delivered it meanwhile
+			m.Insert(op, arrivals[i].carried, now)
+			m.Intend(machine.Arriving{Source: op.Origin.Source, Before: m.Forwarding.Arriving[op.Origin.Source]})
+			m.Forwarding.Arriving[op.Origin.Source] = op.Origin.Number
 		}
 	}
-	var waits commits
-	waits.add(s.writer.pending())
+	var waits machine.Commits
+	waits.Add(s.writer.pending())
 	s.mu.Unlock()
 	return s.writer.wait(waits)
-}
-
-// expects says that a dead letter has not arrived yet, and is not about to.
-func (p *forwarding) expects(o *queue.Origin) bool {
-	return o.Number > p.inbox[o.Source] && o.Number > p.arriving[o.Source]
-}
-
-// arriving is a dead letter of another queue whose insert is on its way to the disk.
-type arriving struct{ source, before uint64 } // before: the last number of the source that was on its way already
-
-func (a arriving) Applied(m *machine) {
-	if m.forwarding.arriving[a.source] <= m.forwarding.inbox[a.source] {
-		delete(m.forwarding.arriving, a.source)
-	}
-}
-
-func (a arriving) Undo(m *machine) {
-	if m.forwarding.arriving[a.source] = a.before; a.before == 0 {
-		delete(m.forwarding.arriving, a.source)
-	}
-}
-
-// arrived notes how far the dead letters of an outbox have come.
-func (p *forwarding) arrived(o *queue.Origin) {
-	if o == nil {
-		return
-	}
-	p.m.stats.arrived++
-	if o.Number > p.inbox[o.Source] {
-		p.inbox[o.Source] = o.Number
-		p.m.asides.changed(asideInbox, o.Source)
-	}
 }
 
 // arrival is a dead letter that is being delivered.

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -13,14 +15,14 @@ func TestUndoneArrivalsAreExpected(t *testing.T) {
 	withShard(t, t.TempDir(), func(s *Shard) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		f := &s.m.forwarding
+		f := &s.m.Forwarding
 		const source = 7
-		pending := []arriving{{source, 0}, {source, 1}, {source, 2}} // 1, 2 and 3
-		f.arriving[source] = 3
+		pending := []machine.Arriving{{Source: source}, {Source: source, Before: 1}, {Source: source, Before: 2}} // 1, 2 and 3
+		f.Arriving[source] = 3
 		for left := 3; left >= 0; left-- {
 			for number := uint64(1); number <= 3; number++ {
 				o := &queue.Origin{Source: source, Number: number}
-				if got := f.expects(o); got != (number > uint64(left)) {
+				if got := f.Expects(o); got != (number > uint64(left)) {
 					t.Errorf("with %d on their way, number %d is expected: %v", left, number, got)
 				}
 			}
@@ -28,8 +30,8 @@ func TestUndoneArrivalsAreExpected(t *testing.T) {
 				pending[left-1].Undo(s.m)
 			}
 		}
-		if len(f.arriving) != 0 {
-			t.Errorf("%v is kept, want nothing", f.arriving)
+		if len(f.Arriving) != 0 {
+			t.Errorf("%v is kept, want nothing", f.Arriving)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func TestAsideIsWrittenInSlices(t *testing.T) {
 	withShard(t, dir, func(s *Shard) {
 		s.mu.Lock()
 		for n := range uint64(entries) {
-			s.m.forwarding.queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
+			s.m.Forwarding.Queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
 		}
 		s.mu.report = func(time.Duration) { holds++ }
 		s.mu.Unlock()

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"slices"
 	"time"
 
@@ -16,7 +18,7 @@ type Attached struct {
 
 	// The shard's mutex guards the rest.
 	epoch  uint32 // that it was told
-	stream stream
+	stream machine.Stream
 }
 
 // Notice is what is new for an attached consumer.
@@ -44,14 +46,14 @@ func (p *Consumers) Attach(name string) (*Attached, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	if s.roster.attached >= maxAttached {
+	if s.roster.Attached >= maxAttached {
 		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: "So many consumers are attached to the queue " +
 			"that it takes no more. Work goes on without: only deadlines count then."}
 	}
 	a := &Attached{shard: s, wake: make(chan struct{}, 1)}
-	a.stream.stir = a.stir
-	s.roster.join(name, &a.stream, now)
-	a.stream.ordered = a.stream.of.order != queue.NoOrder
+	a.stream.Stir = a.stir
+	s.roster.Join(name, &a.stream, now)
+	a.stream.Ordered = a.stream.Of.Order != queue.NoOrder
 	a.stir()
 	return a, nil
 }
@@ -64,17 +66,17 @@ func (a *Attached) Next() Notice {
 	s := a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := a.stream.of
-	n := Notice{Over: a.stream.over || s.closed, Ordered: a.stream.ordered, Order: of.order, Revoked: a.stream.revokes}
+	of := a.stream.Of
+	n := Notice{Over: a.stream.Over || s.closed, Ordered: a.stream.Ordered, Order: of.Order, Revoked: a.stream.Revokes}
 	if n.Over {
 		return n
 	}
-	if a.epoch != s.m.epoch {
-		held, _ := s.m.holds.Holding(of.name)
-		n.Hello, n.Epoch, n.Grace, n.Held = true, s.m.epoch, s.m.settings.ConsumerGrace, held.Held
-		a.epoch = s.m.epoch
+	if a.epoch != s.m.Epoch {
+		held, _ := s.m.Holds.Holding(of.Name)
+		n.Hello, n.Epoch, n.Grace, n.Held = true, s.m.Epoch, s.m.Settings.ConsumerGrace, held.Held
+		a.epoch = s.m.Epoch
 	}
-	a.stream.ordered, a.stream.revokes = false, nil
+	a.stream.Ordered, a.stream.Revokes = false, nil
 	return n
 }
 
@@ -82,8 +84,8 @@ func (a *Attached) Next() Notice {
 func (a *Attached) Alive() {
 	now := a.shard.now()
 	a.shard.mu.Lock()
-	of := a.stream.of
-	of.seen = max(of.seen, now)
+	of := a.stream.Of
+	of.Seen = max(of.Seen, now)
 	a.shard.mu.Unlock()
 }
 
@@ -94,7 +96,7 @@ func (a *Attached) Close(missed bool) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.roster.part(&a.stream, missed && !s.closed, now)
+	s.roster.Part(&a.stream, missed && !s.closed, now)
 }
 
 func (a *Attached) stir() {
@@ -109,8 +111,8 @@ func (a *Attached) stir() {
 func (p *Consumers) Detach(name string) (released int, err error) {
 	s := p.s
 	s.mu.Lock()
-	if c := s.roster.byName[name]; c != nil {
-		s.roster.forget(c)
+	if c := s.roster.ByName[name]; c != nil {
+		s.roster.Forget(c)
 		s.noteSpecial()
 	}
 	s.mu.Unlock()
@@ -120,12 +122,12 @@ func (p *Consumers) Detach(name string) (released int, err error) {
 // Release takes a consumer's reservations from it, with no try counted, and tells it so if it is attached. It says how
 // many chunks that were. It may get others.
 func (p *Consumers) Release(name string) (released int, err error) {
-	return p.giveBack(name, func(r *record, slot uint32) { p.s.m.revoked(r.id, slot, queue.RevokedOperator) })
+	return p.giveBack(name, func(r *machine.Record, slot uint32) { p.s.m.Revoked(r.ID, slot, queue.RevokedOperator) })
 }
 
 // giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
 // before each goes; nil: no one is told.
-func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (released int, err error) {
+func (p *Consumers) giveBack(name string, tell func(r *machine.Record, slot uint32)) (released int, err error) {
 	s := p.s
 	var slots []uint32
 	for more := true; more; {
@@ -135,14 +137,14 @@ func (p *Consumers) giveBack(name string, tell func(r *record, slot uint32)) (re
 			s.mu.Unlock()
 			return released, err
 		}
-		slots, _ = s.m.heldNow(name, reserver.Place{}, slots[:0], sliceItems)
+		slots, _ = s.m.HeldNow(name, reserver.Place{}, slots[:0], sliceItems)
 		for _, slot := range slots {
-			r := s.m.liveSeq(s.m.holds.At(slot).Seq)
+			r := s.m.LiveSeq(s.m.Holds.At(slot).Seq)
 			if tell != nil {
 				tell(r, slot)
 			}
-			s.m.unhold(r, slot)
-			s.m.stats.released++
+			s.m.Unhold(r, slot)
+			s.m.Stats.Released++
 		}
 		released += len(slots)
 		more = len(slots) == sliceItems
@@ -166,10 +168,10 @@ func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.
 		s.mu.Unlock()
 		return queue.Consumer{}, unknownConsumer(name)
 	}
-	var waits commits
+	var waits machine.Commits
 	if len(acts) > 0 {
-		s.m.actLog.tell(now, acts, nil, nil)
-		waits.add(s.m.batch)
+		s.m.ActLog.Tell(now, acts, nil, nil)
+		waits.Add(s.m.Batch)
 	}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
@@ -177,21 +179,21 @@ func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.roster.enter(name)
-	c.seen = max(c.seen, now)
-	s.roster.setOrder(c, order)
+	c := s.roster.Enter(name)
+	c.Seen = max(c.Seen, now)
+	s.roster.SetOrder(c, order)
 	s.noteSpecial()
 	if order != queue.NoOrder {
 		p.tellWaiting(func(w *waiter) bool { return w.q.Consumer == name })
 	}
-	info, _ := s.m.describe(name, now)
+	info, _ := s.m.Describe(name, now)
 	return info, nil
 }
 
 // knows says whether there is a consumer of this name. The mutex is held.
 func (p *Consumers) knows(name string) bool {
 	s := p.s
-	if _, holds := s.m.holds.Holding(name); holds || s.roster.byName[name] != nil {
+	if _, holds := s.m.Holds.Holding(name); holds || s.roster.ByName[name] != nil {
 		return true
 	}
 	for w := range s.waiters.all {
@@ -218,9 +220,9 @@ func (p *Consumers) tellWaiting(which func(*waiter) bool) {
 
 // stirAttached has all streams look at what is new. The mutex is held.
 func (p *Consumers) stirAttached() {
-	for _, c := range p.s.roster.list {
-		for _, a := range c.streams {
-			a.stir()
+	for _, c := range p.s.roster.List {
+		for _, a := range c.Streams {
+			a.Stir()
 		}
 	}
 }
@@ -228,8 +230,8 @@ func (p *Consumers) stirAttached() {
 // sweepOrders forgets orders for consumers that are long gone. The mutex is held.
 func (p *Consumers) sweepOrders() {
 	s := p.s
-	s.roster.sweepOrders(s.now(), func(name string) queue.Time {
-		h, _ := s.m.holds.Holding(name)
+	s.roster.SweepOrders(s.now(), func(name string) queue.Time {
+		h, _ := s.m.Holds.Holding(name)
 		return h.Seen
 	})
 	s.noteSpecial()

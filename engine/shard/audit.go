@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 	"fmt"
 	"maps"
@@ -28,12 +30,12 @@ func (s *Shard) auditIntents() error {
 		return nil
 	}
 	m := s.m
-	left := map[string]int{"intents": len(m.batch.intents.list), "reservations to finish": len(m.batch.marked),
-		"submissions about to end": m.closing}
-	m.parts.intended(func(what string, n int) { left[what] += n })
-	m.backlog.Each(func(sub *backlog.Submission) bool {
-		if r := sub.Data.(*record); r.dying != 0 || r.ending {
-			left[fmt.Sprintf("chunks about to die, or the end, of submission %s", r.id)]++
+	left := map[string]int{"intents": len(m.Batch.Intents.List), "reservations to finish": len(m.Batch.Marked),
+		"submissions about to end": m.Closing}
+	m.Intended(func(what string, n int) { left[what] += n })
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		if r := sub.Data.(*machine.Record); r.Dying != 0 || r.Ending {
+			left[fmt.Sprintf("chunks about to die, or the end, of submission %s", r.ID)]++
 		}
 		return true
 	})
@@ -47,81 +49,81 @@ func (s *Shard) auditIntents() error {
 // auditCounts counts consumers and rules.
 func (s *Shard) auditCounts() error {
 	attached, gone := 0, 0
-	for _, c := range s.roster.list {
-		if len(c.streams) > 0 {
+	for _, c := range s.roster.List {
+		if len(c.Streams) > 0 {
 			attached++
 		}
-		if c.away != 0 {
+		if c.Away != 0 {
 			gone++
 		}
 	}
 	var rules [queue.RuleActions]int
-	for _, r := range s.m.rules.List() {
+	for _, r := range s.m.Rules.List() {
 		rules[r.Action]++
 	}
-	kept := [queue.RuleActions]int{queue.Pause: s.m.rules.Count(queue.Pause), queue.Block: s.m.rules.Count(queue.Block)}
-	if attached != s.roster.attached || gone != s.roster.gone || rules != kept {
+	kept := [queue.RuleActions]int{queue.Pause: s.m.Rules.Count(queue.Pause), queue.Block: s.m.Rules.Count(queue.Block)}
+	if attached != s.roster.Attached || gone != s.roster.Gone || rules != kept {
 		return fmt.Errorf("consumers attached %d, away %d and rules by action %v are counted as %d, %d and %v",
-			attached, gone, rules, s.roster.attached, s.roster.gone, kept)
+			attached, gone, rules, s.roster.Attached, s.roster.Gone, kept)
 	}
 	return nil
 }
 
 // auditor looks for contradictions in a machine.
-type auditor struct{ m *machine }
+type auditor struct{ m *machine.Machine }
 
 func (p auditor) run() error {
 	m := p.m
 	var found []error
-	var sum counters
-	var suspects suspects
+	var sum machine.Stats
+	var suspects machine.Suspects
 	held, holders := 0, 0
-	m.backlog.Each(func(sub *backlog.Submission) bool {
-		r := sub.Data.(*record)
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*machine.Record)
 		if err := p.record(r); err != nil {
 			found = append(found, err)
 		}
 		available := uint64(sub.Available())
-		if r.parked {
-			sum.parked += available
+		if r.Parked {
+			sum.Parked += available
 		} else {
-			sum.operations += available * uint64(r.details().operations)
+			sum.Operations += available * uint64(r.Details().Operations)
 		}
-		sum.waiting += uint64(r.waiting)
-		sum.dead += uint64(r.dead)
-		sum.completed += uint64(r.done)
-		sum.skipped += uint64(r.skips)
-		held += int(r.holds.Len())
-		suspects.shelved += int(r.shelved)
-		suspects.lent += int(r.lent)
-		suspects.ready += int(r.ready)
-		if r.dead > 0 {
+		sum.Waiting += uint64(r.Waiting)
+		sum.Dead += uint64(r.Dead)
+		sum.Completed += uint64(r.Done)
+		sum.Skipped += uint64(r.Skips)
+		held += int(r.Holds.Len())
+		suspects.Shelved += int(r.Shelved)
+		suspects.Lent += int(r.Lent)
+		suspects.Ready += int(r.Ready)
+		if r.Dead > 0 {
 			holders++
 		}
 		return true
 	})
-	for _, r := range m.orphans.list {
-		sum.orphaned += uint64(r.holds.Len())
+	for _, r := range m.Orphans.List {
+		sum.Orphaned += uint64(r.Holds.Len())
 	}
-	for id, n := range m.letters.ofEnded {
-		sum.endedLetters += uint64(n)
-		if r := m.ended[id]; r != nil && r.dead == n {
+	for id, n := range m.Letters.OfEnded {
+		sum.EndedLetters += uint64(n)
+		if r := m.Ended[id]; r != nil && r.Dead == n {
 			holders++
 		}
 	}
-	c := &m.stats
+	c := &m.Stats
 	for _, pair := range []struct {
 		name      string
 		kept, now uint64
 	}{
-		{"waiting", c.waiting, sum.waiting}, {"parked", c.parked, sum.parked}, {"dead", c.dead, sum.dead},
-		{"done", c.completed, sum.completed},
-		{"skipped", c.skipped, sum.skipped}, {"operations", c.operations, sum.operations},
-		{"orphaned", c.orphaned, sum.orphaned}, {"ended letters", c.endedLetters, sum.endedLetters},
-		{"reservations", uint64(m.holds.Len()), uint64(held) + sum.orphaned},
-		{"shelved", uint64(m.suspects.shelved), uint64(suspects.shelved)},
-		{"lent", uint64(m.suspects.lent), uint64(suspects.lent)}, {"lent and ready", uint64(m.suspects.ready), uint64(suspects.ready)},
-		{"submissions with dead letters", m.letters.index.len(), uint64(holders)},
+		{"waiting", c.Waiting, sum.Waiting}, {"parked", c.Parked, sum.Parked}, {"dead", c.Dead, sum.Dead},
+		{"done", c.Completed, sum.Completed},
+		{"skipped", c.Skipped, sum.Skipped}, {"operations", c.Operations, sum.Operations},
+		{"orphaned", c.Orphaned, sum.Orphaned}, {"ended letters", c.EndedLetters, sum.EndedLetters},
+		{"reservations", uint64(m.Holds.Len()), uint64(held) + sum.Orphaned},
+		{"shelved", uint64(m.Suspects.Shelved), uint64(suspects.Shelved)},
+		{"lent", uint64(m.Suspects.Lent), uint64(suspects.Lent)}, {"lent and ready", uint64(m.Suspects.Ready), uint64(suspects.Ready)},
+		{"submissions with dead letters", m.Letters.Index.Len(), uint64(holders)},
 	} {
 		if pair.kept != pair.now {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
@@ -131,29 +133,29 @@ func (p auditor) run() error {
 }
 
 // auditRecord: every chunk is in exactly one state, and the counts say so.
-func (p auditor) record(r *record) error {
+func (p auditor) record(r *machine.Record) error {
 	m := p.m
 	var waiting, dead, skips, taken, shelf, out, ready uint32
-	for index, t := range r.tries {
+	for index, t := range r.Tries {
 		switch {
-		case t.gone() && (t.waiting || r.sub.IsAvailable(index) || m.isHeld(r, index)):
-			return fmt.Errorf("chunk %s is dead or skipped, and offered or held too", queue.ChunkID{Submission: r.id, Index: index})
-		case t.waiting:
+		case t.Gone() && (t.Waiting || r.Sub.IsAvailable(index) || m.IsHeld(r, index)):
+			return fmt.Errorf("chunk %s is dead or skipped, and offered or held too", queue.ChunkID{Submission: r.ID, Index: index})
+		case t.Waiting:
 			waiting++
-			if !m.isHeld(r, index) { // else a late completion is on its way
+			if !m.IsHeld(r, index) { // else a late completion is on its way
 				taken++
 			}
 		}
 		switch {
-		case t.suspect == shelved && t.waiting:
+		case t.Suspect == machine.Shelved && t.Waiting:
 			shelf++
-		case t.suspect == lent:
+		case t.Suspect == machine.Lent:
 			out++
-			if r.sub.IsAvailable(index) {
+			if r.Sub.IsAvailable(index) {
 				ready++
 			}
 		}
-		switch t.reason {
+		switch t.Reason {
 		case journal.Dead:
 			dead++
 		case journal.Skipped, journal.Forwarded:
@@ -161,26 +163,26 @@ func (p auditor) record(r *record) error {
 		}
 	}
 	inFlight := uint32(0)
-	m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+	m.Holds.Each(&r.Holds, func(_ uint32, h *reserver.Hold) bool {
 		if taken++; h.Counted {
 			inFlight++
 		}
 		return true
 	})
-	if inFlight != r.sub.InFlight() || r.sub.Available() != r.sub.Recounted() {
-		return fmt.Errorf("submission %s: %d are in flight and %d available; counted are %d and %d", r.id, inFlight,
-			r.sub.Recounted(), r.sub.InFlight(), r.sub.Available())
+	if inFlight != r.Sub.InFlight() || r.Sub.Available() != r.Sub.Recounted() {
+		return fmt.Errorf("submission %s: %d are in flight and %d available; counted are %d and %d", r.ID, inFlight,
+			r.Sub.Recounted(), r.Sub.InFlight(), r.Sub.Available())
 	}
-	if waiting != r.waiting || dead != r.dead || skips != r.skips {
-		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.id, waiting,
-			dead, skips, r.waiting, r.dead, r.skips)
+	if waiting != r.Waiting || dead != r.Dead || skips != r.Skips {
+		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.ID, waiting,
+			dead, skips, r.Waiting, r.Dead, r.Skips)
 	}
-	if shelf != r.shelved || out != r.lent || ready != r.ready {
+	if shelf != r.Shelved || out != r.Lent || ready != r.Ready {
 		return fmt.Errorf("submission %s: %d are shelved, %d lent, %d of them not held; counted are %d, %d and %d",
-			r.id, shelf, out, ready, r.shelved, r.lent, r.ready)
+			r.ID, shelf, out, ready, r.Shelved, r.Lent, r.Ready)
 	}
-	if all := uint64(r.sub.Available()) + uint64(taken) + uint64(r.done) + uint64(dead) + uint64(skips); all != uint64(r.chunks) {
-		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.id, all, r.chunks)
+	if all := uint64(r.Sub.Available()) + uint64(taken) + uint64(r.Done) + uint64(dead) + uint64(skips); all != uint64(r.Chunks) {
+		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.ID, all, r.Chunks)
 	}
 	return nil
 }

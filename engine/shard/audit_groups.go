@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 	"fmt"
 	"math"
@@ -13,56 +15,51 @@ import (
 // is compared.
 func (p auditor) groups() error {
 	m := p.m
-	there, inMemory := newLetterGroups(math.MaxInt), map[queue.SubmissionID]bool{}
-	m.backlog.Each(func(sub *backlog.Submission) bool {
-		r := sub.Data.(*record)
-		there.addAll(r)
-		inMemory[r.id] = true
+	there, inMemory := machine.NewLetterGroups(math.MaxInt), map[queue.SubmissionID]bool{}
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*machine.Record)
+		there.AddAll(r)
+		inMemory[r.ID] = true
 		return true
 	})
-	for id := range m.letters.ofEnded {
-		if r := m.ended[id]; r != nil {
-			there.addAll(r)
+	for id := range m.Letters.OfEnded {
+		if r := m.Ended[id]; r != nil {
+			there.AddAll(r)
 			inMemory[id] = true
 		}
 	}
 	var found []error
-	listed, of := m.letters.groups.others, map[queue.SubmissionID]int64{}
-	for fingerprint, x := range m.letters.groups.of {
-		y := there.of[fingerprint]
+	listed, of := m.Letters.Groups.Others, map[queue.SubmissionID]int64{}
+	for fingerprint, x := range m.Letters.Groups.Of {
+		y := there.Of[fingerprint]
 		if y == nil {
-			y = &letterGroup{}
+			y = &machine.LetterGroup{}
 		}
 		sum := int64(0)
-		for id, share := range x.shares {
-			sum += share.count
-			of[id] += share.count
-			_, loose := m.letters.groups.loose[id]
-			if now := y.shares[id]; inMemory[id] && !share.tells(now, loose) || share.count <= 0 ||
-				share.first < x.first || share.last > x.last {
+		for id, share := range x.Shares {
+			sum += share.Count
+			of[id] += share.Count
+			_, loose := m.Letters.Groups.Loose[id]
+			if now := y.Shares[id]; inMemory[id] && !share.Tells(now, loose) || share.Count <= 0 ||
+				share.First < x.First || share.Last > x.Last {
 				found = append(found, fmt.Errorf("dead letters %s of submission %s: %+v are counted, %+v there",
 					fingerprint, id, share, now))
 			}
-			delete(y.shares, id)
+			delete(y.Shares, id)
 		}
-		if listed += sum; sum != x.count || sum <= 0 || len(y.shares) > 0 {
+		if listed += sum; sum != x.Count || sum <= 0 || len(y.Shares) > 0 {
 			found = append(found, fmt.Errorf("dead letters %s: %d are counted, %d by submission, without %+v",
-				fingerprint, x.count, sum, y.shares))
+				fingerprint, x.Count, sum, y.Shares))
 		}
 	}
 	for id, n := range of {
-		if letters := int64(m.letters.of(id)); n > letters || m.letters.groups.others == 0 && n < letters {
+		if letters := int64(m.Letters.Of(id)); n > letters || m.Letters.Groups.Others == 0 && n < letters {
 			found = append(found, fmt.Errorf("dead letters of submission %s: %d are in groups, %d there", id, n, letters))
 		}
 	}
-	if all := int64(m.stats.dead + m.stats.endedLetters); listed != all || m.letters.groups.others < 0 {
+	if all := int64(m.Stats.Dead + m.Stats.EndedLetters); listed != all || m.Letters.Groups.Others < 0 {
 		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed,
-			all, m.letters.groups.others))
+			all, m.Letters.Groups.Others))
 	}
 	return errors.Join(found...)
-}
-
-// tells says whether a share is that of these letters. loose: its times are bounds only.
-func (s *letterShare) tells(of letterShare, loose bool) bool {
-	return s.count == of.count && (*s == of || loose && s.first <= of.first && s.last >= of.last)
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 	"fmt"
 
@@ -17,24 +19,24 @@ func (p auditor) rules() error {
 	operations := uint64(0)
 	values := map[queue.MetaEntry]backlog.Amounts{}
 	flying := map[queue.MetaEntry]uint64{}
-	m.backlog.Each(func(sub *backlog.Submission) bool {
-		r := sub.Data.(*record)
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*machine.Record)
 		want := queue.Unruled
-		if rule, covered := m.rules.covering(r); covered {
+		if rule, covered := m.Rules.CoveringRecord(r); covered {
 			want = rule.Ruling()
 		}
 		if got := sub.Ruling(); got != want {
-			found = append(found, fmt.Errorf("submission %s: it counts as under ruling %d, the rules say %d", r.id, got, want))
+			found = append(found, fmt.Errorf("submission %s: it counts as under ruling %d, the rules say %d", r.ID, got, want))
 		}
 		for _, entry := range sub.Meta() {
 			flying[entry] += uint64(sub.InFlight())
 		}
-		if r.parked {
+		if r.Parked {
 			return true
 		}
 		available := uint64(sub.Available())
 		if want == queue.Unruled {
-			operations += available * uint64(r.details().operations)
+			operations += available * uint64(r.Details().Operations)
 		}
 		count(&all, want, available)
 		for _, entry := range sub.Meta() {
@@ -44,19 +46,19 @@ func (p auditor) rules() error {
 		}
 		return true
 	})
-	if got := m.backlog.Amounts(); got != all {
+	if got := m.Backlog.Amounts(); got != all {
 		found = append(found, fmt.Errorf("available: %+v are counted, %+v there", got, all))
 	}
-	if got := m.rules.operations(); got != operations {
+	if got := m.Rules.Operations(); got != operations {
 		found = append(found, fmt.Errorf("operations of what is ready: %d are counted, %d there", got, operations))
 	}
 	for entry, want := range flying {
-		if got := m.backlog.Value(entry.Key, entry.Value).InFlight; got != want {
+		if got := m.Backlog.Value(entry.Key, entry.Value).InFlight; got != want {
 			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key, entry.Value, got, want))
 		}
 	}
 	for entry, want := range values {
-		v := m.backlog.Value(entry.Key, entry.Value)
+		v := m.Backlog.Value(entry.Key, entry.Value)
 		if got := (backlog.Amounts{Ready: v.Available, Paused: v.Paused, Blocked: v.Blocked}); got != want {
 			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value, got, want))
 		}

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"math"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -24,9 +26,9 @@ const (
 )
 
 // count counts a window that was scored.
-func (p *Scoring) count(br *strategy.Branch, w *windowScratch) {
+func (p *Scoring) count(br *strategy.Branch, w *machine.WindowScratch) {
 	unwanted := uint64(0)
-	for _, score := range w.scores[:w.Rows] {
+	for _, score := range w.Scores[:w.Rows] {
 		if math.IsNaN(score) {
 			unwanted++
 		}
@@ -45,7 +47,7 @@ func (ins *Inspect) Blocks() []NodeWork {
 	list := make([]NodeWork, 0, backlog.Kinds+scoredKinds)
 	s.mu.Lock()
 	for kind := range backlog.Kinds {
-		w := s.m.backlog.Work(kind)
+		w := s.m.Backlog.Work(kind)
 		list = append(list, NodeWork{Node: backlog.KindName(kind), Examined: w.Examined, Limited: w.Limited, Redrawn: w.Redrawn})
 	}
 	s.mu.Unlock()
@@ -65,13 +67,13 @@ const mostSummed = 10_000
 func (ins *Inspect) LedgerSums() backlog.LedgerSums {
 	s := ins.s
 	s.mu.Lock()
-	sums, shares := s.m.backlog.LedgerSums(mostSummed, nil)
+	sums, shares := s.m.Backlog.LedgerSums(mostSummed, nil)
 	s.mu.Unlock()
 	for _, share := range shares {
 		for from, more := 0, true; more; more = from != 0 {
 			var lag float64
 			s.mu.Lock()
-			lag, from = share.MostLag(from, lookMost)
+			lag, from = share.MostLag(from, machine.LookMost)
 			s.mu.Unlock()
 			sums.Most = max(sums.Most, lag)
 		}

@@ -1,118 +1,15 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
-
-// Bulk operations are state of the shard: how far one got stands in the commit of what it did, so after a crash it goes on exactly
-// there, and its counts are exact. It is taken a page at a time (bulkpage.go); nothing else runs it.
-
-// bulk is one operation.
-type bulk struct {
-	at      journal.Bulk // applied
-	plan    journal.Bulk // encoded last; the same as at, when nothing is on its way to the disk
-	request queue.BulkRequest
-}
-
-// bulks are the part of the machine that knows how far each bulk operation got.
-type bulks struct {
-	m        *machine
-	list     []*bulk // all that are known, by id
-	starting int     // those whose start is on its way to the disk
-}
-
-func (bs *bulks) find(id queue.BulkID) *bulk {
-	at, there := slices.BinarySearchFunc(bs.list, queue.SubmissionID(id),
-		func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
-	if !there {
-		return nil
-	}
-	return bs.list[at]
-}
-
-func (b *bulk) row() []byte { return journal.AppendBulk(nil, &b.at) }
-
-func (b *bulk) info(queueName string) queue.Bulk {
-	return queue.Bulk{
-		BulkRequest: b.request, ID: queue.BulkID(b.at.ID), Queue: queueName, State: b.at.State, Counts: b.at.Counts,
-		Walk: b.at.Walk, Finished: b.at.Ended, Failure: b.at.Failure,
-		EndedBy: b.at.EndedBy,
-	}
-}
-
-// apply notes how far an operation got, or that it begins.
-func (bs *bulks) apply(op *journal.Bulk) error {
-	m := bs.m
-	b := bs.find(queue.BulkID(op.ID))
-	switch {
-	case b == nil && op.Request == "":
-		return nil // ended and forgotten, as a younger row acts
-	case b == nil:
-		return bs.add(op)
-	case op.Step <= b.at.Step:
-		return nil
-	}
-	request, was := b.at.Request, b.at.Counts
-	b.at = *op
-	if !b.request.DryRun {
-		m.stats.bulk.Add(op.Counts, was)
-	}
-	b.at.Request = request
-	m.asides.changed(asideBulk, uint64(op.ID))
-	if m.replay || b.plan.Step < b.at.Step {
-		b.plan = b.at
-	}
-	if b.at.State != queue.BulkRunning {
-		bs.forget()
-	}
-	return nil
-}
-
-func (bs *bulks) add(op *journal.Bulk) error {
-	m := bs.m
-	request, err := readBulkRequest(op.Request)
-	if err != nil {
-		return fmt.Errorf("shard: bulk operation %s: what was asked for cannot be read: %w", queue.BulkID(op.ID), err)
-	}
-	at, _ := slices.BinarySearchFunc(bs.list, op.ID, func(x *bulk, id queue.SubmissionID) int { return compareIDs(x.at.ID, id) })
-	bs.list = slices.Insert(bs.list, at, &bulk{at: *op, plan: *op, request: request})
-	m.lastID = max(m.lastID, op.ID)
-	m.asides.changed(asideBulk, uint64(op.ID))
-	return nil
-}
-
-// forget drops the oldest ended ones beyond what is kept.
-func (bs *bulks) forget() {
-	ended := 0
-	for _, b := range bs.list {
-		if b.at.State != queue.BulkRunning {
-			ended++
-		}
-	}
-	bs.list = slices.DeleteFunc(bs.list, func(b *bulk) bool {
-		if ended <= queue.MaxBulkKept || b.at.State == queue.BulkRunning {
-			return false
-		}
-		ended--
-		bs.m.asides.changed(asideBulk, uint64(b.at.ID))
-		return true
-	})
-}
-
-// load reads a row.
-func (bs *bulks) load(row []byte) error {
-	op, err := journal.DecodeBulk(row)
-	if err != nil {
-		return fmt.Errorf("store: a bulk operation: %w", err)
-	}
-	return bs.add(op)
-}
 
 // Bulks are the bulk operations of a shard, as its callers see them.
 type Bulks struct{ s *Shard }
@@ -120,7 +17,7 @@ type Bulks struct{ s *Shard }
 // Start makes a bulk operation exist; Step does its work. It returns after the commit.
 func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, error) {
 	s := bs.s
-	request, err := writeBulkRequest(&r)
+	request, err := machine.WriteBulkRequest(&r)
 	if err != nil {
 		return queue.Bulk{}, err
 	}
@@ -131,9 +28,9 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 		s.mu.Unlock()
 		return queue.Bulk{}, err
 	}
-	running := m.bulks.starting
-	for _, b := range m.bulks.list {
-		if b.at.State == queue.BulkRunning {
+	running := m.Bulks.Starting
+	for _, b := range m.Bulks.List {
+		if b.At.State == queue.BulkRunning {
 			running++
 		}
 	}
@@ -142,17 +39,17 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 		return queue.Bulk{}, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of "+
 			"this queue run already, which is the most. Wait for one to end, or cancel one.", running)}
 	}
-	id := queue.MakeSubmissionID(now, m.id, 0)
-	if id <= m.lastID {
-		id = m.lastID.Next()
+	id := queue.MakeSubmissionID(now, m.ID, 0)
+	if id <= m.LastID {
+		id = m.LastID.Next()
 	}
-	m.lastID = id
-	walk := queue.BulkWalk{Known: true, ToExamine: m.bulks.present(&r)}
-	m.encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
-	m.bulks.starting++
-	m.intend(startingBulk{})
-	m.actLog.tell(now, aimed(acts, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
-	waits := commits{first: m.batch}
+	m.LastID = id
+	walk := queue.BulkWalk{Known: true, ToExamine: m.Bulks.Present(&r)}
+	m.Encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
+	m.Bulks.Starting++
+	m.Intend(machine.StartingBulk{})
+	m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
+	waits := machine.Commits{First: m.Batch}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
 		return queue.Bulk{}, err
@@ -165,8 +62,8 @@ func (bs *Bulks) Get(id queue.BulkID) (queue.Bulk, bool) {
 	s := bs.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.m.bulks.find(id); b != nil {
-		return b.info(s.options.Queue), true
+	if b := s.m.Bulks.Find(id); b != nil {
+		return b.Info(s.options.Queue), true
 	}
 	return queue.Bulk{}, false
 }
@@ -176,9 +73,9 @@ func (bs *Bulks) List() []queue.Bulk {
 	s := bs.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]queue.Bulk, len(s.m.bulks.list))
-	for i, b := range s.m.bulks.list {
-		list[i] = b.info(s.options.Queue)
+	list := make([]queue.Bulk, len(s.m.Bulks.List))
+	for i, b := range s.m.Bulks.List {
+		list[i] = b.Info(s.options.Queue)
 	}
 	return list
 }
@@ -187,8 +84,8 @@ func (bs *Bulks) List() []queue.Bulk {
 // done. It returns after the commit.
 func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
 	waits, err := bs.plan(id, func(next *journal.Bulk, now queue.Time) {
-		next.State, next.EndedBy, next.Failure, next.Ended = state, by, clip(failure, queue.MaxErrorBytes), now
-		bs.s.m.actLog.tell(now, acts, nil, nil)
+		next.State, next.EndedBy, next.Failure, next.Ended = state, by, machine.Clip(failure, queue.MaxErrorBytes), now
+		bs.s.m.ActLog.Tell(now, acts, nil, nil)
 	})
 	if err != nil {
 		return err
@@ -197,7 +94,7 @@ func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string,
 }
 
 // plan encodes the next step of an operation, if it still runs.
-func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits commits, err error) {
+func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits machine.Commits, err error) {
 	s := bs.s
 	now := s.now()
 	s.mu.Lock()
@@ -205,42 +102,11 @@ func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue
 	if err := s.usable(); err != nil {
 		return waits, err
 	}
-	if b := s.m.bulks.find(id); b != nil && b.plan.State == queue.BulkRunning {
-		s.m.bulks.step(b, now, func(next *journal.Bulk) { change(next, now) })
+	if b := s.m.Bulks.Find(id); b != nil && b.Plan.State == queue.BulkRunning {
+		s.m.Bulks.Step(b, now, func(next *journal.Bulk) { change(next, now) })
 	}
-	waits.add(s.writer.pending())
+	waits.Add(s.writer.pending())
 	return waits, nil
-}
-
-// step encodes that an operation got further. What it tells of is encoded under the same hold of the mutex, so that both are in
-// one batch.
-func (bs *bulks) step(b *bulk, now queue.Time, change func(next *journal.Bulk)) {
-	next := b.plan
-	next.Step++
-	next.Request = ""
-	change(&next)
-	b.plan = next
-	bs.m.encode(now).Bulk(&next)
-	bs.m.intend((*steppingBulk)(b))
-}
-
-// startingBulk is an operation that is about to exist, steppingBulk one that has got further than the disk knows.
-type (
-	startingBulk struct{}
-	steppingBulk bulk
-)
-
-func (startingBulk) Applied(m *machine) { m.bulks.starting-- }
-func (startingBulk) Undo(m *machine)    { m.bulks.starting-- }
-func (*steppingBulk) Applied(*machine)  {} // apply
-func (b *steppingBulk) Undo(m *machine) { b.plan = b.at }
-
-// at finds a running operation that has come as far as `step` and no further.
-func (bs *bulks) at(id queue.BulkID, step uint64) *bulk {
-	if b := bs.find(id); b != nil && b.plan.State == queue.BulkRunning && b.plan.Step == step {
-		return b
-	}
-	return nil
 }
 
 // Step does the next page of a bulk operation, at most `most` chunks or submissions, and says how many there were and whether
@@ -249,15 +115,15 @@ func (bs *bulks) at(id queue.BulkID, step uint64) *bulk {
 func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
 	s := bs.s
 	s.mu.Lock()
-	b := s.m.bulks.find(id)
-	if b == nil || b.plan.State != queue.BulkRunning {
+	b := s.m.Bulks.Find(id)
+	if b == nil || b.Plan.State != queue.BulkRunning {
 		s.mu.Unlock()
 		return 0, false, nil
 	}
-	p := &bulkPage{s: s, id: id, step: b.plan.Step, after: b.plan.After, request: b.request, most: most}
+	p := &bulkPage{s: s, id: id, step: b.Plan.Step, after: b.Plan.After, request: b.Request, most: most}
 	s.mu.Unlock()
 	p.filter = p.request.Filter
-	p.seen.started = p.started()
+	p.seen.Started = p.started()
 	s.aging.RLock()
 	defer s.aging.RUnlock()
 	switch {
@@ -268,7 +134,7 @@ func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mo
 	default:
 		n, err = p.submissions()
 	}
-	paused := p.seen.spent() && n < most
+	paused := p.seen.Spent() && n < most
 	switch {
 	case err != nil || n == most || p.overtaken:
 	case paused:
@@ -291,23 +157,13 @@ func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err err
 	if err := s.usable(); err != nil {
 		return false, err
 	}
-	if b := s.m.bulks.at(p.id, p.step); b != nil {
-		s.m.bulks.step(b, now, func(next *journal.Bulk) {
+	if b := s.m.Bulks.At(p.id, p.step); b != nil {
+		s.m.Bulks.Step(b, now, func(next *journal.Bulk) {
 			next.State, next.Ended = state, now
 			p.arrivedAt(next)
 		})
-		p.waits.add(s.writer.pending())
+		p.waits.Add(s.writer.pending())
 		return true, nil
 	}
 	return false, nil
-}
-
-// intended counts what intents have left.
-func (bs *bulks) intended(count func(what string, n int)) {
-	count("bulk operations about to begin", bs.starting)
-	for _, b := range bs.list {
-		if b.plan.Step != b.at.Step {
-			count("steps of bulk operation "+queue.BulkID(b.at.ID).String(), 1)
-		}
-	}
 }

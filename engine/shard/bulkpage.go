@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -16,8 +18,8 @@ type bulkPage struct {
 	request   queue.BulkRequest
 	filter    queue.BulkFilter
 	most      int
-	waits     commits
-	seen      survey
+	waits     machine.Commits
+	seen      machine.Survey
 	noted     uint64 // of what was seen, how much is noted
 	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
 }
@@ -27,25 +29,25 @@ func (p *bulkPage) started() queue.Time { return p.id.Created() + 1 }
 
 // note encodes what came of some chunks or submissions, in the batch of what was done with them; false: the page ends here. The mutex is
 // held, and act encodes that. seen is what the page has looked at by then.
-func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func(m *machine) (done, refused int)) bool {
+func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func(m *machine.Machine) (done, refused int)) bool {
 	m := p.s.m
-	b := m.bulks.at(p.id, p.step)
+	b := m.Bulks.At(p.id, p.step)
 	if b == nil {
 		p.overtaken = true
 		return false
 	}
 	done, refused := act(m)
-	m.bulks.step(b, now, func(next *journal.Bulk) {
+	m.Bulks.Step(b, now, func(next *journal.Bulk) {
 		next.After = last
 		next.Counts.Matched += uint64(n)
 		next.Counts.Done += uint64(done)
 		next.Counts.Refused += uint64(refused)
 		next.Counts.Unchanged += uint64(n - done - refused)
-		m.bulks.walked(&next.Walk, seen-p.noted, &b.request)
+		m.Bulks.Walked(&next.Walk, seen-p.noted, &b.Request)
 	})
 	p.noted = seen
-	p.step = b.plan.Step
-	p.waits.add(m.batch)
+	p.step = b.Plan.Step
+	p.waits.Add(m.Batch)
 	return true
 }
 
@@ -64,29 +66,29 @@ func (p *bulkPage) letters(ctx context.Context) (n int, err error) {
 		for ; start < len(page) && page[start].Chunk.Submission == id; start++ {
 			indexes = append(indexes, page[start].Chunk.Index)
 		}
-		err = p.lettersOf(ctx, id, indexes, p.seen.marks[start-1])
+		err = p.lettersOf(ctx, id, indexes, p.seen.Marks[start-1])
 	}
 	return len(page), err
 }
 
 func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes []uint32, seen uint64) error {
 	last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
-	_, err := p.s.DeadLetters.at(ctx, id, func(g *letterHolder, now queue.Time) error {
-		p.note(now, len(indexes), last, seen, func(*machine) (done, refused int) {
-			if g.refusal(p.request.Action, now) != "" {
+	_, err := p.s.DeadLetters.at(ctx, id, func(g *machine.LetterHolder, now queue.Time) error {
+		p.note(now, len(indexes), last, seen, func(*machine.Machine) (done, refused int) {
+			if g.Refusal(p.request.Action, now) != "" {
 				return 0, len(indexes)
 			}
 			if p.request.DryRun {
 				for _, index := range indexes {
-					if g.free(index) {
+					if g.Free(index) {
 						done++
 					}
 				}
 				return done, 0
 			}
-			taken := g.take(indexes)
+			taken := g.Take(indexes)
 			if len(taken) > 0 {
-				g.decide(fate{p.request.Action, p.request.To}, taken, now)
+				g.Decide(machine.Fate{Action: p.request.Action, To: p.request.To}, taken, now)
 			}
 			return len(taken), 0
 		})
@@ -96,7 +98,7 @@ func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes
 		return err
 	}
 	return p.locked(func(now queue.Time) { // its retention was over a moment ago
-		p.note(now, len(indexes), last, seen, func(*machine) (done, refused int) { return 0, 0 })
+		p.note(now, len(indexes), last, seen, func(*machine.Machine) (done, refused int) { return 0, 0 })
 	})
 }
 
@@ -113,7 +115,7 @@ func (p *bulkPage) locked(fn func(now queue.Time)) error {
 
 // walk visits the open submissions, newest first from the cursor on, until fn, which is told whether the filter means it, returns false.
 // Those that were inserted after the operation was started are not visited. The mutex is held during fn, and given up between slices.
-func (p *bulkPage) walk(fn func(r *record, meant bool) bool) {
+func (p *bulkPage) walk(fn func(r *machine.Record, meant bool) bool) {
 	before := queue.SubmissionID(p.id)
 	if p.after.Submission != 0 {
 		before = p.after.Submission
@@ -130,11 +132,11 @@ func (p *bulkPage) walk(fn func(r *record, meant bool) bool) {
 	for before != 0 {
 		p.s.mu.Lock()
 		stopped := false
-		before = p.s.m.order.before(before, listSlice, func(r *record) bool {
-			if id := p.filter.Dead.Submission; r.state == queue.Open && (id == 0 || id == r.id) {
-				stopped = !fn(r, p.filter.Matches(r.id, r.state, r.meta()))
+		before = p.s.m.Order.Before(before, machine.ListSlice, func(r *machine.Record) bool {
+			if id := p.filter.Dead.Submission; r.State == queue.Open && (id == 0 || id == r.ID) {
+				stopped = !fn(r, p.filter.Matches(r.ID, r.State, r.Meta()))
 			}
-			return !stopped && (p.filter.Dead.Submission == 0 || r.id > p.filter.Dead.Submission)
+			return !stopped && (p.filter.Dead.Submission == 0 || r.ID > p.filter.Dead.Submission)
 		})
 		p.s.mu.Unlock()
 		if stopped || p.filter.Dead.Submission != 0 && before <= p.filter.Dead.Submission {
@@ -146,19 +148,20 @@ func (p *bulkPage) walk(fn func(r *record, meant bool) bool) {
 // submissions cancels the next ones, or gives them another priority.
 func (p *bulkPage) submissions() (n int, err error) {
 	var ids []queue.SubmissionID
-	p.walk(func(r *record, meant bool) bool {
-		if p.seen.sawSubmission(r.id, meant); meant {
-			ids = append(ids, r.id)
+	p.walk(func(r *machine.Record, meant bool) bool {
+		if p.seen.SawSubmission(r.ID, meant); meant {
+			ids = append(ids, r.ID)
 		}
-		return len(ids) < p.most && !p.seen.spent()
+		return len(ids) < p.most && !p.seen.Spent()
 	})
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	return len(ids), p.locked(func(now queue.Time) {
-		p.note(now, len(ids), queue.ChunkID{Submission: ids[len(ids)-1]}, p.seen.marks[len(ids)-1], func(m *machine) (done, refused int) {
+		last := len(ids) - 1
+		p.note(now, len(ids), queue.ChunkID{Submission: ids[last]}, p.seen.Marks[last], func(m *machine.Machine) (done, refused int) {
 			for _, id := range ids {
-				if r := m.live(id); r != nil && !r.ending && p.change(m, r, now) {
+				if r := m.Live(id); r != nil && !r.Ending && p.change(m, r, now) {
 					done++
 				}
 			}
@@ -168,18 +171,18 @@ func (p *bulkPage) submissions() (n int, err error) {
 }
 
 // change does it with one submission, and says whether there was something to do.
-func (p *bulkPage) change(m *machine, r *record, now queue.Time) bool {
+func (p *bulkPage) change(m *machine.Machine, r *machine.Record, now queue.Time) bool {
 	if p.request.Action == queue.BulkCancel {
 		if !p.request.DryRun {
-			m.close(r, queue.Cancelled, "", now)
+			m.Close(r, queue.Cancelled, "", now)
 		}
 		return true
 	}
-	if r.priority == p.request.Priority {
+	if r.Priority == p.request.Priority {
 		return false
 	}
 	if !p.request.DryRun {
-		m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: p.request.Priority})
+		m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: p.request.Priority})
 	}
 	return true
 }
@@ -195,8 +198,8 @@ func (p *bulkPage) retries() (n int, err error) {
 		}
 		err = p.locked(func(now queue.Time) {
 			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]},
-				p.seen.marks[start-1], func(m *machine) (done, refused int) {
-					return m.bulks.hasten(id, indexes, p.request.DryRun, now), 0
+				p.seen.Marks[start-1], func(m *machine.Machine) (done, refused int) {
+					return m.Bulks.Hasten(id, indexes, p.request.DryRun, now), 0
 				})
 		})
 	}
@@ -206,35 +209,35 @@ func (p *bulkPage) retries() (n int, err error) {
 // waiting is the next page of chunks that wait for a retry and that the filter means.
 func (p *bulkPage) waiting() (page []queue.DeadChunk) {
 	f := p.filter
-	f.Dead.DiedBefore = p.seen.started
+	f.Dead.DiedBefore = p.seen.Started
 	if before := p.filter.Dead.DiedBefore; before != 0 {
-		f.Dead.DiedBefore = min(before, p.seen.started)
+		f.Dead.DiedBefore = min(before, p.seen.Started)
 	}
 	first, from := p.after.Submission, uint64(p.after.Index)+1
-	for more := true; more && len(page) < p.most && !p.seen.spent(); {
+	for more := true; more && len(page) < p.most && !p.seen.Spent(); {
 		var slice []queue.DeadChunk
 		var others []passedOver
 		more = false
-		p.walk(func(r *record, meant bool) bool {
+		p.walk(func(r *machine.Record, meant bool) bool {
 			start := uint64(0)
-			if r.id == first {
+			if r.ID == first {
 				start = from
 			}
 			switch {
 			case meant:
-				for _, index := range r.delays.from(start, sliceItems-len(slice), nil) {
-					slice = append(slice, r.letter(index))
+				for _, index := range r.Delays.From(start, sliceItems-len(slice), nil) {
+					slice = append(slice, r.Letter(index))
 				}
-			case start == 0 && r.delays.len() > 0:
-				others = append(others, passedOver{len(slice), r.id, uint64(r.delays.len())})
+			case start == 0 && r.Delays.Len() > 0:
+				others = append(others, passedOver{len(slice), r.ID, uint64(r.Delays.Len())})
 			}
 			more = len(slice) == sliceItems || len(others) == sliceItems
 			return !more
 		})
 		page = p.appendWaiting(page, slice, others, &f)
 		if more {
-			first, from = p.seen.last.Submission, uint64(p.seen.last.Index)+1
-			p.after = p.seen.last
+			first, from = p.seen.Last.Submission, uint64(p.seen.Last.Index)+1
+			p.after = p.seen.Last
 		}
 	}
 	return page
@@ -249,42 +252,21 @@ type passedOver struct {
 
 // appendWaiting appends what the filter means of a slice, and counts what was walked over, in the order of the walk.
 func (p *bulkPage) appendWaiting(page, slice []queue.DeadChunk, others []passedOver, f *queue.BulkFilter) []queue.DeadChunk {
-	w := letterWalk{filter: f, seen: &p.seen, visit: func(d *queue.DeadChunk) bool {
+	w := machine.LetterWalk{Filter: f, Seen: &p.seen, Visit: func(d *queue.DeadChunk) bool {
 		page = append(page, *d)
 		return len(page) < p.most
 	}}
 	done := 0
 	for _, x := range append(others, passedOver{at: len(slice)}) {
-		for ; done < x.at && !w.over(); done++ {
-			w.look(&slice[done])
+		for ; done < x.at && !w.Over(); done++ {
+			w.Look(&slice[done])
 		}
-		if w.over() {
+		if w.Over() {
 			break
 		}
 		if x.id != 0 {
-			p.seen.passed(x.id, x.n)
+			p.seen.Passed(x.id, x.n)
 		}
 	}
 	return page
-}
-
-// hasten encodes that waiting chunks of a submission are offered at once, and says how many.
-func (bs *bulks) hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
-	m := bs.m
-	r := m.live(id)
-	if r == nil || r.ending {
-		return 0
-	}
-	v := m.letters.moving[r.seq]
-	var taken []uint32
-	for _, index := range indexes {
-		if t := r.tries[index]; t != nil && t.waiting && !m.isHeld(r, index) && (v == nil || !v.taken[index]) {
-			taken = append(taken, index)
-		}
-	}
-	if len(taken) > 0 && !dry {
-		m.encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.seq, ID: r.id, Indexes: taken})
-		m.letters.moves(r, nil, taken)
-	}
-	return len(taken)
 }

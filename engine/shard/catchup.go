@@ -14,7 +14,7 @@ func (s *Shard) CatchUp(ctx context.Context) error {
 		if err != nil || b == nil {
 			return err
 		}
-		if err := b.wait(); err != nil {
+		if err := b.Wait(); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

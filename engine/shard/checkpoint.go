@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"slices"
@@ -8,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // checkpointer decides when to checkpoint: to write the rows of what changed, so that the journal before them can be forgotten.
@@ -70,7 +73,7 @@ func (p *checkpointer) due() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.m.gone) >= s.options.CheckpointEnded
+	return len(s.m.Gone) >= s.options.CheckpointEnded
 }
 
 // Checkpoint writes all rows now and forgets the journal before them.
@@ -92,15 +95,15 @@ func (p *checkpointer) write() error {
 	s.applying.Lock()
 	s.mu.Lock()
 	m, log := s.m, s.journal
-	upTo, dirty, gone := m.applied, m.dirty, m.gone
-	m.dirty, m.gone = nil, nil
-	ruled := m.rules.rows(m.now)
+	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Gone
+	m.Dirty, m.Gone = nil, nil
+	ruled := m.Rules.Rows(m.Now)
 	p.bytes.Store(0)
 	s.mu.Unlock()
 	s.applying.Unlock()
 
-	for _, list := range [][]*record{dirty, gone} { // neighbours in the file: a page is written once, not for each of its rows
-		slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.seq, b.seq) })
+	for _, list := range [][]*machine.Record{dirty, gone} { // neighbours in the file: a page is written once, not for each of its rows
+		slices.SortFunc(list, func(a, b *machine.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 	ctx := context.Background()
 	s.ahead.Store(true)
@@ -138,7 +141,7 @@ func (p *checkpointer) write() error {
 		return err
 	}
 	s.mu.Lock()
-	m.ends.written(upTo)
+	m.Ends.Written(upTo)
 	s.mu.Unlock()
 	s.ahead.Store(false)
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
@@ -153,27 +156,27 @@ const (
 
 // checkpointSlice is one transaction's worth of a checkpoint.
 type checkpointSlice struct {
-	dirty, gone []*record
-	rows        []store.Row
-	ended       []store.Ended
-	ending      []*record // whose history rows are in ended
+	dirty, gone []*machine.Record
+	rows        []checkpoint.Row
+	ended       []checkpoint.Ended
+	ending      []*machine.Record // whose history rows are in ended
 }
 
 // encode takes the rows between two batches, never within one, so that their position is exact; each has its own. A submission that
 // ended since the checkpoint began gets its history row too, before the journal that tells of it is trimmed.
-func (p *checkpointer) encode(m *machine, f *checkpointSlice) {
+func (p *checkpointer) encode(m *machine.Machine, f *checkpointSlice) {
 	for rest := f.dirty; len(rest) > 0; {
 		rest = rest[p.encodeSome(m, f, rest):]
 	}
-	p.inHolds(f.gone, func(r *record) {
-		if r = m.current(r); r != nil && r.state != queue.Open {
+	p.inHolds(f.gone, func(r *machine.Record) {
+		if r = m.Current(r); r != nil && r.State != queue.Open {
 			f.end(r)
 		}
 	})
 }
 
 // inHolds calls fn for a list of records, a few for each hold of the mutex.
-func (p *checkpointer) inHolds(list []*record, fn func(r *record)) {
+func (p *checkpointer) inHolds(list []*machine.Record, fn func(r *machine.Record)) {
 	for some := range slices.Chunk(list, checkpointHold) {
 		p.s.mu.Lock()
 		for _, r := range some {
@@ -183,48 +186,38 @@ func (p *checkpointer) inHolds(list []*record, fn func(r *record)) {
 	}
 }
 
-// current is the record that tells of a submission now; nil: the history does. One that ended may have been opened
-// again since the checkpoint began, as another record: its row has to be written by this very checkpoint, which lets
-// the journal forget all that came before.
-func (m *machine) current(r *record) *record {
-	if r.replaced {
-		return m.record(r.id)
-	}
-	return r
-}
-
 // encodeSome takes the rows of some of a list, from its start, and says of how many.
-func (p *checkpointer) encodeSome(m *machine, f *checkpointSlice, list []*record) (n int) {
+func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list []*machine.Record) (n int) {
 	s := p.s
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for room := s.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
-		r := m.current(list[n])
+		r := m.Current(list[n])
 		if r == nil {
 			continue
 		}
-		if r.state != queue.Open {
+		if r.State != queue.Open {
 			f.end(r)
 			continue
 		}
-		size := r.size()
+		size := r.Size()
 		if size > room && n > 0 {
 			break
 		}
 		room -= size
 		if r == list[n] { // else it is in the list of the next checkpoint, and stays there
-			r.dirty = false
+			r.Dirty = false
 		}
-		row := store.Row{Seq: r.seq, ID: r.id, Reopened: r.reopened}
-		if !r.stored || r.reshaped {
-			row.Spec, r.reshaped = r.spec(), false
+		row := checkpoint.Row{Seq: r.Seq, ID: r.ID, Reopened: r.Reopened}
+		if !r.Stored || r.Reshaped {
+			row.Spec, r.Reshaped = r.Spec(), false
 		}
 		if size > s.options.CheckpointItems {
 			row.State = s.largeSnapshot(m, r)
 		} else {
-			row.State = m.snapshot(nil, r)
+			row.State = m.Snapshot(nil, r)
 		}
 		f.rows = append(f.rows, row)
 	}
@@ -232,76 +225,76 @@ func (p *checkpointer) encodeSome(m *machine, f *checkpointSlice, list []*record
 }
 
 // end notes that a submission gets its history row, once.
-func (f *checkpointSlice) end(r *record) {
-	if r.checkpointed {
+func (f *checkpointSlice) end(r *machine.Record) {
+	if r.Checkpointed {
 		return
 	}
-	r.checkpointed = true
+	r.Checkpointed = true
 	f.ending = append(f.ending, r)
 }
 
 // historyRows makes the history rows. What they tell does not change any more, so the mutex is held for slices only.
-func (p *checkpointer) historyRows(m *machine, f *checkpointSlice) {
+func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 	for _, r := range f.ending {
 		p.s.drain(m, r)
-		f.ended = append(f.ended, *r.endedRow())
+		f.ended = append(f.ended, *r.EndedRow())
 	}
 }
 
 // forget drops the ended submissions from memory, as the history has them now.
-func (p *checkpointer) forget(m *machine, f *checkpointSlice) {
-	p.inHolds(f.dirty, func(r *record) {
-		r.stored = true
-		m.rowed(r)
+func (p *checkpointer) forget(m *machine.Machine, f *checkpointSlice) {
+	p.inHolds(f.dirty, func(r *machine.Record) {
+		r.Stored = true
+		m.Rowed(r)
 	})
-	p.inHolds(f.ending, func(r *record) {
-		m.rows++
-		if m.ended[r.id] == r {
-			delete(m.ended, r.id)
-			if v := m.letters.moving[r.seq]; v != nil {
-				v.row = r.endedRow()
+	p.inHolds(f.ending, func(r *machine.Record) {
+		m.Rows++
+		if m.Ended[r.ID] == r {
+			delete(m.Ended, r.ID)
+			if v := m.Letters.Moving[r.Seq]; v != nil {
+				v.Row = r.EndedRow()
 			}
 		}
-		m.order.remove(r)
-		m.letters.index.remove(r)
-		m.rowed(r)
+		m.Order.Remove(r)
+		m.Letters.Index.Remove(r)
+		m.Rowed(r)
 	})
 }
 
 // pack brings the outputs of ended submissions into index order. A failure leaves them as they are, which is only slower
 // to read.
-func (p *checkpointer) pack(ctx context.Context, ended []*record) {
+func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 	s := p.s
 	for _, r := range ended {
-		if r.state != queue.CompletedWithDead { // else a redrive may open it again
-			s.store.TrustAll(r.seq)
+		if r.State != queue.CompletedWithDead { // else a redrive may open it again
+			s.store.TrustAll(r.Seq)
 		}
-		if !r.outputs.some() {
+		if !r.Outputs.Some() {
 			continue
 		}
-		if err := s.store.PackOutputs(ctx, r.seq); err != nil {
-			s.options.Logger.Warn("packing outputs failed", "queue", s.options.Queue, "submission", r.id, "error", err)
+		if err := s.store.PackOutputs(ctx, r.Seq); err != nil {
+			s.options.Logger.Warn("packing outputs failed", "queue", s.options.Queue, "submission", r.ID, "error", err)
 			return
 		}
 	}
 }
 
 // putBack puts everything that was not written back for the next checkpoint.
-func (p *checkpointer) putBack(m *machine, dirty, gone []*record, f *checkpointSlice) {
+func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record, f *checkpointSlice) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	for _, r := range f.ending {
-		r.checkpointed = false
+		r.Checkpointed = false
 	}
 	for i, r := range dirty {
 		if i < len(f.dirty) {
-			r.reshaped = true // if its spec was among what was not written
+			r.Reshaped = true // if its spec was among what was not written
 		}
-		if i < len(f.dirty) && r.dirty && r.state == queue.Open {
+		if i < len(f.dirty) && r.Dirty && r.State == queue.Open {
 			continue // changed again since its row was taken: it is in the list already
 		}
-		r.dirty = true
-		m.dirty = append(m.dirty, r)
+		r.Dirty = true
+		m.Dirty = append(m.Dirty, r)
 	}
-	m.gone = append(m.gone, gone...)
+	m.Gone = append(m.Gone, gone...)
 }

@@ -1,6 +1,10 @@
 package shard
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
 
 // A checkpoint is due when the journal has grown by as much as the options say, or as many submissions have ended.
 func TestCheckpointDue(t *testing.T) {
@@ -10,7 +14,7 @@ func TestCheckpointDue(t *testing.T) {
 		ended int
 		want  bool
 	}{{99, 4, false}, {100, 0, true}, {101, 0, true}, {0, 5, true}, {0, 6, true}} {
-		s := &Shard{m: &machine{gone: make([]*record, c.ended)}, options: Options{CheckpointBytes: 100, CheckpointEnded: 5}}
+		s := &Shard{m: &machine.Machine{Gone: make([]*machine.Record, c.ended)}, options: Options{CheckpointBytes: 100, CheckpointEnded: 5}}
 		s.checkpoints.s = s
 		s.checkpoints.bytes.Store(c.bytes)
 		if got := s.checkpoints.due(); got != c.want {

@@ -1,8 +1,9 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
-	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -21,7 +22,7 @@ func (ins *Inspect) Map(ctx context.Context, id queue.SubmissionID, from, to, ea
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		stop := min(to, next+chunkSlice)
+		stop := min(to, next+machine.ChunkSlice)
 		if ins.mapSlice(id, next, stop, func(index uint32, state queue.ChunkState) { cells[(index-from)/each][state]++ }) {
 			next = stop
 			continue
@@ -31,7 +32,7 @@ func (ins *Inspect) Map(ctx context.Context, id queue.SubmissionID, from, to, ea
 		if err != nil {
 			return nil, err
 		}
-		r, sub, err := endedRecord(row)
+		r, sub, err := machine.EndedRecord(row)
 		if err != nil {
 			return nil, err
 		}
@@ -47,12 +48,12 @@ func (ins *Inspect) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uin
 	s := ins.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.m.live(id)
+	r := s.m.Live(id)
 	if r == nil {
 		return false
 	}
 	for ; from < to; from++ {
-		fn(from, s.m.chunk(r, from).State)
+		fn(from, s.m.Chunk(r, from).State)
 	}
 	return true
 }
@@ -62,28 +63,18 @@ func (ins *Inspect) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uin
 func (ins *Inspect) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
 	s := ins.s
 	s.mu.Lock()
-	if r := s.m.live(id); r != nil {
+	if r := s.m.Live(id); r != nil {
 		defer s.mu.Unlock()
-		return r.pastOf(index)
+		return r.PastOf(index)
 	}
 	s.mu.Unlock()
 	row, err := s.Submissions.endedRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := endedRecord(row)
+	r, _, err := machine.EndedRecord(row)
 	if err != nil {
 		return nil, err
 	}
-	return r.pastOf(index)
-}
-
-func (r *record) pastOf(index uint32) ([]queue.Attempt, error) {
-	if index >= r.chunks {
-		return nil, queue.Invalid("/path/index", "is past the submission's last chunk")
-	}
-	if t := r.tries[index]; t != nil {
-		return slices.Clone(t.past), nil
-	}
-	return nil, nil
+	return r.PastOf(index)
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"errors"
@@ -10,70 +12,21 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// batch is what one journal append will make durable: the ops of every call that arrived during the previous append.
-type batch struct {
-	enc     journal.Encoder
-	begun   bool
-	intents intents
-	marked  []marked      // reservations that it finishes: intents that cost no more than their place in this list
-	done    chan struct{} // closed after the commit and its effects, or its failure
-	err     error         // set before done is closed
-	next    *batch        // what it leads to: the batch that its completions joined when their outputs were written
-	late    bool          // set before done is closed: some of them did not, as their submission had ended by then
-
-	refused error // it is not to be appended: what it was encoded from is not to be trusted
-}
-
-type marked struct {
-	slot     uint32
-	sequence uint64
-}
-
-func newBatch() *batch { return &batch{done: make(chan struct{})} }
-
-func (b *batch) mark(slot uint32, sequence uint64) {
-	b.marked = append(b.marked, marked{slot, sequence})
-}
-
-// undo takes back what the batch was to do, when its commit has failed.
-func (b *batch) undo(m *machine) {
-	b.intents.undo(m)
-	for _, mark := range slices.Backward(b.marked) {
-		m.abandon(mark.slot, mark.sequence)
-	}
-}
-
-// commits is a set of batches that a call has to wait for: one, nearly always.
-type commits struct {
-	first *batch
-	more  []*batch
-}
-
-func (c *commits) add(b *batch) {
-	switch {
-	case b == nil || b == c.first || len(c.more) > 0 && c.more[len(c.more)-1] == b:
-	case c.first == nil:
-		c.first = b
-	default:
-		c.more = append(c.more, b)
-	}
-}
-
 // writer appends the open batches to the journal, in their order, and applies them.
 type writer struct {
 	s        *Shard
-	sealed   []*batch // full, to be appended in this order before the open one
-	inflight *batch   // being appended and applied
-	spare    *batch   // its buffers are free
+	sealed   []*machine.Batch // full, to be appended in this order before the open one
+	inflight *machine.Batch   // being appended and applied
+	spare    *machine.Batch   // its buffers are free
 	wake     chan struct{}
 	ended    chan struct{} // closed when run has
 }
 
 // pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
 // one being appended (an "already" may rest on it). The mutex is held.
-func (p *writer) pending() *batch {
-	if p.s.m.batch.begun {
-		return p.s.m.batch
+func (p *writer) pending() *machine.Batch {
+	if p.s.m.Batch.Begun {
+		return p.s.m.Batch
 	}
 	if n := len(p.sealed); n > 0 {
 		return p.sealed[n-1]
@@ -84,9 +37,9 @@ func (p *writer) pending() *batch {
 // seal ends the open batch: what follows goes into the next one. The mutex is held.
 func (p *writer) seal() {
 	s := p.s
-	if s.m.batch.begun {
-		p.sealed = append(p.sealed, s.m.batch)
-		s.m.batch = p.fresh()
+	if s.m.Batch.Begun {
+		p.sealed = append(p.sealed, s.m.Batch)
+		s.m.Batch = p.fresh()
 	}
 }
 
@@ -95,13 +48,13 @@ const fullBatch = 4 << 20
 
 // sealFull ends the open batch when it is full. What has to be in one batch is in it. The mutex is held.
 func (p *writer) sealFull() {
-	if len(p.s.m.batch.enc.Bytes()) >= fullBatch {
+	if len(p.s.m.Batch.Enc.Bytes()) >= fullBatch {
 		p.seal()
 	}
 }
 
 // take takes the batch that is to be appended next; nil when there is none. The mutex is held.
-func (p *writer) take() (b *batch) {
+func (p *writer) take() (b *machine.Batch) {
 	if len(p.sealed) == 0 {
 		p.seal()
 	}
@@ -113,36 +66,20 @@ func (p *writer) take() (b *batch) {
 }
 
 // wait starts the writer and waits for the commits.
-func (p *writer) wait(c commits) error {
-	if c.first == nil {
+func (p *writer) wait(c machine.Commits) error {
+	if c.First == nil {
 		return nil
 	}
 	p.kick()
-	if err := c.first.wait(); err != nil {
+	if err := c.First.Wait(); err != nil {
 		return err
 	}
-	for _, b := range c.more {
-		if err := b.wait(); err != nil {
+	for _, b := range c.More {
+		if err := b.Wait(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// wait waits for the batch and for what it leads to.
-func (b *batch) wait() error {
-	for ; b != nil; b = b.next {
-		<-b.done
-		if b.err != nil {
-			return b.err
-		}
-	}
-	return nil
-}
-
-// late says that some of what was waited for came to nothing, without an error: an "already" that rests on it has to be looked at again.
-func (c *commits) late() bool {
-	return c.first != nil && (c.first.late || slices.ContainsFunc(c.more, func(b *batch) bool { return b.late }))
 }
 
 func (p *writer) kick() {
@@ -176,9 +113,9 @@ func (p *writer) one() bool {
 		return false
 	}
 	p.inflight = b
-	tail, lost := s.m.applied, s.lost
+	tail, lost := s.m.AppliedAt, s.lost
 	s.mu.Unlock()
-	if cause := cmp.Or(b.refused, lost); cause != nil {
+	if cause := cmp.Or(b.Refused, lost); cause != nil {
 		p.refuse(b, cause)
 		return true
 	}
@@ -186,16 +123,16 @@ func (p *writer) one() bool {
 	started := s.options.Now()
 	var position journal.Position
 	err := s.disk.roomy(func() (err error) {
-		position, err = s.journal.Append(context.Background(), tail, b.enc.Bytes())
+		position, err = s.journal.Append(context.Background(), tail, b.Enc.Bytes())
 		return err
 	})
 	if err != nil {
 		p.refuse(b, err)
 		return true
 	}
-	s.options.Committed(s.options.Now().Sub(started), b.enc.Ops(), len(b.enc.Bytes()))
+	s.options.Committed(s.options.Now().Sub(started), b.Enc.Ops(), len(b.Enc.Bytes()))
 	p.apply(position, b)
-	s.checkpoints.note(len(b.enc.Bytes()))
+	s.checkpoints.note(len(b.Enc.Bytes()))
 	return true
 }
 
@@ -204,19 +141,19 @@ const applySlice = 128
 
 // apply makes a committed batch true in memory, serves who waited for it, and answers its callers. Folds are kept out
 // meanwhile: a row must not be taken between two ops of one position.
-func (p *writer) apply(position journal.Position, b *batch) {
+func (p *writer) apply(position journal.Position, b *machine.Batch) {
 	s := p.s
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	decoder, ops := journal.NewDecoder(b.enc.Bytes()), 0
+	decoder, ops := journal.NewDecoder(b.Enc.Bytes()), 0
 	for more := true; more; {
 		s.mu.Lock()
-		s.m.applied, s.m.now = position, decoder.At()
+		s.m.AppliedAt, s.m.Now = position, decoder.At()
 		var err error
 		for n := 0; n < applySlice && more && err == nil; n++ {
 			more, err = decoder.Step(s.m)
 			ops++
-			b.intents.applied(s.m, ops)
+			b.Intents.Applied(s.m, ops)
 		}
 		if err != nil {
 			s.mu.Unlock()
@@ -225,28 +162,28 @@ func (p *writer) apply(position journal.Position, b *batch) {
 		}
 		if !more {
 			p.inflight = nil
-			s.m.ends.settle(position)
+			s.m.Ends.Settle(position)
 			s.Ends.tell()
-			s.m.stats.commits++
-			s.m.stats.commitBytes += uint64(len(b.enc.Bytes()))
+			s.m.Stats.Commits++
+			s.m.Stats.CommitBytes += uint64(len(b.Enc.Bytes()))
 			s.disk.appends.note(nil)
 			s.countLive()
 		}
 		s.waiters.serve(s.now())
-		posted := s.m.forwarding.posted
-		s.m.forwarding.posted = false
+		posted := s.m.Forwarding.Posted
+		s.m.Forwarding.Posted = false
 		s.mu.Unlock()
 		if posted && s.options.Posted != nil {
 			s.options.Posted()
 		}
 	}
-	close(b.done)
+	close(b.Done)
 	p.recycle(b)
 }
 
 // refuse answers everybody in a failed batch, and in those that were filled meanwhile as they may rest on the failed one.
 // When the outcome of the append is unknown the shard reloads from the journal.
-func (p *writer) refuse(b *batch, cause error) {
+func (p *writer) refuse(b *machine.Batch, cause error) {
 	s := p.s
 	err := commitError(cause)
 	if errors.Is(cause, journal.ErrSync) {
@@ -255,18 +192,18 @@ func (p *writer) refuse(b *batch, cause error) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
-	all := append([]*batch{b}, p.sealed...)
-	all = append(all, s.m.batch)
-	s.m.batch, p.sealed, p.inflight = newBatch(), nil, nil
-	if b.refused == nil { // else the state is thrown away, and not to be trusted until then
+	all := append([]*machine.Batch{b}, p.sealed...)
+	all = append(all, s.m.Batch)
+	s.m.Batch, p.sealed, p.inflight = machine.NewBatch(), nil, nil
+	if b.Refused == nil { // else the state is thrown away, and not to be trusted until then
 		for _, failed := range slices.Backward(all) {
-			failed.undo(s.m)
+			failed.Undo(s.m)
 		}
 		s.disk.appends.note(cause)
 	}
 	for _, failed := range all {
-		failed.err = err
-		close(failed.done)
+		failed.Err = err
+		close(failed.Done)
 	}
 	if !errors.Is(cause, journal.ErrFull) && s.lost == nil {
 		s.reload(cause)
@@ -298,11 +235,11 @@ func (p *disk) roomy(write func() error) error {
 }
 
 // fresh reuses the buffer of an answered batch. The mutex is held.
-func (p *writer) fresh() *batch {
-	b := newBatch()
+func (p *writer) fresh() *machine.Batch {
+	b := machine.NewBatch()
 	if spare := p.spare; spare != nil {
 		p.spare = nil
-		b.enc, b.marked, b.intents = spare.enc, spare.marked[:0], spare.intents
+		b.Enc, b.Marked, b.Intents = spare.Enc, spare.Marked[:0], spare.Intents
 	}
 	return b
 }
@@ -310,12 +247,12 @@ func (p *writer) fresh() *batch {
 // maxSpare bounds the buffer that is kept for the next batch.
 const maxSpare = 4 << 20
 
-func (p *writer) recycle(b *batch) {
-	if len(b.enc.Bytes()) > maxSpare {
+func (p *writer) recycle(b *machine.Batch) {
+	if len(b.Enc.Bytes()) > maxSpare {
 		return
 	}
-	b.intents.reuse()
+	b.Intents.Reuse()
 	p.s.mu.Lock()
-	p.spare = &batch{enc: b.enc, marked: b.marked, intents: b.intents}
+	p.spare = &machine.Batch{Enc: b.Enc, Marked: b.Marked, Intents: b.Intents}
 	p.s.mu.Unlock()
 }

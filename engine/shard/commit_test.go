@@ -1,20 +1,24 @@
 package shard
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
 
 // What a call has just decided or seen is decided by the last batch that has anything in it: the open one, or the one that was sealed last, or
 // the one that is being appended.
 func TestPendingIsTheLast(t *testing.T) {
 	t.Parallel()
-	s := &Shard{m: &machine{batch: newBatch()}}
+	s := &Shard{m: &machine.Machine{Batch: machine.NewBatch()}}
 	s.writer.s = s
 	if got := s.writer.pending(); got != nil {
 		t.Errorf("with nothing on its way: got %p, want none", got)
 	}
-	var batches []*batch
+	var batches []*machine.Batch
 	for range 3 {
-		b := s.m.batch
-		b.begun = true
+		b := s.m.Batch
+		b.Begun = true
 		if got := s.writer.pending(); got != b {
 			t.Errorf("with %d batches before it: got %p, want the open one, %p", len(batches), got, b)
 		}

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -23,46 +25,6 @@ func (c *scratch) check(key reserver.Key, items []queue.CompleteItem) {
 	}
 }
 
-// completes checks completions and marks their reservations Finishing in the batch `in`. What has to be journaled is
-// appended to list; rests gets what an "already" rests on. Outcomes that only the history knows are left as "unknown
-// submission".
-func (m *machine) completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result,
-	list []journal.Completed, in *batch, rests *commits) ([]queue.Result, []journal.Completed) {
-	for i := range items {
-		t := &items[i].Token
-		if h := m.held(t); h != nil && valid[i] {
-			h.State = reserver.Finishing
-			m.holds.Saw(h, now)
-			in.mark(t.Slot, t.Sequence)
-			list = append(list, journal.Completed{Seq: h.Seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence,
-				Output: items[i].Output != nil})
-			dst = append(dst, queue.Result{})
-			continue
-		}
-		r, slot, s := m.resolve(t)
-		switch s {
-		case holder:
-			m.mark(slot, in)
-			m.holds.Saw(m.holds.At(slot), now)
-		case free, waiting, onShelf:
-			var ok bool
-			if slot, ok = m.claim(r, t, s, now); !ok {
-				dst = append(dst, tooManyLate)
-				continue
-			}
-			in.mark(slot, t.Sequence)
-		default:
-			rests.add(m.writing[slot])
-			dst = append(dst, answer(s))
-			continue
-		}
-		list = append(list, journal.Completed{Seq: r.seq, Index: t.Index, Epoch: t.Epoch, Sequence: t.Sequence,
-			Output: items[i].Output != nil})
-		dst = append(dst, queue.Result{})
-	}
-	return dst, list
-}
-
 // outputBytes is what the outputs of completions take in a batch.
 func outputBytes(items []queue.CompleteItem) (bytes int) {
 	for i := range items {
@@ -79,7 +41,7 @@ func outputBytes(items []queue.CompleteItem) (bytes int) {
 func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	scratch := s.takeScratch()
-	var waits commits
+	var waits machine.Commits
 	for start := 0; start < len(items); start += sliceItems {
 		slice := items[start:min(start+sliceItems, len(items))]
 		var err error
@@ -100,7 +62,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 		return dst, err
 	}
 	token := func(i int) *queue.Token { return &items[i].Token }
-	if waits.late() {
+	if waits.Late() {
 		s.again(dst[from:], token)
 	}
 	return dst, s.askHistory(ctx, dst[from:], token)
@@ -112,8 +74,8 @@ func (s *Shard) again(results []queue.Result, token func(i int) *queue.Token) {
 	defer s.mu.Unlock()
 	for i := range results {
 		if results[i].Outcome == queue.OutcomeAlready {
-			_, _, standing := s.m.resolve(token(i))
-			results[i] = answer(standing)
+			_, _, standing := s.m.Resolve(token(i))
+			results[i] = machine.Answer(standing)
 		}
 	}
 }
@@ -122,7 +84,7 @@ func (s *Shard) again(results []queue.Result, token func(i int) *queue.Token) {
 // held.
 func (s *Shard) doubted(items []queue.CompleteItem) bool {
 	for i := range items {
-		if r := s.m.live(items[i].Token.Submission); r != nil && s.store.Doubted(r.seq, items[i].Token.Index) {
+		if r := s.m.Live(items[i].Token.Submission); r != nil && s.store.Doubted(r.Seq, items[i].Token.Index) {
 			return true
 		}
 	}
@@ -132,7 +94,7 @@ func (s *Shard) doubted(items []queue.CompleteItem) bool {
 // completeNow decides and encodes completions, with the outputs that they bring. stray says that it did nothing, as something has to be
 // taken off the disk first.
 func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch,
-	waits *commits) (_ []queue.Result, stray bool, err error) {
+	waits *machine.Commits) (_ []queue.Result, stray bool, err error) {
 	now := s.now()
 	scratch.check(s.options.Key, items)
 	s.mu.Lock()
@@ -145,15 +107,15 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 	}
 	from := len(dst)
 	var list []journal.Completed
-	dst, list = s.m.completes(items, scratch.valid, now, dst, scratch.list[:0], s.m.batch, waits)
+	dst, list = s.m.Completes(items, scratch.valid, now, dst, scratch.list[:0], s.m.Batch, waits)
 	scratch.list = list[:0]
 	if len(list) > 0 {
-		enc := s.m.encode(now)
+		enc := s.m.Encode(now)
 		encodeOutputs(enc, items, dst[from:], list)
 		enc.Complete(list)
 		s.writer.sealFull()
 	}
-	waits.add(s.writer.pending())
+	waits.Add(s.writer.pending())
 	return dst, false, nil
 }
 
@@ -173,9 +135,9 @@ func encodeOutputs(enc *journal.Encoder, items []queue.CompleteItem, results []q
 // completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion without success left of those that
 // have none, and encodes. Meanwhile the reservations are Finishing in a batch of their own, which leads to the one they end up in.
 func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result,
-	waits *commits) ([]queue.Result, error) {
+	waits *machine.Commits) ([]queue.Result, error) {
 	from, now := len(dst), s.now()
-	own := newBatch()
+	own := machine.NewBatch()
 	var tokens scratch
 	tokens.check(s.options.Key, items)
 	s.mu.Lock()
@@ -184,12 +146,12 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		return dst, err
 	}
 	m := s.m
-	dst, list := m.completes(items, tokens.valid, now, dst, nil, own, waits)
-	for _, mark := range own.marked {
-		m.writing[mark.slot] = own
+	dst, list := m.Completes(items, tokens.valid, now, dst, nil, own, waits)
+	for _, mark := range own.Marked {
+		m.Writing[mark.Slot] = own
 	}
-	waits.add(s.writer.pending())
-	waits.add(own)
+	waits.Add(s.writer.pending())
+	waits.Add(own)
 	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()
 
@@ -216,16 +178,16 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		err = s.disk.write(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
 	s.outputs.RUnlock()
-	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = answer(ended) })
+	return dst, s.join(m, own, list, storeError(err), func(i int) { dst[accepted[i]] = machine.Answer(machine.Ended) })
 }
 
 // join encodes completions whose outputs are on the disk, or gives their reservations back. gone is told of those whose
 // submission has ended meanwhile.
-func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error, gone func(i int)) error {
+func (s *Shard) join(m *machine.Machine, own *machine.Batch, list []journal.Completed, err error, gone func(i int)) error {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer close(own.done)
+	defer close(own.Done)
 	if err == nil {
 		err = s.usable()
 	}
@@ -233,28 +195,28 @@ func (s *Shard) join(m *machine, own *batch, list []journal.Completed, err error
 		err = commitError(journal.ErrUnknown) // reloaded: the reservations are held again, and may be completed again
 	}
 	keep := list[:0]
-	for i, mark := range own.marked {
-		delete(m.writing, mark.slot)
-		h := m.holds.At(mark.slot)
-		there := h != nil && h.Sequence == mark.sequence
-		open := there && m.liveSeq(h.Seq) != nil && !m.liveSeq(h.Seq).ending
+	for i, mark := range own.Marked {
+		delete(m.Writing, mark.Slot)
+		h := m.Holds.At(mark.Slot)
+		there := h != nil && h.Sequence == mark.Sequence
+		open := there && m.LiveSeq(h.Seq) != nil && !m.LiveSeq(h.Seq).Ending
 		if err != nil || !open {
-			m.abandon(mark.slot, mark.sequence)
-			own.late = true
+			m.Abandon(mark.Slot, mark.Sequence)
+			own.Late = true
 			gone(i)
 			continue
 		}
-		m.batch.mark(mark.slot, mark.sequence)
+		m.Batch.Mark(mark.Slot, mark.Sequence)
 		keep = append(keep, list[i])
 	}
-	if own.err = err; err != nil {
+	if own.Err = err; err != nil {
 		s.waiters.serve(now)
 		return err
 	}
 	if len(keep) > 0 {
-		m.encode(now).Complete(keep)
+		m.Encode(now).Complete(keep)
 	}
-	own.next = s.writer.pending() // of those that are late, what ends their submission
+	own.Next = s.writer.pending() // of those that are late, what ends their submission
 	s.waiters.serve(now)
 	return nil
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"fmt"
 	"slices"
@@ -15,7 +17,7 @@ type HeldAfter = reserver.Place
 
 func unknownConsumer(name string) error {
 	return &queue.Error{Code: queue.CodeUnknownConsumer, Message: fmt.Sprintf("There is no consumer %q: it is not "+
-		"attached, and it neither holds nor waits for anything.", clip(name, queue.MaxConsumerBytes))}
+		"attached, and it neither holds nor waits for anything.", machine.Clip(name, queue.MaxConsumerBytes))}
 }
 
 // Consumers are those that hold chunks or are attached.
@@ -34,13 +36,13 @@ func (p *Consumers) List(ctx context.Context, from string, limit int) (list []qu
 	if len(names) > limit {
 		names, next = names[:limit], names[limit-1]+"\x00" // the least text that is greater
 	}
-	err = s.Inspect.slices(ctx, func(from int) (next int, n looks) {
+	err = s.Inspect.slices(ctx, func(from int) (next int, n machine.Looks) {
 		now := s.now()
 		for ; from < len(names); from++ {
-			if n >= lookMost {
+			if n >= machine.LookMost {
 				return from, n
 			}
-			if c, looked := s.m.describe(names[from], now); known(&c) { // else it left a moment ago
+			if c, looked := s.m.Describe(names[from], now); known(&c) { // else it left a moment ago
 				list = append(list, c)
 				n += looked
 			}
@@ -59,22 +61,22 @@ func (p *Consumers) names(ctx context.Context, from string) (names []string, err
 			names = append(names, name)
 		}
 	}
-	err = s.Inspect.slices(ctx, func(from int) (next int, n looks) {
-		return s.m.holds.Consumers(from, lookMost, func(h reserver.Holding) { add(h.Name) }), lookMost
+	err = s.Inspect.slices(ctx, func(from int) (next int, n machine.Looks) {
+		return s.m.Holds.Consumers(from, machine.LookMost, func(h reserver.Holding) { add(h.Name) }), machine.LookMost
 	})
 	if err != nil {
 		return nil, err
 	}
-	return names, s.Inspect.slices(ctx, func(from int) (next int, n looks) {
-		list := s.roster.list
-		end := min(from+lookMost, len(list))
+	return names, s.Inspect.slices(ctx, func(from int) (next int, n machine.Looks) {
+		list := s.roster.List
+		end := min(from+machine.LookMost, len(list))
 		for _, c := range list[min(from, end):end] {
-			add(c.name)
+			add(c.Name)
 		}
 		if end == len(list) {
-			return 0, lookMost
+			return 0, machine.LookMost
 		}
-		return end, lookMost
+		return end, machine.LookMost
 	})
 }
 
@@ -84,15 +86,15 @@ func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consum
 	last HeldAfter, more bool, err error) {
 	s := p.s
 	now := s.now()
-	err = s.Inspect.look(func() (looks, error) {
+	err = s.Inspect.look(func() (machine.Looks, error) {
 		if !p.knows(name) {
 			return 0, unknownConsumer(name)
 		}
-		var n looks
-		c, n = s.m.describe(name, now)
+		var n machine.Looks
+		c, n = s.m.Describe(name, now)
 		last = after
-		s.m.holds.HeldBy(name, after, func(at reserver.Place, h *reserver.Hold) bool {
-			r := s.m.liveSeq(h.Seq)
+		s.m.Holds.HeldBy(name, after, func(at reserver.Place, h *reserver.Hold) bool {
+			r := s.m.LiveSeq(h.Seq)
 			if r == nil {
 				return true // its submission ended
 			}
@@ -103,32 +105,9 @@ func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consum
 			last = at
 			return true
 		})
-		return n + looks(len(held)), nil
+		return n + machine.Looks(len(held)), nil
 	})
 	return c, held, last, more, err
-}
-
-// describe gathers what is known of a consumer, and says what it cost.
-func (m *machine) describe(name string, now queue.Time) (c queue.Consumer, n looks) {
-	c.Name = name
-	if in := m.roster.byName[name]; in != nil {
-		c.Attached, c.Since, c.Away, c.Seen, c.Order = len(in.streams) > 0, in.since, in.away, in.seen, in.order
-	}
-	if h, holds := m.holds.Holding(name); holds {
-		c.Reserved, c.Oldest, c.Seen = uint64(h.Held), h.Oldest, max(c.Seen, h.Seen)
-		m.holds.HeldBy(name, reserver.Place{}, func(_ reserver.Place, h *reserver.Hold) bool {
-			if !overdue(m, h, now) || c.Overdue == queue.MaxOverdue {
-				return false
-			}
-			c.Overdue++
-			n++
-			return true
-		})
-	}
-	if c.Away != 0 {
-		c.LostAt = max(c.Away, c.Seen).Add(m.settings.ConsumerGrace)
-	}
-	return c, n
 }
 
 // known says that there is something to know of a consumer.

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -52,15 +54,6 @@ func (c *contents) packFor(n *queue.NewSubmission, times int) (op *journal.Conte
 	return op, false
 }
 
-// insert encodes a submission, and before it the bytes that it carries, if any.
-func (m *machine) insert(op *journal.Insert, carried *journal.Contents, now queue.Time) {
-	if carried != nil {
-		carried.Seq = op.Seq
-		m.encode(now).Contents(carried)
-	}
-	m.encode(now).Insert(op)
-}
-
 // write puts the inline bytes and the attachment of a submission on disk before its insert is published.
 func (c *contents) write(ctx context.Context, seq uint32, n *queue.NewSubmission) error {
 	return c.writeAll(ctx, []store.Content{{Seq: seq, Chunks: n.Chunks.Inline, Attachment: n.Attachment}})
@@ -75,15 +68,15 @@ func (c *contents) writeAll(ctx context.Context, list []store.Content) error {
 }
 
 // read reads inline bytes and attachments, in one query for each run of chunks of one submission.
-func (c *contents) read(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+func (c *contents) read(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
 	for i := 0; i < len(picks); {
-		r := picks[i].r
+		r := picks[i].R
 		run := i + 1
-		for run < len(picks) && picks[run].r == r {
+		for run < len(picks) && picks[run].R == r {
 			run++
 		}
-		if r.attached {
-			b, err := c.s.store.ReadAttachment(ctx, r.seq)
+		if r.Attached {
+			b, err := c.s.store.ReadAttachment(ctx, r.Seq)
 			if err != nil {
 				return err
 			}
@@ -91,7 +84,7 @@ func (c *contents) read(ctx context.Context, picks []pick, dst []queue.Reservati
 				dst[j].Attachment = b
 			}
 		}
-		if r.inline {
+		if r.Inline {
 			if err := c.readInline(ctx, picks[i:run], dst[i:run]); err != nil {
 				return err
 			}
@@ -102,12 +95,12 @@ func (c *contents) read(ctx context.Context, picks []pick, dst []queue.Reservati
 }
 
 // readInline reads the inline bytes of chunks of one submission.
-func (c *contents) readInline(ctx context.Context, picks []pick, dst []queue.Reservation) error {
+func (c *contents) readInline(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
 	indexes := make([]uint32, len(picks))
 	for i := range picks {
-		indexes[i] = picks[i].token.Index
+		indexes[i] = picks[i].Token.Index
 	}
-	contents, err := c.s.store.ReadContents(ctx, picks[0].r.seq, indexes)
+	contents, err := c.s.store.ReadContents(ctx, picks[0].R.Seq, indexes)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"errors"
 
@@ -23,23 +25,23 @@ func isDamage(err error) bool {
 }
 
 // withoutDamaged answers with those picks whose contents can be read, after the others were set aside. errAgain: none can.
-func (c *contents) withoutDamaged(ctx context.Context, picks []pick, dst []queue.Reservation) (Reserved, error) {
-	var sound, bad []pick
+func (c *contents) withoutDamaged(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (machine.Reserved, error) {
+	var sound, bad []machine.Pick
 	var causes []error
-	held := map[*record]bool{} // paused for its attachment
+	held := map[*machine.Record]bool{} // paused for its attachment
 	for i := range picks {
 		p := picks[i : i+1]
-		if r := p[0].r; r.attached && !held[r] {
-			if _, err := c.s.store.ReadAttachment(ctx, r.seq); err != nil && isDamage(err) {
-				if err := c.pause(r.id, err); err != nil {
+		if r := p[0].R; r.Attached && !held[r] {
+			if _, err := c.s.store.ReadAttachment(ctx, r.Seq); err != nil && isDamage(err) {
+				if err := c.pause(r.ID, err); err != nil {
 					c.unreserve(picks[i:])
 					c.unreserve(append(sound, bad...))
-					return Reserved{Reservations: dst}, err
+					return machine.Reserved{Reservations: dst}, err
 				}
 				held[r] = true
 			}
 		}
-		if held[p[0].r] {
+		if held[p[0].R] {
 			c.unreserve(p)
 			continue
 		}
@@ -52,32 +54,32 @@ func (c *contents) withoutDamaged(ctx context.Context, picks []pick, dst []queue
 		default:
 			c.unreserve(picks[i:])
 			c.unreserve(append(sound, bad...))
-			return Reserved{Reservations: dst}, err
+			return machine.Reserved{Reservations: dst}, err
 		}
 	}
 	if err := c.setAside(bad, causes); err != nil {
 		c.unreserve(sound)
-		return Reserved{Reservations: dst}, err
+		return machine.Reserved{Reservations: dst}, err
 	}
 	if len(sound) == 0 {
-		return Reserved{Reservations: dst}, errAgain
+		return machine.Reserved{Reservations: dst}, errAgain
 	}
 	return c.s.fill(ctx, sound, dst)
 }
 
 // unreserve returns chunks that no one will get.
-func (c *contents) unreserve(picks []pick) {
+func (c *contents) unreserve(picks []machine.Pick) {
 	s := c.s
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.undo(picks)
+	s.m.Undo(picks)
 	s.waiters.serve(now)
 }
 
 // setAside makes dead letters of reserved chunks, durably. Which of the store's rows is damaged is for the log; the letter says what was
 // found. No try is counted.
-func (c *contents) setAside(picks []pick, causes []error) error {
+func (c *contents) setAside(picks []machine.Pick, causes []error) error {
 	s := c.s
 	if len(picks) == 0 {
 		return nil
@@ -85,31 +87,31 @@ func (c *contents) setAside(picks []pick, causes []error) error {
 	now := s.now()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
-		s.m.undo(picks)
+		s.m.Undo(picks)
 		s.mu.Unlock()
 		return err
 	}
 	for i := range picks {
-		r, slot, is := s.m.resolvePick(&picks[i])
-		if is != holder || r.ending {
+		r, slot, is := s.m.ResolvePick(&picks[i])
+		if is != machine.Holder || r.Ending {
 			continue
 		}
-		s.m.mark(slot, s.m.batch)
-		op := s.m.tried(r, picks[i].token.Index, journal.Dead, now)
+		s.m.Mark(slot, s.m.Batch)
+		op := s.m.Tried(r, picks[i].Token.Index, journal.Dead, now)
 		op.Attempts--
-		op.Epoch, op.Sequence = picks[i].token.Epoch, picks[i].token.Sequence
+		op.Epoch, op.Sequence = picks[i].Token.Epoch, picks[i].Token.Sequence
 		op.Error = errorDamaged + "the content cannot be read; the server's log says why. Fix it, then redrive the chunk"
-		s.m.encode(now).Return(op)
-		s.m.dies(r)
-		s.m.encode(now).End(journal.End{Seq: r.seq, State: queue.CompletedWithDead})
-		s.m.stats.damaged++
+		s.m.Encode(now).Return(op)
+		s.m.Dies(r)
+		s.m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
+		s.m.Stats.Damaged++
 	}
-	var waits commits
-	waits.add(s.writer.pending())
+	var waits machine.Commits
+	waits.Add(s.writer.pending())
 	s.mu.Unlock()
 	for i := range picks {
 		s.options.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be redriven when it is fixed",
-			"queue", s.options.Queue, "submission", picks[i].r.id, "chunk", picks[i].token.Index, "error", causes[i])
+			"queue", s.options.Queue, "submission", picks[i].R.ID, "chunk", picks[i].Token.Index, "error", causes[i])
 	}
 	return s.writer.wait(waits)
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"slices"
@@ -16,7 +18,7 @@ import (
 type Diagnosis struct {
 	At           queue.Time
 	Causes       []Cause         // those with most chunks first, at most topMost
-	Others       Amount          // of further causes
+	Others       machine.Amount  // of further causes
 	InFlight     uint64          // chunks
 	Oldest       queue.HeldChunk // HoldsMet 0: there is none
 	Holders      int             // consumers that hold something, of those whose reservations were met
@@ -29,27 +31,27 @@ type Diagnosis struct {
 // and NotYetDue is the earliest known; 0: none is.
 type Cause struct {
 	BranchWhy
-	Held Amount // submissions, and the chunks of them that this cause is about
-	Plan int    // of those that were given, the first that has it so
+	Held machine.Amount // submissions, and the chunks of them that this cause is about
+	Plan int            // of those that were given, the first that has it so
 }
 
 const (
-	maxDiagnosis  = 400           // holds of the mutex that a diagnosis takes at most: beyond that it is of a part
-	diagnosisMost = lookMost / 2  // looks after which a hold of the mutex begins with no other submission
-	mostHolds     = lookMost / 4  // reservations of one submission that are looked at
-	mostDelays    = lookMost / 10 // chunks of one submission whose next try is looked at
+	maxDiagnosis  = 400                   // holds of the mutex that a diagnosis takes at most: beyond that it is of a part
+	diagnosisMost = machine.LookMost / 2  // looks after which a hold of the mutex begins with no other submission
+	mostHolds     = machine.LookMost / 4  // reservations of one submission that are looked at
+	mostDelays    = machine.LookMost / 10 // chunks of one submission whose next try is looked at
 )
 
 // Diagnose tells why the chunks of a value move or do not. plans are those that consumers reserve by, the one used last first.
 func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans []*strategy.Plan) (Diagnosis, error) {
 	d := newDiagnosing(plans)
 	budget := maxDiagnosis
-	err := ins.diagnoseSlices(ctx, &budget, -1, func(from int) (next int, n looks) {
+	err := ins.diagnoseSlices(ctx, &budget, -1, func(from int) (next int, n machine.Looks) {
 		if d.m = ins.s.m; d.At == 0 {
-			d.At, d.Present = ins.s.now(), d.m.backlog.Value(entry.Key, entry.Value).Submissions
+			d.At, d.Present = ins.s.now(), d.m.Backlog.Value(entry.Key, entry.Value).Submissions
 		}
 		for next = from; n < diagnosisMost && next != 0; {
-			next = d.m.backlog.EachOf(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*record)) })
+			next = d.m.Backlog.EachOf(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
 		}
 		return next, n
 	})
@@ -57,11 +59,11 @@ func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans [
 		return d.result(), err
 	}
 	before := ^queue.SubmissionID(0) // those that wait for their run_at are in no list of the value
-	err = ins.diagnoseSlices(ctx, &budget, -1, func(int) (next int, n looks) {
+	err = ins.diagnoseSlices(ctx, &budget, -1, func(int) (next int, n machine.Looks) {
 		d.m, n = ins.s.m, diagnosisMost/2
-		before = d.m.order.before(before, diagnosisMost/2, func(r *record) bool {
-			if r.sub != nil && r.parked {
-				if value, _, has := r.sub.Find(entry.Key); has && value == entry.Value {
+		before = d.m.Order.Before(before, diagnosisMost/2, func(r *machine.Record) bool {
+			if r.Sub != nil && r.Parked {
+				if value, _, has := r.Sub.Find(entry.Key); has && value == entry.Value {
 					n += d.count(r)
 				}
 			}
@@ -78,9 +80,9 @@ func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans [
 // DiagnoseSubmission is Diagnose for one submission; there is false if it is not open.
 func (ins *Inspect) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.Plan) (d Diagnosis, there bool, err error) {
 	by := newDiagnosing(plans)
-	err = ins.look(func() (n looks, _ error) {
+	err = ins.look(func() (n machine.Looks, _ error) {
 		by.m, by.At = ins.s.m, ins.s.now()
-		r := by.m.live(id)
+		r := by.m.Live(id)
 		if there = r != nil; there {
 			by.Present = 1
 			n = by.count(r)
@@ -91,12 +93,12 @@ func (ins *Inspect) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.
 }
 
 // diagnoseSlices calls fn in holds of the mutex as long as the budget lasts: first with from, then with what it returned, until that is 0.
-func (ins *Inspect) diagnoseSlices(ctx context.Context, budget *int, from int, fn func(from int) (next int, n looks)) error {
+func (ins *Inspect) diagnoseSlices(ctx context.Context, budget *int, from int, fn func(from int) (next int, n machine.Looks)) error {
 	for ; from != 0 && *budget > 0; *budget-- {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.look(func() (n looks, _ error) {
+		err := ins.look(func() (n machine.Looks, _ error) {
 			from, n = fn(from)
 			return n, nil
 		})
@@ -110,7 +112,7 @@ func (ins *Inspect) diagnoseSlices(ctx context.Context, budget *int, from int, f
 // diagnosing counts submissions by cause.
 type diagnosing struct {
 	Diagnosis
-	m      *machine // the shard's, which a reload replaces
+	m      *machine.Machine // the shard's, which a reload replaces
 	leaves []askedLeaf
 	by     map[causeKey]*Cause
 	names  map[string]struct{}
@@ -142,14 +144,14 @@ func newDiagnosing(plans []*strategy.Plan) *diagnosing {
 }
 
 // count adds the chunks of an open submission.
-func (d *diagnosing) count(r *record) (n looks) {
+func (d *diagnosing) count(r *machine.Record) (n machine.Looks) {
 	d.Met++
-	if r.ending {
+	if r.Ending {
 		return 1
 	}
-	n = d.held(r) + d.delayed(r) + looks(len(d.leaves)) + 1
-	d.add(BranchWhy{Obstacle: IsDead}, 0, uint64(r.dead))
-	if available := uint64(r.sub.Available()); available > 0 {
+	n = d.held(r) + d.delayed(r) + machine.Looks(len(d.leaves)) + 1
+	d.add(BranchWhy{Obstacle: IsDead}, 0, uint64(r.Dead))
+	if available := uint64(r.Sub.Available()); available > 0 {
 		why, plan := d.why(r)
 		d.add(why, plan, available)
 	}
@@ -157,15 +159,15 @@ func (d *diagnosing) count(r *record) (n looks) {
 }
 
 // why is the first obstacle to what is available of a submission.
-func (d *diagnosing) why(r *record) (why BranchWhy, plan int) {
-	if r.parked {
-		return BranchWhy{Obstacle: NotYetDue, Until: r.details().runAt}, 0
+func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
+	if r.Parked {
+		return BranchWhy{Obstacle: NotYetDue, Until: r.Details().RunAt}, 0
 	}
-	if rule, covered := d.m.rules.covering(r); covered {
+	if rule, covered := d.m.Rules.CoveringRecord(r); covered {
 		return whyRule(&rule), 0
 	}
-	d.meta = r.sub.AppendMeta(d.meta[:0])
-	grace := d.m.valueLimits.until()
+	d.meta = r.Sub.AppendMeta(d.meta[:0])
+	grace := d.m.ValueLimits.Until()
 	if why = whyLeaf(&strategy.Branch{}, d.meta, questions{d.m}.valueNow, grace); why.Obstacle != NoObstacle {
 		return why, 0
 	}
@@ -182,12 +184,12 @@ func (d *diagnosing) why(r *record) (why BranchWhy, plan int) {
 }
 
 // held adds what is in flight.
-func (d *diagnosing) held(r *record) (n looks) {
-	d.InFlight += uint64(r.holds.Len())
-	d.m.holds.Each(&r.holds, func(_ uint32, h *reserver.Hold) bool {
+func (d *diagnosing) held(r *machine.Record) (n machine.Looks) {
+	d.InFlight += uint64(r.Holds.Len())
+	d.m.Holds.Each(&r.Holds, func(_ uint32, h *reserver.Hold) bool {
 		n++
 		d.HoldsMet++
-		d.names[d.m.holds.Consumer(h)] = struct{}{}
+		d.names[d.m.Holds.Consumer(h)] = struct{}{}
 		if d.HoldsMet == 1 || h.Reserved < d.Oldest.Reserved {
 			d.Oldest = heldChunk(d.m, r, h, d.At)
 		}
@@ -197,19 +199,19 @@ func (d *diagnosing) held(r *record) (n looks) {
 }
 
 // delayed adds what waits for its next try.
-func (d *diagnosing) delayed(r *record) looks {
-	if r.waiting == 0 {
+func (d *diagnosing) delayed(r *machine.Record) machine.Looks {
+	if r.Waiting == 0 {
 		return 0
 	}
 	why := BranchWhy{Obstacle: IsWaiting}
-	list := r.delays.from(0, mostDelays, nil)
+	list := r.Delays.From(0, mostDelays, nil)
 	for _, index := range list {
-		if t := r.tries[index]; t != nil && t.suspect != shelved && uint32(len(list)) == r.waiting {
-			why.Until = earlier(why.Until, t.notBefore)
+		if t := r.Tries[index]; t != nil && t.Suspect != machine.Shelved && uint32(len(list)) == r.Waiting {
+			why.Until = earlier(why.Until, t.NotBefore)
 		}
 	}
-	d.add(why, 0, uint64(r.waiting))
-	return looks(len(list))
+	d.add(why, 0, uint64(r.Waiting))
+	return machine.Looks(len(list))
 }
 
 // add counts chunks of one submission for a cause.
@@ -228,7 +230,7 @@ func (d *diagnosing) add(why BranchWhy, plan int, chunks uint64) {
 		if why.Obstacle == IsWaiting || why.Obstacle == NotYetDue {
 			c.Until = earlier(c.Until, why.Until)
 		}
-	case len(d.by) >= mostValues:
+	case len(d.by) >= machine.MostValues:
 		d.Others.Submissions++
 		d.Others.Chunks += chunks
 		return
@@ -256,7 +258,7 @@ func (d *diagnosing) result() Diagnosis {
 		return cmp.Or(cmp.Compare(b.Held.Chunks, a.Held.Chunks), cmp.Compare(a.Obstacle, b.Obstacle), cmp.Compare(a.Rule.ID, b.Rule.ID),
 			cmp.Compare(a.Limit.Key, b.Limit.Key), cmp.Compare(a.Value.String(), b.Value.String()))
 	})
-	for len(d.Causes) > topMost {
+	for len(d.Causes) > machine.TopMost {
 		last := len(d.Causes) - 1
 		d.Others.Submissions += d.Causes[last].Held.Submissions
 		d.Others.Chunks += d.Causes[last].Held.Chunks

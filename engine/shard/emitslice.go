@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -14,23 +16,23 @@ import (
 // emit is a slice of what schedules insert. more: there may be others that are late.
 func (p *Schedules) emit() (more bool) {
 	s := p.s
-	t, now := &s.Worker.kinds[KindSchedule], s.now()
+	t, now := &s.Worker.kinds[machine.KindSchedule], s.now()
 	s.mu.Lock()
 	if !t.may(now) || s.usable() != nil || s.full.Load() {
 		s.mu.Unlock()
 		return false
 	}
 	alone := t.limit > 0
-	looks := s.m.schedules.due(now, s.Worker.parked)
+	looks := s.m.Schedules.Due(now, s.Worker.parked)
 	s.mu.Unlock()
-	var waits commits
+	var waits machine.Commits
 	n := 0
 	for i := range looks {
 		b := p.emitOne(&looks[i], now, alone)
 		if b == nil {
 			continue
 		}
-		waits.add(b)
+		waits.Add(b)
 		if n++; alone {
 			return p.emittedAlone(&looks[i], waits, now)
 		}
@@ -50,26 +52,26 @@ func (p *Schedules) emit() (more bool) {
 		return false
 	}
 	t.pass(now, n)
-	s.m.stats.acts[KindSchedule].done += uint64(n)
+	s.m.Stats.Acts[machine.KindSchedule].Done += uint64(n)
 	s.Worker.slices++
 	return true
 }
 
 // emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
-func (p *Schedules) emittedAlone(l *scheduleLook, waits commits, now queue.Time) (ok bool) {
+func (p *Schedules) emittedAlone(l *machine.ScheduleLook, waits machine.Commits, now queue.Time) (ok bool) {
 	s := p.s
-	t, err := &s.Worker.kinds[KindSchedule], s.writer.wait(waits)
+	t, err := &s.Worker.kinds[machine.KindSchedule], s.writer.wait(waits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		t.fail(err, now, s.options.Seed())
-		p.blame(l.sch.name, err, now)
+		p.blame(l.Sch.Name, err, now)
 		return false
 	}
 	t.pass(now, 1)
 	t.limit = 1 // as long as others are due
-	delete(s.Worker.blamed, Action{Kind: KindSchedule, Schedule: l.sch.name})
-	s.m.stats.acts[KindSchedule].done++
+	delete(s.Worker.blamed, machine.Action{Kind: machine.KindSchedule, Schedule: l.Sch.Name})
+	s.m.Stats.Acts[machine.KindSchedule].Done++
 	s.Worker.slices++
 	return true
 }
@@ -79,5 +81,5 @@ func (p *Schedules) blame(name string, err error, now queue.Time) {
 	s := p.s
 	s.options.Logger.Error("what a schedule inserts cannot be written; it is tried again", "queue", s.options.Queue,
 		"schedule", name, "error", err)
-	s.Worker.blame(Action{Kind: KindSchedule, Schedule: name}, err, now)
+	s.Worker.blame(machine.Action{Kind: machine.KindSchedule, Schedule: name}, err, now)
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"testing"
 
@@ -19,7 +21,7 @@ func heldLife(t testing.TB, chunks, held uint32) *life {
 	}
 	l.complete(t, held)
 	l.hold(held+1, reserver.Finishing)
-	l.putBack(t, held+1, journal.Failed, l.m.now+1000, "waits")
+	l.putBack(t, held+1, journal.Failed, l.m.Now+1000, "waits")
 	l.hold(held+2, reserver.Finishing)
 	l.putBack(t, held+2, journal.Failed, 0, "is back")
 	return l
@@ -31,35 +33,35 @@ func TestEndIsDoneInSlices(t *testing.T) {
 	t.Parallel()
 	const held = 20_000
 	l := heldLife(t, 100_000, held)
-	l.m.applied++
-	l.m.touch(l.r)
-	want := l.m.snapshot(nil, l.r)
+	l.m.AppliedAt++
+	l.m.Touch(l.r)
+	want := l.m.Snapshot(nil, l.r)
 	if err := l.m.ApplyEnd(journal.End{Seq: 7, State: queue.Cancelled}); err != nil {
 		t.Fatal(err)
 	}
-	if went := held - l.r.holds.Len(); went > orphanMost || l.r.ended.final != nil {
-		t.Fatalf("the end removed %d reservations (at most %d allowed) and made a row of %d bytes, want none", went, orphanMost, len(l.r.ended.final))
+	if went := held - l.r.Holds.Len(); went > machine.OrphanMost || l.r.Ended.Final != nil {
+		t.Fatalf("the end removed %d reservations (at most %d allowed) and made a row of %d bytes, want none", went, machine.OrphanMost, len(l.r.Ended.Final))
 	}
-	if got := l.m.live(l.r.id); got != nil {
+	if got := l.m.Live(l.r.ID); got != nil {
 		t.Fatal("the ended submission is still open")
 	}
 	if err := (auditor{l.m}).run(); err != nil {
 		t.Fatal(err)
 	}
 	slices := 0
-	for ; l.m.orphans.sweep(tickMost) > 0; slices++ {
+	for ; l.m.Orphans.Sweep(machine.TickMost) > 0; slices++ {
 		if err := (auditor{l.m}).run(); err != nil {
 			t.Fatalf("after %d slices: %v", slices, err)
 		}
 	}
-	if least := (held - orphanMost) / tickMost; slices < least || len(l.m.orphans.list) != 0 || l.m.stats.orphaned != 0 {
-		t.Errorf("%d slices of at most %d, %d left, %d counted; want at least %d and nothing left", slices, tickMost, len(l.m.orphans.list), l.m.stats.orphaned, least)
+	if least := (held - machine.OrphanMost) / machine.TickMost; slices < least || len(l.m.Orphans.List) != 0 || l.m.Stats.Orphaned != 0 {
+		t.Errorf("%d slices of at most %d, %d left, %d counted; want at least %d and nothing left", slices, machine.TickMost, len(l.m.Orphans.List), l.m.Stats.Orphaned, least)
 	}
-	l.r.endedRow()
-	if got := l.r.ended.final; !bytes.Equal(got, want) {
+	l.r.EndedRow()
+	if got := l.r.Ended.Final; !bytes.Equal(got, want) {
 		t.Errorf("the row differs from a snapshot at the moment of the end: got %d bytes, want %d", len(got), len(want))
 	}
-	if l.r.ended.left != nil || l.r.ended.held != nil {
+	if l.r.Ended.Left != nil || l.r.Ended.Held != nil {
 		t.Error("what the row was made of is kept")
 	}
 }
@@ -69,21 +71,21 @@ func TestEndIsDoneInSlices(t *testing.T) {
 func TestCheckpointBeforeTheSweep(t *testing.T) {
 	t.Parallel()
 	l := heldLife(t, 10_000, 3000)
-	l.m.applied++
-	l.m.touch(l.r)
-	want := l.m.snapshot(nil, l.r)
+	l.m.AppliedAt++
+	l.m.Touch(l.r)
+	want := l.m.Snapshot(nil, l.r)
 	if err := l.m.ApplyEnd(journal.End{Seq: 7, State: queue.Cancelled}); err != nil {
 		t.Fatal(err)
 	}
-	if l.r.holds.Len() == 0 {
+	if l.r.Holds.Len() == 0 {
 		t.Fatal("the end left no reservation to sweep")
 	}
-	f := checkpointSlice{ending: []*record{l.r}}
+	f := checkpointSlice{ending: []*machine.Record{l.r}}
 	(&checkpointer{s: &Shard{m: l.m}}).historyRows(l.m, &f)
-	if left := l.r.holds.Len(); left != 0 || l.m.holds.Len() != 0 || l.m.stats.orphaned != 0 {
-		t.Errorf("%d reservations of it are left, %d in all, %d counted; want none", left, l.m.holds.Len(), l.m.stats.orphaned)
+	if left := l.r.Holds.Len(); left != 0 || l.m.Holds.Len() != 0 || l.m.Stats.Orphaned != 0 {
+		t.Errorf("%d reservations of it are left, %d in all, %d counted; want none", left, l.m.Holds.Len(), l.m.Stats.Orphaned)
 	}
-	if len(f.ended) != 1 || !bytes.Equal(l.r.ended.final, want) {
+	if len(f.ended) != 1 || !bytes.Equal(l.r.Ended.Final, want) {
 		t.Errorf("got %d rows, want one, and that equal to a snapshot at the moment of the end", len(f.ended))
 	}
 }
@@ -96,25 +98,25 @@ func TestSweepOfSeveral(t *testing.T) {
 	if err := l.m.ApplyInsert(&journal.Insert{Seq: 8, ID: queue.MakeSubmissionID(lifeStart, 0, 1), Chunks: 5000, Key: key, Prefix: "q/"}); err != nil {
 		t.Fatal(err)
 	}
-	second := &life{m: l.m, r: l.m.liveSeq(8)}
+	second := &life{m: l.m, r: l.m.LiveSeq(8)}
 	for index := range uint32(2000) {
 		second.hold(index, reserver.Held)
 	}
-	for _, r := range []*record{l.r, second.r} {
-		if err := l.m.ApplyEnd(journal.End{Seq: r.seq, State: queue.Cancelled}); err != nil {
+	for _, r := range []*machine.Record{l.r, second.r} {
+		if err := l.m.ApplyEnd(journal.End{Seq: r.Seq, State: queue.Cancelled}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for l.m.orphans.shed(l.r, 100) > 0 { // a reader wants the first one's row
+	for l.m.Orphans.Shed(l.r, 100) > 0 { // a reader wants the first one's row
 	}
 	if err := (auditor{l.m}).run(); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for got := 1; got > 0; n += got {
-		got = l.m.orphans.sweep(tickMost)
+		got = l.m.Orphans.Sweep(machine.TickMost)
 	}
-	if want := 2000 - orphanMost; n != want || len(l.m.orphans.list) != 0 {
-		t.Errorf("the sweep removed %d of the second's, %d submissions are left; want %d and 0", n, len(l.m.orphans.list), want)
+	if want := 2000 - machine.OrphanMost; n != want || len(l.m.Orphans.List) != 0 {
+		t.Errorf("the sweep removed %d of the second's, %d submissions are left; want %d and 0", n, len(l.m.Orphans.List), want)
 	}
 }

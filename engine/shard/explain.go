@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"slices"
@@ -19,28 +21,17 @@ type Explained struct {
 	Picks      []ExplainedPick
 	Faults     []error // as in Foreseen
 	Met, Shown int
-	Withheld   NodeState     // Refused, Values and Top
-	Grace      queue.Time    // when the restart grace ends, until which all that a limit counts is refused and left out; 0: there is none
-	Ruled      []RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
+	Withheld   NodeState             // Refused, Values and Top
+	Grace      queue.Time            // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
+	Ruled      []machine.RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
 }
 
 // NodeState is what reaches a block of the tree, in submissions that have available chunks. What does not pass a filter or a
 // limit is in Refused; what PreferDistinct puts last is in Refused and passes all the same.
 type NodeState struct {
-	Entered, Passed, Refused Amount
+	Entered, Passed, Refused machine.Amount
 	Values                   int            // that do not pass, up to 10,000: at the limit, or of SelectOnly other ones
 	Top                      []RefusedValue // of them, those that hold back most chunks, at most topMost
-}
-
-// Amount is a number of submissions and of their available chunks.
-type Amount struct {
-	Submissions int
-	Chunks      uint64
-}
-
-func (a *Amount) add(x *backlog.Submission) {
-	a.Submissions++
-	a.Chunks += uint64(x.Available())
 }
 
 // RefusedValue is a value of the block's key that does not pass; under SelectOnly without HasValue it is no value at all. Of
@@ -51,7 +42,7 @@ type RefusedValue struct {
 	HasValue bool
 	InFlight uint32
 	Max      uint32
-	Refused  Amount
+	Refused  machine.Amount
 }
 
 // LeafState is how a leaf stands.
@@ -79,12 +70,6 @@ type ExplainedPick struct {
 	Tenants []backlog.Tenant // under Fair: whose it is, the outermost first, as they stand before all picks
 }
 
-// topMost is how many values and tenants are named, mostValues how many values of one block are told apart.
-const (
-	topMost    = 10
-	mostValues = 10_000
-)
-
 // Inspect answers questions about what a shard would do and why: it changes nothing.
 type Inspect struct{ s *Shard }
 
@@ -98,24 +83,24 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 	plan = plan.Unscored()
 	leaves := plan.Leaves()
 	x := Explained{Leaves: make([]LeafState, len(leaves)), Grace: grace}
-	err := ins.look(func() (looks, error) {
-		if err := s.m.backlog.AdmitQuestion(plan); err != nil {
+	err := ins.look(func() (machine.Looks, error) {
+		if err := s.m.Backlog.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
 		for i := range leaves {
-			x.Leaves[i].Built = s.m.backlog.Ask(&plan.Branches[leaves[i].Of]).Built()
+			x.Leaves[i].Built = s.m.Backlog.Ask(&plan.Branches[leaves[i].Of]).Built()
 		}
-		return looks(len(leaves)), nil
+		return machine.Looks(len(leaves)), nil
 	})
 	if err != nil {
 		return Explained{}, err
 	}
 	before, unscored := map[queue.MetaEntry]valueState{}, followed[0].Unscored()
-	err = foreseeAll(ctx, s, append([]*strategy.Plan{plan}, followed...), []*foresight{f}, q, func(views [][]*backlog.View) looks {
+	err = foreseeAll(ctx, s, append([]*strategy.Plan{plan}, followed...), []*foresight{f}, q, func(views [][]*backlog.View) machine.Looks {
 		for i := range leaves {
 			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
-		return questions{s.m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + looks(len(leaves))
+		return questions{s.m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + machine.Looks(len(leaves))
 	})
 	if err != nil {
 		return Explained{}, err
@@ -131,28 +116,28 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 		return Explained{}, err
 	}
 	t := newTree(plan.Nodes(), grace != 0)
-	var ruled ruleTally
+	var ruled machine.RuleTally
 	if x.Met, x.Shown, err = ins.walk(ctx, len(t.nodes)+1, func(sub *backlog.Submission) {
-		if !ruled.count(s.m, sub) {
+		if !ruled.Count(s.m, sub) {
 			t.count(s.m, sub)
 		}
 	}); err != nil {
 		return Explained{}, err
 	}
 	x.Nodes, x.Withheld = t.states()
-	x.Ruled = ruled.most()
+	x.Ruled = ruled.Most()
 	return x, nil
 }
 
 // questions answers questions about a machine, and changes nothing.
-type questions struct{ m *machine }
+type questions struct{ m *machine.Machine }
 
 // explain takes what must be of one moment with the picks: how the values of their submissions stand.
 func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.Leaf, views []*backlog.View,
-	before map[queue.MetaEntry]valueState) looks {
+	before map[queue.MetaEntry]valueState) machine.Looks {
 	for _, p := range picks {
 		pick, leaf := ExplainedPick{Previewed: p}, &leaves[p.Leaf]
-		for _, seat := range views[leaf.Of].Seats(qs.m.backlog.ByID(p.Submission), leaf.Number) {
+		for _, seat := range views[leaf.Of].Seats(qs.m.Backlog.ByID(p.Submission), leaf.Number) {
 			pick.Tenants = append(pick.Tenants, seat.Tenant())
 		}
 		for _, entry := range p.Meta {
@@ -160,7 +145,7 @@ func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.L
 		}
 		x.Picks = append(x.Picks, pick)
 	}
-	return looks(len(views) + len(x.Picks))
+	return machine.Looks(len(views) + len(x.Picks))
 }
 
 // scoredBranches is for each branch of plan.Unscored which scored branch of the plan it is inside of, from 1; 0: none.
@@ -221,14 +206,14 @@ func (ins *Inspect) explainFair(ctx context.Context, plan *strategy.Plan, leaves
 				f.Totals, f.Owed = known.Totals, known.Owed
 				continue
 			}
-			err := ins.slices(ctx, func(from int) (next int, n looks) {
-				v := ins.s.m.backlog.Ask(&plan.Branches[leaf.Of])
+			err := ins.slices(ctx, func(from int) (next int, n machine.Looks) {
+				v := ins.s.m.Backlog.Ask(&plan.Branches[leaf.Of])
 				if v == nil { // dropped meanwhile, and no room for another
 					return 0, 0
 				}
 				shares := f.Shares
-				next = v.Totals(leaf.Number, level, from, lookMost, &f.Totals)
-				return next, looks(f.Shares - shares)
+				next = v.Totals(leaf.Number, level, from, machine.LookMost, &f.Totals)
+				return next, machine.Looks(f.Shares - shares)
 			})
 			if err == nil && f.there {
 				err = ins.eachTenant(ctx, f.share, f.owed)
@@ -249,9 +234,9 @@ func (f *FairState) owed(t backlog.Tenant) {
 	at, _ := slices.BinarySearchFunc(f.Owed, t, func(x, y backlog.Tenant) int {
 		return cmp.Or(cmp.Compare(y.Lag, x.Lag), cmp.Compare(x.Info.Tenant, y.Info.Tenant))
 	})
-	if at < topMost {
+	if at < machine.TopMost {
 		f.Owed = slices.Insert(f.Owed, at, t)
-		f.Owed = f.Owed[:min(topMost, len(f.Owed))]
+		f.Owed = f.Owed[:min(machine.TopMost, len(f.Owed))]
 	}
 }
 
@@ -278,14 +263,14 @@ func newTree(nodes []strategy.Node, graced bool) *tree {
 }
 
 // count sends a submission through the tree.
-func (t *tree) count(m *machine, x *backlog.Submission) {
+func (t *tree) count(m *machine.Machine, x *backlog.Submission) {
 	if x.Available() == 0 {
 		return
 	}
 	if at, withheld := x.Withheld(); withheld {
-		t.withheld.Refused.add(x)
+		t.withheld.Refused.Add(x)
 		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight,
-			Max: m.valueLimits.settings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
+			Max: m.ValueLimits.Settings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
 		return
 	}
 	if len(t.nodes) > 0 {
@@ -296,7 +281,7 @@ func (t *tree) count(m *machine, x *backlog.Submission) {
 // enter sends a submission into a block, and says whether some order inside of it has it.
 func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 	n, c := &t.nodes[number], &t.counts[number]
-	c.Entered.add(x)
+	c.Entered.Add(x)
 	switch {
 	case n.Filter.Key != "":
 		if value, inFlight, has := x.Find(n.Filter.Key); !has || value != n.Filter.Value {
@@ -318,16 +303,16 @@ func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 		}
 	}
 	if passed {
-		c.Passed.add(x)
+		c.Passed.Add(x)
 	}
 	return passed
 }
 
 func (t *tree) refuse(number int, x *backlog.Submission, v *RefusedValue) {
-	t.counts[number].Refused.add(x)
+	t.counts[number].Refused.Add(x)
 	if !v.HasValue {
 		t.none[number].Key = v.Key
-		t.none[number].Refused.add(x)
+		t.none[number].Refused.Add(x)
 		return
 	}
 	refuse(t.values[number], x, v)
@@ -338,14 +323,14 @@ func refuse(values map[queue.MetaEntry]*RefusedValue, x *backlog.Submission, v *
 	entry := queue.MetaEntry{Key: v.Key, Value: v.Value}
 	known := values[entry]
 	if known == nil {
-		if len(values) == mostValues {
+		if len(values) == machine.MostValues {
 			return
 		}
 		known = v
 		values[entry] = v
 	}
 	known.InFlight = v.InFlight
-	known.Refused.add(x)
+	known.Refused.Add(x)
 }
 
 // states are the counts, with the values that hold back most.
@@ -370,5 +355,5 @@ func (c *NodeState) finish(values map[queue.MetaEntry]*RefusedValue) {
 			cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
 	})
 	c.Values = len(c.Top)
-	c.Top = c.Top[:min(topMost, len(c.Top))]
+	c.Top = c.Top[:min(machine.TopMost, len(c.Top))]
 }

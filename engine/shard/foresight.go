@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"math/rand/v2"
 
@@ -17,11 +19,11 @@ type foresight struct {
 	first []int // by view: the number of its first leaf
 	steps []step
 
-	of     *machine       // whose candidates the windows have
-	wants  *step          // whose next window is to be scored; nil: everything is
-	window *windowScratch // that one
-	picks  []Previewed    // once everything is scored
-	faults []error        // of the blocks that were asked, why they do not score
+	of     *machine.Machine       // whose candidates the windows have
+	wants  *step                  // whose next window is to be scored; nil: everything is
+	window *machine.WindowScratch // that one
+	picks  []Previewed            // once everything is scored
+	faults []error                // of the blocks that were asked, why they do not score
 }
 
 // step is what is known of the scores of one branch of the plan. Of a branch without scores it is empty.
@@ -36,7 +38,7 @@ type step struct {
 // scoredWindow is what is kept of a window once it is scored.
 type scoredWindow struct {
 	rows []*backlog.Submission
-	choice
+	machine.Choice
 }
 
 // foresee begins the preview of a plan.
@@ -53,7 +55,7 @@ func foresee(s *Shard, plan *strategy.Plan) *foresight {
 // score has the window scored that the last run lacked.
 func (f *foresight) score(ctx context.Context) error {
 	x, w := f.wants, f.window
-	err := x.scorer.Score(ctx, &w.Window, w.scores)
+	err := x.scorer.Score(ctx, &w.Window, w.Scores)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -61,13 +63,13 @@ func (f *foresight) score(ctx context.Context) error {
 		x.fault = err
 		return nil
 	}
-	x.windows = append(x.windows, scoredWindow{w.frame.rows, choice{scores: w.scores}})
-	x.ended = w.Rows < w.frame.most || len(x.windows) == maxWindows
+	x.windows = append(x.windows, scoredWindow{w.Frame.Rows, machine.Choice{Scores: w.Scores}})
+	x.ended = w.Rows < w.Frame.Most || len(x.windows) == maxWindows
 	return nil
 }
 
 // run is one try at the preview, with the views of the plan. It is done unless f.wants says what to score first.
-func (f *foresight) run(m *machine, views []*backlog.View, q *Question, now queue.Time) (n looks) {
+func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, now queue.Time) (n machine.Looks) {
 	if f.of != m { // the state was loaded again: its candidates are others
 		f.of = m
 		for i := range f.steps {
@@ -75,15 +77,15 @@ func (f *foresight) run(m *machine, views []*backlog.View, q *Question, now queu
 		}
 	}
 	f.wants, f.window, f.picks, f.faults = nil, nil, nil, nil
-	m.seed(q.Seed)
+	m.Seed(q.Seed)
 	p := &previewing{
 		foresight: f, m: m, q: q, now: now, most: min(q.Max, MaxPreview),
-		Lookahead: backlog.LookAhead(m.backlog, m.rnd, rand.New(rand.NewPCG(q.Seed, chunkStream)), nil),
+		Lookahead: backlog.LookAhead(m.Backlog, m.Rnd, rand.New(rand.NewPCG(q.Seed, chunkStream)), nil),
 	}
 	p.follow(views)
 	picks := p.End()
 	if f.wants != nil {
-		return looks(2*len(picks) + f.window.Rows)
+		return machine.Looks(2*len(picks) + f.window.Rows)
 	}
 	f.picks = make([]Previewed, len(picks))
 	for i, p := range picks {
@@ -92,14 +94,14 @@ func (f *foresight) run(m *machine, views []*backlog.View, q *Question, now queu
 			Leaf: f.first[p.View] + int(p.Leaf),
 		}
 	}
-	return looks(2 * len(picks))
+	return machine.Looks(2 * len(picks))
 }
 
 // previewing is a run under way.
 type previewing struct {
 	*foresight
 	*backlog.Lookahead
-	m    *machine
+	m    *machine.Machine
 	q    *Question
 	now  queue.Time
 	most int
@@ -136,10 +138,10 @@ func (p *previewing) follow(views []*backlog.View) {
 
 // byScore takes in the order of the scores that are known, and finds the window to score next if these are not enough.
 func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
-	standing := p.m.scorings.byKey[br.Key()]
+	standing := p.m.Scorings.ByKey[br.Key()]
 	emitted := uint64(0)
 	if standing != nil {
-		emitted = standing.emitted
+		emitted = standing.Emitted
 	}
 	if x.absent != nil {
 		p.faults = append(p.faults, x.absent)
@@ -147,17 +149,17 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 	}
 	for i := range x.windows {
 		w := &x.windows[i]
-		w.begin(x.scorer.Spread())
+		w.Begin(x.scorer.Spread())
 		for len(p.Picks) < p.most {
-			row := w.next(explores(br, emitted))
+			row := w.Next(machine.Explores(br, emitted))
 			if row < 0 {
 				break
 			}
 			if !p.TakeOf(views, at, w.rows[row]) {
-				w.gone(row)
+				w.Gone(row)
 				continue
 			}
-			w.took(row)
+			w.Took(row)
 			emitted++
 		}
 	}
@@ -173,20 +175,20 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 }
 
 // look copies the next window of candidates, as a reserve does, without a trace of it.
-func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, standing *scoring) {
+func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, standing *machine.Scoring) {
 	seen := map[*backlog.Submission]bool{}
 	for i := range x.windows {
 		for _, sub := range x.windows[i].rows {
 			seen[sub] = true
 		}
 	}
-	w := &windowScratch{frame: p.m.scorings.makeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer),
+	w := &machine.WindowScratch{Frame: p.m.Scorings.MakeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer),
 		func(s *backlog.Submission) bool { return seen[s] })}
-	if standing != nil && standing.frame != nil && len(seen) == 0 {
-		w.frame.remember(standing.frame)
+	if standing != nil && standing.Frame != nil && len(seen) == 0 {
+		w.Frame.Remember(standing.Frame)
 	}
 	w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
-	p.m.scorings.gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
+	p.m.Scorings.Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
 	if x.ended = w.Rows == 0; !x.ended {
 		p.wants, p.window = x, w
 	}

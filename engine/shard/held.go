@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"slices"
@@ -33,7 +35,7 @@ func (p *Reservations) List(ctx context.Context, f *queue.HeldFilter, after Held
 		if err := ctx.Err(); err != nil {
 			return nil, last, false, err
 		}
-		if err := p.s.Inspect.look(func() (looks, error) { return w.slice(p.s.m, p.s.now()), nil }); err != nil {
+		if err := p.s.Inspect.look(func() (machine.Looks, error) { return w.slice(p.s.m, p.s.now()), nil }); err != nil {
 			return nil, last, false, err
 		}
 		w.cut() // sorted without the mutex
@@ -45,14 +47,14 @@ func (p *Reservations) List(ctx context.Context, f *queue.HeldFilter, after Held
 	if len(w.met) > 0 {
 		last = w.met[len(w.met)-1].HeldPlace
 	}
-	err = p.s.Inspect.look(func() (looks, error) {
+	err = p.s.Inspect.look(func() (machine.Looks, error) {
 		m, now := p.s.m, p.s.now()
 		for _, at := range w.met {
 			if r, h := heldAt(m, at.slot, at.Sequence, at.Epoch); r != nil {
 				list = append(list, heldChunk(m, r, h, now))
 			}
 		}
-		return looks(len(w.met)), nil
+		return machine.Looks(len(w.met)), nil
 	})
 	return list, last, more, err
 }
@@ -76,7 +78,7 @@ type heldSlot struct {
 }
 
 // slice looks at the next slots. When the filter names a consumer or a submission with few reservations, it looks at only those.
-func (w *heldWalk) slice(m *machine, now queue.Time) (n looks) {
+func (w *heldWalk) slice(m *machine.Machine, now queue.Time) (n machine.Looks) {
 	look := func(slot uint32, h *reserver.Hold) bool {
 		n++
 		if w.means(m, h, now) {
@@ -88,50 +90,50 @@ func (w *heldWalk) slice(m *machine, now queue.Time) (n looks) {
 		w.over = true
 		return n
 	}
-	end := min(w.from+lookMost, m.holds.Slots())
+	end := min(w.from+machine.LookMost, m.Holds.Slots())
 	for ; w.from < end; w.from++ {
-		if h := m.holds.At(w.from); h != nil {
+		if h := m.Holds.At(w.from); h != nil {
 			look(w.from, h)
 		} else {
 			n++
 		}
 	}
-	w.over = w.from >= m.holds.Slots()
+	w.over = w.from >= m.Holds.Slots()
 	return n
 }
 
 // few calls fn for all that the consumer or the submission of the filter holds, if that is little enough for one slice.
-func (w *heldWalk) few(m *machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
+func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
 	if id := w.filter.Submission; id != 0 {
-		r := m.live(id)
-		if r == nil || r.holds.Len() > lookMost {
+		r := m.Live(id)
+		if r == nil || r.Holds.Len() > machine.LookMost {
 			return r == nil
 		}
-		m.holds.Each(&r.holds, fn)
+		m.Holds.Each(&r.Holds, fn)
 		return true
 	}
 	if name := w.filter.Consumer; name != "" {
-		if held, _ := m.holds.Holding(name); held.Held > lookMost {
+		if held, _ := m.Holds.Holding(name); held.Held > machine.LookMost {
 			return false
 		}
-		m.holds.HeldBy(name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool { return fn(at.Slot, h) })
+		m.Holds.HeldBy(name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool { return fn(at.Slot, h) })
 		return true
 	}
 	return false
 }
 
 // means says whether the filter means a reservation. The submission is looked up last: it is elsewhere in memory.
-func (w *heldWalk) means(m *machine, h *reserver.Hold, now queue.Time) bool {
+func (w *heldWalk) means(m *machine.Machine, h *reserver.Hold, now queue.Time) bool {
 	f := w.filter
-	if f.Overdue && !overdue(m, h, now) || f.Consumer != "" && f.Consumer != m.holds.Consumer(h) {
+	if f.Overdue && !machine.Overdue(m, h, now) || f.Consumer != "" && f.Consumer != m.Holds.Consumer(h) {
 		return false
 	}
-	r := m.liveSeq(h.Seq)
-	if r == nil || f.Submission != 0 && f.Submission != r.id {
+	r := m.LiveSeq(h.Seq)
+	if r == nil || f.Submission != 0 && f.Submission != r.ID {
 		return false
 	}
 	for _, entry := range f.Meta {
-		if value, _, has := r.sub.Find(entry.Key); !has || value != entry.Value {
+		if value, _, has := r.Sub.Find(entry.Key); !has || value != entry.Value {
 			return false
 		}
 	}
@@ -162,25 +164,20 @@ func (w *heldWalk) sort() {
 }
 
 // heldAt is the reservation of a token and its submission, nil if it is gone.
-func heldAt(m *machine, slot uint32, sequence uint64, epoch uint32) (*record, *reserver.Hold) {
-	h := m.holds.At(slot)
+func heldAt(m *machine.Machine, slot uint32, sequence uint64, epoch uint32) (*machine.Record, *reserver.Hold) {
+	h := m.Holds.At(slot)
 	if h == nil || h.Sequence != sequence || h.Epoch != epoch {
 		return nil, nil
 	}
-	return m.liveSeq(h.Seq), h
+	return m.LiveSeq(h.Seq), h
 }
 
 // heldChunk describes a reservation.
-func heldChunk(m *machine, r *record, h *reserver.Hold, now queue.Time) queue.HeldChunk {
+func heldChunk(m *machine.Machine, r *machine.Record, h *reserver.Hold, now queue.Time) queue.HeldChunk {
 	return queue.HeldChunk{
-		Chunk: queue.ChunkID{Submission: r.id, Index: h.Index}, Meta: r.meta(), Consumer: m.holds.Consumer(h), Attempt: h.Attempt,
-		Reserved: h.Reserved, Deadline: h.Deadline, Overdue: overdue(m, h, now), Finishing: h.State == reserver.Finishing,
+		Chunk: queue.ChunkID{Submission: r.ID, Index: h.Index}, Meta: r.Meta(), Consumer: m.Holds.Consumer(h), Attempt: h.Attempt,
+		Reserved: h.Reserved, Deadline: h.Deadline, Overdue: machine.Overdue(m, h, now), Finishing: h.State == reserver.Finishing,
 	}
-}
-
-// overdue says that a chunk is held for longer than the queue's reservation timeout: its consumer extends it, or asked for longer.
-func overdue(m *machine, h *reserver.Hold, now queue.Time) bool {
-	return h.Reserved.Add(m.settings.ReservationTimeout) < now
 }
 
 // Release takes a chunk from the consumer that holds it, tells the consumer if it is attached, and offers the chunk again, with no try
@@ -199,9 +196,9 @@ func (p *Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (
 		s.mu.Unlock()
 		return held, notHeld(id)
 	}
-	held = heldChunk(s.m, r, s.m.holds.At(slot), now)
+	held = heldChunk(s.m, r, s.m.Holds.At(slot), now)
 	taken := takeBack(s.m, slot, &held, reason, act, now)
-	waits := commits{first: s.m.batch}
+	waits := machine.Commits{First: s.m.Batch}
 	s.mu.Unlock()
 	if err = s.writer.wait(waits); err == nil && !taken.gone {
 		err = notHeld(id)
@@ -210,13 +207,13 @@ func (p *Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (
 }
 
 // heldOf is the reservation of a chunk that nothing is happening to, and its submission; nil: there is none.
-func heldOf(m *machine, id queue.ChunkID) (*record, uint32) {
-	r := m.live(id.Submission)
-	if r == nil || r.ending {
+func heldOf(m *machine.Machine, id queue.ChunkID) (*machine.Record, uint32) {
+	r := m.Live(id.Submission)
+	if r == nil || r.Ending {
 		return nil, 0
 	}
-	slot, found := m.holds.Find(r.seq, id.Index)
-	if !found || m.holds.At(slot).State != reserver.Held {
+	slot, found := m.Holds.Find(r.Seq, id.Index)
+	if !found || m.Holds.At(slot).State != reserver.Held {
 		return nil, 0
 	}
 	return r, slot
@@ -224,17 +221,17 @@ func heldOf(m *machine, id queue.ChunkID) (*record, uint32) {
 
 // takeBack encodes the act of taking a reservation back. As with a deadline that passed, its consumer may still come first, until the act
 // is on the disk.
-func takeBack(m *machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act, now queue.Time) *takenBack {
-	h := m.holds.At(slot)
+func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act, now queue.Time) *takenBack {
+	h := m.Holds.At(slot)
 	x := &takenBack{slot: slot, sequence: h.Sequence, epoch: h.Epoch}
 	h.State = reserver.Expiring
-	m.batch.mark(slot, h.Sequence)
+	m.Batch.Mark(slot, h.Sequence)
 	var why any
 	if reason != "" {
 		why = map[string]string{"reason": reason}
 	}
-	m.actLog.tell(now, []queue.Act{act}, heldState(held), why)
-	m.intend(x)
+	m.ActLog.Tell(now, []queue.Act{act}, heldState(held), why)
+	m.Intend(x)
 	return x
 }
 
@@ -257,15 +254,15 @@ type takenBack struct {
 }
 
 // Applied offers the chunk again, unless its consumer came first. When the commit fails, the mark of the reservation is undone.
-func (x *takenBack) Applied(m *machine) {
+func (x *takenBack) Applied(m *machine.Machine) {
 	r, h := heldAt(m, x.slot, x.sequence, x.epoch)
 	if r == nil || h.State != reserver.Expiring {
 		return
 	}
-	m.revoked(r.id, x.slot, queue.RevokedOperator)
-	m.unhold(r, x.slot)
-	m.stats.released++
+	m.Revoked(r.ID, x.slot, queue.RevokedOperator)
+	m.Unhold(r, x.slot)
+	m.Stats.Released++
 	x.gone = true
 }
 
-func (x *takenBack) Undo(*machine) {}
+func (x *takenBack) Undo(*machine.Machine) {}

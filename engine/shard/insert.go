@@ -1,40 +1,13 @@
 package shard
 
 import (
-	"context"
-	"time"
+	"github.com/quern-queue/quern/engine/shard/machine"
 
-	"github.com/quern-queue/quern/engine/backlog"
+	"context"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
-
-// draw gives a submission its identity and its permutation.
-func (m *machine) draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
-	id := queue.MakeSubmissionID(now, m.id, 0)
-	if id <= m.lastID {
-		id = m.lastID.Next()
-	}
-	m.lastID = id
-	m.nextSeq++
-	key := backlog.OrderKey(n.Chunks.Count, m.rnd.Uint64())
-	runAt := n.RunAt
-	if runAt <= now.Add(nearNow) {
-		runAt = 0
-	}
-	return &journal.Insert{
-		Seq: m.nextSeq, ID: id, Chunks: n.Chunks.Count, Key: key, Priority: n.Priority, Meta: n.Meta,
-		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
-		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
-		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,
-		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
-		Origin:   n.Origin,
-		Schedule: n.Schedule, Scheduled: n.Scheduled,
-	}
-}
-
-// nearNow is how close a run_at has to be to count as now (Querator's rule): less would be a wait for nothing.
-const nearNow = 100 * time.Millisecond
 
 // Insert makes a submission exist and returns it as it was at that moment. A repeated idempotency key returns the first
 // one's submission as it is now and replayed = true: who repeats an insert wants to know what became of it. With another
@@ -58,12 +31,12 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 		s.mu.Unlock()
 		return sub, true, err
 	}
-	entry := s.m.keys.find(n.IdempotencyKey)
+	entry := s.m.Keys.Find(n.IdempotencyKey)
 	if entry == nil {
 		s.mu.Unlock()
 		return sub, false, nil
 	}
-	err = entry.repeatable(n)
+	err = entry.Repeatable(n)
 	s.mu.Unlock()
 	if err == nil {
 		sub, err = s.claims.repeat(ctx, entry)
@@ -73,8 +46,8 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 
 // inserted is the submission as it was at the moment of its insert: what the first answer says.
 func inserted(op *journal.Insert, queueName string) queue.Submission {
-	r := newRecord(op)
-	sub := r.info(queueName, op.Meta, op.Chunks)
+	r := machine.NewRecord(op)
+	sub := r.Info(queueName, op.Meta, op.Chunks)
 	if op.RunAt != 0 {
 		sub.Waiting, sub.Ready = sub.Ready, 0
 	}
@@ -85,46 +58,37 @@ func inserted(op *journal.Insert, queueName string) queue.Submission {
 type claims struct{ s *Shard }
 
 // claim keeps others with the same key out until this insert is decided. The mutex is held.
-func (p *claims) claim(n *queue.NewSubmission, op *journal.Insert, now queue.Time) *keyed {
+func (p *claims) claim(n *queue.NewSubmission, op *journal.Insert, now queue.Time) *machine.Keyed {
 	if n.IdempotencyKey == "" {
 		return nil
 	}
-	entry := &keyed{key: n.IdempotencyKey, fingerprint: n.Fingerprint, id: op.ID, at: now, published: make(chan struct{})}
-	p.s.m.keys.add(entry)
+	entry := &machine.Keyed{Key: n.IdempotencyKey, Fingerprint: n.Fingerprint, ID: op.ID, At: now, Published: make(chan struct{})}
+	p.s.m.Keys.Add(entry)
 	return entry
 }
 
-// repeatable refuses a key that came with another request.
-func (k *keyed) repeatable(n *queue.NewSubmission) error {
-	if k.fingerprint == n.Fingerprint {
-		return nil
-	}
-	return &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a " +
-		"different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
-}
-
 // repeat answers an insert whose key is known with the present state of its submission, once the first one is committed.
-func (p *claims) repeat(ctx context.Context, entry *keyed) (sub queue.Submission, err error) {
+func (p *claims) repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Submission, err error) {
 	s := p.s
-	if entry.published != nil {
+	if entry.Published != nil {
 		select {
-		case <-entry.published:
+		case <-entry.Published:
 		case <-ctx.Done():
 			return sub, ctx.Err()
 		}
 	}
 	s.mu.Lock()
-	b, forgotten := entry.batch, entry.forgotten
+	b, forgotten := entry.Batch, entry.Forgotten
 	s.mu.Unlock()
 	if b != nil {
-		if err := s.writer.wait(commits{first: b}); err != nil {
+		if err := s.writer.wait(machine.Commits{First: b}); err != nil {
 			return sub, err
 		}
 	} else if forgotten {
 		return sub, &queue.Error{Code: queue.CodeUnavailable,
 			Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
 	}
-	return s.Submissions.Get(ctx, entry.id)
+	return s.Submissions.Get(ctx, entry.ID)
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
@@ -136,14 +100,14 @@ func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 		s.mu.Unlock()
 		return queue.Submission{}, err
 	}
-	var waits commits
-	r := s.m.live(id)
-	if r != nil && !r.ending {
-		s.m.encode(now).Priority(journal.Priority{Seq: r.seq, Priority: priority})
-		s.m.actLog.tell(now, acts, map[string]int64{"priority": r.priority}, map[string]int64{"priority": priority})
+	var waits machine.Commits
+	r := s.m.Live(id)
+	if r != nil && !r.Ending {
+		s.m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: priority})
+		s.m.ActLog.Tell(now, acts, map[string]int64{"priority": r.Priority}, map[string]int64{"priority": priority})
 	}
 	if r != nil {
-		waits.add(s.writer.pending()) // or what ends it
+		waits.Add(s.writer.pending()) // or what ends it
 	}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
@@ -166,13 +130,13 @@ func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ..
 		s.mu.Unlock()
 		return queue.Submission{}, err
 	}
-	var waits commits
-	if r := s.m.live(id); r != nil {
-		if !r.ending {
-			s.m.actLog.tell(now, acts, map[string]uint32{"available": uint32(r.sub.Available()), "done": r.done}, nil)
+	var waits machine.Commits
+	if r := s.m.Live(id); r != nil {
+		if !r.Ending {
+			s.m.ActLog.Tell(now, acts, map[string]uint32{"available": uint32(r.Sub.Available()), "done": r.Done}, nil)
 		}
-		s.m.close(r, queue.Cancelled, "", now)
-		waits.add(s.writer.pending()) // or what ends it already
+		s.m.Close(r, queue.Cancelled, "", now)
+		waits.Add(s.writer.pending()) // or what ends it already
 	}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {

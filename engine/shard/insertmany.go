@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -11,7 +13,7 @@ import (
 // insertCall is a call that inserts submissions: all that it inserts goes into one commit.
 type insertCall struct {
 	s        *Shard
-	m        *machine // that decided
+	m        *machine.Machine // that decided
 	list     []queue.Insertion
 	asked    []asked // by index of the list
 	atomic   bool
@@ -24,7 +26,7 @@ type insertCall struct {
 // asked is what was decided about one submission of the call.
 type asked struct {
 	op      *journal.Insert   // nil: it makes none
-	entry   *keyed            // its idempotency key, if it has one: its own, or, without an op, that of the first insert
+	entry   *machine.Keyed    // its idempotency key, if it has one: its own, or, without an op, that of the first insert
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	beside  bool              // there are, and they are too many: the store has to have them before
 }
@@ -56,7 +58,7 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	}
 	batch := c.publish(now) // unlocks
 	if batch != nil {
-		if err := s.writer.wait(commits{first: batch}); err != nil {
+		if err := s.writer.wait(machine.Commits{First: batch}); err != nil {
 			return err
 		}
 	}
@@ -67,27 +69,27 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 // decide looks at all of them. The mutex is held, so that of two calls with the same keys one has them all.
 func (c *insertCall) decide(now queue.Time, seed uint64) {
 	c.m = c.s.m
-	c.m.seed(seed)
-	c.before = c.m.lastID
+	c.m.Seed(seed)
+	c.before = c.m.LastID
 	for i := range c.list {
 		if in := &c.list[i]; !in.Decided() {
 			in.Err = c.decideOne(in.New, &c.asked[i], now)
 		}
 	}
-	c.last = c.m.lastID
+	c.last = c.m.LastID
 }
 
 func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time) error {
 	if n.IdempotencyKey != "" {
-		if entry := c.m.keys.find(n.IdempotencyKey); entry != nil {
+		if entry := c.m.Keys.Find(n.IdempotencyKey); entry != nil {
 			a.entry = entry
-			return entry.repeatable(n)
+			return entry.Repeatable(n)
 		}
 	}
-	if err := c.m.rules.refusal(n.Meta); err != nil {
+	if err := c.m.Rules.Refusal(n.Meta); err != nil {
 		return err
 	}
-	if c.m.settings.Draining {
+	if c.m.Settings.Draining {
 		return errDraining
 	}
 	if err := c.s.options.Live.admit(1); err != nil {
@@ -96,7 +98,7 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time)
 	}
 	c.admitted++
 	c.inserts++
-	a.op = c.m.draw(n, now)
+	a.op = c.m.Draw(n, now)
 	a.entry = c.s.claims.claim(n, a.op, now)
 	return nil
 }
@@ -142,24 +144,24 @@ func (c *insertCall) prepare(ctx context.Context, now *queue.Time) error {
 }
 
 // publish encodes the inserts and says which batch they are in; nil: there are none. The mutex is held and given up.
-func (c *insertCall) publish(now queue.Time) *batch {
+func (c *insertCall) publish(now queue.Time) *machine.Batch {
 	s, m := c.s, c.m
 	if c.inserts == 0 {
 		s.mu.Unlock()
 		return nil
 	}
-	b := m.batch
+	b := m.Batch
 	for i := range c.asked {
 		a := &c.asked[i]
 		if a.op == nil {
 			continue
 		}
-		m.insert(a.op, a.carried, now)
+		m.Insert(a.op, a.carried, now)
 		if a.entry != nil {
-			a.entry.batch = b
-			m.intend(a.entry)
+			a.entry.Batch = b
+			m.Intend(a.entry)
 		}
-		m.actLog.tell(now, c.list[i].New.Acts, nil, map[string]string{"submission": a.op.ID.String()})
+		m.ActLog.Tell(now, c.list[i].New.Acts, nil, map[string]string{"submission": a.op.ID.String()})
 	}
 	s.writer.sealFull()
 	s.mu.Unlock()
@@ -171,7 +173,7 @@ func (c *insertCall) publish(now queue.Time) *batch {
 func (c *insertCall) withdraw() {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op != nil && a.entry != nil {
-			c.m.keys.forget(a.entry)
+			c.m.Keys.Forget(a.entry)
 		}
 	}
 	c.release()
@@ -190,7 +192,7 @@ func (c *insertCall) giveUp() {
 func (c *insertCall) release() {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op != nil && a.entry != nil {
-			close(a.entry.published)
+			close(a.entry.Published)
 		}
 	}
 }
@@ -228,7 +230,9 @@ func (c *insertCall) repeatsOthers() bool {
 }
 
 // owns says that the key came first in this very call, whose ids were drawn one after the other.
-func (c *insertCall) owns(entry *keyed) bool { return entry.id > c.before && entry.id <= c.last }
+func (c *insertCall) owns(entry *machine.Keyed) bool {
+	return entry.ID > c.before && entry.ID <= c.last
+}
 
 // contents are what the store has to have before the inserts are published.
 func (c *insertCall) contents() (list []store.Content) {

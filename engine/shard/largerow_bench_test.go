@@ -18,7 +18,7 @@ func BenchmarkLargeRow(b *testing.B) {
 	l := newLife(b, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Key: key, Prefix: "p/"})
 	for index := uint32(0); index < tries; index++ {
 		l.hold(index, reserver.Finishing)
-		l.putBack(b, index, journal.Failed, l.m.now+1000, "no luck today")
+		l.putBack(b, index, journal.Failed, l.m.Now+1000, "no luck today")
 	}
 	s := &Shard{m: l.m, options: Options{CheckpointItems: 2000}}
 	var longest time.Duration
@@ -27,7 +27,7 @@ func BenchmarkLargeRow(b *testing.B) {
 		longest = 0
 		for range b.N {
 			s.mu.Lock()
-			l.m.snapshot(nil, l.r)
+			l.m.Snapshot(nil, l.r)
 			s.mu.Unlock()
 		}
 		b.ReportMetric(float64(longest.Microseconds()), "longest-hold-us")

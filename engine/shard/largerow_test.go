@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"math/rand/v2"
 	"testing"
@@ -21,7 +23,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		for index := uint32(held + 10); index < held+6000; index += 2 { // waiting, back, dead, done ahead
 			switch l.hold(index, reserver.Finishing); index % 8 {
 			case 0:
-				l.putBack(t, index, journal.Failed, l.m.now+1+queue.Time(index%16), "waits")
+				l.putBack(t, index, journal.Failed, l.m.Now+1+queue.Time(index%16), "waits")
 			case 2:
 				l.putBack(t, index, journal.Failed, 0, "is back")
 			case 4:
@@ -30,19 +32,19 @@ func TestLargeRowIsExact(t *testing.T) {
 				l.complete(t, index)
 			}
 		}
-		want := l.m.snapshot(nil, l.r)
+		want := l.m.Snapshot(nil, l.r)
 		s := &Shard{m: l.m, options: Options{CheckpointItems: most}}
 		r := rand.New(rand.NewPCG(seed, 1))
 		holds, moved := 0, 0
 		s.mu.now = func() time.Time { return time.Time{} }
 		s.mu.report = func(time.Duration) { // between two slices
 			holds++
-			l.m.lifecycle.step(KindRetry, l.m.now+queue.Time(holds), 20, nil, nil)
+			l.m.Lifecycle.Step(machine.KindRetry, l.m.Now+queue.Time(holds), 20, nil, nil)
 			for range 40 {
-				index := r.Uint32N(l.r.chunks)
-				if slot, is := l.m.holds.Find(l.r.seq, index); is {
-					if l.m.holds.At(slot).State == reserver.Held {
-						l.m.unhold(l.r, slot)
+				index := r.Uint32N(l.r.Chunks)
+				if slot, is := l.m.Holds.Find(l.r.Seq, index); is {
+					if l.m.Holds.At(slot).State == reserver.Held {
+						l.m.Unhold(l.r, slot)
 						moved++
 					}
 				} else if l.hold(index, reserver.Held) {
@@ -56,7 +58,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: the row in slices has %d bytes, want the %d of one hold", seed, len(got), len(want))
 		}
-		if least := held / most; holds < least || moved < 100 || l.m.loose.of != nil {
+		if least := held / most; holds < least || moved < 100 || l.m.Loose.Of != nil {
 			t.Fatalf("seed %d: %d holds, %d chunks moved in between; want at least %d and 100, and nothing noted any more", seed, holds, moved, least)
 		}
 		if err := (auditor{l.m}).run(); err != nil {

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"hash/fnv"
@@ -48,7 +50,7 @@ const mostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch. The mutex is held.
 func (ins *Inspect) ledgers() (list []Ledger) {
-	ins.s.m.backlog.Divisions(func(d backlog.Division) {
+	ins.s.m.Backlog.Divisions(func(d backlog.Division) {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(d.Branch)) // never fails
 		list = append(list, Ledger{Division: d, ID: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
@@ -60,9 +62,9 @@ func (ins *Inspect) ledgers() (list []Ledger) {
 // Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when someone reserved by it, waits by it
 // or asked about it, until others are needed more.
 func (ins *Inspect) Ledgers(ctx context.Context) (list []Ledger, err error) {
-	err = ins.look(func() (looks, error) {
+	err = ins.look(func() (machine.Looks, error) {
 		list = ins.ledgers()
-		return looks(len(list)), nil
+		return machine.Looks(len(list)), nil
 	})
 	for i := range list {
 		if err == nil {
@@ -76,17 +78,17 @@ func (ins *Inspect) Ledgers(ctx context.Context) (list []Ledger, err error) {
 func (ins *Inspect) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
 	var at backlog.Place
 	met := 0
-	err = ins.slices(ctx, func(int) (next int, n looks) {
+	err = ins.slices(ctx, func(int) (next int, n machine.Looks) {
 		l.Shares = l.Places()
-		whole = l.Members(&at, lookMost, func(m *backlog.Member) {
+		whole = l.Members(&at, machine.LookMost, func(m *backlog.Member) {
 			met++
 			l.Add(&m.Tenant)
 			fn(m)
 		})
 		if whole || met >= mostMembers {
-			return 0, lookMost
+			return 0, machine.LookMost
 		}
-		return 1, lookMost
+		return 1, machine.LookMost
 	})
 	return whole, err
 }
@@ -94,13 +96,13 @@ func (ins *Inspect) members(ctx context.Context, l *Ledger, fn func(*backlog.Mem
 // Tenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
 func (ins *Inspect) Tenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
 	list []LedgerTenant, sums LedgerSums, found bool, err error) {
-	err = ins.look(func() (looks, error) {
+	err = ins.look(func() (machine.Looks, error) {
 		all := ins.ledgers()
 		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })
 		if found = i >= 0; found {
 			l = all[i]
 		}
-		return looks(len(all)), nil
+		return machine.Looks(len(all)), nil
 	})
 	if err != nil || !found {
 		return l, nil, sums, found, err

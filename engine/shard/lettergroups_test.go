@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -18,27 +20,27 @@ import (
 func TestLetterGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	const letters = 200_000
-	g := newLetterGroups(maxLetterGroups)
+	g := machine.NewLetterGroups(machine.MaxLetterGroups)
 	for i := range letters {
-		g.add(queue.SubmissionID(1+i%100), fmt.Sprint(i), "text", queue.Time(i))
+		g.Add(queue.SubmissionID(1+i%100), fmt.Sprint(i), "text", queue.Time(i))
 	}
-	groups, others, known := g.list(&queue.DeadFilter{}, 0)
-	if len(groups) != maxLetterGroups || others != letters-maxLetterGroups || !known {
-		t.Errorf("got %d groups and %d others, known %v; want %d and %d, known", len(groups), others, known, maxLetterGroups, letters-maxLetterGroups)
+	groups, others, known := g.List(&queue.DeadFilter{}, 0)
+	if len(groups) != machine.MaxLetterGroups || others != letters-machine.MaxLetterGroups || !known {
+		t.Errorf("got %d groups and %d others, known %v; want %d and %d, known", len(groups), others, known, machine.MaxLetterGroups, letters-machine.MaxLetterGroups)
 	}
-	if _, _, known := g.list(&queue.DeadFilter{Fingerprint: fmt.Sprint(letters - 1)}, 0); known {
+	if _, _, known := g.List(&queue.DeadFilter{Fingerprint: fmt.Sprint(letters - 1)}, 0); known {
 		t.Error("the counters say that they know the letters of a fingerprint without a group")
 	}
 	for id := range queue.SubmissionID(50) {
-		g.drop(1+id, letters/100)
+		g.Drop(1+id, letters/100)
 	}
 	for i := range letters {
 		if i%100 >= 50 {
-			g.remove(queue.SubmissionID(1+i%100), fmt.Sprint(i), queue.Time(i))
+			g.Remove(queue.SubmissionID(1+i%100), fmt.Sprint(i), queue.Time(i))
 		}
 	}
-	if len(g.of) != 0 || g.others != 0 {
-		t.Errorf("without letters there are %d groups and %d others", len(g.of), g.others)
+	if len(g.Of) != 0 || g.Others != 0 {
+		t.Errorf("without letters there are %d groups and %d others", len(g.Of), g.Others)
 	}
 }
 
@@ -56,7 +58,7 @@ func TestLetterGroupsTellTheTruth(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		most := 1 + r.IntN(5)
-		g := newLetterGroups(most)
+		g := machine.NewLetterGroups(most)
 		var there []modelLetter
 		for step := range queue.Time(400) {
 			switch n := len(there); {
@@ -64,12 +66,12 @@ func TestLetterGroupsTellTheTruth(t *testing.T) {
 				there = dropModel(g, there, queue.SubmissionID(1+r.IntN(4)))
 			case n > 0 && r.IntN(5) < 2:
 				i := r.IntN(n)
-				g.remove(there[i].id, there[i].kind, there[i].died)
+				g.Remove(there[i].id, there[i].kind, there[i].died)
 				there[i] = there[n-1]
 				there = there[:n-1]
 			default:
 				l := modelLetter{queue.SubmissionID(1 + r.IntN(4)), fmt.Sprint("kind ", r.IntN(7)), step}
-				g.add(l.id, l.kind, l.kind, l.died)
+				g.Add(l.id, l.kind, l.kind, l.died)
 				there = append(there, l)
 			}
 			f := queue.DeadFilter{}
@@ -84,17 +86,17 @@ func TestLetterGroupsTellTheTruth(t *testing.T) {
 	}
 }
 
-func dropModel(g *letterGroups, there []modelLetter, id queue.SubmissionID) (left []modelLetter) {
+func dropModel(g *machine.LetterGroups, there []modelLetter, id queue.SubmissionID) (left []modelLetter) {
 	for _, l := range there {
 		if l.id != id {
 			left = append(left, l)
 		}
 	}
-	g.drop(id, uint32(len(there)-len(left)))
+	g.Drop(id, uint32(len(there)-len(left)))
 	return left
 }
 
-func compareGroups(t *testing.T, where string, g *letterGroups, f *queue.DeadFilter, there []modelLetter) {
+func compareGroups(t *testing.T, where string, g *machine.LetterGroups, f *queue.DeadFilter, there []modelLetter) {
 	t.Helper()
 	ofSubmission := uint32(0)
 	want, submissions := map[string]queue.DeadGroup{}, map[string]map[queue.SubmissionID]bool{}
@@ -115,12 +117,12 @@ func compareGroups(t *testing.T, where string, g *letterGroups, f *queue.DeadFil
 		want[l.kind] = x
 		total++
 	}
-	groups, others, known := g.list(f, ofSubmission)
-	if len(g.of) > g.most {
-		t.Fatalf("%s: %d groups, want at most %d", where, len(g.of), g.most)
+	groups, others, known := g.List(f, ofSubmission)
+	if len(g.Of) > g.Most {
+		t.Fatalf("%s: %d groups, want at most %d", where, len(g.Of), g.Most)
 	}
 	if !known {
-		if g.others == 0 {
+		if g.Others == 0 {
 			t.Fatalf("%s: every letter has a group, and the counters do not know those of %+v", where, f)
 		}
 		return
@@ -132,7 +134,7 @@ func compareGroups(t *testing.T, where string, g *letterGroups, f *queue.DeadFil
 		}
 		total -= x.Count
 	}
-	if others != total || others == 0 && len(groups) != len(want) || others > 0 && len(groups) > g.most {
+	if others != total || others == 0 && len(groups) != len(want) || others > 0 && len(groups) > g.Most {
 		t.Fatalf("%s: of %+v %d groups and %d others, want %d others", where, f, len(groups), others, total)
 	}
 }
@@ -144,17 +146,17 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 		harm func(l *life)
 		says string
 	}{
-		"one too many":    {func(l *life) { l.m.letters.groups.add(l.r.id, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
-		"one too few":     {func(l *life) { l.m.letters.groups.remove(l.r.id, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
-		"below 0":         {func(l *life) { l.m.letters.groups.remove(9, queue.Fingerprint("broken"), 5) }, "count:-1"},
-		"others below 0":  {func(l *life) { l.m.letters.groups.remove(l.r.id, "other", 5); l.m.stats.dead-- }, "-1 have none"},
-		"of another kind": {func(l *life) { l.m.letters.groups.drop(l.r.id, 1); l.m.letters.groups.add(l.r.id, "other", "other", 5) }, "dead letters other"},
+		"one too many":    {func(l *life) { l.m.Letters.Groups.Add(l.r.ID, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
+		"one too few":     {func(l *life) { l.m.Letters.Groups.Remove(l.r.ID, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
+		"below 0":         {func(l *life) { l.m.Letters.Groups.Remove(9, queue.Fingerprint("broken"), 5) }, "Count:-1"},
+		"others below 0":  {func(l *life) { l.m.Letters.Groups.Remove(l.r.ID, "other", 5); l.m.Stats.Dead-- }, "-1 have none"},
+		"of another kind": {func(l *life) { l.m.Letters.Groups.Drop(l.r.ID, 1); l.m.Letters.Groups.Add(l.r.ID, "other", "other", 5) }, "dead letters other"},
 	} {
 		l := heldLife(t, 1000, 100)
 		l.hold(500, reserver.Finishing)
 		l.putBack(t, 500, journal.Dead, 0, "broken")
-		if err := (auditor{l.m}).groups(); err != nil || len(l.m.letters.groups.of) != 1 {
-			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.letters.groups.of))
+		if err := (auditor{l.m}).groups(); err != nil || len(l.m.Letters.Groups.Of) != 1 {
+			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.Letters.Groups.Of))
 		}
 		c.harm(l)
 		if err := (auditor{l.m}).groups(); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -169,7 +171,7 @@ func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	x := newRecounter(t, time.Hour)
-	x.m.letters.groups = newLetterGroups(2)
+	x.m.Letters.Groups = machine.NewLetterGroups(2)
 	id := x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 5}, Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(7)}}})
 	errors := []string{"no host", "no route", "no room", "no luck", "no luck"}
 	var items []queue.FailItem

@@ -20,8 +20,8 @@ func TestDeletedLetterIsSkipped(t *testing.T) {
 		if err := l.m.ApplyReturn(journal.Returned{Seq: 7, Index: 2, Reason: journal.Skipped}); err != nil {
 			t.Fatal(err)
 		}
-		if l.r.skips != 1 || l.m.stats.skipped != 1 {
-			t.Errorf("%d chunks of the submission and %d in all are skipped, want 1", l.r.skips, l.m.stats.skipped)
+		if l.r.Skips != 1 || l.m.Stats.Skipped != 1 {
+			t.Errorf("%d chunks of the submission and %d in all are skipped, want 1", l.r.Skips, l.m.Stats.Skipped)
 		}
 		if err := (auditor{l.m}).run(); err != nil {
 			t.Error(err)

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"math"
 
@@ -21,11 +23,11 @@ func (p *DeadLetters) Groups(ctx context.Context, f queue.DeadFilter) (groups []
 			return finishGroups(groups), others, nil
 		}
 	}
-	found, err := p.group(ctx, &f, maxLetterGroups)
+	found, err := p.group(ctx, &f, machine.MaxLetterGroups)
 	if err != nil {
 		return nil, 0, err
 	}
-	groups, others, _ = found.list(&queue.DeadFilter{}, 0)
+	groups, others, _ = found.List(&queue.DeadFilter{}, 0)
 	return finishGroups(groups), others, nil
 }
 
@@ -42,22 +44,14 @@ func (p *DeadLetters) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup,
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.letters.groups.list(f, s.m.letters.of(f.Submission))
-}
-
-// of is how many dead letters a submission has, wherever it is.
-func (p *deadLetters) of(id queue.SubmissionID) uint32 {
-	if r := p.m.live(id); r != nil {
-		return r.dead
-	}
-	return p.ofEnded[id]
+	return s.m.Letters.Groups.List(f, s.m.Letters.Of(f.Submission))
 }
 
 // group groups the letters that the filter means by looking at each.
-func (p *DeadLetters) group(ctx context.Context, f *queue.DeadFilter, most int) (*letterGroups, error) {
-	g := newLetterGroups(most)
-	w := letterWalk{filter: &queue.BulkFilter{Dead: *f}, visit: func(d *queue.DeadChunk) bool {
-		g.add(d.Chunk.Submission, d.Fingerprint, d.Error, d.Died)
+func (p *DeadLetters) group(ctx context.Context, f *queue.DeadFilter, most int) (*machine.LetterGroups, error) {
+	g := machine.NewLetterGroups(most)
+	w := machine.LetterWalk{Filter: &queue.BulkFilter{Dead: *f}, Visit: func(d *queue.DeadChunk) bool {
+		g.Add(d.Chunk.Submission, d.Fingerprint, d.Error, d.Died)
 		return true
 	}}
 	return g, p.walk(ctx, queue.ChunkID{}, &w)
@@ -69,19 +63,19 @@ func (p *DeadLetters) lookAgain(ctx context.Context, f *queue.DeadFilter) error 
 	p.regroup.Lock()
 	defer p.regroup.Unlock()
 	s.mu.Lock()
-	g := s.m.letters.groups
-	ids := g.inexact(f)
+	g := s.m.Letters.Groups
+	ids := g.Inexact(f)
 	s.mu.Unlock()
 	for _, id := range ids {
 		s.mu.Lock()
-		g.look(id)
+		g.Look(id)
 		s.mu.Unlock()
 		found, err := p.group(ctx, &queue.DeadFilter{Submission: id}, math.MaxInt)
 		if err != nil {
 			return err
 		}
 		s.mu.Lock()
-		g.exactly(id, found)
+		g.Exactly(id, found)
 		s.mu.Unlock()
 	}
 	return nil

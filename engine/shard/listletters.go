@@ -1,11 +1,12 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"slices"
 	"sync"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -25,11 +26,11 @@ func (p *DeadLetters) List(ctx context.Context, f queue.DeadFilter, after queue.
 
 // list has what it looks at counted, and breaks off when that has been enough.
 func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
-	seen *survey) (list []queue.DeadChunk, err error) {
+	seen *machine.Survey) (list []queue.DeadChunk, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	w := letterWalk{filter: f, seen: seen, visit: func(d *queue.DeadChunk) bool {
+	w := machine.LetterWalk{Filter: f, Seen: seen, Visit: func(d *queue.DeadChunk) bool {
 		list = append(list, *d)
 		return len(list) < limit
 	}}
@@ -37,29 +38,9 @@ func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue
 	return list, err
 }
 
-// letterWalk goes over dead letters.
-type letterWalk struct {
-	filter *queue.BulkFilter
-	visit  func(*queue.DeadChunk) (more bool) // called for what the filter means
-	seen   *survey                            // nil: what it looks at is not counted
-	full   bool                               // visit wants no more
-}
-
-func (w *letterWalk) over() bool { return w.full || w.seen.spent() }
-
-// look works out the fingerprint, and visits the letter if the filter means it.
-func (w *letterWalk) look(d *queue.DeadChunk) {
-	d.Fingerprint = queue.Fingerprint(d.Error)
-	fits := w.filter.Dead.Matches(d)
-	if fits {
-		w.full = !w.visit(d)
-	}
-	w.seen.saw(d, fits)
-}
-
 // walk goes over what is behind `after`.
-func (p *DeadLetters) walk(ctx context.Context, after queue.ChunkID, w *letterWalk) (err error) {
-	of := w.filter.Dead.Submission
+func (p *DeadLetters) walk(ctx context.Context, after queue.ChunkID, w *machine.LetterWalk) (err error) {
+	of := w.Filter.Dead.Submission
 	ids, more := []queue.SubmissionID{of}, false
 	before := after.Submission
 	first := before // whose chunks up to after.Index were shown
@@ -77,7 +58,7 @@ func (p *DeadLetters) walk(ctx context.Context, after queue.ChunkID, w *letterWa
 			if id == first {
 				from = uint64(after.Index) + 1
 			}
-			if err = p.of(ctx, id, from, w); err != nil || w.over() {
+			if err = p.of(ctx, id, from, w); err != nil || w.Over() {
 				return err
 			}
 			before = id - 1
@@ -98,8 +79,8 @@ func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID
 		before = 1<<63 - 1
 	}
 	s.mu.Lock()
-	s.m.letters.index.before(before, 1<<31-1, func(r *record) bool {
-		ids = append(ids, r.id)
+	s.m.Letters.Index.Before(before, 1<<31-1, func(r *machine.Record) bool {
+		ids = append(ids, r.ID)
 		return len(ids) < deadPage
 	})
 	full := len(ids) == deadPage
@@ -117,20 +98,20 @@ func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID
 		full = true
 	}
 	ids = append(ids, ended...)
-	slices.SortFunc(ids, func(a, b queue.SubmissionID) int { return compareIDs(b, a) })
+	slices.SortFunc(ids, func(a, b queue.SubmissionID) int { return machine.CompareIDs(b, a) })
 	ids = slices.Compact(ids)
 	return slices.DeleteFunc(ids, func(id queue.SubmissionID) bool { return id < last }), full, nil
 }
 
 // of goes over the dead letters of one submission from an index on, wherever it is.
-func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *letterWalk) error {
+func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *machine.LetterWalk) error {
 	for open := true; open; {
 		var slice []queue.DeadChunk
-		slice, from, open = p.slice(id, w.filter, from, w.seen)
-		for i := 0; i < len(slice) && !w.over(); i++ {
-			w.look(&slice[i])
+		slice, from, open = p.slice(id, w.Filter, from, w.Seen)
+		for i := 0; i < len(slice) && !w.Over(); i++ {
+			w.Look(&slice[i])
 		}
-		if open && len(slice) < sliceItems || w.over() {
+		if open && len(slice) < sliceItems || w.Over() {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -144,77 +125,40 @@ func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64
 	if err != nil || row.State != queue.CompletedWithDead {
 		return err
 	}
-	r, _, err := endedRecord(row)
+	r, _, err := machine.EndedRecord(row)
 	if err != nil {
 		return err
 	}
-	if !w.filter.Matches(id, r.state, r.ended.meta) {
+	if !w.Filter.Matches(id, r.State, r.Ended.Meta) {
 		if from == 0 {
-			w.seen.passed(id, uint64(r.dead))
+			w.Seen.Passed(id, uint64(r.Dead))
 		}
 		return nil
 	}
-	r.letters(from, w)
+	r.Letters(from, w)
 	return nil
 }
 
 // slice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
 // out without the mutex. open: it is open.
 func (p *DeadLetters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
-	seen *survey) (slice []queue.DeadChunk, next uint64, open bool) {
+	seen *machine.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.m.live(id)
+	r := s.m.Live(id)
 	if r == nil {
 		return nil, from, false
 	}
-	if !f.Matches(id, r.state, r.meta()) {
+	if !f.Matches(id, r.State, r.Meta()) {
 		if from == 0 {
-			seen.passed(id, uint64(r.dead))
+			seen.Passed(id, uint64(r.Dead))
 		}
 		return nil, from, true
 	}
 	next = from
-	for _, index := range r.deads.from(from, sliceItems, nil) {
-		slice, next = append(slice, r.letter(index)), uint64(index)+1
+	for _, index := range r.Deads.From(from, sliceItems, nil) {
+		slice, next = append(slice, r.Letter(index)), uint64(index)+1
 	}
 	return slice, next, true
-}
-
-// letters goes over those of an ended submission.
-func (r *record) letters(from uint64, w *letterWalk) {
-	var found []uint32
-	for index, t := range r.tries {
-		if t.reason == journal.Dead && uint64(index) >= from {
-			found = append(found, index)
-		}
-	}
-	slices.Sort(found)
-	for i := 0; i < len(found) && !w.over(); i++ {
-		d := r.letter(found[i])
-		w.look(&d)
-	}
-}
-
-// letter describes a dead chunk, but for its fingerprint.
-func (r *record) letter(index uint32) queue.DeadChunk {
-	t := r.tries[index]
-	d := queue.DeadChunk{
-		Chunk: queue.ChunkID{Submission: r.id, Index: index}, State: r.state, Attempts: t.attempts,
-		Expiries: t.expiries, Redrives: t.redrives,
-		Died: t.died(), Error: t.err, Past: slices.Clone(t.past),
-	}
-	if n := len(t.past); n > 0 {
-		d.Consumer = t.past[n-1].Consumer
-	}
-	return d
-}
-
-// died is when the last try ended, which is when a dead chunk died; 0: not known.
-func (t *try) died() queue.Time {
-	if n := len(t.past); n > 0 {
-		return t.past[n-1].Ended
-	}
-	return 0
 }

@@ -38,7 +38,7 @@ func (l *LiveLimit) release(n int) { l.pending.Add(-int64(n)) }
 
 // countLive tells the server how many submissions the shard has open now. The mutex is held.
 func (s *Shard) countLive() {
-	n := int64(s.m.backlog.Len())
+	n := int64(s.m.Backlog.Len())
 	s.options.Live.open.Add(n - s.live)
 	s.live = n
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -8,18 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Questions about strategies change nothing and must not slow down those who work: each is answered in holds of the mutex of
-// bounded length, between which everybody else has a turn. So an answer about much is about several moments.
-
-// lookMost is how much one hold of the mutex looks at for a question: submissions, times the blocks or branches that each is
-// held against, tenants, and chunks picked or given back.
-const lookMost = 1000
-
-// looks are how much one hold of the mutex has looked at.
-type looks int
-
 // look calls fn with the mutex held, and remembers the most that one such call looked at.
-func (ins *Inspect) look(fn func() (looks, error)) error {
+func (ins *Inspect) look(fn func() (machine.Looks, error)) error {
 	s := ins.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,19 +33,19 @@ func (ins *Inspect) MostLooks() int {
 }
 
 // withViews calls fn in one hold of the mutex with the views of the plans, all built: as for a reserve, slice by slice.
-func (ins *Inspect) withViews(ctx context.Context, plans []*strategy.Plan, fn func(views [][]*backlog.View) looks) error {
+func (ins *Inspect) withViews(ctx context.Context, plans []*strategy.Plan, fn func(views [][]*backlog.View) machine.Looks) error {
 	s := ins.s
 	for done := false; !done; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.look(func() (looks, error) {
+		err := ins.look(func() (machine.Looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
-				if err := s.m.backlog.AdmitQuestion(plan.Unscored()); err != nil {
+				if err := s.m.Backlog.AdmitQuestion(plan.Unscored()); err != nil {
 					return 0, err
 				}
-				views, unbuilt := viewsBy(plan, s.m.backlog.Ask, nil)
+				views, unbuilt := machine.ViewsBy(plan, s.m.Backlog.Ask, nil)
 				if unbuilt != nil {
 					return buildSlice, s.Views.build(ctx, unbuilt)
 				}
@@ -75,19 +67,19 @@ const maxWalk = 4000
 // walk calls fn for the shown submissions, in slices, each of which counts for `each` looks. It says how many there were, and
 // how many it met: fewer if it ended early.
 func (ins *Inspect) walk(ctx context.Context, each int, fn func(*backlog.Submission)) (met, shown int, err error) {
-	most := max(1, lookMost/max(each, 1))
+	most := max(1, machine.LookMost/max(each, 1))
 	for from, n := -1, 0; from != 0 && n < maxWalk; n++ {
 		if err := ctx.Err(); err != nil {
 			return met, shown, err
 		}
-		err := ins.look(func() (looks, error) {
-			shown = ins.s.m.backlog.ShownLen()
+		err := ins.look(func() (machine.Looks, error) {
+			shown = ins.s.m.Backlog.ShownLen()
 			before := met
-			from = ins.s.m.backlog.Walk(from, most, func(x *backlog.Submission) {
+			from = ins.s.m.Backlog.Walk(from, most, func(x *backlog.Submission) {
 				met++
 				fn(x)
 			})
-			return looks((met - before) * max(each, 1)), nil
+			return machine.Looks((met - before) * max(each, 1)), nil
 		})
 		if err != nil {
 			return met, shown, err
@@ -98,8 +90,8 @@ func (ins *Inspect) walk(ctx context.Context, each int, fn func(*backlog.Submiss
 
 // eachTenant calls fn for the tenants of a share, in slices.
 func (ins *Inspect) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
-	return ins.slices(ctx, func(from int) (next int, n looks) {
-		next = share.Tenants(from, lookMost, func(t backlog.Tenant) {
+	return ins.slices(ctx, func(from int) (next int, n machine.Looks) {
+		next = share.Tenants(from, machine.LookMost, func(t backlog.Tenant) {
 			n++
 			fn(t)
 		})
@@ -108,12 +100,12 @@ func (ins *Inspect) eachTenant(ctx context.Context, share backlog.Share, fn func
 }
 
 // slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
-func (ins *Inspect) slices(ctx context.Context, fn func(from int) (next int, n looks)) error {
+func (ins *Inspect) slices(ctx context.Context, fn func(from int) (next int, n machine.Looks)) error {
 	for from, more := 0, true; more; more = from != 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.look(func() (n looks, _ error) {
+		err := ins.look(func() (n machine.Looks, _ error) {
 			from, n = fn(from)
 			return n, nil
 		})
@@ -125,4 +117,4 @@ func (ins *Inspect) slices(ctx context.Context, fn func(from int) (next int, n l
 }
 
 // metaOf is a submission's meta, without a copy if someone reserved from it before.
-func metaOf(s *backlog.Submission) queue.Meta { return s.Data.(*record).meta() }
+func metaOf(s *backlog.Submission) queue.Meta { return s.Data.(*machine.Record).Meta() }

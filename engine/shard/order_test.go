@@ -45,7 +45,7 @@ func TestOldOrderGoesOn(t *testing.T) {
 	}
 	goesOn := func(s *Shard, p uint32) {
 		t.Helper()
-		sub := s.m.backlog.ByID(id)
+		sub := s.m.Backlog.ByID(id)
 		if key, m, a := sub.Order(); key != 0 || m != mul || a != add {
 			t.Fatalf("the order is %d, %d, %d, want 0, %d, %d", key, m, a, mul, add)
 		}
@@ -71,7 +71,7 @@ func TestOldOrderGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if key, m, _ := s.m.backlog.ByID(sub.ID).Order(); key == 0 || m != 0 {
+		if key, m, _ := s.m.Backlog.ByID(sub.ID).Order(); key == 0 || m != 0 {
 			t.Errorf("a new submission has the order %d, %d", key, m)
 		}
 	})

@@ -1,69 +1,24 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
-
-// This file reads outputs, and notices those that are gone. An output is in the store before its completion is in the journal, so one that
-// the journal tells of and the store does not have was lost: by damage, or because the file is another one. It must not read as a chunk
-// without an output. Which chunks have one is not kept, as that would be state for each chunk; how many there are is enough to know that
-// one is missing, and the sum of their indexes to say which.
-
-// outputCount is what the journal has counted of a submission's outputs.
-type outputCount struct {
-	chunks  uint32 // done ones with an output
-	sum     uint32 // of their indexes, modulo 2^32
-	unknown bool   // some chunk was done by an op of before version 3, which does not say: there may be more, and nothing is missed
-}
-
-func (t *outputCount) add(index uint32) {
-	t.chunks++
-	t.sum += index
-}
-
-func (t *outputCount) note(c *journal.Completed) {
-	if c.Output {
-		t.add(c.Index)
-	}
-	if c.OutputUnknown {
-		t.unknown = true
-	}
-}
-
-// some says whether the submission has outputs, as far as that is known.
-func (t *outputCount) some() bool { return t.chunks > 0 || t.unknown }
-
-// missing names what is not among the outputs that were found; "": nothing. exact says that these are all that there were when t was
-// counted.
-func (t *outputCount) missing(found outputCount, id queue.SubmissionID, exact bool) string {
-	switch lost := int64(t.chunks) - int64(found.chunks); {
-	case t.unknown || lost <= 0:
-		return ""
-	case lost == 1 && exact:
-		return outputOf(id, t.sum-found.sum)
-	default:
-		return fmt.Sprintf("%d of the %d outputs of submission %s", lost, t.chunks, id)
-	}
-}
-
-func outputOf(id queue.SubmissionID, index uint32) string {
-	return fmt.Sprintf("the output of chunk %d of submission %s", index, id)
-}
 
 // outcome is where the chunks of one submission stand, also when it ends meanwhile.
 type outcome struct {
 	shard *Shard
 	id    queue.SubmissionID
 	seq   uint32
-	live  *record // while it is open
-	ended *record
+	live  *machine.Record // while it is open
+	ended *machine.Record
 	sub   *backlog.Submission // of an ended one
 }
 
@@ -71,8 +26,8 @@ func (p *Submissions) outcome(ctx context.Context, id queue.SubmissionID) (*outc
 	s := p.s
 	o := &outcome{shard: s, id: id}
 	s.mu.Lock()
-	if o.live = s.m.live(id); o.live != nil {
-		o.seq = o.live.seq
+	if o.live = s.m.Live(id); o.live != nil {
+		o.seq = o.live.Seq
 	}
 	s.mu.Unlock()
 	if o.live != nil {
@@ -88,7 +43,7 @@ func (o *outcome) end(ctx context.Context) error {
 		return err
 	}
 	o.live, o.seq = nil, row.Seq
-	o.ended, o.sub, err = endedRecord(row)
+	o.ended, o.sub, err = machine.EndedRecord(row)
 	return err
 }
 
@@ -97,27 +52,27 @@ func (o *outcome) isDone(ctx context.Context, index uint32) (bool, error) {
 	s := o.shard
 	if o.live != nil {
 		s.mu.Lock()
-		if o.live.sub != nil {
+		if o.live.Sub != nil {
 			defer s.mu.Unlock()
-			return s.m.chunk(o.live, index).State == queue.ChunkDone, nil
+			return s.m.Chunk(o.live, index).State == queue.ChunkDone, nil
 		}
 		s.mu.Unlock()
 		if err := o.end(ctx); err != nil {
 			return false, err
 		}
 	}
-	return index < o.ended.chunks && !o.sub.IsAvailable(index) && o.ended.tries[index] == nil, nil
+	return index < o.ended.Chunks && !o.sub.IsAvailable(index) && o.ended.Tries[index] == nil, nil
 }
 
 // outputs is how many chunks are done, and what was counted of their outputs.
-func (o *outcome) outputs() (done uint32, counted outputCount) {
+func (o *outcome) outputs() (done uint32, counted machine.OutputCount) {
 	o.shard.mu.Lock()
 	defer o.shard.mu.Unlock()
 	r := o.live
 	if r == nil {
 		r = o.ended
 	}
-	return r.done, r.outputs
+	return r.Done, r.Outputs
 }
 
 // Outputs calls fn for every output of done chunks in index order. When the journal tells of outputs that are not there, it says so at the
@@ -132,20 +87,20 @@ func (p *Submissions) Outputs(ctx context.Context, id queue.SubmissionID, fn fun
 
 func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte) error) error {
 	_, counted := o.outputs() // what is done meanwhile may have been passed already
-	var found outputCount
+	var found machine.OutputCount
 	err := o.shard.store.Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
 		done, err := o.isDone(ctx, index)
 		if err != nil || !done {
 			return err // written, but its completion is not committed
 		}
-		found.add(index)
+		found.Add(index)
 		return fn(index, output)
 	})
 	if err != nil {
 		return err
 	}
 	_, now := o.outputs()
-	return o.missed(ctx, counted.missing(found, o.id, now == counted))
+	return o.missed(ctx, counted.Missing(found, o.id, now == counted))
 }
 
 // missed is the error of what is missing. Before, it looks whether the submission is still there: retention removes outputs first.
@@ -193,10 +148,10 @@ func (p *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index 
 		return err
 	}
 	switch done, counted := o.outputs(); {
-	case counted.unknown || counted.chunks == 0:
+	case counted.Unknown || counted.Chunks == 0:
 		return nil
-	case counted.chunks == done:
-		return o.missed(ctx, outputOf(id, index))
+	case counted.Chunks == done:
+		return o.missed(ctx, machine.OutputOf(id, index))
 	}
 	if p.s.counted.has(id) {
 		return nil
@@ -232,35 +187,17 @@ func (c *counted) add(id queue.SubmissionID) {
 	c.ids[id] = struct{}{}
 }
 
-// latestMost is how many of the latest completions with an output a start looks up.
-const latestMost = 256
-
-// latest are those that a replay has met.
-type latest struct {
-	chunks []queue.ChunkID
-	seqs   []uint32
-}
-
-func (l *latest) note(r *record, index uint32) {
-	if len(l.seqs) == 2*latestMost {
-		l.chunks = slices.Delete(l.chunks, 0, latestMost)
-		l.seqs = slices.Delete(l.seqs, 0, latestMost)
-	}
-	l.chunks = append(l.chunks, queue.ChunkID{Submission: r.id, Index: index})
-	l.seqs = append(l.seqs, r.seq)
-}
-
 // checkLatest looks for the outputs that were stored last: a store that lost its end, or an older one, does not have them.
-func (s *Shard) checkLatest(ctx context.Context, l *latest) error {
-	for i := max(len(l.seqs)-latestMost, 0); i < len(l.seqs); i++ {
-		_, found, err := s.store.Output(ctx, l.seqs[i], l.chunks[i].Index)
+func (s *Shard) checkLatest(ctx context.Context, l *machine.Latest) error {
+	for i := max(len(l.Seqs)-machine.LatestMost, 0); i < len(l.Seqs); i++ {
+		_, found, err := s.store.Output(ctx, l.Seqs[i], l.Chunks[i].Index)
 		if err == nil && !found {
-			err = s.store.Lacks(outputOf(l.chunks[i].Submission, l.chunks[i].Index))
+			err = s.store.Lacks(machine.OutputOf(l.Chunks[i].Submission, l.Chunks[i].Index))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	*l = latest{}
+	*l = machine.Latest{}
 	return nil
 }

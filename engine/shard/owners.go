@@ -23,9 +23,9 @@ func (p *Views) own(ctx context.Context, v *backlog.View) error {
 	v.Owner = use
 	p.countOwners()
 	for use.Views.Load() > limits.Views {
-		if p.s.m.backlog.DropIdleOf(use) == 0 {
+		if p.s.m.Backlog.DropIdleOf(use) == 0 {
 			took := v.Bytes()
-			p.s.m.backlog.Forgo(v)
+			p.s.m.Backlog.Forgo(v)
 			p.count()
 			p.refused.views++
 			return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
@@ -43,7 +43,7 @@ func (p *Views) own(ctx context.Context, v *backlog.View) error {
 // countOwners tells access tokens how much the shard's views that were made for them take now. The mutex is held.
 func (p *Views) countOwners() {
 	var now map[*access.Use]int64
-	p.s.m.backlog.EachView(func(v *backlog.View) {
+	p.s.m.Backlog.EachView(func(v *backlog.View) {
 		if use, ok := v.Owner.(*access.Use); ok {
 			if now == nil {
 				now = map[*access.Use]int64{}
@@ -72,7 +72,7 @@ func (p *Submissions) Open(id queue.SubmissionID) bool {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.live(id) != nil
+	return s.m.Live(id) != nil
 }
 
 // Attends says whether a consumer is attached, or was a moment ago and is waited for.
@@ -80,6 +80,6 @@ func (p *Consumers) Attends(name string) bool {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.roster.byName[name]
-	return c != nil && (len(c.streams) > 0 || c.away != 0)
+	c := s.roster.ByName[name]
+	return c != nil && (len(c.Streams) > 0 || c.Away != 0)
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -47,7 +49,7 @@ func (ins *Inspect) Preview(ctx context.Context, plans []*strategy.Plan, q *Ques
 	for i := range plans {
 		foreseen[i] = foresee(s, followed[i])
 	}
-	if err := foreseeAll(ctx, s, followed, foreseen, q, func([][]*backlog.View) looks { return 0 }); err != nil {
+	if err := foreseeAll(ctx, s, followed, foreseen, q, func([][]*backlog.View) machine.Looks { return 0 }); err != nil {
 		return nil, grace, err
 	}
 	all = make([]Foreseen, len(plans))
@@ -63,12 +65,12 @@ func (ins *Inspect) Preview(ctx context.Context, plans []*strategy.Plan, q *Ques
 // foreseeAll runs previews until none of them lacks a score, and calls fn in the hold of the mutex in which all are
 // done. The views are those of plans; the previews are of the last ones.
 func foreseeAll(
-	ctx context.Context, s *Shard, plans []*strategy.Plan, previews []*foresight, q *Question, fn func([][]*backlog.View) looks,
+	ctx context.Context, s *Shard, plans []*strategy.Plan, previews []*foresight, q *Question, fn func([][]*backlog.View) machine.Looks,
 ) error {
 	for {
 		now := s.now()
 		var lacks *foresight
-		err := s.Inspect.withViews(ctx, plans, func(views [][]*backlog.View) (n looks) {
+		err := s.Inspect.withViews(ctx, plans, func(views [][]*backlog.View) (n machine.Looks) {
 			for i, f := range previews {
 				n += f.run(s.m, views[len(views)-len(previews)+i], q, now)
 				if f.wants != nil {

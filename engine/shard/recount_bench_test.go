@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -12,24 +14,24 @@ import (
 // What a reserve and a completion cost in memory, without the journal: while no recount is under way, and while one counts the totals, which
 // is when a submission's first change counts it.
 func BenchmarkReserveComplete(b *testing.B) {
-	b.Run("idle", func(b *testing.B) { reserveComplete(b, func(*machine, int) {}) })
+	b.Run("idle", func(b *testing.B) { reserveComplete(b, func(*machine.Machine, int) {}) })
 	b.Run("totals", func(b *testing.B) {
-		reserveComplete(b, func(m *machine, i int) {
+		reserveComplete(b, func(m *machine.Machine, i int) {
 			if i%1_000_000 == 0 {
-				m.recount.beginTotals()
+				m.Recount.BeginTotals()
 			}
 		})
 	})
 	b.Run("rounds", func(b *testing.B) { // a step of a recount with each, which is a hundred times the pace of a busy server
-		reserveComplete(b, func(m *machine, i int) {
+		reserveComplete(b, func(m *machine.Machine, i int) {
 			if i%100 == 0 {
-				m.recount.slice(100)
+				m.Recount.Slice(100)
 			}
 		})
 	})
 }
 
-func reserveComplete(b *testing.B, before func(m *machine, i int)) {
+func reserveComplete(b *testing.B, before func(m *machine.Machine, i int)) {
 	m := pureMachine(lifeStart)
 	quietRecount(m)
 	populate(b, m, 10_000)
@@ -37,24 +39,24 @@ func reserveComplete(b *testing.B, before func(m *machine, i int)) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	q := &Request{Plan: parsed.Plan(), Max: 1, Consumer: "c"}
-	views, unbuilt := m.views(q.Plan, nil)
-	for unbuilt != nil && !m.backlog.Build(unbuilt, 1000) {
+	q := &machine.Request{Plan: parsed.Plan(), Max: 1, Consumer: "c"}
+	views, unbuilt := m.Views(q.Plan, nil)
+	for unbuilt != nil && !m.Backlog.Build(unbuilt, 1000) {
 	}
-	var held [64]pick
-	var picks []pick
+	var held [64]machine.Pick
+	var picks []machine.Pick
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
 		before(m, i)
 		picks = picks[:0]
-		if n := m.follow(q, views, 1, lifeStart, &picks); n != 1 {
+		if n := m.Follow(q, views, 1, lifeStart, &picks); n != 1 {
 			b.Fatalf("step %d: %d chunks, want 1", i, n)
 		}
 		old := held[i%64]
 		held[i%64] = picks[0]
-		if old.r != nil {
-			if err := m.ApplyComplete(journal.Completed{Seq: old.r.seq, Index: old.token.Index, Epoch: 3, Sequence: old.token.Sequence}); err != nil {
+		if old.R != nil {
+			if err := m.ApplyComplete(journal.Completed{Seq: old.R.Seq, Index: old.Token.Index, Epoch: 3, Sequence: old.Token.Sequence}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -62,7 +64,7 @@ func reserveComplete(b *testing.B, before func(m *machine, i int)) {
 }
 
 // populate inserts submissions of 10^5 chunks with two values each.
-func populate(b *testing.B, m *machine, n uint32) {
+func populate(b *testing.B, m *machine.Machine, n uint32) {
 	for i := range n {
 		key := backlog.OrderKey(100_000, uint64(i))
 		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 100))}, {Key: "user", Value: queue.IntValue(int64(i % 3000))}}
@@ -75,11 +77,11 @@ func populate(b *testing.B, m *machine, n uint32) {
 // What one slice of a recount costs, which is how long everybody else waits for it: over many submissions, and within one of which 10^6
 // chunks were tried and 10^5 are held.
 func BenchmarkRecountSlice(b *testing.B) {
-	slices := func(b *testing.B, m *machine) {
+	slices := func(b *testing.B, m *machine.Machine) {
 		quietRecount(m)
 		b.ResetTimer()
 		for b.Loop() {
-			m.recount.slice(recountMost)
+			m.Recount.Slice(recountMost)
 		}
 	}
 	b.Run("submissions", func(b *testing.B) {
@@ -91,7 +93,7 @@ func BenchmarkRecountSlice(b *testing.B) {
 }
 
 // quietRecount lets a machine without its shard recount.
-func quietRecount(m *machine) {
-	c := &m.recount
-	c.compared, c.skipped, c.judged = func(RecountScope, int) {}, func(RecountSkip, int) {}, func(Counter, *Drift) {}
+func quietRecount(m *machine.Machine) {
+	c := &m.Recount
+	c.Compared, c.Skipped, c.Judged = func(machine.RecountScope, int) {}, func(machine.RecountSkip, int) {}, func(machine.Counter, *machine.Drift) {}
 }

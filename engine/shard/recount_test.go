@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"context"
 	"encoding/json"
@@ -79,7 +81,7 @@ func (x *recounter) reserve(text string, n int) []queue.Reservation {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	got, err := x.Reserve(context.Background(), Request{Plan: parsed.Plan(), Max: n, Timeout: time.Hour}, nil)
+	got, err := x.Reserve(context.Background(), machine.Request{Plan: parsed.Plan(), Max: n, Timeout: time.Hour}, nil)
 	if err != nil || len(got.Reservations) != n {
 		x.t.Fatalf("%s: %d reservations, %v; want %d", text, len(got.Reservations), err, n)
 	}
@@ -137,52 +139,52 @@ func (x *recounter) round(most int) {
 }
 
 // damage changes a counter behind the shard's back. Every kind has one, but for the size of the table of reservations.
-func damages(x *recounter) map[Counter]func(m *machine, r *record) {
-	add := func(kept func(m *machine) *uint64) func(*machine, *record) {
-		return func(m *machine, _ *record) { *kept(m) += 2 }
+func damages(x *recounter) map[machine.Counter]func(m *machine.Machine, r *machine.Record) {
+	add := func(kept func(m *machine.Machine) *uint64) func(*machine.Machine, *machine.Record) {
+		return func(m *machine.Machine, _ *machine.Record) { *kept(m) += 2 }
 	}
-	total := func(d backlog.Sums) func(*machine, *record) {
-		return func(m *machine, _ *record) { m.backlog.CorrectTotals(d) }
+	total := func(d backlog.Sums) func(*machine.Machine, *machine.Record) {
+		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.CorrectTotals(d) }
 	}
-	value := func(d backlog.ValueSums) func(*machine, *record) {
-		return func(m *machine, _ *record) { m.backlog.CorrectValue(damagedEntry, d) }
+	value := func(d backlog.ValueSums) func(*machine.Machine, *machine.Record) {
+		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.CorrectValue(damagedEntry, d) }
 	}
-	return map[Counter]func(*machine, *record){
-		OwnWaiting:   func(_ *machine, r *record) { r.waiting++ },
-		OwnDead:      func(_ *machine, r *record) { r.dead-- },
-		OwnSkipped:   func(_ *machine, r *record) { r.skips += 3 },
-		OwnShelved:   func(_ *machine, r *record) { r.shelved-- },
-		OwnLent:      func(_ *machine, r *record) { r.lent++ },
-		OwnLentReady: func(_ *machine, r *record) { r.ready-- },
-		OwnReserved:  func(_ *machine, r *record) { r.holds.SetLen(r.holds.Len() + 5) },
-		OwnInFlight:  func(m *machine, r *record) { m.backlog.SetInFlight(r.sub, r.sub.InFlight()+1) },
-		OwnAvailable: func(m *machine, r *record) { m.backlog.SetAvailable(r.sub, r.sub.Available()-30) },
-		OwnDone:      func(_ *machine, r *record) { r.done-- },
+	return map[machine.Counter]func(*machine.Machine, *machine.Record){
+		machine.OwnWaiting:   func(_ *machine.Machine, r *machine.Record) { r.Waiting++ },
+		machine.OwnDead:      func(_ *machine.Machine, r *machine.Record) { r.Dead-- },
+		machine.OwnSkipped:   func(_ *machine.Machine, r *machine.Record) { r.Skips += 3 },
+		machine.OwnShelved:   func(_ *machine.Machine, r *machine.Record) { r.Shelved-- },
+		machine.OwnLent:      func(_ *machine.Machine, r *machine.Record) { r.Lent++ },
+		machine.OwnLentReady: func(_ *machine.Machine, r *machine.Record) { r.Ready-- },
+		machine.OwnReserved:  func(_ *machine.Machine, r *machine.Record) { r.Holds.SetLen(r.Holds.Len() + 5) },
+		machine.OwnInFlight:  func(m *machine.Machine, r *machine.Record) { m.Backlog.SetInFlight(r.Sub, r.Sub.InFlight()+1) },
+		machine.OwnAvailable: func(m *machine.Machine, r *machine.Record) { m.Backlog.SetAvailable(r.Sub, r.Sub.Available()-30) },
+		machine.OwnDone:      func(_ *machine.Machine, r *machine.Record) { r.Done-- },
 
-		ValueAvailable:   value(backlog.ValueSums{Available: -4}),
-		ValuePaused:      value(backlog.ValueSums{Covered: [2][2]int64{{7, 0}, {0, 0}}}),
-		ValueBlocked:     value(backlog.ValueSums{Covered: [2][2]int64{{0, 0}, {0, 1}}}),
-		ValueInFlight:    value(backlog.ValueSums{InFlight: 1}),
-		ValueSubmissions: value(backlog.ValueSums{Submissions: 1}),
+		machine.ValueAvailable:   value(backlog.ValueSums{Available: -4}),
+		machine.ValuePaused:      value(backlog.ValueSums{Covered: [2][2]int64{{7, 0}, {0, 0}}}),
+		machine.ValueBlocked:     value(backlog.ValueSums{Covered: [2][2]int64{{0, 0}, {0, 1}}}),
+		machine.ValueInFlight:    value(backlog.ValueSums{InFlight: 1}),
+		machine.ValueSubmissions: value(backlog.ValueSums{Submissions: 1}),
 
-		QueueAvailable: total(backlog.Sums{Available: 9}),
-		QueueReady:     total(backlog.Sums{Chunks: [2][3]int64{{-5, 0, 0}, {0, 0, 0}}}),
-		QueuePaused:    total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 0}, {0, -5, 0}}}),
-		QueueBlocked:   total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 5}, {0, 0, 0}}}),
+		machine.QueueAvailable: total(backlog.Sums{Available: 9}),
+		machine.QueueReady:     total(backlog.Sums{Chunks: [2][3]int64{{-5, 0, 0}, {0, 0, 0}}}),
+		machine.QueuePaused:    total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 0}, {0, -5, 0}}}),
+		machine.QueueBlocked:   total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 5}, {0, 0, 0}}}),
 
-		QueueWaiting:      add(func(m *machine) *uint64 { return &m.stats.waiting }),
-		QueueRunAt:        add(func(m *machine) *uint64 { return &m.stats.parked }),
-		QueueDead:         add(func(m *machine) *uint64 { return &m.stats.dead }),
-		QueueDone:         add(func(m *machine) *uint64 { return &m.stats.completed }),
-		QueueSkipped:      add(func(m *machine) *uint64 { return &m.stats.skipped }),
-		QueueOperations:   add(func(m *machine) *uint64 { return &m.stats.operations }),
-		QueueCovered:      add(func(m *machine) *uint64 { return &m.stats.covered[0] }),
-		QueueCoveredNext:  add(func(m *machine) *uint64 { return &m.stats.covered[1] }),
-		QueueSweeping:     add(func(m *machine) *uint64 { return &m.stats.orphaned }),
-		QueueEndedLetters: add(func(m *machine) *uint64 { return &m.stats.endedLetters }),
-		QueueShelved:      func(m *machine, _ *record) { m.suspects.shelved++ },
-		QueueLent:         func(m *machine, _ *record) { m.suspects.lent++ },
-		QueueLentReady:    func(m *machine, _ *record) { m.suspects.ready-- },
+		machine.QueueWaiting:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Waiting }),
+		machine.QueueRunAt:        add(func(m *machine.Machine) *uint64 { return &m.Stats.Parked }),
+		machine.QueueDead:         add(func(m *machine.Machine) *uint64 { return &m.Stats.Dead }),
+		machine.QueueDone:         add(func(m *machine.Machine) *uint64 { return &m.Stats.Completed }),
+		machine.QueueSkipped:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Skipped }),
+		machine.QueueOperations:   add(func(m *machine.Machine) *uint64 { return &m.Stats.Operations }),
+		machine.QueueCovered:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Covered[0] }),
+		machine.QueueCoveredNext:  add(func(m *machine.Machine) *uint64 { return &m.Stats.Covered[1] }),
+		machine.QueueSweeping:     add(func(m *machine.Machine) *uint64 { return &m.Stats.Orphaned }),
+		machine.QueueEndedLetters: add(func(m *machine.Machine) *uint64 { return &m.Stats.EndedLetters }),
+		machine.QueueShelved:      func(m *machine.Machine, _ *machine.Record) { m.Suspects.Shelved++ },
+		machine.QueueLent:         func(m *machine.Machine, _ *machine.Record) { m.Suspects.Lent++ },
+		machine.QueueLentReady:    func(m *machine.Machine, _ *machine.Record) { m.Suspects.Ready-- },
 	}
 }
 
@@ -194,14 +196,14 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 	x.fill()
 	x.round(7)
 	stats, values := x.Stats(), x.Values.Get(damagedEntry)
-	if w := x.Work().Recount; w.Drifted() > 0 || w.Suspected > 0 || w.Checked[OfSubmission] != 3 || w.Checked[OfValue] != 4 { // a view asks for one more
+	if w := x.Work().Recount; w.Drifted() > 0 || w.Suspected > 0 || w.Checked[machine.OfSubmission] != 3 || w.Checked[machine.OfValue] != 4 { // a view asks for one more
 		t.Fatalf("before any damage: %+v", w)
 	}
 	all := damages(x)
-	for counter := range Counters {
+	for counter := range machine.Counters {
 		damage := all[counter]
 		if damage == nil {
-			if counter != QueueReserved {
+			if counter != machine.QueueReserved {
 				t.Errorf("%s %s: nothing damages it", counter.Scope(), counter)
 			}
 			continue
@@ -209,17 +211,17 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 		before := x.Work().Recount
 		x.log.Reset()
 		x.mu.Lock()
-		damage(x.m, x.m.live(x.work))
+		damage(x.m, x.m.Live(x.work))
 		x.mu.Unlock()
 		x.round(3)
-		if counter.Scope() != OfSubmission { // a total is believed to be wrong when the second round says so too
+		if counter.Scope() != machine.OfSubmission { // a total is believed to be wrong when the second round says so too
 			if w := x.Work().Recount; w.Suspected != before.Suspected+1 || w.Drifted() != before.Drifted() {
 				t.Errorf("%s %s after one round: %d suspected and %d drifts more, want 1 and 0", counter.Scope(), counter, w.Suspected-before.Suspected, w.Drifted()-before.Drifted())
 			}
 			x.round(3)
 		}
 		w := x.Work().Recount
-		for other := range Counters {
+		for other := range machine.Counters {
 			want := before.Drifts[other]
 			if other == counter {
 				want++
@@ -244,7 +246,7 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 }
 
 // checkLogged checks the one line of the log.
-func (x *recounter) checkLogged(counter Counter, newest *Drift) {
+func (x *recounter) checkLogged(counter machine.Counter, newest *machine.Drift) {
 	x.t.Helper()
 	var line struct {
 		Level, Scope, Counter, Submission, Key, Value string
@@ -261,7 +263,7 @@ func (x *recounter) checkLogged(counter Counter, newest *Drift) {
 	if newest == nil || newest.Counter != counter || newest.Kept != line.Kept || newest.Found != line.Recounted || newest.At == 0 {
 		x.t.Errorf("%s %s: the newest drift is %+v, the log says %s", counter.Scope(), counter, newest, x.log.String())
 	}
-	if of := counter.Scope(); of == OfSubmission && line.Submission != x.work.String() || of == OfValue && line.Key+line.Value != "customer7" {
+	if of := counter.Scope(); of == machine.OfSubmission && line.Submission != x.work.String() || of == machine.OfValue && line.Key+line.Value != "customer7" {
 		x.t.Errorf("%s %s: the log does not say whose it is: %s", counter.Scope(), counter, x.log.String())
 	}
 }
@@ -273,7 +275,7 @@ func TestCorrectedSubmissionEnds(t *testing.T) {
 	id := x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 2}})
 	held := x.reserve("OldestFirst", 2)
 	x.mu.Lock()
-	x.m.live(id).done, x.m.stats.completed = ^uint32(0), ^uint64(0)
+	x.m.Live(id).Done, x.m.Stats.Completed = ^uint32(0), ^uint64(0)
 	x.mu.Unlock()
 	if _, err := x.Complete(context.Background(), []queue.CompleteItem{{Token: held[0].Token}, {Token: held[1].Token}}, nil); err != nil {
 		t.Fatal(err)
@@ -298,7 +300,7 @@ func TestRecountKeepsPace(t *testing.T) {
 		x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
 	}
 	x.Worker.Tick()
-	if w := x.Work().Recount; w.Progress != 0 || w.Checked[OfSubmission] != 0 {
+	if w := x.Work().Recount; w.Progress != 0 || w.Checked[machine.OfSubmission] != 0 {
 		t.Errorf("at the start: %+v, want nothing done", w)
 	}
 	x.clock.Add(recountFirst.Milliseconds())
@@ -315,18 +317,18 @@ func TestRecountKeepsPace(t *testing.T) {
 		x.Worker.Tick()
 	}
 	first := x.Work().Recount
-	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[OfSubmission] < 4*recountMost {
+	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[machine.OfSubmission] < 4*recountMost {
 		t.Errorf("after the whole time: %+v, want one round, just now", first)
 	}
 	x.mu.Lock()
-	x.m.stats.waiting++
+	x.m.Stats.Waiting++
 	x.mu.Unlock()
 	x.clock.Add(90 * 60_000) // the second round is late
 	for range 40 {
 		x.Worker.Tick()
 	}
-	if w := x.Work().Recount; w.Drifts[QueueWaiting] != 1 || w.Rounds < 3 {
-		t.Errorf("a damaged total: %d drifts after %d rounds, want 1, as the round that confirms it is made at once", w.Drifts[QueueWaiting], w.Rounds)
+	if w := x.Work().Recount; w.Drifts[machine.QueueWaiting] != 1 || w.Rounds < 3 {
+		t.Errorf("a damaged total: %d drifts after %d rounds, want 1, as the round that confirms it is made at once", w.Drifts[machine.QueueWaiting], w.Rounds)
 	}
 	if !strings.Contains(x.log.String(), `"counter":"waiting"`) {
 		t.Errorf("the log is %q", x.log.String())
@@ -339,7 +341,7 @@ func TestRecountThatPanics(t *testing.T) {
 	x := newRecounter(t, time.Hour)
 	x.fill()
 	x.mu.Lock()
-	x.m.recount = recount{part: recountOwn, end: 1 << 30}
+	x.m.Recount = machine.Recount{Part: machine.RecountOwn, End: 1 << 30}
 	x.mu.Unlock()
 	for range 3 {
 		x.clock.Add(3_600_000)
@@ -361,15 +363,15 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	const tried, held, most = 1_000_000, 100_000, 500
 	l := triedLife(t, tried, held)
-	c := &l.m.recount
+	c := &l.m.Recount
 	own, found := 0, 0
-	c.compared = func(scope RecountScope, n int) { own += n * int(1-min(scope, 1)) }
-	c.skipped = func(RecountSkip, int) {}
-	c.judged = func(_ Counter, d *Drift) { found++ }
+	c.Compared = func(scope machine.RecountScope, n int) { own += n * int(1-min(scope, 1)) }
+	c.Skipped = func(machine.RecountSkip, int) {}
+	c.Judged = func(_ machine.Counter, d *machine.Drift) { found++ }
 	slices, steps := 0, 0
 	for over := false; !over; slices++ {
 		var n int
-		n, over = l.m.recount.slice(most)
+		n, over = l.m.Recount.Slice(most)
 		if steps += n; n > most+8 {
 			t.Fatalf("slice %d took %d steps, want about %d", slices, n, most)
 		}
@@ -380,9 +382,9 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	if found > 0 {
 		t.Errorf("%d differences, want none", found)
 	}
-	l.r.waiting++
+	l.r.Waiting++
 	for over := false; !over; {
-		_, over = l.m.recount.slice(most)
+		_, over = l.m.Recount.Slice(most)
 	}
 	if found != 1 || (auditor{l.m}).run() != nil {
 		t.Errorf("one counter is damaged: %d differences, and %v; want 1 and nothing", found, (auditor{l.m}).run())
@@ -393,11 +395,11 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 func triedLife(t testing.TB, tried, held uint32) *life {
 	l := heldLife(t, 2*tried, held)
 	for index := tried; index < 2*tried; index++ {
-		tr := &try{attempts: 1, met: l.r.met}
-		l.r.tries[index] = tr
-		if index%2 == 0 && l.m.withdraw(l.r, index, false) == backlog.Taken {
-			l.m.waits(l.r, index, tr)
-			l.m.stats.waiting++
+		tr := &machine.Try{Attempts: 1, Met: l.r.Met}
+		l.r.Tries[index] = tr
+		if index%2 == 0 && l.m.Withdraw(l.r, index, false) == backlog.Taken {
+			l.m.Waits(l.r, index, tr)
+			l.m.Stats.Waiting++
 		}
 	}
 	return l

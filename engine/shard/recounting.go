@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -41,13 +43,13 @@ func (p *Recounts) runDue() {
 		now := s.now()
 		s.mu.Lock()
 		due := s.usable() == nil && p.due(now)
-		b := (*batch)(nil)
+		b := (*machine.Batch)(nil)
 		if due {
 			_, b = p.slice(recountMost, now)
 		}
 		s.mu.Unlock()
 		if b != nil { // it broke off, and the shard reloads
-			if err := s.writer.wait(commits{first: b}); err != nil {
+			if err := s.writer.wait(machine.Commits{First: b}); err != nil {
 				return
 			}
 		}
@@ -68,10 +70,10 @@ func (p *Recounts) due(now queue.Time) bool {
 		return now.Sub(p.opened) >= min(recountFirst, every) || p.opened > now
 	case p.began > now, p.hurry: // the clock was set back, or there is a suspicion
 		return true
-	case s.m.recount.part == recountIdle:
+	case s.m.Recount.Part == machine.RecountIdle:
 		return now.Sub(p.began) >= every
 	}
-	return float64(now.Sub(p.began)) >= s.m.recount.progress()*float64(every)
+	return float64(now.Sub(p.began)) >= s.m.Recount.Progress()*float64(every)
 }
 
 // Step takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
@@ -87,14 +89,14 @@ func (p *Recounts) Step(most int) (over bool, err error) {
 	over, b := p.slice(most, now)
 	s.mu.Unlock()
 	if b != nil {
-		err = s.writer.wait(commits{first: b})
+		err = s.writer.wait(machine.Commits{First: b})
 	}
 	return over, err
 }
 
 // slice makes a slice. One that panics is the last: what it may have left half changed goes with the state, as the shard
 // reloads; b is the batch to wait for then. The mutex is held.
-func (p *Recounts) slice(most int, now queue.Time) (over bool, b *batch) {
+func (p *Recounts) slice(most int, now queue.Time) (over bool, b *machine.Batch) {
 	s := p.s
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -102,23 +104,23 @@ func (p *Recounts) slice(most int, now queue.Time) (over bool, b *batch) {
 			s.options.Logger.Error("a recount of counters panicked; the queue reloads, and makes "+
 				"none until the next start", "queue", s.options.Queue, "error", err, "stack", string(debug.Stack()))
 			p.Stopped = true
-			s.m.encode(now) // so that the writer takes the batch
-			s.m.batch.refused, s.broken = err, err
-			b = s.m.batch
+			s.m.Encode(now) // so that the writer takes the batch
+			s.m.Batch.Refused, s.broken = err, err
+			b = s.m.Batch
 		}
 	}()
-	c := &s.m.recount
-	if c.part == recountIdle || p.began > now {
+	c := &s.m.Recount
+	if c.Part == machine.RecountIdle || p.began > now {
 		p.began = now
 	}
 	before := p.Drifted()
-	c.compared = func(scope RecountScope, n int) { p.Checked[scope] += uint64(n) }
-	c.skipped = func(reason RecountSkip, n int) { p.Skipped[reason] += uint64(n) }
-	c.judged = func(_ Counter, d *Drift) { p.judged(d, now) }
-	if _, over = s.m.recount.slice(most); over {
+	c.Compared = func(scope machine.RecountScope, n int) { p.Checked[scope] += uint64(n) }
+	c.Skipped = func(reason machine.RecountSkip, n int) { p.Skipped[reason] += uint64(n) }
+	c.Judged = func(_ machine.Counter, d *machine.Drift) { p.judged(d, now) }
+	if _, over = s.m.Recount.Slice(most); over {
 		p.Rounds++
 		p.Last, p.logged = now, 0
-		p.hurry = len(c.suspects) > 0
+		p.hurry = len(c.Suspects) > 0
 	}
 	if p.Drifted() > before {
 		s.waiters.serve(now)
@@ -127,7 +129,7 @@ func (p *Recounts) slice(most int, now queue.Time) (over bool, b *batch) {
 }
 
 // judged counts a drift and tells of it; nil is a total that differs for the first time. The mutex is held.
-func (p *Recounts) judged(d *Drift, now queue.Time) {
+func (p *Recounts) judged(d *machine.Drift, now queue.Time) {
 	s := p.s
 	if d == nil {
 		p.Suspected++
@@ -141,9 +143,9 @@ func (p *Recounts) judged(d *Drift, now queue.Time) {
 	}
 	attrs := []any{"queue", s.options.Queue, "scope", d.Counter.Scope().String(), "counter", d.Counter.String()}
 	switch d.Counter.Scope() {
-	case OfSubmission:
+	case machine.OfSubmission:
 		attrs = append(attrs, "submission", d.Submission.String())
-	case OfValue:
+	case machine.OfValue:
 		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.String())
 	}
 	s.options.Logger.Error("a kept counter was wrong", append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
@@ -157,7 +159,7 @@ func (p *Recounts) state() Recount {
 	s := p.s
 	r := p.Recount
 	if s.m != nil {
-		r.Progress = s.m.recount.progress()
+		r.Progress = s.m.Recount.Progress()
 	}
 	if s.options.RecountEvery > 0 {
 		r.Every = queue.Time(s.options.RecountEvery.Milliseconds())

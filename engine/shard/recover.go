@@ -1,11 +1,14 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
@@ -24,11 +27,11 @@ func (p *recovery) run(ctx context.Context) error {
 	}
 	s.journal = log
 	now := s.now()
-	m := newMachine(s.options.ID, s.options.Key, s.options.Settings, now)
-	m.roster, m.ran = s.roster, s.options.RunSeconds
-	m.storage = storage{trust: s.store.Trust, contents: s.store.Memtable.KeepContents, output: s.store.Memtable.KeepOutput}
+	m := machine.New(s.options.ID, s.options.Key, s.options.Settings, now)
+	m.Roster, m.Ran = s.roster, s.options.RunSeconds
+	m.Storage = machine.Storage{Trust: s.store.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
 	if s.options.LastAct != nil {
-		if m.actLog.last, err = s.options.LastAct(); err != nil {
+		if m.ActLog.Last, err = s.options.LastAct(); err != nil {
 			return err
 		}
 	}
@@ -36,16 +39,16 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	if s.m != nil {
-		m.recent = s.m.recent // it knows more than the rows; the replay adds to it
-		for part := range m.recent.changed {
-			m.recent.changed[part] = m.recent.entries != nil // a checkpoint that was at it may have failed
+		m.Recent = s.m.Recent // it knows more than the rows; the replay adds to it
+		for part := range m.Recent.Changed {
+			m.Recent.Changed[part] = m.Recent.Entries != nil // a checkpoint that was at it may have failed
 		}
 	}
 	if err := s.Schedules.load(ctx, m); err != nil {
 		return err
 	}
 	s.ahead.Store(true) // a checkpoint may have been cut off
-	checkpointed := m.applied
+	checkpointed := m.AppliedAt
 	replayed, err := p.replay(ctx, m)
 	if err != nil {
 		return err
@@ -53,27 +56,27 @@ func (p *recovery) run(ctx context.Context) error {
 	if err := p.sweep(ctx, m); err != nil {
 		return err
 	}
-	reopenable := map[uint32]*record{}
+	reopenable := map[uint32]*machine.Record{}
 	if err := p.recall(ctx, m, now, reopenable); err != nil {
 		return err
 	}
 	if err := p.doubt(ctx, m, reopenable); err != nil {
 		return err
 	}
-	if err := s.checkLatest(ctx, &m.newest); err != nil {
+	if err := s.checkLatest(ctx, &m.Newest); err != nil {
 		return err
 	}
 	p.hold(m, now)
-	m.settle(now)
-	m.schedules.settle()
+	m.Settle(now)
+	m.Schedules.Settle()
 	if s.options.Values != nil {
-		s.options.Values(m.valueLimits.set)
+		s.options.Values(m.ValueLimits.Set)
 	}
 	if err := s.fence(ctx, m, now); err != nil {
 		return err
 	}
 	s.m = m
-	m.ends.settle(m.applied)
+	m.Ends.Settle(m.AppliedAt)
 	s.Ends.tell()
 	s.countLive()
 	s.noteSpecial()
@@ -86,19 +89,19 @@ func (p *recovery) run(ctx context.Context) error {
 }
 
 // hold has a machine know what consumers hold, or restrain it if no one can tell.
-func (p *recovery) hold(m *machine, now queue.Time) {
+func (p *recovery) hold(m *machine.Machine, now queue.Time) {
 	switch {
 	case p.s.m != nil:
-		m.carry(p.s.m, now)
-	case m.stops.inOrder:
-		m.stops.resume(now)
+		m.Carry(p.s.m, now)
+	case m.Stops.InOrder:
+		m.Stops.Resume(now)
 	default:
-		m.valueLimits.restrain(now)
+		m.ValueLimits.Restrain(now)
 	}
 }
 
 // load reads the snapshot rows.
-func (p *recovery) load(ctx context.Context, m *machine) error {
+func (p *recovery) load(ctx context.Context, m *machine.Machine) error {
 	s := p.s
 	checkpointed, err := s.store.Checkpointed(ctx)
 	if err != nil {
@@ -112,20 +115,20 @@ func (p *recovery) load(ctx context.Context, m *machine) error {
 		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are "+
 			"not of one moment; restore both from the same backup", tail, checkpointed)
 	}
-	m.applied = checkpointed
-	m.replay = true
+	m.AppliedAt = checkpointed
+	m.Replay = true
 	ended := endedIDs{store: s.store}
 	rows := pastRows{store: s.store}
-	m.history.past = func(seq uint32) (*past, error) { return rows.find(ctx, seq) }
-	m.history.holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
-	if err := s.store.Asides(ctx, m.asides.load); err != nil {
+	m.History.Past = func(seq uint32) (*machine.Past, error) { return rows.find(ctx, seq) }
+	m.History.Holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	if err := s.store.Asides(ctx, m.Asides.Load); err != nil {
 		return err
 	}
 	if err := s.Rules.load(ctx, m); err != nil {
 		return err
 	}
-	return s.store.Load(ctx, func(row store.Row) error {
-		if err := m.load(row.Spec, row.State); err != nil {
+	return s.store.Load(ctx, func(row checkpoint.Row) error {
+		if err := m.Load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
 		}
 		return nil
@@ -134,15 +137,15 @@ func (p *recovery) load(ctx context.Context, m *machine) error {
 
 // replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
 // every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
-func (p *recovery) replay(ctx context.Context, m *machine) (bytes int64, err error) {
-	checkpointed := m.applied
+func (p *recovery) replay(ctx context.Context, m *machine.Machine) (bytes int64, err error) {
+	checkpointed := m.AppliedAt
 	err = p.s.journal.Read(ctx, max(checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
 		epoch, err := journal.Epoch(batch)
-		m.epoch = max(m.epoch, epoch)
+		m.Epoch = max(m.Epoch, epoch)
 		if err == nil && position > checkpointed {
-			m.applied = position
+			m.AppliedAt = position
 			bytes += int64(len(batch))
-			err = journal.Decode(batch, func(at queue.Time) { m.now = at }, m)
+			err = journal.Decode(batch, func(at queue.Time) { m.Now = at }, m)
 		}
 		if err != nil {
 			return fmt.Errorf("journal: batch %d: %w", position, err)
@@ -174,53 +177,40 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	return held, nil
 }
 
-// history answers what the history knows, for the ops of a replay.
-type history struct {
-	holds func(queue.SubmissionID) (bool, error)
-	past  func(seq uint32) (*past, error) // nil: it does not hold it
-}
-
-// past is what the history tells of an ended submission.
-type past struct {
-	row    *store.Ended
-	record *record
-	sub    *backlog.Submission
-}
-
 // pastRows reads the history for the ops of a replay that came before a row of it was written: a kill cut a checkpoint off behind that
 // row. Ops about one submission come near each other, so what was read last is kept.
 type pastRows struct {
 	store *store.Store
-	bySeq map[uint32]*past // nil: the history does not hold it
+	bySeq map[uint32]*machine.Past // nil: the history does not hold it
 }
 
 const pastKept = 1024
 
-func (p *pastRows) find(ctx context.Context, seq uint32) (*past, error) {
+func (p *pastRows) find(ctx context.Context, seq uint32) (*machine.Past, error) {
 	if found, asked := p.bySeq[seq]; asked {
 		return found, nil
 	}
 	if p.bySeq == nil || len(p.bySeq) == pastKept {
-		p.bySeq = map[uint32]*past{}
+		p.bySeq = map[uint32]*machine.Past{}
 	}
 	row, there, err := p.store.History.EndedBySeq(ctx, seq)
 	if err != nil || !there {
 		p.bySeq[seq] = nil
 		return nil, err
 	}
-	r, sub, err := endedRecord(&row)
-	p.bySeq[seq] = &past{row: &row, record: r, sub: sub}
+	r, sub, err := machine.EndedRecord(&row)
+	p.bySeq[seq] = &machine.Past{Row: &row, Record: r, Sub: sub}
 	return p.bySeq[seq], err
 }
 
 // sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.
-func (p *recovery) sweep(ctx context.Context, m *machine) error {
+func (p *recovery) sweep(ctx context.Context, m *machine.Machine) error {
 	s := p.s
-	ended := make(map[uint32]bool, len(m.gone))
-	for _, r := range m.gone {
-		ended[r.seq] = true
+	ended := make(map[uint32]bool, len(m.Gone))
+	for _, r := range m.Gone {
+		ended[r.Seq] = true
 	}
-	n, err := s.store.SweepOrphans(ctx, func(seq uint32) bool { return ended[seq] || m.liveSeq(seq) != nil })
+	n, err := s.store.SweepOrphans(ctx, func(seq uint32) bool { return ended[seq] || m.LiveSeq(seq) != nil })
 	if err != nil {
 		return err
 	}
@@ -228,56 +218,56 @@ func (p *recovery) sweep(ctx context.Context, m *machine) error {
 		s.options.Logger.Info("removed contents of inserts that were never answered", "queue", s.options.Queue, "rows", n)
 	}
 	last, err := s.store.MaxSeq(ctx)
-	m.nextSeq = max(m.nextSeq, last)
+	m.NextSeq = max(m.NextSeq, last)
 	return err
 }
 
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
 // and its idempotency key is known for the rest of its window. reopenable gets what a redrive may open again, by seq, as far as outputs
 // of it are in the log.
-func (p *recovery) recall(ctx context.Context, m *machine, now queue.Time, reopenable map[uint32]*record) error {
+func (p *recovery) recall(ctx context.Context, m *machine.Machine, now queue.Time, reopenable map[uint32]*machine.Record) error {
 	s := p.s
 	newest, err := s.store.History.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
 		return err
 	}
 	for i := range newest {
-		m.lastID = max(m.lastID, newest[i].ID)
+		m.LastID = max(m.LastID, newest[i].ID)
 	}
-	err = s.recallLetters(ctx, m, func(r *record) {
-		if s.store.Logged(r.seq) {
-			reopenable[r.seq] = r
+	err = s.recallLetters(ctx, m, func(r *machine.Record) {
+		if s.store.Logged(r.Seq) {
+			reopenable[r.Seq] = r
 		}
 	})
 	if err != nil {
 		return err
 	}
 	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
-	return s.store.History.EndedKeyed(ctx, window, func(row *store.Ended) error {
+	return s.store.History.EndedKeyed(ctx, window, func(row *checkpoint.Ended) error {
 		spec, err := journal.DecodeInsert(row.Spec)
 		if err != nil {
 			return fmt.Errorf("store: history of %s: %w", row.ID, err)
 		}
-		m.keys.add(&keyed{key: spec.IdempotencyKey, fingerprint: spec.Fingerprint, id: row.ID, at: row.ID.Time()})
+		m.Keys.Add(&machine.Keyed{Key: spec.IdempotencyKey, Fingerprint: spec.Fingerprint, ID: row.ID, At: row.ID.Time()})
 		return nil
 	})
 }
 
 // doubt finds the outputs whose completions were not committed: their chunks are not done, and may still be completed. At the first
 // start everything in the log is looked at, at a reload only what is in doubt already.
-func (p *recovery) doubt(ctx context.Context, m *machine, reopenable map[uint32]*record) error {
+func (p *recovery) doubt(ctx context.Context, m *machine.Machine, reopenable map[uint32]*machine.Record) error {
 	s := p.s
-	for _, r := range m.gone {
-		if r.state == queue.CompletedWithDead {
-			reopenable[r.seq] = r
+	for _, r := range m.Gone {
+		if r.State == queue.CompletedWithDead {
+			reopenable[r.Seq] = r
 		}
 	}
 	stray := func(seq, index uint32) bool {
-		if r := m.liveSeq(seq); r != nil {
-			return index < r.chunks && m.chunk(r, index).State != queue.ChunkDone
+		if r := m.LiveSeq(seq); r != nil {
+			return index < r.Chunks && m.Chunk(r, index).State != queue.ChunkDone
 		}
 		r := reopenable[seq]
-		return r != nil && r.tries[index] != nil
+		return r != nil && r.Tries[index] != nil
 	}
 	if s.m == nil {
 		return s.store.DoubtLogged(ctx, stray)

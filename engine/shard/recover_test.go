@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"io"
 	"log/slog"
@@ -50,8 +52,8 @@ func TestEpochSurvivesCheckpoints(t *testing.T) {
 	for _, checkpoints := range []int{0, 1, 0, 2, 1, 1} {
 		want++
 		withShard(t, dir, func(s *Shard) {
-			if s.m.epoch != want {
-				t.Fatalf("start %d has epoch %d", want, s.m.epoch)
+			if s.m.Epoch != want {
+				t.Fatalf("start %d has epoch %d", want, s.m.Epoch)
 			}
 			for range checkpoints {
 				n := queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}
@@ -76,7 +78,7 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 		}
 		for i, want := range []string{"rows=1", ""} {
 			var log strings.Builder
-			m := &machine{backlog: s.m.backlog}
+			m := &machine.Machine{Backlog: s.m.Backlog}
 			sweeper := &Shard{store: s.store, options: Options{Queue: "q", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 			start := recovery{sweeper}
 			if err := start.sweep(ctx, m); err != nil {

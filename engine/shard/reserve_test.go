@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ func TestReserveMeasuresWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []uint64{3, 5, 5} {
-			if _, err := s.Reserve(ctx, Request{Plan: parsed.Plan(), Max: 3, Timeout: time.Hour}, nil); err != nil {
+			if _, err := s.Reserve(ctx, machine.Request{Plan: parsed.Plan(), Max: 3, Timeout: time.Hour}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := waits.Counts().Count; got != want {

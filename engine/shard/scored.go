@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"sync/atomic"
 	"time"
@@ -18,18 +20,6 @@ import (
 // next ones asked.
 const maxWindows = 4
 
-// retryScored is how often a waiting reserve asks again, as scores change with the time alone.
-const retryScored = time.Second
-
-func scores(plan *strategy.Plan) bool {
-	for i := range plan.Branches {
-		if plan.Branches[i].Scored != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // Scoring reserves for strategies with scores: windows of candidates are scored outside of the mutex.
 type Scoring struct {
 	s    *Shard
@@ -38,7 +28,7 @@ type Scoring struct {
 
 // reserve is Reserve for a plan that has scored branches. Who waits is not handed work but told to ask again, because
 // no one scores under the mutex.
-func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservation) (Reserved, error) {
+func (p *Scoring) reserve(ctx context.Context, q *machine.Request, dst []queue.Reservation) (machine.Reserved, error) {
 	s := p.s
 	got := s.takePicks()
 	defer s.givePicks(got)
@@ -49,7 +39,7 @@ func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservati
 		}
 		if err != nil {
 			p.takeBack(*got)
-			return Reserved{Reservations: dst}, err
+			return machine.Reserved{Reservations: dst}, err
 		}
 		if len(*got) > 0 {
 			return s.fill(ctx, *got, dst)
@@ -57,7 +47,7 @@ func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservati
 		now := s.now()
 		s.mu.Lock()
 		if q.Wait <= 0 {
-			answer := s.m.empty(q, now)
+			answer := s.m.Empty(q, now)
 			s.mu.Unlock()
 			answer.Reservations = dst
 			return answer, nil
@@ -65,13 +55,13 @@ func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservati
 		w := s.waiters.park(q)
 		s.mu.Unlock()
 		parked := s.options.Now()
-		if q.over == nil {
-			q.over = time.NewTimer(q.Wait)
+		if q.Over == nil {
+			q.Over = time.NewTimer(q.Wait)
 		}
-		again, err := p.wait(ctx, w, q.over)
-		q.waited += s.options.Now().Sub(parked)
+		again, err := p.wait(ctx, w, q.Over)
+		q.Waited += s.options.Now().Sub(parked)
 		if err != nil {
-			return Reserved{Reservations: dst}, err
+			return machine.Reserved{Reservations: dst}, err
 		}
 		if !again {
 			q.Wait = 0 // once more, then say why
@@ -80,11 +70,11 @@ func (p *Scoring) reserve(ctx context.Context, q *Request, dst []queue.Reservati
 }
 
 // borrow follows the branches once more with suspects lent to them, as they gave nothing else.
-func (p *Scoring) borrow(ctx context.Context, q *Request, got *[]pick) error {
+func (p *Scoring) borrow(ctx context.Context, q *machine.Request, got *[]machine.Pick) error {
 	s := p.s
 	now := s.now()
 	s.mu.Lock()
-	lent := s.usable() == nil && s.m.suspects.borrow(q, q.Max, now)
+	lent := s.usable() == nil && s.m.Suspects.Borrow(q, q.Max, now)
 	s.mu.Unlock()
 	if !lent {
 		return nil
@@ -92,7 +82,7 @@ func (p *Scoring) borrow(ctx context.Context, q *Request, got *[]pick) error {
 	err := p.pick(ctx, q, got)
 	now = s.now()
 	s.mu.Lock()
-	s.m.suspects.lend(now, tickMost) // what was borrowed without success goes back
+	s.m.Suspects.Lend(now, machine.TickMost) // what was borrowed without success goes back
 	s.mu.Unlock()
 	return err
 }
@@ -100,7 +90,7 @@ func (p *Scoring) borrow(ctx context.Context, q *Request, got *[]pick) error {
 // wait waits until there may be something to score, and says whether the caller may wait once more.
 func (p *Scoring) wait(ctx context.Context, w *waiter, over *time.Timer) (again bool, err error) {
 	s := p.s
-	retry := time.NewTimer(retryScored)
+	retry := time.NewTimer(machine.RetryScored)
 	defer retry.Stop()
 	again = true
 	select {
@@ -122,17 +112,17 @@ func (p *Scoring) wait(ctx context.Context, w *waiter, over *time.Timer) (again 
 }
 
 // takeBack gives picks back that no one will get.
-func (p *Scoring) takeBack(picks []pick) {
+func (p *Scoring) takeBack(picks []machine.Pick) {
 	s := p.s
 	now := s.now()
 	s.mu.Lock()
-	s.m.undo(picks)
+	s.m.Undo(picks)
 	s.waiters.serve(now)
 	s.mu.Unlock()
 }
 
 // pick follows the branches in their order.
-func (p *Scoring) pick(ctx context.Context, q *Request, got *[]pick) error {
+func (p *Scoring) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick) error {
 	fault := false // of the scored branch before
 	for i := range q.Plan.Branches {
 		br := &q.Plan.Branches[i]
@@ -154,7 +144,7 @@ func (p *Scoring) pick(ctx context.Context, q *Request, got *[]pick) error {
 }
 
 // pickPlain takes what a branch without scores gives.
-func (p *Scoring) pickPlain(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) error {
+func (p *Scoring) pickPlain(ctx context.Context, q *machine.Request, br *strategy.Branch, got *[]machine.Pick) error {
 	s := p.s
 	for ctx.Err() == nil {
 		now := s.now()
@@ -170,9 +160,9 @@ func (p *Scoring) pickPlain(ctx context.Context, q *Request, br *strategy.Branch
 			}
 			continue
 		}
-		s.m.seed(s.options.Seed())
+		s.m.Seed(s.options.Seed())
 		most := min(q.Max-len(*got), sliceItems)
-		n, tired := s.m.reserveBriefly(q, views, most, now, got)
+		n, tired := s.m.ReserveBriefly(q, views, most, now, got)
 		s.mu.Unlock()
 		if n < most && !tired || len(*got) >= q.Max {
 			return nil
@@ -189,14 +179,14 @@ func (p *Scoring) viewsOf(ctx context.Context, branches []strategy.Branch, asked
 		return nil, false, err
 	}
 	plan := strategy.Plan{Branches: branches}
-	admit, view := s.m.backlog.Admit, s.m.backlog.View
+	admit, view := s.m.Backlog.Admit, s.m.Backlog.View
 	if asked {
-		admit, view = s.m.backlog.AdmitQuestion, s.m.backlog.Ask
+		admit, view = s.m.Backlog.AdmitQuestion, s.m.Backlog.Ask
 	}
 	if err := admit(&plan); err != nil {
 		return nil, false, err
 	}
-	views, unbuilt := viewsBy(&plan, view, s.views[:0])
+	views, unbuilt := machine.ViewsBy(&plan, view, s.views[:0])
 	s.views = views
 	if unbuilt != nil {
 		return nil, false, s.Views.build(ctx, unbuilt)
@@ -205,7 +195,7 @@ func (p *Scoring) viewsOf(ctx context.Context, branches []strategy.Branch, asked
 }
 
 // pickByScore takes what a scored branch gives. fault says that no one scored, or the scorer failed.
-func (p *Scoring) pickByScore(ctx context.Context, q *Request, br *strategy.Branch, got *[]pick) (fault bool, err error) {
+func (p *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch, got *[]machine.Pick) (fault bool, err error) {
 	s := p.s
 	scorer, ready := s.options.Scorers.Scorer(br.Scored)
 	if !ready {
@@ -214,7 +204,7 @@ func (p *Scoring) pickByScore(ctx context.Context, q *Request, br *strategy.Bran
 	rows := rowsOf(br, scorer)
 	w := p.scratch()
 	defer s.pools.windows.Put(w)
-	w.seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
+	w.Seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
 	for range maxWindows {
 		ready := false
 		for !ready {
@@ -229,25 +219,25 @@ func (p *Scoring) pickByScore(ctx context.Context, q *Request, br *strategy.Bran
 			return false, nil
 		}
 		w.Sampler = nil
-		if err := scorer.Score(ctx, &w.Window, w.scores); err != nil {
+		if err := scorer.Score(ctx, &w.Window, w.Scores); err != nil {
 			return true, ctx.Err()
 		}
 		p.count(br, w)
 		gone, err := p.takeByScore(q, br, scorer, w, got)
 		if w.Sampler != nil && err == nil && !gone {
-			w.Sampler.Taken(w.scores, w.taken)
+			w.Sampler.Taken(w.Scores, w.Taken)
 		}
 		if err != nil {
 			return false, err
 		}
 		if gone {
-			w.seen = nil
+			w.Seen = nil
 			continue
 		}
 		if len(*got) >= q.Max || w.Rows < rows {
 			return false, nil
 		}
-		w.see()
+		w.See()
 	}
 	return false, nil
 }
@@ -262,8 +252,8 @@ func rowsOf(br *strategy.Branch, scorer strategy.Scorer) int {
 }
 
 // look copies the next window of candidates; ready is false if a view has to be built first.
-func (p *Scoring) look(ctx context.Context, q *Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int,
-	w *windowScratch) (ready bool, err error) {
+func (p *Scoring) look(ctx context.Context, q *machine.Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int,
+	w *machine.WindowScratch) (ready bool, err error) {
 	s := p.s
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
@@ -275,24 +265,24 @@ func (p *Scoring) look(ctx context.Context, q *Request, br *strategy.Branch, sco
 	if err != nil || !ready {
 		return false, err
 	}
-	s.m.seed(seed)
-	w.of = s.m
-	w.standing = s.m.scorings.of(br)
-	w.views = append(w.views[:0], views...)
-	w.frame = s.m.scorings.frame(w.standing, br, views, scorer, rows, w.seen)
+	s.m.Seed(seed)
+	w.Of = s.m
+	w.Standing = s.m.Scorings.Of(br)
+	w.Views = append(w.Views[:0], views...)
+	w.Frame = s.m.Scorings.Frame(w.Standing, br, views, scorer, rows, w.Seen)
 	w.Now, w.Want = now, q.Max-have
-	s.m.scorings.gather(w, br, scorer.Reads(), q.Context, now)
+	s.m.Scorings.Gather(w, br, scorer.Reads(), q.Context, now)
 	return true, nil
 }
 
 // takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made again meanwhile, after a
 // commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
-func (p *Scoring) takeByScore(q *Request, br *strategy.Branch, scorer strategy.Scorer, w *windowScratch,
-	got *[]pick) (gone bool, err error) {
+func (p *Scoring) takeByScore(q *machine.Request, br *strategy.Branch, scorer strategy.Scorer, w *machine.WindowScratch,
+	got *[]machine.Pick) (gone bool, err error) {
 	s := p.s
-	w.begin(scorer.Spread())
+	w.Begin(scorer.Spread())
 	if w.Sampler != nil {
-		w.taken = append(w.taken[:0], make([]uint32, w.Rows)...)
+		w.Taken = append(w.Taken[:0], make([]uint32, w.Rows)...)
 	}
 	for more := true; more && len(*got) < q.Max; {
 		now := s.now()
@@ -301,42 +291,16 @@ func (p *Scoring) takeByScore(q *Request, br *strategy.Branch, scorer strategy.S
 			s.mu.Unlock()
 			return false, err
 		}
-		if s.m != w.of {
+		if s.m != w.Of {
 			s.mu.Unlock()
 			return true, nil
 		}
-		s.m.seed(s.options.Seed())
+		s.m.Seed(s.options.Seed())
 		most := min(q.Max, len(*got)+sliceItems)
-		more = s.m.takeScored(q, br, w, most, now, got)
+		more = s.m.TakeScored(q, br, w, most, now, got)
 		s.mu.Unlock()
 	}
 	return false, nil
-}
-
-// takeScored takes until `most` picks are there, and says whether the window has more.
-func (m *machine) takeScored(q *Request, br *strategy.Branch, w *windowScratch, most int, now queue.Time, got *[]pick) (more bool) {
-	timeout := m.timeout(q)
-	for len(*got) < most {
-		row := w.next(explores(br, w.standing.emitted))
-		if row < 0 {
-			return false
-		}
-		sub := w.frame.rows[row]
-		index, by, ok := m.backlog.TakeOf(w.views, sub, m.rnd)
-		if !ok {
-			w.gone(row)
-			continue
-		}
-		w.took(row)
-		w.frame.passed[row] = 0
-		if w.Sampler != nil {
-			w.taken[row]++
-		}
-		w.standing.emitted++
-		*got = append(*got, m.hold(sub.Data.(*record), index, by.Charged(), q.Consumer, now, now.Add(timeout)))
-		m.stats.reserved++
-	}
-	return true
 }
 
 // Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is
@@ -344,7 +308,7 @@ func (m *machine) takeScored(q *Request, br *strategy.Branch, w *windowScratch, 
 func (p *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column,
 	rows int) (*strategy.Window, error) {
 	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}
-	w := &windowScratch{}
+	w := &machine.WindowScratch{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -360,7 +324,7 @@ func (p *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about que
 }
 
 func (p *Scoring) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int,
-	w *windowScratch) (ready bool, err error) {
+	w *machine.WindowScratch) (ready bool, err error) {
 	s := p.s
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
@@ -369,9 +333,9 @@ func (p *Scoring) lookAt(ctx context.Context, all *strategy.Branch, about queue.
 	if err != nil || !ready {
 		return false, err
 	}
-	s.m.seed(seed)
-	w.frame = s.m.scorings.makeFrame(all, views, reads, rows, nil)
+	s.m.Seed(seed)
+	w.Frame = s.m.Scorings.MakeFrame(all, views, reads, rows, nil)
 	w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
-	s.m.scorings.gather(w, all, reads, about, now)
+	s.m.Scorings.Gather(w, all, reads, about, now)
 	return true, nil
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"log/slog"
 	"sync"
@@ -83,7 +85,7 @@ type Shard struct {
 	journal  journal.Journal
 	store    *store.Store
 	mu       holdLock // guards everything below, and the machine
-	m        *machine
+	m        *machine.Machine
 	views    []*backlog.View // of the plan being followed
 	live     int64           // submissions that LiveLimit was told to be open
 	crowded  uint64          // inserts that it refused
@@ -92,8 +94,8 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 	lost     error // its files are not where they were: nothing is written any more, for good
 
-	mostLooks looks // see MostLooks
-	roster    *roster
+	mostLooks machine.Looks // see MostLooks
+	roster    *machine.Roster
 
 	full    *atomic.Bool // Options.Full
 	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
@@ -137,14 +139,14 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		o.CheckpointItems = 2000
 	}
 	s := &Shard{
-		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: newRoster(),
+		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: machine.NewRoster(),
 	}
 	s.resources.of(s)
 	s.inner.of(s)
 	s.pools.scratch.New = func() any { return new(scratch) }
-	s.pools.picks.New = func() any { return new([]pick) }
+	s.pools.picks.New = func() any { return new([]machine.Pick) }
 	s.mu.now, s.mu.report = o.Now, o.Held
-	s.Worker.parked, s.Worker.blamed = map[Action]*parking{}, map[Action]int{}
+	s.Worker.parked, s.Worker.blamed = map[machine.Action]*machine.Parking{}, map[machine.Action]int{}
 	s.Recounts.opened = s.now()
 	if err := s.recovery.run(ctx); err != nil {
 		if s.journal != nil {
@@ -271,7 +273,7 @@ func (s *Shard) Tidy() {
 	s.mu.Unlock()
 	for clean := false; !clean; {
 		s.mu.Lock()
-		clean = s.m.backlog.Sweep(sweepSlice)
+		clean = s.m.Backlog.Sweep(sweepSlice)
 		s.mu.Unlock()
 	}
 }
@@ -279,10 +281,10 @@ func (s *Shard) Tidy() {
 // SetSettings changes the queue's configuration; the next decisions read it.
 func (s *Shard) SetSettings(settings queue.Settings) error {
 	s.mu.Lock()
-	s.m.settings = settings
+	s.m.Settings = settings
 	s.options.Settings = settings
-	if g := s.m.valueLimits.grace; g != nil {
-		g.until = min(g.until, g.began.Add(settings.RestartGrace)) // it may be cut short, but not begin again
+	if g := s.m.ValueLimits.Grace; g != nil {
+		g.Until = min(g.Until, g.Began.Add(settings.RestartGrace)) // it may be cut short, but not begin again
 	}
 	log := s.journal
 	s.mu.Unlock()
@@ -297,10 +299,10 @@ func (s *Shard) Full() bool { return s.full.Load() }
 
 func (s *Shard) takeScratch() *scratch { return s.pools.scratch.Get().(*scratch) }
 
-func (s *Shard) takePicks() *[]pick { return s.pools.picks.Get().(*[]pick) }
+func (s *Shard) takePicks() *[]machine.Pick { return s.pools.picks.Get().(*[]machine.Pick) }
 
 // givePicks takes the list back; the metas went out with the answer.
-func (s *Shard) givePicks(p *[]pick) {
+func (s *Shard) givePicks(p *[]machine.Pick) {
 	clear(*p)
 	*p = (*p)[:0]
 	s.pools.picks.Put(p)

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"encoding/hex"
 	"flag"
@@ -23,52 +25,52 @@ var updateGolden = flag.Bool("update", false, "write the golden files again")
 // life is one submission in a machine whose ops are applied without a journal.
 type life struct {
 	unknown bool // completions are those of an older version
-	m       *machine
-	r       *record
+	m       *machine.Machine
+	r       *machine.Record
 }
 
 const lifeStart = queue.Time(1_760_000_000_000)
 
-func pureMachine(now queue.Time) *machine {
+func pureMachine(now queue.Time) *machine.Machine {
 	settings := queue.DefaultSettings()
 	settings.SuspectShare = 1 // what expired comes back by itself
-	m := newMachine(0, reserver.Key{K0: 1, K1: 2}, settings, now)
-	m.now, m.epoch = now, 3
+	m := machine.New(0, reserver.Key{K0: 1, K1: 2}, settings, now)
+	m.Now, m.Epoch = now, 3
 	return m
 }
 
 func newLife(t rapid.TB, s *journal.Insert) *life {
 	m := pureMachine(lifeStart)
-	m.applied = 1
+	m.AppliedAt = 1
 	if err := m.ApplyInsert(s); err != nil {
 		t.Fatal(err)
 	}
-	return &life{m: m, r: m.live(s.ID)}
+	return &life{m: m, r: m.Live(s.ID)}
 }
 
 // hold reserves a chunk; false when it is not available.
 func (l *life) hold(index uint32, state reserver.State) bool {
-	if !l.m.backlog.TakeChunk(l.r.sub, index) {
+	if !l.m.Backlog.TakeChunk(l.r.Sub, index) {
 		return false
 	}
-	l.m.ready(l.r, -1)
-	l.m.holds.Add(&l.r.holds, reserver.Hold{
-		Sequence: l.m.holds.NextSequence(), Epoch: l.m.epoch, Seq: l.r.seq, Index: index, State: state, Counted: true, Reserved: l.m.now, Deadline: l.m.now + 1000,
+	l.m.Ready(l.r, -1)
+	l.m.Holds.Add(&l.r.Holds, reserver.Hold{
+		Sequence: l.m.Holds.NextSequence(), Epoch: l.m.Epoch, Seq: l.r.Seq, Index: index, State: state, Counted: true, Reserved: l.m.Now, Deadline: l.m.Now + 1000,
 	}, "c")
 	return true
 }
 
 func (l *life) complete(t rapid.TB, index uint32) {
-	l.m.applied++
-	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.seq, Index: index, Epoch: 3, Sequence: uint64(l.m.applied), Output: index > 0 && !l.unknown, OutputUnknown: l.unknown}); err != nil {
+	l.m.AppliedAt++
+	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.Seq, Index: index, Epoch: 3, Sequence: uint64(l.m.AppliedAt), Output: index > 0 && !l.unknown, OutputUnknown: l.unknown}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, notBefore queue.Time, text string) {
-	l.m.applied++
-	op := l.m.tried(l.r, index, reason, l.m.now)
-	op.Epoch, op.Sequence, op.NotBefore, op.Error = 3, uint64(l.m.applied), notBefore, text
+	l.m.AppliedAt++
+	op := l.m.Tried(l.r, index, reason, l.m.Now)
+	op.Epoch, op.Sequence, op.NotBefore, op.Error = 3, uint64(l.m.AppliedAt), notBefore, text
 	if err := l.m.ApplyReturn(op); err != nil {
 		t.Fatal(err)
 	}
@@ -76,23 +78,23 @@ func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, no
 
 // passes promotes what waited until then.
 func (l *life) passes(until queue.Time) {
-	l.m.now = until
-	for l.m.lifecycle.step(KindRetry, until, tickMost, nil, nil) == tickMost {
+	l.m.Now = until
+	for l.m.Lifecycle.Step(machine.KindRetry, until, machine.TickMost, nil, nil) == machine.TickMost {
 	}
 }
 
 // restarted loads the row into a new machine.
-func (l *life) restarted(t rapid.TB, state []byte) (*machine, *record) {
-	m := pureMachine(l.m.now)
-	m.replay = true
-	if err := m.load(l.r.spec(), state); err != nil {
+func (l *life) restarted(t rapid.TB, state []byte) (*machine.Machine, *machine.Record) {
+	m := pureMachine(l.m.Now)
+	m.Replay = true
+	if err := m.Load(l.r.Spec(), state); err != nil {
 		t.Fatalf("load of %x: %v", state, err)
 	}
-	return m, m.live(l.r.id)
+	return m, m.Live(l.r.ID)
 }
 
 func (l *life) step(t *rapid.T) {
-	index := rapid.Uint32Max(l.r.chunks-1).Draw(t, "index")
+	index := rapid.Uint32Max(l.r.Chunks-1).Draw(t, "index")
 	switch rapid.IntRange(0, 8).Draw(t, "step") {
 	case 0, 1:
 		l.hold(index, reserver.State(rapid.IntRange(0, 1).Draw(t, "state")))
@@ -100,31 +102,31 @@ func (l *life) step(t *rapid.T) {
 		l.complete(t, index)
 	case 4:
 		if l.hold(index, reserver.Expiring) {
-			l.putBack(t, index, journal.Expired, l.m.now+queue.Time(rapid.Int64Range(-5, 50).Draw(t, "delay")), "the deadline passed")
+			l.putBack(t, index, journal.Expired, l.m.Now+queue.Time(rapid.Int64Range(-5, 50).Draw(t, "delay")), "the deadline passed")
 		}
 	case 5:
 		if l.hold(index, reserver.Finishing) {
-			l.putBack(t, index, journal.Failed, queue.Time(rapid.Int64Range(0, 1).Draw(t, "delayed"))*(l.m.now+20), "failed")
+			l.putBack(t, index, journal.Failed, queue.Time(rapid.Int64Range(0, 1).Draw(t, "delayed"))*(l.m.Now+20), "failed")
 		}
 	case 6:
 		if l.hold(index, reserver.Finishing) {
 			l.putBack(t, index, rapid.SampledFrom([]journal.ReturnReason{journal.Dead, journal.Skipped}).Draw(t, "end"), 0, "given up")
 		}
 	case 8: // nothing happens unless it is dead
-		l.m.applied++
-		if err := l.m.letters.applyRedrive(journal.Redrive{Seq: l.r.seq, Indexes: []uint32{index}}); err != nil {
+		l.m.AppliedAt++
+		if err := l.m.Letters.ApplyRedrive(journal.Redrive{Seq: l.r.Seq, Indexes: []uint32{index}}); err != nil {
 			t.Fatal(err)
 		}
 	case 7:
-		l.passes(l.m.now + queue.Time(rapid.Int64Range(0, 40).Draw(t, "passed")))
+		l.passes(l.m.Now + queue.Time(rapid.Int64Range(0, 40).Draw(t, "passed")))
 	}
 }
 
 // want is what becomes of a chunk over a restart: reservations are forgotten, and what waited longer than the restart took
 // goes on waiting.
 func (l *life) want(index uint32) queue.Chunk {
-	c := l.m.chunk(l.r, index)
-	if c.State == queue.ChunkReserved || c.State == queue.ChunkWaiting && c.NotBefore <= l.m.now {
+	c := l.m.Chunk(l.r, index)
+	if c.State == queue.ChunkReserved || c.State == queue.ChunkWaiting && c.NotBefore <= l.m.Now {
 		c = queue.Chunk{Index: index, State: queue.ChunkReady, Attempts: c.Attempts, Error: c.Error}
 	}
 	return c
@@ -140,26 +142,26 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		l := newLife(t, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: n, Key: key, Prefix: "p/"})
 		l.unknown = rapid.Bool().Draw(t, "unknown")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			if l.step(t); l.r.sub == nil {
+			if l.step(t); l.r.Sub == nil {
 				checkEnded(t, l)
 				return
 			}
 		}
-		state := l.m.snapshot(nil, l.r)
+		state := l.m.Snapshot(nil, l.r)
 		m, r := l.restarted(t, state)
-		if again := m.snapshot(nil, r); !bytes.Equal(again, state) {
+		if again := m.Snapshot(nil, r); !bytes.Equal(again, state) {
 			t.Fatalf("the row of the restored submission is %x; want %x", again, state)
 		}
-		if got := uint64(r.sub.Available()) + uint64(r.done) + uint64(r.dead) + uint64(r.skips); got != uint64(n) {
+		if got := uint64(r.Sub.Available()) + uint64(r.Done) + uint64(r.Dead) + uint64(r.Skips); got != uint64(n) {
 			t.Fatalf("%d chunks are available, done or dead; want all %d", got, n)
 		}
-		m.settle(l.m.now)
-		if r.done != l.r.done || r.dead != l.r.dead || r.skips != l.r.skips || r.applied != l.r.applied || r.outputs != l.r.outputs {
-			t.Fatalf("restored: done %d, dead %d, applied %d, outputs %+v; want %d, %d, %d, %+v", r.done, r.dead, r.applied, r.outputs, l.r.done, l.r.dead, l.r.applied, l.r.outputs)
+		m.Settle(l.m.Now)
+		if r.Done != l.r.Done || r.Dead != l.r.Dead || r.Skips != l.r.Skips || r.AppliedAt != l.r.AppliedAt || r.Outputs != l.r.Outputs {
+			t.Fatalf("restored: done %d, dead %d, applied %d, outputs %+v; want %d, %d, %d, %+v", r.Done, r.Dead, r.AppliedAt, r.Outputs, l.r.Done, l.r.Dead, l.r.AppliedAt, l.r.Outputs)
 		}
 		waiting := uint32(0)
 		for index := range n {
-			got, want := m.chunk(r, index), l.want(index)
+			got, want := m.Chunk(r, index), l.want(index)
 			if got.State == queue.ChunkWaiting {
 				waiting++
 			}
@@ -167,24 +169,24 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				t.Fatalf("chunk %d is restored as %+v; want %+v (row %x)", index, got, want, state)
 			}
 		}
-		if r.waiting != waiting {
-			t.Fatalf("%d chunks are counted as waiting; %d wait", r.waiting, waiting)
+		if r.Waiting != waiting {
+			t.Fatalf("%d chunks are counted as waiting; %d wait", r.Waiting, waiting)
 		}
 	})
 }
 
 // checkEnded: the history row tells of every chunk of an ended submission.
 func checkEnded(t *rapid.T, l *life) {
-	r, sub, err := endedRecord(l.r.endedRow())
+	r, sub, err := machine.EndedRecord(l.r.EndedRow())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := l.r.info("q", l.r.ended.meta, 0)
-	got := r.info("q", r.ended.meta, 0)
+	want := l.r.Info("q", l.r.Ended.Meta, 0)
+	got := r.Info("q", r.Ended.Meta, 0)
 	if got.State != want.State || got.Done != want.Done || got.Dead != want.Dead || got.Finished != want.Finished || got.Skipped != want.Skipped {
 		t.Fatalf("the history tells %+v; want %+v", got, want)
 	}
-	for index := range r.chunks {
+	for index := range r.Chunks {
 		if sub.IsAvailable(index) {
 			t.Fatalf("the history tells that chunk %d was never done, of a submission that ran to its end", index)
 		}
@@ -195,16 +197,16 @@ func checkEnded(t *rapid.T, l *life) {
 func TestSnapshotDamage(t *testing.T) {
 	t.Parallel()
 	l := goldenLife(t)
-	state := l.m.snapshot(nil, l.r)
+	state := l.m.Snapshot(nil, l.r)
 	for cut := range state {
-		if err := pureMachine(lifeStart).load(l.r.spec(), state[:cut]); err == nil {
+		if err := pureMachine(lifeStart).Load(l.r.Spec(), state[:cut]); err == nil {
 			t.Errorf("%d of %d bytes load without an error: %x", cut, len(state), state[:cut])
 		}
 	}
 	for name, damaged := range map[string][]byte{
 		"a byte too many":          append(slices.Clone(state), 0),
 		"version 0":                append([]byte{0}, state[1:]...),
-		"a newer version":          append([]byte{snapshotVersion + 1}, state[1:]...),
+		"a newer version":          append([]byte{machine.SnapshotVersion + 1}, state[1:]...),
 		"more done than chunks":    {1, 0, 1, 11, 0, 0, 1, 0, 0, 0, 0},
 		"more ended than chunks":   {1, 0, 1, 6, 5, 0, 1, 0, 0, 0, 0},
 		"done but nothing taken":   {1, 0, 1, 2, 0, 0, 1, 0, 0, 0, 0},
@@ -217,7 +219,7 @@ func TestSnapshotDamage(t *testing.T) {
 		"attempts beyond 16 bits":  {1, 0, 1, 0, 0, 1, 0, 0, 0x80, 0x80, 4, 0, 0, 3, 1, 0, 1, 0, 0, 0, 0},
 		"an error without its end": {1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 3, 1, 99, 'a'},
 	} {
-		if err := pureMachine(lifeStart).load(l.r.spec(), damaged); err == nil {
+		if err := pureMachine(lifeStart).Load(l.r.Spec(), damaged); err == nil {
 			t.Errorf("%s: %x loads without an error", name, damaged)
 		}
 	}
@@ -243,7 +245,7 @@ func goldenLife(t rapid.TB) *life {
 func TestSnapshotGolden(t *testing.T) {
 	t.Parallel()
 	l := goldenLife(t)
-	state := hex.EncodeToString(l.m.snapshot(nil, l.r))
+	state := hex.EncodeToString(l.m.Snapshot(nil, l.r))
 	path := filepath.Join("testdata", "state-1-outputs.hex")
 	if *updateGolden {
 		if err := os.WriteFile(path, []byte(state+"\n"), 0o644); err != nil {
@@ -273,33 +275,33 @@ func TestSnapshotGolden(t *testing.T) {
 	if shown != want {
 		t.Errorf("docs/formats/ops.md shows the state\n%s\nwant\n%s", shown, want)
 	}
-	checkGoldenState(t, l, want, outputCount{chunks: 1, sum: 4})
+	checkGoldenState(t, l, want, machine.OutputCount{Chunks: 1, Sum: 4})
 	for _, older := range []string{"state-1.hex", "state-1-past.hex"} { // without the past of tries, and without how many outputs there are
 		text, err := os.ReadFile(filepath.Join("testdata", older))
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkGoldenState(t, l, strings.TrimSpace(string(text)), outputCount{unknown: true})
+		checkGoldenState(t, l, strings.TrimSpace(string(text)), machine.OutputCount{Unknown: true})
 	}
 }
 
-func checkGoldenState(t *testing.T, l *life, text string, outputs outputCount) {
+func checkGoldenState(t *testing.T, l *life, text string, outputs machine.OutputCount) {
 	t.Helper()
 	b, err := hex.DecodeString(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, r := l.restarted(t, b)
-	m.settle(lifeStart)
+	m.Settle(lifeStart)
 	states := ""
-	for index := range r.chunks {
-		states += m.chunk(r, index).State.String() + " "
+	for index := range r.Chunks {
+		states += m.Chunk(r, index).State.String() + " "
 	}
 	if want := "done ready ready ready done waiting dead ready ready ready "; states != want {
 		t.Errorf("the golden row is restored as %swant %s", states, want)
 	}
-	if r.outputs != outputs {
-		t.Errorf("the golden row is restored with the outputs %+v, want %+v", r.outputs, outputs)
+	if r.Outputs != outputs {
+		t.Errorf("the golden row is restored with the outputs %+v, want %+v", r.Outputs, outputs)
 	}
 }
 
@@ -307,35 +309,35 @@ func checkGoldenState(t *testing.T, l *life, text string, outputs outputCount) {
 // of it can be worked off to its end.
 func FuzzSnapshotRestore(f *testing.F) {
 	l := goldenLife(f)
-	f.Add(l.r.spec(), l.m.snapshot(nil, l.r))
+	f.Add(l.r.Spec(), l.m.Snapshot(nil, l.r))
 	fresh := newLife(f, &journal.Insert{Seq: 1, ID: 1 << 30, Chunks: 3, Mul: 2, Add: 1})
-	f.Add(fresh.r.spec(), fresh.m.snapshot(nil, fresh.r))
+	f.Add(fresh.r.Spec(), fresh.m.Snapshot(nil, fresh.r))
 	f.Fuzz(func(t *testing.T, spec, state []byte) {
 		m := pureMachine(lifeStart)
-		m.replay = true
-		if m.load(spec, state) != nil {
+		m.Replay = true
+		if m.Load(spec, state) != nil {
 			return
 		}
-		var r *record
-		m.backlog.Each(func(sub *backlog.Submission) bool { r = sub.Data.(*record); return true })
-		again := m.snapshot(nil, r)
-		if err := pureMachine(lifeStart).load(r.spec(), again); err != nil {
+		var r *machine.Record
+		m.Backlog.Each(func(sub *backlog.Submission) bool { r = sub.Data.(*machine.Record); return true })
+		again := m.Snapshot(nil, r)
+		if err := pureMachine(lifeStart).Load(r.Spec(), again); err != nil {
 			t.Fatalf("spec %x, state %x load, but their own row %x does not: %v", spec, state, again, err)
 		}
-		m.settle(lifeStart)
-		if r.chunks > 1000 {
+		m.Settle(lifeStart)
+		if r.Chunks > 1000 {
 			return
 		}
-		for index := range r.chunks {
-			if r.sub == nil {
+		for index := range r.Chunks {
+			if r.Sub == nil {
 				break
 			}
-			if err := m.ApplyComplete(journal.Completed{Seq: r.seq, Index: index, Epoch: 3, Sequence: 1}); err != nil {
+			if err := m.ApplyComplete(journal.Completed{Seq: r.Seq, Index: index, Epoch: 3, Sequence: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if r.done+r.dead+r.skips != r.chunks || r.state == queue.Open && r.chunks > 0 && r.dead+r.skips < r.chunks {
-			t.Fatalf("spec %x, state %x: after completing all of %d chunks %d are done, %d dead, state %v", spec, state, r.chunks, r.done, r.dead, r.state)
+		if r.Done+r.Dead+r.Skips != r.Chunks || r.State == queue.Open && r.Chunks > 0 && r.Dead+r.Skips < r.Chunks {
+			t.Fatalf("spec %x, state %x: after completing all of %d chunks %d are done, %d dead, state %v", spec, state, r.Chunks, r.Done, r.Dead, r.State)
 		}
 	})
 }

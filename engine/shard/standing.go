@@ -88,7 +88,7 @@ func (ins *Inspect) standing(ctx context.Context, id queue.SubmissionID, index u
 	p := newPlace(plan, leaf, index)
 	gone := false
 	met, shown, err := ins.walk(ctx, (number+1)*(1+len(p.levels)), func(x *backlog.Submission) {
-		sub := ins.s.m.backlog.ByID(id)
+		sub := ins.s.m.Backlog.ByID(id)
 		if gone = gone || sub == nil || !sub.IsAvailable(index); !gone {
 			p.count(x, sub)
 		}

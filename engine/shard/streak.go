@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +12,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // streak counts the writes to one file that failed in a row. A full disk is none of them: it has a check of its own, and inserts are
@@ -72,12 +75,12 @@ func (p *disk) probe() {
 	s := p.s
 	s.mu.Lock()
 	if p.appends.degraded() && s.usable() == nil && s.writer.pending() == nil {
-		s.m.encode(s.now()).Epoch(s.m.epoch)
+		s.m.Encode(s.now()).Epoch(s.m.Epoch)
 		s.writer.kick()
 	}
-	row := store.Aside{Kind: asideSeq, Bytes: s.m.asides.row(aside{kind: asideSeq})}
+	row := checkpoint.Aside{Kind: machine.AsideSeq, Bytes: s.m.Asides.Row(machine.Aside{Kind: machine.AsideSeq})}
 	s.mu.Unlock()
 	if p.writes.degraded() {
-		_ = p.write(func() error { return s.store.PutAside(context.Background(), []store.Aside{row}) }) // noted, which is all
+		_ = p.write(func() error { return s.store.PutAside(context.Background(), []checkpoint.Aside{row}) }) // noted, which is all
 	}
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -25,7 +27,7 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 		s.mu.Unlock()
 		return false, err
 	}
-	if s.m.forwarding.outbox.find(o.Number) == nil {
+	if s.m.Forwarding.Outbox.Find(o.Number) == nil {
 		s.mu.Unlock()
 		return false, nil // the state was made again
 	}
@@ -35,15 +37,15 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 		s.mu.Unlock()
 		return true, nil
 	}
-	s.Worker.kinds[KindForward].fail(cause, now, s.options.Seed())
+	s.Worker.kinds[machine.KindForward].fail(cause, now, s.options.Seed())
 	if s.Worker.blamed[a]++; s.Worker.blamed[a] <= parkAfter && !lasting(cause) {
 		s.mu.Unlock()
 		return false, nil
 	}
-	s.m.encode(now).Move(journal.Move{Kind: journal.MoveStuck, Number: o.Number, Indexes: []uint32{0}})
-	b := s.m.batch
+	s.m.Encode(now).Move(journal.Move{Kind: journal.MoveStuck, Number: o.Number, Indexes: []uint32{0}})
+	b := s.m.Batch
 	s.mu.Unlock()
-	if err := s.writer.wait(commits{first: b}); err != nil {
+	if err := s.writer.wait(machine.Commits{First: b}); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
@@ -54,7 +56,7 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 
 // park leaves a letter alone. Beyond parkedMost actions it is read again and again, and holds up no one all the same. The mutex is
 // held.
-func (p *Forwarding) park(a Action, cause error, now queue.Time) {
+func (p *Forwarding) park(a machine.Action, cause error, now queue.Time) {
 	delete(p.s.Worker.blamed, a)
 	p.s.Worker.park(a, cause, now)
 }
@@ -68,18 +70,18 @@ func (p *Forwarding) Unstick(o queue.Outgoing) error {
 		s.mu.Unlock()
 		return err
 	}
-	if known := s.m.forwarding.outbox.find(o.Number); known == nil || !known.Stuck {
+	if known := s.m.Forwarding.Outbox.Find(o.Number); known == nil || !known.Stuck {
 		s.mu.Unlock()
 		return nil
 	}
-	s.m.forwarding.outbox.last++
-	s.m.encode(now).Move(journal.Move{
-		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.forwarding.outbox.last, Queue: o.Queue,
+	s.m.Forwarding.Outbox.Last++
+	s.m.Encode(now).Move(journal.Move{
+		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.Forwarding.Outbox.Last, Queue: o.Queue,
 		Was: o.Number, Indexes: []uint32{o.Chunk.Index},
 	})
-	b := s.m.batch
+	b := s.m.Batch
 	s.mu.Unlock()
-	return s.writer.wait(commits{first: b})
+	return s.writer.wait(machine.Commits{First: b})
 }
 
 // Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.
@@ -90,12 +92,12 @@ func (p *Forwarding) Arrived(source uint64) (uint64, error) {
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
-	return s.m.forwarding.inbox[source], nil
+	return s.m.Forwarding.Inbox[source], nil
 }
 
 // letter is the action of delivering a letter.
-func letter(o queue.Outgoing) Action {
-	return Action{Kind: KindForward, Submission: o.Chunk.Submission, Index: o.Chunk.Index}
+func letter(o queue.Outgoing) machine.Action {
+	return machine.Action{Kind: machine.KindForward, Submission: o.Chunk.Submission, Index: o.Chunk.Index}
 }
 
 // lasting says that what could not be read will not be there at the next try either.
@@ -103,23 +105,5 @@ func lasting(err error) bool {
 	if _, damaged := errors.AsType[*journal.FormatError](err); damaged {
 		return true
 	}
-	return errors.Is(err, store.ErrMissing) || errors.Is(err, errSnapshot) || queue.CodeOf(err) == queue.CodeUnknownSubmission
-}
-
-// stuck applies that entries of the outbox are overtaken.
-func (p *forwarding) stuck(op *journal.Move) {
-	for _, distance := range op.Indexes {
-		if o := p.outbox.find(op.Number + uint64(distance)); o != nil {
-			o.Stuck = true
-			p.m.asides.changed(asideStuck, o.Number)
-		}
-	}
-}
-
-// renumbered applies that a stuck entry takes its place behind all others.
-func (p *forwarding) renumbered(op *journal.Move) {
-	p.outbox.remove(op.Was)
-	p.m.asides.changed(asideOutbox, op.Was)
-	p.m.asides.changed(asideStuck, op.Was)
-	p.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
+	return errors.Is(err, store.ErrMissing) || errors.Is(err, machine.ErrSnapshot) || queue.CodeOf(err) == queue.CodeUnknownSubmission
 }

@@ -1,12 +1,13 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/reserver"
 )
 
 // This file is what the life-cycle worker does about failures. A slice whose commit failed has done nothing, and is made again
@@ -36,16 +37,10 @@ type trouble struct {
 	success  queue.Time // of the last slice that came through; 0: none yet
 }
 
-// parking is an action that is left alone.
-type parking struct {
-	err   error
-	since queue.Time
-}
-
 // most is how many actions the next slice has.
 func (t *trouble) most() int {
 	if t.limit == 0 {
-		return tickMost
+		return machine.TickMost
 	}
 	return t.limit
 }
@@ -93,7 +88,7 @@ func (t *trouble) pass(now queue.Time, looked int) {
 
 // judge notes what came of a slice. The mutex is held.
 func (w *Worker) judge(done *slice, err error) {
-	for kind := range kindCount {
+	for kind := range machine.KindCount {
 		t := &w.kinds[kind]
 		switch {
 		case !done.stepped[kind]:
@@ -119,8 +114,8 @@ func (w *Worker) assess() {
 	s := w.s
 	was := w.degraded
 	w.degraded = false
-	for kind := range kindCount {
-		if t := &w.kinds[kind]; !kind.housekeeping() && t.failures >= degradedAfter {
+	for kind := range machine.KindCount {
+		if t := &w.kinds[kind]; !kind.Housekeeping() && t.failures >= degradedAfter {
 			w.degraded = true
 		}
 	}
@@ -134,22 +129,22 @@ func (w *Worker) assess() {
 const parkedMost = 10_000
 
 // park leaves an action alone from now on. false: there are too many already, or it is not about anything. The mutex is held.
-func (w *Worker) park(a Action, err error, now queue.Time) bool {
+func (w *Worker) park(a machine.Action, err error, now queue.Time) bool {
 	s := w.s
-	if len(w.parked) >= parkedMost || !a.about() {
+	if len(w.parked) >= parkedMost || !a.About() {
 		return false
 	}
 	t := &w.kinds[a.Kind]
 	t.failures, t.alone, t.again = 0, 0, 0
-	t.limit = tickMost / 2 // there may be more of its kind
-	w.parked[a] = &parking{err: err, since: now}
+	t.limit = machine.TickMost / 2 // there may be more of its kind
+	w.parked[a] = &machine.Parking{Err: err, Since: now}
 	s.options.Logger.Error("a life-cycle action is parked; have it tried again when its cause is fixed", "queue", s.options.Queue,
 		"kind", a.Kind, "submission", a.Submission, "index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
 	return true
 }
 
 // blame notes that an action failed that no one shared its batch with, and parks it if it did so again and again. The mutex is held.
-func (w *Worker) blame(a Action, err error, now queue.Time) {
+func (w *Worker) blame(a machine.Action, err error, now queue.Time) {
 	if errors.Is(err, journal.ErrFull) {
 		return // no action is guilty of that
 	}
@@ -160,10 +155,10 @@ func (w *Worker) blame(a Action, err error, now queue.Time) {
 }
 
 // unpark has an action looked at again, as what it is about was changed by an operator. The mutex is held.
-func (w *Worker) unpark(a Action) {
+func (w *Worker) unpark(a machine.Action) {
 	if w.parked[a] != nil {
 		delete(w.parked, a)
-		w.s.m.lookAgain(a)
+		w.s.m.LookAgain(a)
 	}
 }
 
@@ -175,40 +170,10 @@ func (w *Worker) Retry() (n int) {
 	for a := range w.parked {
 		delete(w.parked, a)
 		n++
-		s.m.lookAgain(a)
+		s.m.LookAgain(a)
 	}
-	for kind := range kindCount {
+	for kind := range machine.KindCount {
 		w.kinds[kind].again = 0
 	}
 	return n
-}
-
-// lookAgain has an action looked at by the next pass, if what it is about is still there.
-func (m *machine) lookAgain(a Action) {
-	if sch := m.schedules.byName[a.Schedule]; a.Kind == KindSchedule && sch != nil {
-		m.schedules.aim(sch)
-		return
-	}
-	r := m.live(a.Submission)
-	if r == nil {
-		return
-	}
-	d := due{seq: r.seq, index: a.Index}
-	switch a.Kind {
-	case KindExpiry:
-		if slot, held := m.holds.Find(r.seq, a.Index); held && m.holds.At(slot).State == reserver.Expiring {
-			m.holds.At(slot).State = reserver.Held
-			m.holds.Extend(slot, m.holds.At(slot).Deadline)
-		}
-	case KindRetry:
-		if t := r.tries[a.Index]; t != nil {
-			d.at = t.notBefore
-			m.lifecycle.schedule(a.Kind, d)
-		}
-	case KindRunAt:
-		d.at = r.details().runAt
-		m.lifecycle.schedule(a.Kind, d)
-	case KindDeadDeadline:
-		m.expires(r)
-	}
 }

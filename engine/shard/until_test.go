@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"io"
 	"log/slog"
@@ -42,15 +44,15 @@ func TestUntilOfLargeRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ruled := s.m.rules.ruled
-	s.m.backlog.OnRuling(func(sub *backlog.Submission, book int, before, after queue.Ruling) {
+	ruled := s.m.Rules.Ruled
+	s.m.Backlog.OnRuling(func(sub *backlog.Submission, book int, before, after queue.Ruling) {
 		entered++
 		ruled(sub, book, before, after)
 	})
 	meta := func(key string, value int64) queue.MetaEntry {
 		return queue.MetaEntry{Key: key, Value: queue.IntValue(value)}
 	}
-	const many = 3*countMost + 7
+	const many = 3*machine.CountMost + 7
 	for i := range int64(many) {
 		n := queue.NewSubmission{Meta: queue.Meta{meta("all", 1), meta("part", i%10)}, Chunks: queue.Chunks{Count: 1, Prefix: "p/"}}
 		if _, _, err := s.Insert(ctx, &n); err != nil {
@@ -79,11 +81,11 @@ func TestUntilOfLargeRules(t *testing.T) {
 	if err := s.Audit(); err != nil {
 		t.Error(err)
 	}
-	if k := s.Work().Kinds[KindRule]; k.Done != 11 || k.Failed != 0 {
+	if k := s.Work().Kinds[machine.KindRule]; k.Done != 11 || k.Failed != 0 {
 		t.Errorf("the kind: got %+v, want 11 done", k)
 	}
-	if most > 2*countMost || most < countMost/2 { // in both books, each
-		t.Errorf("one hold of the mutex entered %d submissions into books, want up to %d", most, 2*countMost)
+	if most > 2*machine.CountMost || most < machine.CountMost/2 { // in both books, each
+		t.Errorf("one hold of the mutex entered %d submissions into books, want up to %d", most, 2*machine.CountMost)
 	}
 	// What an operator sets in the meantime stands.
 	set(meta("all", 1), now.Add(time.Hour))

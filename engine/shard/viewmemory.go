@@ -61,7 +61,7 @@ type Views struct {
 // build goes on with a view that is not built, for one slice: first it takes apart what dropped views left, so that their memory is free
 // before this one needs it. The error says that there is no room for it. The mutex is held.
 func (p *Views) build(ctx context.Context, v *backlog.View) error {
-	b := p.s.m.backlog
+	b := p.s.m.Backlog
 	promised := b.Promise(v)
 	if promised > 0 {
 		if err := p.own(ctx, v); err != nil {
@@ -84,7 +84,7 @@ func (p *Views) build(ctx context.Context, v *backlog.View) error {
 func (p *Views) room(v *backlog.View) bool {
 	p.count()
 	for of := p.s.options.ViewMemory.of(v.Asked()); of.over(); {
-		if p.s.m.backlog.DropIdle(v.Asked(), backlog.Idle) == 0 {
+		if p.s.m.Backlog.DropIdle(v.Asked(), backlog.Idle) == 0 {
 			return false
 		}
 		p.count()
@@ -118,7 +118,7 @@ func (m *ViewMemory) release(taken *backlog.Memory) {
 
 // count tells the server how much the shard's views take now. The mutex is held.
 func (p *Views) count() {
-	now := p.s.m.backlog.Memory()
+	now := p.s.m.Backlog.Memory()
 	m := p.s.options.ViewMemory
 	m.views.used.Add(int64(now.Views) - int64(p.counted.Views))
 	m.asked.used.Add(int64(now.Asked) - int64(p.counted.Asked))
@@ -129,7 +129,7 @@ func (p *Views) count() {
 // tidy drops views that no one has used for long: beyond a number, those of a minute ago when half of the memory for views is
 // taken, idle ones when all is, and any but those that someone waits on when they grew far beyond. The mutex is held.
 func (p *Views) tidy() {
-	b := p.s.m.backlog
+	b := p.s.m.Backlog
 	b.Tick()
 	b.DropViews(keepViews)
 	p.count()
@@ -161,7 +161,7 @@ func (p *Views) List() []ViewState {
 	if s.usable() != nil {
 		return nil
 	}
-	s.m.backlog.EachView(func(v *backlog.View) {
+	s.m.Backlog.EachView(func(v *backlog.View) {
 		list = append(list, ViewState{Branch: v.Branch(), Bytes: v.Bytes(), Asked: v.Asked(), Built: v.Built()})
 	})
 	slices.SortFunc(list, func(a, b ViewState) int {

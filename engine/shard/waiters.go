@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -9,9 +11,9 @@ import (
 // waiter is a reserve call that found nothing and waits on every view of its plan. Work is handed over by the one who
 // makes it available, first come first served: no one is woken without success, and no one runs for a chunk another one got.
 type waiter struct {
-	q      Request
-	served chan []pick // one send; closed when the shard closes
-	over   bool        // served or gone: queues drop it when they meet it
+	q      machine.Request
+	served chan []machine.Pick // one send; closed when the shard closes
+	over   bool                // served or gone: queues drop it when they meet it
 }
 
 // tellScored is how many waiters whose strategy scores are told at once that there is something.
@@ -31,11 +33,11 @@ type waiters struct {
 }
 
 // park puts a waiter into the lines of all views of its plan. The mutex is held.
-func (p *waiters) park(q *Request) *waiter {
-	w := &waiter{q: *q, served: make(chan []pick, 1)}
+func (p *waiters) park(q *machine.Request) *waiter {
+	w := &waiter{q: *q, served: make(chan []machine.Pick, 1)}
 	p.all[w] = struct{}{}
-	eachStanding(q.Plan, func(br *strategy.Branch) {
-		v := p.s.m.backlog.View(br)
+	machine.EachStanding(q.Plan, func(br *strategy.Branch) {
+		v := p.s.m.Backlog.View(br)
 		l, _ := v.Data.(*line)
 		if l == nil {
 			l = new(line)
@@ -55,8 +57,8 @@ func (p *waiters) unpark(w *waiter, walked *line) {
 	}
 	w.over = true
 	delete(p.all, w)
-	eachStanding(w.q.Plan, func(br *strategy.Branch) {
-		v := p.s.m.backlog.View(br)
+	machine.EachStanding(w.q.Plan, func(br *strategy.Branch) {
+		v := p.s.m.Backlog.View(br)
 		if l, _ := v.Data.(*line); l != nil {
 			l.over++
 			if l != walked {
@@ -84,9 +86,9 @@ func (l *line) tidy(v *backlog.View) {
 
 // serve hands what became available to those who wait for it. Every input ends with it. The mutex is held.
 func (p *waiters) serve(now queue.Time) {
-	p.s.m.suspects.lend(now, lendMost)
+	p.s.m.Suspects.Lend(now, machine.LendMost)
 	for {
-		stirred := p.s.m.backlog.Stirred()
+		stirred := p.s.m.Backlog.Stirred()
 		if len(stirred) == 0 {
 			return
 		}
@@ -116,17 +118,17 @@ func (p *waiters) serveOne(l *line, now queue.Time) {
 			w.served <- nil
 			continue
 		}
-		if scores(w.q.Plan) {
+		if machine.Scores(w.q.Plan) {
 			if asked++; asked <= tellScored {
 				p.unpark(w, l)
 				w.served <- nil
 			}
 			continue
 		}
-		s.m.seed(s.options.Seed())
-		var got []pick
-		s.views, _ = s.m.views(w.q.Plan, s.views[:0])
-		if s.m.reserve(&w.q, s.views, min(w.q.Max, sliceItems), now, &got) == 0 {
+		s.m.Seed(s.options.Seed())
+		var got []machine.Pick
+		s.views, _ = s.m.Views(w.q.Plan, s.views[:0])
+		if s.m.Reserve(&w.q, s.views, min(w.q.Max, sliceItems), now, &got) == 0 {
 			return
 		}
 		p.unpark(w, l)

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 
 	"github.com/quern-queue/quern/engine/strategy"
@@ -17,11 +19,11 @@ func TestUnparkLeavesAllLines(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		q := Request{Plan: parsed.Plan()}
+		q := machine.Request{Plan: parsed.Plan()}
 		want := func(when string, watched bool, lengths ...int) (lines []*line) {
 			t.Helper()
-			eachStanding(q.Plan, func(br *strategy.Branch) {
-				v := s.m.backlog.View(br)
+			machine.EachStanding(q.Plan, func(br *strategy.Branch) {
+				v := s.m.Backlog.View(br)
 				l := v.Data.(*line)
 				if n := lengths[len(lines)]; len(l.waiters) != n || v.Watch != watched && n == 0 {
 					t.Errorf("%s: the line of %s has %d waiters, watched: %v; want %d", when, br.Key(), len(l.waiters), v.Watch, n)

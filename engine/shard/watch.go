@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"slices"
 	"sync/atomic"
@@ -50,11 +52,11 @@ func (p *Submissions) Watch(w *Watch, ids ...queue.SubmissionID) {
 	defer s.mu.Unlock()
 	unusable := s.usable() != nil
 	for _, id := range ids {
-		if unusable || s.m.live(id) == nil {
+		if unusable || s.m.Live(id) == nil {
 			w.Settle()
 			continue
 		}
-		s.m.watch[id] = append(s.m.watch[id], w)
+		s.m.Watch[id] = append(s.m.Watch[id], w)
 	}
 }
 
@@ -64,14 +66,14 @@ func (p *Submissions) Unwatch(w *Watch, ids ...queue.SubmissionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		list, watched := s.m.watch[id]
+		list, watched := s.m.Watch[id]
 		if !watched {
 			continue
 		}
-		if list = slices.DeleteFunc(list, func(x watcher) bool { return x == w }); len(list) == 0 {
-			delete(s.m.watch, id)
+		if list = slices.DeleteFunc(list, func(x machine.Watcher) bool { return x == w }); len(list) == 0 {
+			delete(s.m.Watch, id)
 		} else {
-			s.m.watch[id] = list
+			s.m.Watch[id] = list
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -84,8 +86,8 @@ func (ins *Inspect) Why(ctx context.Context, id queue.SubmissionID, index uint32
 	there := false
 	followed, grace := s.followed([]*strategy.Plan{plan})
 	why.Grace = grace
-	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) looks {
-		r := s.m.live(id)
+	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) machine.Looks {
+		r := s.m.Live(id)
 		if there = r != nil; !there {
 			return 0
 		}
@@ -143,11 +145,11 @@ func whyRule(rule *queue.Rule) BranchWhy {
 
 // giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. What is followed of
 // the plan has those views.
-func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n looks) {
+func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n machine.Looks) {
 	first := firstLeaves(followed)
 	for i, view := range views {
 		n += 2
-		if by, ok := qs.m.backlog.Gives(view); ok {
+		if by, ok := qs.m.Backlog.Gives(view); ok {
 			return followed.LeavesIn(plan)[first[i]+by], n
 		}
 	}
@@ -155,15 +157,16 @@ func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan)
 }
 
 // why finds the obstacles in one hold of the mutex, but for whose turn it is.
-func (qs questions) why(r *record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int, why *Why) (n looks) {
+func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf, views []*backlog.View, giving int,
+	why *Why) (n machine.Looks) {
 	m := qs.m
-	chunk := m.chunk(r, index)
+	chunk := m.Chunk(r, index)
 	why.State = chunk.State
-	own := whyChunk(&chunk, r.parked && r.sub.IsAvailable(index))
-	if rule, covered := m.rules.covering(r); covered && own.Obstacle == NoObstacle {
+	own := whyChunk(&chunk, r.Parked && r.Sub.IsAvailable(index))
+	if rule, covered := m.Rules.CoveringRecord(r); covered && own.Obstacle == NoObstacle {
 		own = whyRule(&rule)
 	}
-	meta := r.sub.Meta()
+	meta := r.Sub.Meta()
 	for i := range leaves {
 		leaf, w := &leaves[i], &why.Leaves[i]
 		n++
@@ -171,9 +174,9 @@ func (qs questions) why(r *record, index uint32, leaves []strategy.Leaf, views [
 			continue
 		}
 		view := views[leaf.Of]
-		*w = whyLeaf(leaf.Branch, meta, qs.valueNow, m.valueLimits.until())
+		*w = whyLeaf(leaf.Branch, meta, qs.valueNow, m.ValueLimits.Until())
 		if w.Obstacle != NotAdmitted {
-			for _, seat := range view.Seats(r.sub, leaf.Number) {
+			for _, seat := range view.Seats(r.Sub, leaf.Number) {
 				w.Seats = append(w.Seats, Seat{Tenant: seat.Tenant(), share: seat.Share})
 			}
 		}
@@ -181,8 +184,8 @@ func (qs questions) why(r *record, index uint32, leaves []strategy.Leaf, views [
 			w.Obstacle, w.HiddenBy = IsHidden, giving
 		}
 		if w.Obstacle == NoObstacle {
-			n += looks(2 * len(leaf.Arms))
-			if by, ok := m.backlog.Overtaken(view, r.sub, leaf.Number); ok {
+			n += machine.Looks(2 * len(leaf.Arms))
+			if by, ok := m.Backlog.Overtaken(view, r.Sub, leaf.Number); ok {
 				w.Obstacle, w.HiddenBy = IsOvertaken, i-leaf.Number+by
 			}
 		}
@@ -194,7 +197,7 @@ func (qs questions) why(r *record, index uint32, leaves []strategy.Leaf, views [
 type valueState struct{ inFlight, limit uint32 }
 
 func (qs questions) valueNow(entry queue.MetaEntry) valueState {
-	return valueState{qs.m.backlog.InFlight(entry.Key, entry.Value), qs.m.valueLimits.settings(entry).Limit}
+	return valueState{qs.m.Backlog.InFlight(entry.Key, entry.Value), qs.m.ValueLimits.Settings(entry).Limit}
 }
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator, or until grace the restart grace for

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +36,7 @@ type Suspects struct {
 
 // KindWork is how one kind is doing. The totals count from the server's start.
 type KindWork struct {
-	Kind        Kind
+	Kind        machine.Kind
 	Pending     uint64 // entries that wait for their time
 	Lag         time.Duration
 	Done, Stale uint64 // actions that were done, and those that were not needed any more when their turn came
@@ -47,7 +49,7 @@ type KindWork struct {
 
 // ParkedWork is an action that is left alone after it failed again and again, or broke off.
 type ParkedWork struct {
-	Action
+	machine.Action
 	Error string
 	Since queue.Time
 }
@@ -57,33 +59,33 @@ func (s *Shard) Work() Work {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := Work{Grace: s.m.valueLimits.grace.end(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
-		Sweeping: s.m.stats.orphaned, Kinds: make([]KindWork, kindCount)}
-	for kind := range kindCount {
-		t, acts := &s.Worker.kinds[kind], s.m.stats.acts[kind]
+	w := Work{Grace: s.m.ValueLimits.Grace.End(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
+		Sweeping: s.m.Stats.Orphaned, Kinds: make([]KindWork, machine.KindCount)}
+	for kind := range machine.KindCount {
+		t, acts := &s.Worker.kinds[kind], s.m.Stats.Acts[kind]
 		k := &w.Kinds[kind]
 		*k = KindWork{
-			Kind: kind, Pending: uint64(len(s.m.lifecycle.timers[kind])), Done: acts.done, Stale: acts.stale, Failed: t.failed,
+			Kind: kind, Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale, Failed: t.failed,
 			Failures: t.failures, Success: t.success,
 		}
 		if t.err != nil {
 			k.Error = t.err.Error()
 		}
-		if at, there := s.m.lifecycle.oldestDue(kind, now); there {
+		if at, there := s.m.Lifecycle.OldestDue(kind, now); there {
 			k.Lag = now.Sub(at)
 			w.Lag = max(w.Lag, k.Lag)
 		}
 	}
 	w.Recount = s.Recounts.state()
 	w.Suspects = Suspects{
-		Shelved: uint64(s.m.suspects.shelved), Lent: uint64(s.m.suspects.lent), Ready: uint64(s.m.suspects.ready),
-		Quota: uint64(s.m.suspects.quota(now)), Slots: s.m.suspects.liveSlots(now),
+		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent), Ready: uint64(s.m.Suspects.Ready),
+		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
 	}
-	w.Kinds[KindSuspect].Pending, w.Kinds[KindForward].Pending = w.Suspects.Shelved, uint64(s.m.forwarding.outbox.len())
-	w.Kinds[KindExpiry].Pending, w.Kinds[KindSweep].Pending = uint64(s.m.holds.Len()), s.m.stats.orphaned
+	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.m.Forwarding.Outbox.Len())
+	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()), s.m.Stats.Orphaned
 	for a, p := range s.Worker.parked {
 		w.Kinds[a.Kind].Parked++
-		w.Parked = append(w.Parked, ParkedWork{Action: a, Error: p.err.Error(), Since: p.since})
+		w.Parked = append(w.Parked, ParkedWork{Action: a, Error: p.Err.Error(), Since: p.Since})
 	}
 	slices.SortFunc(w.Parked, func(a, b ParkedWork) int {
 		if a.Since != b.Since {
@@ -112,7 +114,7 @@ func (s *Shard) takesIn() error {
 // handsOut says whether reserves can be served: also by a degraded shard, as long as what was handed out comes back in time.
 // The mutex is held.
 func (s *Shard) handsOut(now queue.Time) error {
-	if err := s.usable(); err != nil || !s.Worker.degraded || s.Worker.lag(now) < s.m.settings.ReservationTimeout {
+	if err := s.usable(); err != nil || !s.Worker.degraded || s.Worker.lag(now) < s.m.Settings.ReservationTimeout {
 		return err
 	}
 	return errDegraded
@@ -120,8 +122,8 @@ func (s *Shard) handsOut(now queue.Time) error {
 
 // lag is since when the oldest action is due that is not done yet. The mutex is held.
 func (w *Worker) lag(now queue.Time) (most time.Duration) {
-	for kind := range kindCount {
-		if at, there := w.s.m.lifecycle.oldestDue(kind, now); there {
+	for kind := range machine.KindCount {
+		if at, there := w.s.m.Lifecycle.OldestDue(kind, now); there {
 			most = max(most, now.Sub(at))
 		}
 	}

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -8,15 +10,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 )
-
-// This file is the life-cycle worker: it does what the time demands. It first looks at what is due, in memory, and then gives
-// commands like any other caller: they are decided under the mutex, go through the group commit, and are looked at again
-// when they are applied. It works in slices of at most tickMost actions, and waits for each to be on the disk before it makes
-// the next, so that callers are never held up for longer than one slice takes. What it believes about the next due time does
-// not matter: every pass looks again, and the engine has it pass many times a second.
-
-// tickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
-const tickMost = 500
 
 // Worker is the life-cycle worker: it does what time demands.
 type Worker struct {
@@ -26,13 +19,13 @@ type Worker struct {
 	passes  sync.WaitGroup
 
 	// The shard's mutex guards the following.
-	kinds    [kindCount]trouble
-	parked   map[Action]*parking
+	kinds    [machine.KindCount]trouble
+	parked   map[machine.Action]*machine.Parking
 	slices   uint64
 	degraded bool // some kind fails again and again: nothing new is taken in
 	// how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be
 	// read
-	blamed map[Action]int
+	blamed map[machine.Action]int
 }
 
 // Nudge has the worker pass in the background, unless it is at it.
@@ -63,10 +56,10 @@ func (w *Worker) Tick() {
 	s := w.s
 	w.pass.Lock()
 	defer w.pass.Unlock()
-	var slots [tickMost]uint32
+	var slots [machine.TickMost]uint32
 	for more := true; more; {
 		more = w.common(slots[:])
-		for kind := range kindCount {
+		for kind := range machine.KindCount {
 			more = w.alone(kind, slots[:]) || more
 		}
 	}
@@ -79,12 +72,12 @@ func (w *Worker) Tick() {
 
 // slice is what one slice did: how many actions of each kind were looked at, and how many of them are on their way to the disk.
 type slice struct {
-	stepped         [kindCount]bool
-	looked, encoded [kindCount]int
+	stepped         [machine.KindCount]bool
+	looked, encoded [machine.KindCount]int
 	now             queue.Time
-	last            Action
-	batch           *batch // it waits for this one; nil: nothing is on its way
-	panicked        bool   // an action broke off
+	last            machine.Action
+	batch           *machine.Batch // it waits for this one; nil: nothing is on its way
+	panicked        bool           // an action broke off
 }
 
 // common makes a slice of all kinds that are not under suspicion, beside what clients do. more: something may be left, or follow
@@ -97,11 +90,11 @@ func (w *Worker) common(slots []uint32) (more bool) {
 		s.mu.Unlock()
 		return false
 	}
-	for kind := range kindCount {
+	for kind := range machine.KindCount {
 		t := &w.kinds[kind]
-		if !kind.apart() && t.most() == tickMost && t.may(done.now) {
-			w.step(&done, kind, tickMost, slots)
-			more = more || done.looked[kind] == tickMost
+		if !kind.Apart() && t.most() == machine.TickMost && t.may(done.now) {
+			w.step(&done, kind, machine.TickMost, slots)
+			more = more || done.looked[kind] == machine.TickMost
 		}
 	}
 	if !done.panicked {
@@ -112,12 +105,12 @@ func (w *Worker) common(slots []uint32) (more bool) {
 }
 
 // alone makes a slice of a kind that is under suspicion, in a batch that no one else is in.
-func (w *Worker) alone(kind Kind, slots []uint32) (more bool) {
+func (w *Worker) alone(kind machine.Kind, slots []uint32) (more bool) {
 	s := w.s
 	t := &w.kinds[kind]
 	s.mu.Lock()
 	done := slice{}
-	if kind.apart() || t.most() == tickMost || !w.begin(&done) || !t.may(done.now) {
+	if kind.Apart() || t.most() == machine.TickMost || !w.begin(&done) || !t.may(done.now) {
 		s.mu.Unlock()
 		return false
 	}
@@ -136,18 +129,18 @@ func (w *Worker) alone(kind Kind, slots []uint32) (more bool) {
 func (w *Worker) begin(done *slice) bool {
 	s := w.s
 	done.now = s.now()
-	s.m.seed(s.options.Seed())
+	s.m.Seed(s.options.Seed())
 	return s.usable() == nil
 }
 
 // step does actions of one kind. An action that panics is parked, and with it goes the state that it may have left half
 // changed: the open batch is refused, and the shard reloads. The mutex is held.
-func (w *Worker) step(done *slice, kind Kind, most int, slots []uint32) {
+func (w *Worker) step(done *slice, kind machine.Kind, most int, slots []uint32) {
 	s := w.s
 	if done.panicked {
 		return
 	}
-	before := s.m.encoded()
+	before := s.m.Encoded()
 	defer func() {
 		if p := recover(); p != nil {
 			w.breakOff(done, fmt.Errorf("the action broke off: %v", p))
@@ -155,26 +148,26 @@ func (w *Worker) step(done *slice, kind Kind, most int, slots []uint32) {
 	}()
 	done.stepped[kind] = true
 	done.looked[kind] = w.stepKind(kind, done.now, most, slots)
-	done.last = s.m.lifecycle.acting
-	if n := s.m.encoded() - before; n > 0 {
-		done.encoded[kind], done.batch = n, s.m.batch
+	done.last = s.m.Lifecycle.Acting
+	if n := s.m.Encoded() - before; n > 0 {
+		done.encoded[kind], done.batch = n, s.m.Batch
 	}
 }
 
 // stepKind does what is due of one kind, and says how many actions that were: with `most`, there may be more.
-func (w *Worker) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (n int) {
+func (w *Worker) stepKind(kind machine.Kind, now queue.Time, most int, slots []uint32) (n int) {
 	s := w.s
-	s.m.lifecycle.acting = Action{Kind: kind}
+	s.m.Lifecycle.Acting = machine.Action{Kind: kind}
 	more := false
 	switch kind {
-	case KindLost:
-		before := s.m.encoded()
+	case machine.KindLost:
+		before := s.m.Encoded()
 		more = w.lose(now, most)
-		n = s.m.encoded() - before
-	case KindGrace:
+		n = s.m.Encoded() - before
+	case machine.KindGrace:
 		more = s.endGrace(now, most)
 	default:
-		return s.m.lifecycle.step(kind, now, most, slots, w.parked)
+		return s.m.Lifecycle.Step(kind, now, most, slots, w.parked)
 	}
 	if more {
 		return most
@@ -185,24 +178,16 @@ func (w *Worker) stepKind(kind Kind, now queue.Time, most int, slots []uint32) (
 // breakOff is what follows when the action that the machine is at panicked. The mutex is held.
 func (w *Worker) breakOff(done *slice, err error) {
 	s := w.s
-	a := s.m.lifecycle.acting
+	a := s.m.Lifecycle.Acting
 	s.options.Logger.Error("a life-cycle action panicked; the queue reloads", "queue", s.options.Queue, "kind", a.Kind,
 		"submission", a.Submission, "index", a.Index, "error", err, "stack", string(debug.Stack()))
 	done.panicked = true
 	if !w.park(a, err, done.now) {
 		w.kinds[a.Kind].fail(err, done.now, s.options.Seed())
 	}
-	s.m.encode(done.now) // so that the writer takes the batch
-	s.m.batch.refused, s.broken = err, err
-	done.batch = s.m.batch
-}
-
-// encoded is how many ops the open batch holds.
-func (m *machine) encoded() int {
-	if !m.batch.begun {
-		return 0
-	}
-	return m.batch.enc.Ops()
+	s.m.Encode(done.now) // so that the writer takes the batch
+	s.m.Batch.Refused, s.broken = err, err
+	done.batch = s.m.Batch
 }
 
 // conclude waits for a slice to be on the disk and notes what came of it.
@@ -210,7 +195,7 @@ func (w *Worker) conclude(done *slice) (ok bool) {
 	s := w.s
 	var err error
 	if done.batch != nil {
-		err = s.writer.wait(commits{first: done.batch})
+		err = s.writer.wait(machine.Commits{First: done.batch})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

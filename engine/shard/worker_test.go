@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"strings"
 	"testing"
@@ -23,18 +25,18 @@ func TestPanickingActionIsParked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		damage := func(kind Kind) {
+		damage := func(kind machine.Kind) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			r := s.m.live(sub.ID)
-			r.parked, r.sub = true, nil
-			s.m.lifecycle.schedule(kind, due{at: lifeStart, seq: r.seq})
+			r := s.m.Live(sub.ID)
+			r.Parked, r.Sub = true, nil
+			s.m.Lifecycle.Schedule(kind, machine.Due{At: lifeStart, Seq: r.Seq})
 		}
-		damage(KindRunAt)
+		damage(machine.KindRunAt)
 		damaged := s.m
 		s.Worker.Tick()
 		w := s.Work()
-		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindRunAt, Submission: sub.ID}) || w.Parked[0].Error == "" {
+		if len(w.Parked) != 1 || w.Parked[0].Action != (machine.Action{Kind: machine.KindRunAt, Submission: sub.ID}) || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the run_at of %s with its error", w.Parked, sub.ID)
 		}
 		got, err := s.Submissions.Get(ctx, sub.ID)
@@ -127,22 +129,22 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 			}
 		}
 		s.mu.Lock()
-		bad := s.m.schedules.byName["bad"]
-		fixed := bad.rhythm
-		bad.next = lifeStart - 3_600_000 // missed long ago: its spec is asked, which is not there
-		bad.rhythm = &rhythm{def: fixed.def}
-		s.m.schedules.aim(bad)
+		bad := s.m.Schedules.ByName["bad"]
+		fixed := bad.Rhythm
+		bad.Next = lifeStart - 3_600_000 // missed long ago: its spec is asked, which is not there
+		bad.Rhythm = &machine.Rhythm{Def: fixed.Def}
+		s.m.Schedules.Aim(bad)
 		s.mu.Unlock()
 		s.Worker.Tick()
 		w := s.Work()
-		if len(w.Parked) != 1 || w.Parked[0].Action != (Action{Kind: KindSchedule, Schedule: "bad"}) || w.Parked[0].Error == "" {
+		if len(w.Parked) != 1 || w.Parked[0].Action != (machine.Action{Kind: machine.KindSchedule, Schedule: "bad"}) || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the schedule with its error", w.Parked)
 		}
 		if good, err := s.Schedules.Get("good"); err != nil || good.Emitted != 1 {
 			t.Errorf("the other one: got %+v %v, want one tick emitted", good.ScheduleCounts, err)
 		}
 		s.mu.Lock()
-		bad.rhythm, bad.next = fixed, 0
+		bad.Rhythm, bad.Next = fixed, 0
 		s.mu.Unlock()
 		if n := s.Worker.Retry(); n != 1 {
 			t.Errorf("RetryParked() = %d, want 1", n)

@@ -1,19 +1,20 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // expired has n chunks of this rank come back from a reservation that ran out; a minute later they are due.
 func (b *box) expired(rank int64, n int) queue.Submission {
 	b.t.Helper()
 	s := b.insertRanked(rank, uint32(n))
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(b.t, "NewestFirst"), Max: n, Timeout: time.Second}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(b.t, "NewestFirst"), Max: n, Timeout: time.Second}, nil)
 	if err != nil || len(got.Reservations) != n || slices.ContainsFunc(ranks(got.Reservations), func(r int64) bool { return r != rank }) {
 		b.t.Fatalf("reserved ranks %v (%v), want %d of rank %d", ranks(got.Reservations), err, n, rank)
 	}

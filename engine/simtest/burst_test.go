@@ -1,12 +1,13 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // 19: after 10^4 expiries at once, a pool of 100 consumers gives at most 30 of its slots to what expired, at any instant, as long
@@ -23,7 +24,7 @@ func TestBurstOfExpiries(t *testing.T) {
 			b := openBox(t, settings)
 			old := mustInsert(t, b, prefixed(burst))
 			for range burst / 1000 {
-				if got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 1000, Timeout: time.Minute}, nil); err != nil || len(got.Reservations) != 1000 {
+				if got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 1000, Timeout: time.Minute}, nil); err != nil || len(got.Reservations) != 1000 {
 					t.Fatalf("reserved %d %v, want 1000", len(got.Reservations), err)
 				}
 			}

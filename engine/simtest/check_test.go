@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"fmt"
 	"math"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // tick ticks and does in the model what the time demands.
@@ -218,7 +219,7 @@ func (s *sim) checkAll() {
 	}
 	s.checkLetters(queue.DeadFilter{}, 1000)
 	s.checkBulks()
-	s.checkList(shard.Filter{}, 0, 1000)
+	s.checkList(machine.Filter{}, 0, 1000)
 	for _, key := range []string{"a", "b", "c", "no one"} {
 		s.checkValues(key)
 	}
@@ -283,7 +284,7 @@ func (s *sim) checkOutputs(x *modelSub) {
 }
 
 func (s *sim) list() {
-	f := shard.Filter{}
+	f := machine.Filter{}
 	if s.chance(50) {
 		f.States = append(f.States, pickOf(s, queue.Open, queue.Completed, queue.Failed, queue.Cancelled, queue.CompletedWithDead))
 	}
@@ -300,7 +301,7 @@ func (s *sim) list() {
 	s.checkList(f, before, pickOf(s, 1, 3, 1000))
 }
 
-func (s *sim) checkList(f shard.Filter, before queue.SubmissionID, limit int) {
+func (s *sim) checkList(f machine.Filter, before queue.SubmissionID, limit int) {
 	got, err := s.shard.Submissions.List(ctx, f, before, limit)
 	s.must("list", err)
 	var want []queue.Submission

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,7 +13,6 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -105,7 +106,7 @@ func (c *crowd) consume(client int, r *rand.Rand) {
 	var old []queue.Token
 	for c.left.Load() > 0 && !c.t.Failed() {
 		call := c.since()
-		got, err := c.shard.Reserve(ctx, shard.Request{Plan: c.plans[r.IntN(len(c.plans))], Max: 1 + r.IntN(4), Timeout: 24 * time.Hour, Wait: time.Millisecond}, nil)
+		got, err := c.shard.Reserve(ctx, machine.Request{Plan: c.plans[r.IntN(len(c.plans))], Max: 1 + r.IntN(4), Timeout: 24 * time.Hour, Wait: time.Millisecond}, nil)
 		if err != nil {
 			c.t.Error(err)
 			return

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"fmt"
 	"maps"
@@ -111,7 +113,7 @@ func (s *sim) heardOf(it *item) {
 }
 
 // obeys checks a reserve against what an operator told its consumer; true: nothing, and the answer is to be looked at.
-func (s *sim) obeys(q *shard.Request, got *shard.Reserved) bool {
+func (s *sim) obeys(q *machine.Request, got *machine.Reserved) bool {
 	reason := queue.NotEmpty
 	if c := s.m.roster.byName[q.Consumer]; c != nil {
 		reason = map[queue.ConsumerOrder]queue.EmptyReason{queue.Quiet: queue.ConsumerQuiet, queue.Drain: queue.ConsumerDraining}[c.order]

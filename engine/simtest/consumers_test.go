@@ -1,17 +1,18 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 func (b *box) reserveAs(name string, most int) []queue.Reservation {
 	b.t.Helper()
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(b.t, "OldestFirst"), Max: most, Consumer: name, Timeout: 20 * time.Hour}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(b.t, "OldestFirst"), Max: most, Consumer: name, Timeout: 20 * time.Hour}, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"runtime"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ func (b *box) attach(t *testing.T, name string) *shard.Attached {
 
 func (b *box) heldAs(t *testing.T, name string, most int) []queue.Reservation {
 	t.Helper()
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: most, Timeout: time.Hour, Consumer: name}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: most, Timeout: time.Hour, Consumer: name}, nil)
 	if err != nil || len(got.Reservations) != most {
 		t.Fatalf("reserved %d %v, want %d", len(got.Reservations), err, most)
 	}
@@ -172,7 +174,7 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 		t.Errorf("complete: got %v, want ok", results)
 	}
 	<-ticked
-	if k, got := b.shard.Work().Kinds[shard.KindLost], b.shard.Stats(); k.Done != 1 || k.Stale != 1 || got.LostTotal != 1 || got.DoneTotal != 1 {
+	if k, got := b.shard.Work().Kinds[machine.KindLost], b.shard.Stats(); k.Done != 1 || k.Stale != 1 || got.LostTotal != 1 || got.DoneTotal != 1 {
 		t.Errorf("got %d losses done, %d stale, %d lost and %d chunks done; want one of each", k.Done, k.Stale, got.LostTotal, got.DoneTotal)
 	}
 }
@@ -193,7 +195,7 @@ func TestLiveSlots(t *testing.T) {
 		}
 	}
 	b.clock.pass(time.Hour)
-	if got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 16, Timeout: time.Second}, nil); err != nil || len(got.Reservations) != 16 {
+	if got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 16, Timeout: time.Second}, nil); err != nil || len(got.Reservations) != 16 {
 		t.Fatalf("reserved %d %v, want 16", len(got.Reservations), err)
 	}
 	b.tickAfter(2 * time.Second)
@@ -229,7 +231,7 @@ func TestBorrowsWhatSuits(t *testing.T) {
 	for _, rank := range []int{1, 1, 1, 4} {
 		mustInsert(t, b, prefixed(2, number("rank", rank)))
 	}
-	if got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 8, Timeout: time.Second}, nil); err != nil || len(got.Reservations) != 8 {
+	if got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 8, Timeout: time.Second}, nil); err != nil || len(got.Reservations) != 8 {
 		t.Fatal(got, err)
 	}
 	mustInsert(t, b, prefixed(100, number("rank", 2)))

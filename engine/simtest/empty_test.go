@@ -1,11 +1,12 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // Where all that is ready is under a rule, an empty answer says so, although a limit of another key is reached there too: nothing that
@@ -31,7 +32,7 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 	mustInsert(t, b, prefixed(1, number("c", 2), number("d", 1), number("z", 1)))
 	ask := func(when, text string, want queue.EmptyReason, named int) {
 		t.Helper()
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, text), Max: 1, Limited: queue.MaxLimited}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, text), Max: 1, Limited: queue.MaxLimited}, nil)
 		if err != nil || len(got.Reservations) != 0 || got.Reason != want || len(got.Limited) != named {
 			t.Errorf("%s: %s gives %d chunks, the reason %s and %v, %v; want %s and %d values", when, text, len(got.Reservations), got.Reason, got.Limited, err, want, named)
 		}
@@ -79,7 +80,7 @@ func TestEmptyTellsTheTimeOfTheLastFailure(t *testing.T) {
 		b := openBox(t, settings)
 		mustInsert(t, b, prefixed(1))
 		prepare(b)
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 1}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 1}, nil)
 		if err != nil || len(got.Reservations) != 0 || got.Reason != queue.NotYetDue || got.RetryAfter != time.Hour {
 			t.Errorf("%s: got %d chunks, the reason %s after %s, %v; want %s after 1h", name, len(got.Reservations), got.Reason, got.RetryAfter, err, queue.NotYetDue)
 		}

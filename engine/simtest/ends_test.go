@@ -1,19 +1,20 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // endsFollower follows the ends of a shard as a client does that comes back now and then: all it keeps is a place.
 type endsFollower struct {
 	place queue.EndPlace
-	of    shard.Filter
+	of    machine.Filter
 	seen  map[queue.EndPlace]bool
 	last  map[queue.SubmissionID]queue.EndPlace
 	gaps  int
@@ -69,11 +70,11 @@ func playEnds(t *testing.T, seed uint64) {
 	settings := deadLetters()
 	settings.MaxAttempts = 1
 	b := openBox(t, settings)
-	odd := shard.Filter{Meta: queue.Meta{{Key: "odd", Value: queue.IntValue(1)}}}
-	follower := func(f shard.Filter) *endsFollower {
+	odd := machine.Filter{Meta: queue.Meta{{Key: "odd", Value: queue.IntValue(1)}}}
+	follower := func(f machine.Filter) *endsFollower {
 		return &endsFollower{of: f, seen: map[queue.EndPlace]bool{}, last: map[queue.SubmissionID]queue.EndPlace{}}
 	}
-	all, odds := follower(shard.Filter{}), follower(odd)
+	all, odds := follower(machine.Filter{}), follower(odd)
 	open, ended := map[queue.SubmissionID]bool{}, map[queue.SubmissionID]bool{} // value: whether odd
 	again := map[queue.SubmissionID]queue.EndPlace{}                            // of those opened again: their next end is behind
 	removed := map[queue.SubmissionID]bool{}
@@ -201,7 +202,7 @@ func TestFollowerIsWoken(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-wake
-	page, err := b.shard.Ends.After(ctx, at, shard.Filter{}, 10)
+	page, err := b.shard.Ends.After(ctx, at, machine.Filter{}, 10)
 	if err != nil || len(page.List) != 1 || page.List[0].Submission.ID != sub.ID || page.List[0].Submission.State != queue.Cancelled {
 		t.Fatalf("got %+v %v, want the end of %s", page, err, sub.ID)
 	}
@@ -209,7 +210,7 @@ func TestFollowerIsWoken(t *testing.T) {
 	b.close()
 	for { // the wake of an earlier batch may have been left over
 		<-wake
-		if _, err := s.Ends.After(ctx, at, shard.Filter{}, 10); err != nil {
+		if _, err := s.Ends.After(ctx, at, machine.Filter{}, 10); err != nil {
 			break
 		}
 	}

@@ -1,11 +1,12 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // post is two shards between which dead letters go, each on files of its own.
@@ -89,7 +90,7 @@ func (b *box) kill(t *testing.T, moment int) {
 // arrivals counts the submissions of a shard by where they came from.
 func (p *post) arrivals(t *testing.T) map[queue.ChunkID]int {
 	t.Helper()
-	list, err := p.to.shard.Submissions.List(ctx, shard.Filter{}, 0, 1000)
+	list, err := p.to.shard.Submissions.List(ctx, machine.Filter{}, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -8,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // crashed opens a copy of the files as they are now, which is what a kill leaves behind.
@@ -67,7 +68,7 @@ func (o *outside) look() {
 
 func (o *outside) reserve(w *outsider, strategy string) queue.EmptyReason {
 	o.b.t.Helper()
-	got, err := o.b.shard.Reserve(ctx, shard.Request{Plan: plan(o.b.t, strategy), Max: 1 + o.r.IntN(2), Consumer: w.name, Timeout: time.Minute}, nil)
+	got, err := o.b.shard.Reserve(ctx, machine.Request{Plan: plan(o.b.t, strategy), Max: 1 + o.r.IntN(2), Consumer: w.name, Timeout: time.Minute}, nil)
 	if err != nil {
 		o.b.t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestRestartGrace(t *testing.T) {
 	b.crashed(time.Hour)
 	want := func(when, strategy string, reason queue.EmptyReason, after time.Duration) {
 		t.Helper()
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, strategy), Max: 5}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, strategy), Max: 5}, nil)
 		if err != nil || len(got.Reservations) != 0 || got.Reason != reason || got.RetryAfter != after {
 			t.Fatalf("%s: got %+v %v, want none, for %s, and to ask again after %s", when, got, err, reason, after)
 		}
@@ -249,7 +250,7 @@ func TestRestartGrace(t *testing.T) {
 	}
 	waiting := make(chan int, 1)
 	go func() {
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, `MaxSimultaneous("company", 4, OldestFirst)`), Max: 5, Wait: time.Hour}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, `MaxSimultaneous("company", 4, OldestFirst)`), Max: 5, Wait: time.Hour}, nil)
 		if err != nil {
 			t.Errorf("the waiting reserve: %v", err)
 		}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"fmt"
 	"slices"
@@ -45,7 +47,7 @@ func TestReservationsAreListed(t *testing.T) {
 		sub := mustInsert(t, b, prefixed(800, number("company", i%3), number("site", i%2)))
 		for b.clock.pass(time.Duration(r.IntN(3)) * time.Millisecond); ; b.clock.pass(time.Duration(r.IntN(3)) * time.Millisecond) {
 			name := fmt.Sprint("w", r.IntN(3))
-			got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 1 + r.IntN(40), Consumer: name,
+			got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 1 + r.IntN(40), Consumer: name,
 				Timeout: time.Hour + time.Duration(r.IntN(1000))*time.Millisecond}, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -1,14 +1,15 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
-var everything shard.Filter
+var everything machine.Filter
 
 func mustInsert(t testing.TB, b *box, n queue.NewSubmission) queue.Submission {
 	t.Helper()
@@ -21,7 +22,7 @@ func mustInsert(t testing.TB, b *box, n queue.NewSubmission) queue.Submission {
 
 func mustReserve(t testing.TB, b *box, text string, most int) []queue.Reservation {
 	t.Helper()
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, text), Max: most, Timeout: time.Hour}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, text), Max: most, Timeout: time.Hour}, nil)
 	if err != nil {
 		t.Fatalf("reserve: %v", err)
 	}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // countingLog counts the appends that hold an insert.
@@ -30,7 +31,7 @@ func insertion(key, content string) queue.Insertion {
 
 func (b *box) submissions() int {
 	b.t.Helper()
-	list, err := b.shard.Submissions.List(ctx, shard.Filter{}, 0, 10_000)
+	list, err := b.shard.Submissions.List(ctx, machine.Filter{}, 0, 10_000)
 	must(b.t, err)
 	return len(list)
 }

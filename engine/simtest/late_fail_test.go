@@ -1,11 +1,12 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // A failure that comes after the deadline counts for what it says: its error stands for the try that the deadline counted, `fatal` ends
@@ -91,7 +92,7 @@ func TestFailThatIsOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	fail("it was redriven", tokens[1], queue.OutcomeLost)
-	if got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 1, Timeout: time.Hour}, nil); err != nil || len(got.Reservations) != 1 {
+	if got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 1, Timeout: time.Hour}, nil); err != nil || len(got.Reservations) != 1 {
 		t.Errorf("the redriven chunk: %+v and %v, want it handed out", got, err)
 	}
 }

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"cmp"
 	"errors"
 	"path/filepath"
@@ -382,11 +384,14 @@ func rewindFolded(t testing.TB, dir string, to journal.Position) {
 }
 
 // rewindAsides has a store hold these rows beside its submissions, and no others.
-func rewindAsides(t testing.TB, dir string, rows []store.Aside) {
+func rewindAsides(t testing.TB, dir string, rows []checkpoint.Aside) {
 	t.Helper()
 	changeStore(t, dir, func(db *store.Store) error {
-		var all []store.Aside
-		if err := db.Asides(ctx, func(a store.Aside) error { all = append(all, store.Aside{Kind: a.Kind, Key: a.Key}); return nil }); err != nil {
+		var all []checkpoint.Aside
+		if err := db.Asides(ctx, func(a checkpoint.Aside) error {
+			all = append(all, checkpoint.Aside{Kind: a.Kind, Key: a.Key})
+			return nil
+		}); err != nil {
 			return err
 		}
 		return db.PutAside(ctx, append(all, rows...))
@@ -405,9 +410,9 @@ func changeStore(t testing.TB, dir string, change func(*store.Store) error) {
 }
 
 // asides are the rows that the store has beside its submissions.
-func (b *box) asides() (rows []store.Aside) {
+func (b *box) asides() (rows []checkpoint.Aside) {
 	b.t.Helper()
-	if err := b.store.Asides(ctx, func(a store.Aside) error { rows = append(rows, a); return nil }); err != nil {
+	if err := b.store.Asides(ctx, func(a checkpoint.Aside) error { rows = append(rows, a); return nil }); err != nil {
 		b.t.Fatal(err)
 	}
 	return rows

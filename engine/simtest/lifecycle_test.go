@@ -1,13 +1,14 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // The defects that other queues were found to have (P: Querator, D: Dark's pitfalls, F: Fetchq), each as what Quern does.
@@ -369,7 +370,7 @@ func TestHistoryOfTries(t *testing.T) {
 			}
 			b.wantCounts("redriven", sub.ID, queue.Submission{Ready: 1})
 		}
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "Random"), Max: 1, Consumer: fmt.Sprint("w", try)}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "Random"), Max: 1, Consumer: fmt.Sprint("w", try)}, nil)
 		if err != nil || len(got.Reservations) != 1 || int(got.Reservations[0].Attempt) != try%4+1 {
 			t.Fatalf("try %d: got %+v %v, want attempt %d", try, got, err, try%4+1)
 		}
@@ -415,7 +416,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	if got := b.shard.Stats(); got.DeadLetters != 2 || got.SubmissionsOpen != 1 {
 		t.Errorf("after the redrive: got %+v, want 2 dead letters and 1 open submission", got)
 	}
-	if list, err := b.shard.Submissions.List(ctx, shard.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
+	if list, err := b.shard.Submissions.List(ctx, machine.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
 		t.Errorf("the list of what completed with dead chunks: got %+v %v, want %s and %s", list, err, later.ID, ended.ID)
 	}
 	retain := func() {
@@ -439,7 +440,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	if got := b.sub(ended.ID); got.Dead != 0 || got.Skipped != 1 || b.shard.Stats().DeadLetters != 1 || b.shard.Stats().AgedTotal != 1 {
 		t.Errorf("after the retention of the dead letter: got %+v, stats %+v, want it skipped and counted", got, b.shard.Stats())
 	}
-	if k := b.shard.Work().Kinds[shard.KindRetention]; k.Done != 1 {
+	if k := b.shard.Work().Kinds[machine.KindRetention]; k.Done != 1 {
 		t.Errorf("the kind: got %+v, want 1 done", k)
 	}
 	retain()

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"fmt"
 	"maps"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // call is one call that was begun. run goes on in a goroutine of its own; check is called when it has been answered and everything waits.
@@ -178,14 +179,14 @@ func (o *overlap) reserve() *call {
 	if limited {
 		text = fmt.Sprintf(`MaxSimultaneous("a", %d, %s)`, overlapLimit, text)
 	}
-	q := shard.Request{
+	q := machine.Request{
 		Plan: plan(o.t, text), Max: 1 + o.r.IntN(4), Consumer: fmt.Sprint("w", o.r.IntN(3)),
 		Timeout: pickFrom(o.r, time.Second, time.Minute, time.Hour),
 	}
 	if o.chance(30) {
 		q.Wait = pickFrom(o.r, time.Second, 30*time.Second, 10*time.Minute)
 	}
-	var got shard.Reserved
+	var got machine.Reserved
 	var err error
 	return &call{
 		what:  fmt.Sprintf("reserve %d by %s for %s, waits %s", q.Max, text, q.Consumer, q.Wait),

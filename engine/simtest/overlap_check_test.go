@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"context"
 	"errors"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // This file holds answers against the disk.
@@ -77,7 +78,7 @@ func (o *overlap) inserted(a *asking, sub *queue.Submission, again bool, err err
 	return fmt.Sprintf("%s, again %v", sub.ID, again)
 }
 
-func (o *overlap) reserved(q *shard.Request, list []queue.Reservation, limited bool, err error) string {
+func (o *overlap) reserved(q *machine.Request, list []queue.Reservation, limited bool, err error) string {
 	if err != nil {
 		if len(list) > 0 {
 			o.fail("a reserve that failed gives %d reservations", len(list))
@@ -107,7 +108,7 @@ func (o *overlap) inFlightWith(t *token) (n int) {
 }
 
 // took checks one reservation and notes it.
-func (o *overlap) took(q *shard.Request, res *queue.Reservation) *token {
+func (o *overlap) took(q *machine.Request, res *queue.Reservation) *token {
 	chunk := chunkOf(&res.Token)
 	x := o.disk.byID[chunk.Submission]
 	if x == nil {

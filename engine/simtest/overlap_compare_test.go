@@ -1,13 +1,14 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // compare reads everything and holds it against the disk.
@@ -119,7 +120,7 @@ func (o *overlap) compareContents(b *box) {
 		o.must("lift", err)
 	}
 	for {
-		got, err := b.shard.Reserve(o.t.Context(), shard.Request{Plan: plan(o.t, "OldestFirst"), Max: 1000, Timeout: time.Hour}, nil)
+		got, err := b.shard.Reserve(o.t.Context(), machine.Request{Plan: plan(o.t, "OldestFirst"), Max: 1000, Timeout: time.Hour}, nil)
 		o.must("reserve", err)
 		for i := range got.Reservations {
 			o.checkContent(&got.Reservations[i])

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"slices"
 	"testing"
@@ -350,9 +352,9 @@ func TestLateCompletionThatFails(t *testing.T) {
 			o.must("release", err)
 		})
 		late := o.completeLater(held, nil)
-		var got shard.Reserved
+		var got machine.Reserved
 		waiter := o.later(func() (_ []queue.Result, err error) {
-			got, err = o.shard.Reserve(ctx, shard.Request{Plan: plan(o.t, "OldestFirst"), Max: 1, Timeout: time.Hour, Wait: time.Hour}, nil)
+			got, err = o.shard.Reserve(ctx, machine.Request{Plan: plan(o.t, "OldestFirst"), Max: 1, Timeout: time.Hour, Wait: time.Hour}, nil)
 			return nil, err
 		})
 		late.waits(o.t, "the completion")

@@ -1,12 +1,13 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // A rule that covers too many submissions to end in one step is parked too when the journal refuses its end; a small one ends
@@ -39,7 +40,7 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 		b.tickAfter(0)
 		b.clock.pass(6 * time.Second)
 	}
-	if got := b.shard.Work().Parked[0]; got.Action != (shard.Action{Kind: shard.KindRule, Rule: large.ID}) || got.Error == "" {
+	if got := b.shard.Work().Parked[0]; got.Action != (machine.Action{Kind: machine.KindRule, Rule: large.ID}) || got.Error == "" {
 		t.Errorf("parked: got %+v, want the end of rule %d with its error", got, large.ID)
 	}
 	if left := b.shard.Rules.List(); len(left) != 1 || left[0].ID != large.ID || b.shard.Work().Degraded {

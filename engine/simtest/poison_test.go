@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"fmt"
 	"testing"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // liftOp is how the end of a rule by itself stands in the journal.
@@ -54,7 +55,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 			b.shard.Worker.Tick()
 			b.clock.pass(6 * time.Second)
 		}
-		if got := b.shard.Work().Parked[0]; got.Action != (shard.Action{Kind: shard.KindRule, Rule: bad}) || got.Error == "" {
+		if got := b.shard.Work().Parked[0]; got.Action != (machine.Action{Kind: machine.KindRule, Rule: bad}) || got.Error == "" {
 			t.Errorf("parked: got %+v, want the end of rule %d with its error", got, bad)
 		}
 		for range 20 {
@@ -65,8 +66,8 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 		if left := b.shard.Rules.List(); len(left) != 2 || left[0] != rules[bad-1] {
 			t.Fatalf("rules: got %+v, want the poisonous one and the later one", left)
 		}
-		if w := b.shard.Work(); w.Kinds[shard.KindRule].Done != n-1 || w.Kinds[shard.KindRule].Parked != 1 || w.Degraded {
-			t.Errorf("the kind: got %+v, degraded %v; want %d done and one parked", w.Kinds[shard.KindRule], w.Degraded, n-1)
+		if w := b.shard.Work(); w.Kinds[machine.KindRule].Done != n-1 || w.Kinds[machine.KindRule].Parked != 1 || w.Degraded {
+			t.Errorf("the kind: got %+v, degraded %v; want %d done and one parked", w.Kinds[machine.KindRule], w.Degraded, n-1)
 		}
 		b.clock.pass(time.Hour)
 		poison()
@@ -118,7 +119,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 		begun := b.clock.now()
 		b.clock.pass(6 * time.Second)
 		b.passes(20, nil, oneParked)
-		if got := b.shard.Work().Parked[0]; got.Action != (shard.Action{Kind: shard.KindSchedule, Schedule: bad}) || got.Error == "" {
+		if got := b.shard.Work().Parked[0]; got.Action != (machine.Action{Kind: machine.KindSchedule, Schedule: bad}) || got.Error == "" {
 			t.Errorf("parked: got %+v, want the ticks of %s with their error", got, bad)
 		}
 		hits := p.refused()
@@ -135,7 +136,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 				t.Errorf("%s: got %+v after %d ticks, want %d emitted", info.Name, info.ScheduleCounts, ticks, want)
 			}
 		}
-		if k := b.shard.Work().Kinds[shard.KindSchedule]; k.Parked != 1 || k.Failed < 3 || k.Failures != 0 || k.Done == 0 || p.refused() != hits {
+		if k := b.shard.Work().Kinds[machine.KindSchedule]; k.Parked != 1 || k.Failed < 3 || k.Failures != 0 || k.Done == 0 || p.refused() != hits {
 			t.Errorf("the kind: got %+v and %d more refusals, want one parked, and no failure since", k, p.refused()-hits)
 		}
 		p.set()

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"errors"
 	"fmt"
 	"math"
@@ -202,7 +204,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("block %d is %+v, want %+v", i, n, w)
 		}
 	}
-	if top := got.Nodes[3].Top[0]; top.InFlight != 1 || top.Refused != (shard.Amount{Submissions: 1, Chunks: 1}) {
+	if top := got.Nodes[3].Top[0]; top.InFlight != 1 || top.Refused != (machine.Amount{Submissions: 1, Chunks: 1}) {
 		t.Errorf("the first of the full values is %+v, want one with 1 in flight that keeps 1 chunk back", top)
 	}
 	if chunks := got.Nodes[0].Entered.Chunks; chunks != 2*values+1+1-full {
@@ -354,11 +356,11 @@ func TestWithheldByOperator(t *testing.T) {
 		t.Errorf("got  %+v at %+v\nwant %+v, standing nowhere", got.Leaves, got.Standing, want)
 	}
 	x := mustExplain(t, b, text, 10)
-	held := shard.RefusedValue{Key: "company", Value: entry.Value, HasValue: true, InFlight: 1, Max: 1, Refused: shard.Amount{Submissions: 1, Chunks: 4}}
+	held := shard.RefusedValue{Key: "company", Value: entry.Value, HasValue: true, InFlight: 1, Max: 1, Refused: machine.Amount{Submissions: 1, Chunks: 4}}
 	if x.Withheld.Refused != held.Refused || x.Withheld.Values != 1 || len(x.Withheld.Top) != 1 || x.Withheld.Top[0] != held {
 		t.Errorf("withheld is %+v, want %+v", x.Withheld, held)
 	}
-	if n := x.Nodes[0]; n.Entered != (shard.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
+	if n := x.Nodes[0]; n.Entered != (machine.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
 		t.Errorf("%+v reach the root and %d chunks are picked, want only the other company's 4", n.Entered, len(x.Picks))
 	}
 	b.shard.Values.Set(entry, queue.ValueSettings{Limit: 0})

@@ -1,10 +1,11 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // A submission that completed with dead chunks, is in the history, was opened again and then cancelled is listed as what it is, although
@@ -18,7 +19,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "Random"), Max: 1}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "Random"), Max: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for state, want := range map[queue.SubmissionState]int{queue.CompletedWithDead: 0, queue.Cancelled: 1, queue.Open: 0} {
-		list, err := b.shard.Submissions.List(ctx, shard.Filter{States: []queue.SubmissionState{state}}, 0, 10)
+		list, err := b.shard.Submissions.List(ctx, machine.Filter{States: []queue.SubmissionState{state}}, 0, 10)
 		if err != nil || len(list) != want {
 			t.Errorf("%d submissions are listed as %s (%v), want %d", len(list), state, err, want)
 		}

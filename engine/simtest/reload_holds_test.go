@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"errors"
 	"strings"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // faultyBox is a box whose appends fail on demand.
@@ -37,7 +38,7 @@ func TestReloadKeepsReservations(t *testing.T) {
 	b, f := faultyBox(t, relaxed())
 	sub := mustInsert(t, b, prefixed(5, number("customer", 1)))
 	const limited = `MaxSimultaneous("customer", 2, OldestFirst)`
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, limited), Max: 9, Timeout: time.Minute, Consumer: "worker-1"}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, limited), Max: 9, Timeout: time.Minute, Consumer: "worker-1"}, nil)
 	if err != nil || len(got.Reservations) != 2 {
 		t.Fatalf("reserve: got %d chunks and %v, want 2", len(got.Reservations), err)
 	}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // TestReloadsInACrowd: producers and consumers work while appends fail now and then. Whatever was acknowledged is there at
@@ -102,7 +103,7 @@ func (c *ledger) insert(t *testing.T, r *rand.Rand) {
 
 func (c *ledger) work(t *testing.T, r *rand.Rand) {
 	strategy := [...]string{"Random", "OldestFirst"}[r.IntN(2)] // under the second a chunk whose completion failed is soon someone else's
-	got, err := c.shard.Reserve(ctx, shard.Request{Plan: plan(t, strategy), Max: 2, Timeout: time.Hour, Wait: time.Millisecond}, nil)
+	got, err := c.shard.Reserve(ctx, machine.Request{Plan: plan(t, strategy), Max: 2, Timeout: time.Hour, Wait: time.Millisecond}, nil)
 	if err != nil {
 		c.ours(t, err)
 		return
@@ -147,7 +148,7 @@ func (c *ledger) audit(t *testing.T) {
 		}
 	}
 	for {
-		got, err := c.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: 100, Timeout: time.Hour}, nil)
+		got, err := c.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: 100, Timeout: time.Hour}, nil)
 		if err != nil {
 			t.Error(err)
 		}

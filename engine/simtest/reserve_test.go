@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"fmt"
 	"slices"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -79,7 +80,7 @@ func (s *sim) reserve() {
 	text := s.drawText()
 	parsed, err := strategy.Parse(text)
 	s.must(text, err)
-	q := shard.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: s.drawConsumer(), Limited: queue.MaxLimited}
+	q := machine.Request{Plan: parsed.Plan(), Max: pickOf(s, 1, 1, 2, 5, 20), Consumer: s.drawConsumer(), Limited: queue.MaxLimited}
 	if s.chance(40) {
 		q.Timeout = pickOf(s, 100*time.Millisecond, 3*time.Second, 2*time.Hour, 30*time.Hour)
 	}
@@ -98,7 +99,7 @@ func (s *sim) reserve() {
 }
 
 // checkReserved plays the picks in the model: each has to be one that the first branch with something to give may give.
-func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
+func (s *sim) checkReserved(q *machine.Request, got *machine.Reserved) {
 	if len(got.Reservations) == 0 {
 		s.checkEmpty(q, got)
 		s.tally.add("reserve that finds nothing", 1)
@@ -137,7 +138,7 @@ func (s *sim) checkReserved(q *shard.Request, got *shard.Reserved) {
 	}
 }
 
-func (s *sim) checkReservation(q *shard.Request, x *modelSub, res *queue.Reservation) {
+func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reservation) {
 	t := res.Token
 	if t.Index >= x.asked.Chunks.Count || x.chunks[t.Index].state != queue.ChunkReady {
 		s.fail("reserved chunk %s/%d, which is not ready", x.id, t.Index)
@@ -179,7 +180,7 @@ func (s *sim) checkReservation(q *shard.Request, x *modelSub, res *queue.Reserva
 // manyDue is beyond how many due entries the shard looks for the reason of an empty answer; some may be stale.
 const manyDue = 30
 
-func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
+func (s *sim) checkEmpty(q *machine.Request, got *machine.Reserved) {
 	reason, after := s.m.empty(q.Plan, s.now)
 	s.checkNamed(q, got)
 	if got.Reason == reason && got.RetryAfter == after {
@@ -200,7 +201,7 @@ func (s *sim) checkEmpty(q *shard.Request, got *shard.Reserved) {
 
 // checkNamed checks the values that an answer says are in the way: each holds back something that no rule covers, and that the plan
 // would hand out.
-func (s *sim) checkNamed(q *shard.Request, got *shard.Reserved) {
+func (s *sim) checkNamed(q *machine.Request, got *machine.Reserved) {
 	if len(got.Limited) > q.Limited || len(got.Limited) > 0 && got.Reason != queue.AllLimited {
 		s.fail("%d values are named for %s, where at most %d were asked for", len(got.Limited), got.Reason, q.Limited)
 	}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/schedule"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // scheduleSim plays random steps with schedules against a model that looks at every single tick.
@@ -206,7 +207,7 @@ func (s *scheduleSim) put() {
 func (m *modelSchedule) after(s *scheduleSim, t queue.Time) queue.Time {
 	if m.spec == nil {
 		var err error
-		m.spec, err = shard.ParseSchedule(&m.def)
+		m.spec, err = machine.ParseSchedule(&m.def)
 		s.must("parse", err)
 	}
 	next := queue.At(m.spec.Next(time.UnixMilli(int64(t))))

@@ -1,12 +1,13 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"math"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -14,7 +15,7 @@ import (
 func suspectsBeside(t *testing.T, b *box, n int) {
 	t.Helper()
 	b.insertRanked(1, uint32(n))
-	if got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, "OldestFirst"), Max: n, Timeout: time.Second}, nil); err != nil || len(got.Reservations) != n {
+	if got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, "OldestFirst"), Max: n, Timeout: time.Second}, nil); err != nil || len(got.Reservations) != n {
 		t.Fatalf("reserved %d %v, want %d", len(got.Reservations), err, n)
 	}
 	b.insertRanked(2, 1000)

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"context"
 	"errors"
@@ -14,7 +16,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -83,7 +84,7 @@ func (b *box) insertRanked(rank int64, chunks uint32, more ...queue.MetaEntry) q
 
 func (b *box) reserveBy(text string, most int) []queue.Reservation {
 	b.t.Helper()
-	got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(b.t, text), Max: most, Consumer: "c"}, nil)
+	got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(b.t, text), Max: most, Consumer: "c"}, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestScoredFault(t *testing.T) {
 func TestScoredEmpty(t *testing.T) {
 	t.Parallel()
 	b := openScored(t, byRank(func(int64) float64 { return math.NaN() }))
-	request := shard.Request{Plan: plan(t, `Plugin("p", OldestFirst)`), Max: 1}
+	request := machine.Request{Plan: plan(t, `Plugin("p", OldestFirst)`), Max: 1}
 	for _, want := range []queue.EmptyReason{queue.Nothing, queue.AllSkipped} {
 		got, err := b.shard.Reserve(ctx, request, nil)
 		if err != nil || got.Reason != want {
@@ -278,7 +279,7 @@ func TestScoredColumns(t *testing.T) {
 	context := queue.Meta{{Key: "warm", Value: queue.StringValue("acme")}, {Key: "zone", Value: queue.IntValue(3)}}
 	ask := func() {
 		t.Helper()
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, `MaxSimultaneous("company", 6, Plugin("p", explore=0, OldestFirst))`), Max: 1, Context: context}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, `MaxSimultaneous("company", 6, Plugin("p", explore=0, OldestFirst))`), Max: 1, Context: context}, nil)
 		if err != nil || len(got.Reservations) != 1 || got.Reservations[0].Token.Submission != second.ID {
 			t.Fatalf("got %+v, %v, want a chunk of the second submission", got.Reservations, err)
 		}
@@ -394,7 +395,7 @@ func TestScoredCrowd(t *testing.T) {
 		plan := plan(t, texts[worker%len(texts)])
 		all.Go(func() {
 			for count.Load() < submissions*chunks {
-				got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan, Max: 1 + worker%3}, nil)
+				got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan, Max: 1 + worker%3}, nil)
 				if err != nil {
 					t.Error(err)
 					return

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -9,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // commands are what a script can do, each with its use: the words that it needs, and its options.
@@ -165,7 +166,7 @@ func (s *script) show(id queue.SubmissionID) {
 }
 
 func (c command) reserve() {
-	got, err := c.shard.Reserve(ctx, shard.Request{
+	got, err := c.shard.Reserve(ctx, machine.Request{
 		Plan: plan(c.t, cmp.Or(c.options["strategy"], "OldestFirst")), Max: c.parse(c.words[0]), Consumer: c.options["as"],
 		Timeout: c.duration("timeout"), Limited: 10,
 	}, nil)

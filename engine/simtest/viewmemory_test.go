@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"fmt"
 	"sync"
 	"testing"
@@ -81,7 +83,7 @@ func TestViewsKeepToTheirMemory(t *testing.T) {
 	b := userBox(t, 20_000, most)
 	held := map[queue.MetaValue]int{}
 	take := func(n int) error {
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, atMost(n)), Max: 3}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, atMost(n)), Max: 3}, nil)
 		for _, r := range got.Reservations {
 			value, _ := r.Meta.Find("u")
 			if held[value]++; held[value] > n {
@@ -130,7 +132,7 @@ func TestNumbersShareTheirMemory(t *testing.T) {
 	numbered := func(n int) string { return fmt.Sprintf(`MaxSimultaneous("u", %d, OldestFirst)`, n) }
 	held := map[queue.MetaValue]int{}
 	for n := 1; n <= 60; n++ {
-		got, err := b.shard.Reserve(ctx, shard.Request{Plan: plan(t, numbered(n)), Max: 3}, nil)
+		got, err := b.shard.Reserve(ctx, machine.Request{Plan: plan(t, numbered(n)), Max: 3}, nil)
 		if err != nil {
 			t.Fatalf("strategy %d is refused: %v", n, err)
 		}

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +17,7 @@ import (
 
 // waiter is a reserve call that waits in its own goroutine.
 type waiter struct {
-	got    shard.Reserved
+	got    machine.Reserved
 	err    error
 	done   atomic.Bool // got and err are there
 	cancel context.CancelFunc
@@ -36,7 +38,7 @@ func (w *waiter) served(chunks int) bool {
 func await(t *testing.T, b *box, text string, most int) *waiter {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &waiter{cancel: cancel}
-	q := shard.Request{Plan: plan(t, text), Max: most, Timeout: time.Hour, Wait: time.Minute}
+	q := machine.Request{Plan: plan(t, text), Max: most, Timeout: time.Hour, Wait: time.Minute}
 	go func() {
 		w.got, w.err = b.shard.Reserve(ctx, q, nil)
 		w.done.Store(true)

@@ -1,6 +1,8 @@
 package simtest
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"context"
 	"encoding/hex"
@@ -117,12 +119,12 @@ func TestPoisonousActionIsParked(t *testing.T) {
 		worked++
 	}, oneParked)
 	w := b.shard.Work()
-	if p := w.Parked[0]; p.Kind != shard.KindDeadDeadline || p.Submission != subs[bad].ID || p.Error == "" || p.Since == 0 {
+	if p := w.Parked[0]; p.Kind != machine.KindDeadDeadline || p.Submission != subs[bad].ID || p.Error == "" || p.Since == 0 {
 		t.Errorf("parked: got %+v, want the end of %s with its error", p, subs[bad].ID)
 	}
 	b.passes(60, nil, func(shard.Work) bool { return b.shard.Stats().SubmissionsOpen == 1 })
 	b.wantCounts("the poisonous one", subs[bad].ID, queue.Submission{Ready: 2})
-	k := b.shard.Work().Kinds[shard.KindDeadDeadline]
+	k := b.shard.Work().Kinds[machine.KindDeadDeadline]
 	if k.Done != 99 || k.Parked != 1 || k.Failed == 0 || k.Failures != 0 || k.Success == 0 {
 		t.Errorf("the kind: got %+v, want 99 done, 1 parked, and no failure since", k)
 	}
@@ -233,11 +235,11 @@ func TestDegraded(t *testing.T) {
 	b.clock.pass(30 * time.Second)
 	b.shard.Worker.Tick() // the others' work: a retry, a run_at, a deadline
 	kinds := b.shard.Work().Kinds
-	if kinds[shard.KindRetry].Done == 0 || kinds[shard.KindRunAt].Done == 0 || b.sub(runs.ID).Ready != 1 {
+	if kinds[machine.KindRetry].Done == 0 || kinds[machine.KindRunAt].Done == 0 || b.sub(runs.ID).Ready != 1 {
 		t.Errorf("the other kinds: got %+v; want a retry and a run_at done", kinds)
 	}
-	if kinds[shard.KindDeadDeadline].Failed < 3 || kinds[shard.KindDeadDeadline].Error == "" {
-		t.Errorf("the failing kind: got %+v, want its failures counted and the last one told", kinds[shard.KindDeadDeadline])
+	if kinds[machine.KindDeadDeadline].Failed < 3 || kinds[machine.KindDeadDeadline].Error == "" {
+		t.Errorf("the failing kind: got %+v, want its failures counted and the last one told", kinds[machine.KindDeadDeadline])
 	}
 	p.set()
 	b.passes(20, nil, func(w shard.Work) bool {
@@ -294,7 +296,7 @@ func TestPoisonousRetention(t *testing.T) {
 		}
 	}
 	w := b.shard.Work()
-	if len(w.Parked) != 1 || w.Parked[0].Kind != shard.KindRetention || w.Parked[0].Submission != bad || w.Degraded {
+	if len(w.Parked) != 1 || w.Parked[0].Kind != machine.KindRetention || w.Parked[0].Submission != bad || w.Degraded {
 		t.Fatalf("got %+v, degraded %v; want the removal of %s parked and nothing degraded", w.Parked, w.Degraded, bad)
 	}
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "DROP TRIGGER poison")
@@ -302,7 +304,7 @@ func TestPoisonousRetention(t *testing.T) {
 	if err := b.shard.Retain(ctx, b.clock.now(), 200); err != nil || left() != 0 {
 		t.Errorf("fixed and retried: %v, %d left; want none", err, left())
 	}
-	if k := b.shard.Work().Kinds[shard.KindRetention]; k.Done != 30 || k.Parked != 0 || k.Failed < 3 {
+	if k := b.shard.Work().Kinds[machine.KindRetention]; k.Done != 30 || k.Parked != 0 || k.Failed < 3 {
 		t.Errorf("the kind: got %+v, want 30 done and at least 3 failures", k)
 	}
 }

@@ -1,21 +1,15 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Aside is a row of what a shard keeps beside its submissions: what is in its outbox, how far it got with those of others, its bulk
-// operations. Kinds and bytes are the shard's affair; a key is unique within its kind.
-type Aside struct {
-	Kind  uint8
-	Key   uint64
-	Bytes []byte // nil in PutAside: the row goes
-}
-
 // PutAside stores and removes rows, in one durable transaction.
-func (s *Store) PutAside(ctx context.Context, rows []Aside) error {
+func (s *Store) PutAside(ctx context.Context, rows []checkpoint.Aside) error {
 	return wrap("put aside", s.tx(ctx, func(w *writer) error {
 		for i := range rows {
 			r := &rows[i]
@@ -35,10 +29,10 @@ func (s *Store) PutAside(ctx context.Context, rows []Aside) error {
 }
 
 // Asides calls fn for every row, by kind and key as signed numbers. The row's bytes may be kept. fn must not call the store.
-func (s *Store) Asides(ctx context.Context, fn func(Aside) error) error {
+func (s *Store) Asides(ctx context.Context, fn func(checkpoint.Aside) error) error {
 	return wrap("asides", s.scan.with(ctx, func(r *reader) error {
 		return r.asides.Query(func(row sqlitedb.Row) (bool, error) {
-			a := Aside{Kind: uint8(row.Int(0)), Key: uint64(row.Int(1)), Bytes: row.Blob(3)}
+			a := checkpoint.Aside{Kind: uint8(row.Int(0)), Key: uint64(row.Int(1)), Bytes: row.Blob(3)}
 			if sum(0).number(row.Int(0)).number(row.Int(1)).bytes(a.Bytes).stored() != row.Int(2) {
 				return false, s.damaged("aside", row.Int(1))
 			}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -164,9 +166,9 @@ func BenchmarkAppendOutputs(b *testing.B) {
 // BenchmarkCheckpoint stores the progress of 512 submissions.
 func BenchmarkCheckpoint(b *testing.B) {
 	s := benchStore(b)
-	rows := make([]Row, 512)
+	rows := make([]checkpoint.Row, 512)
 	for i := range rows {
-		rows[i] = Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: make([]byte, 120)}
+		rows[i] = checkpoint.Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: make([]byte, 120)}
 	}
 	must(b, s.Checkpoint(ctx, rows, nil))
 	for i := range rows {
@@ -181,13 +183,13 @@ func BenchmarkCheckpoint(b *testing.B) {
 // BenchmarkLoad is the restart with 100,000 submissions.
 func BenchmarkLoad(b *testing.B) {
 	s := benchStore(b)
-	rows := make([]Row, 100_000)
+	rows := make([]checkpoint.Row, 100_000)
 	for i := range rows {
-		rows[i] = Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: make([]byte, 120), State: make([]byte, 40)}
+		rows[i] = checkpoint.Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: make([]byte, 120), State: make([]byte, 40)}
 	}
 	must(b, s.Checkpoint(ctx, rows, nil))
 	for b.Loop() {
-		must(b, s.Load(ctx, func(Row) error { return nil }))
+		must(b, s.Load(ctx, func(checkpoint.Row) error { return nil }))
 	}
 }
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"bytes"
 	"errors"
 	"math/rand/v2"
@@ -206,8 +208,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Go(func() {
 		for i := range uint32(60) {
-			err := errors.Join(s.Checkpoint(ctx, []Row{{Seq: 1000 + i, ID: queue.SubmissionID(i + 1), Spec: []byte("s")}}, nil),
-				s.PackOutputs(ctx, i%callers), s.Load(ctx, func(Row) error { return nil }))
+			err := errors.Join(s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1000 + i, ID: queue.SubmissionID(i + 1), Spec: []byte("s")}}, nil),
+				s.PackOutputs(ctx, i%callers), s.Load(ctx, func(checkpoint.Row) error { return nil }))
 			if i%6 == 0 {
 				s.outputs.moves.mu.Lock()
 				err = errors.Join(err, s.settle(ctx))

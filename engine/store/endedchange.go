@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"cmp"
 	"slices"
 
@@ -29,8 +31,8 @@ func (x *endedIndex) change() *endedChange {
 }
 
 // add puts ended submissions into new pages.
-func (c *endedChange) add(list []Ended) {
-	slices.SortFunc(list, func(a, b Ended) int { return cmp.Compare(a.ID, b.ID) })
+func (c *endedChange) add(list []checkpoint.Ended) {
+	slices.SortFunc(list, func(a, b checkpoint.Ended) int { return cmp.Compare(a.ID, b.ID) })
 	for len(list) > 0 {
 		n := cut(len(list), func(i int) int { return sizeInHistory(&list[i]) })
 		c.added = append(c.added, addedPage{spanOf(c.next, list[:n]), appendEndedPage(nil, list[:n])})
@@ -58,7 +60,7 @@ func (s *span) sparse() bool { return s.left > 0 && s.left <= s.count/8 }
 // gather moves what is left of sparse pages into new ones, so that few submissions which stay for long do not keep all that ended beside
 // them on the disk.
 func (c *endedChange) gather(st *Store, w *writer) error {
-	var list []Ended
+	var list []checkpoint.Ended
 	for page, s := range c.changed {
 		if !s.sparse() {
 			continue
@@ -114,7 +116,7 @@ func (w *writer) writeSpan(s *span) error {
 }
 
 // putEnded writes what ended, and its rows as an open submission out.
-func (c *endedChange) putEnded(st *Store, w *writer, ended []Ended) error {
+func (c *endedChange) putEnded(st *Store, w *writer, ended []checkpoint.Ended) error {
 	for i := range ended {
 		if ended[i].Reopened {
 			if err := c.dropID(st, w, ended[i].ID); err != nil {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -18,9 +20,9 @@ import (
 //	final length) | bytes
 //
 // Ids, seqs, times and positions are differences to those before, the first as they are.
-func appendEndedPage(dst []byte, list []Ended) []byte {
+func appendEndedPage(dst []byte, list []checkpoint.Ended) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(list)))
-	var last Ended
+	var last checkpoint.Ended
 	for i := range list {
 		e := &list[i]
 		dst = binary.AppendUvarint(dst, uint64(e.ID-last.ID))
@@ -41,18 +43,18 @@ func appendEndedPage(dst []byte, list []Ended) []byte {
 // endedHead is about what describes an ended submission in its page.
 const endedHead = 20
 
-func sizeInHistory(e *Ended) int { return endedHead + len(e.Spec) + len(e.Final) }
+func sizeInHistory(e *checkpoint.Ended) int { return endedHead + len(e.Spec) + len(e.Final) }
 
 // endedPage reads a page. Spec and Final lie in it.
-func endedPage(page []byte) ([]Ended, error) {
+func endedPage(page []byte) ([]checkpoint.Ended, error) {
 	d := pageReader{rest: page}
 	n := d.uint()
 	if n > uint64(len(page)) {
 		return nil, errPage
 	}
-	list := make([]Ended, n)
+	list := make([]checkpoint.Ended, n)
 	lengths := make([][2]uint64, n)
-	var last Ended
+	var last checkpoint.Ended
 	for i := range list {
 		e := &list[i]
 		e.ID = last.ID + queue.SubmissionID(d.uint())
@@ -85,7 +87,7 @@ type span struct {
 }
 
 // spanOf describes a page.
-func spanOf(number int64, list []Ended) span {
+func spanOf(number int64, list []checkpoint.Ended) span {
 	s := span{page: number}
 	for i := range list {
 		e := &list[i]
@@ -115,9 +117,9 @@ func (s *span) cover(o *span) {
 }
 
 // only is what the span of a page with one submission tells of it.
-func (s *span) only() *Ended {
-	return &Ended{ID: s.firstID, Seq: s.firstSeq, State: queue.SubmissionState(bits.TrailingZeros32(s.states)), Finished: s.firstEnd,
-		Position: s.firstPos, Keyed: s.keyed}
+func (s *span) only() *checkpoint.Ended {
+	state := queue.SubmissionState(bits.TrailingZeros32(s.states))
+	return &checkpoint.Ended{ID: s.firstID, Seq: s.firstSeq, State: state, Finished: s.firstEnd, Position: s.firstPos, Keyed: s.keyed}
 }
 
 func (s *span) holds(i int) bool { return s.gone == nil || s.gone[i/8]>>(i%8)&1 == 0 }

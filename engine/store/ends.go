@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"context"
 	"encoding/binary"
 	"slices"
@@ -9,26 +11,21 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// EndPlace is where the end stands among all ends.
-func (e *Ended) EndPlace() queue.EndPlace {
-	return queue.EndPlace{Position: uint64(e.Position), Seq: e.Seq}
-}
-
 // Ends lists what ended behind a place and up to a position, in the order of the ends, about `limit` of what is wanted at most: all of one
 // position are listed, or none. It looks at `look` ends at most, also about; `to` is the place up to which it has listed all.
 func (h *History) Ends(ctx context.Context, after queue.EndPlace, upTo journal.Position, limit, look int,
-	want func(*Ended) (bool, error)) (list []Ended, to queue.EndPlace, err error) {
-	inside := func(e *Ended) bool { return e.EndPlace().Compare(after) > 0 && e.Position <= upTo }
+	want func(*checkpoint.Ended) (bool, error)) (list []checkpoint.Ended, to queue.EndPlace, err error) {
+	inside := func(e *checkpoint.Ended) bool { return e.EndPlace().Compare(after) > 0 && e.Position <= upTo }
 	o := walk{
 		match: func(p *span) bool { return uint64(p.lastPos) >= after.Position && p.firstPos <= upTo },
 		from:  func(p *span) uint64 { return uint64(p.firstPos) },
 		want:  inside,
-		key:   func(e *Ended) uint64 { return uint64(e.Position) },
+		key:   func(e *checkpoint.Ended) uint64 { return uint64(e.Position) },
 	}
 	err = unmoved(func() error {
 		list, to = list[:0], queue.EndPlace{Position: uint64(upTo), Seq: lastNumber}
 		last, looked := journal.Position(0), 0
-		return h.walk(ctx, o, func(e *Ended, _ int64, _ int) (bool, error) {
+		return h.walk(ctx, o, func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
 			if e.Position != last && (len(list) >= limit || looked >= look) {
 				to = queue.EndPlace{Position: uint64(last), Seq: lastNumber}
 				return false, nil
@@ -37,12 +34,12 @@ func (h *History) Ends(ctx context.Context, after queue.EndPlace, upTo journal.P
 			looked++
 			wanted, err := want(e)
 			if wanted {
-				list = append(list, e.own())
+				list = append(list, e.Own())
 			}
 			return true, err
 		})
 	})
-	slices.SortFunc(list, func(a, b Ended) int { return a.EndPlace().Compare(b.EndPlace()) })
+	slices.SortFunc(list, func(a, b checkpoint.Ended) int { return a.EndPlace().Compare(b.EndPlace()) })
 	return list, to, wrap("ends", err)
 }
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -32,13 +34,13 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 	o := walk{
 		match: func(p *span) bool { return p.lastEnd >= finishedFrom && p.firstEnd < finishedBefore },
 		from:  func(p *span) uint64 { return uint64(p.firstEnd) },
-		want:  func(e *Ended) bool { return e.Finished >= finishedFrom && e.Finished < finishedBefore },
-		key:   func(e *Ended) uint64 { return uint64(e.Finished) },
+		want:  func(e *checkpoint.Ended) bool { return e.Finished >= finishedFrom && e.Finished < finishedBefore },
+		key:   func(e *checkpoint.Ended) uint64 { return uint64(e.Finished) },
 		bare:  true,
 	}
 	err = unmoved(func() error {
 		list = list[:0]
-		return h.walk(ctx, o, func(e *Ended, page int64, at int) (bool, error) {
+		return h.walk(ctx, o, func(e *checkpoint.Ended, page int64, at int) (bool, error) {
 			if skip == nil || !skip(e.ID, e.Finished) {
 				list = append(list, Outlived{e.ID, e.Seq, e.EndPlace(), page, at})
 			}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"container/heap"
 	"context"
 	"errors"
@@ -35,7 +37,7 @@ func (h *History) load() error {
 }
 
 // readEnded reads a page of the history; `found` is false when it is gone.
-func readEnded(s *Store, stmt *sqlitedb.Stmt, page int64) (list []Ended, found bool, err error) {
+func readEnded(s *Store, stmt *sqlitedb.Stmt, page int64) (list []checkpoint.Ended, found bool, err error) {
 	err = stmt.Query(func(row sqlitedb.Row) (bool, error) {
 		b := row.Blob(1)
 		if sum(0).number(page).bytes(b).stored() != row.Int(0) {
@@ -49,16 +51,17 @@ func readEnded(s *Store, stmt *sqlitedb.Stmt, page int64) (list []Ended, found b
 }
 
 // Ended finds an ended submission in the history.
-func (h *History) Ended(ctx context.Context, id queue.SubmissionID) (e Ended, found bool, err error) {
-	return h.findEnded(ctx, func(p *span) bool { return p.hasID(id) }, func(e *Ended) bool { return e.ID == id })
+func (h *History) Ended(ctx context.Context, id queue.SubmissionID) (e checkpoint.Ended, found bool, err error) {
+	return h.findEnded(ctx, func(p *span) bool { return p.hasID(id) }, func(e *checkpoint.Ended) bool { return e.ID == id })
 }
 
 // EndedBySeq finds it by its number in the shard.
-func (h *History) EndedBySeq(ctx context.Context, seq uint32) (e Ended, found bool, err error) {
-	return h.findEnded(ctx, func(p *span) bool { return p.hasSeq(seq) }, func(e *Ended) bool { return e.Seq == seq })
+func (h *History) EndedBySeq(ctx context.Context, seq uint32) (e checkpoint.Ended, found bool, err error) {
+	return h.findEnded(ctx, func(p *span) bool { return p.hasSeq(seq) }, func(e *checkpoint.Ended) bool { return e.Seq == seq })
 }
 
-func (h *History) findEnded(ctx context.Context, match func(*span) bool, is func(*Ended) bool) (e Ended, found bool, err error) {
+func (h *History) findEnded(ctx context.Context, match func(*span) bool,
+	is func(*checkpoint.Ended) bool) (e checkpoint.Ended, found bool, err error) {
 	again := func() error {
 		return h.s.hot.with(ctx, func(r *reader) error {
 			for _, p := range h.index.pages(match) {
@@ -69,8 +72,8 @@ func (h *History) findEnded(ctx context.Context, match func(*span) bool, is func
 				if !there {
 					return errMoved
 				}
-				if i := slices.IndexFunc(list, func(e Ended) bool { return is(&e) }); i >= 0 && p.holds(i) {
-					e, found = list[i].own(), true
+				if i := slices.IndexFunc(list, func(e checkpoint.Ended) bool { return is(&e) }); i >= 0 && p.holds(i) {
+					e, found = list[i].Own(), true
 					return nil
 				}
 			}
@@ -78,13 +81,6 @@ func (h *History) findEnded(ctx context.Context, match func(*span) bool, is func
 		})
 	}
 	return e, found, wrap("ended", unmoved(again))
-}
-
-// own is the submission with bytes of its own: the page that they lie in is not kept in memory for it.
-func (e *Ended) own() Ended {
-	c := *e
-	c.Spec, c.Final = append([]byte{}, e.Spec...), append([]byte{}, e.Final...)
-	return c
 }
 
 // unmoved calls fn until it found everything where the index said it was.
@@ -100,8 +96,8 @@ func unmoved(fn func() error) error {
 type walk struct {
 	match func(*span) bool   // whether a page may have what is wanted
 	from  func(*span) uint64 // no key of the page is smaller
-	want  func(*Ended) bool
-	key   func(*Ended) uint64
+	want  func(*checkpoint.Ended) bool
+	key   func(*checkpoint.Ended) uint64
 	bare  bool // without Spec and Final, as far as that saves reading long ones
 }
 
@@ -110,13 +106,14 @@ type step struct {
 	key   uint64
 	block *endedBlock
 	page  *span
-	ended *Ended
+	ended *checkpoint.Ended
 	at    int // its place in the page
 }
 
 type steps []step
 
 func (h steps) Len() int { return len(h) }
+
 func (h steps) Less(i, j int) bool {
 	a, b := &h[i], &h[j]
 	if a.key != b.key || a.ended == nil || b.ended == nil {
@@ -124,8 +121,11 @@ func (h steps) Less(i, j int) bool {
 	}
 	return a.ended.ID < b.ended.ID
 }
+
 func (h steps) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *steps) Push(x any)   { *h = append(*h, x.(step)) }
+
+func (h *steps) Push(x any) { *h = append(*h, x.(step)) }
+
 func (h *steps) Pop() any {
 	old := *h
 	last := old[len(old)-1]
@@ -135,7 +135,7 @@ func (h *steps) Pop() any {
 
 // walk calls fn for what is wanted of the history, in order, until it returns false. Pages are read when their turn comes. fn is called
 // without a lock. errMoved says that a page is no longer where the index had it: the caller begins again behind what it has.
-func (h *History) walk(ctx context.Context, o walk, fn func(e *Ended, page int64, at int) (more bool, err error)) error {
+func (h *History) walk(ctx context.Context, o walk, fn func(e *checkpoint.Ended, page int64, at int) (more bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (h *History) wanted(ctx context.Context, p *span, o *walk) (list []step, er
 func byID(from queue.SubmissionID) walk {
 	return walk{
 		match: func(p *span) bool { return p.lastID >= from }, from: func(p *span) uint64 { return uint64(p.firstID) },
-		want: func(e *Ended) bool { return e.ID >= from }, key: func(e *Ended) uint64 { return uint64(e.ID) },
+		want: func(e *checkpoint.Ended) bool { return e.ID >= from }, key: func(e *checkpoint.Ended) uint64 { return uint64(e.ID) },
 	}
 }
 
@@ -206,16 +206,16 @@ func newest(below queue.SubmissionID, states uint32) walk {
 	return walk{
 		match: func(p *span) bool { return p.firstID < below && p.states&states != 0 },
 		from:  func(p *span) uint64 { return ^uint64(p.lastID) },
-		want:  func(e *Ended) bool { return e.ID < below && states>>e.State&1 == 1 },
-		key:   func(e *Ended) uint64 { return ^uint64(e.ID) },
+		want:  func(e *checkpoint.Ended) bool { return e.ID < below && states>>e.State&1 == 1 },
+		key:   func(e *checkpoint.Ended) uint64 { return ^uint64(e.ID) },
 	}
 }
 
 // each calls fn for everything in the pages whose span matches, in no order and perhaps more than once.
-func (h *History) each(ctx context.Context, match func(*span) bool, fn func(*Ended)) error {
+func (h *History) each(ctx context.Context, match func(*span) bool, fn func(*checkpoint.Ended)) error {
 	return unmoved(func() error {
 		for _, p := range h.index.pages(match) {
-			list, err := h.wanted(ctx, p, &walk{want: func(*Ended) bool { return true }})
+			list, err := h.wanted(ctx, p, &walk{want: func(*checkpoint.Ended) bool { return true }})
 			if err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (h *History) each(ctx context.Context, match func(*span) bool, fn func(*End
 
 // EndedSince calls fn for the id of every ended submission from `from` on, in no order and perhaps more than once.
 func (h *History) EndedSince(ctx context.Context, from queue.SubmissionID, fn func(queue.SubmissionID)) error {
-	return wrap("ended since", h.each(ctx, byID(from).match, func(e *Ended) {
+	return wrap("ended since", h.each(ctx, byID(from).match, func(e *checkpoint.Ended) {
 		if e.ID >= from {
 			fn(e.ID)
 		}
@@ -256,17 +256,17 @@ func (s seqSet) has(seq uint32) bool {
 // endedSeqs are the numbers of all that the history has.
 func (h *History) endedSeqs(ctx context.Context) (seqSet, error) {
 	seqs := seqSet{}
-	return seqs, h.each(ctx, func(*span) bool { return true }, func(e *Ended) { seqs.add(e.Seq) })
+	return seqs, h.each(ctx, func(*span) bool { return true }, func(e *checkpoint.Ended) { seqs.add(e.Seq) })
 }
 
 // EndedKeyed calls fn for every ended submission from id `from` on that came with an idempotency key, oldest first.
-func (h *History) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn func(*Ended) error) error {
+func (h *History) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn func(*checkpoint.Ended) error) error {
 	return wrap("ended keyed", unmoved(func() error {
 		o := byID(from)
 		all, any := o.match, o.want
 		o.match = func(p *span) bool { return p.keyed && all(p) }
-		o.want = func(e *Ended) bool { return e.Keyed && any(e) }
-		return h.walk(ctx, o, func(e *Ended, _ int64, _ int) (bool, error) {
+		o.want = func(e *checkpoint.Ended) bool { return e.Keyed && any(e) }
+		return h.walk(ctx, o, func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
 			from = e.ID + 1
 			return true, fn(e)
 		})
@@ -276,14 +276,14 @@ func (h *History) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn fu
 // ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
 // at most `limit`.
 func (h *History) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState,
-	limit int) (all []Ended, err error) {
+	limit int) (all []checkpoint.Ended, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	err = unmoved(func() error {
 		all = all[:0]
-		return h.walk(ctx, newest(below(before), maskOf(states)), func(e *Ended, _ int64, _ int) (bool, error) {
-			all = append(all, e.own())
+		return h.walk(ctx, newest(below(before), maskOf(states)), func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
+			all = append(all, e.Own())
 			return len(all) < limit, nil
 		})
 	})
@@ -312,7 +312,7 @@ func (h *History) EndedIn(ctx context.Context, before queue.SubmissionID, state 
 	o.bare = true
 	err = unmoved(func() error {
 		ids = ids[:0]
-		return h.walk(ctx, o, func(e *Ended, _ int64, _ int) (bool, error) {
+		return h.walk(ctx, o, func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
 			ids = append(ids, e.ID)
 			return len(ids) < limit, nil
 		})

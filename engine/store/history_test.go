@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"cmp"
 	"errors"
 	"fmt"
@@ -25,20 +27,20 @@ type historyModel struct {
 	t       *testing.T
 	s       *Store
 	rnd     *rand.Rand
-	ended   map[queue.SubmissionID]Ended
+	ended   map[queue.SubmissionID]checkpoint.Ended
 	nextSeq uint32
 	now     queue.Time
-	forgot  []Ended
+	forgot  []checkpoint.Ended
 	open    map[uint32]queue.SubmissionID
 }
 
-func (m *historyModel) make(id queue.SubmissionID, seq uint32) Ended {
+func (m *historyModel) make(id queue.SubmissionID, seq uint32) checkpoint.Ended {
 	long := 100
 	if m.rnd.IntN(40) == 0 {
 		long = 9000
 	}
 	m.now += queue.Time(m.rnd.IntN(3))
-	return Ended{
+	return checkpoint.Ended{
 		ID: id, Seq: seq, State: queue.SubmissionState(1 + m.rnd.IntN(5)), Finished: m.now, Position: journal.Position(m.now / 2),
 		Keyed: m.rnd.IntN(5) == 0, Spec: fmt.Appendf(nil, "spec of %d %*d", id, m.rnd.IntN(long), 1), Final: fmt.Appendf(nil, "%*d", m.rnd.IntN(long), 2),
 	}
@@ -47,13 +49,13 @@ func (m *historyModel) make(id queue.SubmissionID, seq uint32) Ended {
 // end ends some submissions, of ids from a wide range, so that the pages of different checkpoints overlap; some are ended once more.
 func (m *historyModel) end() {
 	var (
-		list []Ended
-		rows []Row
+		list []checkpoint.Ended
+		rows []checkpoint.Row
 	)
 	for range 1 + m.rnd.IntN(300) {
 		if m.nextSeq++; m.rnd.IntN(20) == 0 { // its neighbours end, and it does not
 			m.open[m.nextSeq] = queue.SubmissionID(m.nextSeq)
-			rows = append(rows, Row{Seq: m.nextSeq, ID: queue.SubmissionID(m.nextSeq), Spec: []byte{}, State: []byte{}})
+			rows = append(rows, checkpoint.Row{Seq: m.nextSeq, ID: queue.SubmissionID(m.nextSeq), Spec: []byte{}, State: []byte{}})
 			continue
 		}
 		e := m.make(queue.SubmissionID(1+m.rnd.IntN(1<<20))<<12|queue.SubmissionID(m.nextSeq&4095), m.nextSeq)
@@ -64,7 +66,7 @@ func (m *historyModel) end() {
 		m.ended[e.ID] = e
 	}
 	for id, old := range m.ended {
-		if m.rnd.IntN(40) == 0 && !slices.ContainsFunc(list, func(e Ended) bool { return e.ID == id }) {
+		if m.rnd.IntN(40) == 0 && !slices.ContainsFunc(list, func(e checkpoint.Ended) bool { return e.ID == id }) {
 			e := m.make(id, old.Seq)
 			m.ended[id] = e
 			e.Reopened = true
@@ -77,10 +79,10 @@ func (m *historyModel) end() {
 
 // reopen opens some submissions again: their rows are those of open ones.
 func (m *historyModel) reopen() {
-	var rows []Row
+	var rows []checkpoint.Row
 	for id, e := range m.ended {
 		if m.rnd.IntN(30) == 0 {
-			rows = append(rows, Row{Seq: e.Seq, ID: id, Spec: e.Spec, State: []byte("open"), Reopened: true})
+			rows = append(rows, checkpoint.Row{Seq: e.Seq, ID: id, Spec: e.Spec, State: []byte("open"), Reopened: true})
 			m.open[e.Seq] = id
 			delete(m.ended, id)
 		}
@@ -92,7 +94,7 @@ func (m *historyModel) reopen() {
 func (m *historyModel) retain() {
 	before, from := m.now-queue.Time(m.rnd.IntN(300)), queue.Time(0)
 	stays := func(id queue.SubmissionID, _ queue.Time) bool { return id%8 == 0 }
-	var want []Ended
+	var want []checkpoint.Ended
 	for _, e := range m.ended {
 		if e.Finished >= from && e.Finished < before && !stays(e.ID, 0) {
 			want = append(want, e)
@@ -104,7 +106,7 @@ func (m *historyModel) retain() {
 	if len(list) != min(most, len(want)) {
 		m.t.Fatalf("%d are outlived, at most %d; want of %d", len(list), most, len(want))
 	}
-	slices.SortFunc(want, func(a, b Ended) int { return cmp.Compare(a.Finished, b.Finished) })
+	slices.SortFunc(want, func(a, b checkpoint.Ended) int { return cmp.Compare(a.Finished, b.Finished) })
 	for i, o := range list {
 		if e, is := m.ended[o.ID]; !is || e.Seq != o.Seq || e.Finished != want[i].Finished {
 			m.t.Fatalf("outlived is %+v, ended at %d; want one that ended at %d", o, e.Finished, want[i].Finished)
@@ -124,7 +126,7 @@ func (m *historyModel) retain() {
 func (m *historyModel) check() {
 	m.t.Helper()
 	ids := slices.Sorted(maps.Keys(m.ended))
-	same := func(what string, got, want Ended) {
+	same := func(what string, got, want checkpoint.Ended) {
 		if !reflect.DeepEqual(got, want) {
 			m.t.Fatalf("%s is %.200v, want %.200v", what, got, want)
 		}
@@ -168,7 +170,7 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 	if len(ids) > 0 && m.rnd.IntN(3) > 0 {
 		before = ids[m.rnd.IntN(len(ids))]
 	}
-	var want []Ended
+	var want []checkpoint.Ended
 	var in, keyed []queue.SubmissionID
 	for _, id := range slices.Backward(ids) {
 		if e := m.ended[id]; before == 0 || id < before {
@@ -193,7 +195,7 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 	gotIn, err := m.s.History.EndedIn(ctx, before, states[0], limit)
 	must(m.t, err)
 	var gotKeyed []queue.SubmissionID
-	must(m.t, m.s.History.EndedKeyed(ctx, before, func(e *Ended) error { gotKeyed = append(gotKeyed, e.ID); return nil }))
+	must(m.t, m.s.History.EndedKeyed(ctx, before, func(e *checkpoint.Ended) error { gotKeyed = append(gotKeyed, e.ID); return nil }))
 	since := map[queue.SubmissionID]bool{}
 	must(m.t, m.s.History.EndedSince(ctx, before, func(id queue.SubmissionID) { since[id] = true }))
 	n, _ := slices.BinarySearch(ids, before)
@@ -207,7 +209,7 @@ func TestHistoryLikeAMap(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	m := &historyModel{t: t, s: fresh(t), rnd: rand.New(rand.NewPCG(seed, 1)), ended: map[queue.SubmissionID]Ended{}, open: map[uint32]queue.SubmissionID{}, now: 1000}
+	m := &historyModel{t: t, s: fresh(t), rnd: rand.New(rand.NewPCG(seed, 1)), ended: map[queue.SubmissionID]checkpoint.Ended{}, open: map[uint32]queue.SubmissionID{}, now: 1000}
 	for range 80 {
 		switch n := m.rnd.IntN(20); {
 		case n < 9:
@@ -224,7 +226,7 @@ func TestHistoryLikeAMap(t *testing.T) {
 	seqs, err := m.s.History.endedSeqs(ctx)
 	must(t, err)
 	for seq := range m.nextSeq + 2 {
-		if seqs.has(seq) != slices.ContainsFunc(slices.Collect(maps.Values(m.ended)), func(e Ended) bool { return e.Seq == seq }) && seq%50 == 0 {
+		if seqs.has(seq) != slices.ContainsFunc(slices.Collect(maps.Values(m.ended)), func(e checkpoint.Ended) bool { return e.Seq == seq }) && seq%50 == 0 {
 			t.Fatalf("seq %d in the set: %v", seq, seqs.has(seq))
 		}
 	}
@@ -235,9 +237,9 @@ func TestSparseHistoryIsGathered(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	const n, kept = 20_000, 200
-	list := make([]Ended, n)
+	list := make([]checkpoint.Ended, n)
 	for i := range list {
-		list[i] = Ended{ID: queue.SubmissionID(1000 + i), Seq: uint32(i), State: queue.Completed, Finished: queue.Time(i % 977), Spec: make([]byte, 80), Final: make([]byte, 20)}
+		list[i] = checkpoint.Ended{ID: queue.SubmissionID(1000 + i), Seq: uint32(i), State: queue.Completed, Finished: queue.Time(i % 977), Spec: make([]byte, 80), Final: make([]byte, 20)}
 	}
 	must(t, s.Checkpoint(ctx, nil, list))
 	before := rowsIn(t, s, "history_page")
@@ -262,9 +264,9 @@ func TestSparseHistoryIsGathered(t *testing.T) {
 func TestHistoryIsReadWhileItMoves(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	list := make([]Ended, 8000)
+	list := make([]checkpoint.Ended, 8000)
 	for i := range list {
-		list[i] = Ended{ID: queue.SubmissionID(1000 + i), Seq: uint32(i), State: queue.Completed, Finished: queue.Time(i % 97), Spec: make([]byte, 80), Final: []byte{}}
+		list[i] = checkpoint.Ended{ID: queue.SubmissionID(1000 + i), Seq: uint32(i), State: queue.Completed, Finished: queue.Time(i % 97), Spec: make([]byte, 80), Final: []byte{}}
 	}
 	must(t, s.Checkpoint(ctx, nil, list))
 	stays := func(id queue.SubmissionID, _ queue.Time) bool { return id%50 == 0 }
@@ -285,7 +287,7 @@ func TestHistoryIsReadWhileItMoves(t *testing.T) {
 					return
 				}
 				got, err := s.History.ListEnded(ctx, 0, []queue.SubmissionState{queue.Completed}, len(list))
-				some := slices.DeleteFunc(got, func(e Ended) bool { return !stays(e.ID, 0) })
+				some := slices.DeleteFunc(got, func(e checkpoint.Ended) bool { return !stays(e.ID, 0) })
 				if err != nil || len(some) != 160 {
 					t.Errorf("%d of the 160 that stay are listed: %v", len(some), err)
 					return
@@ -311,7 +313,7 @@ func TestHistoryIsReadWhileItMoves(t *testing.T) {
 func TestEndedPage(t *testing.T) {
 	t.Parallel()
 	m := &historyModel{t: t, rnd: rand.New(rand.NewPCG(1, 9)), now: 5}
-	var list []Ended
+	var list []checkpoint.Ended
 	for i := range 50 {
 		list = append(list, m.make(queue.SubmissionID(1<<63+uint64(i)*1000), uint32(1<<31+i*i)))
 	}
@@ -358,7 +360,7 @@ func version5(t *testing.T) (path string, old sqlitedb.Kind) {
 func TestOldHistory(t *testing.T) {
 	t.Parallel()
 	path, old := version5(t)
-	var want []Ended
+	var want []checkpoint.Ended
 	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
 	must(t, err)
 	put, err := conn.Prepare("INSERT INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")

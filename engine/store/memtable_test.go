@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"bytes"
 	"errors"
 	"fmt"
@@ -80,7 +82,7 @@ func TestKeptIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(s *Store) error{
 		"retained": func(s *Store) error {
-			must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: 7, ID: 1, Finished: 1}}))
+			must(t, s.Checkpoint(ctx, nil, []checkpoint.Ended{{Seq: 7, ID: 1, Finished: 1}}))
 			_, err := retain(s, 2, 1)
 			return err
 		},

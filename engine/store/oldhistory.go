@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -50,9 +52,9 @@ func (h *History) packOld(ctx context.Context) error {
 }
 
 // oldRows reads the next rows.
-func (h *History) oldRows(rows *sqlitedb.Stmt) (list []Ended, err error) {
+func (h *History) oldRows(rows *sqlitedb.Stmt) (list []checkpoint.Ended, err error) {
 	err = rows.Query(func(row sqlitedb.Row) (bool, error) {
-		e := Ended{
+		e := checkpoint.Ended{
 			ID: queue.SubmissionID(row.Int(0)), Seq: uint32(row.Int(1)), State: queue.SubmissionState(row.Int(2)),
 			Finished: queue.Time(row.Int(3)), Keyed: row.Int(5) == 1, Spec: row.Blob(6), Final: row.Blob(7),
 		}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"bytes"
 	"cmp"
 	"errors"
@@ -159,7 +161,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 					return
 				}
 				seq := seqs.Draw(r, "seq")
-				must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: seq, ID: 1, Finished: 1}}))
+				must(t, s.Checkpoint(ctx, nil, []checkpoint.Ended{{Seq: seq, ID: 1, Finished: 1}}))
 				_, err := retain(s, 2, 1)
 				must(t, err)
 				must(t, s.settle(ctx)) // a crash before it would bring the log's back, for SweepOrphans

@@ -288,10 +288,12 @@ func (s *Store) logOf(ctx context.Context, seq, from uint32, pages []int64) (own
 type sources []*source
 
 func (h sources) Len() int { return len(h) }
+
 func (h sources) Less(i, j int) bool {
 	a, b := h[i].entries[0].index, h[j].entries[0].index
 	return a < b || a == b && h[i].rank < h[j].rank
 }
+
 func (h sources) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
 // Push is required by container/heap.

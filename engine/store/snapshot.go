@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -8,32 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Row is the snapshot of one open submission. What Spec and State hold is the shard's affair.
-type Row struct {
-	Seq   uint32
-	ID    queue.SubmissionID
-	Spec  []byte // what never changes; nil in a Checkpoint: it is stored already
-	State []byte // what does; nil after a Load: it was never stored
-
-	Reopened bool // in a Checkpoint: the history has it, and is to forget it
-}
-
-// Ended is a submission in the history.
-type Ended struct {
-	Seq         uint32
-	ID          queue.SubmissionID
-	State       queue.SubmissionState
-	Finished    queue.Time
-	Position    journal.Position // of the batch that ended it; 0 when that was before version 6 of the file
-	Keyed       bool             // it came with an idempotency key: EndedKeyed finds it
-	Spec, Final []byte
-
-	Reopened bool // in a Checkpoint: the history has an older end of it, and is to forget that
-}
-
 // Checkpoint stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
 // transaction. Content and outputs of the ended stay until Forget.
-func (s *Store) Checkpoint(ctx context.Context, rows []Row, ended []Ended) error {
+func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []checkpoint.Ended) error {
 	if err := ctx.Err(); err != nil {
 		return wrap("checkpoint", err)
 	}
@@ -54,7 +33,7 @@ func (s *Store) Checkpoint(ctx context.Context, rows []Row, ended []Ended) error
 	}))
 }
 
-func (s *Store) putRow(w *writer, r *Row, change *endedChange) error {
+func (s *Store) putRow(w *writer, r *checkpoint.Row, change *endedChange) error {
 	seq := int64(r.Seq)
 	if r.Reopened {
 		if err := change.dropID(s, w, r.ID); err != nil {
@@ -99,8 +78,8 @@ const loadRows = 512 // rows read at once while the reader is held
 
 // Load calls fn for every open submission, by ascending seq. The row's bytes may be kept. The first error of fn ends the
 // loading and is returned.
-func (s *Store) Load(ctx context.Context, fn func(Row) error) error {
-	rows := make([]Row, 0, loadRows)
+func (s *Store) Load(ctx context.Context, fn func(checkpoint.Row) error) error {
+	rows := make([]checkpoint.Row, 0, loadRows)
 	for after := int64(-1); ; {
 		rows = rows[:0]
 		err := s.scan.with(ctx, func(r *reader) error {
@@ -126,8 +105,8 @@ func (s *Store) Load(ctx context.Context, fn func(Row) error) error {
 }
 
 // rowOf reads seq, id, crc, spec, crc of the progress, state.
-func (s *Store) rowOf(row sqlitedb.Row) (Row, error) {
-	r := Row{Seq: uint32(row.Int(0)), ID: queue.SubmissionID(row.Int(1)), Spec: row.Blob(3), State: row.Blob(5)}
+func (s *Store) rowOf(row sqlitedb.Row) (checkpoint.Row, error) {
+	r := checkpoint.Row{Seq: uint32(row.Int(0)), ID: queue.SubmissionID(row.Int(1)), Spec: row.Blob(3), State: row.Blob(5)}
 	if sum(0).number(row.Int(0)).number(row.Int(1)).bytes(r.Spec).stored() != row.Int(2) {
 		return r, s.damaged("submission", row.Int(0))
 	}

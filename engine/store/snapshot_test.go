@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,9 +12,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-func load(t *testing.T, s *Store) (rows []Row) {
+func load(t *testing.T, s *Store) (rows []checkpoint.Row) {
 	t.Helper()
-	must(t, s.Load(ctx, func(r Row) error { rows = append(rows, r); return nil }))
+	must(t, s.Load(ctx, func(r checkpoint.Row) error { rows = append(rows, r); return nil }))
 	return rows
 }
 
@@ -21,18 +23,18 @@ func TestCheckpointAndLoad(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	const n = 2*loadRows + 5 // more than one slice
-	rows := make([]Row, n)
+	rows := make([]checkpoint.Row, n)
 	for i := range rows {
-		rows[i] = Row{Seq: uint32(i * 3), ID: queue.SubmissionID(i + 1), Spec: fmt.Appendf(nil, "spec %d", i), State: []byte("new")}
+		rows[i] = checkpoint.Row{Seq: uint32(i * 3), ID: queue.SubmissionID(i + 1), Spec: fmt.Appendf(nil, "spec %d", i), State: []byte("new")}
 	}
 	slices.Reverse(rows)
 	must(t, s.Checkpoint(ctx, rows, nil))
 	slices.Reverse(rows)
 	for i := 0; i < n; i += 7 {
 		rows[i].State = fmt.Appendf(nil, "state %d", i)
-		must(t, s.Checkpoint(ctx, []Row{{Seq: rows[i].Seq, ID: rows[i].ID, State: rows[i].State}}, nil))
+		must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: rows[i].Seq, ID: rows[i].ID, State: rows[i].State}}, nil))
 	}
-	must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: 3, ID: 2, State: queue.Failed}}))
+	must(t, s.Checkpoint(ctx, nil, []checkpoint.Ended{{Seq: 3, ID: 2, State: queue.Failed}}))
 	rows = slices.Delete(rows, 1, 2)
 	for range 2 {
 		if got := load(t, s); !reflect.DeepEqual(got, rows) {
@@ -41,7 +43,7 @@ func TestCheckpointAndLoad(t *testing.T) {
 		reopen(t, s)
 	}
 	stop, seen := errors.New("enough"), 0
-	if err := s.Load(ctx, func(Row) error { seen++; return stop }); !errors.Is(err, stop) || seen != 1 {
+	if err := s.Load(ctx, func(checkpoint.Row) error { seen++; return stop }); !errors.Is(err, stop) || seen != 1 {
 		t.Errorf("Load = %v after %d rows; want the reader's error after 1", err, seen)
 	}
 }
@@ -53,8 +55,8 @@ func TestCheckpointIsAtomic(t *testing.T) {
 	pages, err := s.write.conn.Int("PRAGMA page_count")
 	must(t, err)
 	must(t, s.SetMaxPages(int(pages)+3))
-	rows := []Row{{Seq: 1, ID: 1, Spec: []byte("small")}, {Seq: 2, ID: 2, Spec: make([]byte, 1<<20)}}
-	if err := s.Checkpoint(ctx, rows, []Ended{{Seq: 9, ID: 9}}); err == nil {
+	rows := []checkpoint.Row{{Seq: 1, ID: 1, Spec: []byte("small")}, {Seq: 2, ID: 2, Spec: make([]byte, 1<<20)}}
+	if err := s.Checkpoint(ctx, rows, []checkpoint.Ended{{Seq: 9, ID: 9}}); err == nil {
 		t.Fatal("a megabyte fitted into three pages")
 	}
 	if got := load(t, s); len(got) != 0 || rowsIn(t, s, "history_page") != 0 {
@@ -66,13 +68,13 @@ func TestCheckpointIsAtomic(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	var want []Ended
+	var want []checkpoint.Ended
 	for i := range 50 {
 		seq, id := uint32(i), queue.SubmissionID(1000+i*10)
-		must(t, s.Checkpoint(ctx, []Row{{Seq: seq, ID: id, Spec: []byte("s")}}, nil))
-		e := Ended{Seq: seq, ID: id, State: queue.SubmissionState(1 + i%5), Finished: queue.Time(i), Spec: fmt.Appendf(nil, "spec %d", i), Final: fmt.Appendf(nil, "final %d", i)}
+		must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: seq, ID: id, Spec: []byte("s")}}, nil))
+		e := checkpoint.Ended{Seq: seq, ID: id, State: queue.SubmissionState(1 + i%5), Finished: queue.Time(i), Spec: fmt.Appendf(nil, "spec %d", i), Final: fmt.Appendf(nil, "final %d", i)}
 		must(t, s.WriteContent(ctx, seq, 0, [][]byte{[]byte("content")}))
-		must(t, s.Checkpoint(ctx, nil, []Ended{e}))
+		must(t, s.Checkpoint(ctx, nil, []checkpoint.Ended{e}))
 		want = append(want, e)
 	}
 	again := slices.Clone(want[3:5])
@@ -112,7 +114,7 @@ func TestHistory(t *testing.T) {
 		{0, []queue.SubmissionState{1}, 0},
 		{1<<64 - 1, []queue.SubmissionState{1, 2, 3, 4, 5}, 2},
 	} {
-		var expect []Ended
+		var expect []checkpoint.Ended
 		for _, e := range slices.Backward(want) {
 			if slices.Contains(c.states, e.State) && (c.before == 0 || e.ID < c.before) && len(expect) < c.limit {
 				expect = append(expect, e)
@@ -154,10 +156,10 @@ func TestRetain(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	const n = 600
-	var ended []Ended
+	var ended []checkpoint.Ended
 	for i := range n {
 		seq := uint32(i)
-		ended = append(ended, Ended{Seq: seq, ID: queue.SubmissionID(i + 1), State: queue.Completed, Finished: queue.Time(n - i)})
+		ended = append(ended, checkpoint.Ended{Seq: seq, ID: queue.SubmissionID(i + 1), State: queue.Completed, Finished: queue.Time(n - i)})
 		if i%10 == 0 {
 			must(t, s.WriteContent(ctx, seq, 0, [][]byte{[]byte("x"), make([]byte, 2000)}))
 			must(t, s.WriteAttachment(ctx, seq, []byte("a")))
@@ -210,7 +212,7 @@ func TestSweepOrphans(t *testing.T) {
 	}
 	must(t, s.WriteAttachment(ctx, 50, []byte("only an attachment")))
 	must(t, s.AppendOutputs(ctx, []Output{{60, 0, []byte("only an output")}}))
-	must(t, s.Checkpoint(ctx, nil, []Ended{{Seq: 1 << 31, ID: 5, State: queue.Cancelled}}))
+	must(t, s.Checkpoint(ctx, nil, []checkpoint.Ended{{Seq: 1 << 31, ID: 5, State: queue.Cancelled}}))
 	if got, err := s.MaxSeq(ctx); err != nil || got != 1<<32-1 {
 		t.Errorf("MaxSeq = %d, %v; want %d", got, err, uint32(1<<32-1))
 	}
@@ -246,9 +248,9 @@ func TestMaxSeq(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(s *Store, seq uint32) error{
 		"submission": func(s *Store, seq uint32) error {
-			return s.Checkpoint(ctx, []Row{{Seq: seq, ID: 1, Spec: []byte{}}}, nil)
+			return s.Checkpoint(ctx, []checkpoint.Row{{Seq: seq, ID: 1, Spec: []byte{}}}, nil)
 		},
-		"history":    func(s *Store, seq uint32) error { return s.Checkpoint(ctx, nil, []Ended{{Seq: seq, ID: 1}}) },
+		"history":    func(s *Store, seq uint32) error { return s.Checkpoint(ctx, nil, []checkpoint.Ended{{Seq: seq, ID: 1}}) },
 		"content":    func(s *Store, seq uint32) error { return s.WriteContent(ctx, seq, 7, [][]byte{{1}}) },
 		"attachment": func(s *Store, seq uint32) error { return s.WriteAttachment(ctx, seq, nil) },
 		"output log": func(s *Store, seq uint32) error { return s.AppendOutputs(ctx, []Output{{seq, 1, nil}}) },

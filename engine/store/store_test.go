@@ -1,6 +1,8 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -133,7 +135,7 @@ func TestCopyOfAnOpenStoreOpens(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	defer s.Close()
-	must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("spec"), State: []byte("state")}}, nil))
+	must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1, ID: 10, Spec: []byte("spec"), State: []byte("state")}}, nil))
 	must(t, s.WriteContent(ctx, 1, 0, [][]byte{[]byte("a"), []byte("b")}))
 	must(t, s.AppendOutputs(ctx, []Output{{1, 0, []byte("out")}}))
 	must(t, s.SetCheckpointed(ctx, 77))
@@ -149,7 +151,7 @@ func TestCopyOfAnOpenStoreOpens(t *testing.T) {
 		t.Errorf("Output = %q, %v, %v; want out", b, found, err)
 	}
 	n := 0
-	must(t, copied.Load(ctx, func(r Row) error { n++; return nil }))
+	must(t, copied.Load(ctx, func(r checkpoint.Row) error { n++; return nil }))
 	if n != 1 {
 		t.Errorf("%d rows; want 1", n)
 	}
@@ -174,7 +176,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		"store": func(path string) error {
 			s, err := Open(ctx, path, Options{})
 			if err == nil {
-				err = errors.Join(s.Load(ctx, func(Row) error { return nil }), s.Close())
+				err = errors.Join(s.Load(ctx, func(checkpoint.Row) error { return nil }), s.Close())
 			}
 			return err
 		},
@@ -223,8 +225,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}},
-		[]Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
+	must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}},
+		[]checkpoint.Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	must(t, s.WriteContent(ctx, 1, 0, [][]byte{[]byte("a chunk")}))
 	must(t, s.WriteAttachment(ctx, 1, []byte("attached")))
 	must(t, s.AppendOutputs(ctx, []Output{{1, 0, []byte("an output")}}))
@@ -234,9 +236,9 @@ func TestFlippedBits(t *testing.T) {
 		sql, table string
 		read       func() error
 	}{
-		{"UPDATE submission SET spec = x'00'", "submission", func() error { return s.Load(ctx, func(Row) error { return nil }) }},
-		{"UPDATE submission SET id = 11", "submission", func() error { return s.Load(ctx, func(Row) error { return nil }) }},
-		{"UPDATE progress SET state = x'00'", "progress", func() error { return s.Load(ctx, func(Row) error { return nil }) }},
+		{"UPDATE submission SET spec = x'00'", "submission", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
+		{"UPDATE submission SET id = 11", "submission", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
+		{"UPDATE progress SET state = x'00'", "progress", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
 		{"UPDATE history_page SET bytes = x'01'", "history_page", func() error { _, _, err := s.History.Ended(ctx, 20); return err }},
 		{"UPDATE history_page SET crc = 0", "history_page", func() error {
 			_, err := s.History.ListEnded(ctx, 0, []queue.SubmissionState{queue.Completed}, 9)
@@ -261,7 +263,7 @@ func TestFlippedBits(t *testing.T) {
 		// Back to what was, for the next case.
 		must(t, s.write.conn.Tx(func() error { return s.write.conn.Exec("DELETE FROM history_page; DELETE FROM history_span") }))
 		s.History.index = endedIndex{}
-		must(t, s.Checkpoint(ctx, []Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}}, []Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
+		must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}}, []checkpoint.Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	}
 }
 
@@ -285,7 +287,7 @@ func TestFullDisk(t *testing.T) {
 		"WriteContent":    s.WriteContent(ctx, 2, 0, big),
 		"AppendOutputs":   s.AppendOutputs(ctx, outs),
 		"WriteAttachment": s.WriteAttachment(ctx, 2, make([]byte, 60<<10)),
-		"Checkpoint":      s.Checkpoint(ctx, []Row{{Seq: 1, ID: 1, Spec: make([]byte, 60<<10)}}, nil),
+		"Checkpoint":      s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1, ID: 1, Spec: make([]byte, 60<<10)}}, nil),
 	} {
 		if !errors.Is(err, journal.ErrFull) {
 			t.Errorf("%s on a full disk = %v; want journal.ErrFull", name, err)
@@ -384,8 +386,8 @@ func TestEndedContext(t *testing.T) {
 	_, outlived := s.History.Outlived(gone, 0, 1, 1, nil)
 	_, forget := s.History.Forget(gone, []Outlived{{}})
 	for name, err := range map[string]error{
-		"Checkpoint": s.Checkpoint(gone, []Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),
-		"AppendOutputs": s.AppendOutputs(gone, []Output{{}}), "Load": s.Load(gone, func(Row) error { return nil }), "Outlived": outlived, "Forget": forget,
+		"Checkpoint": s.Checkpoint(gone, []checkpoint.Row{{Seq: 1, Spec: []byte("x")}}, nil), "WriteContent": s.WriteContent(gone, 1, 0, [][]byte{nil}),
+		"AppendOutputs": s.AppendOutputs(gone, []Output{{}}), "Load": s.Load(gone, func(checkpoint.Row) error { return nil }), "Outlived": outlived, "Forget": forget,
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s = %v; want context.Canceled", name, err)

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/quern-queue/quern/engine/shard/machine"
+
 	"bytes"
 	"context"
 	"fmt"
@@ -121,7 +123,7 @@ func singlesLife(ctx context.Context, r *run, n int) error {
 		return err
 	}
 	if err := each(n, func(int) error {
-		got, err := s.Reserve(ctx, shard.Request{Plan: plan, Max: 1}, nil)
+		got, err := s.Reserve(ctx, machine.Request{Plan: plan, Max: 1}, nil)
 		if err == nil {
 			_, err = s.Complete(ctx, []queue.CompleteItem{{Token: got.Reservations[0].Token}}, nil)
 		}

@@ -1,0 +1,51 @@
+// Package checkpoint has the rows that a checkpoint writes: what a shard's machine gives, its store keeps, and a recovery takes up again.
+// The store does not look into their bytes; docs/formats/ops.md says what they are.
+package checkpoint
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Row is the snapshot of one open submission. What Spec and State hold is the machine's affair.
+type Row struct {
+	Seq   uint32
+	ID    queue.SubmissionID
+	Spec  []byte // what never changes; nil in a checkpoint: it is stored already
+	State []byte // what does; nil after a load: it was never stored
+
+	Reopened bool // in a checkpoint: the history has it, and is to forget it
+}
+
+// Ended is a submission in the history.
+type Ended struct {
+	Seq         uint32
+	ID          queue.SubmissionID
+	State       queue.SubmissionState
+	Finished    queue.Time
+	Position    journal.Position // of the batch that ended it; 0 when that was before version 6 of the file
+	Keyed       bool             // it came with an idempotency key, by which the history finds it
+	Spec, Final []byte
+
+	Reopened bool // in a checkpoint: the history has an older end of it, and is to forget that
+}
+
+// EndPlace is where the end stands among all ends.
+func (e *Ended) EndPlace() queue.EndPlace {
+	return queue.EndPlace{Position: uint64(e.Position), Seq: e.Seq}
+}
+
+// Own is the submission with bytes of its own: the page that they lie in is not kept in memory for it.
+func (e *Ended) Own() Ended {
+	c := *e
+	c.Spec, c.Final = append([]byte{}, e.Spec...), append([]byte{}, e.Final...)
+	return c
+}
+
+// Aside is a row of what a shard keeps beside its submissions: what is in its outbox, how far it got with those of others, its bulk
+// operations. Kinds and bytes are the machine's affair; a key is unique within its kind.
+type Aside struct {
+	Kind  uint8
+	Key   uint64
+	Bytes []byte // nil in a checkpoint: the row goes
+}

@@ -1,0 +1,86 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file is the queue's part of the audit log. An act stands in the batch of what it tells of, so that the log has it if and only if
+// it took effect. Until a checkpoint hands it to the log it is kept here, and the journal keeps it too.
+
+// actLog is what the audit log does not have yet of the queue.
+type actLog struct {
+	m     *Machine
+	Last  uint64 // the largest number given out
+	Fresh []journal.Act
+}
+
+// Tell encodes what an operator does, in the batch of the op that does it, with what was there before and what is there now; nil for
+// nothing. The commands take the act as their last argument; without one it is the engine's own doing, which is not acts.
+func (p *actLog) Tell(now queue.Time, acts []queue.Act, before, after any) {
+	for _, act := range acts {
+		act.At = now
+		act.Change(before, after)
+		p.Last++
+		p.m.Encode(now).Act(&journal.Act{Number: p.Last, Act: act})
+	}
+}
+
+// apply keeps an entry until the log has it. A replay may meet entries that the log has already; it takes each number once.
+func (p *actLog) apply(a *journal.Act) error {
+	p.Last = max(p.Last, a.Number)
+	p.Fresh = append(p.Fresh, *a)
+	return nil
+}
+
+// Aimed is the act with a target that was drawn just now.
+func Aimed(acts []queue.Act, target string) []queue.Act {
+	return edited(acts, func(a *queue.Act) { a.Target = target })
+}
+
+// named is the act with another action: what was asked for as a creation turned out to be a change.
+func named(acts []queue.Act, action string) []queue.Act {
+	return edited(acts, func(a *queue.Act) { a.Action = action })
+}
+
+func edited(acts []queue.Act, edit func(*queue.Act)) []queue.Act {
+	acts = slices.Clone(acts)
+	for i := range acts {
+		edit(&acts[i])
+	}
+	return acts
+}
+
+// TellRule is tell for a change of a rule: there says whether it stood before, after is nil when it is lifted.
+func (p *actLog) TellRule(now queue.Time, acts []queue.Act, there bool, before, after *queue.Rule) {
+	var was, is any
+	id := before.ID
+	if there {
+		was = ruleState(before)
+	}
+	if after != nil {
+		is, id = ruleState(after), after.ID
+		if there {
+			acts = named(acts, "rule.change")
+		}
+	}
+	p.Tell(now, Aimed(acts, fmt.Sprintf("rule %d", id)), was, is)
+}
+
+// ruleState is what the audit log says of a rule, with the names of the HTTP API.
+func ruleState(r *queue.Rule) map[string]any {
+	state := map[string]any{"action": r.Action.String(), "match": r.Match.String()}
+	if r.Reason != "" {
+		state["reason"] = r.Reason
+	}
+	if r.Until != 0 {
+		state["until"] = r.Until.Std().UTC()
+	}
+	if r.Insert || r.Revoke {
+		state["effects"] = map[string]bool{"insert": r.Insert, "revoke": r.Revoke}
+	}
+	return state
+}

@@ -1,0 +1,97 @@
+package machine
+
+import (
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// How far a bulk operation got is counted by what it walked over, whether its filter means it or not, of what there was when it started.
+// That number comes from maintained counters, so it costs the same at any backlog. What comes later is not counted. What goes away before
+// the walk comes to it would be waited for without success, so with every step the rest is bounded by what is there at that moment.
+
+// bulkLook is how much a page looks at before it breaks off and notes how far it got, so that also an operation whose filter means little
+// shows progress, and goes on from there after a crash.
+const bulkLook = 4096
+
+// Survey counts what a walk looks at. The methods of a nil one do nothing: a list of dead letters is not counted.
+type Survey struct {
+	Started  queue.Time // chunks whose last try ended then or later were not there at the start
+	Examined uint64
+	Marks    []uint64      // examined up to and with each one that fits
+	looks    int           // how often something was looked at
+	Last     queue.ChunkID // what was looked at last
+}
+
+// Spent says that the walk breaks off here.
+func (v *Survey) Spent() bool { return v != nil && v.looks >= bulkLook }
+
+// saw counts a chunk.
+func (v *Survey) saw(d *queue.DeadChunk, fits bool) {
+	if v == nil {
+		return
+	}
+	v.looks++
+	v.Last = d.Chunk
+	if d.Died < v.Started {
+		v.Examined++
+	}
+	if fits {
+		v.Marks = append(v.Marks, v.Examined)
+	}
+}
+
+// Passed counts chunks of a submission that the filter does not mean, all at once.
+func (v *Survey) Passed(id queue.SubmissionID, n uint64) {
+	if v == nil {
+		return
+	}
+	v.looks++
+	v.Last = queue.ChunkID{Submission: id, Index: math.MaxUint32}
+	v.Examined += n
+}
+
+// SawSubmission counts a whole submission.
+func (v *Survey) SawSubmission(id queue.SubmissionID, fits bool) {
+	v.Passed(id, 1)
+	v.Last.Index = 0
+	if fits {
+		v.Marks = append(v.Marks, v.Examined)
+	}
+}
+
+// Present is how much there is now of what a request walks over.
+func (bs *bulks) Present(r *queue.BulkRequest) uint64 {
+	m := bs.m
+	id := r.Filter.Dead.Submission
+	if id == 0 {
+		switch {
+		case r.Action.OnLetters():
+			return m.Stats.Dead + m.Stats.EndedLetters
+		case r.Action == queue.BulkRetry:
+			return m.Stats.Waiting
+		}
+		return uint64(m.Backlog.Len())
+	}
+	x := m.Live(id)
+	switch {
+	case r.Action.OnLetters() && x == nil:
+		return uint64(m.Letters.OfEnded[id])
+	case x == nil:
+		return 0
+	case r.Action.OnLetters():
+		return uint64(x.Dead)
+	case r.Action == queue.BulkRetry:
+		return uint64(x.Delays.Len())
+	}
+	return 1
+}
+
+// Walked is a step's progress: n more were walked over, and what is there now bounds the rest.
+func (bs *bulks) Walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
+	if !w.Known {
+		return
+	}
+	w.Examined = min(w.Examined+n, w.ToExamine)
+	w.ToExamine = min(w.ToExamine, w.Examined+bs.Present(r))
+}

@@ -1,0 +1,80 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Carry takes over from the machine before what only memory holds. It is called when the replay is through, before anything is offered.
+func (m *Machine) Carry(old *Machine, now queue.Time) {
+	m.NextSeq, m.LastID = max(m.NextSeq, old.NextSeq), max(m.LastID, old.LastID) // inserts that write their content have drawn theirs
+	if g := old.ValueLimits.Grace; g != nil {
+		m.ValueLimits.Grace = newGrace(g.Began, g.Until)
+	}
+	m.Suspects.slots, m.Suspects.slotsAt = old.Suspects.slots, old.Suspects.slotsAt
+	m.Holds = reserver.New(now, old.Holds.Sequence())
+	for from, more := 0, true; more; more = from != 0 {
+		from = old.Holds.Consumers(from, LookMost, func(of reserver.Holding) {
+			old.Holds.HeldBy(of.Name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool {
+				m.keep(old, at.Slot, of)
+				return true
+			})
+		})
+	}
+}
+
+// keep carries a reservation over, unless the journal turned out to end it, or it is only the shadow of a completion that came late.
+// What was on its way to the disk failed with the commit: the reservation is held as before.
+func (m *Machine) keep(old *Machine, slot uint32, of reserver.Holding) {
+	h := *old.Holds.At(slot)
+	r, was := m.LiveSeq(h.Seq), old.LiveSeq(h.Seq)
+	if r == nil || was == nil || !h.Counted {
+		return
+	}
+	if _, is := m.Rules.takenBack(r); is {
+		old.Revoked(r.ID, slot, queue.RevokedRule)
+		return
+	}
+	t := r.Tries[h.Index]
+	if t.count() != was.Tries[h.Index].count() { // the end of this very try was written
+		if t != nil && (t.Reason == journal.Expired || t.Reason == journal.Lost) {
+			old.Revoked(r.ID, slot, queue.RevokedExpired)
+		}
+		return
+	}
+	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin again, too
+	m.Stops.retake(r, h, of.Name, of.Seen)
+}
+
+// count is how many tries of a chunk were counted.
+func (t *Try) count() uint16 {
+	if t == nil {
+		return 0
+	}
+	return t.Attempts
+}
+
+// Rewatch has those who wait for the end of a submission go on waiting, but for what has ended.
+func (m *Machine) Rewatch(old *Machine) {
+	for id, waits := range old.Watch {
+		if m.Live(id) != nil {
+			m.Watch[id] = waits
+			continue
+		}
+		for _, w := range waits {
+			w.Settle()
+		}
+	}
+}
+
+// Carry keeps the running totals over a reload.
+func (c *Stats) Carry(old *Stats) {
+	c.Inserted, c.Reserved, c.Done, c.Failed = old.Inserted, old.Reserved, old.Done, old.Failed
+	c.Expired, c.Released, c.Submissions, c.SubmissionEnd = old.Expired, old.Released, old.Submissions, old.SubmissionEnd
+	c.EndedAs, c.Damaged = old.EndedAs, old.Damaged
+	c.Commits, c.CommitBytes = old.Commits, old.CommitBytes
+	c.Forwarded, c.Arrived, c.Bulk, c.Aged = old.Forwarded, old.Arrived, old.Bulk, old.Aged
+	c.Acts = old.Acts
+	c.Schedules = old.Schedules
+}

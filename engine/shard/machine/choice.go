@@ -1,0 +1,115 @@
+package machine
+
+import (
+	"math"
+
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Choice is which candidate of a scored window the next chunk is taken of: the one with the largest score that has
+// something left.
+type Choice struct {
+	Scores []float64
+	over   []bool // candidates that have nothing left
+	rank   strategy.Ranking
+	spread bool // one chunk of each candidate and pass
+	passes bool // this pass of spreading took something
+	best   int  // the candidate whose turn it is; -1: it is not known
+	oldest int
+	scans  int // candidates that were found without an order of all; beyond mostScans there is one
+}
+
+// mostScans is how many candidates of a window are found by looking at all scores. Most reserves want chunks of one,
+// and to look for it costs a tenth of what an order of all does.
+const mostScans = 3
+
+// Begin starts with the best of all candidates, once they are scored.
+func (c *Choice) Begin(spread bool) {
+	c.over = append(c.over[:0], make([]bool, len(c.Scores))...)
+	c.spread, c.passes, c.best, c.oldest, c.scans = spread, false, -1, 0, 0
+	if spread {
+		c.rankAll()
+	}
+}
+
+// Explores says whether, after so many chunks of a branch, the next is of the oldest candidate, whatever its score.
+func Explores(br *strategy.Branch, emitted uint64) bool {
+	return br.Scored.Explore > 0 && (emitted+1)%uint64(br.Scored.Explore) == 0
+}
+
+// Next is the row of the candidate that the next chunk is taken of: the best, or to explore the oldest, that is left
+// and not skipped. -1: there is none. What came of it is told to took or gone.
+func (c *Choice) Next(explore bool) int {
+	if explore {
+		return c.nextOldest()
+	}
+	row := c.nextBest()
+	if row < 0 && c.spread && c.passes {
+		c.rankAll()
+		c.passes = false
+		row = c.nextBest()
+	}
+	return row
+}
+
+// Took says that a chunk of the candidate was taken.
+func (c *Choice) Took(row int) {
+	if c.spread && row == c.best {
+		c.best, c.passes = -1, true
+	}
+}
+
+// Gone says that the candidate has nothing to give.
+func (c *Choice) Gone(row int) {
+	c.over[row] = true
+	if row == c.best {
+		c.best = -1
+	}
+}
+
+func (c *Choice) nextOldest() int {
+	for ; c.oldest < len(c.Scores); c.oldest++ {
+		if !c.over[c.oldest] && !math.IsNaN(c.Scores[c.oldest]) {
+			return c.oldest
+		}
+	}
+	return -1
+}
+
+func (c *Choice) nextBest() int {
+	for c.best < 0 {
+		if c.scans < mostScans {
+			c.scans++
+			c.best = c.scan()
+			return c.best
+		}
+		if c.scans == mostScans {
+			c.rankAll()
+		}
+		row, ok := c.rank.Next()
+		if !ok {
+			return -1
+		}
+		if !c.over[row] {
+			c.best = row
+		}
+	}
+	return c.best
+}
+
+// rankAll puts all candidates in order; from here on they come from it.
+func (c *Choice) rankAll() {
+	c.rank.Reset(c.Scores, 0, 0)
+	c.scans = mostScans + 1
+}
+
+// scan is the candidate with the largest score of those that are left, the first of equal ones, or -1.
+func (c *Choice) scan() int {
+	best, most := -1, math.Inf(-1)
+	for row, score := range c.Scores {
+		if (score > most || best < 0 && score == most) && !c.over[row] {
+			best, most = row, score
+		}
+	}
+	return best
+}

@@ -1,0 +1,110 @@
+package machine
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// RecountScope is what a counter is kept for.
+type RecountScope uint8
+
+// The scopes.
+const (
+	OfSubmission RecountScope = iota
+	OfValue                   // of a meta key
+	OfQueue
+	RecountScopes
+)
+
+// String is the scope's name in answers, logs and metrics.
+func (s RecountScope) String() string {
+	return [RecountScopes]string{"submission", "value", "queue"}[s]
+}
+
+// RecountSkip is why something was not compared in a round.
+type RecountSkip uint8
+
+// The reasons.
+const (
+	SkipLate RecountSkip = iota // a submission's done: a late completion is on its way, so that what is taken does not follow from the rest
+	SkipMany                    // a total of what has no order to be walked in slices, and is too much for one
+	RecountSkips
+)
+
+// String is the reason's name in answers and metrics.
+func (r RecountSkip) String() string { return [RecountSkips]string{"late_completion", "too_many"}[r] }
+
+// Counter is a kept counter that recounts check.
+type Counter uint8
+
+// The counters, by scope. Books are those of engine/backlog/ruled.go.
+const (
+	OwnWaiting Counter = iota
+	OwnDead
+	OwnSkipped
+	OwnShelved
+	OwnLent
+	OwnLentReady
+	OwnReserved
+	OwnInFlight
+	OwnAvailable
+	OwnDone
+
+	ValueAvailable // chunks available, whatever rules say
+	ValuePaused
+	ValueBlocked
+	ValueInFlight
+	ValueSubmissions
+
+	QueueAvailable // likewise
+	QueueReady
+	QueuePaused
+	QueueBlocked
+	QueueWaiting
+	QueueRunAt
+	QueueDead
+	QueueDone
+	QueueSkipped
+	QueueOperations
+	QueueCovered     // of the operations those that rules about values and submissions cover, in the first book
+	QueueCoveredNext // in the second
+	QueueReserved
+	QueueSweeping     // reservations of ended submissions
+	QueueEndedLetters // dead letters of ended submissions
+	QueueShelved
+	QueueLent
+	QueueLentReady
+	Counters
+
+	firstOfQueue  = QueueAvailable
+	queueCounters = Counters - firstOfQueue
+)
+
+// String is the counter's name in answers, logs and metrics.
+func (c Counter) String() string {
+	return [Counters]string{
+		"waiting", "dead", "skipped", "shelved", "lent", "lent_ready", "reserved", "in_flight", "available", "done",
+		"available", "paused", "blocked", "in_flight", "submissions",
+		"available", "ready", "paused", "blocked", "waiting", "run_at", "dead", "done", "skipped", "operations",
+		"covered_operations", "covered_operations_next",
+		"reserved", "sweeping", "dead_letters", "shelved", "lent", "lent_ready",
+	}[c]
+}
+
+// Scope is what the counter is kept for.
+func (c Counter) Scope() RecountScope {
+	switch {
+	case c < ValueAvailable:
+		return OfSubmission
+	case c < firstOfQueue:
+		return OfValue
+	}
+	return OfQueue
+}
+
+// Drift is a counter that was found to be wrong.
+type Drift struct {
+	Counter     Counter
+	Submission  queue.SubmissionID // OfSubmission
+	Entry       queue.MetaEntry    // OfValue
+	Kept, Found uint64
+	Corrected   bool // false: it could not be, as something else is damaged with it
+	At          queue.Time
+}

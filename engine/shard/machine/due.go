@@ -1,0 +1,76 @@
+package machine
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not removed when they become moot;
+// the one who pops it looks whether it still holds.
+type Due struct {
+	At    queue.Time
+	Seq   uint32
+	index uint32 // of the chunk, where it is about one
+}
+
+// before is the order in which due things are done: by time, and of one time by when the submission was inserted.
+func (d *Due) before(e *Due) bool {
+	switch {
+	case d.At != e.At:
+		return d.At < e.At
+	case d.Seq != e.Seq:
+		return d.Seq < e.Seq
+	}
+	return d.index < e.index
+}
+
+// holds says that an entry still stands for something: for a delay of a chunk, or for the run_at of its submission.
+func (d *Due) holds(kind Kind, r *Record) bool {
+	if kind == KindRunAt {
+		return r.Parked
+	}
+	t := r.Tries[d.index]
+	return t != nil && t.delayed(d.At)
+}
+
+// dueHeap is a 4-ary heap in that order: shallower than a binary one and a cache line per level.
+type dueHeap []Due
+
+func (h dueHeap) first() (Due, bool) {
+	if len(h) == 0 {
+		return Due{}, false
+	}
+	return h[0], true
+}
+
+func (h *dueHeap) push(d Due) {
+	*h = append(*h, d)
+	s := *h
+	i := len(s) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !s[i].before(&s[parent]) {
+			return
+		}
+		s[parent], s[i] = s[i], s[parent]
+		i = parent
+	}
+}
+
+func (h *dueHeap) pop() {
+	s := *h
+	last := len(s) - 1
+	s[0] = s[last]
+	*h = s[:last]
+	s = *h
+	for i := 0; ; {
+		least := i
+		for child := 4*i + 1; child <= 4*i+4 && child < len(s); child++ {
+			if s[child].before(&s[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		s[i], s[least] = s[least], s[i]
+		i = least
+	}
+}

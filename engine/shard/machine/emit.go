@@ -1,0 +1,158 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// emitMost bounds the ticks of one schedule that one commit emits.
+const emitMost = 100
+
+// ScheduleLook is a schedule as it was when it was found due.
+type ScheduleLook struct {
+	m          *Machine
+	Sch        *Scheduled
+	stamp      uint64
+	Rhythm     *Rhythm
+	next, asOf queue.Time
+}
+
+// Due are those that are to be looked at, by name. parked are left alone.
+func (p *schedules) Due(now queue.Time, parked map[Action]*Parking) (looks []ScheduleLook) {
+	if now < p.earliest {
+		return nil
+	}
+	p.earliest = never
+	for _, sch := range p.ByName {
+		if sch.Busy != nil || parked[Action{Kind: KindSchedule, Schedule: sch.Name}] != nil {
+			continue // its commit aims it, or who has it tried again
+		}
+		if sch.LookAt > now {
+			p.earliest = min(p.earliest, sch.LookAt)
+			continue
+		}
+		p.earliest = now
+		if last := p.m.Live(sch.LastID); last != nil && last.Ending && p.overlaps(sch) {
+			continue // in a moment it is known whether it has ended
+		}
+		if sch.AsOf == 0 || sch.AsOf > now || sch.Next == 0 || sch.Rhythm.due(sch.Next) > sch.AsOf {
+			sch.AsOf = now
+		}
+		looks = append(looks, ScheduleLook{m: p.m, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next, asOf: sch.AsOf})
+	}
+	slices.SortFunc(looks, func(a, b ScheduleLook) int { return strings.Compare(a.Sch.Name, b.Sch.Name) })
+	return looks
+}
+
+// Plan works out which ticks are due.
+func (l *ScheduleLook) Plan() (p tickPlan, err error) {
+	defer func() {
+		if broke := recover(); broke != nil {
+			err = fmt.Errorf("the schedule broke off: %v", broke)
+		}
+	}()
+	return l.Rhythm.plan(l.next, l.asOf, emitMost), nil
+}
+
+// Still says whether nothing happened to the schedule of this machine since.
+func (l *ScheduleLook) Still(m *Machine) bool {
+	return m == l.m && l.Sch.stamp == l.stamp && l.Sch.Busy == nil && l.m.Schedules.ByName[l.Sch.Name] == l.Sch
+}
+
+// Occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
+func (p *schedules) Occupy(sch *Scheduled) {
+	sch.Busy = p.m.Batch
+	sch.changes++
+	p.m.Intend((*occupied)(sch))
+}
+
+type occupied Scheduled
+
+func (sch *occupied) Applied(m *Machine) {
+	sch.stamp++
+	sch.pausing = false
+	if sch.changes--; sch.changes == 0 {
+		sch.Busy = nil
+	}
+	m.Schedules.Aim((*Scheduled)(sch))
+}
+
+func (sch *occupied) Undo(m *Machine) {
+	sch.AsOf = 0 // it may be long until it is tried again
+	if !sch.Made && m.Schedules.ByName[sch.Name] == (*Scheduled)(sch) {
+		delete(m.Schedules.ByName, sch.Name)
+	}
+	sch.Applied(m)
+}
+
+// Emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
+func (p *schedules) Emits(sch *Scheduled) bool {
+	if p.m.Settings.Draining {
+		return false
+	}
+	_, covered := p.m.Rules.Covering(0, sch.Rhythm.Def.Template.Meta)
+	return !covered
+}
+
+// Decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
+func (p *schedules) Decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
+	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.Name, Next: plan.next, Waiting: sch.Waiting,
+		Last: sch.Last, LastID: sch.LastID, Counts: sch.Counts}
+	overlap := sch.Rhythm.Def.Overlap
+	open := p.overlaps(sch)
+	if op.Waiting != 0 && !open {
+		ticks, op.Waiting = append(ticks, op.Waiting), 0
+		open = overlap != queue.OverlapAllow
+	}
+	for _, tick := range plan.ticks {
+		switch {
+		case !open:
+			ticks = append(ticks, tick)
+			open = overlap != queue.OverlapAllow
+		case overlap == queue.OverlapBufferOne && op.Waiting == 0:
+			op.Waiting = tick
+		default:
+			op.Counts.Overlapped++
+		}
+	}
+	op.Counts.Emitted += uint64(len(ticks))
+	op.Counts.Missed += plan.missed
+	op.Counts.Late += plan.late
+	return op, ticks, len(ticks) > 0 || op.Next != sch.Next || op.Waiting != sch.Waiting || op.Counts != sch.Counts
+}
+
+// Emission is what a schedule inserts for a tick.
+func Emission(name string, def *queue.Schedule, tick, now queue.Time) *queue.NewSubmission {
+	n := ScheduledSubmission(name, def, tick)
+	if def.DeadAfter > 0 {
+		n.DeadDeadline = now.Add(def.DeadAfter)
+	}
+	return &n
+}
+
+// ScheduledSubmission is what a schedule inserts for a tick, without its dead_deadline.
+func ScheduledSubmission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubmission {
+	n := def.Template
+	n.Schedule, n.Scheduled = name, tick
+	for _, text := range []*string{&n.Chunks.Prefix, &n.Chunks.Template} {
+		if strings.Contains(*text, queue.ScheduledAtPlaceholder) {
+			*text = strings.ReplaceAll(*text, queue.ScheduledAtPlaceholder, tick.Std().Format(time.RFC3339))
+		}
+	}
+	return n
+}
+
+// scheduleTotals count what became of ticks since the server's start.
+type scheduleTotals struct{ queue.ScheduleCounts }
+
+func (t *scheduleTotals) add(before, after *queue.ScheduleCounts) {
+	t.Emitted += after.Emitted - before.Emitted
+	t.Missed += after.Missed - before.Missed
+	t.Late += after.Late - before.Late
+	t.Overlapped += after.Overlapped - before.Overlapped
+}

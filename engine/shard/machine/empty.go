@@ -1,0 +1,132 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Empty is the answer when a plan yields nothing now: why.
+func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
+	halted := m.Backlog.Halted()
+	if halted && m.Rules.holdsBack(q.Plan) {
+		return Reserved{Reason: queue.Paused}
+	}
+	if Scores(q.Plan) && m.offers(q.Plan) {
+		return Reserved{Reason: queue.AllSkipped, RetryAfter: RetryScored}
+	}
+	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
+		if m.ValueLimits.Grace != nil {
+			return Reserved{Reason: queue.RestartGrace, RetryAfter: max(m.ValueLimits.Grace.Until.Sub(now), time.Millisecond)}
+		}
+		return Reserved{Reason: queue.AllLimited, Limited: saturated}
+	}
+	if !halted && m.Rules.Len() > 0 && m.Rules.holdsBack(q.Plan) {
+		return Reserved{Reason: queue.Paused}
+	}
+	const looked = 64
+	next := queue.Time(0)
+	for _, kind := range []Kind{KindRetry, KindRunAt} {
+		timers := m.Lifecycle.Timers[kind]
+		for _, d := range timers[:min(looked, len(timers))] {
+			r := m.LiveSeq(d.Seq)
+			if r != nil && d.holds(kind, r) && matches(q.Plan, r.Meta()) && (next == 0 || d.At < next) {
+				next = d.At
+			}
+		}
+	}
+	seen := 0
+	for _, d := range m.Suspects.shelf[:min(16*looked, len(m.Suspects.shelf))] { // many may stand for nothing any more
+		r, t := m.Suspects.chunk(d)
+		if t == nil {
+			continue
+		}
+		if matches(q.Plan, r.Meta()) {
+			if again := now.Add(retryShelved); next == 0 || again < next {
+				next = again
+			}
+			break
+		}
+		if seen++; seen == looked {
+			break
+		}
+	}
+	if next != 0 {
+		return Reserved{Reason: queue.NotYetDue, RetryAfter: max(next.Sub(now), time.Millisecond)}
+	}
+	return Reserved{Reason: queue.Nothing}
+}
+
+// retryShelved is when a reserve may ask again that what is shelved would suit.
+const retryShelved = time.Second
+
+// offers says whether there is something to take, of which the scorer wanted nothing.
+func (m *Machine) offers(plan *strategy.Plan) bool {
+	views, _ := m.Views(plan, nil)
+	return len(m.Backlog.Window(views, 1, nil, m.Rnd, nil)) > 0
+}
+
+// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
+// names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
+// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first; limits that a
+// later one does without are not in the way.
+func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
+	views, _ := m.Views(plan, nil)
+	var branches []*strategy.Branch
+	EachStanding(plan, func(br *strategy.Branch) { branches = append(branches, br) })
+	for i, v := range slices.Backward(views) {
+		if v == nil || !v.HeldByLimits() {
+			continue
+		}
+		limited = true
+		if len(saturated) == most {
+			break
+		}
+		if slices.ContainsFunc(branches[i+1:], func(later *strategy.Branch) bool { return loosens(later, branches[i]) }) {
+			continue
+		}
+		if saturated == nil {
+			saturated = make([]queue.Saturated, 0, most)
+		}
+		v.Saturated(func(s queue.Saturated) bool {
+			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
+			if at < 0 {
+				saturated = append(saturated, s)
+			} else {
+				saturated[at].Limit = max(saturated[at].Limit, s.Limit)
+			}
+			return len(saturated) < most
+		})
+	}
+	return saturated, limited
+}
+
+// loosens says that a branch admits all that the other one does, and has no limit that the other has not, nor a stricter one.
+func loosens(br, other *strategy.Branch) bool {
+	if br.Fair != "" || other.Fair != "" {
+		return false
+	}
+	return !slices.ContainsFunc(br.Filters, func(f strategy.Filter) bool { return !slices.Contains(other.Filters, f) }) &&
+		!slices.ContainsFunc(br.Limits, func(l strategy.Limit) bool {
+			return !slices.ContainsFunc(other.Limits, func(o strategy.Limit) bool { return o.Key == l.Key && o.Max <= l.Max })
+		})
+}
+
+func matches(plan *strategy.Plan, meta queue.Meta) bool {
+	for i := range plan.Branches {
+		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+			for _, f := range leaf.Filters {
+				if value, there := meta.Find(f.Key); !there || value != f.Value {
+					return true
+				}
+			}
+			return false
+		})
+		if !none {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// This file ends submissions bit by bit. The end itself is the same work for one chunk and for 10^6: the submission leaves the
+// backlog with all its chunks as they are. What depends on how much of it was held or tried follows in slices: its
+// reservations leave their table, and what the history says of its chunks is put together outside of the mutex, as nothing of
+// it changes any more.
+
+// ending is how a submission ended, kept until its history row is written.
+type ending struct {
+	At       queue.Time
+	position journal.Position // of the batch that ended it
+	reopened bool             // the history may have an earlier end of it
+	Meta     queue.Meta
+	reason   string
+	failed   *uint32 // the chunk that failed it; nil: none did, or it is not known of an old row
+	spec     []byte  // the unchanging part
+
+	Left *backlog.Remains
+	Held [][]uint32 // chunks that were held, a page for each slice of the sweep; whole when the record has no reservation left
+	once sync.Once  // guards making final
+	// Final is the changing part as it was at the end; nil: not made yet.
+	Final []byte
+}
+
+// EndedRow is the history row of an ended submission. Its changing part is why it ended and its last snapshot. The mutex is not
+// needed, and should not be held; but the submission's reservations have to be swept (see drain).
+func (r *Record) EndedRow() *checkpoint.Ended {
+	e := r.Ended
+	e.once.Do(func() {
+		if e.Final == nil {
+			e.Final = r.appendSnapshot(nil, slices.Concat(e.Held...), e.Left)
+		}
+		e.Held, e.Left = nil, nil
+	})
+	final := binary.AppendUvarint(make([]byte, 0, len(e.Final)+len(e.reason)+binary.MaxVarintLen32), uint64(len(e.reason)))
+	final = append(final, e.reason...)
+	return &checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Keyed: r.Details().key != "",
+		Position: e.position, Reopened: e.reopened, Spec: e.spec, Final: append(final, e.Final...)}
+}
+
+// orphans are ended submissions whose reservations are still in the table.
+type orphans struct {
+	m    *Machine
+	List []*Record
+}
+
+// add lets go of the reservations of a submission that ends: of the first ones at once, of the others in later slices.
+func (p *orphans) add(r *Record) {
+	if r.Holds.Len() == 0 {
+		return
+	}
+	p.m.Stats.Orphaned += uint64(r.Holds.Len())
+	p.List = append(p.List, r)
+	p.Shed(r, OrphanMost)
+}
+
+// OrphanMost is how many reservations of a submission go in the moment of its end.
+const OrphanMost = 256
+
+// Sweep removes reservations of ended submissions, at most `most`, and says how many.
+func (p *orphans) Sweep(most int) (n int) {
+	for n < most && len(p.List) > 0 {
+		r := p.List[len(p.List)-1]
+		n += p.Shed(r, most-n)
+		p.drop()
+	}
+	return n
+}
+
+// drop forgets the ended submissions at the end of the list that have no reservation left.
+func (p *orphans) drop() {
+	for last := len(p.List) - 1; last >= 0 && p.List[last].Holds.Len() == 0; last-- {
+		p.List[last] = nil
+		p.List = p.List[:last]
+	}
+}
+
+// Shed removes at most `most` reservations of an ended submission, says how many, and notes for the history what they were for.
+func (p *orphans) Shed(r *Record, most int) int {
+	m := p.m
+	page := make([]uint32, 0, min(most, int(r.Holds.Len())))
+	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {
+		if len(page) == most {
+			return false
+		}
+		page = append(page, h.Index)
+		m.Revoked(r.ID, slot, queue.RevokedEnded)
+		m.Holds.Remove(&r.Holds, slot)
+		return true
+	})
+	m.Stats.Orphaned -= uint64(len(page))
+	if len(page) > 0 {
+		r.Ended.Held = append(r.Ended.Held, page)
+	}
+	p.drop()
+	return len(page)
+}

@@ -1,0 +1,88 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// grace is the restart grace of a queue: after a start no one knows what consumers hold, until they extend it. Meanwhile nothing
+// is handed out that a limit counts, so that limits hold in the world outside, too. What no limit counts goes on.
+type grace struct {
+	Began, Until queue.Time
+	Values       map[queue.MetaEntry]queue.ValueSettings // with an operator's limit: the backlog has them at 0 meanwhile
+	plans        map[*strategy.Plan]*strategy.Plan       // without what their limits count
+}
+
+// maxGracePlans bounds the plans that are kept.
+const maxGracePlans = 1000
+
+// valueLimits is the part of the machine that knows what is demanded of the values of meta keys.
+type valueLimits struct {
+	m     *Machine
+	Grace *grace // nil when it is over
+}
+
+// Restrain begins the grace of a new life. The first life of a queue has none: no one holds anything.
+func (p *valueLimits) Restrain(now queue.Time) {
+	m := p.m
+	if m.Epoch == 0 || m.Settings.RestartGrace <= 0 {
+		return
+	}
+	p.Grace = newGrace(now, now.Add(m.Settings.RestartGrace))
+}
+
+// newGrace is a restart grace before the values that it holds back are known.
+func newGrace(began, until queue.Time) *grace {
+	return &grace{Began: began, Until: until, Values: map[queue.MetaEntry]queue.ValueSettings{}, plans: map[*strategy.Plan]*strategy.Plan{}}
+}
+
+// End is until when it runs, 0: it is over.
+func (g *grace) End() queue.Time {
+	if g == nil {
+		return 0
+	}
+	return g.Until
+}
+
+// Plan is what of a plan may be followed.
+func (g *grace) Plan(of *strategy.Plan) *strategy.Plan {
+	restrained := g.plans[of]
+	if restrained == nil {
+		if len(g.plans) >= maxGracePlans {
+			clear(g.plans)
+		}
+		restrained = of.Restrained()
+		g.plans[of] = restrained
+	}
+	return restrained
+}
+
+// Until is when the restart grace ends; 0: there is none.
+func (p *valueLimits) Until() queue.Time {
+	if p.Grace == nil {
+		return 0
+	}
+	return p.Grace.Until
+}
+
+// Set changes what is demanded of a value.
+func (p *valueLimits) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
+	if p.Grace != nil {
+		delete(p.Grace.Values, entry)
+		if settings.Limit != queue.NoLimit {
+			p.Grace.Values[entry] = settings
+			settings.Limit = 0
+		}
+	}
+	p.m.Backlog.SetValue(entry.Key, entry.Value, settings)
+}
+
+// Settings are what setValue set last.
+func (p *valueLimits) Settings(entry queue.MetaEntry) queue.ValueSettings {
+	if p.Grace != nil {
+		if settings, kept := p.Grace.Values[entry]; kept {
+			return settings
+		}
+	}
+	return p.m.Backlog.ValueSettings(entry.Key, entry.Value)
+}

@@ -1,0 +1,82 @@
+package machine
+
+import "slices"
+
+// indexes is an ordered set of chunk indexes that is walked in slices: sorted leaves of bounded size, so that adding, removing and
+// going on from anywhere cost the same at any size. The zero value is empty.
+type indexes struct {
+	leaves [][]uint32 // none is empty; each is behind the one before
+	n      int
+}
+
+// leafMost is how many indexes a leaf holds before it is cut in two.
+const leafMost = 512
+
+func (s *indexes) Len() int {
+	if s == nil {
+		return 0
+	}
+	return s.n
+}
+
+// leaf is the one that the index belongs into: the first that ends at or behind it, or the last.
+func (s *indexes) leaf(index uint32) int {
+	at, _ := slices.BinarySearchFunc(s.leaves, index, func(leaf []uint32, index uint32) int {
+		if leaf[len(leaf)-1] < index {
+			return -1
+		}
+		return 1
+	})
+	return min(at, len(s.leaves)-1)
+}
+
+// add puts an index in; one that is there already changes nothing.
+func (s *indexes) add(index uint32) {
+	if len(s.leaves) == 0 {
+		s.leaves, s.n = [][]uint32{{index}}, 1
+		return
+	}
+	l := s.leaf(index)
+	at, there := slices.BinarySearch(s.leaves[l], index)
+	if there {
+		return
+	}
+	s.n++
+	leaf := slices.Insert(s.leaves[l], at, index)
+	s.leaves[l] = leaf
+	if len(leaf) > leafMost {
+		s.leaves[l] = leaf[: leafMost/2 : leafMost/2]
+		s.leaves = slices.Insert(s.leaves, l+1, slices.Clone(leaf[leafMost/2:]))
+	}
+}
+
+// remove takes an index out; one that is not there changes nothing.
+func (s *indexes) remove(index uint32) {
+	if s.Len() == 0 {
+		return
+	}
+	l := s.leaf(index)
+	at, there := slices.BinarySearch(s.leaves[l], index)
+	if !there {
+		return
+	}
+	s.n--
+	if s.leaves[l] = slices.Delete(s.leaves[l], at, at+1); len(s.leaves[l]) == 0 {
+		s.leaves = slices.Delete(s.leaves, l, l+1)
+	}
+}
+
+// From appends up to `most` indexes at or behind `first`, ascending. first may be past the largest index.
+func (s *indexes) From(first uint64, most int, dst []uint32) []uint32 {
+	if s.Len() == 0 || first > 1<<32-1 {
+		return dst
+	}
+	for l := s.leaf(uint32(first)); l < len(s.leaves) && most > 0; l++ {
+		at, _ := slices.BinarySearch(s.leaves[l], uint32(first))
+		part := s.leaves[l][at:]
+		part = part[:min(most, len(part))]
+		dst = append(dst, part...)
+		most -= len(part)
+	}
+	return dst
+}

@@ -1,0 +1,50 @@
+package machine
+
+import "slices"
+
+// An intent is what the machine has decided and the disk does not have yet: a submission that is about to end, a schedule that is about to
+// change. What is decided next has to take it into account, so a decision leaves a mark in memory, which has to go when its op is applied,
+// or when its commit fails. The batch that holds the op holds the intent too, and sees to both: nothing else has to remember the mark, and
+// each intent ends exactly once.
+type intent interface {
+	Applied(m *Machine) // the op is on the disk, and was applied a moment ago
+	Undo(m *Machine)    // the commit failed; what was decided after it is undone already
+}
+
+// intents are those of one batch, in the order of their ops.
+type intents struct {
+	List  []opIntent
+	ended int // how many of the list were applied
+}
+
+type opIntent struct {
+	intent
+	op int // the number of its op in the batch, from 1
+}
+
+// Applied ends the intents of the ops up to this number.
+func (x *intents) Applied(m *Machine, op int) {
+	for x.ended < len(x.List) && x.List[x.ended].op <= op {
+		x.List[x.ended].Applied(m)
+		x.ended++
+	}
+}
+
+// undo ends those that are left, the last one first.
+func (x *intents) undo(m *Machine) {
+	for _, i := range slices.Backward(x.List[x.ended:]) {
+		i.Undo(m)
+	}
+	x.ended = len(x.List)
+}
+
+// Reuse empties the list, and keeps its memory.
+func (x *intents) Reuse() {
+	clear(x.List)
+	x.List, x.ended = x.List[:0], 0
+}
+
+// Intend adds an intent to the open batch. Its op is the one that was encoded last.
+func (m *Machine) Intend(i intent) {
+	m.Batch.Intents.List = append(m.Batch.Intents.List, opIntent{i, m.Batch.Enc.Ops()})
+}

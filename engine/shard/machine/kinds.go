@@ -1,0 +1,237 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other: one that fails stops no other.
+type Kind uint8
+
+// The kinds. To add one: a name here, a heap in lifecycle.timers filled with due entries that have it, and what is done about an
+// entry in act; or, if it needs no heap, a case in step.
+const (
+	KindExpiry       Kind = iota // deadlines of reservations that passed
+	KindLost                     // reservations of consumers that were lost
+	KindGrace                    // the end of the restart grace
+	KindRule                     // rules whose time is over, and dead_deadlines that they put off
+	KindRetry                    // chunks whose delay is over
+	KindSuspect                  // shelved suspects that are offered again
+	KindRunAt                    // submissions whose run_at has come
+	KindDeadDeadline             // submissions whose dead_deadline has passed
+	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
+	KindRetention                // ended submissions whose retention is over
+	KindSchedule                 // what schedules insert
+	KindForward                  // dead letters on their way to another queue, which the engine carries
+	KindCount
+)
+
+// String is the kind's name in answers and metrics.
+func (k Kind) String() string {
+	return [KindCount]string{"expiry", "lost", "grace", "rule", "retry", "suspect", "run_at", "dead_deadline", "sweep",
+		"retention", "schedule", "forward"}[k]
+}
+
+// OfChunks says that a kind's actions are about single chunks.
+func (k Kind) OfChunks() bool {
+	return k == KindExpiry || k == KindLost || k == KindRetry || k == KindForward
+}
+
+// Housekeeping says that no work that is there waits for a kind: when it fails the shard goes on serving.
+func (k Kind) Housekeeping() bool { return k == KindSweep || k == KindRule || k.Apart() }
+
+// Apart says that a kind makes its slices by itself, beside those of the others.
+func (k Kind) Apart() bool { return k == KindRetention || k == KindSchedule || k == KindForward }
+
+// Action is one thing that the life-cycle worker does: what a kind does about a submission or a chunk of it.
+type Action struct {
+	Kind       Kind
+	Submission queue.SubmissionID
+	Index      uint32       // of the chunk; 0 where the action is about the submission
+	Rule       queue.RuleID // whose end it is; 0: it is not about a rule
+	Schedule   string       // that inserts; "": it is not about one
+}
+
+// About says that an action is about something that can be left alone while its kind goes on.
+func (a Action) About() bool { return a != Action{Kind: a.Kind} }
+
+// acts counts what became of actions, since the server's start.
+type acts struct{ Done, Stale uint64 }
+
+// lifecycle is the part of the machine that does what time demands.
+type lifecycle struct {
+	m      *Machine
+	Timers [KindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
+	Acting Action             // what the life-cycle worker is at
+}
+
+// acted counts an action: done, or stale when what it was for had changed meanwhile.
+func (p *lifecycle) acted(k Kind, done bool) {
+	m := p.m
+	switch {
+	case m.Replay:
+	case done:
+		m.Stats.Acts[k].Done++
+	default:
+		m.Stats.Acts[k].Stale++
+	}
+}
+
+// Step does what is due of one kind, at most `most` actions, and says how many it looked at: with `most`, there may be more.
+// What needs the disk is encoded into the open batch, and looked at again when that is applied. parked are not touched.
+func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*Parking) (n int) {
+	m := p.m
+	switch kind {
+	case KindExpiry:
+		slots = m.Holds.Expired(slots[:0], now, most)
+		for _, slot := range slots {
+			if p.Acting = p.actionOf(kind, slot); parked[p.Acting] == nil {
+				p.expire(slot, now)
+			}
+		}
+		return len(slots)
+	case KindSuspect:
+		return m.Suspects.Lend(now, most)
+	case KindRule:
+		n, more := m.Rules.end(now, most, parked)
+		if more {
+			n = most
+		}
+		return max(n, m.Rules.reconsider(most, now))
+	case KindSweep:
+		p.Acting = Action{Kind: KindSweep}
+		n = m.Orphans.Sweep(most)
+		m.Stats.Acts[KindSweep].Done += uint64(n)
+		return max(n, m.Keys.expire(now, most))
+	}
+	p.Acting = Action{Kind: kind}
+	timers := &p.Timers[kind]
+	for n < most {
+		d, there := timers.first()
+		if !there || d.At > now {
+			break
+		}
+		timers.pop()
+		r := m.LiveSeq(d.Seq)
+		if r == nil {
+			p.acted(kind, false)
+			n++
+			continue
+		}
+		p.Acting = Action{Kind: kind, Submission: r.ID, Index: d.index}
+		if parked[p.Acting] == nil {
+			n++
+			p.act(kind, r, d, now)
+		}
+	}
+	return n
+}
+
+// kindOf is the kind that a chunk was taken back by.
+func kindOf(op *journal.Returned) Kind {
+	if op.Lost || op.Reason == journal.Lost {
+		return KindLost
+	}
+	return KindExpiry
+}
+
+// actionOf is the action that ends a reservation.
+func (p *lifecycle) actionOf(kind Kind, slot uint32) Action {
+	h := p.m.Holds.At(slot)
+	a := Action{Kind: kind, Index: h.Index}
+	if r := p.m.LiveSeq(h.Seq); r != nil {
+		a.Submission = r.ID
+	}
+	return a
+}
+
+// act does what a due entry stands for, if it still holds.
+func (p *lifecycle) act(kind Kind, r *Record, d Due, now queue.Time) {
+	switch kind {
+	case KindRetry:
+		p.acted(kind, p.offerAgain(r, d))
+	case KindRunAt:
+		p.acted(kind, p.unpark(r))
+	case KindDeadDeadline:
+		if p.m.Rules.spare(r, now) {
+			p.acted(kind, false)
+			return
+		}
+		p.m.Close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
+	}
+}
+
+// unpark offers a submission whose run_at has come.
+func (p *lifecycle) unpark(r *Record) bool {
+	m := p.m
+	if !r.Parked {
+		return false
+	}
+	m.changing(r)
+	r.Parked = false
+	m.Stats.Parked -= uint64(r.Sub.Available())
+	m.show(r)
+	return true
+}
+
+// offerAgain offers a chunk whose delay is over.
+func (p *lifecycle) offerAgain(r *Record, d Due) bool {
+	m := p.m
+	t := r.Tries[d.index]
+	if t == nil || !t.delayed(d.At) {
+		return false
+	}
+	if m.IsHeld(r, d.index) {
+		return false // a late completion is on its way
+	}
+	if m.Suspects.suspicious(t.Reason) {
+		m.Suspects.shelve(r, d.index, t, t.NotBefore)
+		return true
+	}
+	m.undelay(r, d.index, t)
+	m.putBack(r, d.index)
+	return true
+}
+
+// Schedule has an action of a kind looked at when its time has come.
+func (p *lifecycle) Schedule(kind Kind, d Due) { p.Timers[kind].push(d) }
+
+// OldestDue is since when something of a kind is due; false when nothing is. For deadlines it is up to when they were looked
+// through, which is at most reserver.Resolution more.
+func (p *lifecycle) OldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
+	switch kind {
+	case KindExpiry:
+		at := p.m.Holds.SweptTo()
+		return at, p.m.Holds.Len() > 0 && at.Add(reserver.Resolution) <= now
+	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect:
+		return 0, false // no one waits for it
+	}
+	d, there := p.Timers[kind].first()
+	return d.At, there && d.At <= now
+}
+
+// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
+func (p *lifecycle) expire(slot uint32, now queue.Time) {
+	m := p.m
+	h := m.Holds.At(slot)
+	r := m.LiveSeq(h.Seq)
+	if r == nil {
+		return // the submission has ended, and sweep comes to it
+	}
+	m.Batch.Mark(slot, h.Sequence)
+	m.Stats.Expired++
+	if r.Ending {
+		return // what is being written decides; should it fail, the deadline is watched again
+	}
+	op := m.Tried(r, h.Index, journal.Expired, now)
+	op.Epoch, op.Sequence = h.Epoch, h.Sequence
+	op.Error = "the reservation's deadline passed"
+	if m.spent(r, &op) {
+		h.State = reserver.Dying
+		m.exhausted(r, op, now)
+		return
+	}
+	op.NotBefore = m.backoff(m.Settings.ExpiryBackoff, int(op.Expiries), now)
+	m.Encode(now).Return(op)
+}

@@ -1,0 +1,285 @@
+package machine
+
+import (
+	"math/rand/v2"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/measure"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
+// I/O in here. The caller holds the shard's mutex.
+type Machine struct {
+	parts
+
+	ID       queue.ShardID
+	key      reserver.Key
+	Epoch    uint32
+	Settings queue.Settings
+
+	Backlog *backlog.Backlog
+	Holds   *reserver.Reserver
+	Recent  recent
+	Keys    keys
+
+	latest queue.Time // the latest end of a submission
+	// of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	Freed   queue.Time
+	Opened  int                            // records whose older row the history may still have
+	Rows    uint64                         // history rows written since the start
+	Closing int                            // submissions whose end is on its way to the disk
+	Order   *ordered                       // live submissions and ended ones without their history row, by id
+	Ended   map[queue.SubmissionID]*Record // ended, history row not yet written
+	Gone    []*Record                      // the same, in the order of their end
+	Dirty   []*Record                      // changed since their last row
+	Loose   Loosened
+	Watch   map[queue.SubmissionID][]Watcher // told when the submission ends
+
+	Batch     *Batch                      // the open one
+	Writing   map[uint32]*Batch           // by slot: reservations whose outputs are being written
+	AppliedAt journal.Position            // the last one applied
+	Now       queue.Time                  // the time of the batch being applied
+	gaveUp    struct{ seq, index uint32 } // the chunk that the last Return ended: if it fails its submission, the End follows at once
+	NextSeq   uint32
+	LastID    queue.SubmissionID
+	source    rand.PCG
+	Rnd       *rand.Rand
+	Replay    bool
+	Newest    Latest  // completions with outputs, of the replay
+	History   history // at recovery
+
+	Storage Storage
+
+	Roster *Roster // the shard's
+
+	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
+
+	Stats Stats
+	Ran   *measure.Histogram // Options.RunSeconds
+}
+
+// Watcher waits for submissions to end.
+type Watcher interface {
+	Settle() // one of them has ended
+}
+
+// Stats are what the backlog and the reserver do not count themselves. The totals count from the server's start.
+type Stats struct {
+	Waiting, Parked, Dead, Operations uint64
+	// of operations, by book those of submissions that rules about values or themselves cover
+	Covered                                       [2]uint64
+	Completed, Skipped                            uint64 // chunks of open submissions
+	EndedLetters                                  uint64 // dead letters of ended submissions
+	Orphaned                                      uint64 // reservations of ended submissions
+	Inserted, Reserved, Done, Failed              uint64
+	Bulk                                          queue.BulkCounts
+	Aged                                          uint64 // dead letters given up because they were too old
+	Damaged                                       uint64 // chunks set aside because their content cannot be read
+	Forwarded, Arrived                            uint64 // dead letters that left for other queues, and came from them
+	Expired, Released, Submissions, SubmissionEnd uint64
+	Commits, CommitBytes                          uint64
+	Acts                                          [KindCount]acts
+	Schedules                                     scheduleTotals
+	EndedAs                                       [queue.SubmissionStates]uint64
+}
+
+// New is the machine of an empty shard.
+func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *Machine {
+	m := &Machine{
+		ID: id, key: key, Settings: settings,
+		Backlog: backlog.New(),
+		Holds:   reserver.New(now, 0),
+		Order:   &ordered{},
+		Freed:   1, // retention looks at all of the history first
+		Ended:   map[queue.SubmissionID]*Record{},
+		Watch:   map[queue.SubmissionID][]Watcher{},
+		Keys:    newKeys(),
+		Writing: map[uint32]*Batch{},
+		Batch:   NewBatch(),
+		Roster:  NewRoster(),
+		Storage: noStorage,
+	}
+	m.parts.of(m)
+	m.Backlog.OnRuling(m.Rules.Ruled)
+	m.Rnd = rand.New(&m.source)
+	return m
+}
+
+// Seed makes the next draws follow from the command's seed alone.
+func (m *Machine) Seed(seed uint64) { m.source.Seed(seed, seed^seedStream) }
+
+// seedStream makes the second half of a seed from the first.
+const seedStream = 0x9E3779B97F4A7C15
+
+// Live finds an open submission, record finds any that is in memory.
+func (m *Machine) Live(id queue.SubmissionID) *Record {
+	if sub := m.Backlog.ByID(id); sub != nil {
+		return sub.Data.(*Record)
+	}
+	return nil
+}
+
+// LiveSeq finds an open submission by its number in the shard; nil: there is none.
+func (m *Machine) LiveSeq(seq uint32) *Record {
+	if sub := m.Backlog.BySeq(seq); sub != nil {
+		return sub.Data.(*Record)
+	}
+	return nil
+}
+
+// Record finds a submission that is in memory, open or ended; nil: it is not.
+func (m *Machine) Record(id queue.SubmissionID) *Record {
+	if r := m.Live(id); r != nil {
+		return r
+	}
+	return m.Ended[id]
+}
+
+// Encode is the open batch's encoder; the first op of a batch gives it its time.
+func (m *Machine) Encode(now queue.Time) *journal.Encoder {
+	if !m.Batch.Begun {
+		m.Batch.Begun = true
+		m.Batch.Enc.Reset(m.Epoch, now)
+	}
+	return &m.Batch.Enc
+}
+
+// Storage is what the machine tells the store, which it does not know: it does no I/O.
+type Storage struct {
+	Trust    func(seq, index uint32)   // a chunk is done: what is stored for it is its output
+	Contents func(c *journal.Contents) // copies bytes that are durable in the journal
+	Output   func(o *journal.Output)   // the same
+}
+
+var noStorage = Storage{Trust: func(uint32, uint32) {}, Contents: func(*journal.Contents) {}, Output: func(*journal.Output) {}}
+
+// Touch notes that r changed at the position being applied.
+func (m *Machine) Touch(r *Record) {
+	r.AppliedAt = m.AppliedAt
+	if !r.Dirty {
+		r.Dirty = true
+		m.Dirty = append(m.Dirty, r)
+	}
+}
+
+// The following keep the counters beside the backlog's own.
+
+func (m *Machine) show(r *Record) {
+	m.Backlog.Show(r.Sub)
+	operations := uint64(r.Sub.Available()) * uint64(r.Details().Operations)
+	m.Stats.Operations += operations
+	m.Rules.cover(r, operations)
+}
+
+// Ready counts chunks of a submission that became available, or, below 0, no longer are.
+func (m *Machine) Ready(r *Record, delta int) {
+	if r.Parked {
+		m.Stats.Parked += uint64(delta)
+	} else {
+		operations := uint64(delta * int(r.Details().Operations))
+		m.Stats.Operations += operations
+		m.Rules.cover(r, operations)
+	}
+}
+
+// putBack offers a taken chunk again.
+func (m *Machine) putBack(r *Record, index uint32) {
+	m.Backlog.PutBack(r.Sub, index)
+	m.Ready(r, 1)
+	m.Suspects.offered(r, index)
+}
+
+// Withdraw takes an available chunk without counting it in flight.
+func (m *Machine) Withdraw(r *Record, index uint32, bounded bool) backlog.Withdrawn {
+	w := m.Backlog.Withdraw(r.Sub, index, bounded)
+	if w == backlog.Taken {
+		m.Ready(r, -1)
+		m.Suspects.taken(r, index)
+	}
+	return w
+}
+
+// drop removes a reservation; the chunk stays taken.
+func (m *Machine) drop(r *Record, slot uint32) {
+	m.changing(r)
+	h := m.Holds.At(slot)
+	m.Loose.note(r, h.Index)
+	if h.Counted {
+		m.Backlog.Land(r.Sub)
+	}
+	m.Holds.Remove(&r.Holds, slot)
+}
+
+// concluded removes the reservation of a chunk that someone held until now, whatever came of it; the chunk stays taken.
+func (m *Machine) concluded(r *Record, slot uint32) {
+	if h := m.Holds.At(slot); h.Ledger != 0 {
+		m.Backlog.Ended(r.Sub, m.charge(slot, h), m.Now.Sub(h.Reserved))
+	}
+	m.drop(r, slot)
+}
+
+// timed measures how long the reservation was held by someone who tells now what came of it.
+func (m *Machine) timed(slot uint32) {
+	if h := m.Holds.At(slot); h.Counted {
+		m.Ran.Observe(m.Now.Sub(h.Reserved).Seconds(), 1)
+	}
+}
+
+// charge is what was charged for a reservation.
+func (m *Machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
+	if int(slot) < m.charges.Len() {
+		c = *m.charges.At(slot)
+	}
+	c.Ledger = h.Ledger
+	return c
+}
+
+// charged notes it. Nearly always the ledger says it all, and nothing is kept.
+func (m *Machine) charged(slot uint32, c backlog.Charge) {
+	c.Ledger = 0
+	if int(slot) >= m.charges.Len() && c == (backlog.Charge{}) {
+		return
+	}
+	for int(slot) >= m.charges.Len() {
+		m.charges.Grow()
+	}
+	*m.charges.At(slot) = c
+}
+
+// delay makes a taken chunk wait until t.notBefore.
+func (m *Machine) delay(r *Record, index uint32, t *Try) {
+	if !t.Waiting {
+		m.Waits(r, index, t)
+		m.Stats.Waiting++
+	}
+	m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
+}
+
+// Waits notes that a taken chunk waits.
+func (m *Machine) Waits(r *Record, index uint32, t *Try) {
+	m.changing(r)
+	t.Waiting = true
+	r.Waiting++
+	m.Recount.tallied(r, t).waiting++
+	if r.Delays == nil {
+		r.Delays = &indexes{}
+	}
+	r.Delays.add(index)
+}
+
+// undelay ends a chunk's waiting; it stays taken.
+func (m *Machine) undelay(r *Record, index uint32, t *Try) {
+	if t.Waiting {
+		m.changing(r)
+		m.Suspects.unshelve(r, t)
+		m.Loose.note(r, index)
+		t.Waiting = false
+		r.Waiting--
+		m.Recount.tallied(r, t).waiting--
+		r.Delays.remove(index)
+		m.Stats.Waiting--
+	}
+}

@@ -1,0 +1,72 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// ordered lists the records in memory by id, for listing newest first from a cursor. New ids come at or near the end, so
+// adding is cheap; removed ones are left as holes until half of the list is holes.
+type ordered struct {
+	ids   []queue.SubmissionID
+	list  []*Record
+	holes int
+}
+
+// Len is how many records there are.
+func (o *ordered) Len() uint64 { return uint64(len(o.list) - o.holes) }
+
+// below is the position after the last record with an id smaller than `before`.
+func (o *ordered) below(before queue.SubmissionID) int {
+	at, _ := slices.BinarySearch(o.ids, before)
+	return at
+}
+
+func (o *ordered) add(r *Record) {
+	at := len(o.ids)
+	if at > 0 && o.ids[at-1] >= r.ID {
+		at = o.below(r.ID)
+	}
+	o.ids = slices.Insert(o.ids, at, r.ID)
+	o.list = slices.Insert(o.list, at, r)
+}
+
+func (o *ordered) Remove(r *Record) {
+	at := o.below(r.ID)
+	if at >= len(o.ids) || o.list[at] != r {
+		return
+	}
+	o.list[at] = nil
+	o.holes++
+	if o.holes > 1024 && o.holes > len(o.list)/2 {
+		o.compact()
+	}
+}
+
+func (o *ordered) compact() {
+	keep := 0
+	for i, r := range o.list {
+		if r != nil {
+			o.list[keep], o.ids[keep] = r, o.ids[i]
+			keep++
+		}
+	}
+	clear(o.list[keep:])
+	o.list, o.ids, o.holes = o.list[:keep], o.ids[:keep], 0
+}
+
+// Before visits at most `most` places with ids below `before`, newest first, until fn returns false, and says where to go
+// on: 0 when nothing is left. No record is visited again.
+func (o *ordered) Before(before queue.SubmissionID, most int, fn func(*Record) bool) (next queue.SubmissionID) {
+	for at := o.below(before) - 1; at >= 0; at-- {
+		if most == 0 {
+			return o.ids[at] + 1
+		}
+		most--
+		if r := o.list[at]; r != nil && !fn(r) {
+			return o.ids[at]
+		}
+	}
+	return 0
+}

@@ -1,0 +1,136 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Info describes a submission to callers.
+func (m *Machine) Info(r *Record, queueName string) queue.Submission {
+	if r.Sub == nil {
+		return r.Info(queueName, r.Ended.Meta, 0)
+	}
+	return r.Info(queueName, r.Sub.Meta(), r.Sub.Available())
+}
+
+// EndedRecord reads a history row, and the backlog's part of it.
+func EndedRecord(row *checkpoint.Ended) (*Record, *backlog.Submission, error) {
+	spec, err := journal.DecodeInsert(row.Spec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store: history of %s: %w", row.ID, err)
+	}
+	r := NewRecord(spec)
+	r.State = row.State
+	n, size := binary.Uvarint(row.Final)
+	if size <= 0 || n > uint64(len(row.Final)-size) {
+		return nil, nil, ErrSnapshot
+	}
+	r.Ended = &ending{At: row.Finished, Meta: spec.Meta, reason: string(row.Final[size : size+int(n)])}
+	chunks, err := r.restore(row.Final[size+int(n):])
+	if err != nil {
+		return nil, nil, err
+	}
+	sub, err := backlog.New().Restore(specOf(spec), chunks)
+	return r, sub, err
+}
+
+// Filter says which submissions a list shows. Empty States are all; every entry of Meta has to match.
+type Filter struct {
+	States   []queue.SubmissionState
+	Meta     queue.Meta
+	Schedule string             // that inserted it; "": any, or none
+	Before   queue.SubmissionID // only smaller ids; 0: any
+	From     queue.SubmissionID // only this and larger ids
+}
+
+// Matches says whether a list with this filter has the submission.
+func (f *Filter) Matches(r *Record) bool {
+	if len(f.States) > 0 && !slices.Contains(f.States, r.State) {
+		return false
+	}
+	if f.Schedule != "" && r.Details().schedule != f.Schedule {
+		return false
+	}
+	return f.ofMeta(r.Meta())
+}
+
+func (f *Filter) ofMeta(meta queue.Meta) bool {
+	for _, entry := range f.Meta {
+		if value, there := meta.Find(entry.Key); !there || value != entry.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// ListSlice is how many submissions one hold of the mutex looks at.
+const ListSlice = 1000
+
+// CompareIDs orders ids as they were drawn: by time.
+func CompareIDs(a, b queue.SubmissionID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// ChunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices one call looks at most: a
+// sparse state in a huge submission is found over several calls.
+const (
+	ChunkSlice  = 1000
+	ChunkSlices = 200
+)
+
+// Scan appends the chunks in these states from *next on, at most limit of them, and looks at no more than ChunkSlice.
+func (r *Record) Scan(states []queue.ChunkState, next *uint32, limit int, list *[]queue.Chunk, chunk func(uint32) queue.Chunk) {
+	for n := 0; n < ChunkSlice && *next < r.Chunks && len(*list) < limit; n++ {
+		c := chunk(*next)
+		if len(states) == 0 || slices.Contains(states, c.State) {
+			*list = append(*list, c)
+		}
+		*next++
+	}
+}
+
+// Chunk tells where one chunk of an open submission stands.
+func (m *Machine) Chunk(r *Record, index uint32) queue.Chunk {
+	c := queue.Chunk{Index: index, State: queue.ChunkDone}
+	if t := r.Tries[index]; t != nil {
+		t.Describe(&c)
+	}
+	if slot, held := m.Holds.Find(r.Seq, index); held {
+		h := m.Holds.At(slot)
+		c.State, c.Consumer, c.Deadline = queue.ChunkReserved, m.Holds.Consumer(h), h.Deadline
+	} else if r.Sub.IsAvailable(index) {
+		c.State = queue.ChunkReady
+		if r.Parked {
+			c.State, c.NotBefore = queue.ChunkWaiting, r.Details().RunAt
+		}
+	}
+	return c
+}
+
+// Describe fills in what is known of the chunk's tries.
+func (t *Try) Describe(c *queue.Chunk) {
+	c.Attempts, c.Error = t.Attempts, t.Err
+	switch {
+	case t.Reason == journal.Dead:
+		c.State = queue.ChunkDead
+	case t.Reason == journal.Skipped:
+		c.State = queue.ChunkSkipped
+	case t.Reason == journal.Forwarded:
+		c.State, c.To = queue.ChunkForwarded, t.to
+	case t.Waiting:
+		c.State, c.NotBefore = queue.ChunkWaiting, t.NotBefore
+	}
+}

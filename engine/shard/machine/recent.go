@@ -1,0 +1,77 @@
+package machine
+
+import (
+	"encoding/binary"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// recent remembers which token completed a chunk, for the consumer that asks again because it never got the answer. It
+// is a direct-mapped table: a later completion may push an earlier one out, after which the answer is the careful one,
+// "lost". A checkpoint stores it in parts, and replaying the journal fills in what came since, so it also serves across restarts. What
+// place computes is therefore part of the files' format.
+type recent struct {
+	Entries []uint64          // fingerprints of tokens, each where its chunk's hash says
+	Changed [RecentParts]bool // since they were stored
+}
+
+const (
+	recentEntries = 1 << 15
+	// RecentParts is in how many parts the table is stored.
+	RecentParts   = 64
+	recentPart    = recentEntries / RecentParts // entries: 4 KiB
+	recentVersion = 1
+)
+
+const golden = 0x9E3779B97F4A7C15 // Fibonacci hashing (Knuth, TAOCP 3, 6.4), twice as ids of one shard differ in few bits
+
+func scatter(n uint64) uint64 {
+	n *= golden
+	return (n ^ n>>32) * golden
+}
+
+// place is where a chunk's entry is, and the fingerprint of one of its tokens: 64 bits of chunk, epoch and sequence, so
+// that two tokens are taken for each other once in 2^63 tries.
+func (r *recent) place(id queue.ChunkID, epoch uint32, sequence uint64) (at, fingerprint uint64) {
+	if r.Entries == nil {
+		r.Entries = make([]uint64, recentEntries)
+	}
+	hash := scatter(uint64(id.Submission) ^ uint64(id.Index)*golden)
+	return hash >> (64 - 15), scatter(hash^scatter(sequence<<16^uint64(epoch))) | 1
+}
+
+func (r *recent) put(id queue.ChunkID, epoch uint32, sequence uint64) {
+	at, fingerprint := r.place(id, epoch, sequence)
+	r.Entries[at] = fingerprint
+	r.Changed[at/recentPart] = true
+}
+
+// by says whether this very token completed its chunk, as far as remembered.
+func (r *recent) by(t *queue.Token) bool {
+	at, fingerprint := r.place(queue.ChunkID{Submission: t.Submission, Index: t.Index}, t.Epoch, t.Sequence)
+	return r.Entries[at] == fingerprint
+}
+
+// row is a part as it is stored.
+func (r *recent) row(part uint64) []byte {
+	row := make([]byte, 1, 1+8*recentPart)
+	row[0] = recentVersion
+	for _, fingerprint := range r.Entries[part*recentPart:][:recentPart] {
+		row = binary.BigEndian.AppendUint64(row, fingerprint)
+	}
+	return row
+}
+
+// load takes a stored part. false: it is damaged or of a newer version.
+func (r *recent) load(part uint64, row []byte) bool {
+	if part >= RecentParts || len(row) != 1+8*recentPart || row[0] != recentVersion {
+		return false
+	}
+	if r.Entries == nil {
+		r.Entries = make([]uint64, recentEntries)
+	}
+	for i := range recentPart {
+		r.Entries[part*recentPart+uint64(i)] = binary.BigEndian.Uint64(row[1+8*i:])
+	}
+	return true
+}

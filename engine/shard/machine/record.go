@@ -1,0 +1,209 @@
+package machine
+
+import (
+	"strings"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
+//
+// Its size counts, as 10^6 of them are kept, and so does the order of its fields: a pick and a completion wait for memory more than for
+// anything else. It is three cache lines of 64 bytes (TestRecordLayout).
+type Record struct {
+	// What completions read, and all else.
+	Sub       *backlog.Submission // nil once ended
+	Tries     map[uint32]*Try
+	more      *details
+	AppliedAt journal.Position // last op that is in here
+	Holds     reserver.List
+	Chunks    uint32
+	Done      uint32
+	Seq       uint32
+	State     queue.SubmissionState
+	Inline    bool
+	Attached  bool
+	Dirty     bool // in the list of the next checkpoint
+	Ending    bool // its end is on its way to the disk: nothing can be finished any more
+	Parked    bool // hidden until run_at
+	Stored    bool // has its row
+	Reshaped  bool // its spec changed since
+
+	// What a reservation tells besides.
+	ID       queue.SubmissionID
+	Prefix   string
+	Known    queue.Meta // the submission's, once someone reserved from it
+	Priority int64
+	Dead     uint32 // not those given up
+	Skips    uint32 // given up
+
+	// What most submissions never need.
+	Ended        *ending
+	Deads        *indexes // of an open one: its dead chunks
+	Delays       *indexes // its chunks that wait for a retry
+	Outputs      OutputCount
+	forwards     uint32 // of the chunks given up, those that have gone on to another queue
+	Waiting      uint32 // chunks that wait for a retry time, or are shelved
+	Shelved      uint32 // of them
+	Lent         uint32 // suspects that are offered or held
+	Ready        uint32 // of them, those that no one holds
+	Dying        uint32 // chunks whose end is on its way to the disk
+	Checkpointed bool   // has its history row, or is about to get it
+	Reopened     bool   // the history may still have it
+	replaced     bool   // it ended, and was opened again as another record
+	Met          bool   // what try.met is when a recount has met it, and while there is none
+}
+
+// details are the fields that few submissions have.
+type details struct {
+	Template, Group, Trace string
+	Operations, maxFailed  uint32
+	attempts               uint16 // max_attempts of its own, 0: the queue's
+	policy                 queue.OnExhausted
+	RunAt, deadDeadline    queue.Time
+	key                    string
+	fingerprint            [16]byte
+	schedule               string     // that inserted it
+	scheduled              queue.Time // the tick that it is for
+	origin                 *queue.Origin
+}
+
+// Try is the history of one chunk that did not succeed at first.
+type Try struct {
+	NotBefore queue.Time
+	sequence  uint64 // of the last token
+	epoch     uint32
+	Attempts  uint16
+	expiries  uint8
+	Reason    journal.ReturnReason
+	Waiting   bool // for notBefore, or shelved
+	Met       bool // by the recount of its submission: as record.met, or not yet
+	redrives  uint16
+	Suspect   suspicion
+	since     queue.Time // when it was shelved, or lent
+	number    uint64     // of a forwarded chunk: its place in the outbox
+	to        string     // where it went
+	Err       string
+	Past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
+}
+
+// Gone says that the chunk is not offered again, unless someone redrives it.
+func (t *Try) Gone() bool {
+	return t.Reason == journal.Dead || t.Reason == journal.Skipped || t.Reason == journal.Forwarded
+}
+
+// delayed says that the chunk waits for a time that has come at `at`. An entry of the timers for an earlier one stands for nothing:
+// the chunk was offered meanwhile, and failed again, or was told to wait longer.
+func (t *Try) delayed(at queue.Time) bool {
+	return t.Waiting && t.Suspect != Shelved && t.NotBefore <= at
+}
+
+// ended adds a try to the history of the chunk.
+func (t *Try) ended(a queue.Attempt) {
+	if n := len(t.Past); n > 0 {
+		t.Past[n-1].Error = strings.Clone(Clip(t.Past[n-1].Error, queue.MaxPastErrorBytes))
+		if n == queue.MaxAttemptsKept {
+			t.Past = append(t.Past[:0], t.Past[1:]...)
+		}
+	}
+	t.Past = append(t.Past, a)
+}
+
+var noDetails = details{Operations: 1}
+
+// Details are what few submissions have: all zero, if this one has none of it. They must not be changed.
+func (r *Record) Details() *details {
+	if r.more == nil {
+		return &noDetails
+	}
+	return r.more
+}
+
+// NewRecord is a submission as it is inserted.
+func NewRecord(s *journal.Insert) *Record {
+	r := &Record{
+		ID: s.ID, Seq: s.Seq, Chunks: s.Chunks, Inline: s.Inline, Attached: s.Attachment,
+		Priority: s.Priority, Prefix: s.Prefix, Holds: reserver.NewList(),
+	}
+	d := details{
+		Template: s.Template, Group: s.Group, Trace: s.Trace, Operations: max(s.OperationsPerChunk, 1),
+		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
+		policy: s.OnExhausted, RunAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		origin:   s.Origin,
+		schedule: s.Schedule, scheduled: s.Scheduled,
+	}
+	if d != noDetails {
+		r.more = &d
+	}
+	return r
+}
+
+// Spec encodes the record's unchanging part, as it came in. The submission has not ended yet.
+func (r *Record) Spec() []byte {
+	d := r.Details()
+	key, mul, add := r.Sub.Order()
+	return journal.AppendInsert(nil, &journal.Insert{
+		Seq: r.Seq, ID: r.ID, Chunks: r.Chunks, Key: key, Mul: mul, Add: add, Priority: r.Priority, Meta: r.Sub.Meta(),
+		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
+		RunAt: d.RunAt, DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
+		MaxFailed: d.maxFailed, Inline: r.Inline,
+		Attachment: r.Attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
+		Origin: d.origin,
+	})
+}
+
+// over says whether nothing is left to do.
+func (r *Record) over() bool { return r.Done+r.Dead+r.Skips == r.Chunks }
+
+// Info is what is known about the submission now. `available` of its chunks are not taken.
+func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue.Submission {
+	d := r.Details()
+	s := queue.Submission{
+		ID: r.ID, Queue: queueName, State: r.State, Group: d.Group, Meta: meta, Priority: r.Priority, Chunks: r.Chunks,
+		Waiting: r.Waiting, Reserved: r.Holds.Len(), Done: r.Done, Dead: r.Dead, Skipped: r.Skips,
+		Forwarded: r.forwards, OperationsPerChunk: d.Operations,
+		Prefix: r.Prefix, Template: d.Template, HasAttachment: r.Attached, Created: r.ID.Time(), RunAt: d.RunAt,
+		DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed, Trace: d.Trace,
+		Schedule: d.schedule, Scheduled: d.scheduled, Origin: d.origin,
+	}
+	switch {
+	case r.State != queue.Open:
+		s.Finished, s.Failure, s.FailedChunk = r.Ended.At, r.Ended.reason, r.Ended.failed
+		s.Waiting, s.Reserved = 0, 0
+		s.Skipped = r.Chunks - r.Done - r.Dead
+	case r.Parked:
+		s.Waiting += available
+	default:
+		switch r.ruling() {
+		case queue.PausedByRule:
+			s.Paused = available
+		case queue.BlockedByRule:
+			s.Blocked = available
+		default:
+			s.Ready = available
+		}
+	}
+	return s
+}
+
+// ruling is what all rules say of the submission; of one that is not in the backlog nothing.
+func (r *Record) ruling() queue.Ruling {
+	if r.Sub == nil {
+		return queue.Unruled
+	}
+	return r.Sub.Ruling()
+}
+
+// Meta is the submission's strategic metadata; the backlog keeps it while the submission is open.
+func (r *Record) Meta() queue.Meta {
+	switch {
+	case r.Known != nil:
+		return r.Known
+	case r.Sub != nil:
+		return r.Sub.Meta()
+	}
+	return r.Ended.Meta
+}

@@ -1,0 +1,209 @@
+package machine
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Request is one reserve call.
+type Request struct {
+	Plan     *strategy.Plan
+	Max      int
+	Consumer string
+	Context  queue.Meta    // what the consumer says of itself to scorers
+	Timeout  time.Duration // 0: the queue's
+	Wait     time.Duration // how long to wait for the first chunk
+	Limited  int           // how many saturated values an answer without chunks names at most: 0 to queue.MaxLimited
+	Now      queue.Time    // when the call came, for its first look at what there is; 0: the shard reads its clock
+
+	Restrained bool        // Plan is without what limits count, because of the restart grace
+	Over       *time.Timer // ends Wait; runs from the first time on that there was nothing
+	Waited     time.Duration
+}
+
+// Reserved is its answer. Waited is how long the call waited for work. The other fields are set when Reservations is
+// empty: RetryAfter 0 means "no idea", and Limited is for queue.AllLimited: as many as were asked for of the values
+// that are in the way.
+type Reserved struct {
+	Reservations []queue.Reservation
+	Reason       queue.EmptyReason
+	RetryAfter   time.Duration
+	Limited      []queue.Saturated
+	Waited       time.Duration
+}
+
+// Pick is one reservation as the machine makes it; what else an answer needs is gathered outside the mutex.
+type Pick struct {
+	R        *Record
+	Token    queue.Token
+	Attempt  uint16
+	At       queue.Time
+	Deadline queue.Time
+	Meta     queue.Meta
+	Priority int64
+}
+
+// Views finds the standing views of a plan's branches; unbuilt is the first one that has to be built before the plan can
+// be followed, nil when there is none.
+func (m *Machine) Views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
+	return ViewsBy(plan, m.Backlog.View, dst)
+}
+
+// ViewsBy is views, which are found by view.
+func ViewsBy(plan *strategy.Plan, view func(*strategy.Branch) *backlog.View,
+	dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
+	EachStanding(plan, func(br *strategy.Branch) {
+		v := view(br)
+		if !v.Built() && unbuilt == nil {
+			unbuilt = v
+		}
+		dst = append(dst, v)
+	})
+	return dst, unbuilt
+}
+
+// EachStanding calls fn for every branch of a plan that has a view: of a scored one, those inside of it.
+func EachStanding(plan *strategy.Plan, fn func(*strategy.Branch)) {
+	for i := range plan.Branches {
+		switch br := &plan.Branches[i]; {
+		case br.OnFault: // it is inside of the scored one before
+		case br.Scored == nil:
+			fn(br)
+		default:
+			for j := range br.Inner {
+				fn(&br.Inner[j])
+			}
+		}
+	}
+}
+
+// timeout is how long a request may hold its chunks.
+func (m *Machine) timeout(q *Request) time.Duration {
+	timeout := q.Timeout
+	if timeout == 0 {
+		timeout = m.Settings.ReservationTimeout
+	}
+	return min(timeout, m.Settings.MaxReservation)
+}
+
+// Reserve follows the views of the plan's branches in their order until `most` chunks are picked, and says how many there
+// were. When there is nothing else it borrows suspects.
+func (m *Machine) Reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
+	n := m.Follow(q, views, most, now, picks)
+	if n == 0 && len(*picks) == 0 && m.Suspects.Borrow(q, most, now) {
+		n = m.Follow(q, views, most, now, picks)
+		m.Suspects.Lend(now, TickMost) // what was borrowed without success goes back
+	}
+	return n
+}
+
+// Follow picks chunks by the branches of the plan, one after another, until there are most of them. It says how many it picked.
+func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
+	timeout := m.timeout(q)
+	n := 0
+	for _, view := range views {
+		if m.Backlog.Tired() {
+			break // what it gives is not known yet, and so not whose turn comes after it
+		}
+		for ; n < most; n++ {
+			sub, index, ok := m.Backlog.Take(view, m.Rnd)
+			if !ok {
+				break
+			}
+			*picks = append(*picks, m.hold(sub.Data.(*Record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
+			if m.Suspects.Shelved > 0 && m.Suspects.strict() {
+				m.Suspects.Lend(now, 1) // it may be its turn now
+			}
+		}
+	}
+	m.Stats.Reserved += uint64(n)
+	return n
+}
+
+// ShelveMost is how many submissions that something holds back one hold of the mutex moves aside.
+const ShelveMost = 500
+
+// ReserveBriefly is reserve, but it gives up when it meets too much on its way that rules or limits hold back; tired says so: the
+// caller is to give way to others and go on.
+func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) (n int, tired bool) {
+	m.Backlog.Allow(ShelveMost)
+	n = m.Reserve(q, views, most, now, picks)
+	tired = m.Backlog.Tired()
+	m.Backlog.Allow(0)
+	return n, tired
+}
+
+func (m *Machine) hold(r *Record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) Pick {
+	m.Stats.Operations -= uint64(r.Details().Operations)
+	if r.Known == nil {
+		r.Known = r.Sub.Meta()
+	}
+	p := Pick{R: r, Attempt: r.attempt(index), At: now, Deadline: deadline, Meta: r.Known, Priority: r.Priority}
+	p.Token = queue.Token{Submission: r.ID, Index: index, Epoch: m.Epoch, Sequence: m.Holds.NextSequence()}
+	p.Token.Slot = m.Holds.Add(&r.Holds, reserver.Hold{
+		Sequence: p.Token.Sequence, Epoch: m.Epoch, Seq: r.Seq, Index: index, Attempt: p.Attempt, Counted: true,
+		Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
+	}, consumer)
+	m.charged(p.Token.Slot, charge)
+	m.Suspects.taken(r, index)
+	m.Suspects.heldMore(now)
+	return p
+}
+
+// attempt is the number of a chunk's next try.
+func (r *Record) attempt(index uint32) uint16 {
+	if t := r.Tries[index]; t != nil {
+		return t.Attempts + 1
+	}
+	return 1
+}
+
+// Undo gives picks back that no one will get.
+func (m *Machine) Undo(picks []Pick) {
+	for i := range picks {
+		if r, slot, s := m.ResolvePick(&picks[i]); s == Holder {
+			m.Unhold(r, slot)
+		}
+	}
+}
+
+// Unhold gives back a chunk that no one worked on: the one that was charged for it is refunded.
+func (m *Machine) Unhold(r *Record, slot uint32) {
+	h := m.Holds.At(slot)
+	index, charge := h.Index, m.charge(slot, h)
+	m.drop(r, slot)
+	m.putBack(r, index)
+	m.Backlog.Refund(r.Sub, charge)
+}
+
+// ResolvePick finds what a pick holds, and how its chunk stands now.
+func (m *Machine) ResolvePick(p *Pick) (*Record, uint32, standing) {
+	t := p.Token
+	t.MAC = m.key.MAC(&t)
+	return m.Resolve(&t)
+}
+
+// AppendContent makes the content of a chunk that is stored nowhere: the key below the prefix, or the filled-in template.
+func AppendContent(dst []byte, r *Record, index uint32) []byte {
+	template := r.Details().Template
+	if template == "" {
+		dst = append(dst, r.Prefix...)
+		return strconv.AppendUint(dst, uint64(r.First()+index), 10)
+	}
+	const hole = "{index}"
+	rest := []byte(template)
+	for {
+		at := bytes.Index(rest, []byte(hole))
+		if at < 0 {
+			return append(dst, rest...)
+		}
+		dst = strconv.AppendUint(append(dst, rest[:at]...), uint64(r.First()+index), 10)
+		rest = rest[at+len(hole):]
+	}
+}

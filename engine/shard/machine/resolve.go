@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// standing is what a token is worth now: the left column of the table of token cases in docs/GUARANTEES.md.
+type standing uint8
+
+const (
+	Holder  standing = iota // it holds the chunk
+	free                    // no one does, the chunk is ready, and the token is one of ours for it
+	waiting                 // the chunk waits after this very token's deadline passed, or its consumer was lost
+	onShelf                 // the chunk is due, but held back as a suspect: as if it were ready
+	busy                    // this very token's completion or failure is on its way to the disk
+	already                 // this very token completed the chunk
+	Lost                    // another token holds the chunk or completed it, or its next try waits
+	Ended                   // the submission has ended
+	unknown                 // no such chunk, or not a token of this server
+	absent                  // no such submission in memory: the history has to be asked
+)
+
+// Resolve finds out what a token is worth, and the record and slot it is about.
+func (m *Machine) Resolve(t *queue.Token) (*Record, uint32, standing) {
+	if !m.key.Valid(t) || t.Epoch > m.Epoch {
+		return nil, 0, unknown
+	}
+	if h := m.Holds.At(t.Slot); h != nil && h.Sequence == t.Sequence && h.Epoch == t.Epoch && h.Index == t.Index {
+		if r := m.LiveSeq(h.Seq); r != nil && r.ID == t.Submission {
+			return r, t.Slot, heldStanding(r, h)
+		}
+	}
+	r := m.Live(t.Submission)
+	if r == nil {
+		return m.endedStanding(t)
+	}
+	if t.Index >= r.Chunks {
+		return r, 0, unknown
+	}
+	if slot, held := m.Holds.Find(r.Seq, t.Index); held {
+		if h := m.Holds.At(slot); h.Sequence == t.Sequence && h.Epoch == t.Epoch {
+			return r, slot, heldStanding(r, h)
+		}
+		return r, slot, Lost
+	}
+	if r.Ending {
+		return r, 0, Ended
+	}
+	if r.Sub.IsAvailable(t.Index) {
+		return r, 0, free
+	}
+	tried := r.Tries[t.Index]
+	switch {
+	case tried != nil && tried.Suspect == Shelved:
+		return r, 0, onShelf
+	case tried != nil && tried.Waiting && (tried.Reason == journal.Expired || tried.Reason == journal.Lost) &&
+		tried.sequence == t.Sequence && tried.epoch == t.Epoch:
+		return r, 0, waiting
+	case tried != nil && tried.Gone():
+		return r, 0, Ended
+	case m.Recent.by(t):
+		return r, 0, already
+	}
+	return r, 0, Lost
+}
+
+// held is the reservation that a token holds now and may finish, in the common case: the slot hint is right. Sequence and
+// epoch are given once, and the MAC binds them to the chunk, so nothing but the table has to be looked at. nil says
+// nothing: resolve knows all cases. That the token is valid is for the caller to find out, outside of the mutex.
+func (m *Machine) held(t *queue.Token) *reserver.Hold {
+	if m.Closing > 0 || len(m.Orphans.List) > 0 {
+		return nil // it may be of a submission that ends or has ended
+	}
+	h := m.Holds.At(t.Slot)
+	if h == nil || h.Sequence != t.Sequence || h.Epoch != t.Epoch || h.Index != t.Index {
+		return nil
+	}
+	if h.State != reserver.Held && h.State != reserver.Expiring {
+		return nil
+	}
+	return h
+}
+
+func heldStanding(r *Record, h *reserver.Hold) standing {
+	switch {
+	case h.State == reserver.Finishing:
+		return busy
+	case r.Ending || h.State == reserver.Dying:
+		return Ended
+	}
+	return Holder
+}
+
+func (m *Machine) endedStanding(t *queue.Token) (*Record, uint32, standing) {
+	r := m.Ended[t.Submission]
+	switch {
+	case m.Recent.by(t):
+		return r, 0, already
+	case r == nil:
+		return nil, 0, absent
+	case t.Index >= r.Chunks:
+		return r, 0, unknown
+	case r.State == queue.Completed && r.Skips == 0:
+		return r, 0, Lost
+	}
+	return r, 0, Ended
+}
+
+// Answer is the result for a token that cannot do what was asked.
+func Answer(s standing) queue.Result {
+	switch s {
+	case already, busy:
+		return queue.Result{Outcome: queue.OutcomeAlready}
+	case Ended:
+		return queue.Result{Outcome: queue.OutcomeGone, Code: "submission_ended",
+			Detail: "the submission ended (cancelled or failed), or the chunk is out of attempts: drop this work"}
+	case unknown:
+		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_token",
+			Detail: "this is not a token of this server for a chunk that exists"}
+	case absent:
+		return queue.Result{Outcome: queue.OutcomeUnknown, Code: "unknown_submission",
+			Detail: "the submission is not known, or aged out of the history"}
+	}
+	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_lost",
+		Detail: "the reservation ended and another one holds or finished the chunk: drop this work"}
+}
+
+var tooManyLate = queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late",
+	Detail: "too many chunks of this submission were finished without a reservation: this one will be offered again"}
+
+// claim makes an unheld chunk Finishing under an old token, without counting it in flight: a completion or failure that
+// comes late. false: the submission has too many such chunks already.
+func (m *Machine) claim(r *Record, t *queue.Token, s standing, now queue.Time) (slot uint32, ok bool) {
+	if s == free && m.Withdraw(r, t.Index, true) != takenNow {
+		return 0, false
+	}
+	m.changing(r)
+	return m.Holds.Add(&r.Holds, reserver.Hold{
+		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, State: reserver.Finishing,
+		Reserved: now, Deadline: now,
+	}, ""), true
+}
+
+// Abandon undoes a Finishing, Expiring or Dying mark after its commit failed.
+func (m *Machine) Abandon(slot uint32, sequence uint64) {
+	h := m.Holds.At(slot)
+	if h == nil || h.Sequence != sequence || h.State == reserver.Held {
+		return
+	}
+	if h.Counted {
+		h.State = reserver.Held
+		m.Holds.Extend(slot, h.Deadline)
+		return
+	}
+	r, index := m.LiveSeq(h.Seq), h.Index
+	if r == nil {
+		return // ended since: sweep comes to it
+	}
+	m.drop(r, slot)
+	if t := r.Tries[index]; t != nil && t.Waiting {
+		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index}) // the worker may have met it while it was held
+		return
+	}
+	m.putBack(r, index)
+}

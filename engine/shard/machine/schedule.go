@@ -1,0 +1,238 @@
+package machine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file keeps the schedules: what the journal and the store say of them, and when each is to be looked at.
+
+// schedules are the part of the machine that knows when to insert what: the ticks that were emitted are in the journal,
+// with what they inserted.
+type schedules struct {
+	m        *Machine
+	ByName   map[string]*Scheduled
+	Dirty    map[string]bool // changed or deleted since their last row
+	earliest queue.Time      // nothing is to be looked at before
+}
+
+// Scheduled is one schedule.
+type Scheduled struct {
+	Name      string
+	Rhythm    *Rhythm
+	broken    error // why the rhythm has no spec
+	Text      string
+	Version   uint32
+	Created   queue.Time
+	Changed   queue.Time
+	Enabled   bool
+	Reason    string
+	Next      queue.Time
+	Waiting   queue.Time // a tick to be emitted besides: buffered, or that of run_on_create
+	Last      queue.Time
+	LastID    queue.SubmissionID
+	Counts    queue.ScheduleCounts
+	AppliedAt journal.Position
+	Made      bool       // false while its first definition is on its way to the disk
+	Busy      *Batch     // the last one with a change of it that is on its way to the disk
+	changes   int        // how many there are
+	pausing   bool       // among them the pause after a failure
+	stamp     uint64     // counts what happened to it, so that who looked without the mutex can tell
+	LookAt    queue.Time // when there may be something to emit
+	AsOf      queue.Time // the moment that a run of late ticks is judged by, while it is emitted in slices
+	Held      bool       // a rule kept it from emitting when it was looked at last
+	recent    []queue.Emission
+}
+
+// never is later than any tick.
+const never = queue.Time(math.MaxInt64)
+
+func newSchedules(m *Machine) schedules {
+	return schedules{m: m, ByName: map[string]*Scheduled{}, Dirty: map[string]bool{}, earliest: never}
+}
+
+// apply changes a schedule. What its row already tells of changes nothing.
+func (p *schedules) apply(op *journal.Schedule) error {
+	m := p.m
+	sch := p.ByName[op.Name]
+	if m.Replay && sch != nil && m.AppliedAt <= sch.AppliedAt && !p.Dirty[op.Name] {
+		return nil
+	}
+	if sch == nil {
+		if op.Change != journal.SchedulePut {
+			return nil
+		}
+		sch = &Scheduled{Name: op.Name}
+		p.ByName[op.Name] = sch
+	}
+	switch op.Change {
+	case journal.SchedulePut:
+		if err := p.define(sch, op); err != nil {
+			return fmt.Errorf("shard: the journal is damaged: %w", err)
+		}
+	case journal.ScheduleTick:
+		m.Stats.Schedules.add(&sch.Counts, &op.Counts)
+		sch.Next, sch.Waiting, sch.Last, sch.LastID, sch.Counts = op.Next, op.Waiting, op.Last, op.LastID, op.Counts
+		sch.Held = false
+	case journal.ScheduleSwitch:
+		sch.Version = max(op.Version, sch.Version+1)
+		sch.Enabled, sch.Reason, sch.Changed, sch.AsOf = op.Enabled, op.Reason, m.Now, 0
+	case journal.ScheduleDelete:
+		delete(p.ByName, op.Name)
+	}
+	sch.AppliedAt = m.AppliedAt
+	p.Dirty[op.Name] = true
+	p.Aim(sch)
+	return nil
+}
+
+// define applies a definition.
+func (p *schedules) define(sch *Scheduled, op *journal.Schedule) error {
+	if err := sch.Read(op.Definition); err != nil {
+		return err
+	}
+	if !sch.Made {
+		sch.Created = p.m.Now
+	}
+	sch.Made, sch.AsOf, sch.Changed = true, 0, p.m.Now
+	sch.Version, sch.Enabled, sch.Reason = op.Version, op.Enabled, op.Reason
+	sch.Next, sch.Waiting = op.Next, op.Waiting
+	return nil
+}
+
+// Read reads a definition. One whose spec this server does not understand is kept, and never due: a bad schedule is no reason for a
+// queue not to open.
+func (s *Scheduled) Read(text string) error {
+	def, err := journal.DecodeDefinition(text)
+	if err != nil {
+		return err
+	}
+	s.Text = text
+	s.Rhythm, s.broken = newRhythm(s.Name, def)
+	return nil
+}
+
+// Aim says when a schedule is to be looked at next.
+func (p *schedules) Aim(sch *Scheduled) {
+	sch.LookAt = never
+	switch {
+	case !sch.Made || !sch.Enabled || sch.broken != nil:
+	case sch.Waiting != 0 && !p.overlaps(sch):
+		sch.LookAt = 0
+	case sch.Next != 0:
+		sch.LookAt = sch.Rhythm.due(sch.Next)
+	}
+	p.earliest = min(p.earliest, sch.LookAt)
+}
+
+// overlaps says whether a tick has to be held back because the submission of the one before is open.
+func (p *schedules) overlaps(sch *Scheduled) bool {
+	return sch.Rhythm.Def.Overlap != queue.OverlapAllow && sch.LastID != 0 && p.m.Live(sch.LastID) != nil
+}
+
+// stir has the schedule of a submission that ended looked at: a tick may have waited for that.
+func (p *schedules) stir(r *Record) {
+	p.emitted(r)
+	if name := r.Details().schedule; name != "" {
+		if sch := p.ByName[name]; sch != nil && sch.Waiting != 0 {
+			p.Aim(sch)
+		}
+	}
+}
+
+// NextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is.
+func (p *schedules) NextTick() (first queue.Time) {
+	for _, sch := range p.ByName {
+		if !sch.Made || !sch.Enabled || sch.Held || sch.broken != nil || sch.Next == 0 {
+			continue
+		}
+		if due := sch.Rhythm.due(sch.Next); first == 0 || due < first {
+			first = due
+		}
+	}
+	return first
+}
+
+// stirHeld has the schedules looked at that a rule kept from emitting.
+func (p *schedules) stirHeld() {
+	for _, sch := range p.ByName {
+		if sch.Held {
+			p.Aim(sch)
+		}
+	}
+}
+
+// failedRun pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
+func (p *schedules) failedRun(r *Record, reason string, now queue.Time) {
+	name := r.Details().schedule
+	if name == "" {
+		return
+	}
+	sch := p.ByName[name]
+	if sch == nil || !sch.Made || !sch.Enabled || sch.pausing || !sch.Rhythm.Def.PauseOnFailure || r.ID.Time() < sch.Created {
+		return
+	}
+	p.m.Encode(now).Schedule(&journal.Schedule{
+		Change: journal.ScheduleSwitch, Name: name, Version: sch.Version + 1,
+		Reason: Clip("submission "+r.ID.String()+" did not succeed: "+reason, queue.MaxPauseReasonBytes),
+	})
+	p.Occupy(sch)
+	sch.pausing = true
+}
+
+// Settle aims all of them once everything is replayed.
+func (p *schedules) Settle() {
+	p.emittedBefore()
+	for _, sch := range p.ByName {
+		p.Aim(sch)
+	}
+}
+
+// Row is the schedule as the store keeps it; nil when it is no more.
+func (s *Scheduled) Row() []byte {
+	if s == nil || !s.Made {
+		return nil
+	}
+	return journal.AppendScheduleRow(nil, &journal.ScheduleRow{
+		Position: s.AppliedAt, Created: s.Created, Changed: s.Changed,
+		Schedule: journal.Schedule{
+			Name: s.Name, Version: s.Version, Definition: s.Text, Enabled: s.Enabled, Reason: s.Reason, Next: s.Next, Waiting: s.Waiting,
+			Last: s.Last, LastID: s.LastID, Counts: s.Counts,
+		},
+	})
+}
+
+// Info is the schedule as it stands.
+func (s *Scheduled) Info() queue.ScheduleInfo {
+	x := queue.ScheduleInfo{
+		Name: s.Name, Schedule: *s.Rhythm.Def, Version: s.Version, Created: s.Created, Changed: s.Changed,
+		Reason: s.Reason, Words: s.Rhythm.words,
+		Next: s.Next, Last: s.Last, LastID: s.LastID, Waiting: s.Waiting, ScheduleCounts: s.Counts,
+		Recent: slices.Clone(s.recent),
+	}
+	x.Schedule.Enabled = s.Enabled
+	switch {
+	case s.broken != nil:
+		x.State, x.Reason = queue.ScheduleBroken, s.broken.Error()
+	case !s.Enabled:
+		x.State = queue.SchedulePaused
+	case s.Next == 0 && s.Waiting == 0:
+		x.State = queue.ScheduleFinished
+	case s.Held:
+		x.State = queue.ScheduleHeld
+	}
+	return x
+}
+
+// intended counts what intents have left.
+func (p *schedules) intended(count func(what string, n int)) {
+	for _, sch := range p.ByName {
+		if sch.Busy != nil || sch.changes != 0 || !sch.Made {
+			count("changes of schedule "+sch.Name, 1)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// RetryScored is how often a waiting reserve asks again, as scores change with the time alone.
+const RetryScored = time.Second
+
+// Scores says whether a branch of the plan ranks by scores.
+func Scores(plan *strategy.Plan) bool {
+	for i := range plan.Branches {
+		if plan.Branches[i].Scored != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// TakeScored takes until `most` picks are there, and says whether the window has more.
+func (m *Machine) TakeScored(q *Request, br *strategy.Branch, w *WindowScratch, most int, now queue.Time, got *[]Pick) (more bool) {
+	timeout := m.timeout(q)
+	for len(*got) < most {
+		row := w.Next(Explores(br, w.Standing.Emitted))
+		if row < 0 {
+			return false
+		}
+		sub := w.Frame.Rows[row]
+		index, by, ok := m.Backlog.TakeOf(w.Views, sub, m.Rnd)
+		if !ok {
+			w.Gone(row)
+			continue
+		}
+		w.Took(row)
+		w.Frame.passed[row] = 0
+		if w.Sampler != nil {
+			w.Taken[row]++
+		}
+		w.Standing.Emitted++
+		*got = append(*got, m.hold(sub.Data.(*Record), index, by.Charged(), q.Consumer, now, now.Add(timeout)))
+		m.Stats.Reserved++
+	}
+	return true
+}

@@ -1,0 +1,392 @@
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// A snapshot is the changing part of a submission as its store row holds it, true up to the position it carries:
+//
+//	version 1 | flags | position | done | dead | chunk that failed it | outputs | number of tries | tries ... |
+//
+// cursors and exceptions (backlog)
+//
+// docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end with
+// the process, and what waits is told by its try.
+const SnapshotVersion = 1
+
+// The flags: some chunk has an output; each try is followed by its past; it failed, and the chunk that failed it is told; it is told how
+// many outputs there are.
+const (
+	snapshotOutputs = 1 << iota
+	snapshotPast
+	snapshotFailed
+	snapshotOutputsKnown
+)
+
+// Snapshot appends that of an open submission.
+func (m *Machine) Snapshot(dst []byte, r *Record) []byte {
+	var held []uint32
+	if r.Holds.Len() > 0 {
+		held = make([]uint32, 0, r.Holds.Len())
+		m.Holds.Each(&r.Holds, func(_ uint32, h *reserver.Hold) bool {
+			held = append(held, h.Index)
+			return true
+		})
+	}
+	return r.appendSnapshot(dst, held, r.Sub)
+}
+
+// cursors are the chunks of a submission, wherever they are.
+type cursors interface {
+	AppendSnapshot(dst []byte, out []uint32) []byte
+}
+
+// appendSnapshot appends the snapshot of a record whose chunks are in sub, and of which these are held.
+func (r *Record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
+	out := held
+	for index, t := range r.Tries {
+		if t.Waiting {
+			out = append(out, index) // perhaps once more: a late completion may be on its way
+		}
+	}
+	return sub.AppendSnapshot(r.AppendTries(dst, r.Outputs), out)
+}
+
+// AppendTries appends what comes before the chunks. Only ops that are applied change it, so of an open submission the lock of who
+// applies is enough.
+func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
+	flags := byte(0)
+	if outputs.Some() {
+		flags |= snapshotOutputs
+	}
+	known := r.Done > 0 && !outputs.Unknown
+	if known {
+		flags |= snapshotOutputsKnown
+	}
+	for _, t := range r.Tries {
+		if len(t.Past) > 0 || t.redrives > 0 {
+			flags |= snapshotPast
+			break
+		}
+	}
+	failed := r.Ended != nil && r.Ended.failed != nil
+	if failed {
+		flags |= snapshotFailed
+	}
+	dst = append(dst, SnapshotVersion, flags)
+	dst = binary.AppendUvarint(dst, uint64(r.AppliedAt))
+	dst = binary.AppendUvarint(dst, uint64(r.Done))
+	dst = binary.AppendUvarint(dst, uint64(r.Dead))
+	if failed {
+		dst = binary.AppendUvarint(dst, uint64(*r.Ended.failed))
+	}
+	if known {
+		dst = binary.AppendUvarint(dst, uint64(outputs.Chunks))
+		dst = binary.AppendUvarint(dst, uint64(outputs.Sum))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(r.Tries)))
+	for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
+		t := r.Tries[index]
+		dst = t.append(binary.AppendUvarint(dst, uint64(index)))
+		if flags&snapshotPast != 0 {
+			dst = t.appendPast(dst)
+		}
+	}
+	return dst
+}
+
+func (t *Try) append(dst []byte) []byte {
+	dst = append(dst, byte(t.Reason))
+	dst = binary.AppendUvarint(dst, uint64(t.Attempts))
+	dst = binary.AppendUvarint(dst, uint64(t.expiries))
+	dst = binary.AppendVarint(dst, int64(t.NotBefore))
+	dst = binary.AppendUvarint(dst, uint64(t.epoch))
+	dst = binary.AppendUvarint(dst, t.sequence)
+	dst = appendText(dst, t.Err)
+	if t.Reason == journal.Forwarded {
+		dst = appendText(binary.AppendUvarint(dst, t.number), t.to)
+	}
+	return dst
+}
+
+// The flags of a past attempt: it ended by its deadline; its error is that of the try; it ended with its consumer.
+const (
+	pastExpired = 1 << iota
+	pastSameError
+	pastLost
+)
+
+func (t *Try) appendPast(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(t.redrives))
+	dst = binary.AppendUvarint(dst, uint64(len(t.Past)))
+	for i := range t.Past {
+		a := &t.Past[i]
+		flags := byte(0)
+		if a.Expired {
+			flags |= pastExpired
+		}
+		if a.Error == t.Err {
+			flags |= pastSameError
+		}
+		if a.Lost {
+			flags |= pastLost
+		}
+		dst = append(dst, flags)
+		dst = binary.AppendVarint(dst, int64(a.Ended))
+		dst = binary.AppendUvarint(dst, uint64(a.Held.Milliseconds()))
+		dst = appendText(dst, a.Consumer)
+		if flags&pastSameError == 0 {
+			dst = appendText(dst, a.Error)
+		}
+	}
+	return dst
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+func (t *Try) restorePast(d *fields) {
+	t.redrives = uint16(d.within(math.MaxUint16))
+	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
+		flags := d.within(pastExpired | pastSameError | pastLost)
+		a := queue.Attempt{Expired: flags&pastExpired != 0, Lost: flags&pastLost != 0, Ended: queue.Time(d.int()),
+			Held: time.Duration(d.within(math.MaxUint32)) * time.Millisecond, Consumer: d.text()}
+		if a.Error = t.Err; flags&pastSameError == 0 {
+			a.Error = d.text()
+		}
+		t.Past = append(t.Past, a)
+	}
+}
+
+// ErrSnapshot is the error of a row that cannot be read.
+var ErrSnapshot = errors.New("shard: a submission's row is damaged or of a newer version")
+
+// restore reads a snapshot into r and returns the rest, which is the backlog's.
+func (r *Record) restore(b []byte) ([]byte, error) {
+	if len(b) < 2 || b[0] != SnapshotVersion {
+		return nil, ErrSnapshot
+	}
+	d := fields{b: b[2:]}
+	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed|snapshotOutputsKnown || b[1]&snapshotFailed != 0 && r.State != queue.Failed {
+		return nil, ErrSnapshot
+	}
+	r.AppliedAt = journal.Position(d.uint())
+	r.Done = uint32(d.within(uint64(r.Chunks)))
+	r.Dead = uint32(d.within(uint64(r.Chunks - r.Done)))
+	if b[1]&snapshotFailed != 0 {
+		index := uint32(d.within(uint64(r.Chunks - 1)))
+		r.Ended.failed = &index
+	}
+	if b[1]&snapshotOutputsKnown != 0 {
+		r.Outputs = OutputCount{Chunks: uint32(d.within(uint64(r.Done))), Sum: uint32(d.within(math.MaxUint32))}
+	} else {
+		r.Outputs.Unknown = r.Done > 0
+	}
+	for n := d.uint(); n > 0 && !d.bad; n-- {
+		index := uint32(d.within(uint64(r.Chunks - 1)))
+		t := &Try{Reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))), Attempts: uint16(d.within(math.MaxUint16)),
+			expiries: uint8(d.within(math.MaxUint8)), NotBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
+			sequence: d.uint(), Err: d.text()}
+		if t.Reason == journal.Forwarded {
+			t.number, t.to = d.uint(), d.text()
+			r.forwards++
+		}
+		if b[1]&snapshotPast != 0 {
+			t.restorePast(&d)
+		}
+		if t.Gone() && t.Reason != journal.Dead {
+			r.Skips++
+		}
+		if r.Tries == nil {
+			r.Tries = map[uint32]*Try{}
+		}
+		r.Tries[index] = t
+	}
+	if d.bad {
+		return nil, ErrSnapshot
+	}
+	return d.b, nil
+}
+
+// fields reads varints; after damage it is bad and gives zeroes.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (d *fields) uint() uint64 {
+	n, size := binary.Uvarint(d.b)
+	d.skip(size)
+	return n
+}
+
+func (d *fields) within(most uint64) uint64 {
+	n := d.uint()
+	if n > most {
+		d.skip(0)
+		return 0
+	}
+	return n
+}
+
+func (d *fields) int() int64 {
+	n, size := binary.Varint(d.b)
+	d.skip(size)
+	return n
+}
+
+func (d *fields) text() string {
+	n := d.uint()
+	if n > uint64(len(d.b)) {
+		d.skip(0)
+		return ""
+	}
+	text := string(d.b[:n])
+	d.b = d.b[n:]
+	return text
+}
+
+func (d *fields) skip(size int) {
+	if size <= 0 {
+		d.bad, d.b = true, nil
+		return
+	}
+	d.b = d.b[size:]
+}
+
+// Load brings a submission back from its row.
+func (m *Machine) Load(spec, state []byte) error {
+	r, err := m.restored(spec, state)
+	if err != nil {
+		return err
+	}
+	r.Stored = true
+	m.NextSeq, m.LastID = max(m.NextSeq, r.Seq), max(m.LastID, r.ID)
+	if r.Details().key != "" {
+		m.remember(r)
+	}
+	return nil
+}
+
+// restored makes a record of a row, and takes it into the backlog without offering it.
+func (m *Machine) restored(spec, state []byte) (*Record, error) {
+	s, err := journal.DecodeInsert(spec)
+	if err != nil {
+		return nil, err
+	}
+	r := NewRecord(s)
+	chunks, err := r.restore(state)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := m.Backlog.Restore(specOf(s), chunks)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.consistent(sub); err != nil {
+		m.Backlog.Remove(sub)
+		return nil, err
+	}
+	r.Sub, sub.Data = sub, r
+	m.Order.add(r)
+	return r, nil
+}
+
+// consistent checks a row against itself: every chunk is available, done, dead or skipped in it, and a chunk with a try is
+// available unless it is dead or skipped.
+func (r *Record) consistent(sub *backlog.Submission) error {
+	if sub.Available()+r.Done+r.Dead+r.Skips != r.Chunks {
+		return fmt.Errorf("%w: of %d chunks %d are available, %d done, %d dead and %d skipped", ErrSnapshot, r.Chunks,
+			sub.Available(), r.Done, r.Dead, r.Skips)
+	}
+	dead := uint32(0)
+	for index, t := range r.Tries {
+		if t.Reason == journal.Dead {
+			dead++
+		}
+		if sub.IsAvailable(index) == t.Gone() {
+			return fmt.Errorf("%w: chunk %d is available or dead, not both", ErrSnapshot, index)
+		}
+	}
+	if dead != r.Dead {
+		return fmt.Errorf("%w: %d chunks are told to be dead, %d are counted", ErrSnapshot, dead, r.Dead)
+	}
+	return nil
+}
+
+// Settle ends a replay: what is left of it is put into its places and offered.
+func (m *Machine) Settle(now queue.Time) {
+	m.Replay, m.History, m.Now = false, history{}, now
+	m.Stats = Stats{}
+	m.Letters.Index = &ordered{}
+	for _, r := range m.Gone {
+		if m.Ended[r.ID] == r && m.Letters.OfEnded[r.ID] > 0 {
+			m.Letters.Index.add(r)
+			m.Letters.Groups.AddAll(r)
+		}
+	}
+	for _, n := range m.Letters.OfEnded {
+		m.Stats.EndedLetters += uint64(n)
+	}
+	m.Keys.settle()
+	m.Rules.settle()
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*Record)
+		m.Backlog.Settle(sub)
+		m.expires(r)
+		if runAt := r.Details().RunAt; runAt > now {
+			r.Parked = true
+			m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
+		}
+		for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
+			m.resume(r, index, r.Tries[index])
+		}
+		m.Letters.reindex(r)
+		m.Letters.Groups.AddAll(r)
+		m.Stats.Completed += uint64(r.Done)
+		m.Stats.Skipped += uint64(r.Skips)
+		m.Stats.Waiting += uint64(r.Waiting)
+		if r.Parked {
+			m.Stats.Parked += uint64(sub.Available())
+		} else {
+			m.show(r)
+		}
+		return true
+	})
+}
+
+// resume makes a chunk wait again that waited at the time of its row.
+func (m *Machine) resume(r *Record, index uint32, t *Try) {
+	over := t.NotBefore <= m.Now
+	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) || m.Backlog.Withdraw(r.Sub, index, false) != backlog.Taken {
+		return
+	}
+	m.Waits(r, index, t)
+	if !over {
+		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
+		return
+	}
+	at := t.NotBefore
+	if n := len(t.Past); at == 0 && n > 0 {
+		at = t.Past[n-1].Ended
+	}
+	m.Suspects.shelve(r, index, t, at)
+}
+
+// IsHeld says whether a chunk is reserved.
+func (m *Machine) IsHeld(r *Record, index uint32) bool {
+	_, held := m.Holds.Find(r.Seq, index)
+	return held
+}

@@ -1,0 +1,315 @@
+package machine
+
+import (
+	"math"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// This file keeps chunks whose last try burnt a whole reservation from crowding out fresh work. A chunk that expired is a suspect
+// until it is finished. When its back-off is over it is not offered at once but shelved, and lent out from the shelf as long
+// as no more than a share of the live consumer slots is lent: the others are for fresh work. With nothing else ready, all are
+// lent. A lent suspect is offered at its natural place, so no strategy needs to know. Measured in a discrete-event model of
+// 100 consumers: a share of 0.3 is the smallest that costs no submission its finish, and a burst leaves 70 % of the slots to
+// fresh work.
+
+// suspicion is where a chunk stands with that.
+type suspicion uint8
+
+const (
+	cleared suspicion = iota // it is no suspect
+	Shelved                  // it is due, and held back
+	Lent                     // it is offered or held, and not finished
+)
+
+// Suspects are the suspects of a shard. Entries of the lists are not removed when they become moot.
+type Suspects struct {
+	m       *Machine
+	shelf   dueHeap // those that are shelved, by when they came due
+	out     []Due   // those that are lent and that no one holds, in the order in which they were put out
+	Shelved int
+	Lent    int
+	Ready   int // of the lent, those that no one holds
+
+	slots   float64 // live consumer slots, at
+	slotsAt queue.Time
+}
+
+const (
+	// slotsHalf is how long the estimate of live consumer slots takes to come half of the way down to what is held now.
+	slotsHalf = 10 * time.Second
+
+	// slotsLeast is a difference that is none any more.
+	slotsLeast = 0.01
+	// patience is how long a lent suspect that no one takes keeps others from being lent.
+	patience = 5 * time.Second
+	// LendMost bounds how many suspects one input lends besides what it is about.
+	LendMost = 32
+	// borrowLooked is how many shelved suspects a reserve that found nothing else looks at.
+	borrowLooked = 256
+)
+
+// suspicious says whether a chunk whose last try ended so is a suspect, as the queue is set now.
+func (p *Suspects) suspicious(reason journal.ReturnReason) bool {
+	tail := p.m.Settings.Requeue == queue.Tail
+	switch reason {
+	case journal.Expired:
+		return tail || p.m.Settings.SuspectShare < 1
+	case journal.Failed, journal.Lost:
+		return tail
+	}
+	return false
+}
+
+// strict says that suspects go behind all that was ready when they came due.
+func (p *Suspects) strict() bool {
+	return p.m.Settings.Requeue == queue.Tail || p.m.Settings.SuspectShare <= 0
+}
+
+// heldMore notes that there may be more live consumer slots than thought, or as many still: their going down begins now at the earliest.
+func (p *Suspects) heldMore(now queue.Time) {
+	if n := float64(p.m.heldNowAll()); n >= p.slots {
+		p.slots, p.slotsAt = n, now
+	}
+}
+
+// heldNowAll is how many reservations of open submissions there are.
+func (m *Machine) heldNowAll() uint64 { return uint64(m.Holds.Len()) - m.Stats.Orphaned }
+
+// slotGone notes that a slot went with its consumer: its reservation ended by itself.
+func (p *Suspects) slotGone() { p.slots = max(p.slots-1, 0) }
+
+// LiveSlots is how many chunks consumers can be expected to hold at once. It is the number of reservations held now, or, if
+// that was larger a moment ago, on its way down from there with a half-life of slotsHalf, so that the moment between two chunks
+// of a consumer does not count. A reservation whose deadline passed, or whose consumer was lost, takes its slot with it at once:
+// a pool of workers that died has no slots.
+func (p *Suspects) LiveSlots(now queue.Time) float64 {
+	held := float64(p.m.heldNowAll())
+	if p.slots > held+slotsLeast {
+		since := max(now.Sub(p.slotsAt), 0)
+		p.slots = held + (p.slots-held)*math.Exp2(-since.Seconds()/slotsHalf.Seconds())
+	} else {
+		p.slots = held
+	}
+	p.slotsAt = now
+	return p.slots
+}
+
+// Quota is how many suspects may be lent while there is other work.
+func (p *Suspects) Quota(now queue.Time) int {
+	return max(1, int(p.m.Settings.SuspectShare*p.LiveSlots(now)+1e-9))
+}
+
+// shelve holds a chunk back that is taken and due.
+func (p *Suspects) shelve(r *Record, index uint32, t *Try, at queue.Time) {
+	m := p.m
+	m.changing(r)
+	if !t.Waiting {
+		m.Waits(r, index, t)
+		m.Stats.Waiting++
+	}
+	if t.Suspect != Shelved {
+		t.Suspect = Shelved
+		r.Shelved++
+		m.Recount.tallied(r, t).shelved++
+		p.Shelved++
+	}
+	t.since = at
+	p.shelf.push(Due{At: at, Seq: r.Seq, index: index})
+}
+
+// unshelve notes that a shelved chunk waits no longer.
+func (p *Suspects) unshelve(r *Record, t *Try) {
+	if t.Suspect == Shelved {
+		t.Suspect = cleared
+		r.Shelved--
+		p.m.Recount.tallied(r, t).shelved--
+		p.Shelved--
+	}
+}
+
+// lendOut offers a shelved chunk.
+func (p *Suspects) lendOut(r *Record, index uint32, t *Try, now queue.Time) {
+	m := p.m
+	m.changing(r)
+	m.undelay(r, index, t)
+	p.lends(r, t, now)
+	m.putBack(r, index)
+}
+
+// lends notes that a suspect is lent.
+func (p *Suspects) lends(r *Record, t *Try, now queue.Time) {
+	t.Suspect, t.since = Lent, now
+	r.Lent++
+	p.m.Recount.tallied(r, t).lent++
+	p.Lent++
+}
+
+// acquit notes that a try of a chunk is over, whatever came of it.
+func (p *Suspects) acquit(r *Record, t *Try) {
+	if t.Suspect == Lent {
+		p.m.changing(r)
+		t.Suspect = cleared
+		r.Lent--
+		p.m.Recount.tallied(r, t).lent--
+		p.Lent--
+	}
+}
+
+// offered notes that a chunk is available.
+func (p *Suspects) offered(r *Record, index uint32) {
+	if t := r.Tries[index]; t != nil && t.Suspect == Lent {
+		r.Ready++
+		p.m.Recount.tallied(r, t).ready++
+		p.Ready++
+		p.out = append(p.out, Due{At: t.since, Seq: r.Seq, index: index})
+	}
+}
+
+// taken notes that a chunk is available no longer.
+func (p *Suspects) taken(r *Record, index uint32) {
+	if t := r.Tries[index]; t != nil && t.Suspect == Lent {
+		r.Ready--
+		p.m.Recount.tallied(r, t).ready--
+		p.Ready--
+	}
+}
+
+// acquitAll forgets the suspects of a submission that ends.
+func (p *Suspects) acquitAll(r *Record) {
+	p.Shelved -= int(r.Shelved)
+	p.Lent -= int(r.Lent)
+	p.Ready -= int(r.Ready)
+	r.Shelved, r.Lent, r.Ready = 0, 0, 0
+}
+
+// chunk is what an entry of the shelf still stands for; nil: for nothing.
+func (p *Suspects) chunk(d Due) (r *Record, t *Try) {
+	if r = p.m.LiveSeq(d.Seq); r == nil {
+		return nil, nil
+	}
+	t = r.Tries[d.index]
+	if t == nil || t.Suspect != Shelved || t.since != d.At || p.m.IsHeld(r, d.index) { // held: a late completion is on its way
+		return nil, nil
+	}
+	return r, t
+}
+
+// Lend puts suspects out, or back on the shelf, as the queue's settings and what else there is demand; it does at most `most`
+// things and says how many.
+func (p *Suspects) Lend(now queue.Time, most int) (n int) {
+	m := p.m
+	if p.Shelved == 0 && p.Ready == 0 {
+		p.shelf, p.out = p.shelf[:0], p.out[:0]
+		return 0
+	}
+	fresh, quota := false, math.MaxInt
+	if !p.strict() && m.Settings.SuspectShare < 1 && m.Backlog.Available() > uint64(p.Ready) {
+		fresh, quota = true, p.Quota(now)
+		n = p.recall(now, quota, most)
+	}
+	for ; n < most; n++ {
+		d, there := p.shelf.first()
+		if !there || fresh && p.Lent >= quota || p.strict() && p.before(d) {
+			break
+		}
+		p.shelf.pop()
+		if r, t := p.chunk(d); t != nil {
+			p.lendOut(r, d.index, t, now)
+			m.Lifecycle.acted(KindSuspect, true)
+		}
+	}
+	return n
+}
+
+// before says whether something is ready that was so when a suspect came due.
+func (p *Suspects) before(d Due) bool {
+	oldest, there := p.m.Backlog.OldestAvailable()
+	return there && oldest.Time() <= d.At
+}
+
+// recall puts lent suspects that no one took back on the shelf: what is over the quota, as when they were lent while there was
+// nothing else, and, one for another, those that were out for long.
+func (p *Suspects) recall(now queue.Time, quota, most int) (n int) {
+	for ; n < most && p.Lent > quota && p.Ready > 0 && len(p.out) > 0; n++ {
+		last := len(p.out) - 1
+		d := p.out[last]
+		p.out = p.out[:last]
+		p.takeBack(d, d.At)
+	}
+	full, others := p.Lent >= quota, p.Shelved
+	for ; n < most && len(p.out) > 0; n++ {
+		d := p.out[0]
+		if p.isOut(d) {
+			if !full || others == 0 || now.Sub(d.At) < patience {
+				break
+			}
+			p.takeBack(d, now)
+			others--
+		}
+		p.out = p.out[1:]
+	}
+	if len(p.out) > 2*p.Ready+1024 {
+		p.tidyOut()
+	}
+	return n
+}
+
+// isOut says whether an entry of the lent that no one holds still stands for one.
+func (p *Suspects) isOut(d Due) bool {
+	r := p.m.LiveSeq(d.Seq)
+	if r == nil {
+		return false
+	}
+	t := r.Tries[d.index]
+	return t != nil && t.Suspect == Lent && t.since == d.At && r.Sub.IsAvailable(d.index)
+}
+
+// takeBack shelves a lent chunk that no one holds.
+func (p *Suspects) takeBack(d Due, at queue.Time) {
+	if !p.isOut(d) {
+		return
+	}
+	r := p.m.LiveSeq(d.Seq)
+	t := r.Tries[d.index]
+	p.m.Withdraw(r, d.index, false)
+	p.acquit(r, t)
+	p.shelve(r, d.index, t, at)
+}
+
+func (p *Suspects) tidyOut() {
+	keep := make([]Due, 0, p.Ready)
+	seen := map[Due]bool{}
+	for _, d := range p.out {
+		if p.isOut(d) && !seen[d] {
+			seen[d] = true
+			keep = append(keep, d)
+		}
+	}
+	p.out = keep
+}
+
+// Borrow lends suspects to a reserve that found nothing else: those that its strategy matches, as it takes nothing from fresh
+// work. It says whether there are any.
+func (p *Suspects) Borrow(q *Request, most int, now queue.Time) bool {
+	if p.Shelved == 0 {
+		return false
+	}
+	lent := p.Lend(now, TickMost)
+	if p.strict() {
+		return lent > 0
+	}
+	n := 0
+	for _, d := range p.shelf[:min(borrowLooked, len(p.shelf))] {
+		if n == most {
+			break
+		}
+		if r, t := p.chunk(d); t != nil && matches(q.Plan, r.Meta()) {
+			p.lendOut(r, d.index, t, now)
+			n++
+		}
+	}
+	return lent+n > 0
+}

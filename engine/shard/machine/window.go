@@ -1,0 +1,347 @@
+package machine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// maxScorings is how many scored branches keep their windows; of more the least recently used begins again.
+const maxScorings = 256
+
+// Scoring is what is known of a scored branch from one reserve to the next.
+type Scoring struct {
+	Frame   *frame
+	changes []uint64 // of the views, when the frame was made
+	Emitted uint64   // chunks: every so manyth is the oldest candidate's
+	used    uint64
+}
+
+// frame is a window of candidates in the inner order, with what does not change of them. While nothing changes in the views
+// of ordered branches, one frame serves many reserves.
+type frame struct {
+	Rows   []*backlog.Submission
+	scorer strategy.Scorer
+	Most   int               // rows that were asked for
+	still  []strategy.Values // by column; empty of those that change
+	words  []string
+	wordOf map[string]uint32
+	limits []int64  // by column LimitOf: of the branch alone, -1 for none
+	passed []uint32 // by row: windows in which it was passed over
+	born   []int64  // by row: when it was inserted; nil until a column asks
+}
+
+// WindowScratch is the memory of one reserve's windows, kept for the next.
+type WindowScratch struct {
+	strategy.Window
+	Of       *Machine // whose candidates they are
+	Standing *Scoring
+	Frame    *frame
+	Views    []*backlog.View
+	Choice
+	Taken   []uint32                     // chunks by row, for a Sampler
+	numbers [][]int64                    // by column
+	counts  [][]uint32                   // by column
+	Seen    map[*backlog.Submission]bool // of the windows before
+}
+
+// See leaves the candidates of this window out of the next.
+func (w *WindowScratch) See() {
+	if w.Seen == nil {
+		w.Seen = map[*backlog.Submission]bool{}
+	}
+	for _, sub := range w.Frame.Rows {
+		w.Seen[sub] = true
+	}
+}
+
+// scorings are the machine's windows of candidates, by scored branch.
+type scorings struct {
+	m     *Machine
+	ByKey map[string]*Scoring
+	uses  uint64
+}
+
+func (p *scorings) Of(br *strategy.Branch) *Scoring {
+	p.uses++
+	x := p.ByKey[br.Key()]
+	if x == nil {
+		if len(p.ByKey) >= maxScorings {
+			p.drop()
+		}
+		x = &Scoring{}
+		p.ByKey[br.Key()] = x
+	}
+	x.used = p.uses
+	return x
+}
+
+func (p *scorings) drop() {
+	oldest, at := uint64(math.MaxUint64), ""
+	for key, x := range p.ByKey {
+		if x.used < oldest { // no two are equal
+			oldest, at = x.used, key
+		}
+	}
+	delete(p.ByKey, at)
+}
+
+// Frame finds the next window of candidates: the last one, if it still holds.
+func (p *scorings) Frame(x *Scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
+	seen map[*backlog.Submission]bool) *frame {
+	if seen != nil {
+		return p.MakeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
+	}
+	if f := x.Frame; f != nil && f.scorer == scorer && f.Most == rows && x.holds(views) {
+		return f
+	}
+	f := p.MakeFrame(br, views, scorer.Reads(), rows, nil)
+	f.scorer = scorer
+	if x.Frame != nil {
+		f.Remember(x.Frame)
+	}
+	x.Frame, x.changes = f, x.changes[:0]
+	for _, v := range views {
+		x.changes = append(x.changes, v.Changes())
+	}
+	return f
+}
+
+// holds says that the views give the same submissions in the same order as when the frame was made.
+func (x *Scoring) holds(views []*backlog.View) bool {
+	for i, v := range views {
+		if !v.Ordered() || i >= len(x.changes) || v.Changes() != x.changes[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Remember takes over how often candidates were passed over.
+func (f *frame) Remember(before *frame) {
+	passed := make(map[*backlog.Submission]uint32, len(before.Rows))
+	for row, n := range before.passed {
+		if n > 0 {
+			passed[before.Rows[row]] = n
+		}
+	}
+	for row, sub := range f.Rows {
+		f.passed[row] = passed[sub]
+	}
+}
+
+func (p *scorings) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
+	skip func(*backlog.Submission) bool) *frame {
+	f := &frame{Most: rows, wordOf: map[string]uint32{}}
+	f.Rows = p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows))
+	f.passed = make([]uint32, len(f.Rows))
+	f.still = make([]strategy.Values, len(reads))
+	f.limits = make([]int64, len(reads))
+	for i, c := range reads {
+		switch c.Property {
+		case strategy.ID, strategy.Total, strategy.MetaInt, strategy.MetaString:
+			f.still[i] = p.stillColumn(f, c)
+		case strategy.LimitOf:
+			f.limits[i] = limitOf(br, c.Key)
+		}
+	}
+	return f
+}
+
+// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit it.
+func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
+	most = 0
+	br.Leaves(func(leaf *strategy.Branch) bool {
+		at := slices.IndexFunc(leaf.Limits, func(l strategy.Limit) bool { return l.Key == key })
+		if at < 0 {
+			most = -1
+			return false
+		}
+		most = max(most, int64(leaf.Limits[at].Max))
+		return true
+	})
+	return most
+}
+
+// stillColumn is a column that stays the same as long as the frame does.
+func (p *scorings) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
+	key := p.m.Backlog.Key(c.Key)
+	switch {
+	case c.IsString():
+		v.Words = make([]uint32, len(f.Rows))
+	case c.IsCount():
+		v.Counts = make([]uint32, len(f.Rows))
+	default:
+		v.Numbers = make([]int64, len(f.Rows))
+	}
+	if c.Property == strategy.MetaInt {
+		v.Present = make([]bool, len(f.Rows))
+	}
+	for row, sub := range f.Rows {
+		switch c.Property {
+		case strategy.ID:
+			v.Numbers[row] = int64(sub.ID())
+		case strategy.Total:
+			v.Counts[row] = sub.Chunks()
+		case strategy.MetaInt:
+			if value, _, _, has := sub.Value(key); has && value.IsInt() {
+				v.Numbers[row], v.Present[row] = value.Int(), true
+			}
+		case strategy.MetaString:
+			if value, _, _, has := sub.Value(key); has && !value.IsInt() {
+				v.Words[row] = f.word(value.Text())
+			}
+		}
+	}
+	return v
+}
+
+func (f *frame) word(text string) uint32 {
+	id, known := f.wordOf[text]
+	if !known {
+		f.words = append(f.words, text)
+		id = uint32(len(f.words))
+		f.wordOf[text] = id
+	}
+	return id
+}
+
+// Gather fills in the window: the columns that stand, and those that change.
+func (p *scorings) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
+	f := w.Frame
+	w.Rows, w.Dictionary = len(f.Rows), f.words
+	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
+	for len(w.numbers) < len(reads) {
+		w.numbers, w.counts = append(w.numbers, nil), append(w.counts, nil)
+	}
+	if cap(w.Scores) < w.Rows {
+		w.Scores = make([]float64, w.Rows)
+	}
+	w.Scores = w.Scores[:w.Rows]
+	random := false
+	br.Leaves(func(leaf *strategy.Branch) bool { random = leaf.Order == strategy.Random; return false })
+	for i, c := range reads {
+		switch {
+		case c.Single():
+			w.Columns[i] = w.contextColumn(c, context)
+		case f.still[i].Rows() > 0:
+			w.Columns[i] = f.still[i]
+		case c.IsCount():
+			w.counts[i] = slices.Grow(w.counts[i][:0], w.Rows)[:w.Rows]
+			w.Columns[i] = strategy.Values{Counts: w.counts[i]}
+			p.movingCounts(f, c, random, w.counts[i])
+		default:
+			w.numbers[i] = slices.Grow(w.numbers[i][:0], w.Rows)[:w.Rows]
+			w.Columns[i] = strategy.Values{Numbers: w.numbers[i]}
+			p.movingNumbers(f, c, f.limits[i], now, w.numbers[i])
+		}
+	}
+	for row := range f.passed {
+		f.passed[row]++ // the one that is taken begins at 0 again
+	}
+}
+
+// movingCounts fills in a column of counts that change from one reserve to the next. Each is a loop of its own: a window is some
+// hundred rows, and this is what a reserve spends most on outside of the scorer.
+func (p *scorings) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
+	switch c.Property {
+	case strategy.Available:
+		for row, sub := range f.Rows {
+			dst[row] = sub.Available()
+		}
+	case strategy.InFlightSubmission:
+		for row, sub := range f.Rows {
+			dst[row] = sub.InFlight()
+		}
+	case strategy.Skipped:
+		copy(dst, f.passed)
+	case strategy.InFlight:
+		key := p.m.Backlog.Key(c.Key)
+		for row, sub := range f.Rows {
+			_, dst[row], _, _ = sub.Value(key)
+		}
+	default:
+		p.chunkColumn(f, c, random, dst)
+	}
+}
+
+// movingNumbers is the same for columns of numbers.
+func (p *scorings) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
+	switch c.Property {
+	case strategy.Priority:
+		for row, sub := range f.Rows {
+			dst[row] = sub.Priority()
+		}
+	case strategy.Age:
+		for row, born := range f.births() {
+			dst[row] = max(0, int64(now)-born)
+		}
+	case strategy.LimitOf:
+		key := p.m.Backlog.Key(c.Key)
+		for row, sub := range f.Rows {
+			dst[row] = limit
+			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit && (limit < 0 || int64(operator) < limit) {
+				dst[row] = int64(operator)
+			}
+		}
+	}
+}
+
+// births are when the candidates were inserted.
+func (f *frame) births() []int64 {
+	if f.born == nil {
+		f.born = make([]int64, len(f.Rows))
+		for row, sub := range f.Rows {
+			f.born[row] = int64(sub.ID().Time())
+		}
+	}
+	return f.born
+}
+
+// chunkColumn is a moving column that is about the chunk which would be handed out next.
+func (p *scorings) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
+	for row, sub := range f.Rows {
+		dst[row] = 0
+		r, live := sub.Data.(*Record)
+		if live = live && r.Sub != nil; !live {
+			continue
+		}
+		switch c.Property {
+		case strategy.Index:
+			dst[row] = sub.Next(random)
+		case strategy.Attempts:
+			if len(r.Tries) > 0 {
+				dst[row] = uint32(r.attempt(sub.Next(random))) - 1
+			}
+		case strategy.MaxAttempts:
+			dst[row] = uint32(p.m.maxAttempts(r))
+		}
+	}
+}
+
+// contextColumn is a column of one row: what the reservation says of a key.
+func (w *WindowScratch) contextColumn(c strategy.Column, context queue.Meta) strategy.Values {
+	value, has := context.Find(c.Key)
+	if c.Property == strategy.ContextInt {
+		if !has || !value.IsInt() {
+			return strategy.Values{Numbers: []int64{0}, Present: []bool{false}}
+		}
+		return strategy.Values{Numbers: []int64{value.Int()}, Present: []bool{true}}
+	}
+	if !has || value.IsInt() {
+		return strategy.Values{Words: []uint32{0}}
+	}
+	id, known := w.Frame.wordOf[value.Text()]
+	if !known {
+		at := slices.Index(w.Dictionary, value.Text())
+		if at < 0 {
+			w.Dictionary = append(slices.Clip(w.Dictionary), value.Text())
+			at = len(w.Dictionary) - 1
+		}
+		id = uint32(at + 1)
+	}
+	return strategy.Values{Words: []uint32{id}}
+}
