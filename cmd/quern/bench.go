@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/pprof"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	var list, asJSON bool
 	var dir, profile string
+	var turn time.Duration
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
 		Short: "Measure this machine: the figures of the README",
@@ -39,7 +41,7 @@ func (a *app) benchCommand() *cobra.Command {
 				return err
 			}
 			report, err := bench.Run(cmd.Context(), args[0],
-				bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Floor: []string{self, floorCommandName},
+				bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Floor: []string{self, floorCommandName}, Turn: turn,
 					Progress: func(line string) { fmt.Fprintln(a.err, "measuring", line) }})
 			if err != nil {
 				return err
@@ -53,6 +55,7 @@ func (a *app) benchCommand() *cobra.Command {
 	c.Flags().BoolVar(&list, "list", false, "list the suites and the names of their figures")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	c.Flags().StringVar(&dir, "dir", "", "folder for the data (default: the system's temporary folder); its disk is what is measured")
+	c.Flags().DurationVar(&turn, "turn", time.Second, "how long a rate over HTTP is measured at a time; with less the figures vary more")
 	c.Flags().StringVar(&profile, "cpuprofile", "", "file to write a CPU profile of the run to, for go tool pprof")
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -91,6 +92,7 @@ func (w *worker) run(ctx context.Context) error {
 	ended := ctx.Done()
 	var grace <-chan time.Time
 	for {
+		w.gather()
 		w.start()
 		if w.draining && len(w.held) == 0 && len(w.outcomes)+len(w.releases)+w.calling == 0 {
 			if w.polling == 0 {
@@ -101,7 +103,6 @@ func (w *worker) run(ctx context.Context) error {
 		select {
 		case h := <-w.finished:
 			w.finish(h)
-			w.finishMore()
 		case call := <-w.calls:
 			w.called(call)
 		case p := <-w.polls:
@@ -213,13 +214,19 @@ func (w *worker) tick() {
 	}
 }
 
-func (w *worker) finishMore() {
-	for {
-		select {
-		case h := <-w.finished:
-			w.finish(h)
-		default:
-			return
+// gather lets handlers run for as long as some of them end at once, so that their results share a call and a commit. Without it calls of
+// one chunk and of all others take turns when handlers are quick.
+func (w *worker) gather() {
+	for before := -1; len(w.held) > 0 && len(w.held) != before; {
+		before = len(w.held)
+		runtime.Gosched()
+		for more := true; more; {
+			select {
+			case h := <-w.finished:
+				w.finish(h)
+			default:
+				more = false
+			}
 		}
 	}
 }

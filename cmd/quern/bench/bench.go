@@ -32,6 +32,7 @@ type Options struct {
 	Progress func(line string) // told what is being measured
 	Compiler []string          // program and arguments that end up in wasm/compile.Child; for the suite plugins
 	Floor    []string          // program and arguments that end up in ServeFloor; for the suites http and singles
+	Turn     time.Duration     // how long a rate over HTTP is measured at a time
 }
 
 // Suite is a named set of figures.
@@ -52,6 +53,7 @@ func Suites() []Suite {
 		{Name: "fair", Names: fairNames, run: fairSuite},
 		{Name: "lifecycle", Names: lifecycleNames, run: lifecycleSuite},
 		{Name: "plugins", Names: pluginNames, run: pluginSuite},
+		{Name: "clients", Names: clientNames, run: clientSuite},
 	}
 }
 
@@ -60,6 +62,7 @@ type run struct {
 	dir      string
 	compiler []string
 	floor    []string
+	turn     time.Duration
 	progress func(string)
 	report   *Report
 }
@@ -75,7 +78,7 @@ func Run(ctx context.Context, name string, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r := &run{dir: dir, compiler: o.Compiler, floor: o.Floor, progress: o.Progress, report: &Report{Suite: name}}
+	r := &run{dir: dir, compiler: o.Compiler, floor: o.Floor, turn: o.Turn, progress: o.Progress, report: &Report{Suite: name}}
 	if r.progress == nil {
 		r.progress = func(string) {}
 	}

@@ -65,11 +65,8 @@ type rated struct {
 	work       func(s *serveProcess, more func() bool, count *atomic.Int64) error
 }
 
-// rounds is how often a figure and its floor are measured, in turns, and turn how long each time. The figures are medians.
-const (
-	rounds = 3
-	turn   = time.Second
-)
+// rounds is how often a figure and its floor are measured, in turns, each for run.turn. The figures are medians.
+const rounds = 3
 
 // rate measures a figure and its floor.
 func (r *run) rate(ctx context.Context, s, floor *serveProcess, f *rated) error {
@@ -83,7 +80,7 @@ func (r *run) rate(ctx context.Context, s, floor *serveProcess, f *rated) error 
 			at    *serveProcess
 			rates *[]float64
 		}{{s, &ours}, {floor, &theirs}} {
-			rate, err := timed(ctx, f.clients, turn, side.at, f.work)
+			rate, err := timed(ctx, f.clients, r.turn, side.at, f.work)
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}

@@ -154,7 +154,7 @@ func httpExchangeOne(ctx context.Context, r *run) error {
 	for range rounds {
 		for i, s := range servers {
 			r.progress(names[i])
-			rate, err := timed(ctx, connections, turn, s, exchanging(1))
+			rate, err := timed(ctx, connections, r.turn, s, exchanging(1))
 			if err != nil {
 				return err
 			}

@@ -202,7 +202,7 @@ func singlesMany(ctx context.Context, r *run, s *serveProcess) error {
 		}
 		body = fmt.Appendf(body, `{"meta":{"company":%d},"chunks":{"inline":[%q]}}`, i, singleContent)
 	}
-	rate, err := timed(ctx, 4, 2*turn, s, func(s *serveProcess, more func() bool, count *atomic.Int64) error {
+	rate, err := timed(ctx, 4, 2*r.turn, s, func(s *serveProcess, more func() bool, count *atomic.Int64) error {
 		return s.posts(pathSubmissions+":batch", append(body, "]}"...), 1000, more, count)
 	})
 	r.add("jobs_insert_batch_4x1000", rate, "submissions/s")
@@ -212,29 +212,10 @@ func singlesMany(ctx context.Context, r *run, s *serveProcess) error {
 // singlesWork: 64 handlers of the Go client in one process, which do nothing.
 func singlesWork(ctx context.Context, r *run, s *serveProcess) error {
 	r.progress("jobs_work_64")
-	c, err := client.New("http://" + s.address)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	var rates []float64
-	for range rounds {
-		var count atomic.Int64
-		working, stop := context.WithTimeout(ctx, turn)
-		started := time.Now()
-		err := c.Work(working, client.WorkOptions{Concurrency: connections}, func(_ context.Context, chunk *client.Chunk) ([]byte, error) {
-			if !bytes.Equal(chunk.Content, []byte(singleContent)) {
-				return nil, fmt.Errorf("a chunk came with %q", chunk.Content)
-			}
-			count.Add(1)
-			return nil, nil
-		})
-		stop()
-		if err != nil {
-			return err
+	return r.work(ctx, s, "jobs_work_64", "cycles/s", r.turn, func(chunk *client.Chunk) error {
+		if !bytes.Equal(chunk.Content, []byte(singleContent)) {
+			return fmt.Errorf("a chunk came with %q", chunk.Content)
 		}
-		rates = append(rates, float64(count.Load())/time.Since(started).Seconds())
-	}
-	r.add("jobs_work_64", middle(rates), "cycles/s")
-	return nil
+		return nil
+	})
 }

@@ -1,43 +1,46 @@
-"""How many empty chunks a worker does in a second: bench.py ADDRESS [CHUNKS [AT_ONCE]], of a server whose queue default is empty."""
+"""How many empty chunks a worker does in a second: bench.py ADDRESS AT_ONCE SECONDS threads|asyncio, of the queue default, which has enough of them.
+
+`quern bench clients` runs it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import time
 
 import quern
 
 
-def threads(address: str, chunks: int, at_once: int) -> float:
+def threads(address: str, at_once: int, seconds: float) -> float:
+    count = itertools.count()  # next() is one step, whatever other threads do
     with quern.Client(address) as client:
 
         @client.worker(concurrency=at_once)
         def handle(chunk: quern.Chunk) -> None:
-            return None
+            next(count)
 
-        submission = client.insert(count=chunks, template="x")
         began = time.monotonic()
         with handle:
-            client.wait(submission)
-            return chunks / (time.monotonic() - began)
+            time.sleep(seconds)
+        return next(count) / (time.monotonic() - began)  # what it had in its hands is done, and reported
 
 
-async def tasks(address: str, chunks: int, at_once: int) -> float:
+async def tasks(address: str, at_once: int, seconds: float) -> float:
+    count = itertools.count()
     async with quern.AsyncClient(address) as client:
 
         @client.worker(concurrency=at_once)
         async def handle(chunk: quern.Chunk) -> None:
-            return None
+            next(count)
 
-        submission = await client.insert(count=chunks, template="x")
         began = time.monotonic()
         async with handle:
-            await client.wait(submission)
-            return chunks / (time.monotonic() - began)
+            await asyncio.sleep(seconds)
+        return next(count) / (time.monotonic() - began)
 
 
 if __name__ == "__main__":
-    address, chunks, at_once = sys.argv[1], *(int(one) for one in (sys.argv[2:] + ["100000", "64"][len(sys.argv) - 2 :]))
-    for _ in range(3):
-        print(f"{at_once} at once: {threads(address, chunks, at_once):,.0f} chunks/s with threads, {asyncio.run(tasks(address, chunks, at_once)):,.0f} with asyncio")
+    address, at_once, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    print(threads(address, at_once, seconds) if sys.argv[4] == "threads" else asyncio.run(tasks(address, at_once, seconds)))
