@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 

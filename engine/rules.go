@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // RuledAmount is how much one rule keeps from every strategy.

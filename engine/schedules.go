@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/schedule"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It must be

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"math"
 	"strconv"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Page is a part of a list. Next is the cursor of the following part, "" at the end.

@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"errors"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // validSchedule checks everything about a definition that its types do not, and puts its meta in order.

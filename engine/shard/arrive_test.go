@@ -1,11 +1,10 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Of dead letters whose inserts are on their way to the disk and fail, the newest first, each is expected again from then on, and the ones

@@ -1,13 +1,12 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // asides writes the rows that changed. They are taken in slices: a later one may be further ahead, which does no harm.

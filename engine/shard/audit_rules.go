@@ -1,13 +1,12 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"errors"
 	"fmt"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // rules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for each value, and

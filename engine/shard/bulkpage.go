@@ -1,12 +1,11 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // bulkPage is a page of a bulk operation in hand.

@@ -1,17 +1,15 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // checkpointer decides when to checkpoint: to write the rows of what changed, so that the journal before them can be forgotten.

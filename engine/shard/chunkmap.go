@@ -1,11 +1,10 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Cell counts the chunks of a stretch of a submission by queue.ChunkState, of which there are at most as many.

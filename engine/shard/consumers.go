@@ -1,14 +1,13 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // HeldAfter is where a page of a consumer's reservations begins: behind the last one of the page before. The zero value is the

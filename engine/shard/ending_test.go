@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"bytes"
 	"testing"
 
@@ -10,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // held makes a submission of which many chunks are held, some wait, some are done and some put back.

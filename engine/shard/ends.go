@@ -1,17 +1,15 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Ends are the ends of submissions, in the order in which they became durable.

@@ -1,11 +1,10 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // sliceItems is how many items one hold of the mutex works on, so that a large batch never stalls the others.

@@ -1,14 +1,13 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"cmp"
 	"context"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Reservations are who holds which chunk, as an operator sees it: across consumers and submissions.

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"bytes"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // The row of a large submission is the same, byte for byte, whether it is taken in one hold of the mutex or in slices between which chunks

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"cmp"
 	"context"
 	"hash/fnv"
@@ -11,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Ledger is a Fair block that is in use, at all its places together. ID is the same for as long as strategies have this branch.

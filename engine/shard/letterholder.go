@@ -1,13 +1,11 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // at calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act

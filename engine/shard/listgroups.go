@@ -1,12 +1,11 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most maxLetterGroups

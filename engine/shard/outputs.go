@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // outcome is where the chunks of one submission stand, also when it ends meanwhile.

@@ -1,17 +1,15 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Submissions are what has been inserted, open and ended, with their chunks and outputs.

@@ -1,13 +1,12 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // This file is the life-cycle worker's side of recounts: when slices are made, and what is told of drifts.

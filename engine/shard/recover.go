@@ -1,16 +1,14 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
 

@@ -1,17 +1,15 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // streak counts the writes to one file that failed in a row. A full disk is none of them: it has a check of its own, and inserts are

@@ -1,13 +1,12 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"errors"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // This file is what the life-cycle worker does about failures. A slice whose commit failed has done nothing, and is made again

@@ -1,14 +1,13 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Worker is the life-cycle worker: it does what time demands.

@@ -1,14 +1,13 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // An action that panics is parked, and the state that it may have left half changed is thrown away: the shard reloads, and goes on

@@ -1,13 +1,12 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // 19: after 10^4 expiries at once, a pool of 100 consumers gives at most 30 of its slots to what expired, at any instant, as long

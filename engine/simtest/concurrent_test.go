@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,8 +9,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 

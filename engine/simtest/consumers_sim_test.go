@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"cmp"
 	"fmt"
 	"maps"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // errorLost is what the history says of a try whose consumer was lost.

@@ -1,13 +1,12 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 func (b *box) reserveAs(name string, most int) []queue.Reservation {

@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"runtime"
 	"testing"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Corners of the life cycle that the random simulation does not reach, or reaches too seldom to tell whether they hold. Each was found by

@@ -1,12 +1,11 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Where all that is ready is under a rule, an empty answer says so, although a limit of another key is reached there too: nothing that

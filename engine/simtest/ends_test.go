@@ -1,14 +1,13 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // endsFollower follows the ends of a shard as a client does that comes back now and then: all it keeps is a place.

@@ -1,12 +1,11 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // post is two shards between which dead letters go, each on files of its own.

@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // crashed opens a copy of the files as they are now, which is what a kill leaves behind.

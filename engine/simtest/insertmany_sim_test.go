@@ -1,13 +1,12 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // insertMany inserts several submissions with one call: some under keys, some under the key of the one before, and some that a rule refuses.

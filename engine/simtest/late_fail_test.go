@@ -1,12 +1,11 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // A failure that comes after the deadline counts for what it says: its error stands for the try that the deadline counted, `fatal` ends

@@ -1,14 +1,13 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // The defects that other queues were found to have (P: Querator, D: Dark's pitfalls, F: Fetchq), each as what Quern does.

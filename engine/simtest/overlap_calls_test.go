@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // call is one call that was begun. run goes on in a goroutine of its own; check is called when it has been answered and everything waits.

@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"context"
 	"slices"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // These tests are overlaps of one kind each, as short as they can be told: what the simulation meets by chance.

@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"bytes"
 	"fmt"
 	"testing"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // liftOp is how the end of a rule by itself stands in the journal.

@@ -1,11 +1,10 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // A submission that completed with dead chunks, is in the history, was opened again and then cancelled is listed as what it is, although

@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"bytes"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // TestReloadsInACrowd: producers and consumers work while appends fail now and then. Whatever was acknowledged is there at

@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/schedule"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // scheduleSim plays random steps with schedules against a model that looks at every single tick.

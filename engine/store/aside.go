@@ -1,10 +1,9 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"context"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 

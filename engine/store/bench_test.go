@@ -1,8 +1,6 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 )
 

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"bytes"
 	"errors"
 	"math/rand/v2"
@@ -10,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
+	"pgregory.net/rapid"
 )
 
 // Whatever the sizes of the chunks, packing keeps each of them, in pages that are neither over-long nor wasteful.

@@ -1,14 +1,13 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"container/heap"
 	"context"
 	"errors"
 	"math"
 	"slices"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"cmp"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"

@@ -1,14 +1,13 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"bytes"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )

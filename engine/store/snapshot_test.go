@@ -1,14 +1,13 @@
 package store
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 )
 

@@ -1,11 +1,10 @@
 package machine
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"encoding/binary"
 	"fmt"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 )
 

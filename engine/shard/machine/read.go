@@ -1,13 +1,12 @@
 package machine
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
