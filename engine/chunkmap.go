@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 )
 
 // Cell counts the chunks of a stretch of a submission, by queue.ChunkState.
-type Cell = shard.Cell
+type Cell = inspect.Cell
 
 // MaxCells is how many cells a map has at most, MaxMapped how many chunks it looks at.
 const (
 	MaxCells  = 1000
-	MaxMapped = shard.MaxMapped
+	MaxMapped = inspect.MaxMapped
 )
 
 // ChunkMap is where the chunks of a part of a submission stand: those from From on, in cells of Each, the last of which may be

@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // Cause is one reason for which chunks are not handed out.
-type Cause = shard.Cause
+type Cause = inspect.Cause
 
 // Diagnosis is why the chunks of a value or of a submission move or do not, by the strategies in use.
 type Diagnosis struct {
-	shard.Diagnosis
+	inspect.Diagnosis
 	Entry      queue.MetaEntry  // the value that it is about; no key: it is about Submission
 	Submission queue.Submission // only its id, state and dead chunks count
 	Used       []StrategyUse    // in use, the one used last first: what Cause.Plan counts

@@ -5,48 +5,48 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // BranchWhy is how a chunk stands with one leaf of a plan, Obstacle what keeps the leaf from handing it out.
 type (
-	BranchWhy = shard.BranchWhy
-	Obstacle  = shard.Obstacle
+	BranchWhy = inspect.BranchWhy
+	Obstacle  = inspect.Obstacle
 )
 
 // The obstacles; package shard says what each means.
 const (
-	NoObstacle  = shard.NoObstacle
-	IsDone      = shard.IsDone
-	IsDead      = shard.IsDead
-	IsSkipped   = shard.IsSkipped
-	IsForwarded = shard.IsForwarded
-	IsWaiting   = shard.IsWaiting
-	IsReserved  = shard.IsReserved
-	NotYetDue   = shard.NotYetDue
-	IsPaused    = shard.IsPaused
-	IsBlocked   = shard.IsBlocked
-	NotAdmitted = shard.NotAdmitted
-	IsGraced    = shard.IsGraced
-	IsLimited   = shard.IsLimited
-	IsWithheld  = shard.IsWithheld
-	IsHidden    = shard.IsHidden
-	IsOvertaken = shard.IsOvertaken
-	NotItsTurn  = shard.NotItsTurn
-	NotScored   = shard.NotScored
+	NoObstacle  = inspect.NoObstacle
+	IsDone      = inspect.IsDone
+	IsDead      = inspect.IsDead
+	IsSkipped   = inspect.IsSkipped
+	IsForwarded = inspect.IsForwarded
+	IsWaiting   = inspect.IsWaiting
+	IsReserved  = inspect.IsReserved
+	NotYetDue   = inspect.NotYetDue
+	IsPaused    = inspect.IsPaused
+	IsBlocked   = inspect.IsBlocked
+	NotAdmitted = inspect.NotAdmitted
+	IsGraced    = inspect.IsGraced
+	IsLimited   = inspect.IsLimited
+	IsWithheld  = inspect.IsWithheld
+	IsHidden    = inspect.IsHidden
+	IsOvertaken = inspect.IsOvertaken
+	NotItsTurn  = inspect.NotItsTurn
+	NotScored   = inspect.NotScored
 )
 
 // Explained is how a strategy stands and what it would hand out; NodeState is a block of it, FairState a Fair block around a leaf.
 type (
-	Explained    = shard.Explained
-	NodeState    = shard.NodeState
-	RefusedValue = shard.RefusedValue
-	FairState    = shard.FairState
+	Explained    = inspect.Explained
+	NodeState    = inspect.NodeState
+	RefusedValue = inspect.RefusedValue
+	FairState    = inspect.FairState
 )
 
 // Seat is how the tenant that a chunk belongs to stands in one Fair block.
-type Seat = shard.Seat
+type Seat = inspect.Seat
 
 // Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
 // earlier leaves from it.
@@ -66,7 +66,7 @@ func (ask Questions) Explain(ctx context.Context, queueName string, r PreviewReq
 // Why is where a chunk stands. PerSecond is how many chunks of the queue were reserved a second over the last minute, and Wait
 // how long the chunk would wait at this rate; both are 0 when no rate is known, Wait also without a Standing.
 type Why struct {
-	shard.Why
+	inspect.Why
 	PerSecond float64
 	Wait      time.Duration
 }

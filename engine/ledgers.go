@@ -3,22 +3,22 @@ package engine
 import (
 	"context"
 
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 )
 
 // Ledger is a Fair block that is in use, LedgerTenant one of its tenants, LedgerSums what all of them add up to.
 type (
-	Ledger       = shard.Ledger
-	LedgerTenant = shard.LedgerTenant
-	LedgerSums   = shard.LedgerSums
-	LedgerOrder  = shard.LedgerOrder
+	Ledger       = inspect.Ledger
+	LedgerTenant = inspect.LedgerTenant
+	LedgerSums   = inspect.LedgerSums
+	LedgerOrder  = inspect.LedgerOrder
 )
 
 // The orders of a ledger's tenants; package shard says what each means.
 const (
-	ByReceived = shard.ByReceived
-	ByBehind   = shard.ByBehind
-	ByAhead    = shard.ByAhead
+	ByReceived = inspect.ByReceived
+	ByBehind   = inspect.ByBehind
+	ByAhead    = inspect.ByAhead
 )
 
 // Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -19,10 +19,10 @@ type PreviewRequest struct {
 }
 
 // Previewed is one chunk that a reserve would hand out now.
-type Previewed = shard.Previewed
+type Previewed = inspect.Previewed
 
 // MaxPreview is how many chunks one preview foresees at most.
-const MaxPreview = shard.MaxPreview
+const MaxPreview = inspect.MaxPreview
 
 // MaxSeed keeps seeds exact in every JSON implementation.
 const MaxSeed = 1<<53 - 1
@@ -33,7 +33,7 @@ const defaultPreview = 10
 // Faults are why Plugin and Score blocks that were asked gave no scores. Until Grace the restart grace keeps back what
 // a limit counts; 0: there is none.
 type Foreseen struct {
-	shard.Foreseen
+	inspect.Foreseen
 	Seed  uint64
 	Grace queue.Time
 }
@@ -68,8 +68,8 @@ func (e *Engine) previews(
 }
 
 // question checks the numbers of a request and fills in what it leaves out.
-func (e *Engine) question(most int, seed *uint64, about queue.Meta) (*shard.Question, error) {
-	q := &shard.Question{Max: most, Context: about}
+func (e *Engine) question(most int, seed *uint64, about queue.Meta) (*inspect.Question, error) {
+	q := &inspect.Question{Max: most, Context: about}
 	if most == 0 {
 		q.Max = defaultPreview
 	}

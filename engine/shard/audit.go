@@ -6,9 +6,8 @@ import (
 	"maps"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -20,7 +19,7 @@ func (s *Shard) Audit() error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	return errors.Join(auditor{s.m}.run(), s.auditCounts(), s.auditIntents())
+	return errors.Join(audit.Machine(s.m), s.auditCounts(), s.auditIntents())
 }
 
 // auditIntents: when nothing is on its way to the disk, no intent has left a mark.
@@ -64,124 +63,6 @@ func (s *Shard) auditCounts() error {
 	if attached != s.roster.Attached || gone != s.roster.Gone || rules != kept {
 		return fmt.Errorf("consumers attached %d, away %d and rules by action %v are counted as %d, %d and %v",
 			attached, gone, rules, s.roster.Attached, s.roster.Gone, kept)
-	}
-	return nil
-}
-
-// auditor looks for contradictions in a machine.
-type auditor struct{ m *machine.Machine }
-
-func (p auditor) run() error {
-	m := p.m
-	var found []error
-	var sum machine.Stats
-	var suspects machine.Suspects
-	held, holders := 0, 0
-	m.Backlog.Each(func(sub *backlog.Submission) bool {
-		r := sub.Data.(*machine.Record)
-		if err := p.record(r); err != nil {
-			found = append(found, err)
-		}
-		available := uint64(sub.Available())
-		if r.Parked {
-			sum.Parked += available
-		} else {
-			sum.Operations += available * uint64(r.Details().Operations)
-		}
-		sum.Waiting += uint64(r.Waiting)
-		sum.Dead += uint64(r.Dead)
-		sum.Completed += uint64(r.Done)
-		sum.Skipped += uint64(r.Skips)
-		held += int(r.Holds.Len())
-		suspects.Shelved += int(r.Shelved)
-		suspects.Lent += int(r.Lent)
-		suspects.Ready += int(r.Ready)
-		if r.Dead > 0 {
-			holders++
-		}
-		return true
-	})
-	for _, r := range m.Orphans.List {
-		sum.Orphaned += uint64(r.Holds.Len())
-	}
-	for id, n := range m.Letters.OfEnded {
-		sum.EndedLetters += uint64(n)
-		if r := m.Ended[id]; r != nil && r.Dead == n {
-			holders++
-		}
-	}
-	c := &m.Stats
-	for _, pair := range []struct {
-		name      string
-		kept, now uint64
-	}{
-		{"waiting", c.Waiting, sum.Waiting}, {"parked", c.Parked, sum.Parked}, {"dead", c.Dead, sum.Dead},
-		{"done", c.Completed, sum.Completed},
-		{"skipped", c.Skipped, sum.Skipped}, {"operations", c.Operations, sum.Operations},
-		{"orphaned", c.Orphaned, sum.Orphaned}, {"ended letters", c.EndedLetters, sum.EndedLetters},
-		{"reservations", uint64(m.Holds.Len()), uint64(held) + sum.Orphaned},
-		{"shelved", uint64(m.Suspects.Shelved), uint64(suspects.Shelved)},
-		{"lent", uint64(m.Suspects.Lent), uint64(suspects.Lent)}, {"lent and ready", uint64(m.Suspects.Ready), uint64(suspects.Ready)},
-		{"submissions with dead letters", m.Letters.Index.Len(), uint64(holders)},
-	} {
-		if pair.kept != pair.now {
-			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
-		}
-	}
-	return errors.Join(append(found, p.rules(), p.groups())...)
-}
-
-// auditRecord: every chunk is in exactly one state, and the counts say so.
-func (p auditor) record(r *machine.Record) error {
-	m := p.m
-	var waiting, dead, skips, taken, shelf, out, ready uint32
-	for index, t := range r.Tries {
-		switch {
-		case t.Gone() && (t.Waiting || r.Sub.IsAvailable(index) || m.IsHeld(r, index)):
-			return fmt.Errorf("chunk %s is dead or skipped, and offered or held too", queue.ChunkID{Submission: r.ID, Index: index})
-		case t.Waiting:
-			waiting++
-			if !m.IsHeld(r, index) { // else a late completion is on its way
-				taken++
-			}
-		}
-		switch {
-		case t.Suspect == machine.Shelved && t.Waiting:
-			shelf++
-		case t.Suspect == machine.Lent:
-			out++
-			if r.Sub.IsAvailable(index) {
-				ready++
-			}
-		}
-		switch t.Reason {
-		case journal.Dead:
-			dead++
-		case journal.Skipped, journal.Forwarded:
-			skips++
-		}
-	}
-	inFlight := uint32(0)
-	m.Holds.Each(&r.Holds, func(_ uint32, h *reserver.Hold) bool {
-		if taken++; h.Counted {
-			inFlight++
-		}
-		return true
-	})
-	if inFlight != r.Sub.InFlight() || r.Sub.Available() != r.Sub.Recounted() {
-		return fmt.Errorf("submission %s: %d are in flight and %d available; counted are %d and %d", r.ID, inFlight,
-			r.Sub.Recounted(), r.Sub.InFlight(), r.Sub.Available())
-	}
-	if waiting != r.Waiting || dead != r.Dead || skips != r.Skips {
-		return fmt.Errorf("submission %s: %d wait, %d are dead, %d skipped; counted are %d, %d and %d", r.ID, waiting,
-			dead, skips, r.Waiting, r.Dead, r.Skips)
-	}
-	if shelf != r.Shelved || out != r.Lent || ready != r.Ready {
-		return fmt.Errorf("submission %s: %d are shelved, %d lent, %d of them not held; counted are %d, %d and %d",
-			r.ID, shelf, out, ready, r.Shelved, r.Lent, r.Ready)
-	}
-	if all := uint64(r.Sub.Available()) + uint64(taken) + uint64(r.Done) + uint64(dead) + uint64(skips); all != uint64(r.Chunks) {
-		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.ID, all, r.Chunks)
 	}
 	return nil
 }

@@ -35,13 +35,13 @@ func (p *Consumers) List(ctx context.Context, from string, limit int) (list []qu
 	if len(names) > limit {
 		names, next = names[:limit], names[limit-1]+"\x00" // the least text that is greater
 	}
-	err = s.Inspect.slices(ctx, func(from int) (next int, n machine.Looks) {
+	err = s.Inspect.Slices(ctx, func(m *machine.Machine, from int) (next int, n machine.Looks) {
 		now := s.now()
 		for ; from < len(names); from++ {
 			if n >= machine.LookMost {
 				return from, n
 			}
-			if c, looked := s.m.Describe(names[from], now); known(&c) { // else it left a moment ago
+			if c, looked := m.Describe(names[from], now); known(&c) { // else it left a moment ago
 				list = append(list, c)
 				n += looked
 			}
@@ -60,13 +60,13 @@ func (p *Consumers) names(ctx context.Context, from string) (names []string, err
 			names = append(names, name)
 		}
 	}
-	err = s.Inspect.slices(ctx, func(from int) (next int, n machine.Looks) {
-		return s.m.Holds.Consumers(from, machine.LookMost, func(h reserver.Holding) { add(h.Name) }), machine.LookMost
+	err = s.Inspect.Slices(ctx, func(m *machine.Machine, from int) (next int, n machine.Looks) {
+		return m.Holds.Consumers(from, machine.LookMost, func(h reserver.Holding) { add(h.Name) }), machine.LookMost
 	})
 	if err != nil {
 		return nil, err
 	}
-	return names, s.Inspect.slices(ctx, func(from int) (next int, n machine.Looks) {
+	return names, s.Inspect.Slices(ctx, func(m *machine.Machine, from int) (next int, n machine.Looks) {
 		list := s.roster.List
 		end := min(from+machine.LookMost, len(list))
 		for _, c := range list[min(from, end):end] {
@@ -85,22 +85,22 @@ func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consum
 	last HeldAfter, more bool, err error) {
 	s := p.s
 	now := s.now()
-	err = s.Inspect.look(func() (machine.Looks, error) {
+	err = s.Inspect.Look(func(m *machine.Machine) (machine.Looks, error) {
 		if !p.knows(name) {
 			return 0, unknownConsumer(name)
 		}
 		var n machine.Looks
-		c, n = s.m.Describe(name, now)
+		c, n = m.Describe(name, now)
 		last = after
-		s.m.Holds.HeldBy(name, after, func(at reserver.Place, h *reserver.Hold) bool {
-			r := s.m.LiveSeq(h.Seq)
+		m.Holds.HeldBy(name, after, func(at reserver.Place, h *reserver.Hold) bool {
+			r := m.LiveSeq(h.Seq)
 			if r == nil {
 				return true // its submission ended
 			}
 			if more = len(held) == limit; more {
 				return false
 			}
-			held = append(held, heldChunk(s.m, r, h, now))
+			held = append(held, machine.HeldChunk(m, r, h, now))
 			last = at
 			return true
 		})

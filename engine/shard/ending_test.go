@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -44,12 +45,12 @@ func TestEndIsDoneInSlices(t *testing.T) {
 	if got := l.m.Live(l.r.ID); got != nil {
 		t.Fatal("the ended submission is still open")
 	}
-	if err := (auditor{l.m}).run(); err != nil {
+	if err := audit.Machine(l.m); err != nil {
 		t.Fatal(err)
 	}
 	slices := 0
 	for ; l.m.Orphans.Sweep(machine.TickMost) > 0; slices++ {
-		if err := (auditor{l.m}).run(); err != nil {
+		if err := audit.Machine(l.m); err != nil {
 			t.Fatalf("after %d slices: %v", slices, err)
 		}
 	}
@@ -108,7 +109,7 @@ func TestSweepOfSeveral(t *testing.T) {
 	}
 	for l.m.Orphans.Shed(l.r, 100) > 0 { // a reader wants the first one's row
 	}
-	if err := (auditor{l.m}).run(); err != nil {
+	if err := audit.Machine(l.m); err != nil {
 		t.Fatal(err)
 	}
 	n := 0

@@ -34,7 +34,7 @@ func (p *Reservations) List(ctx context.Context, f *queue.HeldFilter, after Held
 		if err := ctx.Err(); err != nil {
 			return nil, last, false, err
 		}
-		if err := p.s.Inspect.look(func() (machine.Looks, error) { return w.slice(p.s.m, p.s.now()), nil }); err != nil {
+		if err := p.s.Inspect.Look(func(m *machine.Machine) (machine.Looks, error) { return w.slice(m, p.s.now()), nil }); err != nil {
 			return nil, last, false, err
 		}
 		w.cut() // sorted without the mutex
@@ -46,11 +46,11 @@ func (p *Reservations) List(ctx context.Context, f *queue.HeldFilter, after Held
 	if len(w.met) > 0 {
 		last = w.met[len(w.met)-1].HeldPlace
 	}
-	err = p.s.Inspect.look(func() (machine.Looks, error) {
-		m, now := p.s.m, p.s.now()
+	err = p.s.Inspect.Look(func(m *machine.Machine) (machine.Looks, error) {
+		now := p.s.now()
 		for _, at := range w.met {
 			if r, h := heldAt(m, at.slot, at.Sequence, at.Epoch); r != nil {
-				list = append(list, heldChunk(m, r, h, now))
+				list = append(list, machine.HeldChunk(m, r, h, now))
 			}
 		}
 		return machine.Looks(len(w.met)), nil
@@ -171,14 +171,6 @@ func heldAt(m *machine.Machine, slot uint32, sequence uint64, epoch uint32) (*ma
 	return m.LiveSeq(h.Seq), h
 }
 
-// heldChunk describes a reservation.
-func heldChunk(m *machine.Machine, r *machine.Record, h *reserver.Hold, now queue.Time) queue.HeldChunk {
-	return queue.HeldChunk{
-		Chunk: queue.ChunkID{Submission: r.ID, Index: h.Index}, Meta: r.Meta(), Consumer: m.Holds.Consumer(h), Attempt: h.Attempt,
-		Reserved: h.Reserved, Deadline: h.Deadline, Overdue: machine.Overdue(m, h, now), Finishing: h.State == reserver.Finishing,
-	}
-}
-
 // Release takes a chunk from the consumer that holds it, tells the consumer if it is attached, and offers the chunk again, with no try
 // counted. It returns what was held, once the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is just
 // ending; a consumer that finishes the chunk before the act is on the disk comes first.
@@ -195,7 +187,7 @@ func (p *Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (
 		s.mu.Unlock()
 		return held, notHeld(id)
 	}
-	held = heldChunk(s.m, r, s.m.Holds.At(slot), now)
+	held = machine.HeldChunk(s.m, r, s.m.Holds.At(slot), now)
 	taken := takeBack(s.m, slot, &held, reason, act, now)
 	waits := machine.Commits{First: s.m.Batch}
 	s.mu.Unlock()

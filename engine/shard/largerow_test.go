@@ -9,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -60,7 +61,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		if least := held / most; holds < least || moved < 100 || l.m.Loose.Of != nil {
 			t.Fatalf("seed %d: %d holds, %d chunks moved in between; want at least %d and 100, and nothing noted any more", seed, holds, moved, least)
 		}
-		if err := (auditor{l.m}).run(); err != nil {
+		if err := audit.Machine(l.m); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -154,11 +155,11 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 		l := heldLife(t, 1000, 100)
 		l.hold(500, reserver.Finishing)
 		l.putBack(t, 500, journal.Dead, 0, "broken")
-		if err := (auditor{l.m}).groups(); err != nil || len(l.m.Letters.Groups.Of) != 1 {
+		if err := audit.Machine(l.m); err != nil || len(l.m.Letters.Groups.Of) != 1 {
 			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.Letters.Groups.Of))
 		}
 		c.harm(l)
-		if err := (auditor{l.m}).groups(); err == nil || !strings.Contains(err.Error(), c.says) {
+		if err := audit.Machine(l.m); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: the audit says %v, want %q", name, err, c.says)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/audit"
 )
 
 // A dead letter that is deleted counts as skipped, once, and no longer as dead.
@@ -23,7 +24,7 @@ func TestDeletedLetterIsSkipped(t *testing.T) {
 		if l.r.Skips != 1 || l.m.Stats.Skipped != 1 {
 			t.Errorf("%d chunks of the submission and %d in all are skipped, want 1", l.r.Skips, l.m.Stats.Skipped)
 		}
-		if err := (auditor{l.m}).run(); err != nil {
+		if err := audit.Machine(l.m); err != nil {
 			t.Error(err)
 		}
 	}

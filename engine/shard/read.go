@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -187,20 +186,8 @@ func (p *Submissions) endedChunks(ctx context.Context, id queue.SubmissionID, st
 	if err != nil {
 		return 0, 0, err
 	}
-	r.Scan(states, next, limit, list, func(index uint32) queue.Chunk { return endedChunk(r, sub, index) })
+	r.Scan(states, next, limit, list, func(index uint32) queue.Chunk { return machine.EndedChunk(r, sub, index) })
 	return r.Chunks, r.Seq, nil
-}
-
-// endedChunk tells where one chunk of an ended submission stands.
-func endedChunk(r *machine.Record, sub *backlog.Submission, index uint32) queue.Chunk {
-	c := queue.Chunk{Index: index, State: queue.ChunkDone}
-	if sub.IsAvailable(index) {
-		c.State = queue.ChunkSkipped
-	}
-	if t := r.Tries[index]; t != nil {
-		t.Describe(&c)
-	}
-	return c
 }
 
 // endedRow is the history row of an ended submission, also when it is not written yet.

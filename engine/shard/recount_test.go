@@ -16,6 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -385,8 +386,8 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	for over := false; !over; {
 		_, over = l.m.Recount.Slice(most)
 	}
-	if found != 1 || (auditor{l.m}).run() != nil {
-		t.Errorf("one counter is damaged: %d differences, and %v; want 1 and nothing", found, (auditor{l.m}).run())
+	if found != 1 || audit.Machine(l.m) != nil {
+		t.Errorf("one counter is damaged: %d differences, and %v; want 1 and nothing", found, audit.Machine(l.m))
 	}
 }
 

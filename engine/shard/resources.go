@@ -1,5 +1,7 @@
 package shard
 
+import "github.com/quern-queue/quern/engine/shard/inspect"
+
 // resources are what a shard has beside inserting, reserving and completing, each a type of its own with the state that only it needs.
 type resources struct {
 	Acts         Acts
@@ -9,7 +11,7 @@ type resources struct {
 	DeadLetters  DeadLetters
 	Ends         Ends
 	Forwarding   Forwarding
-	Inspect      Inspect
+	Inspect      inspect.Inspector
 	Recounts     Recounts
 	Reservations Reservations
 	Rules        Rules
@@ -24,7 +26,7 @@ type resources struct {
 // of joins them with their shard.
 func (r *resources) of(s *Shard) {
 	*r = resources{
-		Acts{s: s}, Bulks{s: s}, Consumers{s: s}, Cuts{s}, DeadLetters{s: s}, Ends{s: s}, Forwarding{s: s}, Inspect{s: s},
+		Acts{s: s}, Bulks{s: s}, Consumers{s: s}, Cuts{s}, DeadLetters{s: s}, Ends{s: s}, Forwarding{s: s}, inspect.New(inspected{s}),
 		Recounts{s: s}, Reservations{s}, Rules{s: s}, Schedules{s: s}, Scoring{s: s}, Submissions{s: s},
 		Values{s: s}, Views{s: s}, Worker{s: s},
 	}

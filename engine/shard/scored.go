@@ -15,10 +15,6 @@ import (
 // they are scored, and under it again each pick is checked and taken. Whatever the scores are, a pick passes every filter and
 // limit at the moment it is taken.
 
-// maxWindows is how many windows one reserve looks at in one branch: candidates that are skipped are passed over, and the
-// next ones asked.
-const maxWindows = 4
-
 // Scoring reserves for strategies with scores: windows of candidates are scored outside of the mutex.
 type Scoring struct {
 	s    *Shard
@@ -200,11 +196,11 @@ func (p *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 	if !ready {
 		return true, nil
 	}
-	rows := rowsOf(br, scorer)
+	rows := machine.RowsOf(br, scorer)
 	w := p.scratch()
 	defer s.pools.windows.Put(w)
 	w.Seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
-	for range maxWindows {
+	for range machine.MaxWindows {
 		ready := false
 		for !ready {
 			if err := ctx.Err(); err != nil {
@@ -239,15 +235,6 @@ func (p *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 		w.See()
 	}
 	return false, nil
-}
-
-// rowsOf is how many candidates a window of the branch has.
-func rowsOf(br *strategy.Branch, scorer strategy.Scorer) int {
-	rows, most := scorer.Rows()
-	if br.Scored.Window > 0 {
-		rows = br.Scored.Window
-	}
-	return min(rows, most)
 }
 
 // look copies the next window of candidates; ready is false if a view has to be built first.

@@ -93,8 +93,7 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 	lost     error // its files are not where they were: nothing is written any more, for good
 
-	mostLooks machine.Looks // see MostLooks
-	roster    *machine.Roster
+	roster *machine.Roster
 
 	full    *atomic.Bool // Options.Full
 	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at

@@ -6,18 +6,19 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // askAll asks every question about a strategy and one chunk. What the queue has no room for, or does not have any more, is no
 // mistake.
 func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64) error {
-	const most = shard.MaxPreview
-	both, _, err := s.Inspect.Preview(ctx, []*strategy.Plan{p, p}, &shard.Question{Max: most, Seed: seed})
+	const most = inspect.MaxPreview
+	both, _, err := s.Inspect.Preview(ctx, []*strategy.Plan{p, p}, &inspect.Question{Max: most, Seed: seed})
 	if err != nil {
 		return fmt.Errorf("preview: %w", err)
 	}
-	x, err := s.Inspect.Explain(ctx, p, &shard.Question{Max: most, Seed: seed})
+	x, err := s.Inspect.Explain(ctx, p, &inspect.Question{Max: most, Seed: seed})
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -38,7 +38,7 @@ func (s *sim) ask() {
 	p := parsed.Plan()
 	s.log.add("ask about %s", text)
 	most := 1 + s.r.IntN(20)
-	x, err := s.shard.Inspect.Explain(ctx, p, &shard.Question{Max: most, Seed: s.r.Uint64()})
+	x, err := s.shard.Inspect.Explain(ctx, p, &inspect.Question{Max: most, Seed: s.r.Uint64()})
 	if s.refused(p, err) {
 		return
 	}
@@ -67,7 +67,7 @@ func (s *sim) drawNested() string {
 
 // checkPicks plays the picks in the model as if they were reserved: each has to be one that the first branch with something to
 // give may give, by the leaf that may, and there may not be fewer than there could be.
-func (s *sim) checkPicks(p *strategy.Plan, picks []shard.ExplainedPick, most int) {
+func (s *sim) checkPicks(p *strategy.Plan, picks []inspect.ExplainedPick, most int) {
 	var taken []*modelChunk
 	defer func() {
 		for _, c := range taken {
@@ -93,7 +93,7 @@ func (s *sim) checkPicks(p *strategy.Plan, picks []shard.ExplainedPick, most int
 		}
 		s.checkTenants(x, leaf, pick.Tenants)
 		for j := range pick.Skipped {
-			if got, want := pick.Skipped[j].Obstacle, s.obstacle(leaves[j].Branch, x); got != want || got == shard.NoObstacle {
+			if got, want := pick.Skipped[j].Obstacle, s.obstacle(leaves[j].Branch, x); got != want || got == inspect.NoObstacle {
 				s.fail("pick %d: leaf %s has the obstacle %d, want %d and not none", i, leaves[j].Text(), got, want)
 			}
 		}
@@ -120,19 +120,19 @@ func (s *sim) checkTenants(x *modelSub, leaf *strategy.Leaf, tenants []backlog.T
 }
 
 // obstacle is what the leaf has against the submission, if any, or an operator.
-func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) shard.Obstacle {
+func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) inspect.Obstacle {
 	if !x.matches(leaf) {
-		return shard.NotAdmitted
+		return inspect.NotAdmitted
 	}
 	for _, l := range leaf.Limits {
 		if v, there := x.asked.Meta.Find(l.Key); there && s.m.inFlight(l.Key, v) >= l.Max {
-			return shard.IsLimited
+			return inspect.IsLimited
 		}
 	}
 	if s.m.withheld(x) {
-		return shard.IsWithheld
+		return inspect.IsWithheld
 	}
-	return shard.NoObstacle
+	return inspect.NoObstacle
 }
 
 // overtaken says whether an earlier alternative has something for the tenants of the submission.
@@ -151,18 +151,18 @@ func (s *sim) overtaken(leaf *strategy.Leaf, x *modelSub) bool {
 }
 
 // ofChunk is what the state of a chunk has against every leaf.
-func ofChunk(x *modelSub, index int, state queue.ChunkState) shard.Obstacle {
+func ofChunk(x *modelSub, index int, state queue.ChunkState) inspect.Obstacle {
 	if state == queue.ChunkWaiting && x.chunks[index].state == queue.ChunkReady {
-		return shard.NotYetDue
+		return inspect.NotYetDue
 	}
-	return map[queue.ChunkState]shard.Obstacle{
-		queue.ChunkDone: shard.IsDone, queue.ChunkDead: shard.IsDead, queue.ChunkSkipped: shard.IsSkipped, queue.ChunkForwarded: shard.IsForwarded,
-		queue.ChunkReserved: shard.IsReserved, queue.ChunkWaiting: shard.IsWaiting,
+	return map[queue.ChunkState]inspect.Obstacle{
+		queue.ChunkDone: inspect.IsDone, queue.ChunkDead: inspect.IsDead, queue.ChunkSkipped: inspect.IsSkipped, queue.ChunkForwarded: inspect.IsForwarded,
+		queue.ChunkReserved: inspect.IsReserved, queue.ChunkWaiting: inspect.IsWaiting,
 	}[state]
 }
 
 // checkWhy holds every obstacle against the model, and that a chunk stands somewhere if and only if a leaf admits it.
-func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why) {
+func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *inspect.Why) {
 	chunk, leaves := x.chunk(index), p.Leaves()
 	if why.State != chunk.State || len(why.Leaves) != len(leaves) {
 		s.fail("why %s/%d: state %s and %d leaves, want %s and %d", x.id, index, why.State, len(why.Leaves), chunk.State, len(leaves))
@@ -172,28 +172,28 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why)
 	for i := range leaves {
 		leaf, w := &leaves[i], &why.Leaves[i]
 		want := ofChunk(x, index, chunk.State)
-		if ruling := s.m.ruling(x); want == shard.NoObstacle && ruling != queue.Unruled {
-			if want = shard.IsPaused; ruling == queue.BlockedByRule {
-				want = shard.IsBlocked
+		if ruling := s.m.ruling(x); want == inspect.NoObstacle && ruling != queue.Unruled {
+			if want = inspect.IsPaused; ruling == queue.BlockedByRule {
+				want = inspect.IsBlocked
 			}
 			if w.Rule.Ruling() != ruling || !under(w.Rule.Match, x.id, x.asked.Meta) {
 				s.fail("why %s/%d: it names the rule %+v", x.id, index, w.Rule)
 			}
 		}
-		if want == shard.NoObstacle {
-			if want = s.obstacle(leaf.Branch, x); want == shard.NoObstacle && stands < 0 {
+		if want == inspect.NoObstacle {
+			if want = s.obstacle(leaf.Branch, x); want == inspect.NoObstacle && stands < 0 {
 				stands = i
 			}
-			if want != shard.NotAdmitted && len(w.Seats) != len(leaf.Around) {
+			if want != inspect.NotAdmitted && len(w.Seats) != len(leaf.Around) {
 				s.fail("why %s/%d: it has %d seats in %s, want %d", x.id, index, len(w.Seats), leaf.Text(), len(leaf.Around))
 			}
 		}
 		switch {
-		case want != shard.NoObstacle:
+		case want != inspect.NoObstacle:
 		case giving < leaf.Of:
-			want = shard.IsHidden
+			want = inspect.IsHidden
 		case s.overtaken(leaf, x):
-			want = shard.IsOvertaken
+			want = inspect.IsOvertaken
 		}
 		before := 0
 		var tenants []backlog.Tenant
@@ -202,11 +202,11 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why)
 			tenants = append(tenants, seat.Tenant)
 		}
 		s.checkTenants(x, leaf, tenants)
-		if turn := before > 0 && want == shard.NoObstacle; turn && w.Obstacle != shard.NotItsTurn || !turn && w.Obstacle != want {
+		if turn := before > 0 && want == inspect.NoObstacle; turn && w.Obstacle != inspect.NotItsTurn || !turn && w.Obstacle != want {
 			s.fail("why %s/%d (%s): leaf %s has the obstacle %d, with %d tenants before, want %d", x.id, index, chunk.State, leaf.Text(), w.Obstacle, before, want)
 		}
 		by := &leaves[w.HiddenBy]
-		if want == shard.IsHidden && by.Of != giving || want == shard.IsOvertaken && (by.Of != leaf.Of || w.HiddenBy >= i) || want >= shard.IsHidden && s.m.first(by.Branch) == nil {
+		if want == inspect.IsHidden && by.Of != giving || want == inspect.IsOvertaken && (by.Of != leaf.Of || w.HiddenBy >= i) || want >= inspect.IsHidden && s.m.first(by.Branch) == nil {
 			s.fail("why %s/%d: leaf %s is said to be hidden by %s, which is not so; branch %d gives", x.id, index, leaf.Text(), by.Text(), giving)
 		}
 	}
@@ -219,7 +219,7 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *shard.Why)
 }
 
 // checkStanding counts what the model has before the chunk. Under Fair only what comes before all tenants is sure.
-func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *shard.Standing, leaf *strategy.Leaf) {
+func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *inspect.Standing, leaf *strategy.Leaf) {
 	earlier, same, all := 0, 0, 0
 	br := leaf.Branch
 	for _, y := range s.m.subs {

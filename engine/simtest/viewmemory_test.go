@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -45,7 +46,7 @@ func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 	mustReserve(t, b, atMost(1), 1)
 	refused := 0
 	for n := range 100 {
-		_, _, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{plan(t, atMost(n+2))}, &shard.Question{Max: 1, Seed: 1})
+		_, _, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{plan(t, atMost(n+2))}, &inspect.Question{Max: 1, Seed: 1})
 		if err != nil && queue.CodeOf(err) != queue.CodeOverloaded {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func TestNumbersShareTheirMemory(t *testing.T) {
 				t.Fatalf("%d of user %v are held under a limit of %d", held[value], value, n)
 			}
 		}
-		if _, _, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{plan(t, numbered(1000+n))}, &shard.Question{Max: 1, Seed: 1}); n <= 3 && err != nil {
+		if _, _, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{plan(t, numbered(1000+n))}, &inspect.Question{Max: 1, Seed: 1}); n <= 3 && err != nil {
 			t.Fatalf("question %d is refused: %v", n, err)
 		}
 		if use := b.views.Use(); use.Views > 7<<20 || use.Asked > most/4 {

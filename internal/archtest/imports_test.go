@@ -28,8 +28,10 @@ var mayImport = map[string][]string{
 	"engine/store":               {"engine/checkpoint", "engine/access", "engine/queue", "engine/journal", "engine/sqlitedb"},
 	"engine/shard/machine":       {"engine/queue", "engine/strategy", "engine/backlog", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/checkpoint"},
 	"engine/checkpoint":          {"engine/queue", "engine/journal"},
-	"engine/shard":               {"engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
-	"engine":                     {"engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/shard/audit":         {"engine/shard/machine", "engine/queue", "engine/backlog", "engine/journal", "engine/reserver"},
+	"engine/shard/inspect":       {"engine/shard/machine", "engine/checkpoint", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver"},
+	"engine/shard":               {"engine/shard/audit", "engine/shard/inspect", "engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine":                     {"engine/shard/inspect", "engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/archive":             {},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},

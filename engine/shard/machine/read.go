@@ -133,3 +133,15 @@ func (t *Try) Describe(c *queue.Chunk) {
 		c.State, c.NotBefore = queue.ChunkWaiting, t.NotBefore
 	}
 }
+
+// EndedChunk tells where one chunk of an ended submission stands.
+func EndedChunk(r *Record, sub *backlog.Submission, index uint32) queue.Chunk {
+	c := queue.Chunk{Index: index, State: queue.ChunkDone}
+	if sub.IsAvailable(index) {
+		c.State = queue.ChunkSkipped
+	}
+	if t := r.Tries[index]; t != nil {
+		t.Describe(&c)
+	}
+	return c
+}

@@ -45,3 +45,16 @@ func (m *Machine) TakeScored(q *Request, br *strategy.Branch, w *WindowScratch, 
 	}
 	return true
 }
+
+// MaxWindows is how many windows one reserve looks at in one branch: candidates that are skipped are passed over, and the
+// next ones asked.
+const MaxWindows = 4
+
+// RowsOf is how many candidates a window of the branch has.
+func RowsOf(br *strategy.Branch, scorer strategy.Scorer) int {
+	rows, most := scorer.Rows()
+	if br.Scored.Window > 0 {
+		rows = br.Scored.Window
+	}
+	return min(rows, most)
+}

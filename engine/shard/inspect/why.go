@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"context"
@@ -74,30 +74,29 @@ type Why struct {
 }
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
-func (ins *Inspect) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
-	s := ins.s
-	chunk, err := s.Submissions.Chunk(ctx, id, index)
+func (ins *Inspector) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
+	chunk, err := ins.s.Chunk(ctx, id, index)
 	if err != nil {
 		return Why{}, err
 	}
 	leaves := plan.Leaves()
 	why := Why{State: chunk.State, Leaves: make([]BranchWhy, len(leaves))}
 	there := false
-	followed, grace := s.followed([]*strategy.Plan{plan})
+	followed, grace := ins.s.Followed([]*strategy.Plan{plan})
 	why.Grace = grace
-	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(views [][]*backlog.View) machine.Looks {
-		r := s.m.Live(id)
+	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
+		r := m.Live(id)
 		if there = r != nil; !there {
 			return 0
 		}
-		giving, n := questions{s.m}.giving(views[1], followed[0], plan)
-		return n + questions{s.m}.why(r, index, leaves, views[0], giving, &why)
+		giving, n := questions{m}.giving(views[1], followed[0], plan)
+		return n + questions{m}.why(r, index, leaves, views[0], giving, &why)
 	})
 	if err != nil {
 		return Why{}, err
 	}
 	if !there { // it has ended
-		if chunk, err = s.Submissions.Chunk(ctx, id, index); err != nil {
+		if chunk, err = ins.s.Chunk(ctx, id, index); err != nil {
 			return Why{}, err
 		}
 		why.State = chunk.State

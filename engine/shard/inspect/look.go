@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"context"
@@ -9,49 +9,47 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// look calls fn with the mutex held, and remembers the most that one such call looked at.
-func (ins *Inspect) look(fn func() (machine.Looks, error)) error {
-	s := ins.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return err
-	}
-	n, err := fn()
-	s.mostLooks = max(s.mostLooks, n)
+// Look calls fn with the mutex held, and remembers the most that one such call looked at. It fails when the shard cannot work.
+func (ins *Inspector) Look(fn func(m *machine.Machine) (machine.Looks, error)) (err error) {
+	ins.s.Locked(func(m *machine.Machine) {
+		if err = ins.s.Usable(); err != nil {
+			return
+		}
+		var n machine.Looks
+		n, err = fn(m)
+		ins.most = max(ins.most, n)
+	})
 	return err
 }
 
 // MostLooks is the most that one hold of the mutex has looked at for a question since the shard was opened: submissions, times
 // the blocks or branches that each is held against, tenants, and picks. It says what a question can cost a reserve.
-func (ins *Inspect) MostLooks() int {
-	s := ins.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return int(s.mostLooks)
+func (ins *Inspector) MostLooks() (most int) {
+	ins.s.Locked(func(*machine.Machine) { most = int(ins.most) })
+	return most
 }
 
 // withViews calls fn in one hold of the mutex with the views of the plans, all built: as for a reserve, slice by slice.
-func (ins *Inspect) withViews(ctx context.Context, plans []*strategy.Plan, fn func(views [][]*backlog.View) machine.Looks) error {
-	s := ins.s
+func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
+	fn func(m *machine.Machine, views [][]*backlog.View) machine.Looks) error {
 	for done := false; !done; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.look(func() (machine.Looks, error) {
+		err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
-				if err := s.m.Backlog.AdmitQuestion(plan.Unscored()); err != nil {
+				if err := m.Backlog.AdmitQuestion(plan.Unscored()); err != nil {
 					return 0, err
 				}
-				views, unbuilt := machine.ViewsBy(plan, s.m.Backlog.Ask, nil)
+				views, unbuilt := machine.ViewsBy(plan, m.Backlog.Ask, nil)
 				if unbuilt != nil {
-					return buildSlice, s.Views.build(ctx, unbuilt)
+					return ins.s.Build(ctx, unbuilt)
 				}
 				all[i] = views
 			}
 			done = true
-			return fn(all), nil
+			return fn(m, all), nil
 		})
 		if err != nil {
 			return err
@@ -65,18 +63,18 @@ const maxWalk = 4000
 
 // walk calls fn for the shown submissions, in slices, each of which counts for `each` looks. It says how many there were, and
 // how many it met: fewer if it ended early.
-func (ins *Inspect) walk(ctx context.Context, each int, fn func(*backlog.Submission)) (met, shown int, err error) {
+func (ins *Inspector) walk(ctx context.Context, each int, fn func(*machine.Machine, *backlog.Submission)) (met, shown int, err error) {
 	most := max(1, machine.LookMost/max(each, 1))
 	for from, n := -1, 0; from != 0 && n < maxWalk; n++ {
 		if err := ctx.Err(); err != nil {
 			return met, shown, err
 		}
-		err := ins.look(func() (machine.Looks, error) {
-			shown = ins.s.m.Backlog.ShownLen()
+		err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+			shown = m.Backlog.ShownLen()
 			before := met
-			from = ins.s.m.Backlog.Walk(from, most, func(x *backlog.Submission) {
+			from = m.Backlog.Walk(from, most, func(x *backlog.Submission) {
 				met++
-				fn(x)
+				fn(m, x)
 			})
 			return machine.Looks((met - before) * max(each, 1)), nil
 		})
@@ -88,8 +86,8 @@ func (ins *Inspect) walk(ctx context.Context, each int, fn func(*backlog.Submiss
 }
 
 // eachTenant calls fn for the tenants of a share, in slices.
-func (ins *Inspect) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
-	return ins.slices(ctx, func(from int) (next int, n machine.Looks) {
+func (ins *Inspector) eachTenant(ctx context.Context, share backlog.Share, fn func(backlog.Tenant)) error {
+	return ins.Slices(ctx, func(_ *machine.Machine, from int) (next int, n machine.Looks) {
 		next = share.Tenants(from, machine.LookMost, func(t backlog.Tenant) {
 			n++
 			fn(t)
@@ -98,14 +96,14 @@ func (ins *Inspect) eachTenant(ctx context.Context, share backlog.Share, fn func
 	})
 }
 
-// slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
-func (ins *Inspect) slices(ctx context.Context, fn func(from int) (next int, n machine.Looks)) error {
+// Slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
+func (ins *Inspector) Slices(ctx context.Context, fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
 	for from, more := 0, true; more; more = from != 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.look(func() (n machine.Looks, _ error) {
-			from, n = fn(from)
+		err := ins.Look(func(m *machine.Machine) (n machine.Looks, _ error) {
+			from, n = fn(m, from)
 			return n, nil
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"context"
@@ -41,11 +41,11 @@ type scoredWindow struct {
 }
 
 // foresee begins the preview of a plan.
-func foresee(s *Shard, plan *strategy.Plan) *foresight {
+func foresee(s Inspected, plan *strategy.Plan) *foresight {
 	f := &foresight{plan: plan, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
 	for i := range plan.Branches {
 		if scored := plan.Branches[i].Scored; scored != nil {
-			f.steps[i].scorer, f.steps[i].absent = s.options.Scorers.Dry(scored)
+			f.steps[i].scorer, f.steps[i].absent = s.Dry(scored)
 		}
 	}
 	return f
@@ -63,7 +63,7 @@ func (f *foresight) score(ctx context.Context) error {
 		return nil
 	}
 	x.windows = append(x.windows, scoredWindow{w.Frame.Rows, machine.Choice{Scores: w.Scores}})
-	x.ended = w.Rows < w.Frame.Most || len(x.windows) == maxWindows
+	x.ended = w.Rows < w.Frame.Most || len(x.windows) == machine.MaxWindows
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, s
 			seen[sub] = true
 		}
 	}
-	w := &machine.WindowScratch{Frame: p.m.Scorings.MakeFrame(br, views, x.scorer.Reads(), rowsOf(br, x.scorer),
+	w := &machine.WindowScratch{Frame: p.m.Scorings.MakeFrame(br, views, x.scorer.Reads(), machine.RowsOf(br, x.scorer),
 		func(s *backlog.Submission) bool { return seen[s] })}
 	if standing != nil && standing.Frame != nil && len(seen) == 0 {
 		w.Frame.Remember(standing.Frame)

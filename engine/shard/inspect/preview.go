@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"context"
@@ -41,14 +41,14 @@ const MaxPreview = 100
 // Preview tells for each plan what a reserve would hand out, all of them on the same state, with scores of which
 // nothing counts for those who score. Nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored.
 // grace: until then the restart grace keeps back what a limit counts, and it is left out; 0: there is none.
-func (ins *Inspect) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
-	s := ins.s
-	followed, grace := s.followed(plans)
+func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
+	followed, grace := ins.s.Followed(plans)
 	foreseen := make([]*foresight, len(plans))
 	for i := range plans {
-		foreseen[i] = foresee(s, followed[i])
+		foreseen[i] = foresee(ins.s, followed[i])
 	}
-	if err := foreseeAll(ctx, s, followed, foreseen, q, func([][]*backlog.View) machine.Looks { return 0 }); err != nil {
+	nothing := func(*machine.Machine, [][]*backlog.View) machine.Looks { return 0 }
+	if err := ins.foreseeAll(ctx, followed, foreseen, q, nothing); err != nil {
 		return nil, grace, err
 	}
 	all = make([]Foreseen, len(plans))
@@ -63,21 +63,20 @@ func (ins *Inspect) Preview(ctx context.Context, plans []*strategy.Plan, q *Ques
 
 // foreseeAll runs previews until none of them lacks a score, and calls fn in the hold of the mutex in which all are
 // done. The views are those of plans; the previews are of the last ones.
-func foreseeAll(
-	ctx context.Context, s *Shard, plans []*strategy.Plan, previews []*foresight, q *Question, fn func([][]*backlog.View) machine.Looks,
-) error {
+func (ins *Inspector) foreseeAll(ctx context.Context, plans []*strategy.Plan, previews []*foresight, q *Question,
+	fn func(*machine.Machine, [][]*backlog.View) machine.Looks) error {
 	for {
-		now := s.now()
+		now := ins.s.Now()
 		var lacks *foresight
-		err := s.Inspect.withViews(ctx, plans, func(views [][]*backlog.View) (n machine.Looks) {
+		err := ins.withViews(ctx, plans, func(m *machine.Machine, views [][]*backlog.View) (n machine.Looks) {
 			for i, f := range previews {
-				n += f.run(s.m, views[len(views)-len(previews)+i], q, now)
+				n += f.run(m, views[len(views)-len(previews)+i], q, now)
 				if f.wants != nil {
 					lacks = f
 					return n
 				}
 			}
-			return n + fn(views)
+			return n + fn(m, views)
 		})
 		if err != nil || lacks == nil {
 			return err

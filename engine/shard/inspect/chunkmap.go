@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const MaxMapped = 1 << 20
 
 // Map counts the chunks from index `from` up to `to` (not included; both are within the submission, and at most MaxMapped apart)
 // by their state, in cells of `each` (1 or more). It is of several moments: between any two slices others work.
-func (ins *Inspect) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) ([]Cell, error) {
+func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) ([]Cell, error) {
 	cells := make([]Cell, (to-from+each-1)/each)
 	for next := from; next < to; {
 		if err := ctx.Err(); err != nil {
@@ -27,7 +27,7 @@ func (ins *Inspect) Map(ctx context.Context, id queue.SubmissionID, from, to, ea
 			continue
 		}
 		// It ended, and nothing of it changes any more: what was counted before is of an earlier moment.
-		row, err := ins.s.Submissions.endedRow(ctx, id)
+		row, err := ins.s.EndedRow(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -36,38 +36,40 @@ func (ins *Inspect) Map(ctx context.Context, id queue.SubmissionID, from, to, ea
 			return nil, err
 		}
 		for ; next < to; next++ {
-			cells[(next-from)/each][endedChunk(r, sub, next).State]++
+			cells[(next-from)/each][machine.EndedChunk(r, sub, next).State]++
 		}
 	}
 	return cells, nil
 }
 
 // mapSlice tells the states of some chunks, in one hold of the mutex; false if the submission is not open.
-func (ins *Inspect) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
-	s := ins.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.m.Live(id)
-	if r == nil {
-		return false
-	}
-	for ; from < to; from++ {
-		fn(from, s.m.Chunk(r, from).State)
-	}
-	return true
+func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
+	ins.s.Locked(func(m *machine.Machine) {
+		r := m.Live(id)
+		if open = r != nil; !open {
+			return
+		}
+		for ; from < to; from++ {
+			fn(from, m.Chunk(r, from).State)
+		}
+	})
+	return open
 }
 
 // Attempts are the ended tries of a chunk that are remembered, oldest first: the last queue.MaxAttemptsKept. What is remembered of
 // a chunk is forgotten when it is done.
-func (ins *Inspect) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
-	s := ins.s
-	s.mu.Lock()
-	if r := s.m.Live(id); r != nil {
-		defer s.mu.Unlock()
-		return r.PastOf(index)
+func (ins *Inspector) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) (list []queue.Attempt, err error) {
+	open := false
+	ins.s.Locked(func(m *machine.Machine) {
+		if r := m.Live(id); r != nil {
+			open = true
+			list, err = r.PastOf(index)
+		}
+	})
+	if open {
+		return list, err
 	}
-	s.mu.Unlock()
-	row, err := s.Submissions.endedRow(ctx, id)
+	row, err := ins.s.EndedRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in each Fair block. Leaves
 // of one branch share the blocks around them, and are asked about them once.
-func (ins *Inspect) turns(ctx context.Context, list []BranchWhy) error {
+func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 	known := map[backlog.Share]int{}
 	for i := range list {
 		w := &list[i]
@@ -73,7 +74,7 @@ func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
 
 // standing tells about where the chunk stands with the first leaf that admits it. Limits that would be reached on the way are not
 // foreseen, nor that what they hold back now may come before it.
-func (ins *Inspect) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
+func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
 	leaves []strategy.Leaf, list []BranchWhy) (*Standing, error) {
 	number := 0
 	for ; number < len(list); number++ {
@@ -87,8 +88,8 @@ func (ins *Inspect) standing(ctx context.Context, id queue.SubmissionID, index u
 	leaf := &leaves[number]
 	p := newPlace(plan, leaf, index)
 	gone := false
-	met, shown, err := ins.walk(ctx, (number+1)*(1+len(p.levels)), func(x *backlog.Submission) {
-		sub := ins.s.m.Backlog.ByID(id)
+	met, shown, err := ins.walk(ctx, (number+1)*(1+len(p.levels)), func(m *machine.Machine, x *backlog.Submission) {
+		sub := m.Backlog.ByID(id)
 		if gone = gone || sub == nil || !sub.IsAvailable(index); !gone {
 			p.count(x, sub)
 		}
@@ -118,7 +119,7 @@ func (ins *Inspect) standing(ctx context.Context, id queue.SubmissionID, index u
 
 // othersBefore is about how many chunks the other tenants of a Fair block get before one that has so many of its own tenant before
 // it: by the time that its tenant is due those and half of it, each of the others has got what it is due, or all it has.
-func (ins *Inspect) othersBefore(ctx context.Context, own *Seat, ahead uint64, others map[tenantID]uint64) (uint64, error) {
+func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64, others map[tenantID]uint64) (uint64, error) {
 	due := ((float64(ahead)+0.5)*own.Each - own.Lag) / float64(own.Weight)
 	got := 0.0
 	err := ins.eachTenant(ctx, own.share, func(t backlog.Tenant) {

@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"cmp"
@@ -42,12 +42,12 @@ const (
 )
 
 // Diagnose tells why the chunks of a value move or do not. plans are those that consumers reserve by, the one used last first.
-func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans []*strategy.Plan) (Diagnosis, error) {
+func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans []*strategy.Plan) (Diagnosis, error) {
 	d := newDiagnosing(plans)
 	budget := maxDiagnosis
-	err := ins.diagnoseSlices(ctx, &budget, -1, func(from int) (next int, n machine.Looks) {
-		if d.m = ins.s.m; d.At == 0 {
-			d.At, d.Present = ins.s.now(), d.m.Backlog.Value(entry.Key, entry.Value).Submissions
+	err := ins.diagnoseSlices(ctx, &budget, -1, func(m *machine.Machine, from int) (next int, n machine.Looks) {
+		if d.m = m; d.At == 0 {
+			d.At, d.Present = ins.s.Now(), d.m.Backlog.Value(entry.Key, entry.Value).Submissions
 		}
 		for next = from; n < diagnosisMost && next != 0; {
 			next = d.m.Backlog.EachOf(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
@@ -58,8 +58,8 @@ func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans [
 		return d.result(), err
 	}
 	before := ^queue.SubmissionID(0) // those that wait for their run_at are in no list of the value
-	err = ins.diagnoseSlices(ctx, &budget, -1, func(int) (next int, n machine.Looks) {
-		d.m, n = ins.s.m, diagnosisMost/2
+	err = ins.diagnoseSlices(ctx, &budget, -1, func(m *machine.Machine, _ int) (next int, n machine.Looks) {
+		d.m, n = m, diagnosisMost/2
 		before = d.m.Order.Before(before, diagnosisMost/2, func(r *machine.Record) bool {
 			if r.Sub != nil && r.Parked {
 				if value, _, has := r.Sub.Find(entry.Key); has && value == entry.Value {
@@ -77,10 +77,10 @@ func (ins *Inspect) Diagnose(ctx context.Context, entry queue.MetaEntry, plans [
 }
 
 // DiagnoseSubmission is Diagnose for one submission; there is false if it is not open.
-func (ins *Inspect) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.Plan) (d Diagnosis, there bool, err error) {
+func (ins *Inspector) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.Plan) (d Diagnosis, there bool, err error) {
 	by := newDiagnosing(plans)
-	err = ins.look(func() (n machine.Looks, _ error) {
-		by.m, by.At = ins.s.m, ins.s.now()
+	err = ins.Look(func(m *machine.Machine) (n machine.Looks, _ error) {
+		by.m, by.At = m, ins.s.Now()
 		r := by.m.Live(id)
 		if there = r != nil; there {
 			by.Present = 1
@@ -92,13 +92,14 @@ func (ins *Inspect) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.
 }
 
 // diagnoseSlices calls fn in holds of the mutex as long as the budget lasts: first with from, then with what it returned, until that is 0.
-func (ins *Inspect) diagnoseSlices(ctx context.Context, budget *int, from int, fn func(from int) (next int, n machine.Looks)) error {
+func (ins *Inspector) diagnoseSlices(ctx context.Context, budget *int, from int,
+	fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
 	for ; from != 0 && *budget > 0; *budget-- {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.look(func() (n machine.Looks, _ error) {
-			from, n = fn(from)
+		err := ins.Look(func(m *machine.Machine) (n machine.Looks, _ error) {
+			from, n = fn(m, from)
 			return n, nil
 		})
 		if err != nil {
@@ -190,7 +191,7 @@ func (d *diagnosing) held(r *machine.Record) (n machine.Looks) {
 		d.HoldsMet++
 		d.names[d.m.Holds.Consumer(h)] = struct{}{}
 		if d.HoldsMet == 1 || h.Reserved < d.Oldest.Reserved {
-			d.Oldest = heldChunk(d.m, r, h, d.At)
+			d.Oldest = machine.HeldChunk(d.m, r, h, d.At)
 		}
 		return n < mostHolds
 	})

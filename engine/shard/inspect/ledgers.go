@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"cmp"
@@ -47,9 +47,9 @@ type LedgerSums struct {
 // mostMembers is how many tenants one question looks at.
 const mostMembers = 200_000
 
-// ledgers are the Fair blocks in use, by branch. The mutex is held.
-func (ins *Inspect) ledgers() (list []Ledger) {
-	ins.s.m.Backlog.Divisions(func(d backlog.Division) {
+// ledgers are the Fair blocks in use, by branch.
+func ledgers(m *machine.Machine) (list []Ledger) {
+	m.Backlog.Divisions(func(d backlog.Division) {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(d.Branch)) // never fails
 		list = append(list, Ledger{Division: d, ID: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
@@ -60,9 +60,9 @@ func (ins *Inspect) ledgers() (list []Ledger) {
 
 // Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when someone reserved by it, waits by it
 // or asked about it, until others are needed more.
-func (ins *Inspect) Ledgers(ctx context.Context) (list []Ledger, err error) {
-	err = ins.look(func() (machine.Looks, error) {
-		list = ins.ledgers()
+func (ins *Inspector) Ledgers(ctx context.Context) (list []Ledger, err error) {
+	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+		list = ledgers(m)
 		return machine.Looks(len(list)), nil
 	})
 	for i := range list {
@@ -74,10 +74,10 @@ func (ins *Inspect) Ledgers(ctx context.Context) (list []Ledger, err error) {
 }
 
 // members counts the tenants of a ledger and calls fn for each, slice by slice.
-func (ins *Inspect) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
+func (ins *Inspector) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
 	var at backlog.Place
 	met := 0
-	err = ins.slices(ctx, func(int) (next int, n machine.Looks) {
+	err = ins.Slices(ctx, func(*machine.Machine, int) (next int, n machine.Looks) {
 		l.Shares = l.Places()
 		whole = l.Members(&at, machine.LookMost, func(m *backlog.Member) {
 			met++
@@ -93,10 +93,10 @@ func (ins *Inspect) members(ctx context.Context, l *Ledger, fn func(*backlog.Mem
 }
 
 // Tenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
-func (ins *Inspect) Tenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
+func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
 	list []LedgerTenant, sums LedgerSums, found bool, err error) {
-	err = ins.look(func() (machine.Looks, error) {
-		all := ins.ledgers()
+	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+		all := ledgers(m)
 		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })
 		if found = i >= 0; found {
 			l = all[i]

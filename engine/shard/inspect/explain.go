@@ -1,4 +1,4 @@
-package shard
+package inspect
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -69,25 +70,49 @@ type ExplainedPick struct {
 	Tenants []backlog.Tenant // under Fair: whose it is, the outermost first, as they stand before all picks
 }
 
-// Inspect answers questions about what a shard would do and why: it changes nothing.
-type Inspect struct{ s *Shard }
+// Inspected is the shard that questions are about.
+type Inspected interface {
+	Locked(fn func(m *machine.Machine)) // calls fn with the mutex held
+	Usable() error                      // why the shard cannot work; nil: it can. The mutex is held
+	Now() queue.Time
+
+	// Build builds a part of a view, and says how much it looked at. The mutex is held.
+	Build(ctx context.Context, v *backlog.View) (machine.Looks, error)
+	// Followed is what of plans may be followed now, and until when that is not all of them; 0: it is.
+	Followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time)
+	// Dry finds who scores for a plan's block, or why no one does. Nothing that is asked of them counts.
+	Dry(scored *strategy.Scored) (strategy.Scorer, error)
+	// Scored is what those who score did since the shard was opened.
+	Scored() []NodeWork
+
+	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
+	EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error)
+}
+
+// Inspector answers questions about what a shard would do and why: it changes nothing.
+type Inspector struct {
+	s    Inspected
+	most machine.Looks // see MostLooks. The mutex guards it
+}
+
+// New answers questions about s.
+func New(s Inspected) Inspector { return Inspector{s: s} }
 
 // Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of plan.Unscored: scores refuse
 // nothing that a limit or filter lets pass.
-func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
-	s := ins.s
-	followed, grace := s.followed([]*strategy.Plan{plan})
-	f := foresee(s, followed[0])
+func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
+	followed, grace := ins.s.Followed([]*strategy.Plan{plan})
+	f := foresee(ins.s, followed[0])
 	scored := scoredBranches(plan)
 	plan = plan.Unscored()
 	leaves := plan.Leaves()
 	x := Explained{Leaves: make([]LeafState, len(leaves)), Grace: grace}
-	err := ins.look(func() (machine.Looks, error) {
-		if err := s.m.Backlog.AdmitQuestion(plan); err != nil {
+	err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+		if err := m.Backlog.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
 		for i := range leaves {
-			x.Leaves[i].Built = s.m.Backlog.Ask(&plan.Branches[leaves[i].Of]).Built()
+			x.Leaves[i].Built = m.Backlog.Ask(&plan.Branches[leaves[i].Of]).Built()
 		}
 		return machine.Looks(len(leaves)), nil
 	})
@@ -95,11 +120,12 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 		return Explained{}, err
 	}
 	before, unscored := map[queue.MetaEntry]valueState{}, followed[0].Unscored()
-	err = foreseeAll(ctx, s, append([]*strategy.Plan{plan}, followed...), []*foresight{f}, q, func(views [][]*backlog.View) machine.Looks {
+	plans := append([]*strategy.Plan{plan}, followed...)
+	err = ins.foreseeAll(ctx, plans, []*foresight{f}, q, func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
 		for i := range leaves {
 			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
-		return questions{s.m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + machine.Looks(len(leaves))
+		return questions{m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + machine.Looks(len(leaves))
 	})
 	if err != nil {
 		return Explained{}, err
@@ -116,9 +142,9 @@ func (ins *Inspect) Explain(ctx context.Context, plan *strategy.Plan, q *Questio
 	}
 	t := newTree(plan.Nodes(), grace != 0)
 	var ruled machine.RuleTally
-	if x.Met, x.Shown, err = ins.walk(ctx, len(t.nodes)+1, func(sub *backlog.Submission) {
-		if !ruled.Count(s.m, sub) {
-			t.count(s.m, sub)
+	if x.Met, x.Shown, err = ins.walk(ctx, len(t.nodes)+1, func(m *machine.Machine, sub *backlog.Submission) {
+		if !ruled.Count(m, sub) {
+			t.count(m, sub)
 		}
 	}); err != nil {
 		return Explained{}, err
@@ -195,7 +221,7 @@ func fairStates(v *backlog.View, leaf *strategy.Leaf) []FairState {
 
 // explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the
 // block is looked at once.
-func (ins *Inspect) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
+func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
 	for i := range leaves {
 		leaf := &leaves[i]
 		for level := range leaf.Around {
@@ -205,8 +231,8 @@ func (ins *Inspect) explainFair(ctx context.Context, plan *strategy.Plan, leaves
 				f.Totals, f.Owed = known.Totals, known.Owed
 				continue
 			}
-			err := ins.slices(ctx, func(from int) (next int, n machine.Looks) {
-				v := ins.s.m.Backlog.Ask(&plan.Branches[leaf.Of])
+			err := ins.Slices(ctx, func(m *machine.Machine, from int) (next int, n machine.Looks) {
+				v := m.Backlog.Ask(&plan.Branches[leaf.Of])
 				if v == nil { // dropped meanwhile, and no room for another
 					return 0, 0
 				}
