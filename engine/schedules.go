@@ -11,12 +11,12 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/schedule"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It must be
 // quick and not call the engine. nil lets everything pass.
-type ScheduleGuard = machine.ScheduleGuard
+type ScheduleGuard = schedules.ScheduleGuard
 
 // Schedules lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
 // page is the `after` of the following one.
@@ -111,7 +111,7 @@ func (e *Engine) TriggerSchedule(ctx context.Context, queueName, name, key strin
 // insertScheduled inserts what a schedule inserts for a tick. A key makes it once.
 func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time,
 	key string, act queue.Act) (queue.Submission, bool, error) {
-	n := machine.ScheduledSubmission(info.Name, &info.Schedule, tick)
+	n := schedules.ScheduledSubmission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
 		n.DeadDeadline = queue.At(e.options.Now()).Add(after)
 	}
@@ -151,7 +151,7 @@ func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r
 	if err != nil {
 		return made, err
 	}
-	spec, err := machine.ParseSchedule(&info.Schedule)
+	spec, err := schedules.ParseSchedule(&info.Schedule)
 	if err != nil {
 		return made, err
 	}
@@ -227,7 +227,7 @@ func (e *Engine) PreviewSchedule(queueName string, def queue.Schedule, after que
 			def.Anchor = def.Start
 		}
 	}
-	spec, err := machine.ParseSchedule(&def)
+	spec, err := schedules.ParseSchedule(&def)
 	if err != nil {
 		return p, err
 	}

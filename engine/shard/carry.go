@@ -18,7 +18,7 @@ import (
 // take the place of the output of a repetition, or of the one who completes the chunk next.
 func (s *Shard) reload(cause error) {
 	s.Consumers.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on are built again
-	old := s.m
+	old, oldParts := s.m, s.parts
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
 	}
@@ -32,6 +32,7 @@ func (s *Shard) reload(cause error) {
 	s.broken = nil
 	s.m.Stats.Carry(&old.Stats)
 	s.m.Rewatch(old)
+	s.parts.carry(&oldParts)
 	s.roster.Rewind()
 	s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)
 }

@@ -92,7 +92,7 @@ func (p *checkpointer) write() error {
 	s := p.s
 	s.applying.Lock()
 	s.mu.Lock()
-	m, log := s.m, s.journal
+	m, parts, log := s.m, s.parts, s.journal
 	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Gone
 	m.Dirty, m.Gone = nil, nil
 	ruled := m.Rules.Rows(m.Now)
@@ -129,7 +129,7 @@ func (p *checkpointer) write() error {
 	if err := p.asides(ctx, m); err != nil {
 		return err
 	}
-	if err := s.Schedules.checkpoint(ctx, m); err != nil {
+	if err := s.Schedules.checkpoint(ctx, parts.schedules); err != nil {
 		return err
 	}
 	if err := p.acts(ctx, m); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // emitAgain is how long a schedule is left alone that a rule or a failed write keeps from emitting.
@@ -17,7 +18,7 @@ const emitAgain = time.Second
 // Which ticks are due, and the bytes of what is inserted, are worked out without the mutex; then it is made sure that nothing happened
 // to the schedule meanwhile, and the inserts and the schedule's new state go into the journal in one batch: after a crash at any
 // moment a tick was emitted once, or is still due.
-func (p *Schedules) emitOne(l *machine.ScheduleLook, now queue.Time, alone bool) *machine.Batch {
+func (p *Schedules) emitOne(l *schedules.ScheduleLook, now queue.Time, alone bool) *machine.Batch {
 	s := p.s
 	plan, broke := l.Plan()
 	seed := s.options.Seed()
@@ -25,20 +26,20 @@ func (p *Schedules) emitOne(l *machine.ScheduleLook, now queue.Time, alone bool)
 	if broke != nil {
 		s.Worker.park(machine.Action{Kind: machine.KindSchedule, Schedule: l.Sch.Name}, broke, now)
 	}
-	if broke != nil || s.usable() != nil || !l.Still(s.m) {
+	if broke != nil || s.usable() != nil || !l.Still(s.parts.schedules) {
 		s.mu.Unlock()
 		return nil
 	}
 	m, sch := s.m, l.Sch
-	if !m.Schedules.Emits(sch) {
+	if !s.parts.schedules.Emits(sch) {
 		sch.Held, sch.AsOf, sch.LookAt = true, 0, now.Add(emitAgain)
 		s.mu.Unlock()
 		return nil
 	}
 	sch.Held = false
-	op, ticks, changes := m.Schedules.Decide(sch, &plan)
+	op, ticks, changes := s.parts.schedules.Decide(sch, &plan)
 	if !changes {
-		m.Schedules.Aim(sch)
+		s.parts.schedules.Aim(sch)
 		s.mu.Unlock()
 		return nil
 	}
@@ -50,7 +51,7 @@ func (p *Schedules) emitOne(l *machine.ScheduleLook, now queue.Time, alone bool)
 	emitted := 0
 	defer func() { done(emitted, err) }()
 	for i, tick := range ticks {
-		n := machine.Emission(sch.Name, l.Rhythm.Def, tick, now)
+		n := schedules.Emission(sch.Name, l.Rhythm.Def, tick, now)
 		n.Trace = trace
 		inserts[i] = m.Draw(n, now)
 		op.Last, op.LastID = tick, inserts[i].ID
@@ -64,7 +65,7 @@ func (p *Schedules) emitOne(l *machine.ScheduleLook, now queue.Time, alone bool)
 			sch.AsOf, sch.LookAt = 0, now.Add(emitAgain)
 			p.blame(sch.Name, err, now)
 		}
-		if err != nil || s.usable() != nil || !l.Still(s.m) || !m.Schedules.Emits(sch) {
+		if err != nil || s.usable() != nil || !l.Still(s.parts.schedules) || !s.parts.schedules.Emits(sch) {
 			s.mu.Unlock()
 			return nil // what was written is no one's, and is swept away at the next start
 		}
@@ -76,7 +77,7 @@ func (p *Schedules) emitOne(l *machine.ScheduleLook, now queue.Time, alone bool)
 		m.Insert(insert, carried, now)
 	}
 	m.Encode(now).Schedule(op)
-	m.Schedules.Occupy(sch)
+	s.parts.schedules.Occupy(sch)
 	emitted = len(inserts)
 	b := m.Batch
 	if alone {

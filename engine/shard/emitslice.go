@@ -6,6 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // This file is the worker's kind of schedules. It takes the mutex several times, so it stands beside the other kinds. What all
@@ -22,7 +23,7 @@ func (p *Schedules) emit() (more bool) {
 		return false
 	}
 	alone := t.limit > 0
-	looks := s.m.Schedules.Due(now, s.Worker.parked)
+	looks := s.parts.schedules.Due(now, s.Worker.parked)
 	s.mu.Unlock()
 	var waits machine.Commits
 	n := 0
@@ -57,7 +58,7 @@ func (p *Schedules) emit() (more bool) {
 }
 
 // emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
-func (p *Schedules) emittedAlone(l *machine.ScheduleLook, waits machine.Commits, now queue.Time) (ok bool) {
+func (p *Schedules) emittedAlone(l *schedules.ScheduleLook, waits machine.Commits, now queue.Time) (ok bool) {
 	s := p.s
 	t, err := &s.Worker.kinds[machine.KindSchedule], s.writer.wait(waits)
 	s.mu.Lock()

@@ -26,6 +26,7 @@ func (p *recovery) run(ctx context.Context) error {
 	s.journal = log
 	now := s.now()
 	m := machine.New(s.options.ID, s.options.Key, s.options.Settings, now)
+	parts := join(m)
 	m.Roster, m.Ran = s.roster, s.options.RunSeconds
 	m.Storage = machine.Storage{Trust: s.store.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
 	if s.options.LastAct != nil {
@@ -42,7 +43,7 @@ func (p *recovery) run(ctx context.Context) error {
 			m.Recent.Changed[part] = m.Recent.Entries != nil // a checkpoint that was at it may have failed
 		}
 	}
-	if err := s.Schedules.load(ctx, m); err != nil {
+	if err := s.Schedules.load(ctx, parts.schedules); err != nil {
 		return err
 	}
 	s.ahead.Store(true) // a checkpoint may have been cut off
@@ -66,14 +67,14 @@ func (p *recovery) run(ctx context.Context) error {
 	}
 	p.hold(m, now)
 	m.Settle(now)
-	m.Schedules.Settle()
+	parts.settle()
 	if s.options.Values != nil {
 		s.options.Values(m.ValueLimits.Set)
 	}
 	if err := s.fence(ctx, m, now); err != nil {
 		return err
 	}
-	s.m = m
+	s.m, s.parts = m, parts
 	m.Ends.Settle(m.AppliedAt)
 	s.Ends.tell()
 	s.countLive()

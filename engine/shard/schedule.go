@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 	"github.com/quern-queue/quern/engine/store"
 )
 
 // load reads the rows.
-func (p *Schedules) load(ctx context.Context, m *machine.Machine) error {
+func (p *Schedules) load(ctx context.Context, part *schedules.Part) error {
 	rows, err := p.s.store.Schedules(ctx)
 	if err != nil {
 		return err
@@ -22,28 +22,28 @@ func (p *Schedules) load(ctx context.Context, m *machine.Machine) error {
 		if err != nil {
 			return fmt.Errorf("store: schedule %s: %w", row.Name, err)
 		}
-		sch := &machine.Scheduled{
+		sch := &schedules.Scheduled{
 			Name: row.Name, Version: r.Version, Created: r.Created, Changed: r.Changed, Enabled: r.Enabled, Reason: r.Reason, Next: r.Next,
 			Waiting: r.Waiting, Last: r.Last, LastID: r.LastID, Counts: r.Counts, AppliedAt: r.Position, Made: true,
 		}
 		if err := sch.Read(r.Definition); err != nil {
 			return fmt.Errorf("store: schedule %s: %w", row.Name, err)
 		}
-		m.Schedules.ByName[row.Name] = sch
+		part.ByName[row.Name] = sch
 	}
 	return nil
 }
 
 // checkpoint writes the rows of schedules that changed.
-func (p *Schedules) checkpoint(ctx context.Context, m *machine.Machine) error {
+func (p *Schedules) checkpoint(ctx context.Context, part *schedules.Part) error {
 	s := p.s
 	s.applying.Lock()
 	s.mu.Lock()
-	changed := m.Schedules.Dirty
-	m.Schedules.Dirty = map[string]bool{}
+	changed := part.Dirty
+	part.Dirty = map[string]bool{}
 	rows := make([]store.ScheduleRow, 0, len(changed))
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
-		rows = append(rows, store.ScheduleRow{Name: name, Bytes: m.Schedules.ByName[name].Row()})
+		rows = append(rows, store.ScheduleRow{Name: name, Bytes: part.ByName[name].Row()})
 	}
 	s.mu.Unlock()
 	s.applying.Unlock()
@@ -53,7 +53,7 @@ func (p *Schedules) checkpoint(ctx context.Context, m *machine.Machine) error {
 	err := s.disk.write(func() error { return s.store.CheckpointSchedules(ctx, rows) })
 	if err != nil {
 		s.mu.Lock()
-		maps.Copy(m.Schedules.Dirty, changed)
+		maps.Copy(part.Dirty, changed)
 		s.mu.Unlock()
 	}
 	return err

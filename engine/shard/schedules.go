@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // Schedules are the schedules of a shard, as its callers see them.
@@ -17,8 +18,8 @@ func (p *Schedules) List() []queue.ScheduleInfo {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]queue.ScheduleInfo, 0, len(s.m.Schedules.ByName))
-	for _, sch := range s.m.Schedules.ByName {
+	list := make([]queue.ScheduleInfo, 0, len(s.parts.schedules.ByName))
+	for _, sch := range s.parts.schedules.ByName {
 		if sch.Made {
 			list = append(list, sch.Info())
 		}
@@ -31,7 +32,7 @@ func (p *Schedules) Get(name string) (queue.ScheduleInfo, error) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sch := s.m.Schedules.ByName[name]; sch != nil && sch.Made {
+	if sch := s.parts.schedules.ByName[name]; sch != nil && sch.Made {
 		return sch.Info(), nil
 	}
 	return queue.ScheduleInfo{}, unknownSchedule(name)
@@ -44,8 +45,8 @@ func unknownSchedule(name string) error {
 
 // changing runs fn with the mutex held once no change of the schedule is on its way to the disk, and waits for the commit of what
 // it encodes. sch is nil when there is none of the name.
-func (p *Schedules) changing(name string, guard machine.ScheduleGuard,
-	fn func(m *machine.Machine, sch *machine.Scheduled, now queue.Time) error) error {
+func (p *Schedules) changing(name string, guard schedules.ScheduleGuard,
+	fn func(m *machine.Machine, sch *schedules.Scheduled, now queue.Time) error) error {
 	s := p.s
 	for {
 		now := s.now()
@@ -54,7 +55,7 @@ func (p *Schedules) changing(name string, guard machine.ScheduleGuard,
 			s.mu.Unlock()
 			return err
 		}
-		sch := s.m.Schedules.ByName[name]
+		sch := s.parts.schedules.ByName[name]
 		if sch != nil && sch.Busy != nil {
 			busy := sch.Busy
 			s.mu.Unlock()
@@ -83,15 +84,15 @@ func (p *Schedules) changing(name string, guard machine.ScheduleGuard,
 
 // Put makes a schedule or defines it again, durably; the definition was checked. The same definition as before changes
 // nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
-func (p *Schedules) Put(name string, def queue.Schedule, guard machine.ScheduleGuard,
+func (p *Schedules) Put(name string, def queue.Schedule, guard schedules.ScheduleGuard,
 	acts ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
-	err = p.changing(name, guard, func(m *machine.Machine, sch *machine.Scheduled, now queue.Time) error {
+	err = p.changing(name, guard, func(m *machine.Machine, sch *schedules.Scheduled, now queue.Time) error {
 		created = sch == nil
-		if created && len(m.Schedules.ByName) >= queue.MaxSchedules {
+		if created && len(p.s.parts.schedules.ByName) >= queue.MaxSchedules {
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, "+
 				"the most it keeps. Delete one first.", queue.MaxSchedules)}
 		}
-		return m.Schedules.Put(sch, name, def, now, acts)
+		return p.s.parts.schedules.Put(sch, name, def, now, acts)
 	})
 	if err != nil {
 		return info, false, err
@@ -101,14 +102,14 @@ func (p *Schedules) Put(name string, def queue.Schedule, guard machine.ScheduleG
 }
 
 // Delete removes a schedule, durably. What it inserted stays.
-func (p *Schedules) Delete(name string, guard machine.ScheduleGuard, acts ...queue.Act) error {
-	return p.changing(name, guard, func(m *machine.Machine, sch *machine.Scheduled, now queue.Time) error {
+func (p *Schedules) Delete(name string, guard schedules.ScheduleGuard, acts ...queue.Act) error {
+	return p.changing(name, guard, func(m *machine.Machine, sch *schedules.Scheduled, now queue.Time) error {
 		if sch == nil {
 			return unknownSchedule(name)
 		}
 		m.Encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleDelete, Name: name})
 		m.ActLog.Tell(now, acts, json.RawMessage(sch.Text), nil)
-		m.Schedules.Occupy(sch)
+		p.s.parts.schedules.Occupy(sch)
 		return nil
 	})
 }
@@ -116,7 +117,7 @@ func (p *Schedules) Delete(name string, guard machine.ScheduleGuard, acts ...que
 // Switch pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
 // missed ones.
 func (p *Schedules) Switch(name string, enabled bool, reason string, acts ...queue.Act) (queue.ScheduleInfo, error) {
-	err := p.changing(name, nil, func(m *machine.Machine, sch *machine.Scheduled, now queue.Time) error {
+	err := p.changing(name, nil, func(m *machine.Machine, sch *schedules.Scheduled, now queue.Time) error {
 		switch {
 		case sch == nil:
 			return unknownSchedule(name)
@@ -126,7 +127,7 @@ func (p *Schedules) Switch(name string, enabled bool, reason string, acts ...que
 		m.Encode(now).Schedule(&journal.Schedule{Change: journal.ScheduleSwitch, Name: name, Version: sch.Version + 1,
 			Enabled: enabled, Reason: reason})
 		m.ActLog.Tell(now, acts, map[string]bool{"enabled": sch.Enabled}, map[string]bool{"enabled": enabled})
-		m.Schedules.Occupy(sch)
+		p.s.parts.schedules.Occupy(sch)
 		return nil
 	})
 	if err != nil {

@@ -85,6 +85,7 @@ type Shard struct {
 	store    *store.Store
 	mu       holdLock // guards everything below, and the machine
 	m        *machine.Machine
+	parts    parts
 	views    []*backlog.View // of the plan being followed
 	live     int64           // submissions that LiveLimit was told to be open
 	crowded  uint64          // inserts that it refused

@@ -9,7 +9,7 @@ import (
 func (s *Shard) Stats() queue.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, c := s.m, &s.m.Stats
+	m, c, schedules := s.m, &s.m.Stats, s.parts.schedules
 	n := m.Backlog.Amounts()
 	stats := queue.Stats{
 		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked,
@@ -23,7 +23,7 @@ func (s *Shard) Stats() queue.Stats {
 		ConsumersAway: uint64(s.roster.Gone), Draining: m.Settings.Draining,
 		ExpiredTotal: c.Expired, ReleasedTotal: c.Released, SubmissionsInsertedTotal: c.Submissions,
 		SubmissionsEndedTotal: c.SubmissionEnd, EndedAs: c.EndedAs, CommitsTotal: c.Commits, CommitBytesTotal: c.CommitBytes,
-		Schedules: uint64(len(m.Schedules.ByName)), Ticks: c.Schedules.ScheduleCounts, NextTick: m.Schedules.NextTick(),
+		Schedules: uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts, NextTick: schedules.NextTick(),
 		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
 		InsertsRefused: s.crowded,
 		ViewBytes:      s.Views.counted.Views, QuestionViewBytes: s.Views.counted.Asked,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // An action that panics is parked, and the state that it may have left half changed is thrown away: the shard reloads, and goes on
@@ -128,11 +129,11 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 			}
 		}
 		s.mu.Lock()
-		bad := s.m.Schedules.ByName["bad"]
+		bad := s.parts.schedules.ByName["bad"]
 		fixed := bad.Rhythm
 		bad.Next = lifeStart - 3_600_000 // missed long ago: its spec is asked, which is not there
-		bad.Rhythm = &machine.Rhythm{Def: fixed.Def}
-		s.m.Schedules.Aim(bad)
+		bad.Rhythm = &schedules.Rhythm{Def: fixed.Def}
+		s.parts.schedules.Aim(bad)
 		s.mu.Unlock()
 		s.Worker.Tick()
 		w := s.Work()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/schedule"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // scheduleSim plays random steps with schedules against a model that looks at every single tick.
@@ -206,7 +206,7 @@ func (s *scheduleSim) put() {
 func (m *modelSchedule) after(s *scheduleSim, t queue.Time) queue.Time {
 	if m.spec == nil {
 		var err error
-		m.spec, err = machine.ParseSchedule(&m.def)
+		m.spec, err = schedules.ParseSchedule(&m.def)
 		s.must("parse", err)
 	}
 	next := queue.At(m.spec.Next(time.UnixMilli(int64(t))))

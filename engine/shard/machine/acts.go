@@ -41,8 +41,8 @@ func Aimed(acts []queue.Act, target string) []queue.Act {
 	return edited(acts, func(a *queue.Act) { a.Target = target })
 }
 
-// named is the act with another action: what was asked for as a creation turned out to be a change.
-func named(acts []queue.Act, action string) []queue.Act {
+// Named is the act with another action: what was asked for as a creation turned out to be a change.
+func Named(acts []queue.Act, action string) []queue.Act {
 	return edited(acts, func(a *queue.Act) { a.Action = action })
 }
 
@@ -64,7 +64,7 @@ func (p *actLog) TellRule(now queue.Time, acts []queue.Act, there bool, before, 
 	if after != nil {
 		is, id = ruleState(after), after.ID
 		if there {
-			acts = named(acts, "rule.change")
+			acts = Named(acts, "rule.change")
 		}
 	}
 	p.Tell(now, Aimed(acts, fmt.Sprintf("rule %d", id)), was, is)

@@ -38,7 +38,9 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	}
 	r := NewRecord(s)
 	m.adopt(r, m.Backlog.Insert(specOf(s)))
-	m.Schedules.emitted(r)
+	for _, opened := range m.Joined.Opened {
+		opened(r)
+	}
 	m.Touch(r)
 	m.Stats.Submissions++
 	m.Stats.Inserted += uint64(r.Chunks)
@@ -287,7 +289,9 @@ func (m *Machine) Close(r *Record, state queue.SubmissionState, reason string, n
 	m.Closing++
 	m.Intend((*closing)(r))
 	if state == queue.Failed || state == queue.Expired {
-		m.Schedules.failedRun(r, reason, now)
+		for _, failing := range m.Joined.Failing {
+			failing(r, reason, now)
+		}
 	}
 }
 
@@ -333,7 +337,9 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Gone = append(m.Gone, r)
 	m.Ends.add(r)
 	m.Stats.SubmissionEnd++
-	m.Schedules.stir(r)
+	for _, ended := range m.Joined.Ended {
+		ended(r)
+	}
 	m.Stats.EndedAs[state]++
 	for _, w := range m.Watch[r.ID] {
 		w.Settle()

@@ -76,5 +76,4 @@ func (c *Stats) Carry(old *Stats) {
 	c.Commits, c.CommitBytes = old.Commits, old.CommitBytes
 	c.Forwarded, c.Arrived, c.Bulk, c.Aged = old.Forwarded, old.Arrived, old.Bulk, old.Aged
 	c.Acts = old.Acts
-	c.Schedules = old.Schedules
 }

@@ -82,7 +82,6 @@ type Stats struct {
 	Expired, Released, Submissions, SubmissionEnd uint64
 	Commits, CommitBytes                          uint64
 	Acts                                          [KindCount]acts
-	Schedules                                     scheduleTotals
 	EndedAs                                       [queue.SubmissionStates]uint64
 }
 

@@ -10,12 +10,12 @@ import (
 // adding is cheap; removed ones are left as holes until half of the list is holes.
 type ordered struct {
 	ids   []queue.SubmissionID
-	list  []*Record
+	List  []*Record
 	holes int
 }
 
 // Len is how many records there are.
-func (o *ordered) Len() uint64 { return uint64(len(o.list) - o.holes) }
+func (o *ordered) Len() uint64 { return uint64(len(o.List) - o.holes) }
 
 // below is the position after the last record with an id smaller than `before`.
 func (o *ordered) below(before queue.SubmissionID) int {
@@ -29,31 +29,31 @@ func (o *ordered) add(r *Record) {
 		at = o.below(r.ID)
 	}
 	o.ids = slices.Insert(o.ids, at, r.ID)
-	o.list = slices.Insert(o.list, at, r)
+	o.List = slices.Insert(o.List, at, r)
 }
 
 func (o *ordered) Remove(r *Record) {
 	at := o.below(r.ID)
-	if at >= len(o.ids) || o.list[at] != r {
+	if at >= len(o.ids) || o.List[at] != r {
 		return
 	}
-	o.list[at] = nil
+	o.List[at] = nil
 	o.holes++
-	if o.holes > 1024 && o.holes > len(o.list)/2 {
+	if o.holes > 1024 && o.holes > len(o.List)/2 {
 		o.compact()
 	}
 }
 
 func (o *ordered) compact() {
 	keep := 0
-	for i, r := range o.list {
+	for i, r := range o.List {
 		if r != nil {
-			o.list[keep], o.ids[keep] = r, o.ids[i]
+			o.List[keep], o.ids[keep] = r, o.ids[i]
 			keep++
 		}
 	}
-	clear(o.list[keep:])
-	o.list, o.ids, o.holes = o.list[:keep], o.ids[:keep], 0
+	clear(o.List[keep:])
+	o.List, o.ids, o.holes = o.List[:keep], o.ids[:keep], 0
 }
 
 // Before visits at most `most` places with ids below `before`, newest first, until fn returns false, and says where to go
@@ -64,7 +64,7 @@ func (o *ordered) Before(before queue.SubmissionID, most int, fn func(*Record) b
 			return o.ids[at] + 1
 		}
 		most--
-		if r := o.list[at]; r != nil && !fn(r) {
+		if r := o.List[at]; r != nil && !fn(r) {
 			return o.ids[at]
 		}
 	}

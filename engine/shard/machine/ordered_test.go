@@ -65,8 +65,8 @@ func TestOrderedModel(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("got %v; want %v", got, want)
 		}
-		if want := model.below(math.MaxUint64); len(o.list)-o.holes != len(want) {
-			t.Fatalf("%d places, %d of them holes; want %d records", len(o.list), o.holes, len(want))
+		if want := model.below(math.MaxUint64); len(o.List)-o.holes != len(want) {
+			t.Fatalf("%d places, %d of them holes; want %d records", len(o.List), o.holes, len(want))
 		}
 	})
 }
@@ -85,11 +85,11 @@ func TestOrderedCompacts(t *testing.T) {
 		if i%10 != 0 {
 			o.Remove(r)
 		}
-		if live := len(o.list) - o.holes; len(o.list) > max(2*live+1, live+1025) {
-			t.Fatalf("after removing up to %d: %d places for %d records", i, len(o.list), live)
+		if live := len(o.List) - o.holes; len(o.List) > max(2*live+1, live+1025) {
+			t.Fatalf("after removing up to %d: %d places for %d records", i, len(o.List), live)
 		}
 	}
-	if live := len(o.list) - o.holes; live != count/10 {
+	if live := len(o.List) - o.holes; live != count/10 {
 		t.Errorf("%d records are left; want %d", live, count/10)
 	}
 	again := &Record{ID: 2}

@@ -1,10 +1,15 @@
 package machine
 
-import "github.com/quern-queue/quern/engine/journal"
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // parts are the features of the machine. Each has its own state and its own ops, and a file with its name says what changes it; the
 // machine itself has submissions, their chunks and reservations. A part reaches the machine, and others through it.
 type parts struct {
+	Joined Joined
+
 	ActLog      actLog
 	Asides      asides
 	Bulks       bulks
@@ -15,11 +20,30 @@ type parts struct {
 	Orphans     orphans
 	Recount     Recount
 	Rules       activeRules
-	Schedules   schedules
 	Scorings    scorings
 	Stops       stops
 	Suspects    Suspects
 	ValueLimits valueLimits
+}
+
+// Part is a feature in a package of its own, with its own state and its own ops. The machine knows it by this interface only; the part
+// knows the machine, and is told of what happens by the events of Joined.
+type Part interface {
+	// Apply changes the part by an op, if the op is one of its own.
+	Apply(op journal.PartOp) (mine bool, err error)
+	// Intended counts what the part's intents have left: nothing, while nothing is on its way to the disk.
+	Intended(count func(what string, n int))
+}
+
+// Joined are the parts in packages of their own, and what they are told of. The shard fills it in when it makes a machine, in one place.
+type Joined struct {
+	Parts []Part
+
+	Opened  []func(r *Record)                                // a submission was inserted
+	Failing []func(r *Record, reason string, now queue.Time) // the end of one that fails or expires was encoded: more ops may follow it
+	Ended   []func(r *Record)                                // a submission has ended
+	Ruled   []func()                                         // a rule was set or lifted
+	Retried []func(a Action) (mine bool)                     // an operator has an action tried again
 }
 
 // of makes them for a machine.
@@ -28,7 +52,7 @@ func (p *parts) of(m *Machine) {
 		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}}, Bulks: bulks{m: m},
 		Ends:       ends{m: m},
 		Forwarding: newForwarding(m), Letters: newDeadLetters(m), Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
-		Recount: Recount{m: m}, Rules: newActiveRules(m), Schedules: newSchedules(m),
+		Recount: Recount{m: m}, Rules: newActiveRules(m),
 		Scorings: scorings{m: m, ByKey: map[string]*Scoring{}}, Stops: stops{m: m}, Suspects: Suspects{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
@@ -53,8 +77,11 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 		return m.Letters.ApplyRedrive(op)
 	case journal.Rule: // a rule is set or lifted
 		return m.Rules.apply(op)
-	case *journal.Schedule: // a schedule changes, or a tick of it is over
-		return m.Schedules.apply(op)
+	}
+	for _, p := range m.Joined.Parts {
+		if mine, err := p.Apply(op); mine {
+			return err
+		}
 	}
 	return nil
 }
@@ -65,5 +92,7 @@ func (p *parts) Intended(count func(what string, n int)) {
 	p.Forwarding.intended(count)
 	p.Letters.intended(count)
 	p.Rules.intended(count)
-	p.Schedules.intended(count)
+	for _, part := range p.Joined.Parts {
+		part.Intended(count)
+	}
 }

@@ -66,8 +66,8 @@ type details struct {
 	RunAt, deadDeadline    queue.Time
 	key                    string
 	fingerprint            [16]byte
-	schedule               string     // that inserted it
-	scheduled              queue.Time // the tick that it is for
+	Schedule               string     // that inserted it
+	Scheduled              queue.Time // the tick that it is for
 	origin                 *queue.Origin
 }
 
@@ -133,7 +133,7 @@ func NewRecord(s *journal.Insert) *Record {
 		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
 		policy: s.OnExhausted, RunAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
 		origin:   s.Origin,
-		schedule: s.Schedule, scheduled: s.Scheduled,
+		Schedule: s.Schedule, Scheduled: s.Scheduled,
 	}
 	if d != noDetails {
 		r.more = &d
@@ -150,7 +150,7 @@ func (r *Record) Spec() []byte {
 		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
 		RunAt: d.RunAt, DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
-		Attachment: r.Attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.schedule, Scheduled: d.scheduled,
+		Attachment: r.Attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.Schedule, Scheduled: d.Scheduled,
 		Origin: d.origin,
 	})
 }
@@ -167,7 +167,7 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 		Forwarded: r.forwards, OperationsPerChunk: d.Operations,
 		Prefix: r.Prefix, Template: d.Template, HasAttachment: r.Attached, Created: r.ID.Time(), RunAt: d.RunAt,
 		DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed, Trace: d.Trace,
-		Schedule: d.schedule, Scheduled: d.scheduled, Origin: d.origin,
+		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin,
 	}
 	switch {
 	case r.State != queue.Open:

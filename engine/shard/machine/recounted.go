@@ -102,7 +102,7 @@ func (p *Recount) setDead(r *Record, n uint32) {
 	switch at := m.Letters.Index.below(r.ID); {
 	case n == 0:
 		m.Letters.Index.Remove(r)
-	case at >= len(m.Letters.Index.ids) || m.Letters.Index.list[at] != r:
+	case at >= len(m.Letters.Index.ids) || m.Letters.Index.List[at] != r:
 		m.Letters.Index.add(r)
 	}
 }

@@ -80,7 +80,9 @@ func (p *activeRules) reruled(match queue.RuleMatch) {
 	if m.Replay {
 		return // settle does
 	}
-	m.Schedules.stirHeld()
+	for _, ruled := range m.Joined.Ruled {
+		ruled()
+	}
 	ruling := p.On(match)
 	switch {
 	case match.Whole():

@@ -13,9 +13,10 @@ type Parking struct {
 
 // LookAgain has an action looked at by the next pass, if what it is about is still there.
 func (m *Machine) LookAgain(a Action) {
-	if sch := m.Schedules.ByName[a.Schedule]; a.Kind == KindSchedule && sch != nil {
-		m.Schedules.Aim(sch)
-		return
+	for _, retried := range m.Joined.Retried {
+		if retried(a) {
+			return
+		}
 	}
 	r := m.Live(a.Submission)
 	if r == nil {

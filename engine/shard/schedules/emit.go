@@ -1,4 +1,4 @@
-package machine
+package schedules
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // emitMost bounds the ticks of one schedule that one commit emits.
@@ -15,7 +16,7 @@ const emitMost = 100
 
 // ScheduleLook is a schedule as it was when it was found due.
 type ScheduleLook struct {
-	m          *Machine
+	of         *Part
 	Sch        *Scheduled
 	stamp      uint64
 	Rhythm     *Rhythm
@@ -23,13 +24,13 @@ type ScheduleLook struct {
 }
 
 // Due are those that are to be looked at, by name. parked are left alone.
-func (p *schedules) Due(now queue.Time, parked map[Action]*Parking) (looks []ScheduleLook) {
+func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (looks []ScheduleLook) {
 	if now < p.earliest {
 		return nil
 	}
 	p.earliest = never
 	for _, sch := range p.ByName {
-		if sch.Busy != nil || parked[Action{Kind: KindSchedule, Schedule: sch.Name}] != nil {
+		if sch.Busy != nil || parked[machine.Action{Kind: machine.KindSchedule, Schedule: sch.Name}] != nil {
 			continue // its commit aims it, or who has it tried again
 		}
 		if sch.LookAt > now {
@@ -43,7 +44,7 @@ func (p *schedules) Due(now queue.Time, parked map[Action]*Parking) (looks []Sch
 		if sch.AsOf == 0 || sch.AsOf > now || sch.Next == 0 || sch.Rhythm.due(sch.Next) > sch.AsOf {
 			sch.AsOf = now
 		}
-		looks = append(looks, ScheduleLook{m: p.m, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next, asOf: sch.AsOf})
+		looks = append(looks, ScheduleLook{of: p, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next, asOf: sch.AsOf})
 	}
 	slices.SortFunc(looks, func(a, b ScheduleLook) int { return strings.Compare(a.Sch.Name, b.Sch.Name) })
 	return looks
@@ -59,39 +60,43 @@ func (l *ScheduleLook) Plan() (p tickPlan, err error) {
 	return l.Rhythm.plan(l.next, l.asOf, emitMost), nil
 }
 
-// Still says whether nothing happened to the schedule of this machine since.
-func (l *ScheduleLook) Still(m *Machine) bool {
-	return m == l.m && l.Sch.stamp == l.stamp && l.Sch.Busy == nil && l.m.Schedules.ByName[l.Sch.Name] == l.Sch
+// Still says whether nothing happened to the schedule of this part since.
+func (l *ScheduleLook) Still(p *Part) bool {
+	return p == l.of && l.Sch.stamp == l.stamp && l.Sch.Busy == nil && p.ByName[l.Sch.Name] == l.Sch
 }
 
 // Occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
-func (p *schedules) Occupy(sch *Scheduled) {
+func (p *Part) Occupy(sch *Scheduled) {
 	sch.Busy = p.m.Batch
 	sch.changes++
-	p.m.Intend((*occupied)(sch))
+	p.m.Intend(occupied{p, sch})
 }
 
-type occupied Scheduled
+type occupied struct {
+	p   *Part
+	sch *Scheduled
+}
 
-func (sch *occupied) Applied(m *Machine) {
+func (o occupied) Applied(*machine.Machine) {
+	sch := o.sch
 	sch.stamp++
 	sch.pausing = false
 	if sch.changes--; sch.changes == 0 {
 		sch.Busy = nil
 	}
-	m.Schedules.Aim((*Scheduled)(sch))
+	o.p.Aim(sch)
 }
 
-func (sch *occupied) Undo(m *Machine) {
-	sch.AsOf = 0 // it may be long until it is tried again
-	if !sch.Made && m.Schedules.ByName[sch.Name] == (*Scheduled)(sch) {
-		delete(m.Schedules.ByName, sch.Name)
+func (o occupied) Undo(m *machine.Machine) {
+	o.sch.AsOf = 0 // it may be long until it is tried again
+	if !o.sch.Made && o.p.ByName[o.sch.Name] == o.sch {
+		delete(o.p.ByName, o.sch.Name)
 	}
-	sch.Applied(m)
+	o.Applied(m)
 }
 
 // Emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
-func (p *schedules) Emits(sch *Scheduled) bool {
+func (p *Part) Emits(sch *Scheduled) bool {
 	if p.m.Settings.Draining {
 		return false
 	}
@@ -100,7 +105,7 @@ func (p *schedules) Emits(sch *Scheduled) bool {
 }
 
 // Decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
-func (p *schedules) Decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
+func (p *Part) Decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
 	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.Name, Next: plan.next, Waiting: sch.Waiting,
 		Last: sch.Last, LastID: sch.LastID, Counts: sch.Counts}
 	overlap := sch.Rhythm.Def.Overlap

@@ -1,9 +1,10 @@
-package machine
+package schedules
 
 import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // This file remembers what schedules inserted lately, for those who look at them. Nothing is decided by it, so it is in memory only:
@@ -12,13 +13,13 @@ import (
 // emissionsKept is how many submissions of one schedule are remembered: 24 bytes each.
 const emissionsKept = 24
 
-// emitted notes a submission that a schedule inserted: by a tick, a trigger or a backfill.
-func (p *schedules) emitted(r *Record) {
+// Opened notes a submission that a schedule inserted: by a tick, a trigger or a backfill.
+func (p *Part) Opened(r *machine.Record) {
 	d := r.Details()
-	if d.schedule == "" {
+	if d.Schedule == "" {
 		return
 	}
-	sch := p.ByName[d.schedule]
+	sch := p.ByName[d.Schedule]
 	if sch == nil || r.ID.Time() < sch.Created {
 		return // of one that is deleted, or was before this one of its name
 	}
@@ -34,7 +35,7 @@ func (p *schedules) emitted(r *Record) {
 		sch.recent = slices.Delete(sch.recent, 0, 1)
 		at--
 	}
-	sch.recent = slices.Insert(sch.recent, at, queue.Emission{Tick: d.scheduled, ID: r.ID, State: r.State})
+	sch.recent = slices.Insert(sch.recent, at, queue.Emission{Tick: d.Scheduled, ID: r.ID, State: r.State})
 }
 
 func byEmission(e queue.Emission, id queue.SubmissionID) int {
@@ -48,13 +49,13 @@ func byEmission(e queue.Emission, id queue.SubmissionID) int {
 }
 
 // emittedBefore finds what is still open, once everything is replayed.
-func (p *schedules) emittedBefore() {
+func (p *Part) emittedBefore() {
 	if len(p.ByName) == 0 {
 		return
 	}
-	for _, r := range p.m.Order.list {
+	for _, r := range p.m.Order.List {
 		if r != nil {
-			p.emitted(r)
+			p.Opened(r)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package machine
+package schedules
 
 import (
 	"fmt"
@@ -7,14 +7,16 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // This file keeps the schedules: what the journal and the store say of them, and when each is to be looked at.
 
-// schedules are the part of the machine that knows when to insert what: the ticks that were emitted are in the journal,
+// Part is the part that knows when to insert what: the ticks that were emitted are in the journal,
 // with what they inserted.
-type schedules struct {
-	m        *Machine
+type Part struct {
+	m        *machine.Machine
+	Totals   scheduleTotals
 	ByName   map[string]*Scheduled
 	Dirty    map[string]bool // changed or deleted since their last row
 	earliest queue.Time      // nothing is to be looked at before
@@ -37,26 +39,35 @@ type Scheduled struct {
 	LastID    queue.SubmissionID
 	Counts    queue.ScheduleCounts
 	AppliedAt journal.Position
-	Made      bool       // false while its first definition is on its way to the disk
-	Busy      *Batch     // the last one with a change of it that is on its way to the disk
-	changes   int        // how many there are
-	pausing   bool       // among them the pause after a failure
-	stamp     uint64     // counts what happened to it, so that who looked without the mutex can tell
-	LookAt    queue.Time // when there may be something to emit
-	AsOf      queue.Time // the moment that a run of late ticks is judged by, while it is emitted in slices
-	Held      bool       // a rule kept it from emitting when it was looked at last
+	Made      bool           // false while its first definition is on its way to the disk
+	Busy      *machine.Batch // the last one with a change of it that is on its way to the disk
+	changes   int            // how many there are
+	pausing   bool           // among them the pause after a failure
+	stamp     uint64         // counts what happened to it, so that who looked without the mutex can tell
+	LookAt    queue.Time     // when there may be something to emit
+	AsOf      queue.Time     // the moment that a run of late ticks is judged by, while it is emitted in slices
+	Held      bool           // a rule kept it from emitting when it was looked at last
 	recent    []queue.Emission
 }
 
 // never is later than any tick.
 const never = queue.Time(math.MaxInt64)
 
-func newSchedules(m *Machine) schedules {
-	return schedules{m: m, ByName: map[string]*Scheduled{}, Dirty: map[string]bool{}, earliest: never}
+// New is the part of a machine without schedules.
+func New(m *machine.Machine) *Part {
+	return &Part{m: m, ByName: map[string]*Scheduled{}, Dirty: map[string]bool{}, earliest: never}
 }
 
-// apply changes a schedule. What its row already tells of changes nothing.
-func (p *schedules) apply(op *journal.Schedule) error {
+// Apply changes a schedule. What its row already tells of changes nothing.
+func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
+	change, mine := op.(*journal.Schedule)
+	if mine {
+		err = p.apply(change)
+	}
+	return mine, err
+}
+
+func (p *Part) apply(op *journal.Schedule) error {
 	m := p.m
 	sch := p.ByName[op.Name]
 	if m.Replay && sch != nil && m.AppliedAt <= sch.AppliedAt && !p.Dirty[op.Name] {
@@ -75,7 +86,7 @@ func (p *schedules) apply(op *journal.Schedule) error {
 			return fmt.Errorf("shard: the journal is damaged: %w", err)
 		}
 	case journal.ScheduleTick:
-		m.Stats.Schedules.add(&sch.Counts, &op.Counts)
+		p.Totals.add(&sch.Counts, &op.Counts)
 		sch.Next, sch.Waiting, sch.Last, sch.LastID, sch.Counts = op.Next, op.Waiting, op.Last, op.LastID, op.Counts
 		sch.Held = false
 	case journal.ScheduleSwitch:
@@ -91,7 +102,7 @@ func (p *schedules) apply(op *journal.Schedule) error {
 }
 
 // define applies a definition.
-func (p *schedules) define(sch *Scheduled, op *journal.Schedule) error {
+func (p *Part) define(sch *Scheduled, op *journal.Schedule) error {
 	if err := sch.Read(op.Definition); err != nil {
 		return err
 	}
@@ -117,7 +128,7 @@ func (s *Scheduled) Read(text string) error {
 }
 
 // Aim says when a schedule is to be looked at next.
-func (p *schedules) Aim(sch *Scheduled) {
+func (p *Part) Aim(sch *Scheduled) {
 	sch.LookAt = never
 	switch {
 	case !sch.Made || !sch.Enabled || sch.broken != nil:
@@ -130,14 +141,14 @@ func (p *schedules) Aim(sch *Scheduled) {
 }
 
 // overlaps says whether a tick has to be held back because the submission of the one before is open.
-func (p *schedules) overlaps(sch *Scheduled) bool {
+func (p *Part) overlaps(sch *Scheduled) bool {
 	return sch.Rhythm.Def.Overlap != queue.OverlapAllow && sch.LastID != 0 && p.m.Live(sch.LastID) != nil
 }
 
-// stir has the schedule of a submission that ended looked at: a tick may have waited for that.
-func (p *schedules) stir(r *Record) {
-	p.emitted(r)
-	if name := r.Details().schedule; name != "" {
+// Ended has the schedule of a submission that ended looked at: a tick may have waited for that.
+func (p *Part) Ended(r *machine.Record) {
+	p.Opened(r)
+	if name := r.Details().Schedule; name != "" {
 		if sch := p.ByName[name]; sch != nil && sch.Waiting != 0 {
 			p.Aim(sch)
 		}
@@ -145,7 +156,7 @@ func (p *schedules) stir(r *Record) {
 }
 
 // NextTick is when the first schedule that nothing keeps from emitting is due, or was; 0: none is.
-func (p *schedules) NextTick() (first queue.Time) {
+func (p *Part) NextTick() (first queue.Time) {
 	for _, sch := range p.ByName {
 		if !sch.Made || !sch.Enabled || sch.Held || sch.broken != nil || sch.Next == 0 {
 			continue
@@ -157,8 +168,8 @@ func (p *schedules) NextTick() (first queue.Time) {
 	return first
 }
 
-// stirHeld has the schedules looked at that a rule kept from emitting.
-func (p *schedules) stirHeld() {
+// Ruled has the schedules looked at that a rule kept from emitting.
+func (p *Part) Ruled() {
 	for _, sch := range p.ByName {
 		if sch.Held {
 			p.Aim(sch)
@@ -166,9 +177,9 @@ func (p *schedules) stirHeld() {
 	}
 }
 
-// failedRun pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
-func (p *schedules) failedRun(r *Record, reason string, now queue.Time) {
-	name := r.Details().schedule
+// Failing pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
+func (p *Part) Failing(r *machine.Record, reason string, now queue.Time) {
+	name := r.Details().Schedule
 	if name == "" {
 		return
 	}
@@ -178,14 +189,24 @@ func (p *schedules) failedRun(r *Record, reason string, now queue.Time) {
 	}
 	p.m.Encode(now).Schedule(&journal.Schedule{
 		Change: journal.ScheduleSwitch, Name: name, Version: sch.Version + 1,
-		Reason: Clip("submission "+r.ID.String()+" did not succeed: "+reason, queue.MaxPauseReasonBytes),
+		Reason: machine.Clip("submission "+r.ID.String()+" did not succeed: "+reason, queue.MaxPauseReasonBytes),
 	})
 	p.Occupy(sch)
 	sch.pausing = true
 }
 
+// Retried has a schedule that was parked looked at again.
+func (p *Part) Retried(a machine.Action) (mine bool) {
+	sch := p.ByName[a.Schedule]
+	if a.Kind != machine.KindSchedule || sch == nil {
+		return false
+	}
+	p.Aim(sch)
+	return true
+}
+
 // Settle aims all of them once everything is replayed.
-func (p *schedules) Settle() {
+func (p *Part) Settle() {
 	p.emittedBefore()
 	for _, sch := range p.ByName {
 		p.Aim(sch)
@@ -228,8 +249,8 @@ func (s *Scheduled) Info() queue.ScheduleInfo {
 	return x
 }
 
-// intended counts what intents have left.
-func (p *schedules) intended(count func(what string, n int)) {
+// Intended counts what intents have left.
+func (p *Part) Intended(count func(what string, n int)) {
 	for _, sch := range p.ByName {
 		if sch.Busy != nil || sch.changes != 0 || !sch.Made {
 			count("changes of schedule "+sch.Name, 1)

@@ -1,10 +1,11 @@
-package machine
+package schedules
 
 import (
 	"encoding/json"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It is called
@@ -23,7 +24,8 @@ func (g ScheduleGuard) Ask(sch *Scheduled) error {
 	return g(&info, true)
 }
 
-func (p *schedules) Put(sch *Scheduled, name string, def queue.Schedule, now queue.Time, acts []queue.Act) error {
+// Put encodes a definition, with the place at which its rhythm goes on. sch is nil when there is no schedule of the name.
+func (p *Part) Put(sch *Scheduled, name string, def queue.Schedule, now queue.Time, acts []queue.Act) error {
 	same := sch != nil && sameRhythm(sch.Rhythm.Def, &def)
 	switch {
 	case same:
@@ -60,7 +62,7 @@ func (p *schedules) Put(sch *Scheduled, name string, def queue.Schedule, now que
 	}
 	var before any
 	if sch != nil {
-		before, acts = json.RawMessage(sch.Text), named(acts, "schedule.change")
+		before, acts = json.RawMessage(sch.Text), machine.Named(acts, "schedule.change")
 	} else {
 		sch = &Scheduled{Name: name, LookAt: never, Rhythm: &Rhythm{Def: &def}}
 		p.ByName[name] = sch
