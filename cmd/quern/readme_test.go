@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// The README's shell commands, one after another in one shell, do what it says: three previews and 47 rows through
-// quern work, and one chunk through curl. Only the port is another, and the binary is this one.
+// The README's shell commands, one after another in one shell, do what it says: three chunks and their outputs, three previews and
+// 47 rows through quern work, and one chunk through curl. Only the port is another, and the binary is this one.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -59,13 +59,40 @@ func TestReadmeCommands(t *testing.T) {
 		`(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=123 mode=preview$`,
 		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
 		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
-		`(?m)^done +53$`,
+		`(?m)^done +56$`,
+		`(?m)^ASH\nBEECH\nCEDAR$`,
 		`(?m)^state +active$`,
 		`"text":"is due"`,
 	} {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("the output does not have %s:\n%s", want, out)
 		}
+	}
+}
+
+// The README's Go program produces, consumes and prints the result. Those in Python and TypeScript are run by the clients' tests.
+func TestReadmeProgram(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1)
+	if len(shown) != 1 {
+		t.Fatalf("the README shows %d programs in Go, want 1", len(shown))
+	}
+	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.end(os.Interrupt)
+	source := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(source, []byte(strings.ReplaceAll(shown[0][1], "http://127.0.0.1:7700", s.url)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "run", source).CombinedOutput()
+	if err != nil || string(out) != "ASH\nBEECH\nCEDAR\n" {
+		t.Errorf("the program ended with %v and printed:\n%s\nwant ASH, BEECH, CEDAR", err, out)
 	}
 }
 

@@ -39,8 +39,8 @@ class Readmes(unittest.TestCase):
 
     def test_the_first_screen(self) -> None:
         with serving() as server:
-            producer, consumer = programs("README.md")
-            self.both(producer, consumer, server)
+            (program,) = programs("README.md")
+            self.assertEqual(run(program, server), "ASH\nBEECH\nCEDAR\n")
 
     def test_its_own(self) -> None:
         with serving() as server:
