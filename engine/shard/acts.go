@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -22,7 +23,7 @@ func (p *Acts) Record(act queue.Act) error {
 		return err
 	}
 	s.m.ActLog.Tell(now, []queue.Act{act}, nil, nil)
-	waits := machine.Commits{First: s.m.Batch}
+	waits := commit.Set{First: s.m.Batch.Commit}
 	s.mu.Unlock()
 	return s.writer.wait(waits)
 }

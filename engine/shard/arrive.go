@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -55,7 +56,7 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 			m.Forwarding.Arriving[op.Origin.Source] = op.Origin.Number
 		}
 	}
-	var waits machine.Commits
+	var waits commit.Set
 	waits.Add(s.writer.pending())
 	s.mu.Unlock()
 	return s.writer.wait(waits)

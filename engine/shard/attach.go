@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -167,10 +168,10 @@ func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.
 		s.mu.Unlock()
 		return queue.Consumer{}, unknownConsumer(name)
 	}
-	var waits machine.Commits
+	var waits commit.Set
 	if len(acts) > 0 {
 		s.m.ActLog.Tell(now, acts, nil, nil)
-		waits.Add(s.m.Batch)
+		waits.Add(s.m.Batch.Commit)
 	}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {

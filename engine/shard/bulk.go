@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -48,7 +49,7 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 	m.Bulks.Starting++
 	m.Intend(machine.StartingBulk{})
 	m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
-	waits := machine.Commits{First: m.Batch}
+	waits := commit.Set{First: m.Batch.Commit}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
 		return queue.Bulk{}, err
@@ -93,7 +94,7 @@ func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string,
 }
 
 // plan encodes the next step of an operation, if it still runs.
-func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits machine.Commits, err error) {
+func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits commit.Set, err error) {
 	s := bs.s
 	now := s.now()
 	s.mu.Lock()

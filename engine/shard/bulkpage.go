@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -17,7 +18,7 @@ type bulkPage struct {
 	request   queue.BulkRequest
 	filter    queue.BulkFilter
 	most      int
-	waits     machine.Commits
+	waits     commit.Set
 	seen      machine.Survey
 	noted     uint64 // of what was seen, how much is noted
 	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
@@ -46,7 +47,7 @@ func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, 
 	})
 	p.noted = seen
 	p.step = b.Plan.Step
-	p.waits.Add(m.Batch)
+	p.waits.Add(m.Batch.Commit)
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -23,14 +24,16 @@ type writer struct {
 
 // pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
 // one being appended (an "already" may rest on it). The mutex is held.
-func (p *writer) pending() *machine.Batch {
-	if p.s.m.Batch.Begun {
-		return p.s.m.Batch
+func (p *writer) pending() *commit.Commit {
+	switch n := len(p.sealed); {
+	case p.s.m.Batch.Begun:
+		return p.s.m.Batch.Commit
+	case n > 0:
+		return p.sealed[n-1].Commit
+	case p.inflight != nil:
+		return p.inflight.Commit
 	}
-	if n := len(p.sealed); n > 0 {
-		return p.sealed[n-1]
-	}
-	return p.inflight
+	return nil
 }
 
 // seal ends the open batch: what follows goes into the next one. The mutex is held.
@@ -65,7 +68,7 @@ func (p *writer) take() (b *machine.Batch) {
 }
 
 // wait starts the writer and waits for the commits.
-func (p *writer) wait(c machine.Commits) error {
+func (p *writer) wait(c commit.Set) error {
 	if c.First == nil {
 		return nil
 	}

@@ -19,12 +19,12 @@ func TestPendingIsTheLast(t *testing.T) {
 	for range 3 {
 		b := s.m.Batch
 		b.Begun = true
-		if got := s.writer.pending(); got != b {
-			t.Errorf("with %d batches before it: got %p, want the open one, %p", len(batches), got, b)
+		if got := s.writer.pending(); got != b.Commit {
+			t.Errorf("with %d batches before it: got %p, want the open one, %p", len(batches), got, b.Commit)
 		}
 		s.writer.seal()
-		if got := s.writer.pending(); got != b {
-			t.Errorf("with %d batches before it: got %p, want the one that was sealed, %p", len(batches), got, b)
+		if got := s.writer.pending(); got != b.Commit {
+			t.Errorf("with %d batches before it: got %p, want the one that was sealed, %p", len(batches), got, b.Commit)
 		}
 		batches = append(batches, b)
 	}
@@ -32,8 +32,8 @@ func TestPendingIsTheLast(t *testing.T) {
 		if s.writer.inflight = s.writer.take(); s.writer.inflight != want {
 			t.Fatalf("the batch that is appended as number %d is %p, want %p", i, s.writer.inflight, want)
 		}
-		if got := s.writer.pending(); got != batches[2] {
-			t.Errorf("while batch %d is appended: got %p, want the last one, %p", i, got, batches[2])
+		if got := s.writer.pending(); got != batches[2].Commit {
+			t.Errorf("while batch %d is appended: got %p, want the last one, %p", i, got, batches[2].Commit)
 		}
 	}
 	if b := s.writer.take(); b != nil {

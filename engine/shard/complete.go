@@ -6,6 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -40,7 +41,7 @@ func outputBytes(items []queue.CompleteItem) (bytes int) {
 func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	scratch := s.takeScratch()
-	var waits machine.Commits
+	var waits commit.Set
 	for start := 0; start < len(items); start += sliceItems {
 		slice := items[start:min(start+sliceItems, len(items))]
 		var err error
@@ -93,7 +94,7 @@ func (s *Shard) doubted(items []queue.CompleteItem) bool {
 // completeNow decides and encodes completions, with the outputs that they bring. stray says that it did nothing, as something has to be
 // taken off the disk first.
 func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scratch *scratch,
-	waits *machine.Commits) (_ []queue.Result, stray bool, err error) {
+	waits *commit.Set) (_ []queue.Result, stray bool, err error) {
 	now := s.now()
 	scratch.check(s.options.Key, items)
 	s.mu.Lock()
@@ -134,7 +135,7 @@ func encodeOutputs(enc *journal.Encoder, items []queue.CompleteItem, results []q
 // completeWriting decides, writes the outputs of what is accepted, takes away what an earlier completion without success left of those that
 // have none, and encodes. Meanwhile the reservations are Finishing in a batch of their own, which leads to the one they end up in.
 func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem, dst []queue.Result,
-	waits *machine.Commits) ([]queue.Result, error) {
+	waits *commit.Set) ([]queue.Result, error) {
 	from, now := len(dst), s.now()
 	own := machine.NewBatch()
 	var tokens scratch
@@ -147,10 +148,10 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	m := s.m
 	dst, list := m.Completes(items, tokens.valid, now, dst, nil, own, waits)
 	for _, mark := range own.Marked {
-		m.Writing[mark.Slot] = own
+		m.Writing[mark.Slot] = own.Commit
 	}
 	waits.Add(s.writer.pending())
-	waits.Add(own)
+	waits.Add(own.Commit)
 	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()
 

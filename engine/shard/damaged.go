@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -105,7 +106,7 @@ func (c *contents) setAside(picks []machine.Pick, causes []error) error {
 		s.m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 		s.m.Stats.Damaged++
 	}
-	var waits machine.Commits
+	var waits commit.Set
 	waits.Add(s.writer.pending())
 	s.mu.Unlock()
 	for i := range picks {

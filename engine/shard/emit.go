@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/schedules"
 )
@@ -18,7 +19,7 @@ const emitAgain = time.Second
 // Which ticks are due, and the bytes of what is inserted, are worked out without the mutex; then it is made sure that nothing happened
 // to the schedule meanwhile, and the inserts and the schedule's new state go into the journal in one batch: after a crash at any
 // moment a tick was emitted once, or is still due.
-func (p *Schedules) emitOne(l *schedules.ScheduleLook, now queue.Time, alone bool) *machine.Batch {
+func (p *Schedules) emitOne(l *schedules.ScheduleLook, now queue.Time, alone bool) *commit.Commit {
 	s := p.s
 	plan, broke := l.Plan()
 	seed := s.options.Seed()
@@ -79,7 +80,7 @@ func (p *Schedules) emitOne(l *schedules.ScheduleLook, now queue.Time, alone boo
 	m.Encode(now).Schedule(op)
 	s.parts.schedules.Occupy(sch)
 	emitted = len(inserts)
-	b := m.Batch
+	b := m.Batch.Commit
 	if alone {
 		s.writer.seal()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/schedules"
 )
@@ -25,7 +26,7 @@ func (p *Schedules) emit() (more bool) {
 	alone := t.limit > 0
 	looks := s.parts.schedules.Due(now, s.Worker.parked)
 	s.mu.Unlock()
-	var waits machine.Commits
+	var waits commit.Set
 	n := 0
 	for i := range looks {
 		b := p.emitOne(&looks[i], now, alone)
@@ -58,7 +59,7 @@ func (p *Schedules) emit() (more bool) {
 }
 
 // emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
-func (p *Schedules) emittedAlone(l *schedules.ScheduleLook, waits machine.Commits, now queue.Time) (ok bool) {
+func (p *Schedules) emittedAlone(l *schedules.ScheduleLook, waits commit.Set, now queue.Time) (ok bool) {
 	s := p.s
 	t, err := &s.Worker.kinds[machine.KindSchedule], s.writer.wait(waits)
 	s.mu.Lock()

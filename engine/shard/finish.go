@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -13,7 +14,7 @@ const sliceItems = 256
 // Fail reports failed tries: one result per item, in order, appended to dst. It returns after the commit.
 func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
-	var waits machine.Commits
+	var waits commit.Set
 	for start := 0; start < len(items); start += sliceItems {
 		slice := items[start:min(start+sliceItems, len(items))]
 		now := s.now()
@@ -77,7 +78,7 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 
 // untilGone is what has to be waited for before someone is told that a chunk is gone: what ends it may be on its way to the disk. The
 // mutex is held.
-func (s *Shard) untilGone(results []queue.Result) (waits machine.Commits) {
+func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 	for i := range results {
 		if results[i].Outcome == queue.OutcomeGone {
 			waits.Add(s.writer.pending())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -189,7 +190,7 @@ func (p *Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (
 	}
 	held = machine.HeldChunk(s.m, r, s.m.Holds.At(slot), now)
 	taken := takeBack(s.m, slot, &held, reason, act, now)
-	waits := machine.Commits{First: s.m.Batch}
+	waits := commit.Set{First: s.m.Batch.Commit}
 	s.mu.Unlock()
 	if err = s.writer.wait(waits); err == nil && !taken.gone {
 		err = notHeld(id)

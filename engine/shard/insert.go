@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -61,7 +62,7 @@ func (p *claims) claim(n *queue.NewSubmission, op *journal.Insert, now queue.Tim
 	if n.IdempotencyKey == "" {
 		return nil
 	}
-	entry := &machine.Keyed{Key: n.IdempotencyKey, Fingerprint: n.Fingerprint, ID: op.ID, At: now, Published: make(chan struct{})}
+	entry := &machine.Keyed{Key: n.IdempotencyKey, Fingerprint: n.Fingerprint, ID: op.ID, At: now, Published: commit.New()}
 	p.s.m.Keys.Add(entry)
 	return entry
 }
@@ -71,16 +72,16 @@ func (p *claims) repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Su
 	s := p.s
 	if entry.Published != nil {
 		select {
-		case <-entry.Published:
+		case <-entry.Published.Done:
 		case <-ctx.Done():
 			return sub, ctx.Err()
 		}
 	}
 	s.mu.Lock()
-	b, forgotten := entry.Batch, entry.Forgotten
+	b, forgotten := entry.Commit, entry.Forgotten
 	s.mu.Unlock()
 	if b != nil {
-		if err := s.writer.wait(machine.Commits{First: b}); err != nil {
+		if err := s.writer.wait(commit.Set{First: b}); err != nil {
 			return sub, err
 		}
 	} else if forgotten {
@@ -99,7 +100,7 @@ func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 		s.mu.Unlock()
 		return queue.Submission{}, err
 	}
-	var waits machine.Commits
+	var waits commit.Set
 	r := s.m.Live(id)
 	if r != nil && !r.Ending {
 		s.m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: priority})
@@ -129,7 +130,7 @@ func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ..
 		s.mu.Unlock()
 		return queue.Submission{}, err
 	}
-	var waits machine.Commits
+	var waits commit.Set
 	if r := s.m.Live(id); r != nil {
 		if !r.Ending {
 			s.m.ActLog.Tell(now, acts, map[string]uint32{"available": uint32(r.Sub.Available()), "done": r.Done}, nil)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -57,7 +58,7 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	}
 	batch := c.publish(now) // unlocks
 	if batch != nil {
-		if err := s.writer.wait(machine.Commits{First: batch}); err != nil {
+		if err := s.writer.wait(commit.Set{First: batch}); err != nil {
 			return err
 		}
 	}
@@ -143,13 +144,13 @@ func (c *insertCall) prepare(ctx context.Context, now *queue.Time) error {
 }
 
 // publish encodes the inserts and says which batch they are in; nil: there are none. The mutex is held and given up.
-func (c *insertCall) publish(now queue.Time) *machine.Batch {
+func (c *insertCall) publish(now queue.Time) *commit.Commit {
 	s, m := c.s, c.m
 	if c.inserts == 0 {
 		s.mu.Unlock()
 		return nil
 	}
-	b := m.Batch
+	b := m.Batch.Commit
 	for i := range c.asked {
 		a := &c.asked[i]
 		if a.op == nil {
@@ -157,7 +158,7 @@ func (c *insertCall) publish(now queue.Time) *machine.Batch {
 		}
 		m.Insert(a.op, a.carried, now)
 		if a.entry != nil {
-			a.entry.Batch = b
+			a.entry.Commit = b
 			m.Intend(a.entry)
 		}
 		m.ActLog.Tell(now, c.list[i].New.Acts, nil, map[string]string{"submission": a.op.ID.String()})
@@ -191,7 +192,7 @@ func (c *insertCall) giveUp() {
 func (c *insertCall) release() {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op != nil && a.entry != nil {
-			close(a.entry.Published)
+			close(a.entry.Published.Done)
 		}
 	}
 }

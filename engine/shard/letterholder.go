@@ -5,13 +5,14 @@ import (
 
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // at calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act
 // encodes. The caller holds aging for reading until the commit. CodeUnknownSubmission: there is no such submission.
 func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
-	act func(g *machine.LetterHolder, now queue.Time) error) (waits machine.Commits, err error) {
+	act func(g *machine.LetterHolder, now queue.Time) error) (waits commit.Set, err error) {
 	s := p.s
 	var ended *machine.Record
 	var row *checkpoint.Ended

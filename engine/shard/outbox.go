@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -82,9 +83,9 @@ func (p *Forwarding) Delivered(numbers []uint64) error {
 		}
 		s.m.Encode(now).Move(op)
 	}
-	b := s.m.Batch
+	b := s.m.Batch.Commit
 	s.mu.Unlock()
-	err := s.writer.wait(machine.Commits{First: b})
+	err := s.writer.wait(commit.Set{First: b})
 	if err == nil {
 		s.mu.Lock()
 		s.Worker.kinds[machine.KindForward].pass(now, len(numbers))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -42,13 +43,13 @@ func (p *Recounts) runDue() {
 		now := s.now()
 		s.mu.Lock()
 		due := s.usable() == nil && p.due(now)
-		b := (*machine.Batch)(nil)
+		var b *commit.Commit
 		if due {
 			_, b = p.slice(recountMost, now)
 		}
 		s.mu.Unlock()
 		if b != nil { // it broke off, and the shard reloads
-			if err := s.writer.wait(machine.Commits{First: b}); err != nil {
+			if err := s.writer.wait(commit.Set{First: b}); err != nil {
 				return
 			}
 		}
@@ -88,14 +89,14 @@ func (p *Recounts) Step(most int) (over bool, err error) {
 	over, b := p.slice(most, now)
 	s.mu.Unlock()
 	if b != nil {
-		err = s.writer.wait(machine.Commits{First: b})
+		err = s.writer.wait(commit.Set{First: b})
 	}
 	return over, err
 }
 
 // slice makes a slice. One that panics is the last: what it may have left half changed goes with the state, as the shard
 // reloads; b is the batch to wait for then. The mutex is held.
-func (p *Recounts) slice(most int, now queue.Time) (over bool, b *machine.Batch) {
+func (p *Recounts) slice(most int, now queue.Time) (over bool, b *commit.Commit) {
 	s := p.s
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -105,7 +106,7 @@ func (p *Recounts) slice(most int, now queue.Time) (over bool, b *machine.Batch)
 			p.Stopped = true
 			s.m.Encode(now) // so that the writer takes the batch
 			s.m.Batch.Refused, s.broken = err, err
-			b = s.m.Batch
+			b = s.m.Batch.Commit
 		}
 	}()
 	c := &s.m.Recount

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -60,7 +61,7 @@ func (p *Rules) Set(r queue.Rule, acts ...queue.Act) (set queue.Rule, created bo
 		m.Intend(machine.Setting{})
 	}
 	m.ActLog.TellRule(now, acts, there, &known, &r)
-	waits := machine.Commits{First: m.Batch}
+	waits := commit.Set{First: m.Batch.Commit}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
 		return queue.Rule{}, false, err
@@ -149,7 +150,7 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 	now := s.now()
 	s.mu.Lock()
 	lifted, was = s.m.Rules.ByID(id)
-	var waits machine.Commits
+	var waits commit.Set
 	switch err = s.usable(); {
 	case err != nil:
 	case !was && id > s.m.Rules.Last():
@@ -164,7 +165,7 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 		}
 		s.m.Rules.EncodeLift(id, now, end, by)
 		s.m.ActLog.TellRule(now, acts, true, &lifted, nil)
-		waits.Add(s.m.Batch)
+		waits.Add(s.m.Batch.Commit)
 		if alone {
 			s.writer.seal()
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/schedules"
 )
@@ -70,7 +71,7 @@ func (p *Schedules) changing(name string, guard schedules.ScheduleGuard,
 		b := s.writer.pending()
 		s.mu.Unlock()
 		if err == nil {
-			err = s.writer.wait(machine.Commits{First: b})
+			err = s.writer.wait(commit.Set{First: b})
 		}
 		if err == nil { // what is parked may be fixed by it
 			s.mu.Lock()

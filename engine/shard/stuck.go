@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -42,9 +43,9 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 		return false, nil
 	}
 	s.m.Encode(now).Move(journal.Move{Kind: journal.MoveStuck, Number: o.Number, Indexes: []uint32{0}})
-	b := s.m.Batch
+	b := s.m.Batch.Commit
 	s.mu.Unlock()
-	if err := s.writer.wait(machine.Commits{First: b}); err != nil {
+	if err := s.writer.wait(commit.Set{First: b}); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
@@ -78,9 +79,9 @@ func (p *Forwarding) Unstick(o queue.Outgoing) error {
 		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.Forwarding.Outbox.Last, Queue: o.Queue,
 		Was: o.Number, Indexes: []uint32{o.Chunk.Index},
 	})
-	b := s.m.Batch
+	b := s.m.Batch.Commit
 	s.mu.Unlock()
-	return s.writer.wait(machine.Commits{First: b})
+	return s.writer.wait(commit.Set{First: b})
 }
 
 // Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -75,7 +76,7 @@ type slice struct {
 	looked, encoded [machine.KindCount]int
 	now             queue.Time
 	last            machine.Action
-	batch           *machine.Batch // it waits for this one; nil: nothing is on its way
+	commit          *commit.Commit // it waits for this one; nil: nothing is on its way
 	panicked        bool           // an action broke off
 }
 
@@ -100,7 +101,7 @@ func (w *Worker) common(slots []uint32) (more bool) {
 		s.waiters.serve(done.now)
 	}
 	s.mu.Unlock()
-	return w.conclude(&done) && (more || done.batch != nil)
+	return w.conclude(&done) && (more || done.commit != nil)
 }
 
 // alone makes a slice of a kind that is under suspicion, in a batch that no one else is in.
@@ -121,7 +122,7 @@ func (w *Worker) alone(kind machine.Kind, slots []uint32) (more bool) {
 		s.waiters.serve(done.now)
 	}
 	s.mu.Unlock()
-	return w.conclude(&done) && (done.looked[kind] == most || done.batch != nil)
+	return w.conclude(&done) && (done.looked[kind] == most || done.commit != nil)
 }
 
 // begin says whether a slice can be made now. The mutex is held.
@@ -149,7 +150,7 @@ func (w *Worker) step(done *slice, kind machine.Kind, most int, slots []uint32) 
 	done.looked[kind] = w.stepKind(kind, done.now, most, slots)
 	done.last = s.m.Lifecycle.Acting
 	if n := s.m.Encoded() - before; n > 0 {
-		done.encoded[kind], done.batch = n, s.m.Batch
+		done.encoded[kind], done.commit = n, s.m.Batch.Commit
 	}
 }
 
@@ -186,15 +187,15 @@ func (w *Worker) breakOff(done *slice, err error) {
 	}
 	s.m.Encode(done.now) // so that the writer takes the batch
 	s.m.Batch.Refused, s.broken = err, err
-	done.batch = s.m.Batch
+	done.commit = s.m.Batch.Commit
 }
 
 // conclude waits for a slice to be on the disk and notes what came of it.
 func (w *Worker) conclude(done *slice) (ok bool) {
 	s := w.s
 	var err error
-	if done.batch != nil {
-		err = s.writer.wait(machine.Commits{First: done.batch})
+	if done.commit != nil {
+		err = s.writer.wait(commit.Set{First: done.commit})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

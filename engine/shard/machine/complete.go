@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"github.com/quern-queue/quern/engine/shard/commit"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
@@ -10,7 +12,7 @@ import (
 // appended to list; rests gets what an "already" rests on. Outcomes that only the history knows are left as "unknown
 // submission".
 func (m *Machine) Completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result,
-	list []journal.Completed, in *Batch, rests *Commits) ([]queue.Result, []journal.Completed) {
+	list []journal.Completed, in *Batch, rests *commit.Set) ([]queue.Result, []journal.Completed) {
 	for i := range items {
 		t := &items[i].Token
 		if h := m.held(t); h != nil && valid[i] {

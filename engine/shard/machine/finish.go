@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
 const takenNow = backlog.Taken
@@ -20,7 +21,7 @@ func (m *Machine) Mark(slot uint32, in *Batch) {
 }
 
 // Fails checks failures and encodes what becomes of their chunks. rests gets what an "already" rests on.
-func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Result, rests *Commits) []queue.Result {
+func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Result, rests *commit.Set) []queue.Result {
 	for i := range items {
 		item := &items[i]
 		t := &item.Token

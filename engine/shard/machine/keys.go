@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
 // keys remembers the idempotency keys of the last queue.IdempotencyWindow.
@@ -19,8 +20,8 @@ type Keyed struct {
 	Fingerprint [16]byte
 	ID          queue.SubmissionID
 	At          queue.Time
-	Published   chan struct{} // closed when batch is set or the insert failed; nil when replayed from the journal
-	Batch       *Batch        // the commit that decides it; nil before and after
+	Published   *commit.Commit // done when Commit is set or the insert failed; nil when replayed from the journal
+	Commit      *commit.Commit // the one that decides it; nil before and after
 	Forgotten   bool
 }
 
@@ -28,7 +29,7 @@ type Keyed struct {
 const maxKeys = 1 << 20
 
 // Applied and Undo: with the commit of its insert the key is no longer on its way, or is free again.
-func (k *Keyed) Applied(*Machine) { k.Batch = nil }
+func (k *Keyed) Applied(*Machine) { k.Commit = nil }
 
 // Undo forgets the key: the insert that used it failed.
 func (k *Keyed) Undo(m *Machine) { m.Keys.Forget(k) }

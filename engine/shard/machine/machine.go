@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
 // Machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
@@ -39,7 +40,7 @@ type Machine struct {
 	Watch   map[queue.SubmissionID][]Watcher // told when the submission ends
 
 	Batch     *Batch                      // the open one
-	Writing   map[uint32]*Batch           // by slot: reservations whose outputs are being written
+	Writing   map[uint32]*commit.Commit   // by slot: reservations whose outputs are being written
 	AppliedAt journal.Position            // the last one applied
 	Now       queue.Time                  // the time of the batch being applied
 	gaveUp    struct{ seq, index uint32 } // the chunk that the last Return ended: if it fails its submission, the End follows at once
@@ -96,7 +97,7 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 		Ended:   map[queue.SubmissionID]*Record{},
 		Watch:   map[queue.SubmissionID][]Watcher{},
 		Keys:    newKeys(),
-		Writing: map[uint32]*Batch{},
+		Writing: map[uint32]*commit.Commit{},
 		Batch:   NewBatch(),
 		Roster:  NewRoster(),
 		Storage: noStorage,

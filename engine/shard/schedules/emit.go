@@ -67,7 +67,7 @@ func (l *ScheduleLook) Still(p *Part) bool {
 
 // Occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
 func (p *Part) Occupy(sch *Scheduled) {
-	sch.Busy = p.m.Batch
+	sch.Busy = p.m.Batch.Commit
 	sch.changes++
 	p.m.Intend(occupied{p, sch})
 }

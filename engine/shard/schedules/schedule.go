@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -40,7 +41,7 @@ type Scheduled struct {
 	Counts    queue.ScheduleCounts
 	AppliedAt journal.Position
 	Made      bool           // false while its first definition is on its way to the disk
-	Busy      *machine.Batch // the last one with a change of it that is on its way to the disk
+	Busy      *commit.Commit // of the last batch with a change of it, while that is on its way to the disk
 	changes   int            // how many there are
 	pausing   bool           // among them the pause after a failure
 	stamp     uint64         // counts what happened to it, so that who looked without the mutex can tell
