@@ -272,11 +272,13 @@ func securityOf(op operation) []map[string][]string {
 		return []map[string][]string{{}}
 	}
 	var list []map[string][]string
-	for _, name := range op.scope.Names() {
-		list = append(list, map[string][]string{"token": {name}})
-	}
-	if len(list) == 0 {
-		list = append(list, map[string][]string{"token": {}})
+	for _, scheme := range []string{"token", "session"} {
+		for _, name := range op.scope.Names() {
+			list = append(list, map[string][]string{scheme: {name}})
+		}
+		if len(op.scope.Names()) == 0 {
+			list = append(list, map[string][]string{scheme: {}})
+		}
 	}
 	return list
 }

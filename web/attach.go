@@ -117,14 +117,11 @@ func (o *stream) notice(consumer string, n *engine.Notice) error {
 
 // attachShape documents the stream.
 func attachShape(d *document, op *huma.Operation) {
-	for _, t := range []reflect.Type{reflect.TypeFor[api.Hello](), reflect.TypeFor[api.RevokedEvent]()} {
-		d.ref(t)
-	}
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: text},
 		&huma.Param{Name: "consumer", In: "path", Required: true, Description: "The consumer's name", Schema: text})
 	op.Responses["200"] = &huma.Response{Description: "Events until the consumer leaves: hello (Hello), drain, " +
 		"quiet, resume, revoked (RevokedEvent)", Content: map[string]*huma.MediaType{
-		contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+		contentEvents: d.lines(eventData, reflect.TypeFor[api.Hello](), reflect.TypeFor[api.RevokedEvent]())}}
 }

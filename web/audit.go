@@ -54,7 +54,7 @@ func auditParams() []*huma.Param {
 }
 
 func auditShape(d *document, op *huma.Operation) {
-	lines := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "One AuditEntry per line or event"}}
+	lines := d.lines("One AuditEntry per line or event", reflect.TypeFor[api.AuditEntry]())
 	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 		contentJSON: {Schema: d.ref(reflect.TypeFor[api.Page[api.AuditEntry]]())}, contentLines: lines, contentEvents: lines,
 	}}

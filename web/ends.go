@@ -54,14 +54,11 @@ func endsParams() []*huma.Param {
 }
 
 func endsShape(d *document, op *huma.Operation) {
-	for _, t := range []reflect.Type{reflect.TypeFor[api.Submission](), reflect.TypeFor[api.EndsGap]()} {
-		d.ref(t)
-	}
 	op.Parameters = append([]*huma.Param{{Name: "queue", In: "path", Required: true, Description: "Name of the queue",
 		Schema: &huma.Schema{Type: huma.TypeString}}}, op.Parameters...)
 	op.Responses["200"] = &huma.Response{Description: "Events until the client leaves: end (Submission), gap (EndsGap), problem (Problem)",
-		Content: map[string]*huma.MediaType{contentEvents: {
-			Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+		Content: map[string]*huma.MediaType{contentEvents: d.lines(eventData,
+			reflect.TypeFor[api.Submission](), reflect.TypeFor[api.EndsGap](), reflect.TypeFor[api.Problem]())}}
 }
 
 // endStream is one follower of the ends of a queue.

@@ -393,13 +393,10 @@ func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
 	return out
 }
 
+const eventData = "Each event's data is one line of JSON"
+
 // eventsShape documents the stream.
 func eventsShape(d *document, op *huma.Operation) {
-	for _, t := range []reflect.Type{reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](),
-		reflect.TypeFor[api.ConsumersFrame](), reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](),
-		reflect.TypeFor[api.Series]()} {
-		d.ref(t)
-	}
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "queue", In: "query", Description: "Name of the queue; absent: default", Schema: text},
@@ -408,6 +405,7 @@ func eventsShape(d *document, op *huma.Operation) {
 		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
 	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats " +
 		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped)",
-		Content: map[string]*huma.MediaType{
-			contentEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event's data is one line of JSON"}}}}
+		Content: map[string]*huma.MediaType{contentEvents: d.lines(eventData,
+			reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.ConsumersFrame](),
+			reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Series]())}}
 }

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -98,7 +97,7 @@ func parseHeld(raw string) (out engine.HeldRequest, err error) {
 	}
 	var entries []queue.MetaEntry
 	for name, given := range values {
-		key, isMeta := strings.CutPrefix(name, "meta.")
+		key, isMeta := metaKeyOf(name)
 		switch {
 		case isMeta:
 			var entry queue.MetaEntry

@@ -7,26 +7,26 @@ import (
 
 func previewNotes() map[string]note {
 	out := map[string]note{
-		"PreviewRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
-		"PreviewResponse.strategy": {text: "The canonical text"},
-		"PreviewResponse.picks":    {text: "What would be handed out, in order"},
-		"PreviewPick.submission":   {text: "Id of the submission"},
-		"PreviewPick.index":        {text: "Index of the chunk"},
-		"PreviewPick.meta":         {text: "Of the submission"},
-		"PreviewPick.priority":     {text: "Of the submission"},
+		"PreviewRequest.strategy": {text: "The strategy; absent: Random", ref: "Strategy"},
+		"PreviewAnswer.strategy":  {text: "The canonical text"},
+		"PreviewAnswer.picks":     {text: "What would be handed out, in order"},
+		"PreviewPick.submission":  {text: "Id of the submission"},
+		"PreviewPick.index":       {text: "Index of the chunk"},
+		"PreviewPick.meta":        {text: "Of the submission"},
+		"PreviewPick.priority":    {text: "Of the submission"},
 
-		"CompareRequest.a":        {text: "The one strategy", ref: "Strategy"},
-		"CompareRequest.b":        {text: "The other", ref: "Strategy"},
-		"CompareResponse.a":       {text: "Of the one strategy"},
-		"CompareResponse.b":       {text: "Of the other"},
-		"CompareResponse.overlap": {text: "Chunks that both would hand out"},
-		"Spread.strategy":         {text: "The canonical text"},
-		"Spread.picks":            {text: "Chunks that would be handed out"},
-		"Spread.keys":             {text: "By meta key; $submission stands for the submission itself"},
-		"KeySpread.key":           {text: "The meta key"},
-		"KeySpread.picks":         {text: "Chunks whose submission has the key"},
-		"KeySpread.distinct":      {text: "Different values among them"},
-		"KeySpread.max_share":     between(0, 1, "Share of the most frequent value"),
+		"CompareRequest.a":      {text: "The one strategy", ref: "Strategy"},
+		"CompareRequest.b":      {text: "The other", ref: "Strategy"},
+		"CompareAnswer.a":       {text: "Of the one strategy"},
+		"CompareAnswer.b":       {text: "Of the other"},
+		"CompareAnswer.overlap": {text: "Chunks that both would hand out"},
+		"Spread.strategy":       {text: "The canonical text"},
+		"Spread.picks":          {text: "Chunks that would be handed out"},
+		"Spread.keys":           {text: "By meta key; $submission stands for the submission itself"},
+		"KeySpread.key":         {text: "The meta key"},
+		"KeySpread.picks":       {text: "Chunks whose submission has the key"},
+		"KeySpread.distinct":    {text: "Different values among them"},
+		"KeySpread.max_share":   between(0, 1, "Share of the most frequent value"),
 		"KeySpread.jain": between(0, 1, "Jain's index over all values that either strategy would hand out: "+
 			"1 is the same number for each, 1/n all for one of n"),
 	}
@@ -36,12 +36,12 @@ func previewNotes() map[string]note {
 		out[schema+".max"] = between(0, engine.MaxPreview, "Most chunks to look ahead; 0 or absent: 10")
 		out[schema+".seed"] = between(0, engine.MaxSeed, "The same seed on the same state gives the same picks; absent: any")
 	}
-	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "CompareResponse"} {
+	for _, schema := range []string{"PreviewAnswer", "ExplainAnswer", "CompareAnswer"} {
 		out[schema+".seed"] = note{text: "What Random drew by; ask with it again to get the same picks from the same state"}
 		out[schema+".restart_grace_until"] = note{text: "Until then the restart grace keeps back what a limit " +
 			"counts, and it is not among the picks; absent: there is none"}
 	}
-	for _, schema := range []string{"PreviewResponse", "ExplainResponse", "Spread"} {
+	for _, schema := range []string{"PreviewAnswer", "ExplainAnswer", "Spread"} {
 		out[schema+".warnings"] = note{text: "Blocks that were not scored, as their plugin is not there, not active, " +
 			"out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none"}
 	}
@@ -54,14 +54,14 @@ func previewNotes() map[string]note {
 
 func whyNotes() map[string]note {
 	return map[string]note{
-		"WhyRequest.strategy":  {text: "The strategy; absent: Random", ref: "Strategy"},
-		"WhyResponse.state":    oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
-		"WhyResponse.strategy": {text: "The canonical text"},
-		"WhyResponse.warnings": {text: "Blocks that are not scored now, as their plugin is not there, not active, or out of use, " +
+		"WhyRequest.strategy": {text: "The strategy; absent: Random", ref: "Strategy"},
+		"WhyAnswer.state":     oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
+		"WhyAnswer.strategy":  {text: "The canonical text"},
+		"WhyAnswer.warnings": {text: "Blocks that are not scored now, as their plugin is not there, not active, or out of use, " +
 			"so that what follows them is gone on with. Absent when there is none"},
-		"WhyResponse.branches":            {text: "The strategy's branches, in the order in which they are asked"},
-		"WhyResponse.restart_grace_until": {text: "Until then the restart grace keeps back what a limit counts; absent: there is none"},
-		"WhyResponse.standing":            {text: "About where the chunk stands; absent when no branch admits it now"},
+		"WhyAnswer.branches":            {text: "The strategy's branches, in the order in which they are asked"},
+		"WhyAnswer.restart_grace_until": {text: "Until then the restart grace keeps back what a limit counts; absent: there is none"},
+		"WhyAnswer.standing":            {text: "About where the chunk stands; absent when no branch admits it now"},
 		"WhyBranch.obstacle": oneOf("The first obstacle; none: the branch may hand the chunk out now", api.ObstacleNone,
 			api.ObstacleDone, api.ObstacleDead,
 			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused,
@@ -126,15 +126,15 @@ func diagnosisNotes() map[string]note {
 
 func explainNotes() map[string]note {
 	return map[string]note{
-		"ExplainResponse.strategy":    {text: "The canonical text"},
-		"ExplainResponse.submissions": {text: "Submissions that are not waiting for their run_at"},
-		"ExplainResponse.examined":    {text: "Of them those that were looked at for the tree: all, unless there are very many"},
-		"ExplainResponse.tree":        {text: "The blocks of the strategy, each before what it holds"},
-		"ExplainResponse.branches":    {text: "What it compiles to, in the order in which it is asked"},
-		"ExplainResponse.picks":       {text: "What would be handed out, in order"},
-		"ExplainResponse.ruled": {text: "What rules keep from every strategy, by rule, at most ten, which keep " +
+		"ExplainAnswer.strategy":    {text: "The canonical text"},
+		"ExplainAnswer.submissions": {text: "Submissions that are not waiting for their run_at"},
+		"ExplainAnswer.examined":    {text: "Of them those that were looked at for the tree: all, unless there are very many"},
+		"ExplainAnswer.tree":        {text: "The blocks of the strategy, each before what it holds"},
+		"ExplainAnswer.branches":    {text: "What it compiles to, in the order in which it is asked"},
+		"ExplainAnswer.picks":       {text: "What would be handed out, in order"},
+		"ExplainAnswer.ruled": {text: "What rules keep from every strategy, by rule, at most ten, which keep " +
 			"most; it reaches no block and is not withheld"},
-		"ExplainResponse.withheld":    {text: "What limits that operators set for values keep from every strategy; it reaches no block"},
+		"ExplainAnswer.withheld":      {text: "What limits that operators set for values keep from every strategy; it reaches no block"},
 		"Withheld.refused":            {text: "What is kept back"},
 		"Withheld.refused_values":     {text: "Different values that do; at most 10,000 are told apart"},
 		"Withheld.top":                {text: "Of them the ten that keep back most chunks"},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -27,7 +28,7 @@ type document struct {
 }
 
 func (s *Server) newDocument() *document {
-	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, alias := range [][2]reflect.Type{
 		{reflect.TypeFor[api.Bytes](), reflect.TypeFor[bytesSchema]()},
 		{reflect.TypeFor[api.Content](), reflect.TypeFor[contentSchema]()},
@@ -43,7 +44,8 @@ func (s *Server) newDocument() *document {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info: &huma.Info{Title: "Quern", Version: "1",
+			Servers: []*huma.Server{{URL: "/", Description: "The server that this document comes from"}},
+			Info: &huma.Info{Title: "Quern", Version: "1", License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 				Description: "A queue server for very large batches of work. Errors are application/problem+json. " +
 					"Ids and tokens are strings, times are RFC 3339 in UTC with milliseconds, durations are integers " +
 					"with the unit in their name."},
@@ -70,6 +72,15 @@ func (s *Server) newDocument() *document {
 		Transformers:  []huma.Transformer{s.transform},
 	}
 	return &document{server: s, api: humaecho.New(s.echo, config), schema: registry}
+}
+
+// schemaName names a component. Generators call what an operation answers its id and Response, so no component is called that.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if kept, is := strings.CutSuffix(name, "Response"); is {
+		return kept + "Answer"
+	}
+	return name
 }
 
 // marshalJSON writes an answer; <, > and & stay as they are, because nothing here is put into HTML.
@@ -133,14 +144,33 @@ func unwrap(ctx huma.Context) echo.Context { return humaecho.Unwrap(ctx) }
 
 // describe starts the description of an operation: what all of them have.
 func (d *document) describe(op operation) huma.Operation {
+	problem := &huma.Response{
+		Description: "What went wrong",
+		Content:     map[string]*huma.MediaType{contentProblem: {Schema: d.ref(reflect.TypeFor[api.Problem]())}},
+	}
 	return huma.Operation{
 		OperationID: op.id, Method: op.method, Path: op.path, Tags: []string{op.tag}, Summary: op.summary, Description: op.about,
 		Parameters: op.params, Extensions: map[string]any{"x-scope": scopeText(op)}, Security: securityOf(op),
-		Responses: map[string]*huma.Response{"default": {
-			Description: "What went wrong",
-			Content:     map[string]*huma.MediaType{contentProblem: {Schema: d.ref(reflect.TypeFor[api.Problem]())}},
-		}},
+		Responses: map[string]*huma.Response{anyRefusal: problem, "default": problem},
 	}
+}
+
+// anyRefusal stands for every status of a refusal, for generators that look for one.
+const anyRefusal = "4XX"
+
+// lines documents a body that is text, of which every line or event is JSON of one of these types: contentSchema is what JSON Schema
+// calls what is written in a string.
+func (d *document) lines(about string, types ...reflect.Type) *huma.MediaType {
+	refs := make([]*huma.Schema, len(types))
+	for i, t := range types {
+		refs[i] = d.ref(t)
+	}
+	item := refs[0]
+	if len(refs) > 1 {
+		item = &huma.Schema{OneOf: refs}
+	}
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: about,
+		Extensions: map[string]any{"contentMediaType": contentJSON, "contentSchema": item}}}
 }
 
 func (d *document) ref(t reflect.Type) *huma.Schema { return d.schema.Schema(t, true, "") }
@@ -173,9 +203,8 @@ func insertShape(d *document, op *huma.Operation) {
 		&huma.Param{Name: "traceparent", In: "header", Description: "W3C trace context, handed on with every reservation", Schema: text},
 		&huma.Param{Name: "tracestate", In: "header", Schema: text})
 	op.RequestBody = d.body(reflect.TypeFor[api.NewSubmission]())
-	op.RequestBody.Content[contentLines] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString,
-		Description: "JSON lines: first NewSubmissionHead, then Bytes per chunk"}}
-	d.ref(reflect.TypeFor[api.NewSubmissionHead]())
+	op.RequestBody.Content[contentLines] = d.lines("JSON lines: first NewSubmissionHead, then Bytes per chunk",
+		reflect.TypeFor[api.NewSubmissionHead](), reflect.TypeFor[api.Bytes]())
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		answer := d.answer(reflect.TypeFor[api.Submission](), status)
 		answer.Headers = durabilityHeader()
@@ -195,8 +224,7 @@ func insertManyShape(d *document, op *huma.Operation) {
 			Description: "W3C trace context of the submissions that have no trace of their own"},
 		&huma.Param{Name: "tracestate", In: "header", Schema: text})
 	op.RequestBody = d.body(reflect.TypeFor[api.InsertManyRequest]())
-	op.RequestBody.Content[contentLines] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString,
-		Description: "JSON lines: one BatchSubmission per line"}}
+	op.RequestBody.Content[contentLines] = d.lines("JSON lines: one BatchSubmission per line", reflect.TypeFor[api.BatchSubmission]())
 	op.Responses["200"] = d.answer(reflect.TypeFor[api.InsertManyResponse](), http.StatusOK)
 	op.Responses["200"].Headers = durabilityHeader()
 }
@@ -224,11 +252,10 @@ func exchangeShape(d *document, op *huma.Operation) {
 }
 
 func outputsShape(d *document, op *huma.Operation) {
-	d.ref(reflect.TypeFor[api.Output]())
 	op.Parameters = append(op.Parameters, &huma.Param{Name: "id", In: "path", Required: true,
 		Description: "Id of the submission", Schema: &huma.Schema{Type: huma.TypeString}})
 	op.Responses["200"] = &huma.Response{Description: "JSON lines of Output", Content: map[string]*huma.MediaType{
-		contentLines: {Schema: &huma.Schema{Type: huma.TypeString, Description: "One Output per line"}}}}
+		contentLines: d.lines("One Output per line", reflect.TypeFor[api.Output]())}}
 }
 
 func textShape(media string) func(*document, *huma.Operation) {

@@ -195,7 +195,7 @@ func parseList(raw string) (engine.ListRequest, error) {
 			out.Schedule = given[0]
 			continue
 		}
-		if key, isMeta := strings.CutPrefix(name, "meta."); isMeta {
+		if key, isMeta := metaKeyOf(name); isMeta {
 			entry, err := metaParameter(key, given)
 			if err != nil {
 				return out, err
@@ -218,7 +218,15 @@ func parseList(raw string) (engine.ListRequest, error) {
 	return out, err
 }
 
-// metaParameter reads meta.KEY=VALUE.
+// metaKeyOf takes the key out of a parameter's name: meta.KEY, or meta[KEY], as generated clients write it (deepObject).
+func metaKeyOf(name string) (key string, is bool) {
+	if key, is = strings.CutPrefix(name, "meta["); is {
+		return strings.CutSuffix(key, "]")
+	}
+	return strings.CutPrefix(name, "meta.")
+}
+
+// metaParameter reads the value of meta.KEY.
 func metaParameter(key string, given []string) (entry queue.MetaEntry, err error) {
 	name := "meta." + key
 	if queue.ValidMetaKey(key) != nil {
@@ -316,10 +324,11 @@ func listParams() []*huma.Param {
 	}, pageParams()...)
 }
 
-// metaParam documents meta.KEY=VALUE.
+// metaParam documents meta.KEY=VALUE and meta[KEY]=VALUE.
 func metaParam() *huma.Param {
-	return &huma.Param{Name: "meta", In: "query", Description: "Filter by meta: written as meta.KEY=VALUE, one parameter per key. " +
-		"A bare whole number is the integer; s:TEXT is a string.",
+	explode := true
+	return &huma.Param{Name: "meta", In: "query", Style: "deepObject", Explode: &explode, Description: "Filter by meta: written as " +
+		"meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string.",
 		Schema:     &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}},
 		Extensions: map[string]any{"x-name-prefix": "meta."}}
 }

@@ -4,7 +4,7 @@ import { type ClientOptions, Connection, type Request, backoff, drawKey, isFinal
 import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
-import type { InsertManyResponse, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Submission } from './generated/types.js'
+import type { InsertManyAnswer, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Submission } from './generated/types.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
 import { type Handler, type WorkOptions, work } from './work.js'
@@ -83,7 +83,7 @@ export class Client extends Calls {
       const body = `{"submissions":[${texts.join(',')}]}`
       texts = []
       size = 0
-      const { results } = await this.connection.json<InsertManyResponse>({
+      const { results } = await this.connection.json<InsertManyAnswer>({
         what: 'insertMany', method: 'POST', path: `/v1/queues/${part(queue)}/submissions:batch`, body, safe: true, ...(signal ? { signal } : {}),
       })
       if (results.length !== count) throw new TypeError(`quern: insertMany: the answer has ${results.length} results for ${count} submissions`)

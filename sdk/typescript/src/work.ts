@@ -4,7 +4,7 @@ import type { Client } from './client.js'
 import { type Connection, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
 import { ChunkError, DrainedError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
-import type { ExchangeResponse, Meta, ReserveResponse, Result, RevokedEvent, Strategy } from './generated/types.js'
+import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy } from './generated/types.js'
 import { part } from './pages.js'
 import { host } from '#transport'
 
@@ -283,7 +283,7 @@ class Worker {
   }
 
   async #make(call: Call): Promise<void> {
-    let answer: ExchangeResponse | undefined
+    let answer: ExchangeAnswer | undefined
     let failure: unknown
     try {
       await this.#giveBack(call)
@@ -315,12 +315,12 @@ class Worker {
     call.releases = []
   }
 
-  async #exchange(call: Call): Promise<ExchangeResponse> {
+  async #exchange(call: Call): Promise<ExchangeAnswer> {
     const complete = call.outcomes.filter((h) => !h.failed).map((h) => h.outcome)
     const fail = call.outcomes.filter((h) => h.failed).map((h) => h.outcome)
     const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs }))
     const body = { complete, fail, extend, ...(extend.length > 0 ? { consumer: this.o.consumer } : {}), ...(this.#asked > 0 ? { reserve: { ...this.#reserve, max: this.#asked } } : {}) }
-    const answer = await this.connection.json<ExchangeResponse>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true })
+    const answer = await this.connection.json<ExchangeAnswer>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true })
     for (const [what, sent, got] of [['complete', complete, answer.complete], ['fail', fail, answer.fail], ['extend', extend, answer.extend]] as const) {
       if (got.length !== sent.length) throw new Error(`quern: ${what}: the answer has ${got.length} results for ${sent.length} items`)
     }
@@ -328,7 +328,7 @@ class Worker {
   }
 
   /** Takes the results of a call. */
-  #settle(call: Call, answer: ExchangeResponse): void {
+  #settle(call: Call, answer: ExchangeAnswer): void {
     let completes = 0
     let fails = 0
     for (const h of call.outcomes) {
@@ -374,7 +374,7 @@ class Worker {
   }
 
   /** Takes new reservations; after the beginning of the drain they go back at once. */
-  #accept(answer: Pick<ReserveResponse, 'reservations' | 'reason'>, hellos: number): void {
+  #accept(answer: Pick<ReserveAnswer, 'reservations' | 'reason'>, hellos: number): void {
     if (answer.reason === 'draining') this.#leave()
     for (const reservation of answer.reservations) {
       const h = new Held(reservation)
@@ -397,7 +397,7 @@ class Worker {
     const { signal } = this.#poll
     try {
       const body = jsonBody({ ...this.#reserve, max: room, wait_ms: this.o.waitMs })
-      const answer = await this.connection.json<ReserveResponse>({ what: 'reserve', method: 'POST', path: this.#path, body, waitMs: this.o.waitMs, safe: true, signal })
+      const answer = await this.connection.json<ReserveAnswer>({ what: 'reserve', method: 'POST', path: this.#path, body, waitMs: this.o.waitMs, safe: true, signal })
       // A server that does not wait is not asked in a tight loop.
       if (answer.reservations.length === 0) await pause(backoff(0) + Math.min(answer.retry_after_ms ?? 0, maxIdle), signal).catch(() => {})
       this.#polling = 0

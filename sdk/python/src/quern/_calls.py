@@ -103,18 +103,18 @@ class Calls:
         found: types.Submission = self._fetch(_request("change submission", "PATCH", path("/v1/submissions/{}", id), body, safe=True))
         return found
 
-    def compare(self, queue: str, body: types.CompareRequest) -> types.CompareResponse:
+    def compare(self, queue: str, body: types.CompareRequest) -> types.CompareAnswer:
         """Compare what two strategies would hand out now. Both are previewed on the same state with the same seed: how many values
         of each meta key get something, how evenly, and what the two have in common.
         """
-        found: types.CompareResponse = self._fetch(_request("compare", "POST", path("/v1/queues/{}/strategies/compare", queue), body, safe=True))
+        found: types.CompareAnswer = self._fetch(_request("compare", "POST", path("/v1/queues/{}/strategies/compare", queue), body, safe=True))
         return found
 
-    def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsResponse:
+    def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsAnswer:
         """Report chunks as done. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or
         invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
+        found: types.ResultsAnswer = self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
         return found
 
     def config(self) -> types.ServerOptions:
@@ -221,34 +221,34 @@ class Calls:
         found: types.PluginTried = self._fetch(_request("dry run plugin", "POST", path("/v1/plugins/{}/versions/{}/dry-run", name, version), body, safe=True))
         return found
 
-    def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeResponse:
+    def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeAnswer:
         """Finish chunks and reserve the next in one call. What is finished is committed first; then chunks are reserved. The fast
         path of consumers.
         """
-        found: types.ExchangeResponse = self._fetch(_request("exchange", "POST", path("/v1/queues/{}/reservations/exchange", queue), body, safe=True))
+        found: types.ExchangeAnswer = self._fetch(_request("exchange", "POST", path("/v1/queues/{}/reservations/exchange", queue), body, safe=True))
         return found
 
-    def explain(self, queue: str, body: types.PreviewRequest) -> types.ExplainResponse:
+    def explain(self, queue: str, body: types.PreviewRequest) -> types.ExplainAnswer:
         """Show how a strategy stands. The blocks of the strategy with what reaches each and what it refuses, by value; what limits
         of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be
         handed out what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so
         under load it is of slightly different moments.
         """
-        found: types.ExplainResponse = self._fetch(_request("explain", "POST", path("/v1/queues/{}/strategies/explain", queue), body, safe=True))
+        found: types.ExplainAnswer = self._fetch(_request("explain", "POST", path("/v1/queues/{}/strategies/explain", queue), body, safe=True))
         return found
 
-    def extend(self, queue: str, body: types.ExtendRequest) -> types.ResultsResponse:
+    def extend(self, queue: str, body: types.ExtendRequest) -> types.ResultsAnswer:
         """Move the deadlines of reservations. One result per item, in order: ok, already (done before by this very token), lost,
         gone, unknown or invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = self._fetch(_request("extend", "POST", path("/v1/queues/{}/reservations/extend", queue), body, safe=True))
+        found: types.ResultsAnswer = self._fetch(_request("extend", "POST", path("/v1/queues/{}/reservations/extend", queue), body, safe=True))
         return found
 
-    def fail(self, queue: str, body: types.FailRequest) -> types.ResultsResponse:
+    def fail(self, queue: str, body: types.FailRequest) -> types.ResultsAnswer:
         """Report tries that did not succeed. One result per item, in order: ok, already (done before by this very token), lost,
         gone, unknown or invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = self._fetch(_request("fail", "POST", path("/v1/queues/{}/reservations/fail", queue), body, safe=True))
+        found: types.ResultsAnswer = self._fetch(_request("fail", "POST", path("/v1/queues/{}/reservations/fail", queue), body, safe=True))
         return found
 
     def forward_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.ForwardRequest) -> types.Submission:
@@ -395,7 +395,7 @@ class Calls:
         found: types.Token = self._fetch(_request("get token", "GET", path("/v1/tokens/{}", id), safe=True))
         return found
 
-    def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyResponse:
+    def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyAnswer:
         """Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of
         its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created,
         replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid
@@ -403,7 +403,7 @@ class Calls:
         refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An
         error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely.
         """
-        found: types.InsertManyResponse = self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
+        found: types.InsertManyAnswer = self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
 
     def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
@@ -577,11 +577,11 @@ class Calls:
         found: types.Schedule = self._fetch(_request("pause schedule", "POST", query(path("/v1/queues/{}/schedules/{}/pause", queue, name), {"reason": reason})))
         return found
 
-    def preview(self, queue: str, body: types.PreviewRequest) -> types.PreviewResponse:
+    def preview(self, queue: str, body: types.PreviewRequest) -> types.PreviewAnswer:
         """Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get
         something else, and Random draws again each time.
         """
-        found: types.PreviewResponse = self._fetch(_request("preview", "POST", path("/v1/queues/{}/strategies/preview", queue), body, safe=True))
+        found: types.PreviewAnswer = self._fetch(_request("preview", "POST", path("/v1/queues/{}/strategies/preview", queue), body, safe=True))
         return found
 
     def preview_schedule(self, queue: str, body: types.SchedulePreviewRequest) -> types.SchedulePreview:
@@ -655,11 +655,11 @@ class Calls:
         found: types.Submission = self._fetch(_request("redrive dead letter", "POST", path("/v1/queues/{}/dead-letters/{}/{}/redrive", queue, submission, index)))
         return found
 
-    def release(self, queue: str, body: types.ReleaseRequest) -> types.ResultsResponse:
+    def release(self, queue: str, body: types.ReleaseRequest) -> types.ResultsAnswer:
         """Give chunks back unworked. One result per item, in order: ok, already (done before by this very token), lost, gone,
         unknown or invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = self._fetch(_request("release", "POST", path("/v1/queues/{}/reservations/release", queue), body, safe=True))
+        found: types.ResultsAnswer = self._fetch(_request("release", "POST", path("/v1/queues/{}/reservations/release", queue), body, safe=True))
         return found
 
     def release_chunk(self, id: Union[str, int], index: Union[str, int], *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.HeldReservation:
@@ -678,12 +678,12 @@ class Calls:
         found: types.Released = self._fetch(_request("release consumer", "POST", path("/v1/queues/{}/consumers/{}/release", queue, consumer)))
         return found
 
-    def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveResponse:
+    def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
         """Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until
         there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some
         of the values that are at their limit in `limited`.
         """
-        found: types.ReserveResponse = self._fetch(_request("reserve", "POST", path("/v1/queues/{}/reservations", queue), body, safe=True))
+        found: types.ReserveAnswer = self._fetch(_request("reserve", "POST", path("/v1/queues/{}/reservations", queue), body, safe=True))
         return found
 
     def reset_plugin(self, name: str, *, if_match: Optional[str] = None) -> types.Plugin:
@@ -793,13 +793,13 @@ class Calls:
         found: types.Version = self._fetch(_request("version", "GET", path("/version"), safe=True))
         return found
 
-    def wait_submissions(self, body: types.WaitRequest) -> types.WaitResponse:
+    def wait_submissions(self, body: types.WaitRequest) -> types.WaitAnswer:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
         when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
         known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
         on, leave out what was answered.
         """
-        found: types.WaitResponse = self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
+        found: types.WaitAnswer = self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
 
     def whoami(self) -> types.Whoami:
@@ -807,11 +807,11 @@ class Calls:
         found: types.Whoami = self._fetch(_request("whoami", "GET", path("/v1/whoami"), safe=True))
         return found
 
-    def why(self, id: Union[str, int], index: Union[str, int], body: types.WhyRequest) -> types.WhyResponse:
+    def why(self, id: Union[str, int], index: Union[str, int], body: types.WhyRequest) -> types.WhyAnswer:
         """Say what keeps a strategy from handing out a chunk now. For each branch the first obstacle, and about where the chunk
         stands: how many come before it, and how long that takes at the rate of the last minute.
         """
-        found: types.WhyResponse = self._fetch(_request("why", "POST", path("/v1/submissions/{}/chunks/{}/why", id, index), body, safe=True))
+        found: types.WhyAnswer = self._fetch(_request("why", "POST", path("/v1/submissions/{}/chunks/{}/why", id, index), body, safe=True))
         return found
 
 
@@ -887,18 +887,18 @@ class AsyncCalls:
         found: types.Submission = await self._fetch(_request("change submission", "PATCH", path("/v1/submissions/{}", id), body, safe=True))
         return found
 
-    async def compare(self, queue: str, body: types.CompareRequest) -> types.CompareResponse:
+    async def compare(self, queue: str, body: types.CompareRequest) -> types.CompareAnswer:
         """Compare what two strategies would hand out now. Both are previewed on the same state with the same seed: how many values
         of each meta key get something, how evenly, and what the two have in common.
         """
-        found: types.CompareResponse = await self._fetch(_request("compare", "POST", path("/v1/queues/{}/strategies/compare", queue), body, safe=True))
+        found: types.CompareAnswer = await self._fetch(_request("compare", "POST", path("/v1/queues/{}/strategies/compare", queue), body, safe=True))
         return found
 
-    async def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsResponse:
+    async def complete(self, queue: str, body: types.CompleteRequest) -> types.ResultsAnswer:
         """Report chunks as done. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or
         invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = await self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
+        found: types.ResultsAnswer = await self._fetch(_request("complete", "POST", path("/v1/queues/{}/reservations/complete", queue), body, safe=True))
         return found
 
     async def config(self) -> types.ServerOptions:
@@ -1005,34 +1005,34 @@ class AsyncCalls:
         found: types.PluginTried = await self._fetch(_request("dry run plugin", "POST", path("/v1/plugins/{}/versions/{}/dry-run", name, version), body, safe=True))
         return found
 
-    async def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeResponse:
+    async def exchange(self, queue: str, body: types.ExchangeRequest) -> types.ExchangeAnswer:
         """Finish chunks and reserve the next in one call. What is finished is committed first; then chunks are reserved. The fast
         path of consumers.
         """
-        found: types.ExchangeResponse = await self._fetch(_request("exchange", "POST", path("/v1/queues/{}/reservations/exchange", queue), body, safe=True))
+        found: types.ExchangeAnswer = await self._fetch(_request("exchange", "POST", path("/v1/queues/{}/reservations/exchange", queue), body, safe=True))
         return found
 
-    async def explain(self, queue: str, body: types.PreviewRequest) -> types.ExplainResponse:
+    async def explain(self, queue: str, body: types.PreviewRequest) -> types.ExplainAnswer:
         """Show how a strategy stands. The blocks of the strategy with what reaches each and what it refuses, by value; what limits
         of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be
         handed out what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so
         under load it is of slightly different moments.
         """
-        found: types.ExplainResponse = await self._fetch(_request("explain", "POST", path("/v1/queues/{}/strategies/explain", queue), body, safe=True))
+        found: types.ExplainAnswer = await self._fetch(_request("explain", "POST", path("/v1/queues/{}/strategies/explain", queue), body, safe=True))
         return found
 
-    async def extend(self, queue: str, body: types.ExtendRequest) -> types.ResultsResponse:
+    async def extend(self, queue: str, body: types.ExtendRequest) -> types.ResultsAnswer:
         """Move the deadlines of reservations. One result per item, in order: ok, already (done before by this very token), lost,
         gone, unknown or invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = await self._fetch(_request("extend", "POST", path("/v1/queues/{}/reservations/extend", queue), body, safe=True))
+        found: types.ResultsAnswer = await self._fetch(_request("extend", "POST", path("/v1/queues/{}/reservations/extend", queue), body, safe=True))
         return found
 
-    async def fail(self, queue: str, body: types.FailRequest) -> types.ResultsResponse:
+    async def fail(self, queue: str, body: types.FailRequest) -> types.ResultsAnswer:
         """Report tries that did not succeed. One result per item, in order: ok, already (done before by this very token), lost,
         gone, unknown or invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = await self._fetch(_request("fail", "POST", path("/v1/queues/{}/reservations/fail", queue), body, safe=True))
+        found: types.ResultsAnswer = await self._fetch(_request("fail", "POST", path("/v1/queues/{}/reservations/fail", queue), body, safe=True))
         return found
 
     async def forward_dead_letter(self, queue: str, submission: Union[str, int], index: Union[str, int], body: types.ForwardRequest) -> types.Submission:
@@ -1179,7 +1179,7 @@ class AsyncCalls:
         found: types.Token = await self._fetch(_request("get token", "GET", path("/v1/tokens/{}", id), safe=True))
         return found
 
-    async def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyResponse:
+    async def insert_batch(self, queue: str, body: types.InsertManyRequest) -> types.InsertManyAnswer:
         """Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of
         its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created,
         replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid
@@ -1187,7 +1187,7 @@ class AsyncCalls:
         refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An
         error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely.
         """
-        found: types.InsertManyResponse = await self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
+        found: types.InsertManyAnswer = await self._fetch(_request("insert batch", "POST", path("/v1/queues/{}/submissions:batch", queue), body))
         return found
 
     async def lift_rule(self, queue: str, id: Union[str, int], *, actor: Optional[str] = None) -> None:
@@ -1361,11 +1361,11 @@ class AsyncCalls:
         found: types.Schedule = await self._fetch(_request("pause schedule", "POST", query(path("/v1/queues/{}/schedules/{}/pause", queue, name), {"reason": reason})))
         return found
 
-    async def preview(self, queue: str, body: types.PreviewRequest) -> types.PreviewResponse:
+    async def preview(self, queue: str, body: types.PreviewRequest) -> types.PreviewAnswer:
         """Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get
         something else, and Random draws again each time.
         """
-        found: types.PreviewResponse = await self._fetch(_request("preview", "POST", path("/v1/queues/{}/strategies/preview", queue), body, safe=True))
+        found: types.PreviewAnswer = await self._fetch(_request("preview", "POST", path("/v1/queues/{}/strategies/preview", queue), body, safe=True))
         return found
 
     async def preview_schedule(self, queue: str, body: types.SchedulePreviewRequest) -> types.SchedulePreview:
@@ -1439,11 +1439,11 @@ class AsyncCalls:
         found: types.Submission = await self._fetch(_request("redrive dead letter", "POST", path("/v1/queues/{}/dead-letters/{}/{}/redrive", queue, submission, index)))
         return found
 
-    async def release(self, queue: str, body: types.ReleaseRequest) -> types.ResultsResponse:
+    async def release(self, queue: str, body: types.ReleaseRequest) -> types.ResultsAnswer:
         """Give chunks back unworked. One result per item, in order: ok, already (done before by this very token), lost, gone,
         unknown or invalid. One bad item does not spoil the others.
         """
-        found: types.ResultsResponse = await self._fetch(_request("release", "POST", path("/v1/queues/{}/reservations/release", queue), body, safe=True))
+        found: types.ResultsAnswer = await self._fetch(_request("release", "POST", path("/v1/queues/{}/reservations/release", queue), body, safe=True))
         return found
 
     async def release_chunk(self, id: Union[str, int], index: Union[str, int], *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.HeldReservation:
@@ -1462,12 +1462,12 @@ class AsyncCalls:
         found: types.Released = await self._fetch(_request("release consumer", "POST", path("/v1/queues/{}/consumers/{}/release", queue, consumer)))
         return found
 
-    async def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveResponse:
+    async def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
         """Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until
         there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some
         of the values that are at their limit in `limited`.
         """
-        found: types.ReserveResponse = await self._fetch(_request("reserve", "POST", path("/v1/queues/{}/reservations", queue), body, safe=True))
+        found: types.ReserveAnswer = await self._fetch(_request("reserve", "POST", path("/v1/queues/{}/reservations", queue), body, safe=True))
         return found
 
     async def reset_plugin(self, name: str, *, if_match: Optional[str] = None) -> types.Plugin:
@@ -1577,13 +1577,13 @@ class AsyncCalls:
         found: types.Version = await self._fetch(_request("version", "GET", path("/version"), safe=True))
         return found
 
-    async def wait_submissions(self, body: types.WaitRequest) -> types.WaitResponse:
+    async def wait_submissions(self, body: types.WaitRequest) -> types.WaitAnswer:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
         when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
         known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
         on, leave out what was answered.
         """
-        found: types.WaitResponse = await self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
+        found: types.WaitAnswer = await self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
 
     async def whoami(self) -> types.Whoami:
@@ -1591,9 +1591,9 @@ class AsyncCalls:
         found: types.Whoami = await self._fetch(_request("whoami", "GET", path("/v1/whoami"), safe=True))
         return found
 
-    async def why(self, id: Union[str, int], index: Union[str, int], body: types.WhyRequest) -> types.WhyResponse:
+    async def why(self, id: Union[str, int], index: Union[str, int], body: types.WhyRequest) -> types.WhyAnswer:
         """Say what keeps a strategy from handing out a chunk now. For each branch the first obstacle, and about where the chunk
         stands: how many come before it, and how long that takes at the rate of the last minute.
         """
-        found: types.WhyResponse = await self._fetch(_request("why", "POST", path("/v1/submissions/{}/chunks/{}/why", id, index), body, safe=True))
+        found: types.WhyAnswer = await self._fetch(_request("why", "POST", path("/v1/submissions/{}/chunks/{}/why", id, index), body, safe=True))
         return found

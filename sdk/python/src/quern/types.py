@@ -25,8 +25,8 @@ __all__ = [
     "Chunk",
     "ChunkMap",
     "Chunks",
+    "CompareAnswer",
     "CompareRequest",
-    "CompareResponse",
     "CompleteItem",
     "CompleteRequest",
     "Consumer",
@@ -40,13 +40,13 @@ __all__ = [
     "Diagnosis",
     "Emission",
     "EndsGap",
+    "ExchangeAnswer",
     "ExchangeRequest",
-    "ExchangeResponse",
+    "ExplainAnswer",
     "ExplainBlock",
     "ExplainBranch",
     "ExplainFair",
     "ExplainPick",
-    "ExplainResponse",
     "ExtendItem",
     "ExtendRequest",
     "FailItem",
@@ -56,8 +56,8 @@ __all__ = [
     "HeldReservation",
     "Hello",
     "Holding",
+    "InsertManyAnswer",
     "InsertManyRequest",
-    "InsertManyResponse",
     "InsertResult",
     "Key",
     "KeyFrame",
@@ -120,9 +120,9 @@ __all__ = [
     "PluginTried",
     "PluginUse",
     "PluginVersion",
+    "PreviewAnswer",
     "PreviewPick",
     "PreviewRequest",
-    "PreviewResponse",
     "Problem",
     "ProblemError",
     "PutQueueRequest",
@@ -138,10 +138,10 @@ __all__ = [
     "ReleaseRequest",
     "Released",
     "Reservation",
+    "ReserveAnswer",
     "ReserveRequest",
-    "ReserveResponse",
     "Result",
-    "ResultsResponse",
+    "ResultsAnswer",
     "Retried",
     "Revoked",
     "RevokedEvent",
@@ -187,12 +187,12 @@ __all__ = [
     "Version",
     "View",
     "Views",
+    "WaitAnswer",
     "WaitRequest",
-    "WaitResponse",
     "Whoami",
+    "WhyAnswer",
     "WhyBranch",
     "WhyRequest",
-    "WhyResponse",
     "WhyStanding",
     "Withheld",
 ]
@@ -568,6 +568,23 @@ class Chunks(TypedDict, total=False):
     template: str
 
 
+class _CompareAnswerRequired(TypedDict):
+    #: Of the one strategy
+    a: Spread
+    #: Of the other
+    b: Spread
+    #: Chunks that both would hand out
+    overlap: int
+    #: What Random drew by; ask with it again to get the same picks from the same state
+    seed: int
+
+
+class CompareAnswer(_CompareAnswerRequired, total=False):
+    """CompareAnswer: see the server's OpenAPI document."""
+    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+    restart_grace_until: str
+
+
 class _CompareRequestRequired(TypedDict):
     #: The one strategy
     a: Strategy
@@ -583,23 +600,6 @@ class CompareRequest(_CompareRequestRequired, total=False):
     max: int
     #: The same seed on the same state gives the same picks; absent: any
     seed: int
-
-
-class _CompareResponseRequired(TypedDict):
-    #: Of the one strategy
-    a: Spread
-    #: Of the other
-    b: Spread
-    #: Chunks that both would hand out
-    overlap: int
-    #: What Random drew by; ask with it again to get the same picks from the same state
-    seed: int
-
-
-class CompareResponse(_CompareResponseRequired, total=False):
-    """CompareResponse: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
-    restart_grace_until: str
 
 
 class _CompleteItemRequired(TypedDict):
@@ -825,21 +825,7 @@ class EndsGap(TypedDict):
     until: str
 
 
-class ExchangeRequest(TypedDict, total=False):
-    """ExchangeRequest: see the server's OpenAPI document."""
-    #: Chunks that are done
-    complete: list[CompleteItem]
-    #: In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve
-    consumer: str
-    #: Deadlines to move
-    extend: list[ExtendItem]
-    #: Tries that did not succeed
-    fail: list[FailItem]
-    #: What to reserve after that; absent: nothing
-    reserve: ReserveRequest
-
-
-class _ExchangeResponseRequired(TypedDict):
+class _ExchangeAnswerRequired(TypedDict):
     #: One result per item, in order
     complete: list[Result]
     #: One result per item, in order
@@ -854,12 +840,56 @@ class _ExchangeResponseRequired(TypedDict):
     retry_after_ms: Optional[int]
 
 
-class ExchangeResponse(_ExchangeResponseRequired, total=False):
-    """ExchangeResponse: see the server's OpenAPI document."""
+class ExchangeAnswer(_ExchangeAnswerRequired, total=False):
+    """ExchangeAnswer: see the server's OpenAPI document."""
     #: With all_limited: some of the values that are at their limit; absent otherwise
     limited: list[Saturated]
     #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
     #: absent when there is none
+    warnings: list[StrategyWarning]
+
+
+class ExchangeRequest(TypedDict, total=False):
+    """ExchangeRequest: see the server's OpenAPI document."""
+    #: Chunks that are done
+    complete: list[CompleteItem]
+    #: In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve
+    consumer: str
+    #: Deadlines to move
+    extend: list[ExtendItem]
+    #: Tries that did not succeed
+    fail: list[FailItem]
+    #: What to reserve after that; absent: nothing
+    reserve: ReserveRequest
+
+
+class _ExplainAnswerRequired(TypedDict):
+    #: What it compiles to, in the order in which it is asked
+    branches: list[ExplainBranch]
+    #: Of them those that were looked at for the tree: all, unless there are very many
+    examined: int
+    #: What would be handed out, in order
+    picks: list[ExplainPick]
+    #: What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld
+    ruled: list[RuledAmount]
+    #: What Random drew by; ask with it again to get the same picks from the same state
+    seed: int
+    #: The canonical text
+    strategy: str
+    #: Submissions that are not waiting for their run_at
+    submissions: int
+    #: The blocks of the strategy, each before what it holds
+    tree: list[ExplainBlock]
+    #: What limits that operators set for values keep from every strategy; it reaches no block
+    withheld: Withheld
+
+
+class ExplainAnswer(_ExplainAnswerRequired, total=False):
+    """ExplainAnswer: see the server's OpenAPI document."""
+    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+    restart_grace_until: str
+    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
+    #: on with, as a reserve would. Absent when there is none
     warnings: list[StrategyWarning]
 
 
@@ -930,36 +960,6 @@ class ExplainPick(TypedDict):
     skipped: list[WhyBranch]
     #: Under Fair: whose it is in each block, the outermost first, as they stand before all picks
     tenants: list[Tenant]
-
-
-class _ExplainResponseRequired(TypedDict):
-    #: What it compiles to, in the order in which it is asked
-    branches: list[ExplainBranch]
-    #: Of them those that were looked at for the tree: all, unless there are very many
-    examined: int
-    #: What would be handed out, in order
-    picks: list[ExplainPick]
-    #: What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld
-    ruled: list[RuledAmount]
-    #: What Random drew by; ask with it again to get the same picks from the same state
-    seed: int
-    #: The canonical text
-    strategy: str
-    #: Submissions that are not waiting for their run_at
-    submissions: int
-    #: The blocks of the strategy, each before what it holds
-    tree: list[ExplainBlock]
-    #: What limits that operators set for values keep from every strategy; it reaches no block
-    withheld: Withheld
-
-
-class ExplainResponse(_ExplainResponseRequired, total=False):
-    """ExplainResponse: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
-    restart_grace_until: str
-    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
-    #: on with, as a reserve would. Absent when there is none
-    warnings: list[StrategyWarning]
 
 
 class _ExtendItemRequired(TypedDict):
@@ -1095,6 +1095,12 @@ class Holding(_HoldingRequired, total=False):
     consumer: str
 
 
+class InsertManyAnswer(TypedDict):
+    """InsertManyAnswer: see the server's OpenAPI document."""
+    #: One per submission, in order
+    results: list[InsertResult]
+
+
 class _InsertManyRequestRequired(TypedDict):
     #: At least one
     submissions: list[BatchSubmission]
@@ -1104,12 +1110,6 @@ class InsertManyRequest(_InsertManyRequestRequired, total=False):
     """InsertManyRequest: see the server's OpenAPI document."""
     #: Insert all of them, or none when one is invalid or refused
     atomic: bool
-
-
-class InsertManyResponse(TypedDict):
-    """InsertManyResponse: see the server's OpenAPI document."""
-    #: One per submission, in order
-    results: list[InsertResult]
 
 
 class _InsertResultRequired(TypedDict):
@@ -2070,6 +2070,24 @@ class PluginVersion(_PluginVersionRequired, total=False):
     reason: str
 
 
+class _PreviewAnswerRequired(TypedDict):
+    #: What would be handed out, in order
+    picks: list[PreviewPick]
+    #: What Random drew by; ask with it again to get the same picks from the same state
+    seed: int
+    #: The canonical text
+    strategy: str
+
+
+class PreviewAnswer(_PreviewAnswerRequired, total=False):
+    """PreviewAnswer: see the server's OpenAPI document."""
+    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+    restart_grace_until: str
+    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
+    #: on with, as a reserve would. Absent when there is none
+    warnings: list[StrategyWarning]
+
+
 class PreviewPick(TypedDict):
     """PreviewPick: see the server's OpenAPI document."""
     #: Number of the branch, from 1; inside of Fair every alternative is a branch
@@ -2096,24 +2114,6 @@ class PreviewRequest(TypedDict, total=False):
     seed: int
     #: The strategy; absent: Random
     strategy: Strategy
-
-
-class _PreviewResponseRequired(TypedDict):
-    #: What would be handed out, in order
-    picks: list[PreviewPick]
-    #: What Random drew by; ask with it again to get the same picks from the same state
-    seed: int
-    #: The canonical text
-    strategy: str
-
-
-class PreviewResponse(_PreviewResponseRequired, total=False):
-    """PreviewResponse: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
-    restart_grace_until: str
-    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
-    #: on with, as a reserve would. Absent when there is none
-    warnings: list[StrategyWarning]
 
 
 class _ProblemRequired(TypedDict):
@@ -2363,6 +2363,24 @@ class Reservation(_ReservationRequired, total=False):
     trace: str
 
 
+class _ReserveAnswerRequired(TypedDict):
+    #: Why nothing was reserved; null when something was
+    reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"]]
+    #: What was reserved, in the order of the strategy
+    reservations: list[Reservation]
+    #: When to ask again, where that is known
+    retry_after_ms: Optional[int]
+
+
+class ReserveAnswer(_ReserveAnswerRequired, total=False):
+    """ReserveAnswer: see the server's OpenAPI document."""
+    #: With all_limited: some of the values that are at their limit; absent otherwise
+    limited: list[Saturated]
+    #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
+    #: absent when there is none
+    warnings: list[StrategyWarning]
+
+
 class _ReserveRequestRequired(TypedDict):
     #: Most chunks to take
     max: int
@@ -2382,24 +2400,6 @@ class ReserveRequest(_ReserveRequestRequired, total=False):
     wait_ms: int
 
 
-class _ReserveResponseRequired(TypedDict):
-    #: Why nothing was reserved; null when something was
-    reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"]]
-    #: What was reserved, in the order of the strategy
-    reservations: list[Reservation]
-    #: When to ask again, where that is known
-    retry_after_ms: Optional[int]
-
-
-class ReserveResponse(_ReserveResponseRequired, total=False):
-    """ReserveResponse: see the server's OpenAPI document."""
-    #: With all_limited: some of the values that are at their limit; absent otherwise
-    limited: list[Saturated]
-    #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
-    #: absent when there is none
-    warnings: list[StrategyWarning]
-
-
 class _ResultRequired(TypedDict):
     #: What became of the item
     status: Literal["ok", "already", "lost", "gone", "unknown", "invalid"]
@@ -2415,8 +2415,8 @@ class Result(_ResultRequired, total=False):
     detail: str
 
 
-class ResultsResponse(TypedDict):
-    """ResultsResponse: see the server's OpenAPI document."""
+class ResultsAnswer(TypedDict):
+    """ResultsAnswer: see the server's OpenAPI document."""
     #: One per item, in order
     results: list[Result]
 
@@ -3196,6 +3196,19 @@ class Views(TypedDict):
     question_bytes_most: int
 
 
+class _WaitAnswerRequired(TypedDict):
+    #: Those that have ended, in the order of the request
+    ended: list[Submission]
+    #: How many of them are open
+    open: int
+
+
+class WaitAnswer(_WaitAnswerRequired, total=False):
+    """WaitAnswer: see the server's OpenAPI document."""
+    #: Ids that are not known, in the order of the request; absent when there are none
+    unknown: list[str]
+
+
 class _WaitRequestRequired(TypedDict):
     #: Whose end to wait for, of any queues
     ids: list[str]
@@ -3207,19 +3220,6 @@ class WaitRequest(_WaitRequestRequired, total=False):
     all: bool
     #: How long to wait; 0 or absent: not at all
     wait_ms: int
-
-
-class _WaitResponseRequired(TypedDict):
-    #: Those that have ended, in the order of the request
-    ended: list[Submission]
-    #: How many of them are open
-    open: int
-
-
-class WaitResponse(_WaitResponseRequired, total=False):
-    """WaitResponse: see the server's OpenAPI document."""
-    #: Ids that are not known, in the order of the request; absent when there are none
-    unknown: list[str]
 
 
 class _WhoamiRequired(TypedDict):
@@ -3243,6 +3243,26 @@ class Whoami(_WhoamiRequired, total=False):
     queues: list[str]
     #: Of a caller with a session: when that ends
     session: Session
+
+
+class _WhyAnswerRequired(TypedDict):
+    #: The strategy's branches, in the order in which they are asked
+    branches: list[WhyBranch]
+    #: Where the chunk stands
+    state: Literal["ready", "waiting", "reserved", "done", "dead", "skipped"]
+    #: The canonical text
+    strategy: str
+
+
+class WhyAnswer(_WhyAnswerRequired, total=False):
+    """WhyAnswer: see the server's OpenAPI document."""
+    #: Until then the restart grace keeps back what a limit counts; absent: there is none
+    restart_grace_until: str
+    #: About where the chunk stands; absent when no branch admits it now
+    standing: WhyStanding
+    #: Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on
+    #: with. Absent when there is none
+    warnings: list[StrategyWarning]
 
 
 class _WhyBranchRequired(TypedDict):
@@ -3282,26 +3302,6 @@ class WhyRequest(TypedDict, total=False):
     """WhyRequest: see the server's OpenAPI document."""
     #: The strategy; absent: Random
     strategy: Strategy
-
-
-class _WhyResponseRequired(TypedDict):
-    #: The strategy's branches, in the order in which they are asked
-    branches: list[WhyBranch]
-    #: Where the chunk stands
-    state: Literal["ready", "waiting", "reserved", "done", "dead", "skipped"]
-    #: The canonical text
-    strategy: str
-
-
-class WhyResponse(_WhyResponseRequired, total=False):
-    """WhyResponse: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts; absent: there is none
-    restart_grace_until: str
-    #: About where the chunk stands; absent when no branch admits it now
-    standing: WhyStanding
-    #: Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on
-    #: with. Absent when there is none
-    warnings: list[StrategyWarning]
 
 
 class _WhyStandingRequired(TypedDict):

@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareRequest, CompareResponse, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeRequest, ExchangeResponse, ExplainResponse, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyRequest, InsertManyResponse, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewRequest, PreviewResponse, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveRequest, ReserveResponse, ResultsResponse, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitRequest, WaitResponse, Whoami, WhyRequest, WhyResponse } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -430,7 +430,7 @@ export class Calls {
     consumer?: string
     /** Only chunks of this submission */
     submission?: string
-    /** Filter by meta: written as meta.KEY=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
+    /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
     /** Most items of one page */
     limit?: number
@@ -439,33 +439,33 @@ export class Calls {
   }
 
   /** Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
-  reserve(queue: string, body: ReserveRequest, options: CallOptions = {}): Promise<ReserveResponse> {
-    return this.connection.json<ReserveResponse>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
+  reserve(queue: string, body: ReserveRequest, options: CallOptions = {}): Promise<ReserveAnswer> {
+    return this.connection.json<ReserveAnswer>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
   /** Report chunks as done. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
-  complete(queue: string, body: CompleteRequest, options: CallOptions = {}): Promise<ResultsResponse> {
-    return this.connection.json<ResultsResponse>({ what: "complete", method: "POST", path: `/v1/queues/${part(queue)}/reservations/complete`, safe: true, signal: options.signal, body: jsonBody(body) })
+  complete(queue: string, body: CompleteRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
+    return this.connection.json<ResultsAnswer>({ what: "complete", method: "POST", path: `/v1/queues/${part(queue)}/reservations/complete`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Finish chunks and reserve the next in one call. What is finished is committed first; then chunks are reserved. The fast path of consumers. Needs the scope consume. */
-  exchange(queue: string, body: ExchangeRequest, options: CallOptions = {}): Promise<ExchangeResponse> {
-    return this.connection.json<ExchangeResponse>({ what: "exchange", method: "POST", path: `/v1/queues/${part(queue)}/reservations/exchange`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.reserve?.wait_ms })
+  exchange(queue: string, body: ExchangeRequest, options: CallOptions = {}): Promise<ExchangeAnswer> {
+    return this.connection.json<ExchangeAnswer>({ what: "exchange", method: "POST", path: `/v1/queues/${part(queue)}/reservations/exchange`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.reserve?.wait_ms })
   }
 
   /** Move the deadlines of reservations. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
-  extend(queue: string, body: ExtendRequest, options: CallOptions = {}): Promise<ResultsResponse> {
-    return this.connection.json<ResultsResponse>({ what: "extend", method: "POST", path: `/v1/queues/${part(queue)}/reservations/extend`, safe: true, signal: options.signal, body: jsonBody(body) })
+  extend(queue: string, body: ExtendRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
+    return this.connection.json<ResultsAnswer>({ what: "extend", method: "POST", path: `/v1/queues/${part(queue)}/reservations/extend`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Report tries that did not succeed. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
-  fail(queue: string, body: FailRequest, options: CallOptions = {}): Promise<ResultsResponse> {
-    return this.connection.json<ResultsResponse>({ what: "fail", method: "POST", path: `/v1/queues/${part(queue)}/reservations/fail`, safe: true, signal: options.signal, body: jsonBody(body) })
+  fail(queue: string, body: FailRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
+    return this.connection.json<ResultsAnswer>({ what: "fail", method: "POST", path: `/v1/queues/${part(queue)}/reservations/fail`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Give chunks back unworked. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
-  release(queue: string, body: ReleaseRequest, options: CallOptions = {}): Promise<ResultsResponse> {
-    return this.connection.json<ResultsResponse>({ what: "release", method: "POST", path: `/v1/queues/${part(queue)}/reservations/release`, safe: true, signal: options.signal, body: jsonBody(body) })
+  release(queue: string, body: ReleaseRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
+    return this.connection.json<ResultsAnswer>({ what: "release", method: "POST", path: `/v1/queues/${part(queue)}/reservations/release`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** List a queue's pauses and blocks. Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are over, the one that ended last first: how it ended, when, and who lifted it. Needs the scope read. */
@@ -583,13 +583,13 @@ export class Calls {
   }
 
   /** Compare what two strategies would hand out now. Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common. Needs the scope read. */
-  compare(queue: string, body: CompareRequest, options: CallOptions = {}): Promise<CompareResponse> {
-    return this.connection.json<CompareResponse>({ what: "compare", method: "POST", path: `/v1/queues/${part(queue)}/strategies/compare`, safe: true, signal: options.signal, body: jsonBody(body) })
+  compare(queue: string, body: CompareRequest, options: CallOptions = {}): Promise<CompareAnswer> {
+    return this.connection.json<CompareAnswer>({ what: "compare", method: "POST", path: `/v1/queues/${part(queue)}/strategies/compare`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Show how a strategy stands. The blocks of the strategy with what reaches each and what it refuses, by value; what limits of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so under load it is of slightly different moments. Needs the scope read. */
-  explain(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<ExplainResponse> {
-    return this.connection.json<ExplainResponse>({ what: "explain", method: "POST", path: `/v1/queues/${part(queue)}/strategies/explain`, safe: true, signal: options.signal, body: jsonBody(body) })
+  explain(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<ExplainAnswer> {
+    return this.connection.json<ExplainAnswer>({ what: "explain", method: "POST", path: `/v1/queues/${part(queue)}/strategies/explain`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are told apart: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server. Needs the scope read. */
@@ -598,8 +598,8 @@ export class Calls {
   }
 
   /** Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws again each time. Needs the scope read. */
-  preview(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<PreviewResponse> {
-    return this.connection.json<PreviewResponse>({ what: "preview", method: "POST", path: `/v1/queues/${part(queue)}/strategies/preview`, safe: true, signal: options.signal, body: jsonBody(body) })
+  preview(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<PreviewAnswer> {
+    return this.connection.json<PreviewAnswer>({ what: "preview", method: "POST", path: `/v1/queues/${part(queue)}/strategies/preview`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Say what a strategy means. Answers the canonical forms, the branches that it compiles to, and warnings of what in it has no effect. Nothing is stored or reserved. A strategy that is not valid answers 422, as a reservation would. Needs the scope read. */
@@ -643,7 +643,7 @@ export class Calls {
     created_after?: string | Date
     /** Only these states; repeated or comma-separated. Without it, all. */
     state?: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired" | ("open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired")[]
-    /** Filter by meta: written as meta.KEY=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
+    /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
     /** Most items of one page */
     limit?: number
@@ -657,8 +657,8 @@ export class Calls {
     traceparent?: string
 
     tracestate?: string
-  } = {}): Promise<InsertManyResponse> {
-    return this.connection.json<InsertManyResponse>({ what: "insert batch", method: "POST", path: `/v1/queues/${part(queue)}/submissions:batch`, safe: false, signal: options.signal, headers: { "traceparent": options.traceparent, "tracestate": options.tracestate }, body: jsonBody(body) })
+  } = {}): Promise<InsertManyAnswer> {
+    return this.connection.json<InsertManyAnswer>({ what: "insert batch", method: "POST", path: `/v1/queues/${part(queue)}/submissions:batch`, safe: false, signal: options.signal, headers: { "traceparent": options.traceparent, "tracestate": options.tracestate }, body: jsonBody(body) })
   }
 
   /** Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day. Needs the scope read. */
@@ -725,8 +725,8 @@ export class Calls {
   }
 
   /** Say what keeps a strategy from handing out a chunk now. For each branch the first obstacle, and about where the chunk stands: how many come before it, and how long that takes at the rate of the last minute. Needs the scope read. */
-  why(id: string, index: number, body: WhyRequest, options: CallOptions = {}): Promise<WhyResponse> {
-    return this.connection.json<WhyResponse>({ what: "why", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/why`, safe: true, signal: options.signal, body: jsonBody(body) })
+  why(id: string, index: number, body: WhyRequest, options: CallOptions = {}): Promise<WhyAnswer> {
+    return this.connection.json<WhyAnswer>({ what: "why", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/why`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Say why the chunks of a submission move or do not. One sentence, and what it is made of: the open chunks by what keeps them from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. Needs the scope read. */
@@ -747,8 +747,8 @@ export class Calls {
   }
 
   /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. Needs the scope read. */
-  waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitResponse> {
-    return this.connection.json<WaitResponse>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
+  waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitAnswer> {
+    return this.connection.json<WaitAnswer>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
   /** List the access tokens, the oldest first. Without their secrets, which no one has but their holders. Needs the scope admin. */

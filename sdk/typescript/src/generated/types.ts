@@ -291,6 +291,19 @@ export type Chunks = {
   template?: string
 }
 
+export type CompareAnswer = {
+  /** Of the one strategy */
+  a: Spread
+  /** Of the other */
+  b: Spread
+  /** Chunks that both would hand out */
+  overlap: number
+  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
+  restart_grace_until?: string
+  /** What Random drew by; ask with it again to get the same picks from the same state */
+  seed: number | bigint
+}
+
 export type CompareRequest = {
   /** The one strategy */
   a: Strategy
@@ -302,19 +315,6 @@ export type CompareRequest = {
   max?: number
   /** The same seed on the same state gives the same picks; absent: any */
   seed?: number | bigint
-}
-
-export type CompareResponse = {
-  /** Of the one strategy */
-  a: Spread
-  /** Of the other */
-  b: Spread
-  /** Chunks that both would hand out */
-  overlap: number
-  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
-  restart_grace_until?: string
-  /** What Random drew by; ask with it again to get the same picks from the same state */
-  seed: number | bigint
 }
 
 export type CompleteItem = {
@@ -514,20 +514,7 @@ export type EndsGap = {
   until: string
 }
 
-export type ExchangeRequest = {
-  /** Chunks that are done */
-  complete?: CompleteItem[]
-  /** In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve */
-  consumer?: string
-  /** Deadlines to move */
-  extend?: ExtendItem[]
-  /** Tries that did not succeed */
-  fail?: FailItem[]
-  /** What to reserve after that; absent: nothing */
-  reserve?: ReserveRequest
-}
-
-export type ExchangeResponse = {
+export type ExchangeAnswer = {
   /** One result per item, in order */
   complete: Result[]
   /** One result per item, in order */
@@ -544,6 +531,44 @@ export type ExchangeResponse = {
   retry_after_ms: number | null
   /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
   warnings?: StrategyWarning[]
+}
+
+export type ExchangeRequest = {
+  /** Chunks that are done */
+  complete?: CompleteItem[]
+  /** In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve */
+  consumer?: string
+  /** Deadlines to move */
+  extend?: ExtendItem[]
+  /** Tries that did not succeed */
+  fail?: FailItem[]
+  /** What to reserve after that; absent: nothing */
+  reserve?: ReserveRequest
+}
+
+export type ExplainAnswer = {
+  /** What it compiles to, in the order in which it is asked */
+  branches: ExplainBranch[]
+  /** Of them those that were looked at for the tree: all, unless there are very many */
+  examined: number
+  /** What would be handed out, in order */
+  picks: ExplainPick[]
+  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
+  restart_grace_until?: string
+  /** What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld */
+  ruled: RuledAmount[]
+  /** What Random drew by; ask with it again to get the same picks from the same state */
+  seed: number | bigint
+  /** The canonical text */
+  strategy: string
+  /** Submissions that are not waiting for their run_at */
+  submissions: number
+  /** The blocks of the strategy, each before what it holds */
+  tree: ExplainBlock[]
+  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  warnings?: StrategyWarning[]
+  /** What limits that operators set for values keep from every strategy; it reaches no block */
+  withheld: Withheld
 }
 
 export type ExplainBlock = {
@@ -606,31 +631,6 @@ export type ExplainPick = {
   skipped: WhyBranch[]
   /** Under Fair: whose it is in each block, the outermost first, as they stand before all picks */
   tenants: Tenant[]
-}
-
-export type ExplainResponse = {
-  /** What it compiles to, in the order in which it is asked */
-  branches: ExplainBranch[]
-  /** Of them those that were looked at for the tree: all, unless there are very many */
-  examined: number
-  /** What would be handed out, in order */
-  picks: ExplainPick[]
-  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
-  restart_grace_until?: string
-  /** What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld */
-  ruled: RuledAmount[]
-  /** What Random drew by; ask with it again to get the same picks from the same state */
-  seed: number | bigint
-  /** The canonical text */
-  strategy: string
-  /** Submissions that are not waiting for their run_at */
-  submissions: number
-  /** The blocks of the strategy, each before what it holds */
-  tree: ExplainBlock[]
-  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
-  warnings?: StrategyWarning[]
-  /** What limits that operators set for values keep from every strategy; it reaches no block */
-  withheld: Withheld
 }
 
 export type ExtendItem = {
@@ -738,16 +738,16 @@ export type Holding = {
   submission: string
 }
 
+export type InsertManyAnswer = {
+  /** One per submission, in order */
+  results: InsertResult[]
+}
+
 export type InsertManyRequest = {
   /** Insert all of them, or none when one is invalid or refused */
   atomic?: boolean
   /** At least one */
   submissions: BatchSubmission[]
-}
-
-export type InsertManyResponse = {
-  /** One per submission, in order */
-  results: InsertResult[]
 }
 
 export type InsertResult = {
@@ -1531,6 +1531,19 @@ export type PluginVersion = {
   version: string
 }
 
+export type PreviewAnswer = {
+  /** What would be handed out, in order */
+  picks: PreviewPick[]
+  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
+  restart_grace_until?: string
+  /** What Random drew by; ask with it again to get the same picks from the same state */
+  seed: number | bigint
+  /** The canonical text */
+  strategy: string
+  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  warnings?: StrategyWarning[]
+}
+
 export type PreviewPick = {
   /** Number of the branch, from 1; inside of Fair every alternative is a branch */
   branch: number
@@ -1555,19 +1568,6 @@ export type PreviewRequest = {
   seed?: number | bigint
   /** The strategy; absent: Random */
   strategy?: Strategy
-}
-
-export type PreviewResponse = {
-  /** What would be handed out, in order */
-  picks: PreviewPick[]
-  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
-  restart_grace_until?: string
-  /** What Random drew by; ask with it again to get the same picks from the same state */
-  seed: number | bigint
-  /** The canonical text */
-  strategy: string
-  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
-  warnings?: StrategyWarning[]
 }
 
 export type Problem = {
@@ -1787,6 +1787,19 @@ export type Reservation = {
   trace?: string
 }
 
+export type ReserveAnswer = {
+  /** With all_limited: some of the values that are at their limit; absent otherwise */
+  limited?: Saturated[]
+  /** Why nothing was reserved; null when something was */
+  reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | null
+  /** What was reserved, in the order of the strategy */
+  reservations: Reservation[]
+  /** When to ask again, where that is known */
+  retry_after_ms: number | null
+  /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
+  warnings?: StrategyWarning[]
+}
+
 export type ReserveRequest = {
   /** Name of the consumer, for people */
   consumer?: string
@@ -1802,19 +1815,6 @@ export type ReserveRequest = {
   wait_ms?: number
 }
 
-export type ReserveResponse = {
-  /** With all_limited: some of the values that are at their limit; absent otherwise */
-  limited?: Saturated[]
-  /** Why nothing was reserved; null when something was */
-  reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | null
-  /** What was reserved, in the order of the strategy */
-  reservations: Reservation[]
-  /** When to ask again, where that is known */
-  retry_after_ms: number | null
-  /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
-  warnings?: StrategyWarning[]
-}
-
 export type Result = {
   /** Stable name of the reason */
   code?: string
@@ -1826,7 +1826,7 @@ export type Result = {
   status: "ok" | "already" | "lost" | "gone" | "unknown" | "invalid"
 }
 
-export type ResultsResponse = {
+export type ResultsAnswer = {
   /** One per item, in order */
   results: Result[]
 }
@@ -2513,6 +2513,15 @@ export type Views = {
   question_bytes_most: number
 }
 
+export type WaitAnswer = {
+  /** Those that have ended, in the order of the request */
+  ended: Submission[]
+  /** How many of them are open */
+  open: number
+  /** Ids that are not known, in the order of the request; absent when there are none */
+  unknown?: string[]
+}
+
 export type WaitRequest = {
   /** Answer when all have ended; absent: when one has */
   all?: boolean
@@ -2520,15 +2529,6 @@ export type WaitRequest = {
   ids: string[]
   /** How long to wait; 0 or absent: not at all */
   wait_ms?: number
-}
-
-export type WaitResponse = {
-  /** Those that have ended, in the order of the request */
-  ended: Submission[]
-  /** How many of them are open */
-  open: number
-  /** Ids that are not known, in the order of the request; absent when there are none */
-  unknown?: string[]
 }
 
 export type Whoami = {
@@ -2548,6 +2548,21 @@ export type Whoami = {
   session?: Session
   /** false: there is no token yet, and everything is open to those who reach the server */
   token_required: boolean
+}
+
+export type WhyAnswer = {
+  /** The strategy's branches, in the order in which they are asked */
+  branches: WhyBranch[]
+  /** Until then the restart grace keeps back what a limit counts; absent: there is none */
+  restart_grace_until?: string
+  /** About where the chunk stands; absent when no branch admits it now */
+  standing?: WhyStanding
+  /** Where the chunk stands */
+  state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped"
+  /** The canonical text */
+  strategy: string
+  /** Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with. Absent when there is none */
+  warnings?: StrategyWarning[]
 }
 
 export type WhyBranch = {
@@ -2582,21 +2597,6 @@ export type WhyBranch = {
 export type WhyRequest = {
   /** The strategy; absent: Random */
   strategy?: Strategy
-}
-
-export type WhyResponse = {
-  /** The strategy's branches, in the order in which they are asked */
-  branches: WhyBranch[]
-  /** Until then the restart grace keeps back what a limit counts; absent: there is none */
-  restart_grace_until?: string
-  /** About where the chunk stands; absent when no branch admits it now */
-  standing?: WhyStanding
-  /** Where the chunk stands */
-  state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped"
-  /** The canonical text */
-  strategy: string
-  /** Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with. Absent when there is none */
-  warnings?: StrategyWarning[]
 }
 
 export type WhyStanding = {
