@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/bulks"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
@@ -17,7 +18,7 @@ type Bulks struct{ s *Shard }
 // Start makes a bulk operation exist; Step does its work. It returns after the commit.
 func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, error) {
 	s := bs.s
-	request, err := machine.WriteBulkRequest(&r)
+	request, err := bulks.WriteBulkRequest(&r)
 	if err != nil {
 		return queue.Bulk{}, err
 	}
@@ -28,8 +29,9 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 		s.mu.Unlock()
 		return queue.Bulk{}, err
 	}
-	running := m.Bulks.Starting
-	for _, b := range m.Bulks.List {
+	bulks := s.parts.bulks
+	running := bulks.Starting
+	for _, b := range bulks.List {
 		if b.At.State == queue.BulkRunning {
 			running++
 		}
@@ -44,10 +46,8 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 		id = m.LastID.Next()
 	}
 	m.LastID = id
-	walk := queue.BulkWalk{Known: true, ToExamine: m.Bulks.Present(&r)}
-	m.Encode(now).Bulk(&journal.Bulk{ID: id, Request: request, Walk: walk})
-	m.Bulks.Starting++
-	m.Intend(machine.StartingBulk{})
+	walk := queue.BulkWalk{Known: true, ToExamine: bulks.Present(&r)}
+	bulks.Begin(&journal.Bulk{ID: id, Request: request, Walk: walk}, now)
 	m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
 	waits := commit.Set{First: m.Batch.Commit}
 	s.mu.Unlock()
@@ -62,7 +62,7 @@ func (bs *Bulks) Get(id queue.BulkID) (queue.Bulk, bool) {
 	s := bs.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.m.Bulks.Find(id); b != nil {
+	if b := s.parts.bulks.Find(id); b != nil {
 		return b.Info(s.options.Queue), true
 	}
 	return queue.Bulk{}, false
@@ -73,8 +73,8 @@ func (bs *Bulks) List() []queue.Bulk {
 	s := bs.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]queue.Bulk, len(s.m.Bulks.List))
-	for i, b := range s.m.Bulks.List {
+	list := make([]queue.Bulk, len(s.parts.bulks.List))
+	for i, b := range s.parts.bulks.List {
 		list[i] = b.Info(s.options.Queue)
 	}
 	return list
@@ -102,8 +102,8 @@ func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue
 	if err := s.usable(); err != nil {
 		return waits, err
 	}
-	if b := s.m.Bulks.Find(id); b != nil && b.Plan.State == queue.BulkRunning {
-		s.m.Bulks.Step(b, now, func(next *journal.Bulk) { change(next, now) })
+	if b := s.parts.bulks.Find(id); b != nil && b.Plan.State == queue.BulkRunning {
+		s.parts.bulks.Step(b, now, func(next *journal.Bulk) { change(next, now) })
 	}
 	waits.Add(s.writer.pending())
 	return waits, nil
@@ -115,7 +115,7 @@ func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue
 func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
 	s := bs.s
 	s.mu.Lock()
-	b := s.m.Bulks.Find(id)
+	b := s.parts.bulks.Find(id)
 	if b == nil || b.Plan.State != queue.BulkRunning {
 		s.mu.Unlock()
 		return 0, false, nil
@@ -157,8 +157,8 @@ func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err err
 	if err := s.usable(); err != nil {
 		return false, err
 	}
-	if b := s.m.Bulks.At(p.id, p.step); b != nil {
-		s.m.Bulks.Step(b, now, func(next *journal.Bulk) {
+	if b := s.parts.bulks.At(p.id, p.step); b != nil {
+		s.parts.bulks.Step(b, now, func(next *journal.Bulk) {
 			next.State, next.Ended = state, now
 			p.arrivedAt(next)
 		})

@@ -31,19 +31,19 @@ func (p *bulkPage) started() queue.Time { return p.id.Created() + 1 }
 // held, and act encodes that. seen is what the page has looked at by then.
 func (p *bulkPage) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func(m *machine.Machine) (done, refused int)) bool {
 	m := p.s.m
-	b := m.Bulks.At(p.id, p.step)
+	b := p.s.parts.bulks.At(p.id, p.step)
 	if b == nil {
 		p.overtaken = true
 		return false
 	}
 	done, refused := act(m)
-	m.Bulks.Step(b, now, func(next *journal.Bulk) {
+	p.s.parts.bulks.Step(b, now, func(next *journal.Bulk) {
 		next.After = last
 		next.Counts.Matched += uint64(n)
 		next.Counts.Done += uint64(done)
 		next.Counts.Refused += uint64(refused)
 		next.Counts.Unchanged += uint64(n - done - refused)
-		m.Bulks.Walked(&next.Walk, seen-p.noted, &b.Request)
+		p.s.parts.bulks.Walked(&next.Walk, seen-p.noted, &b.Request)
 	})
 	p.noted = seen
 	p.step = b.Plan.Step
@@ -199,7 +199,7 @@ func (p *bulkPage) retries() (n int, err error) {
 		err = p.locked(func(now queue.Time) {
 			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]},
 				p.seen.Marks[start-1], func(m *machine.Machine) (done, refused int) {
-					return m.Bulks.Hasten(id, indexes, p.request.DryRun, now), 0
+					return p.s.parts.bulks.Hasten(id, indexes, p.request.DryRun, now), 0
 				})
 		})
 	}

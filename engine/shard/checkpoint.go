@@ -139,7 +139,7 @@ func (p *checkpointer) write() error {
 		return err
 	}
 	s.mu.Lock()
-	m.Ends.Written(upTo)
+	parts.ends.Written(upTo)
 	s.mu.Unlock()
 	s.ahead.Store(false)
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it

@@ -164,7 +164,7 @@ func (p *writer) apply(position journal.Position, b *machine.Batch) {
 		}
 		if !more {
 			p.inflight = nil
-			s.m.Ends.Settle(position)
+			s.parts.ends.Settle(position)
 			s.Ends.tell()
 			s.m.Stats.Commits++
 			s.m.Stats.CommitBytes += uint64(len(b.Enc.Bytes()))

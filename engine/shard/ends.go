@@ -48,7 +48,7 @@ func (p *Ends) Follow() (wake <-chan struct{}, leave func()) {
 func (p *Ends) Last() queue.EndPlace {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	return queue.EndPlace{Position: uint64(p.s.m.Ends.Settled), Seq: math.MaxUint32}
+	return queue.EndPlace{Position: uint64(p.s.parts.ends.Settled), Seq: math.MaxUint32}
 }
 
 // EndsPage is some ends, in their order. To is where to go on: all that matches up to there was listed, but for what retention has removed;
@@ -67,7 +67,7 @@ func (p *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter
 		s.mu.Unlock()
 		return page, err
 	}
-	page.List, page.To = s.m.Ends.After(after, &f, limit, s.options.Queue)
+	page.List, page.To = s.parts.ends.After(after, &f, limit, s.options.Queue)
 	s.mu.Unlock()
 	past, to, err := p.past(ctx, after, journal.Position(page.To.Position), &f, limit)
 	if err != nil {
@@ -117,6 +117,6 @@ func (p *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Posi
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(list, func(e queue.End) bool {
-		return !s.m.Ends.Stands(e.Submission.ID, journal.Position(e.Place.Position))
+		return !s.parts.ends.Stands(e.Submission.ID, journal.Position(e.Place.Position))
 	}), to, nil
 }

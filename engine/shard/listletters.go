@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -97,7 +98,7 @@ func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID
 		full = true
 	}
 	ids = append(ids, ended...)
-	slices.SortFunc(ids, func(a, b queue.SubmissionID) int { return machine.CompareIDs(b, a) })
+	slices.SortFunc(ids, func(a, b queue.SubmissionID) int { return cmp.Compare(b, a) })
 	ids = slices.Compact(ids)
 	return slices.DeleteFunc(ids, func(id queue.SubmissionID) bool { return id < last }), full, nil
 }

@@ -1,25 +1,32 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/schedules"
-
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/bulks"
+	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/schedules"
+	"github.com/quern-queue/quern/engine/shard/stops"
 )
 
 // parts are the features of a machine that are packages of their own. A recovery makes them with their machine, and a reload replaces both.
 type parts struct {
+	bulks     *bulks.Part
+	ends      *ends.Part
 	schedules *schedules.Part
+	stops     *stops.Part
 }
 
 // join makes the parts of a machine. Here is all that they are told of, and in which order.
-func join(m *machine.Machine) (p parts) {
-	p.schedules = schedules.New(m)
+func join(m *machine.Machine) parts {
+	p := parts{bulks: bulks.New(m), ends: ends.New(m), schedules: schedules.New(m), stops: stops.New(m)}
 	m.Joined = machine.Joined{
-		Parts:   []machine.Part{p.schedules},
+		Parts:   []machine.Part{p.bulks, p.schedules, p.stops},
+		Rows:    map[uint8]machine.Rows{machine.AsideBulk: p.bulks},
+		Began:   []func(){p.stops.Began},
 		Opened:  []func(*machine.Record){p.schedules.Opened},
 		Failing: []func(*machine.Record, string, queue.Time){p.schedules.Failing},
-		Ended:   []func(*machine.Record){p.schedules.Ended},
+		Ended:   []func(*machine.Record){p.ends.Ended, p.schedules.Ended},
 		Ruled:   []func(){p.schedules.Ruled},
 		Retried: []func(machine.Action) bool{p.schedules.Retried},
 	}
@@ -27,7 +34,12 @@ func join(m *machine.Machine) (p parts) {
 }
 
 // settle has them end a replay.
-func (p *parts) settle() { p.schedules.Settle() }
+func (p *parts) settle() {
+	p.bulks.Settle()
+	p.schedules.Settle()
+}
 
 // carry takes over what counts on over a reload.
-func (p *parts) carry(old *parts) { p.schedules.Totals = old.schedules.Totals }
+func (p *parts) carry(old *parts) {
+	p.bulks.Totals, p.schedules.Totals = old.bulks.Totals, old.schedules.Totals
+}

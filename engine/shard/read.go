@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -67,7 +68,7 @@ func (p *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 		return nil, err
 	}
 	all := append(memory, history...)
-	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -machine.CompareIDs(a.ID, b.ID) })
+	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -cmp.Compare(a.ID, b.ID) })
 	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // checkpointed in between: memory's comes first
 	return all[:min(limit, len(all))], nil
 }

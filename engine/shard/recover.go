@@ -65,7 +65,7 @@ func (p *recovery) run(ctx context.Context) error {
 	if err := s.checkLatest(ctx, &m.Newest); err != nil {
 		return err
 	}
-	p.hold(m, now)
+	p.hold(m, &parts, now)
 	m.Settle(now)
 	parts.settle()
 	if s.options.Values != nil {
@@ -75,7 +75,7 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	s.m, s.parts = m, parts
-	m.Ends.Settle(m.AppliedAt)
+	parts.ends.Settle(m.AppliedAt)
 	s.Ends.tell()
 	s.countLive()
 	s.noteSpecial()
@@ -88,12 +88,12 @@ func (p *recovery) run(ctx context.Context) error {
 }
 
 // hold has a machine know what consumers hold, or restrain it if no one can tell.
-func (p *recovery) hold(m *machine.Machine, now queue.Time) {
+func (p *recovery) hold(m *machine.Machine, parts *parts, now queue.Time) {
 	switch {
 	case p.s.m != nil:
 		m.Carry(p.s.m, now)
-	case m.Stops.InOrder:
-		m.Stops.Resume(now)
+	case parts.stops.InOrder:
+		parts.stops.Resume(now)
 	default:
 		m.ValueLimits.Restrain(now)
 	}

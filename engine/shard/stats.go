@@ -16,7 +16,7 @@ func (s *Shard) Stats() queue.Stats {
 		Reserved: uint64(m.Holds.Len()) - c.Orphaned, Dead: c.Dead,
 		Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
 		Outgoing: uint64(m.Forwarding.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
-		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: c.Bulk,
+		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals,
 		OperationsReady: m.Rules.Operations(), SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
 		InsertedTotal: c.Inserted, ReservedTotal: c.Reserved, DoneTotal: c.Done, FailedTotal: c.Failed,
 		LostTotal: s.roster.Lost, RevokedTotal: s.roster.Revoked, ConsumersAttached: uint64(s.roster.Attached),
@@ -32,7 +32,7 @@ func (s *Shard) Stats() queue.Stats {
 	for action := range stats.RulesActive {
 		stats.RulesActive[action] = uint64(m.Rules.Count(queue.RuleAction(action)))
 	}
-	for _, b := range m.Bulks.List {
+	for _, b := range s.parts.bulks.List {
 		if b.At.State == queue.BulkRunning {
 			stats.BulksRunning++
 		}

@@ -31,7 +31,7 @@ func (s *Shard) leaveHeld() {
 		enc.Reset(m.Epoch, now)
 	}
 	enc.Reset(m.Epoch, now)
-	m.Stops.EachHeld(func(op *journal.Held) {
+	s.parts.stops.EachHeld(func(op *journal.Held) {
 		if enc.Held(op); len(enc.Bytes()) > heldBatch {
 			flush()
 		}

@@ -1,10 +1,9 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
-
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 

@@ -443,3 +443,22 @@ func (s *scheduleSim) restart(kind int) {
 	s.box.open()
 	s.settle()
 }
+
+// What schedules did is counted from the server's start: what a start replays was counted by the life that did it. A reload goes on counting.
+func TestTicksCountFromTheStart(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, queue.DefaultSettings())
+	b.open()
+	def := queue.Schedule{Spec: "@every 10s", Enabled: true, Template: prefixed(1)}
+	if _, _, err := b.shard.Schedules.Put("s", def, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.tickAfter(10 * time.Second)
+	if got := b.shard.Stats().Ticks.Emitted; got != 1 {
+		t.Errorf("after a tick: %d emitted, want 1", got)
+	}
+	b.crashed(0)
+	if got := b.shard.Stats().Ticks; got.Emitted != 0 {
+		t.Errorf("after a restart that replays it: %+v, want none", got)
+	}
+}

@@ -31,8 +31,11 @@ var mayImport = map[string][]string{
 	"engine/checkpoint":          {"engine/queue", "engine/journal"},
 	"engine/shard/audit":         {"engine/shard/machine", "engine/queue", "engine/backlog", "engine/journal", "engine/reserver"},
 	"engine/shard/inspect":       {"engine/shard/machine", "engine/checkpoint", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver"},
+	"engine/shard/bulks":         {"engine/shard/machine", "engine/queue", "engine/journal"},
+	"engine/shard/ends":          {"engine/shard/machine", "engine/queue", "engine/journal"},
+	"engine/shard/stops":         {"engine/shard/machine", "engine/queue", "engine/journal", "engine/reserver"},
 	"engine/shard/schedules":     {"engine/shard/commit", "engine/shard/machine", "engine/queue", "engine/journal", "engine/schedule"},
-	"engine/shard":               {"engine/shard/commit", "engine/shard/schedules", "engine/shard/audit", "engine/shard/inspect", "engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/shard":               {"engine/shard/bulks", "engine/shard/ends", "engine/shard/stops", "engine/shard/commit", "engine/shard/schedules", "engine/shard/audit", "engine/shard/inspect", "engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
 	"engine":                     {"engine/shard/schedules", "engine/shard/inspect", "engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/archive":             {},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model

@@ -10,7 +10,9 @@ import (
 // The state of a shard is in the machine and its parts. They change by what they are handed alone: no goroutine, no channel, no lock, no
 // I/O. The one exception makes the row of an ended submission once, outside of the shard's mutex.
 var (
-	machines    = []string{"engine/shard/audit", "engine/shard/machine", "engine/shard/schedules"}
+	machines = []string{
+		"engine/shard/audit", "engine/shard/bulks", "engine/shard/ends", "engine/shard/machine", "engine/shard/schedules", "engine/shard/stops",
+	}
 	machineOnce = []string{"imports sync", "uses sync.Once"}
 	ioPackages  = []string{"context", "database/sql", "io", "io/fs", "log/slog", "net", "net/http", "os"}
 )

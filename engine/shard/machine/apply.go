@@ -17,7 +17,9 @@ var _ journal.Applier = (*Machine)(nil)
 // ApplyEpoch starts a new life: tokens of earlier ones are told by their epoch.
 func (m *Machine) ApplyEpoch(epoch uint32) error {
 	m.Epoch = max(m.Epoch, epoch)
-	m.Stops.began()
+	for _, began := range m.Joined.Began {
+		began()
+	}
 	return nil
 }
 
@@ -327,7 +329,7 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Suspects.acquitAll(r)
 	m.Letters.ended(r, state)
 	r.Ended = &ending{
-		At: m.Now, position: m.AppliedAt, reopened: r.Reopened, Meta: r.Sub.Meta(), reason: reason, spec: r.Spec(),
+		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: r.Sub.Meta(), reason: reason, spec: r.Spec(),
 	}
 	r.Ended.Left = m.Backlog.RemoveKeeping(r.Sub)
 	m.Orphans.add(r)
@@ -335,7 +337,6 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Rules.outlive(r.ID)
 	m.Ended[r.ID] = r
 	m.Gone = append(m.Gone, r)
-	m.Ends.add(r)
 	m.Stats.SubmissionEnd++
 	for _, ended := range m.Joined.Ended {
 		ended(r)

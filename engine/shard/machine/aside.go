@@ -17,7 +17,7 @@ const (
 	asideOutbox uint8 = 1 // by number
 	asideLast   uint8 = 2 // key 0: the last number given out
 	asideInbox  uint8 = 3 // by source
-	asideBulk   uint8 = 4 // by id
+	AsideBulk   uint8 = 4 // by id
 	asideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
 	AsideSeq    uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
 	AsideRecent uint8 = 7 // by part: which tokens completed chunks lately
@@ -44,6 +44,9 @@ func (p *asides) Changed(kind uint8, key uint64) { p.Rows[Aside{kind, key}] = st
 // Row is what the row has to hold now; nil: nothing.
 func (p *asides) Row(a Aside) []byte {
 	m := p.m
+	if rows := m.Joined.Rows[a.Kind]; rows != nil {
+		return rows.Row(a.Key)
+	}
 	switch a.Kind {
 	case asideOutbox:
 		if o := m.Forwarding.Outbox.Find(a.Key); o != nil {
@@ -56,10 +59,6 @@ func (p *asides) Row(a Aside) []byte {
 		return binary.AppendUvarint(nil, uint64(m.NextSeq))
 	case asideInbox:
 		return binary.AppendUvarint(nil, m.Forwarding.Inbox[a.Key])
-	case asideBulk:
-		if b := m.Bulks.Find(queue.BulkID(a.Key)); b != nil {
-			return b.row()
-		}
 	case AsideRecent:
 		return m.Recent.row(a.Key)
 	case asideStuck:
@@ -73,6 +72,9 @@ func (p *asides) Row(a Aside) []byte {
 // Load reads a row.
 func (p *asides) Load(row checkpoint.Aside) error {
 	m := p.m
+	if rows := m.Joined.Rows[row.Kind]; rows != nil {
+		return rows.Load(row.Key, row.Bytes)
+	}
 	d := fields{b: row.Bytes}
 	switch row.Kind {
 	case asideOutbox:
@@ -85,8 +87,6 @@ func (p *asides) Load(row checkpoint.Aside) error {
 		m.NextSeq = max(m.NextSeq, uint32(d.uint()))
 	case asideInbox:
 		m.Forwarding.Inbox[row.Key] = d.uint()
-	case asideBulk:
-		return m.Bulks.load(row.Bytes)
 	case AsideRecent:
 		d.bad = !m.Recent.load(row.Key, row.Bytes)
 	case asideStuck: // those of the outbox came before

@@ -44,7 +44,23 @@ func (m *Machine) keep(old *Machine, slot uint32, of reserver.Holding) {
 		return
 	}
 	h.State, h.Ledger = reserver.Held, 0 // the ledgers begin again, too
-	m.Stops.retake(r, h, of.Name, of.Seen)
+	Retake(m, r, h, of.Name, of.Seen)
+}
+
+// Retake has a chunk be held as it was before the machine was made, unless it is done.
+func Retake(m *Machine, r *Record, h reserver.Hold, consumer string, seen queue.Time) {
+	t := r.Tries[h.Index]
+	if t != nil && t.Waiting { // promotions are not in the journal
+		m.undelay(r, h.Index, t)
+		m.Backlog.PutBack(r.Sub, h.Index)
+	}
+	if !m.Backlog.Retake(r.Sub, h.Index) {
+		return
+	}
+	if t != nil && m.Suspects.suspicious(t.Reason) {
+		m.Suspects.lends(r, t, h.Reserved)
+	}
+	m.Holds.Saw(m.Holds.At(m.Holds.Add(&r.Holds, h, consumer)), seen)
 }
 
 // count is how many tries of a chunk were counted.
@@ -74,6 +90,6 @@ func (c *Stats) Carry(old *Stats) {
 	c.Expired, c.Released, c.Submissions, c.SubmissionEnd = old.Expired, old.Released, old.Submissions, old.SubmissionEnd
 	c.EndedAs, c.Damaged = old.EndedAs, old.Damaged
 	c.Commits, c.CommitBytes = old.Commits, old.CommitBytes
-	c.Forwarded, c.Arrived, c.Bulk, c.Aged = old.Forwarded, old.Arrived, old.Bulk, old.Aged
+	c.Forwarded, c.Arrived, c.Aged = old.Forwarded, old.Arrived, old.Aged
 	c.Acts = old.Acts
 }

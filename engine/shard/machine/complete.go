@@ -1,11 +1,10 @@
 package machine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/commit"
-
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
 // Completes checks completions and marks their reservations Finishing in the batch `in`. What has to be journaled is

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/quern-queue/quern/engine/queue"
+	"pgregory.net/rapid"
 )
 
 // Whatever is pushed and popped in between, things come out by time and then by insertion, each once.

@@ -20,7 +20,7 @@ import (
 // ending is how a submission ended, kept until its history row is written.
 type ending struct {
 	At       queue.Time
-	position journal.Position // of the batch that ended it
+	Position journal.Position // of the batch that ended it
 	reopened bool             // the history may have an earlier end of it
 	Meta     queue.Meta
 	reason   string
@@ -47,7 +47,7 @@ func (r *Record) EndedRow() *checkpoint.Ended {
 	final := binary.AppendUvarint(make([]byte, 0, len(e.Final)+len(e.reason)+binary.MaxVarintLen32), uint64(len(e.reason)))
 	final = append(final, e.reason...)
 	return &checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Keyed: r.Details().key != "",
-		Position: e.position, Reopened: e.reopened, Spec: e.spec, Final: append(final, e.Final...)}
+		Position: e.Position, Reopened: e.reopened, Spec: e.spec, Final: append(final, e.Final...)}
 }
 
 // orphans are ended submissions whose reservations are still in the table.

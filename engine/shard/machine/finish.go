@@ -163,7 +163,7 @@ func (m *Machine) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	m.Dies(r)
 	if to := m.Settings.DeadLetterQueue; to != "" && op.Reason == journal.Dead {
 		m.Forwarding.send(r, []uint32{op.Index}, to, now)
-		m.Letters.moves(r, nil, []uint32{op.Index})
+		m.Letters.Moves(r, nil, []uint32{op.Index})
 	}
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 }
@@ -218,7 +218,7 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			m.Ready(r, -1)
 			m.Suspects.taken(r, t.Index)
 			slot = m.Holds.Add(&r.Holds, reserver.Hold{
-				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.attempt(t.Index), Counted: true,
+				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.Attempt(t.Index), Counted: true,
 				Reserved: now, Deadline: now,
 			}, items[i].Consumer)
 			s = Holder

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/quern-queue/quern/engine/queue"
+	"pgregory.net/rapid"
 )
 
 // A key is known from its insert until the window is over or the insert failed, and always as its latest insert.

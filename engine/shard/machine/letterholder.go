@@ -2,7 +2,6 @@ package machine
 
 import (
 	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -19,7 +18,7 @@ type LetterHolder struct {
 // becomes of the submission meanwhile.
 type moving struct {
 	id    queue.SubmissionID
-	taken map[uint32]bool // the chunks of those ops
+	Taken map[uint32]bool // the chunks of those ops
 	ops   int
 	Row   *checkpoint.Ended // when the submission has ended and is not in memory
 }
@@ -59,7 +58,7 @@ func (g *LetterHolder) Refusal(action queue.BulkAction, now queue.Time) string {
 // Free says that a chunk is a dead letter that nothing on its way to the disk is for.
 func (g *LetterHolder) Free(index uint32) bool {
 	t, v := g.r.Tries[index], g.M.Letters.Moving[g.r.Seq]
-	return t != nil && t.Reason == journal.Dead && (g.open || g.r.State == queue.CompletedWithDead) && (v == nil || !v.taken[index])
+	return t != nil && t.Reason == journal.Dead && (g.open || g.r.State == queue.CompletedWithDead) && (v == nil || !v.Taken[index])
 }
 
 // Take are those of the indexes that are dead letters, for decide.
@@ -72,15 +71,15 @@ func (g *LetterHolder) Take(indexes []uint32) (taken []uint32) {
 	return taken
 }
 
-// moves notes that the op that was encoded last is about these dead letters: nothing else may be decided about them until it is applied.
-func (p *deadLetters) moves(r *Record, row *checkpoint.Ended, indexes []uint32) {
+// Moves notes that the op that was encoded last is about these dead letters: nothing else may be decided about them until it is applied.
+func (p *deadLetters) Moves(r *Record, row *checkpoint.Ended, indexes []uint32) {
 	v := p.Moving[r.Seq]
 	if v == nil {
-		v = &moving{id: r.ID, taken: map[uint32]bool{}, Row: row}
+		v = &moving{id: r.ID, Taken: map[uint32]bool{}, Row: row}
 		p.Moving[r.Seq] = v
 	}
 	for _, index := range indexes {
-		v.taken[index] = true
+		v.Taken[index] = true
 	}
 	v.ops++
 	p.m.Intend(&move{r.Seq, indexes})
@@ -95,7 +94,7 @@ type move struct {
 func (x *move) Applied(m *Machine) {
 	v := m.Letters.Moving[x.seq]
 	for _, index := range x.indexes {
-		delete(v.taken, index)
+		delete(v.Taken, index)
 	}
 	if v.ops--; v.ops == 0 {
 		delete(m.Letters.Moving, x.seq)
@@ -114,7 +113,7 @@ func (g *LetterHolder) Decide(fate Fate, indexes []uint32, now queue.Time) {
 	case queue.BulkForward:
 		m.Forwarding.send(r, indexes, fate.To, now)
 	}
-	g.M.Letters.moves(g.r, g.row, indexes)
+	g.M.Letters.Moves(g.r, g.row, indexes)
 }
 
 // Fate is what becomes of dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )

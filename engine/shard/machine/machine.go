@@ -76,7 +76,6 @@ type Stats struct {
 	EndedLetters                                  uint64 // dead letters of ended submissions
 	Orphaned                                      uint64 // reservations of ended submissions
 	Inserted, Reserved, Done, Failed              uint64
-	Bulk                                          queue.BulkCounts
 	Aged                                          uint64 // dead letters given up because they were too old
 	Damaged                                       uint64 // chunks set aside because their content cannot be read
 	Forwarded, Arrived                            uint64 // dead letters that left for other queues, and came from them

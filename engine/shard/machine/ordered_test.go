@@ -6,9 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/quern-queue/quern/engine/queue"
+	"pgregory.net/rapid"
 )
 
 // orderedModel is a sorted slice, newest first.

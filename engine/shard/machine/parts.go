@@ -12,8 +12,6 @@ type parts struct {
 
 	ActLog      actLog
 	Asides      asides
-	Bulks       bulks
-	Ends        ends
 	Forwarding  forwarding
 	Letters     deadLetters
 	Lifecycle   lifecycle
@@ -21,7 +19,6 @@ type parts struct {
 	Recount     Recount
 	Rules       activeRules
 	Scorings    scorings
-	Stops       stops
 	Suspects    Suspects
 	ValueLimits valueLimits
 }
@@ -35,10 +32,20 @@ type Part interface {
 	Intended(count func(what string, n int))
 }
 
+// Rows are rows of a kind that a part keeps beside the submissions.
+type Rows interface {
+	// Row is what the row has to hold now; nil: nothing.
+	Row(key uint64) []byte
+	// Load reads a row.
+	Load(key uint64, row []byte) error
+}
+
 // Joined are the parts in packages of their own, and what they are told of. The shard fills it in when it makes a machine, in one place.
 type Joined struct {
 	Parts []Part
+	Rows  map[uint8]Rows // by kind
 
+	Began   []func()                                         // another life of the shard begins
 	Opened  []func(r *Record)                                // a submission was inserted
 	Failing []func(r *Record, reason string, now queue.Time) // the end of one that fails or expires was encoded: more ops may follow it
 	Ended   []func(r *Record)                                // a submission has ended
@@ -49,11 +56,10 @@ type Joined struct {
 // of makes them for a machine.
 func (p *parts) of(m *Machine) {
 	*p = parts{
-		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}}, Bulks: bulks{m: m},
-		Ends:       ends{m: m},
+		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
 		Forwarding: newForwarding(m), Letters: newDeadLetters(m), Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
 		Recount: Recount{m: m}, Rules: newActiveRules(m),
-		Scorings: scorings{m: m, ByKey: map[string]*Scoring{}}, Stops: stops{m: m}, Suspects: Suspects{m: m},
+		Scorings: scorings{m: m, ByKey: map[string]*Scoring{}}, Suspects: Suspects{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
 }
@@ -63,12 +69,8 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 	switch op := op.(type) {
 	case *journal.Act: // an entry for the audit log
 		return m.ActLog.apply(op)
-	case *journal.Bulk: // a bulk operation begins, or got further
-		return m.Bulks.apply(op)
 	case *journal.Contents: // the bytes of a submission whose insert follows
 		m.Storage.Contents(op)
-	case *journal.Held: // what a consumer held when the shard was closed
-		return m.Stops.apply(op)
 	case journal.Move: // dead letters are given up, or leave for another queue
 		return m.Letters.applyMove(op)
 	case *journal.Output: // of a chunk whose completion follows: before it, no one reads the output
@@ -88,7 +90,6 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 
 // Intended counts what the intents of each part have left, for the audit: nothing, while nothing is on its way to the disk.
 func (p *parts) Intended(count func(what string, n int)) {
-	p.Bulks.intended(count)
 	p.Forwarding.intended(count)
 	p.Letters.intended(count)
 	p.Rules.intended(count)

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -18,6 +19,9 @@ func (m *Machine) Info(r *Record, queueName string) queue.Submission {
 	}
 	return r.Info(queueName, r.Sub.Meta(), r.Sub.Available())
 }
+
+// ListSlice is how many submissions one hold of the mutex looks at.
+const ListSlice = 1000
 
 // EndedRecord reads a history row, and the backlog's part of it.
 func EndedRecord(row *checkpoint.Ended) (*Record, *backlog.Submission, error) {
@@ -67,20 +71,6 @@ func (f *Filter) ofMeta(meta queue.Meta) bool {
 		}
 	}
 	return true
-}
-
-// ListSlice is how many submissions one hold of the mutex looks at.
-const ListSlice = 1000
-
-// CompareIDs orders ids as they were drawn: by time.
-func CompareIDs(a, b queue.SubmissionID) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // ChunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices one call looks at most: a
@@ -144,4 +134,9 @@ func EndedChunk(r *Record, sub *backlog.Submission, index uint32) queue.Chunk {
 		t.Describe(&c)
 	}
 	return c
+}
+
+// OfSpec is matches for what does not change of a submission.
+func (f *Filter) OfSpec(spec *journal.Insert) bool {
+	return cmp.Or(f.Schedule, spec.Schedule) == spec.Schedule && f.ofMeta(spec.Meta)
 }

@@ -3,9 +3,8 @@ package machine
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/quern-queue/quern/engine/queue"
+	"pgregory.net/rapid"
 )
 
 // A token is told to have completed its chunk only if it was the last one put for that chunk; the latest is always known.

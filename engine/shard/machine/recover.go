@@ -1,9 +1,8 @@
 package machine
 
 import (
-	"github.com/quern-queue/quern/engine/checkpoint"
-
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 )
 

@@ -144,7 +144,7 @@ func (m *Machine) hold(r *Record, index uint32, charge backlog.Charge, consumer 
 	if r.Known == nil {
 		r.Known = r.Sub.Meta()
 	}
-	p := Pick{R: r, Attempt: r.attempt(index), At: now, Deadline: deadline, Meta: r.Known, Priority: r.Priority}
+	p := Pick{R: r, Attempt: r.Attempt(index), At: now, Deadline: deadline, Meta: r.Known, Priority: r.Priority}
 	p.Token = queue.Token{Submission: r.ID, Index: index, Epoch: m.Epoch, Sequence: m.Holds.NextSequence()}
 	p.Token.Slot = m.Holds.Add(&r.Holds, reserver.Hold{
 		Sequence: p.Token.Sequence, Epoch: m.Epoch, Seq: r.Seq, Index: index, Attempt: p.Attempt, Counted: true,
@@ -156,8 +156,8 @@ func (m *Machine) hold(r *Record, index uint32, charge backlog.Charge, consumer 
 	return p
 }
 
-// attempt is the number of a chunk's next try.
-func (r *Record) attempt(index uint32) uint16 {
+// Attempt is the number of a chunk's next try.
+func (r *Record) Attempt(index uint32) uint16 {
 	if t := r.Tries[index]; t != nil {
 		return t.Attempts + 1
 	}

@@ -152,15 +152,15 @@ func (r *Roster) Part(a *Stream, missed bool, now queue.Time) {
 	r.Attached--
 	c.since = 0
 	if missed {
-		r.miss(c.Name, now)
+		r.Miss(c.Name, now)
 	} else {
 		r.ended[c.Name] = struct{}{}
 	}
 	r.tidy(c)
 }
 
-// miss has a consumer be away from now on.
-func (r *Roster) miss(name string, now queue.Time) {
+// Miss has a consumer be away from now on.
+func (r *Roster) Miss(name string, now queue.Time) {
 	c := r.Enter(name)
 	if c.Away != 0 {
 		return
@@ -171,8 +171,8 @@ func (r *Roster) miss(name string, now queue.Time) {
 	r.Await(Absence{c, c.Breaks, now})
 }
 
-// keepsStream says whether a consumer is attached, or was until the server ended its stream, or is away.
-func (r *Roster) keepsStream(name string) bool {
+// KeepsStream says whether a consumer is attached, or was until the server ended its stream, or is away.
+func (r *Roster) KeepsStream(name string) bool {
 	if c := r.ByName[name]; c != nil && (len(c.Streams) > 0 || c.Away != 0) {
 		return true
 	}

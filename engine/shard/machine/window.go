@@ -314,7 +314,7 @@ func (p *scorings) chunkColumn(f *frame, c strategy.Column, random bool, dst []u
 			dst[row] = sub.Next(random)
 		case strategy.Attempts:
 			if len(r.Tries) > 0 {
-				dst[row] = uint32(r.attempt(sub.Next(random))) - 1
+				dst[row] = uint32(r.Attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
 			dst[row] = uint32(p.m.maxAttempts(r))

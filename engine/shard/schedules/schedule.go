@@ -206,8 +206,9 @@ func (p *Part) Retried(a machine.Action) (mine bool) {
 	return true
 }
 
-// Settle aims all of them once everything is replayed.
+// Settle aims all of them once everything is replayed. What was replayed does not count as done since the server's start.
 func (p *Part) Settle() {
+	p.Totals = scheduleTotals{}
 	p.emittedBefore()
 	for _, sch := range p.ByName {
 		p.Aim(sch)

@@ -1,4 +1,4 @@
-package machine
+package bulks
 
 import (
 	"encoding/json"

@@ -1,56 +1,60 @@
-package machine
+package ends
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sort"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// ends is the part of the machine that has the ends of submissions in their order, from the last checkpoint on; those before it are in the
+// Part has the ends of submissions in their order, from the last checkpoint on; those before it are in the
 // history. In between, while a checkpoint is written, an end may be in both.
-type ends struct {
-	m       *Machine
-	list    []*Record        // by the position of their end
-	Settled journal.Position // all ends up to here are in the list, or in the history
+type Part struct {
+	m       *machine.Machine
+	list    []*machine.Record // by the position of their end
+	Settled journal.Position  // all ends up to here are in the list, or in the history
 }
 
-func (p *ends) add(r *Record) { p.list = append(p.list, r) }
+// New is the part of a machine whose submissions all are open.
+func New(m *machine.Machine) *Part { return &Part{m: m} }
+
+// Ended notes an end.
+func (p *Part) Ended(r *machine.Record) { p.list = append(p.list, r) }
 
 // Settle is called when all of a batch is applied.
-func (p *ends) Settle(position journal.Position) { p.Settled = position }
+func (p *Part) Settle(position journal.Position) { p.Settled = position }
 
 // Written lets go of the ends that the history has now.
-func (p *ends) Written(upTo journal.Position) {
+func (p *Part) Written(upTo journal.Position) {
 	p.list = slices.Clone(p.list[p.behind(upTo):]) // else what is let go of would stay in memory
 }
 
 // behind is the index of the first end behind a position.
-func (p *ends) behind(position journal.Position) int {
-	return sort.Search(len(p.list), func(i int) bool { return p.list[i].Ended.position > position })
+func (p *Part) behind(position journal.Position) int {
+	return sort.Search(len(p.list), func(i int) bool { return p.list[i].Ended.Position > position })
 }
 
 // Stands says whether an end of a submission is still its last: it is not open again, and has not ended again.
-func (p *ends) Stands(id queue.SubmissionID, position journal.Position) bool {
+func (p *Part) Stands(id queue.SubmissionID, position journal.Position) bool {
 	r := p.m.Ended[id]
-	return p.m.Live(id) == nil && (r == nil || r.Ended.position == position)
+	return p.m.Live(id) == nil && (r == nil || r.Ended.Position == position)
 }
 
 // endPlace is where the record's end stands.
-func endPlace(r *Record) queue.EndPlace {
-	return queue.EndPlace{Position: uint64(r.Ended.position), Seq: r.Seq}
+func endPlace(r *machine.Record) queue.EndPlace {
+	return queue.EndPlace{Position: uint64(r.Ended.Position), Seq: r.Seq}
 }
 
 // After lists ends behind a place, about `limit` that match and at most about `look` in all; to is the place up to which that is all.
-func (p *ends) After(after queue.EndPlace, f *Filter, limit int, name string) (list []queue.End, to queue.EndPlace) {
-	const look = ListSlice
+func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int, name string) (list []queue.End, to queue.EndPlace) {
+	const look = machine.ListSlice
 	to = queue.EndPlace{Position: uint64(p.Settled), Seq: math.MaxUint32}
 	last, looked := journal.Position(0), 0
 	for _, r := range p.list[p.behind(journal.Position(after.Position)-min(1, journal.Position(after.Position))):] {
-		at := r.Ended.position
+		at := r.Ended.Position
 		if at > p.Settled {
 			break
 		}
@@ -64,9 +68,4 @@ func (p *ends) After(after queue.EndPlace, f *Filter, limit int, name string) (l
 		}
 	}
 	return list, to
-}
-
-// OfSpec is matches for what does not change of a submission.
-func (f *Filter) OfSpec(spec *journal.Insert) bool {
-	return cmp.Or(f.Schedule, spec.Schedule) == spec.Schedule && f.ofMeta(spec.Meta)
 }
