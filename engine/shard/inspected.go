@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -35,6 +36,8 @@ func (i inspected) Followed(plans []*strategy.Plan) (list []*strategy.Plan, unti
 func (i inspected) Dry(scored *strategy.Scored) (strategy.Scorer, error) {
 	return i.s.options.Scorers.Dry(scored)
 }
+
+func (i inspected) Windows() *scoring.Part { return i.s.parts.scoring }
 
 func (i inspected) Scored() []inspect.NodeWork { return i.s.Scoring.Scored() }
 

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-queue/quern/engine/shard/inspect"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -16,7 +16,7 @@ const (
 )
 
 // count counts a window that was scored.
-func (p *Scoring) count(br *strategy.Branch, w *machine.WindowScratch) {
+func (p *Scoring) count(br *strategy.Branch, w *scoring.WindowScratch) {
 	unwanted := uint64(0)
 	for _, score := range w.Scores[:w.Rows] {
 		if math.IsNaN(score) {

@@ -6,6 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/schedules"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/shard/stops"
 )
 
@@ -14,12 +15,15 @@ type parts struct {
 	bulks     *bulks.Part
 	ends      *ends.Part
 	schedules *schedules.Part
+	scoring   *scoring.Part
 	stops     *stops.Part
 }
 
 // join makes the parts of a machine. Here is all that they are told of, and in which order.
 func join(m *machine.Machine) parts {
-	p := parts{bulks: bulks.New(m), ends: ends.New(m), schedules: schedules.New(m), stops: stops.New(m)}
+	p := parts{
+		bulks: bulks.New(m), ends: ends.New(m), schedules: schedules.New(m), scoring: scoring.New(m), stops: stops.New(m),
+	}
 	m.Joined = machine.Joined{
 		Parts:   []machine.Part{p.bulks, p.schedules, p.stops},
 		Rows:    map[uint8]machine.Rows{machine.AsideBulk: p.bulks},

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -196,11 +197,11 @@ func (p *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 	if !ready {
 		return true, nil
 	}
-	rows := machine.RowsOf(br, scorer)
+	rows := scoring.RowsOf(br, scorer)
 	w := p.scratch()
 	defer s.pools.windows.Put(w)
 	w.Seen, w.Seed = nil, s.options.Seed() // one for all windows of the request: by it a canary is chosen
-	for range machine.MaxWindows {
+	for range scoring.MaxWindows {
 		ready := false
 		for !ready {
 			if err := ctx.Err(); err != nil {
@@ -239,7 +240,7 @@ func (p *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strat
 
 // look copies the next window of candidates; ready is false if a view has to be built first.
 func (p *Scoring) look(ctx context.Context, q *machine.Request, br *strategy.Branch, scorer strategy.Scorer, rows, have int,
-	w *machine.WindowScratch) (ready bool, err error) {
+	w *scoring.WindowScratch) (ready bool, err error) {
 	s := p.s
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
@@ -253,17 +254,17 @@ func (p *Scoring) look(ctx context.Context, q *machine.Request, br *strategy.Bra
 	}
 	s.m.Seed(seed)
 	w.Of = s.m
-	w.Standing = s.m.Scorings.Of(br)
+	w.Standing = s.parts.scoring.Of(br)
 	w.Views = append(w.Views[:0], views...)
-	w.Frame = s.m.Scorings.Frame(w.Standing, br, views, scorer, rows, w.Seen)
+	w.Frame = s.parts.scoring.Frame(w.Standing, br, views, scorer, rows, w.Seen)
 	w.Now, w.Want = now, q.Max-have
-	s.m.Scorings.Gather(w, br, scorer.Reads(), q.Context, now)
+	s.parts.scoring.Gather(w, br, scorer.Reads(), q.Context, now)
 	return true, nil
 }
 
 // takeByScore takes chunks in the order of the scores, slice by slice. gone says that the state was made again meanwhile, after a
 // commit that failed: the candidates are those of the old one, of which nothing may be taken any more.
-func (p *Scoring) takeByScore(q *machine.Request, br *strategy.Branch, scorer strategy.Scorer, w *machine.WindowScratch,
+func (p *Scoring) takeByScore(q *machine.Request, br *strategy.Branch, scorer strategy.Scorer, w *scoring.WindowScratch,
 	got *[]machine.Pick) (gone bool, err error) {
 	s := p.s
 	w.Begin(scorer.Spread())
@@ -283,7 +284,7 @@ func (p *Scoring) takeByScore(q *machine.Request, br *strategy.Branch, scorer st
 		}
 		s.m.Seed(s.options.Seed())
 		most := min(q.Max, len(*got)+sliceItems)
-		more = s.m.TakeScored(q, br, w, most, now, got)
+		more = s.parts.scoring.Take(q, br, w, most, now, got)
 		s.mu.Unlock()
 	}
 	return false, nil
@@ -294,7 +295,7 @@ func (p *Scoring) takeByScore(q *machine.Request, br *strategy.Branch, scorer st
 func (p *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column,
 	rows int) (*strategy.Window, error) {
 	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}
-	w := &machine.WindowScratch{}
+	w := &scoring.WindowScratch{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -310,7 +311,7 @@ func (p *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about que
 }
 
 func (p *Scoring) lookAt(ctx context.Context, all *strategy.Branch, about queue.Meta, reads []strategy.Column, rows int,
-	w *machine.WindowScratch) (ready bool, err error) {
+	w *scoring.WindowScratch) (ready bool, err error) {
 	s := p.s
 	now, seed := s.now(), s.options.Seed()
 	s.mu.Lock()
@@ -320,8 +321,8 @@ func (p *Scoring) lookAt(ctx context.Context, all *strategy.Branch, about queue.
 		return false, err
 	}
 	s.m.Seed(seed)
-	w.Frame = s.m.Scorings.MakeFrame(all, views, reads, rows, nil)
+	w.Frame = s.parts.scoring.MakeFrame(all, views, reads, rows, nil)
 	w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
-	s.m.Scorings.Gather(w, all, reads, about, now)
+	s.parts.scoring.Gather(w, all, reads, about, now)
 	return true, nil
 }

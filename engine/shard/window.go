@@ -1,12 +1,12 @@
 package shard
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 )
 
-func (p *Scoring) scratch() *machine.WindowScratch {
-	if w, ok := p.s.pools.windows.Get().(*machine.WindowScratch); ok {
+func (p *Scoring) scratch() *scoring.WindowScratch {
+	if w, ok := p.s.pools.windows.Get().(*scoring.WindowScratch); ok {
 		return w
 	}
-	return &machine.WindowScratch{}
+	return &scoring.WindowScratch{}
 }

@@ -11,7 +11,8 @@ import (
 // I/O. The one exception makes the row of an ended submission once, outside of the shard's mutex.
 var (
 	machines = []string{
-		"engine/shard/audit", "engine/shard/bulks", "engine/shard/ends", "engine/shard/machine", "engine/shard/schedules", "engine/shard/stops",
+		"engine/shard/audit", "engine/shard/bulks", "engine/shard/ends", "engine/shard/machine", "engine/shard/schedules", "engine/shard/scoring",
+		"engine/shard/stops",
 	}
 	machineOnce = []string{"imports sync", "uses sync.Once"}
 	ioPackages  = []string{"context", "database/sql", "io", "io/fs", "log/slog", "net", "net/http", "os"}
@@ -43,13 +44,14 @@ func TestMachinesArePure(t *testing.T) {
 func TestPartsAreApart(t *testing.T) {
 	t.Parallel()
 	core := []string{"engine/shard/machine", "engine/shard/commit"}
+	parts := []string{"engine/shard/bulks", "engine/shard/ends", "engine/shard/schedules", "engine/shard/scoring", "engine/shard/stops"}
 	var findings []string
 	for name, imports := range mayImport {
-		if !strings.HasPrefix(name, "engine/shard/") {
+		if !slices.Contains(parts, name) && name != "engine/shard/machine" {
 			continue
 		}
 		for _, x := range imports {
-			if strings.HasPrefix(x, "engine/shard") && !slices.Contains(core, x) || name == "engine/shard/machine" && x == name {
+			if strings.HasPrefix(x, "engine/shard") && !slices.Contains(core, x) || name == "engine/shard/machine" && x == "engine/store" {
 				findings = append(findings, name+" may import "+x)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -70,8 +71,8 @@ type ExplainedPick struct {
 	Tenants []backlog.Tenant // under Fair: whose it is, the outermost first, as they stand before all picks
 }
 
-// Inspected is the shard that questions are about.
-type Inspected interface {
+// Shard is the shard that questions are about.
+type Shard interface {
 	Locked(fn func(m *machine.Machine)) // calls fn with the mutex held
 	Usable() error                      // why the shard cannot work; nil: it can. The mutex is held
 	Now() queue.Time
@@ -82,6 +83,8 @@ type Inspected interface {
 	Followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time)
 	// Dry finds who scores for a plan's block, or why no one does. Nothing that is asked of them counts.
 	Dry(scored *strategy.Scored) (strategy.Scorer, error)
+	// Windows are those that scored branches keep. The mutex is held.
+	Windows() *scoring.Part
 	// Scored is what those who score did since the shard was opened.
 	Scored() []NodeWork
 
@@ -91,12 +94,12 @@ type Inspected interface {
 
 // Inspector answers questions about what a shard would do and why: it changes nothing.
 type Inspector struct {
-	s    Inspected
+	s    Shard
 	most machine.Looks // see MostLooks. The mutex guards it
 }
 
 // New answers questions about s.
-func New(s Inspected) Inspector { return Inspector{s: s} }
+func New(s Shard) Inspector { return Inspector{s: s} }
 
 // Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of plan.Unscored: scores refuse
 // nothing that a limit or filter lets pass.

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -18,11 +19,12 @@ type foresight struct {
 	first []int // by view: the number of its first leaf
 	steps []step
 
-	of     *machine.Machine       // whose candidates the windows have
-	wants  *step                  // whose next window is to be scored; nil: everything is
-	window *machine.WindowScratch // that one
-	picks  []Previewed            // once everything is scored
-	faults []error                // of the blocks that were asked, why they do not score
+	windows func() *scoring.Part   // those that the shard keeps; the mutex is held
+	of      *machine.Machine       // whose candidates the windows have
+	wants   *step                  // whose next window is to be scored; nil: everything is
+	window  *scoring.WindowScratch // that one
+	picks   []Previewed            // once everything is scored
+	faults  []error                // of the blocks that were asked, why they do not score
 }
 
 // step is what is known of the scores of one branch of the plan. Of a branch without scores it is empty.
@@ -37,12 +39,12 @@ type step struct {
 // scoredWindow is what is kept of a window once it is scored.
 type scoredWindow struct {
 	rows []*backlog.Submission
-	machine.Choice
+	scoring.Choice
 }
 
 // foresee begins the preview of a plan.
-func foresee(s Inspected, plan *strategy.Plan) *foresight {
-	f := &foresight{plan: plan, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
+func foresee(s Shard, plan *strategy.Plan) *foresight {
+	f := &foresight{plan: plan, windows: s.Windows, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
 	for i := range plan.Branches {
 		if scored := plan.Branches[i].Scored; scored != nil {
 			f.steps[i].scorer, f.steps[i].absent = s.Dry(scored)
@@ -62,8 +64,8 @@ func (f *foresight) score(ctx context.Context) error {
 		x.fault = err
 		return nil
 	}
-	x.windows = append(x.windows, scoredWindow{w.Frame.Rows, machine.Choice{Scores: w.Scores}})
-	x.ended = w.Rows < w.Frame.Most || len(x.windows) == machine.MaxWindows
+	x.windows = append(x.windows, scoredWindow{w.Frame.Rows, scoring.Choice{Scores: w.Scores}})
+	x.ended = w.Rows < w.Frame.Most || len(x.windows) == scoring.MaxWindows
 	return nil
 }
 
@@ -137,7 +139,7 @@ func (p *previewing) follow(views []*backlog.View) {
 
 // byScore takes in the order of the scores that are known, and finds the window to score next if these are not enough.
 func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
-	standing := p.m.Scorings.ByKey[br.Key()]
+	standing := p.windows().ByKey[br.Key()]
 	emitted := uint64(0)
 	if standing != nil {
 		emitted = standing.Emitted
@@ -150,7 +152,7 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 		w := &x.windows[i]
 		w.Begin(x.scorer.Spread())
 		for len(p.Picks) < p.most {
-			row := w.Next(machine.Explores(br, emitted))
+			row := w.Next(scoring.Explores(br, emitted))
 			if row < 0 {
 				break
 			}
@@ -174,20 +176,20 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 }
 
 // look copies the next window of candidates, as a reserve does, without a trace of it.
-func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, standing *machine.Scoring) {
+func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, standing *scoring.Scoring) {
 	seen := map[*backlog.Submission]bool{}
 	for i := range x.windows {
 		for _, sub := range x.windows[i].rows {
 			seen[sub] = true
 		}
 	}
-	w := &machine.WindowScratch{Frame: p.m.Scorings.MakeFrame(br, views, x.scorer.Reads(), machine.RowsOf(br, x.scorer),
+	w := &scoring.WindowScratch{Frame: p.windows().MakeFrame(br, views, x.scorer.Reads(), scoring.RowsOf(br, x.scorer),
 		func(s *backlog.Submission) bool { return seen[s] })}
 	if standing != nil && standing.Frame != nil && len(seen) == 0 {
 		w.Frame.Remember(standing.Frame)
 	}
 	w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
-	p.m.Scorings.Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
+	p.windows().Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)
 	if x.ended = w.Rows == 0; !x.ended {
 		p.wants, p.window = x, w
 	}

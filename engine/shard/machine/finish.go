@@ -133,11 +133,12 @@ func (m *Machine) Tried(r *Record, index uint32, reason journal.ReturnReason, no
 
 // spent says whether that was a chunk's last try. A limit of 0 is none.
 func (m *Machine) spent(r *Record, op *journal.Returned) bool {
-	attempts, expiries := m.maxAttempts(r), m.Settings.MaxExpiries
+	attempts, expiries := m.MaxAttempts(r), m.Settings.MaxExpiries
 	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 && op.Expiries >= expiries
 }
 
-func (m *Machine) maxAttempts(r *Record) uint16 {
+// MaxAttempts is how many tries a chunk of the submission has.
+func (m *Machine) MaxAttempts(r *Record) uint16 {
 	if own := r.Details().attempts; own != 0 {
 		return own
 	}

@@ -18,7 +18,6 @@ type parts struct {
 	Orphans     orphans
 	Recount     Recount
 	Rules       activeRules
-	Scorings    scorings
 	Suspects    Suspects
 	ValueLimits valueLimits
 }
@@ -59,7 +58,7 @@ func (p *parts) of(m *Machine) {
 		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
 		Forwarding: newForwarding(m), Letters: newDeadLetters(m), Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
 		Recount: Recount{m: m}, Rules: newActiveRules(m),
-		Scorings: scorings{m: m, ByKey: map[string]*Scoring{}}, Suspects: Suspects{m: m},
+		Suspects:    Suspects{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
 }

@@ -83,8 +83,8 @@ func EachStanding(plan *strategy.Plan, fn func(*strategy.Branch)) {
 	}
 }
 
-// timeout is how long a request may hold its chunks.
-func (m *Machine) timeout(q *Request) time.Duration {
+// Timeout is how long a request may hold its chunks.
+func (m *Machine) Timeout(q *Request) time.Duration {
 	timeout := q.Timeout
 	if timeout == 0 {
 		timeout = m.Settings.ReservationTimeout
@@ -105,7 +105,7 @@ func (m *Machine) Reserve(q *Request, views []*backlog.View, most int, now queue
 
 // Follow picks chunks by the branches of the plan, one after another, until there are most of them. It says how many it picked.
 func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
-	timeout := m.timeout(q)
+	timeout := m.Timeout(q)
 	n := 0
 	for _, view := range views {
 		if m.Backlog.Tired() {
@@ -116,7 +116,7 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 			if !ok {
 				break
 			}
-			*picks = append(*picks, m.hold(sub.Data.(*Record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
+			*picks = append(*picks, m.Hold(sub.Data.(*Record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
 			if m.Suspects.Shelved > 0 && m.Suspects.strict() {
 				m.Suspects.Lend(now, 1) // it may be its turn now
 			}
@@ -139,7 +139,8 @@ func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, no
 	return n, tired
 }
 
-func (m *Machine) hold(r *Record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) Pick {
+// Hold holds a chunk that was taken from a view, and draws its token.
+func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) Pick {
 	m.Stats.Operations -= uint64(r.Details().Operations)
 	if r.Known == nil {
 		r.Known = r.Sub.Meta()

@@ -1,4 +1,4 @@
-package machine
+package scoring
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -37,7 +38,7 @@ type frame struct {
 // WindowScratch is the memory of one reserve's windows, kept for the next.
 type WindowScratch struct {
 	strategy.Window
-	Of       *Machine // whose candidates they are
+	Of       *machine.Machine // whose candidates they are
 	Standing *Scoring
 	Frame    *frame
 	Views    []*backlog.View
@@ -58,14 +59,20 @@ func (w *WindowScratch) See() {
 	}
 }
 
-// scorings are the machine's windows of candidates, by scored branch.
-type scorings struct {
-	m     *Machine
+// Part has the windows of candidates, by scored branch.
+type Part struct {
+	m     *machine.Machine
 	ByKey map[string]*Scoring
 	uses  uint64
 }
 
-func (p *scorings) Of(br *strategy.Branch) *Scoring {
+// New is the part of a machine by which no one has scored yet.
+func New(m *machine.Machine) *Part {
+	return &Part{m: m, ByKey: map[string]*Scoring{}}
+}
+
+// Of is what is known of a scored branch.
+func (p *Part) Of(br *strategy.Branch) *Scoring {
 	p.uses++
 	x := p.ByKey[br.Key()]
 	if x == nil {
@@ -79,7 +86,7 @@ func (p *scorings) Of(br *strategy.Branch) *Scoring {
 	return x
 }
 
-func (p *scorings) drop() {
+func (p *Part) drop() {
 	oldest, at := uint64(math.MaxUint64), ""
 	for key, x := range p.ByKey {
 		if x.used < oldest { // no two are equal
@@ -90,7 +97,7 @@ func (p *scorings) drop() {
 }
 
 // Frame finds the next window of candidates: the last one, if it still holds.
-func (p *scorings) Frame(x *Scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
+func (p *Part) Frame(x *Scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
 	seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
 		return p.MakeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
@@ -133,7 +140,8 @@ func (f *frame) Remember(before *frame) {
 	}
 }
 
-func (p *scorings) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
+// MakeFrame gathers the first candidates of the views, but for those to skip.
+func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
 	skip func(*backlog.Submission) bool) *frame {
 	f := &frame{Most: rows, wordOf: map[string]uint32{}}
 	f.Rows = p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows))
@@ -167,7 +175,7 @@ func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 }
 
 // stillColumn is a column that stays the same as long as the frame does.
-func (p *scorings) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
+func (p *Part) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
 	key := p.m.Backlog.Key(c.Key)
 	switch {
 	case c.IsString():
@@ -210,7 +218,7 @@ func (f *frame) word(text string) uint32 {
 }
 
 // Gather fills in the window: the columns that stand, and those that change.
-func (p *scorings) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
+func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
 	f := w.Frame
 	w.Rows, w.Dictionary = len(f.Rows), f.words
 	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
@@ -246,7 +254,7 @@ func (p *scorings) Gather(w *WindowScratch, br *strategy.Branch, reads []strateg
 
 // movingCounts fills in a column of counts that change from one reserve to the next. Each is a loop of its own: a window is some
 // hundred rows, and this is what a reserve spends most on outside of the scorer.
-func (p *scorings) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
+func (p *Part) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
 	switch c.Property {
 	case strategy.Available:
 		for row, sub := range f.Rows {
@@ -269,7 +277,7 @@ func (p *scorings) movingCounts(f *frame, c strategy.Column, random bool, dst []
 }
 
 // movingNumbers is the same for columns of numbers.
-func (p *scorings) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
+func (p *Part) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
 	switch c.Property {
 	case strategy.Priority:
 		for row, sub := range f.Rows {
@@ -302,10 +310,10 @@ func (f *frame) births() []int64 {
 }
 
 // chunkColumn is a moving column that is about the chunk which would be handed out next.
-func (p *scorings) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
+func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
 	for row, sub := range f.Rows {
 		dst[row] = 0
-		r, live := sub.Data.(*Record)
+		r, live := sub.Data.(*machine.Record)
 		if live = live && r.Sub != nil; !live {
 			continue
 		}
@@ -317,7 +325,7 @@ func (p *scorings) chunkColumn(f *frame, c strategy.Column, random bool, dst []u
 				dst[row] = uint32(r.Attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
-			dst[row] = uint32(p.m.maxAttempts(r))
+			dst[row] = uint32(p.m.MaxAttempts(r))
 		}
 	}
 }
