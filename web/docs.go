@@ -12,9 +12,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/docs"
+	"github.com/quern-queue/quern/web/site"
 )
 
 //go:embed docs.html
@@ -22,6 +26,23 @@ var docsTemplate string
 
 //go:embed docs.css
 var docsStyle string
+
+// docsPages are what people read.
+type docsPages struct {
+	reference []byte                     // made of the OpenAPI document
+	policy    string                     // Content-Security-Policy of all of them
+	site      func() (*site.Site, error) // the documents, made once
+}
+
+// docsRoutes are the document and the pages.
+func docsRoutes(s *Server, d *document) {
+	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+		summary: "This document"}, textShape(contentOpenAPI), s.getDocument)
+	s.raw(d, operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+		summary: "The reference page"}, textShape("text/html"), s.getDocs)
+	s.raw(d, operation{id: "docs-page", method: "GET", path: "/docs/{page}", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+		summary: "A page of the documents, or a search in them"}, docsPageShape, sendDocsPage(s))
+}
 
 // docsPage is what docs.html shows.
 type docsPage struct {
@@ -92,10 +113,59 @@ func (s *Server) renderDocs(from *huma.OpenAPI) error {
 	if err := parsed.Execute(&out, page); err != nil {
 		return fmt.Errorf("web: docs: %w", err)
 	}
-	s.docs = out.Bytes()
+	s.pages.reference = out.Bytes()
 	sum := sha256.Sum256([]byte(docsStyle))
-	s.docsPolicy = strictPolicy + "; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	s.pages.policy = strings.Replace(strictPolicy, "form-action 'none'", "form-action 'self'", 1) + // of the search
+		"; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	s.pages.site = sync.OnceValues(func() (*site.Site, error) { return site.New(docs.Files, docsStyle, page.parts()) })
 	return nil
+}
+
+// parts are what a search finds of the reference page.
+func (p *docsPage) parts() (out []site.Part) {
+	for _, g := range p.Groups {
+		for _, op := range g.Operations {
+			out = append(out, site.Part{URL: "/docs#" + op.ID, Page: "HTTP API",
+				Title: op.Method + " " + op.Path, Text: op.Summary + ". " + op.About})
+		}
+	}
+	for _, problem := range p.Problems {
+		out = append(out, site.Part{URL: "/docs#" + problem.Code, Page: "Problems",
+			Title: problem.Code, Text: problem.Title + ". " + problem.Advice})
+	}
+	return out
+}
+
+// docsPageShape documents the pages.
+func docsPageShape(d *document, op *huma.Operation) {
+	text := &huma.Schema{Type: huma.TypeString}
+	op.Parameters = append(op.Parameters,
+		&huma.Param{Name: "page", In: "path", Required: true, Description: "Name of the page, such as start; or search", Schema: text},
+		&huma.Param{Name: "q", In: "query", Description: "Of search: words that a part of a page has all of", Schema: text})
+	textShape("text/html")(d, op)
+}
+
+// sendDocsPage is GET /docs/{page}. Pages are made when the first one is asked for: most servers are never asked.
+func sendDocsPage(s *Server) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		made, err := s.pages.site()
+		if err != nil {
+			return err
+		}
+		html, ok := made.Page(c.Param("page"))
+		if c.Param("page") == "search" {
+			html, err = made.Search(c.QueryParam("q"))
+			ok = true
+		}
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return s.newProblem(codeNotFound, "There is no such page. GET /docs/start is the first one.")
+		}
+		c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
+		return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)
+	}
 }
 
 // operationsOf lists the operations by path, then by method.
@@ -129,7 +199,7 @@ func docsOperationOf(op *huma.Operation) docsOperation {
 	}
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 		response := op.Responses[status]
-		if status == "default" {
+		if status == "default" || status == anyRefusal {
 			continue // the same everywhere: the page says it once
 		}
 		if len(response.Content) == 0 {
@@ -205,6 +275,6 @@ func formName(s *huma.Schema) string {
 
 // getDocs is GET /docs.
 func (s *Server) getDocs(c echo.Context) error {
-	c.Response().Header().Set("Content-Security-Policy", s.docsPolicy)
-	return c.Blob(http.StatusOK, "text/html; charset=utf-8", s.docs)
+	c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
+	return c.Blob(http.StatusOK, "text/html; charset=utf-8", s.pages.reference)
 }

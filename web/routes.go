@@ -135,10 +135,7 @@ func (s *Server) routes() error {
 		summary: "Say with which options the server runs, and who set them"}, s.getConfig)
 	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeMetrics, tag: tagServer,
 		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
-	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "This document"}, textShape(contentOpenAPI), s.getDocument)
-	s.raw(d, operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "The reference page"}, textShape("text/html"), s.getDocs)
+	docsRoutes(s, d)
 
 	// Probes may ask with HEAD; it is GET without a body and has no place of its own in the document.
 	s.echo.HEAD("/livez", s.livez)

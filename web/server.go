@@ -96,8 +96,7 @@ type Server struct {
 
 	operations map[string]map[string]*operation // by echo path, then by method
 	document   []byte                           // the OpenAPI document
-	docs       []byte                           // the reference page made from it
-	docsPolicy string                           // Content-Security-Policy of that page
+	pages      docsPages                        // for people
 
 	patience patience
 	constant constant

@@ -19,15 +19,54 @@ import (
 // 47 rows through quern work, and one chunk through curl. Only the port is another, and the binary is this one.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
+	out := shellOf(t, "README.md")
+	for _, want := range []string{
+		`(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=123 mode=preview$`,
+		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
+		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
+		`(?m)^done +56$`,
+		`(?m)^ASH\nBEECH\nCEDAR$`,
+		`(?m)^state +active$`,
+		`"text":"is due"`,
+	} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("the output does not have %s:\n%s", want, out)
+		}
+	}
+}
+
+// So do those of the pages that one starts with.
+func TestDocumentCommands(t *testing.T) {
+	t.Parallel()
+	for file, wanted := range map[string][]string{
+		"docs/START.md": {`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`},
+		"docs/RECIPES.md": {`1 had been inserted before`, `(?m)^due +at 03:00 every day`, `(?m)^\d+ +1 +0 +company=2`, `(?m)^\d+ +completed +1 .*company=3$`,
+			`Not asked for`},
+	} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			out := shellOf(t, file)
+			for _, want := range wanted {
+				if !regexp.MustCompile(want).Match(out) {
+					t.Errorf("the output does not have %s:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// shellOf runs the shell blocks of a document and returns what they printed.
+func shellOf(t *testing.T, file string) []byte {
+	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("the README uses curl, which is not here")
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	document, err := os.ReadFile(filepath.Join("..", "..", file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	script := "set -euo pipefail\nmake() { test \"$*\" = build; }\n"
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(document), -1) {
 		script += block[1]
 	}
 	address := freeAddress(t)
@@ -55,19 +94,7 @@ func TestReadmeCommands(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\nsaid:\n%s", err, script, out)
 	}
-	for _, want := range []string{
-		`(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=123 mode=preview$`,
-		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
-		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
-		`(?m)^done +56$`,
-		`(?m)^ASH\nBEECH\nCEDAR$`,
-		`(?m)^state +active$`,
-		`"text":"is due"`,
-	} {
-		if !regexp.MustCompile(want).Match(out) {
-			t.Errorf("the output does not have %s:\n%s", want, out)
-		}
-	}
+	return out
 }
 
 // The README's Go program produces, consumes and prints the result. Those in Python and TypeScript are run by the clients' tests.

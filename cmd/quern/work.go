@@ -138,7 +138,6 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 	}
 	err = patient.Work(ctx, client.WorkOptions{
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
-		Grace: time.Millisecond, // ends the handlers that have not begun their command; commands are shielded from it
 		OnError: func(err error) {
 			fmt.Fprintf(bar, "quern: %s\n", strings.TrimPrefix(err.Error(), "quern: "))
 		},
@@ -165,14 +164,11 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 	if begun := w.begun.Add(1); w.count > 0 && begun >= w.count {
 		w.stop() // no more is reserved
 		if begun > w.count {
-			<-ctx.Done() // and what was reserved ahead goes back
-			return nil, context.Cause(ctx)
+			return nil, client.ErrDraining // what was reserved ahead goes back
 		}
 	}
 	w.running.Add(1)
 	w.show()
-	ctx, release := whileHeld(ctx)
-	defer release()
 	output, err := w.command.run(ctx, chunkInput{
 		Submission: chunk.Submission, Index: chunk.Index, Attempt: chunk.Attempt, Content: chunk.Content,
 		Key: chunk.Key, Meta: chunk.Meta, Trace: chunk.Trace,
@@ -198,21 +194,6 @@ func (w *working) show() {
 		note += fmt.Sprintf(", %d tries failed", failed)
 	}
 	w.bar.Set(w.done.Load(), note)
-}
-
-// whileHeld is a context that ends when the chunk is lost, but not when the consumer drains: a command that runs may
-// finish.
-func whileHeld(ctx context.Context) (held context.Context, release func()) {
-	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	unwatch := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); !errors.Is(cause, client.ErrDraining) {
-			cancel(cause)
-		}
-	})
-	return held, func() {
-		unwatch()
-		cancel(nil)
-	}
 }
 
 // emptyEvery is how often --until-empty looks.

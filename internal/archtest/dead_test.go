@@ -22,6 +22,8 @@ var usedBy = map[string]string{
 	"engine/store.Push":              "container/heap",
 	"engine/strategy.Rank":           "tests of the sandbox: what a window's scores come to",
 	"plugins/score.firstLocal":       "the zero value of the locals that follow it",
+	"web/site.Generate":              "goldmark: the anchors of headings",
+	"web/site.Put":                   "goldmark: the same",
 	"wasm/host.Allocate":             "wazero: the allocator of linear memories",
 	"wasm/host.Reallocate":           "wazero: the allocator of linear memories",
 	"wasm/instrument.DefaultOptions": "tests of plugins and examples, which instrument without a server",

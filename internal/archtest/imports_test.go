@@ -56,7 +56,9 @@ var mayImport = map[string][]string{
 	"wasm/host":                  {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
 	"plugins/score":              {"engine/strategy", "sdk/abi"},
 	"plugins":                    {"engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
-	"web":                        {"engine", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/certificate", "web/trace"},
+	"web":                        {"engine", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/certificate", "web/trace", "web/site", "docs"},
+	"web/site":                   {},
+	"docs":                       {},
 	"web/certificate":            {},
 	"web/trace":                  {},
 	"web/trace/tracetest":        {}, // for tests
@@ -93,6 +95,7 @@ var testMayImport = map[string][]string{
 	"engine":                   {"engine/sqlitedb"},
 	"web":                      {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
 	"web/trace":                {"web/trace/tracetest"},
+	"web/site":                 {"docs"},
 }
 
 // homes names, for every dependency that code (not tests) may use, the only packages that may import it. A key matches itself
@@ -101,6 +104,7 @@ var homes = map[string][]string{
 	"github.com/mattn/go-sqlite3":         {"engine/sqlitedb"},
 	"github.com/tetratelabs/wazero":       {"wasm"},
 	"github.com/labstack/echo":            {"web"},
+	"github.com/yuin/goldmark":            {"web/site"},
 	"github.com/danielgtaylor/huma":       {"web"},
 	"github.com/klauspost/compress":       {"web"},
 	"github.com/spf13/cobra":              {"cmd"},

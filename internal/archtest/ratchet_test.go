@@ -19,7 +19,7 @@ var tooLarge = map[string]sizes{
 	"engine.Engine": {methods: 151, fields: 18},
 	"web.Engine":    {asks: 81},
 	"web.Plugins":   {asks: 22},
-	"web.Server":    {methods: 230, fields: 33},
+	"web.Server":    {methods: 230, fields: 32},
 	// The state and the shell of a shard, to become a small core with a part for each feature.
 	"engine/shard/machine.Machine": {methods: 95, fields: 37},
 	"engine/shard/machine.Record":  {methods: 18, fields: 36},

@@ -74,7 +74,7 @@ func (h *held) run(handler Handler) {
 		h.output = output
 		return
 	}
-	h.back = errors.Is(context.Cause(h.ctx), ErrDraining)
+	h.back = errors.Is(err, ErrDraining) || errors.Is(context.Cause(h.ctx), ErrDraining)
 	h.fail(err)
 }
 

@@ -203,6 +203,10 @@ class Calls:
         found: types.Diagnosis = self._fetch(_request("diagnose submission", "GET", path("/v1/submissions/{}/diagnosis", id), safe=True))
         return found
 
+    def docs_page(self, page: str, *, q: Optional[str] = None) -> str:
+        """A page of the documents, or a search in them."""
+        return (self._bytes(_request("docs page", "GET", query(path("/docs/{}", page), {"q": q}), safe=True))).decode()
+
     def drain_consumer(self, queue: str, consumer: str) -> types.Consumer:
         """Tell a consumer to finish and leave. It gets nothing new, and is told to finish what it holds and leave: by the event
         `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with
@@ -986,6 +990,10 @@ class AsyncCalls:
         """
         found: types.Diagnosis = await self._fetch(_request("diagnose submission", "GET", path("/v1/submissions/{}/diagnosis", id), safe=True))
         return found
+
+    async def docs_page(self, page: str, *, q: Optional[str] = None) -> str:
+        """A page of the documents, or a search in them."""
+        return (await self._bytes(_request("docs page", "GET", query(path("/docs/{}", page), {"q": q}), safe=True))).decode()
 
     async def drain_consumer(self, queue: str, consumer: str) -> types.Consumer:
         """Tell a consumer to finish and leave. It gets nothing new, and is told to finish what it holds and leave: by the event

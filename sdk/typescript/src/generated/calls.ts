@@ -8,6 +8,14 @@ import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, B
 export class Calls {
   constructor(protected readonly connection: Connection) {}
 
+  /** A page of the documents, or a search in them. Needs the scope read. */
+  docsPage(page: string, options: CallOptions & {
+    /** Of search: words that a part of a page has all of */
+    q?: string
+  } = {}): Promise<string> {
+    return this.connection.text({ what: "docs page", method: "GET", path: `/docs/${part(page)}`, safe: true, signal: options.signal, query: { q: options.q } })
+  }
+
   /** Say that the process serves requests. */
   livez(options: CallOptions = {}): Promise<string> {
     return this.connection.text({ what: "livez", method: "GET", path: `/livez`, safe: true, signal: options.signal })

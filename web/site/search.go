@@ -1,0 +1,73 @@
+package site
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxFound   = 40  // parts that a search shows
+	maxQuery   = 200 // bytes of a query that are looked at
+	excerptHas = 240 // bytes of a part that are shown
+)
+
+// Search is the page of what is found: parts that have all words of the query, those with them in their titles first.
+func (s *Site) Search(query string) ([]byte, error) {
+	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
+	return s.page(&shown{Title: "Search", Query: query, Found: s.find(query), Search: true})
+}
+
+func (s *Site) find(query string) (found []Part) {
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return nil
+	}
+	type ranked struct {
+		Part
+		rank int
+	}
+	var all []ranked
+	for _, p := range s.parts {
+		title, text := strings.ToLower(p.Title), strings.ToLower(p.Text)
+		rank := 0
+		for _, word := range words {
+			inTitle, inText := strings.Count(title, word), strings.Count(text, word)
+			if inTitle+inText == 0 {
+				rank = 0
+				break
+			}
+			rank += 20*inTitle + min(inText, 10)
+		}
+		if rank > 0 {
+			p.Text = excerpt(p.Text, max(strings.Index(text, words[0]), 0))
+			all = append(all, ranked{p, rank})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(b.rank, a.rank) })
+	for _, r := range all[:min(len(all), maxFound)] {
+		found = append(found, r.Part)
+	}
+	return found
+}
+
+// excerpt is what stands around a place of a text, in whole characters.
+func excerpt(text string, at int) string {
+	from := max(min(at, len(text))-excerptHas/3, 0)
+	for from > 0 && !utf8.RuneStart(text[from]) {
+		from--
+	}
+	to := min(from+excerptHas, len(text))
+	for to < len(text) && !utf8.RuneStart(text[to]) {
+		to--
+	}
+	out := strings.TrimSpace(text[from:to])
+	if from > 0 {
+		out = "… " + out
+	}
+	if to < len(text) {
+		out += " …"
+	}
+	return out
+}

@@ -1,0 +1,270 @@
+// Package site makes pages for people of documents in Markdown: with a list of all pages beside each, links between them, and a search.
+// It needs no script and no other server.
+package site
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+// Root is where the pages are served; each is below it by its name.
+const Root = "/docs/"
+
+// source is where links go to what is no page: the code.
+const source = "https://github.com/quern-queue/quern/blob/main/"
+
+// section is a part of the list of pages. A pattern of files stands for all that match and stand nowhere else.
+type section struct {
+	title string
+	files []string
+}
+
+var sections = []section{
+	{"Start", []string{"START.md"}},
+	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
+	{"Do", []string{"RECIPES.md", "PLUGINS.md", "GUESTS.md"}},
+	{"Run", []string{"OPERATIONS.md", "ACCESS.md", "FIGURES.md"}},
+	{"Reference", []string{"ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
+	{"Compared", []string{"COMPARED.md"}},
+}
+
+// Site is all pages, rendered.
+type Site struct {
+	pages map[string][]byte // by name
+	list  []group
+	parts []Part
+	shown *template.Template
+	style template.CSS
+}
+
+// Part is what a search can find: a page from one heading to the next, or something that is shown elsewhere.
+type Part struct{ URL, Page, Title, Text string }
+
+type group struct {
+	Title string
+	Pages []link
+}
+
+type link struct{ URL, Title string }
+
+// shown is what the template shows.
+type shown struct {
+	Title, Query string
+	Style        template.CSS
+	Groups       []group
+	Body         template.HTML
+	Found        []Part
+	Search       bool
+}
+
+// New renders the documents. The style stands in each page; more are parts of other pages that a search finds, too.
+func New(files fs.FS, style string, more []Part) (*Site, error) {
+	parsed, err := template.New("page").Parse(pageTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	s := &Site{pages: map[string][]byte{}, shown: parsed, style: template.CSS(style), parts: more}
+	listed, err := inOrder(files)
+	if err != nil {
+		return nil, err
+	}
+	bodies := map[string]*rendered{}
+	for _, sec := range sections {
+		g := group{Title: sec.title}
+		for _, file := range listed[sec.title] {
+			page, err := render(files, file)
+			if err != nil {
+				return nil, err
+			}
+			bodies[file] = page
+			s.parts = append(s.parts, page.parts...)
+			g.Pages = append(g.Pages, link{Root + name(file), page.title})
+		}
+		if sec.title == "Reference" {
+			g.Pages = append([]link{{strings.TrimSuffix(Root, "/"), "HTTP API"}}, g.Pages...)
+		}
+		s.list = append(s.list, g)
+	}
+	for file, page := range bodies {
+		out, err := s.page(&shown{Title: page.title, Body: template.HTML(page.html)})
+		if err != nil {
+			return nil, err
+		}
+		s.pages[name(file)] = out
+	}
+	return s, nil
+}
+
+// inOrder lists the files of each section.
+func inOrder(files fs.FS) (map[string][]string, error) {
+	out, seen := map[string][]string{}, map[string]bool{}
+	for _, sec := range sections {
+		for _, pattern := range sec.files {
+			found, err := fs.Glob(files, pattern)
+			if err != nil || len(found) == 0 {
+				return nil, fmt.Errorf("site: there is no document %s", pattern)
+			}
+			out[sec.title] = append(out[sec.title], found...)
+			for _, file := range found {
+				seen[file] = true
+			}
+		}
+	}
+	return out, fs.WalkDir(files, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && path.Ext(file) == ".md" && !seen[file] {
+			return fmt.Errorf("site: %s is in no section; web/site/site.go lists them", file)
+		}
+		return err
+	})
+}
+
+// name is what a file is called in a URL.
+func name(file string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "/", "-"))
+}
+
+// Page returns a page by its name.
+func (s *Site) Page(name string) (html []byte, ok bool) {
+	html, ok = s.pages[name]
+	return html, ok
+}
+
+func (s *Site) page(content *shown) ([]byte, error) {
+	content.Style, content.Groups = s.style, s.list
+	var out bytes.Buffer
+	if err := s.shown.Execute(&out, content); err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// rendered is one document.
+type rendered struct {
+	title, html string
+	parts       []Part
+}
+
+var markdown = goldmark.New(
+	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Linkify),
+	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+
+func render(files fs.FS, file string) (*rendered, error) {
+	text, err := fs.ReadFile(files, file)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	tree := markdown.Parser().Parse(reader(text), parser.WithContext(parser.NewContext(parser.WithIDs(&ids{}))))
+	out := &rendered{title: file}
+	if err := ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if to, is := n.(*ast.Link); is && entering {
+			to.Destination = []byte(target(files, file, string(to.Destination)))
+		}
+		return ast.WalkContinue, nil
+	}); err != nil {
+		return nil, fmt.Errorf("site: %s: %w", file, err)
+	}
+	var html bytes.Buffer
+	if err := markdown.Renderer().Render(&html, text, tree); err != nil {
+		return nil, fmt.Errorf("site: %s: %w", file, err)
+	}
+	out.html = html.String()
+	out.split(tree, text, Root+name(file))
+	return out, nil
+}
+
+// target is where a link of a document leads.
+func target(files fs.FS, file, to string) string {
+	at, fragment, _ := strings.Cut(to, "#")
+	if at == "" || strings.Contains(at, "://") || strings.HasPrefix(at, "mailto:") {
+		return to
+	}
+	if fragment != "" {
+		fragment = "#" + fragment
+	}
+	at = path.Join(path.Dir(file), at)
+	if _, err := fs.Stat(files, at); err == nil && path.Ext(at) == ".md" {
+		return Root + name(at) + fragment
+	}
+	return source + path.Join("docs", at) + fragment
+}
+
+// split cuts the text of a page at its headings.
+func (p *rendered) split(tree ast.Node, text []byte, url string) {
+	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
+		said := strings.Join(strings.Fields(words(n, text)), " ")
+		heading, is := n.(*ast.Heading)
+		switch {
+		case is:
+			if heading.Level == 1 && len(p.parts) == 0 {
+				p.title = said
+			}
+			id, _ := heading.AttributeString("id")
+			anchor, _ := id.([]byte)
+			p.parts = append(p.parts, Part{URL: url + "#" + string(anchor), Page: p.title, Title: said})
+		case len(p.parts) > 0:
+			last := &p.parts[len(p.parts)-1]
+			last.Text += said + " "
+		}
+	}
+}
+
+// words is the text below a node.
+func words(n ast.Node, source []byte) string {
+	var out strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // nothing in it fails
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				out.Write(n.Segment.Value(source))
+			}
+			if n.SoftLineBreak() {
+				out.WriteByte(' ')
+			}
+		case *ast.FencedCodeBlock:
+			if entering {
+				out.Write(n.Lines().Value(source))
+			}
+		default:
+			if n.Type() == ast.TypeBlock {
+				out.WriteByte(' ')
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return out.String()
+}
+
+// ids makes the anchors of headings as GitHub does, so that links hold in both places.
+type ids struct{ used []string }
+
+var notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+func (i *ids) Generate(value []byte, _ ast.NodeKind) []byte {
+	id := strings.ReplaceAll(notInID.ReplaceAllString(strings.Map(unicode.ToLower, strings.TrimSpace(string(value))), ""), " ", "-")
+	for n, base := 1, id; slices.Contains(i.used, id); n++ {
+		id = fmt.Sprintf("%s-%d", base, n)
+	}
+	i.Put([]byte(id))
+	return []byte(id)
+}
+
+func (i *ids) Put(value []byte) { i.used = append(i.used, string(value)) }
+
+func reader(source []byte) text.Reader { return text.NewReader(source) }
