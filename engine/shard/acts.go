@@ -15,17 +15,10 @@ type Acts struct{ s *Shard }
 
 // Record makes an entry of the audit log durable by itself, for acts that change only what memory has.
 func (p *Acts) Record(act queue.Act) error {
-	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return err
-	}
-	s.m.ActLog.Tell(now, []queue.Act{act}, nil, nil)
-	waits := commit.Set{First: s.m.Batch.Commit}
-	s.mu.Unlock()
-	return s.writer.wait(waits)
+	return p.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		m.ActLog.Tell(now, []queue.Act{act}, nil, nil)
+		return m.Batch.Commit, nil
+	})
 }
 
 // Fresh are the entries that the audit log does not have yet, the oldest first. The list must not be changed.

@@ -22,39 +22,26 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 	if err != nil {
 		return queue.Bulk{}, err
 	}
-	now := s.now()
-	s.mu.Lock()
-	m := s.m
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return queue.Bulk{}, err
-	}
-	bulks := s.parts.bulks
-	running := bulks.Starting
-	for _, b := range bulks.List {
-		if b.At.State == queue.BulkRunning {
-			running++
+	op := journal.Bulk{Request: request}
+	err = s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		bulks := s.parts.bulks
+		if n := bulks.Running(); n >= queue.MaxBulkRunning {
+			return nil, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of "+
+				"this queue run already, which is the most. Wait for one to end, or cancel one.", n)}
 		}
-	}
-	if running >= queue.MaxBulkRunning {
-		s.mu.Unlock()
-		return queue.Bulk{}, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of "+
-			"this queue run already, which is the most. Wait for one to end, or cancel one.", running)}
-	}
-	id := queue.MakeSubmissionID(now, m.ID, 0)
-	if id <= m.LastID {
-		id = m.LastID.Next()
-	}
-	m.LastID = id
-	walk := queue.BulkWalk{Known: true, ToExamine: bulks.Present(&r)}
-	bulks.Begin(&journal.Bulk{ID: id, Request: request, Walk: walk}, now)
-	m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(id).String()), nil, json.RawMessage(request))
-	waits := commit.Set{First: m.Batch.Commit}
-	s.mu.Unlock()
-	if err := s.writer.wait(waits); err != nil {
+		if op.ID = queue.MakeSubmissionID(now, m.ID, 0); op.ID <= m.LastID {
+			op.ID = m.LastID.Next()
+		}
+		m.LastID = op.ID
+		op.Walk = queue.BulkWalk{Known: true, ToExamine: bulks.Present(&r)}
+		bulks.Begin(&op, now)
+		m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(op.ID).String()), nil, json.RawMessage(request))
+		return m.Batch.Commit, nil
+	})
+	if err != nil {
 		return queue.Bulk{}, err
 	}
-	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(id), Queue: s.options.Queue, Walk: walk}, nil
+	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(op.ID), Queue: s.options.Queue, Walk: op.Walk}, nil
 }
 
 // Get tells how a bulk operation stands; false: there is none of that id, or it was forgotten.

@@ -176,23 +176,17 @@ func heldAt(m *machine.Machine, slot uint32, sequence uint64, epoch uint32) (*ma
 // counted. It returns what was held, once the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is just
 // ending; a consumer that finishes the chunk before the act is on the disk comes first.
 func (p *Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (held queue.HeldChunk, err error) {
-	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return held, err
-	}
-	r, slot := heldOf(s.m, id)
-	if r == nil {
-		s.mu.Unlock()
-		return held, notHeld(id)
-	}
-	held = machine.HeldChunk(s.m, r, s.m.Holds.At(slot), now)
-	taken := takeBack(s.m, slot, &held, reason, act, now)
-	waits := commit.Set{First: s.m.Batch.Commit}
-	s.mu.Unlock()
-	if err = s.writer.wait(waits); err == nil && !taken.gone {
+	var taken *takenBack
+	err = p.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		r, slot := heldOf(m, id)
+		if r == nil {
+			return nil, notHeld(id)
+		}
+		held = machine.HeldChunk(m, r, m.Holds.At(slot), now)
+		taken = takeBack(m, slot, &held, reason, act, now)
+		return m.Batch.Commit, nil
+	})
+	if err == nil && !taken.gone {
 		err = notHeld(id)
 	}
 	return held, err

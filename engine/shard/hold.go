@@ -27,3 +27,10 @@ func (l *holdLock) Unlock() {
 	}
 	l.Mutex.Unlock()
 }
+
+// held calls fn with the mutex held.
+func (l *holdLock) held(fn func()) {
+	l.Lock()
+	defer l.Unlock()
+	fn()
+}

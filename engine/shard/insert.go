@@ -94,23 +94,18 @@ func (p *claims) repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Su
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
 func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, acts ...queue.Act) (queue.Submission, error) {
 	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return queue.Submission{}, err
-	}
-	var waits commit.Set
-	r := s.m.Live(id)
-	if r != nil && !r.Ending {
-		s.m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: priority})
-		s.m.ActLog.Tell(now, acts, map[string]int64{"priority": r.Priority}, map[string]int64{"priority": priority})
-	}
-	if r != nil {
-		waits.Add(s.writer.pending()) // or what ends it
-	}
-	s.mu.Unlock()
-	if err := s.writer.wait(waits); err != nil {
+	var r *machine.Record
+	err := s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		if r = m.Live(id); r == nil {
+			return nil, nil
+		}
+		if !r.Ending {
+			m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: priority})
+			m.ActLog.Tell(now, acts, map[string]int64{"priority": r.Priority}, map[string]int64{"priority": priority})
+		}
+		return s.writer.pending(), nil // or what ends it
+	})
+	if err != nil {
 		return queue.Submission{}, err
 	}
 	sub, err := p.Get(ctx, id)
@@ -124,22 +119,18 @@ func (p *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 // Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
 func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ...queue.Act) (queue.Submission, error) {
 	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return queue.Submission{}, err
-	}
-	var waits commit.Set
-	if r := s.m.Live(id); r != nil {
-		if !r.Ending {
-			s.m.ActLog.Tell(now, acts, map[string]uint32{"available": uint32(r.Sub.Available()), "done": r.Done}, nil)
+	err := s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		r := m.Live(id)
+		if r == nil {
+			return nil, nil
 		}
-		s.m.Close(r, queue.Cancelled, "", now)
-		waits.Add(s.writer.pending()) // or what ends it already
-	}
-	s.mu.Unlock()
-	if err := s.writer.wait(waits); err != nil {
+		if !r.Ending {
+			m.ActLog.Tell(now, acts, map[string]uint32{"available": uint32(r.Sub.Available()), "done": r.Done}, nil)
+		}
+		m.Close(r, queue.Cancelled, "", now)
+		return s.writer.pending(), nil // or what ends it already
+	})
+	if err != nil {
 		return queue.Submission{}, err
 	}
 	return p.Get(ctx, id)

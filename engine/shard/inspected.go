@@ -16,9 +16,7 @@ import (
 type inspected struct{ s *Shard }
 
 func (i inspected) Locked(fn func(m *machine.Machine)) {
-	i.s.mu.Lock()
-	defer i.s.mu.Unlock()
-	fn(i.s.m)
+	i.s.mu.held(func() { fn(i.s.m) })
 }
 
 func (i inspected) Usable() error { return i.s.usable() }

@@ -70,27 +70,23 @@ func (p *Forwarding) Delivered(numbers []uint64) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return err
-	}
-	for start := 0; start < len(numbers); {
-		op := journal.Move{Kind: journal.MoveDelivered, Number: numbers[start]}
-		for ; start < len(numbers) && len(op.Indexes) < journal.MaxRedrive && numbers[start]-op.Number < 1<<32; start++ {
-			op.Indexes = append(op.Indexes, uint32(numbers[start]-op.Number))
+	var at queue.Time
+	err := s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		at = now
+		for start := 0; start < len(numbers); {
+			op := journal.Move{Kind: journal.MoveDelivered, Number: numbers[start]}
+			for ; start < len(numbers) && len(op.Indexes) < journal.MaxRedrive && numbers[start]-op.Number < 1<<32; start++ {
+				op.Indexes = append(op.Indexes, uint32(numbers[start]-op.Number))
+			}
+			m.Encode(now).Move(op)
 		}
-		s.m.Encode(now).Move(op)
-	}
-	b := s.m.Batch.Commit
-	s.mu.Unlock()
-	err := s.writer.wait(commit.Set{First: b})
+		return m.Batch.Commit, nil
+	})
 	if err == nil {
-		s.mu.Lock()
-		s.Worker.kinds[machine.KindForward].pass(now, len(numbers))
-		s.m.Stats.Acts[machine.KindForward].Done += uint64(len(numbers))
-		s.mu.Unlock()
+		s.mu.held(func() {
+			s.Worker.kinds[machine.KindForward].pass(at, len(numbers))
+			s.m.Stats.Acts[machine.KindForward].Done += uint64(len(numbers))
+		})
 	}
 	return err
 }

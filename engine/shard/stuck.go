@@ -63,25 +63,18 @@ func (p *Forwarding) park(a machine.Action, cause error, now queue.Time) {
 
 // Unstick has a stuck letter that can be read again take its place behind all others, under another number. It returns after the commit.
 func (p *Forwarding) Unstick(o queue.Outgoing) error {
-	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return err
-	}
-	if known := s.m.Forwarding.Outbox.Find(o.Number); known == nil || !known.Stuck {
-		s.mu.Unlock()
-		return nil
-	}
-	s.m.Forwarding.Outbox.Last++
-	s.m.Encode(now).Move(journal.Move{
-		Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: s.m.Forwarding.Outbox.Last, Queue: o.Queue,
-		Was: o.Number, Indexes: []uint32{o.Chunk.Index},
+	return p.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		outbox := &m.Forwarding.Outbox
+		if known := outbox.Find(o.Number); known == nil || !known.Stuck {
+			return nil, nil
+		}
+		outbox.Last++
+		m.Encode(now).Move(journal.Move{
+			Kind: journal.MoveRenumber, ID: o.Chunk.Submission, Number: outbox.Last, Queue: o.Queue,
+			Was: o.Number, Indexes: []uint32{o.Chunk.Index},
+		})
+		return m.Batch.Commit, nil
 	})
-	b := s.m.Batch.Commit
-	s.mu.Unlock()
-	return s.writer.wait(commit.Set{First: b})
 }
 
 // Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.

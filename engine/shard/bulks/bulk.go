@@ -25,7 +25,7 @@ type Part struct {
 	m        *machine.Machine
 	Totals   queue.BulkCounts // of what all of them did since the server's start
 	List     []*Bulk          // all that are known, by id
-	Starting int              // those whose start is on its way to the disk
+	starting int              // those whose start is on its way to the disk
 }
 
 // New is the part of a machine without bulk operations.
@@ -152,8 +152,19 @@ func (bs *Part) Step(b *Bulk, now queue.Time, change func(next *journal.Bulk)) {
 // Begin encodes that an operation is to exist. It counts as one from now on.
 func (bs *Part) Begin(op *journal.Bulk, now queue.Time) {
 	bs.m.Encode(now).Bulk(op)
-	bs.Starting++
+	bs.starting++
 	bs.m.Intend(startingBulk{bs})
+}
+
+// Running is how many operations run or are about to.
+func (bs *Part) Running() int {
+	n := bs.starting
+	for _, b := range bs.List {
+		if b.At.State == queue.BulkRunning {
+			n++
+		}
+	}
+	return n
 }
 
 // startingBulk is an operation that is about to exist, steppingBulk one that has got further than the disk knows.
@@ -162,9 +173,9 @@ type (
 	steppingBulk Bulk
 )
 
-func (b startingBulk) Applied(*machine.Machine) { b.bs.Starting-- }
+func (b startingBulk) Applied(*machine.Machine) { b.bs.starting-- }
 
-func (b startingBulk) Undo(*machine.Machine) { b.bs.Starting-- }
+func (b startingBulk) Undo(*machine.Machine) { b.bs.starting-- }
 
 func (*steppingBulk) Applied(*machine.Machine) {} // apply
 
@@ -180,7 +191,7 @@ func (bs *Part) At(id queue.BulkID, step uint64) *Bulk {
 
 // Intended counts what intents have left.
 func (bs *Part) Intended(count func(what string, n int)) {
-	count("bulk operations about to begin", bs.Starting)
+	count("bulk operations about to begin", bs.starting)
 	for _, b := range bs.List {
 		if b.Plan.Step != b.At.Step {
 			count("steps of bulk operation "+queue.BulkID(b.At.ID).String(), 1)
