@@ -190,7 +190,7 @@ func TestReloadWhileContentIsWritten(t *testing.T) {
 				return []queue.Result{{}}, err
 			})
 		}
-		first := insert("first", []byte("with an attachment, so that its content comes later"))
+		first := insert("first", make([]byte, 4<<20)) // an attachment that fills a commit, so that its content is in another one, later
 		lost := o.later(func() ([]queue.Result, error) {
 			_, _, err := o.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x/"}})
 			return nil, err
