@@ -138,7 +138,10 @@ func restore(ctx context.Context, a *app, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "restored %d queues as of %s to %s; every checksum is right\n", len(m.Queues),
-		m.Made.Format(time.RFC3339), dir)
+	queues := "1 queue"
+	if len(m.Queues) != 1 {
+		queues = fmt.Sprintf("%d queues", len(m.Queues))
+	}
+	_, err = fmt.Fprintf(a.out, "restored %s as of %s to %s; every checksum is right\n", queues, m.Made.Format(time.RFC3339), dir)
 	return err
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,9 +44,6 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEn
 	return pages[api.AuditEntry](ctx, c, "audit", "/v1/audit", f.query())
 }
 
-// auditPatience is how long the stream of the audit log may be silent. It sends something every 15 seconds.
-const auditPatience = time.Minute
-
 // FollowAudit goes through the entries of the audit log that the filter means as they come, until ctx ends: those from Since
 // on, or, without it, those from now on. It begins with the oldest; an entry that becomes visible late comes late. When the stream is
 // cut, or the server restarts, it tries until it can go on where it was: no entry is missed, and none comes twice. When it is cut before
@@ -64,41 +60,8 @@ func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.A
 		if query := f.query().Encode(); query != "" {
 			path += "?" + query
 		}
-		at, patience := followed{seen: map[string]time.Time{}}, auditPatience
-		for failures, left := 0, false; ; failures++ {
-			err := events(ctx, c, "follow audit", path, at.last, &patience, func(got event) error {
-				failures = 0
-				entry, fresh, err := at.take(got)
-				if err == nil && fresh && !yield(entry, nil) {
-					left, err = true, context.Canceled
-				}
-				return err
-			})
-			var refused *Error
-			_ = errors.As(err, &refused)
-			switch {
-			case left || ctx.Err() != nil:
-				return
-			case err != nil && (at.last == "" || refused != nil && !passing(refused.Status) ||
-				errors.Is(err, errUnreadable) || errors.Is(err, bufio.ErrTooLong)):
-				yield(api.AuditEntry{}, err)
-				return
-			case pause(ctx, c.backoff(failures, refused)) != nil:
-				return
-			}
-		}
+		follow(ctx, c, "follow audit", path, &followed{seen: map[string]time.Time{}})(yield)
 	}
-}
-
-var errUnreadable = errors.New("an entry is not what the server's interface says")
-
-// problemIn is the problem that the server has ended a stream with.
-func problemIn(got event) error {
-	var refused Error
-	if err := json.Unmarshal([]byte(got.data), &refused.Problem); err != nil {
-		return fmt.Errorf("%w: a problem: %w", errUnreadable, err)
-	}
-	return &refused
 }
 
 // followed is how far a stream of the audit log has come. One that goes on sends again the entries of ten seconds before the last id, as
@@ -109,6 +72,8 @@ type followed struct {
 	most   time.Time            // the latest of those times
 	tidied int                  // how many were left in seen when the old ones were removed
 }
+
+func (a *followed) at() (id string, begun bool) { return a.last, a.last != "" }
 
 // take says what an event tells, and whether it is an entry that is new.
 func (a *followed) take(got event) (entry api.AuditEntry, fresh bool, err error) {

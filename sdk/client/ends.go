@@ -1,15 +1,12 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -34,39 +31,13 @@ type End struct {
 	Gap *api.EndsGap
 }
 
-// endsPatience is how long a stream of ends may be silent. It sends something every 15 seconds.
-const endsPatience = time.Minute
-
 // Follow goes through the ends as they come, in their order, until ctx ends. When the stream is cut, or the server restarts, it tries
 // until it can go on where it was: no end is missed, and none comes twice. A submission that a redrive opened again ends again. It ends
 // after the first error, which is one that trying again does not fix: the server cannot be reached at the start, or refuses, or the
 // queue was deleted.
 func (e Ends) Follow(ctx context.Context, c *Client) iter.Seq2[End, error] {
 	return func(yield func(End, error) bool) {
-		f := follower{last: e.After}
-		path, patience := e.path(), endsPatience
-		for failures, left := 0, false; ; failures++ {
-			err := events(ctx, c, "follow ends", path, f.last, &patience, func(got event) error {
-				failures = 0
-				end, fresh, err := f.take(got)
-				if err == nil && fresh && !yield(end, nil) {
-					left, err = true, context.Canceled
-				}
-				return err
-			})
-			var refused *Error
-			_ = errors.As(err, &refused)
-			switch {
-			case left || ctx.Err() != nil:
-				return
-			case err != nil && (!f.begun || refused != nil && !passing(refused.Status) ||
-				errors.Is(err, errUnreadable) || errors.Is(err, bufio.ErrTooLong)):
-				yield(End{}, err)
-				return
-			case pause(ctx, c.backoff(failures, refused)) != nil:
-				return
-			}
-		}
+		follow(ctx, c, "follow ends", e.path(), &follower{last: e.After})(yield)
 	}
 }
 
@@ -93,6 +64,8 @@ type follower struct {
 	last  string // the last id, or where the caller wants to begin
 	begun bool   // the server has told a place
 }
+
+func (f *follower) at() (id string, begun bool) { return f.last, f.begun }
 
 // take says what an event tells, and whether that is for the caller.
 func (f *follower) take(got event) (end End, fresh bool, err error) {
