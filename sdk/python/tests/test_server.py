@@ -105,6 +105,30 @@ class Whole(unittest.TestCase):
             outputs = {output.index: output.data for output in client.outputs(submission)}
             self.assertEqual(outputs, {0: b"aa", 1: b"\xff\x00\xff\x00", 2: ("é\u2028" * 2).encode()})
 
+    def test_a_unix_socket(self) -> None:
+        """Calls, work and asyncio go through a Unix socket, when that is the address; where no server listens they go on."""
+        with tempfile.TemporaryDirectory(prefix="quern-python-") as folder:
+            path = os.path.join(folder, "quern.sock")
+
+            async def insert() -> quern.types.Submission:
+                async with quern.AsyncClient(f"unix:{path}") as client:
+                    return await client.insert(["near"])
+
+            with serving("--listen", f"unix:{path}"), quern.Client(f"unix:{path}.gone", f"unix:{path}") as client:
+                submission = asyncio.run(insert())
+
+                @client.worker()
+                def handle(chunk: quern.Chunk) -> str:
+                    return chunk.text.upper()
+
+                with handle:
+                    client.wait(submission, timeout=60)
+                self.assertEqual([output.text for output in client.outputs(submission)], ["NEAR"])
+        with self.assertRaisesRegex(ValueError, "write the path of the socket behind unix:"):
+            quern.Client("unix:")
+        with quern.Client("unix:/nowhere/quern.sock", retries=0) as client, self.assertRaisesRegex(quern.NoAnswer, "unix:/nowhere/quern.sock"):
+            client.insert(["x"])
+
     def test_the_same_with_asyncio(self) -> None:
         async def run(address: str) -> None:
             async with quern.AsyncClient(address) as client:

@@ -3,7 +3,7 @@ import { gather, join, utf8 } from './bytes.js'
 import { QuernError, UnreachableError, refusal } from './error.js'
 import { read, write } from './json.js'
 import type { Answer, TlsOptions, Transport } from './transport.js'
-import { openTransport } from '#transport'
+import { knowsSockets, openTransport } from '#transport'
 
 /** How to reach the server. */
 export interface ClientOptions {
@@ -94,7 +94,7 @@ export const drawKey = (): string => crypto.randomUUID().replaceAll('-', '')
 export class Connection {
   readonly tracing: Tracing
   readonly timeoutMs: number
-  readonly #addresses: string[]
+  readonly #addresses: Address[]
   readonly #token: string | undefined
   readonly #retries: number
   readonly #transport: Transport
@@ -196,10 +196,11 @@ export class Connection {
   }
 
   async #send(request: Request, attempt: number, signal: AbortSignal): Promise<Answer> {
-    const url = this.#addresses[this.#at]! + request.path + query(request.query)
+    const { base, socketPath } = this.#addresses[this.#at]!
+    const url = base + request.path + query(request.query)
     const done = this.tracing.try?.({ what: request.what, method: request.method, url, attempt })
     try {
-      const answer = await this.#transport.send({ method: request.method, url, headers: this.#headers(request), body: request.body, signal })
+      const answer = await this.#transport.send({ method: request.method, url, socketPath, headers: this.#headers(request), body: request.body, signal })
       done?.({ status: answer.status })
       if (answer.status >= 200 && answer.status < 300) return answer
       throw refusal(answer.status, utf8(await gather(answer.body)), retryAfter(answer))
@@ -233,15 +234,26 @@ export class Connection {
   }
 }
 
-function checkAddress(address: string): string {
+interface Address {
+  base: string
+  socketPath?: string
+}
+
+function checkAddress(address: string): Address {
+  if (address.startsWith('unix:')) {
+    const socketPath = address.slice('unix:'.length).replace(/^\/\//, '')
+    if (!knowsSockets) throw new TypeError('quern: this runtime cannot call a Unix socket: Node can')
+    if (!socketPath) throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write the path of the socket behind unix:`)
+    return { base: 'http://localhost', socketPath }
+  }
   let url: URL
   try {
     url = new URL(address)
   } catch {
-    throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port or https://host:port`)
+    throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port, https://host:port or unix:PATH`)
   }
-  if (!/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port or https://host:port`)
-  return (url.origin + url.pathname).replace(/\/+$/, '')
+  if (!/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port, https://host:port or unix:PATH`)
+  return { base: (url.origin + url.pathname).replace(/\/+$/, '') }
 }
 
 /** Seconds or a date, which counts from the answer's own Date: the clocks need not agree. */

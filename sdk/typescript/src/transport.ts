@@ -4,6 +4,8 @@
 export interface Call {
   method: string
   url: string
+  /** Path of a Unix socket to call, in the place of the URL's host. */
+  socketPath: string | undefined
   headers: Record<string, string>
   body: string | Uint8Array | AsyncIterable<Uint8Array> | undefined
   signal: AbortSignal

@@ -4,6 +4,9 @@ import type { Answer, Call, TlsOptions, Transport } from './transport.js'
 
 export const host = (): string => 'consumer'
 
+/** fetch cannot call a Unix socket. */
+export const knowsSockets = false
+
 interface DenoLike {
   createHttpClient?(options: { caCerts?: string[]; cert?: string; key?: string }): { close(): void }
 }

@@ -6,6 +6,8 @@ import type { Answer, Call, TlsOptions, Transport } from './transport.js'
 
 export const host = (): string => hostname()
 
+export const knowsSockets = true
+
 /** How long an unused connection is kept: less than the two minutes of the server, so that calls seldom meet one that it closes. */
 const idleMs = 60_000
 
@@ -15,8 +17,8 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
   const send = (call: Call) =>
     new Promise<Answer>((resolve, reject) => {
       const isSecure = call.url.startsWith('https:')
-      const { body, method, headers, signal } = call
-      const request = (isSecure ? https : http).request(call.url, { method, headers: { 'user-agent': 'quern-typescript', ...headers }, signal, agent: isSecure ? secure : plain }, (answer) =>
+      const { body, method, headers, signal, socketPath } = call
+      const request = (isSecure ? https : http).request(call.url, { method, headers: { 'user-agent': 'quern-typescript', ...headers }, signal, agent: isSecure ? secure : plain, ...(socketPath === undefined ? {} : { socketPath }) }, (answer) =>
         resolve({
           status: answer.statusCode ?? 0,
           header: (name) => {

@@ -294,6 +294,22 @@ test('signals end calls and waits with their reason', async () => {
   assert.equal(begun, 0, 'a worker that was stopped before it began works')
 })
 
+test('a Unix socket is an address, beside others', async () => {
+  const path = join(folder(), 'quern.sock')
+  const own = await serve(['dev'], `127.0.0.1:0,unix:${path}`)
+  const near = new Client([`unix:${path}.gone`, `unix:${path}`])
+  const { id } = await near.insert('default', { chunks: { inline: ['near'] } })
+  const stop = new AbortController()
+  const worked = near.work({ signal: stop.signal }, (chunk) => chunk.text.toUpperCase())
+  await near.wait(id)
+  stop.abort()
+  await worked
+  assert.deepEqual((await all(near.outputs(id))).map((o) => o.text), ['NEAR'])
+  near.close()
+  await own.stop()
+  assert.throws(() => new Client('unix:'), /write the path of the socket behind unix:/)
+})
+
 test('an address where no server listens is left for one that serves, by calls, streams and workers', async () => {
   const name = await queue('moved')
   const { id } = await client.insert(name, { chunks: { count: 2, template: 'x' } })

@@ -37,12 +37,15 @@ class Connection:
     async def open(endpoint: Endpoint, core: Core) -> Connection:
         context = core.trust.context if endpoint.secure and core.trust else None
         try:
-            opening = asyncio.open_connection(endpoint.host, endpoint.port, ssl=context, server_hostname=endpoint.host if context else None, limit=READ_BYTES)
-            reader, writer = await asyncio.wait_for(opening, CONNECT_SECONDS)
+            if endpoint.path:
+                reader, writer = await asyncio.wait_for(asyncio.open_unix_connection(endpoint.path, limit=READ_BYTES), CONNECT_SECONDS)
+            else:
+                opening = asyncio.open_connection(endpoint.host, endpoint.port, ssl=context, server_hostname=endpoint.host if context else None, limit=READ_BYTES)
+                reader, writer = await asyncio.wait_for(opening, CONNECT_SECONDS)
         except ssl.SSLCertVerificationError as fault:
             raise NotTrusted(f"the server at {endpoint.authority} is not trusted: {fault}") from None
         except (OSError, asyncio.TimeoutError) as fault:
-            raise NoAnswer(f"no server answers at {endpoint.host}:{endpoint.port}: {fault}") from None
+            raise NoAnswer(f"no server answers at {endpoint.name}: {fault}") from None
         connection = Connection(endpoint, reader, writer)
         if context is not None and core.trust is not None and core.trust.fingerprint:
             certificate = writer.get_extra_info("ssl_object").getpeercert(True) or b""

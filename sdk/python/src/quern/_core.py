@@ -92,7 +92,7 @@ class Call:
     what: str  # such as "insert"
     method: str
     path: str
-    address: str  # host:port
+    address: str  # host:port, or unix: and a path
     attempt: int  # 1 for the first try
     status: int  # of the answer; 0: there was none
     seconds: float
@@ -174,8 +174,7 @@ class Core:
             except Error as fault:
                 error = fault
             if self.on_call is not None:
-                address = f"{endpoint.host}:{endpoint.port}"
-                self.on_call(Call(request.what, request.method, request.path, address, attempt, status, time.monotonic() - began, error))
+                self.on_call(Call(request.what, request.method, request.path, endpoint.name, attempt, status, time.monotonic() - began, error))
             if error is None:
                 return reply
             moved = self.leave(endpoint, error)

@@ -13,6 +13,7 @@ from .errors import BadAnswer, Error, NoAnswer
 MAX_HEAD = 64 << 10
 MAX_ANSWER = 1500 << 20  # 1,000 chunks of 1 MiB, in base64, and change
 USER_AGENT = "quern-python"
+SOCKET_SCHEME = "unix:"  # before the path of a Unix socket
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,28 @@ class Endpoint:
     secure: bool
     authority: str  # for the Host header
     prefix: str  # path before /v1
+    path: str = ""  # of a Unix socket, in the place of host and port
+
+    @property
+    def name(self) -> str:
+        """The address in messages."""
+        return f"{SOCKET_SCHEME}{self.path}" if self.path else f"{self.host}:{self.port}"
 
     @staticmethod
     def parse(address: str) -> Endpoint:
-        """Read an address such as ``http://127.0.0.1:7700`` or ``https://queue.example/behind/a/proxy``."""
+        """Read an address such as ``http://127.0.0.1:7700``, ``https://queue.example/behind/a/proxy`` or ``unix:/run/quern.sock``."""
+        if address.startswith(SOCKET_SCHEME):
+            path = address.removeprefix(SOCKET_SCHEME).removeprefix("//")
+            if not path or "\0" in path:
+                raise ValueError(f"{address!r} is not an address of a server: write the path of the socket behind unix:")
+            return Endpoint("localhost", 0, False, "localhost", "", path)
         try:
             u = urllib.parse.urlsplit(address)
             port = u.port
         except ValueError as fault:
             raise ValueError(f"{address!r} is not an address: {fault}") from None
         if u.scheme not in ("http", "https") or not u.hostname or u.query or u.fragment or "@" in u.netloc or not visible(u.netloc) or not address.isprintable():
-            raise ValueError(f"{address!r} is not an address of a server: write it as http://host:port or https://host:port")
+            raise ValueError(f"{address!r} is not an address of a server: write it as http://host:port, https://host:port or unix:PATH")
         secure = u.scheme == "https"
         prefix = urllib.parse.quote(urllib.parse.unquote(u.path.rstrip("/")))
         return Endpoint(u.hostname, port or (443 if secure else 80), secure, u.netloc, prefix)

@@ -32,6 +32,22 @@ READ_BYTES = 256 << 10
 logger = logging.getLogger("quern")
 
 
+def connect(endpoint: Endpoint) -> socket.socket:
+    """A connection to a server, without TLS yet."""
+    if not endpoint.path:
+        connection = socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(CONNECT_SECONDS)
+        connection.connect(endpoint.path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
 class Connection:
     """One connection, used by one call at a time."""
 
@@ -41,10 +57,9 @@ class Connection:
         self.since = 0.0  # unused since then
         self.aborted = False
         try:
-            self.socket: socket.socket = socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS)
+            self.socket = connect(endpoint)
         except OSError as fault:
-            raise NoAnswer(f"no server answers at {endpoint.host}:{endpoint.port}: {fault}") from None
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            raise NoAnswer(f"no server answers at {endpoint.name}: {fault}") from None
         if endpoint.secure:
             self._secure(core)
 
