@@ -1,13 +1,17 @@
 package simtest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
 // endsFollower follows the ends of a shard as a client does that comes back now and then: all it keeps is a place.
@@ -214,4 +218,29 @@ func TestFollowerIsWoken(t *testing.T) {
 		}
 	}
 	b.open()
+}
+
+// An end whose page of the history is damaged while the server runs is an error of those who follow, not an end less. A start refuses it.
+func TestDamagedEndsAreNotPassedOver(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, relaxed())
+	for range 3 {
+		if _, err := b.shard.Submissions.Cancel(ctx, mustInsert(t, b, prefixed(1)).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.shard.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	page, err := b.shard.Ends.After(ctx, queue.EndPlace{}, machine.Filter{}, 10)
+	if err != nil || len(page.List) != 3 {
+		t.Fatalf("before: %d ends, %v; want 3", len(page.List), err)
+	}
+	exec(t, filepath.Join(b.dir, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000},
+		"UPDATE history_page SET bytes = CAST(substr(bytes, 1, length(bytes)-1) || x'ff' AS BLOB)")
+	page, err = b.shard.Ends.After(ctx, queue.EndPlace{}, machine.Filter{}, 10)
+	var damage *journal.FormatError
+	if !errors.As(err, &damage) || len(page.List) != 0 {
+		t.Errorf("with a damaged page: %d ends, %v; want none, and what is damaged", len(page.List), err)
+	}
 }
