@@ -45,7 +45,7 @@ const (
 func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans []*strategy.Plan) (Diagnosis, error) {
 	d := newDiagnosing(plans)
 	budget := maxDiagnosis
-	err := ins.diagnoseSlices(ctx, &budget, -1, func(m *machine.Machine, from int) (next int, n machine.Looks) {
+	err := ins.slicesWithin(ctx, &budget, -1, func(m *machine.Machine, from int) (next int, n machine.Looks) {
 		if d.m = m; d.At == 0 {
 			d.At, d.Present = ins.s.Now(), d.m.Backlog.Value(entry.Key, entry.Value).Submissions
 		}
@@ -58,7 +58,7 @@ func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans
 		return d.result(), err
 	}
 	before := ^queue.SubmissionID(0) // those that wait for their run_at are in no list of the value
-	err = ins.diagnoseSlices(ctx, &budget, -1, func(m *machine.Machine, _ int) (next int, n machine.Looks) {
+	err = ins.slicesWithin(ctx, &budget, -1, func(m *machine.Machine, _ int) (next int, n machine.Looks) {
 		d.m, n = m, diagnosisMost/2
 		before = d.m.Order.Before(before, diagnosisMost/2, func(r *machine.Record) bool {
 			if r.Sub != nil && r.Parked {
@@ -89,24 +89,6 @@ func (ins *Inspector) DiagnoseSubmission(id queue.SubmissionID, plans []*strateg
 		return n, nil
 	})
 	return by.result(), there, err
-}
-
-// diagnoseSlices calls fn in holds of the mutex as long as the budget lasts: first with from, then with what it returned, until that is 0.
-func (ins *Inspector) diagnoseSlices(ctx context.Context, budget *int, from int,
-	fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
-	for ; from != 0 && *budget > 0; *budget-- {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := ins.Look(func(m *machine.Machine) (n machine.Looks, _ error) {
-			from, n = fn(m, from)
-			return n, nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // diagnosing counts submissions by cause.

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"math"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -98,7 +99,14 @@ func (ins *Inspector) eachTenant(ctx context.Context, share backlog.Share, fn fu
 
 // Slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
 func (ins *Inspector) Slices(ctx context.Context, fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
-	for from, more := 0, true; more; more = from != 0 {
+	budget := math.MaxInt
+	return ins.slicesWithin(ctx, &budget, 0, fn)
+}
+
+// slicesWithin is Slices that begins with from, and ends when the budget, in holds of the mutex, is used up.
+func (ins *Inspector) slicesWithin(ctx context.Context, budget *int, from int,
+	fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
+	for more := true; more && *budget > 0; *budget-- {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -109,6 +117,7 @@ func (ins *Inspector) Slices(ctx context.Context, fn func(m *machine.Machine, fr
 		if err != nil {
 			return err
 		}
+		more = from != 0
 	}
 	return nil
 }
