@@ -37,6 +37,7 @@ func newPluginScene(t testing.TB, change func(*plugins.Options)) *pluginScene {
 			Dir: filepath.Join(shop.dir, "plugins"), Child: []string{self, "plugin-compile"}, Now: shop.now, Limits: plugins.DefaultLimits(),
 			Logger: slog.New(slog.NewTextHandler(s.log, nil)), Registerer: registry,
 		}
+		o.Limits.Host.StartWait = 0 // a batch waits for its sandbox, however slow this machine is
 		if raceDetector {
 			o.Limits.CompileMemory = 0 // the race detector alone reserves more address space than that
 		}

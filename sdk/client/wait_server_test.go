@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -20,6 +21,7 @@ func TestWaitManyOnServer(t *testing.T) {
 		}
 		ids = append(ids, s.ID)
 	}
+	var cancels sync.WaitGroup
 	cancel := func(list ...string) {
 		for _, id := range list {
 			if _, err := c.Cancel(ctx, id); err != nil {
@@ -42,11 +44,13 @@ func TestWaitManyOnServer(t *testing.T) {
 		ended = append(ended, s.ID)
 		switch len(ended) {
 		case 1:
-			go cancel(second) // while the next call waits, or before
+			cancels.Go(func() { cancel(second) }) // while the next call waits, or before
 		case 2:
-			go cancel(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == first || id == second })...)
+			others := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == first || id == second })
+			cancels.Go(func() { cancel(others...) })
 		}
 	}
+	cancels.Wait() // the wait may tell of the last end before its cancel is answered
 	if !slices.Equal(unknown, []string{"7"}) || ended[0] != first || ended[1] != second {
 		t.Errorf("unknown %v, and the first to end %v; want 7, and %s %s", unknown, ended[:2], first, second)
 	}
