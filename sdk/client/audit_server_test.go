@@ -20,7 +20,7 @@ func TestFollowAuditThroughRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var target atomic.Pointer[url.URL]
-	var streams atomic.Int32
+	streams := make(chan struct{}, 1000)
 	open := func() (end func() error) {
 		address, end, err := startServer(dir)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestFollowAuditThroughRestart(t *testing.T) {
 	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target.Load())
 		if r.In.URL.Path == "/v1/audit" {
-			streams.Add(1)
+			streams <- struct{}{}
 		}
 	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }})
 	t.Cleanup(proxy.Close)
@@ -78,9 +78,7 @@ func TestFollowAuditThroughRestart(t *testing.T) {
 	}
 	for round := range 4 {
 		act()
-		if round > 0 {
-			read()
-		}
+		read() // the follow has begun: a cut before that is its end
 		act()
 		if round == 2 {
 			if err := end(); err != nil {
@@ -89,9 +87,9 @@ func TestFollowAuditThroughRestart(t *testing.T) {
 			end = open()
 			act()
 		} else {
-			before := streams.Load()
-			for streams.Load() == before { // a cut before the first entry of a stream, or after some
+			for range 2 { // after some entries of a stream, and then of one that has just begun
 				proxy.CloseClientConnections()
+				<-streams
 			}
 		}
 		act()

@@ -259,10 +259,11 @@ func TestWorkLost(t *testing.T) {
 func TestWorkRefused(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
-	refused := make(chan struct{})
+	begun, refused := make(chan struct{}), make(chan struct{})
 	f := newFake(t, 1, func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/reservations") && calls.Add(1) == 2 {
 			io.Copy(io.Discard, r.Body)
+			<-begun
 			writeProblem(w, api.Problem{Title: "Unknown queue", Status: 404, Code: api.CodeUnknownQueue})
 			close(refused)
 			return true
@@ -270,6 +271,7 @@ func TestWorkRefused(t *testing.T) {
 		return false
 	})
 	err := f.client().Work(t.Context(), WorkOptions{Concurrency: 2}, func(context.Context, *Chunk) ([]byte, error) {
+		close(begun)
 		<-refused
 		return []byte("x"), nil
 	})
