@@ -69,7 +69,7 @@ func TestAuditTellsOfEveryAct(t *testing.T) {
 	fatal(t, err)
 	_, err = e.Cancel(ctx, s.ID) // is cancelled already
 	fatal(t, err)
-	fatal(t, e.DeleteQueue(ctx, "other"))
+	fatal(t, e.DeleteQueue(ctx, "other", false))
 	made, secret, err := e.Tokens().New(ctx, TokenRequest{Name: "ci", Scopes: access.Admin})
 	fatal(t, err)
 	fatal(t, e.Tokens().Revoke(ctx, made.ID))

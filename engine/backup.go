@@ -51,7 +51,7 @@ func (s Storage) Backup(ctx context.Context, by string) (_ *Backup, err error) {
 			err = errors.Join(e.ballast.unlessFull(err), b.Close())
 		}
 	}()
-	if err := errors.Join(s.Room(), s.roomForBackup()); err != nil {
+	if err := errors.Join(s.isWhole(), s.Room(), s.roomForBackup()); err != nil {
 		return nil, err
 	}
 	act := e.act(ctx, "", "server.backup", "", "")
@@ -71,6 +71,17 @@ func (s Storage) Backup(ctx context.Context, by string) (_ *Backup, err error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// isWhole refuses a backup that would lack a queue.
+func (s Storage) isWhole() error {
+	for _, q := range s.e.Queues() {
+		if q.Quarantined != nil {
+			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue %q is in quarantine, so a backup would lack it. "+
+				"Fix its files or delete it first.", q.Name)}
+		}
+	}
+	return nil
 }
 
 // roomForBackup refuses a backup whose copies would fill the disk, on which queues have to go on.

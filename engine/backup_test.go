@@ -367,7 +367,7 @@ func TestRestoredIsAnother(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(mixed, "shards", "0000", name), foreign, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openIn(t, mixed); err == nil || !strings.Contains(err.Error(), "belongs to another data directory") {
+		if err := refusal(t, mixed); err == nil || !strings.Contains(err.Error(), "belongs to another data directory") {
 			t.Errorf("a restored directory with %s of the old one: %v", name, err)
 		}
 	}

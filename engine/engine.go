@@ -57,27 +57,34 @@ type Engine struct {
 	metrics   *metrics
 	paces     paces
 	forwards  forwards
-	views     *shard.ViewMemory
-	live      *shard.LiveLimit
+	shared    shared
 
-	mu     sync.RWMutex // guards queues and shards
-	queues map[string]*openQueue
-	shards map[queue.ShardID]*openQueue
+	mu         sync.RWMutex // guards queues, shards and quarantine
+	queues     map[string]*openQueue
+	shards     map[queue.ShardID]*openQueue
+	quarantine quarantine
+}
+
+// shared is what all queues together may take.
+type shared struct {
+	views *shard.ViewMemory
+	live  *shard.LiveLimit
 }
 
 // DefaultQueue always exists.
 const DefaultQueue = "default"
 
-// Open recovers everything in the data directory and serves. It fails when another process holds the directory, when a
-// file is damaged, missing or of a newer version, or when the directory cannot be written; nothing is changed then.
+// Open recovers everything in the data directory and serves. It fails when another process holds the directory, when the
+// catalogue is damaged or missing, when a file is of a newer version, when no queue can be opened, or when the directory
+// cannot be written; nothing is changed then. A queue that cannot be opened is in quarantine while others can.
 func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	o.fill()
 	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
 	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{},
-		forwards: forwards{nudge: make(chan struct{}, 1)}, views: shard.NewViewMemory(uint64(o.ViewMemory)),
-		live: shard.NewLiveLimit(o.MaxLive)}
+		forwards: forwards{nudge: make(chan struct{}, 1)},
+		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}
@@ -230,6 +237,7 @@ type Check struct {
 	Name   string
 	OK     bool
 	Detail string
+	Aside  bool // what it is about does not serve, and keeps nothing else from serving
 }
 
 // Ready lists the checks, one per queue and one for the disk.
@@ -242,6 +250,11 @@ func (e *Engine) Ready() []Check {
 			check.Detail = err.Error()
 		}
 		checks = append(checks, check)
+	}
+	for _, q := range e.Queues() {
+		if q.Quarantined != nil {
+			checks = append(checks, Check{Name: "queue " + q.Name, Detail: "in quarantine: " + q.Quarantined.Reason, Aside: true})
+		}
 	}
 	disk := Check{Name: "disk", OK: e.Storage().Room() == nil, Detail: "room for inserts"}
 	if !disk.OK {

@@ -64,9 +64,9 @@ func hasCatalogue(dir string) error {
 
 // hasFiles refuses a queue of the catalogue whose files are gone, instead of starting over with an empty one. A queue comes into
 // the catalogue after its files are on disk, and leaves it before they are removed.
-func (e *Engine) hasFiles(row store.QueueRow) error {
+func (o *opening) hasFiles(row store.QueueRow) error {
 	for _, name := range []string{storeFile, journalFile} {
-		path := filepath.Join(e.shardDir(row.Shard), name)
+		path := filepath.Join(o.e.shardDir(row.Shard), name)
 		there, err := exists(path)
 		if err != nil {
 			return err
@@ -80,7 +80,8 @@ func (e *Engine) hasFiles(row store.QueueRow) error {
 
 // knowsFolders refuses folders of shards that the catalogue does not have: it may have lost them, and with them queues
 // full of work. What is left of a queue that was not made to the end, or is deleted, is removed.
-func (e *Engine) knowsFolders(rows []store.QueueRow) error {
+func (o *opening) knowsFolders(rows []store.QueueRow) error {
+	e := o.e
 	known := map[string]bool{}
 	for _, row := range rows {
 		known[filepath.Base(e.shardDir(row.Shard))] = true

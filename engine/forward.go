@@ -70,8 +70,8 @@ func (e *Engine) carry(ctx context.Context) {
 				}
 				list = rest
 				if to := page[0].Queue; !stuck[to] { // what comes later must not arrive before
-					if err := e.carryTo(ctx, q, to, page); err != nil && ctx.Err() == nil {
-						stuck[to] = true
+					err := e.carryTo(ctx, q, to, page)
+					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && queue.CodeOf(err) != queue.CodeQuarantined {
 						e.options.Logger.Error("forwarding dead letters failed; it is tried again", "queue", q.name, "to", to, "error", err)
 					}
 				}
@@ -169,6 +169,8 @@ func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
 	switch {
 	case to == name:
 		return queue.Invalid("/dead_letter_queue", "is the queue itself: name another one, or none to keep dead letters where they are")
+	case e.quarantine.find(to) != nil:
+		return queue.Invalid("/dead_letter_queue", "names the queue %q, which is in quarantine: fix or delete that one first", to)
 	case other == nil:
 		return queue.Invalid("/dead_letter_queue", "names the queue %q, which does not exist: create it first",
 			clip(to, queue.MaxQueueNameBytes))
@@ -189,6 +191,11 @@ func (e *Engine) feeds(name string) string {
 			return q.name
 		}
 	}
+	for _, q := range e.quarantine {
+		if q.Settings.DeadLetterQueue == name {
+			return q.Name
+		}
+	}
 	return ""
 }
 
@@ -196,8 +203,7 @@ func (e *Engine) feeds(name string) string {
 // forwards.doors.
 func (e *Engine) unforwarded(q *openQueue) error {
 	if user := e.feeds(q.name); user != "" {
-		return &queue.Error{Code: queue.CodeConflict,
-			Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
+		return isDeadQueueOf(user)
 	}
 	if n := q.shard.Forwarding.OutgoingTo("") - q.shard.Forwarding.Overtaken(); n > 0 { // those that cannot be read go with their queue
 		return onTheirWay(n)
@@ -208,6 +214,11 @@ func (e *Engine) unforwarded(q *openQueue) error {
 		}
 	}
 	return nil
+}
+
+func isDeadQueueOf(user string) error {
+	return &queue.Error{Code: queue.CodeConflict,
+		Message: fmt.Sprintf("The queue is the dead_letter_queue of %q. Change that queue's settings first.", user)}
 }
 
 func onTheirWay(n int) error {

@@ -24,7 +24,7 @@ type metrics struct {
 	lifecycle                                               lifecycleMetrics
 	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
 	ledgers, tenants, lag, mostLag                          *prometheus.Desc
-	keyInFlight, keyBacklog, keyValues                      *prometheus.Desc
+	keyInFlight, keyBacklog, keyValues, quarantined         *prometheus.Desc
 }
 
 // described is a metric with one value, or one for each of some fixed words, that is in the numbers of a queue.
@@ -106,7 +106,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, desc := range []*prometheus.Desc{
 		m.waited, m.held, m.reserved, m.empty, m.examined, m.skipped, m.ended, m.ledgers, m.tenants, m.lag, m.mostLag,
-		m.keyInFlight, m.keyBacklog, m.keyValues,
+		m.keyInFlight, m.keyBacklog, m.keyValues, m.quarantined,
 	} {
 		ch <- desc
 	}
@@ -121,6 +121,13 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	now := queue.At(m.engine.options.Now())
 	for _, q := range m.engine.all() {
 		m.collect(ch, q, now)
+	}
+	for _, q := range m.engine.Queues() {
+		aside := 0.0
+		if q.Quarantined != nil {
+			aside = 1
+		}
+		ch <- prometheus.MustNewConstMetric(m.quarantined, prometheus.GaugeValue, aside, q.Name)
 	}
 	for _, v := range m.vectors() {
 		v.Collect(ch)

@@ -23,6 +23,9 @@ func (m *metrics) describe() {
 		"unwanted had no score.", "node", "reason")
 	m.ended = desc("quern_submissions_ended_total", "Submissions that ended, by the state they ended in.", "state")
 
+	m.quarantined = desc("quern_queue_quarantined", "1 when the queue does not serve because its files are damaged or missing, 0 when "+
+		"it serves.")
+
 	m.ledgers = desc("quern_fair_ledgers", "Fair ledgers: one for each Fair block in use, inside of another one for each tenant around it.")
 	m.tenants = desc("quern_fair_tenants", "Tenants of the fair ledgers, by state: active compete, owing had more "+
 		"than their share, blocked are under a limit.", "state")

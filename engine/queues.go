@@ -25,6 +25,8 @@ type QueueInfo struct {
 	Name     string
 	Settings queue.Settings
 	Created  queue.Time
+
+	Quarantined *Quarantined // why it does not serve; nil: it serves
 }
 
 // openQueue is a queue that serves: one shard for now.
@@ -75,34 +77,6 @@ func (e *Engine) loadKey() error {
 	return nil
 }
 
-func (e *Engine) openQueues(ctx context.Context) error {
-	rows, err := e.catalogue.Queues()
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := e.hasFiles(row); err != nil {
-			return err
-		}
-	}
-	if err := e.knowsFolders(rows); err != nil {
-		return err
-	}
-	set, err := e.loadValues()
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := e.openQueue(ctx, row, e.identity.ForShard(row.Shard), set[row.Shard]); err != nil {
-			return fmt.Errorf("queue %s: %w", row.Name, err)
-		}
-	}
-	if _, there := e.queues[DefaultQueue]; !there {
-		_, _, err = e.PutQueue(ctx, DefaultQueue, queue.DefaultSettings())
-	}
-	return err
-}
-
 // openQueue recovers a queue's shard, with what is set for values. The caller holds e.mu, or is the only one with the engine yet.
 func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity, set []store.ValueRow) error {
 	dir := e.shardDir(row.Shard)
@@ -137,7 +111,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
-		Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.views, Live: e.live,
+		Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
 		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted,
 		CheckpointBytes: e.options.CheckpointBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
@@ -168,12 +142,11 @@ func (e *Engine) all() []*openQueue {
 // queue finds a queue by name.
 func (e *Engine) queue(name string) (*openQueue, error) {
 	e.mu.RLock()
-	q := e.queues[name]
-	e.mu.RUnlock()
-	if q == nil {
-		return nil, unknownQueue(name)
+	defer e.mu.RUnlock()
+	if q := e.queues[name]; q != nil {
+		return q, nil
 	}
-	return q, nil
+	return nil, e.quarantine.absent(name)
 }
 
 func unknownQueue(name string) error {
@@ -184,31 +157,39 @@ func unknownQueue(name string) error {
 // route finds the queue of a submission by arithmetic on its id.
 func (e *Engine) route(id queue.SubmissionID) (*openQueue, error) {
 	e.mu.RLock()
-	q := e.shards[id.Shard()]
-	e.mu.RUnlock()
-	if q == nil {
-		return nil, &queue.Error{Code: queue.CodeUnknownSubmission,
-			Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
+	defer e.mu.RUnlock()
+	if q := e.shards[id.Shard()]; q != nil {
+		return q, nil
 	}
-	return q, nil
+	return nil, e.quarantine.missing(id)
 }
 
-// Queues lists the queues by name.
+// Queues lists the queues by name, those in quarantine too.
 func (e *Engine) Queues() []QueueInfo {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
 	var list []QueueInfo
-	for _, q := range e.all() {
+	for _, q := range e.queues {
 		list = append(list, q.info())
 	}
+	for i := range e.quarantine {
+		list = append(list, e.quarantine[i].info())
+	}
+	slices.SortFunc(list, func(a, b QueueInfo) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-// Queue tells a queue's configuration.
+// Queue tells a queue's configuration, also that of one in quarantine.
 func (e *Engine) Queue(name string) (QueueInfo, error) {
-	q, err := e.queue(name)
-	if err != nil {
-		return QueueInfo{}, err
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if q := e.quarantine.find(name); q != nil {
+		return q.info(), nil
 	}
-	return q.info(), nil
+	if q := e.queues[name]; q != nil {
+		return q.info(), nil
+	}
+	return QueueInfo{}, unknownQueue(name)
 }
 
 // PutQueue creates a queue or changes its settings; the next decisions read them.
@@ -225,32 +206,41 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		info, err = e.configure(ctx, q, settings)
 		return info, false, err
 	}
-	if len(e.queues) >= queue.MaxQueues {
-		return info, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
+	if e.quarantine.find(name) != nil {
+		return info, false, refusedByQuarantine(name)
+	}
+	info, err = e.createQueue(ctx, name, settings)
+	return info, err == nil, err
+}
+
+// createQueue makes a queue that there is not. The caller holds e.mu.
+func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, err error) {
+	if len(e.queues)+len(e.quarantine) >= queue.MaxQueues {
+		return info, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
 			"already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
 	}
 	id, err := e.freeShard()
 	if err != nil {
-		return info, false, err
+		return info, err
 	}
 	if err := e.Storage().Room(); err != nil {
-		return info, false, err
+		return info, err
 	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
 	if err := e.catalogue.Leave(id); err != nil {
-		return info, false, err
+		return info, err
 	}
 	fresh := e.identity.ForShard(id)
 	fresh.Oldest = 0
 	if err := e.openQueue(ctx, row, fresh, nil); err != nil {
-		return info, false, errors.Join(e.ballast.unlessFull(err), os.RemoveAll(e.shardDir(id)))
+		return info, errors.Join(e.ballast.unlessFull(err), os.RemoveAll(e.shardDir(id)))
 	}
 	act := e.act(ctx, "", "queue.create", name, "")
 	act.Change(nil, store.SettingsState(settings))
 	if err := e.catalogue.PutQueue(row, act); err != nil {
-		return info, false, errors.Join(err, e.discard(e.queues[name]))
+		return info, errors.Join(err, e.discard(e.queues[name]))
 	}
-	return e.queues[name].info(), true, nil
+	return e.queues[name].info(), nil
 }
 
 // configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of
@@ -274,7 +264,7 @@ func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queu
 	defer e.mu.Unlock()
 	q := e.queues[name]
 	if q == nil {
-		return QueueInfo{}, unknownQueue(name)
+		return QueueInfo{}, e.quarantine.absent(name)
 	}
 	settings := *q.config.Load()
 	if err := change(&settings); err != nil {
@@ -289,7 +279,7 @@ func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queu
 // freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
 func (e *Engine) freeShard() (queue.ShardID, error) {
 	for id := queue.ShardID(0); id < queue.MaxShards; id++ {
-		if _, err := os.Stat(e.shardDir(id)); e.shards[id] == nil && errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(e.shardDir(id)); e.shards[id] == nil && !e.quarantine.has(id) && errors.Is(err, os.ErrNotExist) {
 			return id, nil
 		}
 	}
@@ -304,19 +294,25 @@ func (e *Engine) discard(q *openQueue) error {
 	return errors.Join(q.close(), os.RemoveAll(e.shardDir(q.id)))
 }
 
-// DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one.
-func (e *Engine) DeleteQueue(ctx context.Context, name string) error {
-	if name == DefaultQueue {
+// DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one. Quarantined says
+// that it is one in quarantine: whatever is in that is lost.
+func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool) error {
+	if name == DefaultQueue && !quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
 	}
 	e.forwards.doors.Lock()
 	defer e.forwards.doors.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if aside := e.quarantine.find(name); aside != nil && quarantined {
+		return aside.delete(ctx, e)
+	}
 	q := e.queues[name]
 	if q == nil {
-		return &queue.Error{Code: queue.CodeUnknownQueue,
-			Message: fmt.Sprintf("There is no queue %q.", clip(name, queue.MaxQueueNameBytes))}
+		return e.quarantine.absent(name)
+	}
+	if quarantined {
+		return &queue.Error{Code: queue.CodeConflict, Message: "The queue is not in quarantine: it is deleted without \"quarantined\"."}
 	}
 	if open := q.shard.Stats().SubmissionsOpen; open > 0 {
 		return &queue.Error{Code: queue.CodeConflict,

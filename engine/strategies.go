@@ -71,6 +71,9 @@ func (e *Engine) loadStrategies() error {
 	}
 	for _, row := range rows {
 		q := e.shards[row.Shard]
+		if q == nil && e.quarantine.has(row.Shard) {
+			continue
+		}
 		if q == nil {
 			return fmt.Errorf("engine: the strategy %q belongs to shard %d, which no queue has", row.Name, row.Shard)
 		}
@@ -204,7 +207,7 @@ func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
 	if q == nil {
-		return s, false, unknownQueue(queueName)
+		return s, false, e.quarantine.absent(queueName)
 	}
 	q.named.change.Lock()
 	defer q.named.change.Unlock()
@@ -262,7 +265,7 @@ func (e *Engine) DeleteStrategy(ctx context.Context, queueName, name string, gua
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
 	if q == nil {
-		return unknownQueue(queueName)
+		return e.quarantine.absent(queueName)
 	}
 	q.named.change.Lock()
 	defer q.named.change.Unlock()

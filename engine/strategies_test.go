@@ -106,7 +106,7 @@ func TestStrategiesGoWithTheirQueue(t *testing.T) {
 		if got := planOf(e, DefaultQueue, "nightly"); got != "invalid /strategy/name" {
 			t.Errorf("the other queue's strategy is seen here: %q", got)
 		}
-		if err := e.DeleteQueue(ctx, "other"); err != nil {
+		if err := e.DeleteQueue(ctx, "other", false); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := e.PutStrategy(ctx, "other", "nightly", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {

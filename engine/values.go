@@ -127,7 +127,7 @@ func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.Met
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
 	if q == nil {
-		return v, false, unknownQueue(queueName)
+		return v, false, e.quarantine.absent(queueName)
 	}
 	q.values.change.Lock()
 	defer q.values.change.Unlock()
@@ -165,7 +165,7 @@ func (e *Engine) DeleteValue(ctx context.Context, queueName string, entry queue.
 	defer e.mu.RUnlock()
 	q := e.queues[queueName]
 	if q == nil {
-		return unknownQueue(queueName)
+		return e.quarantine.absent(queueName)
 	}
 	q.values.change.Lock()
 	defer q.values.change.Unlock()

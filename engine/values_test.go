@@ -121,7 +121,7 @@ func TestValuesGoWithTheirQueue(t *testing.T) {
 		if got := known(t, e, DefaultQueue, "company"); got != "" {
 			t.Errorf("the other queue's value is seen here: %s", got)
 		}
-		if err := e.DeleteQueue(ctx, "other"); err != nil {
+		if err := e.DeleteQueue(ctx, "other", false); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := e.PutValue(ctx, "other", text("company", "acme"), limited(5), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {

@@ -14,5 +14,5 @@ func (e *Engine) Views(queueName string) ([]View, ViewUse, error) {
 	if err != nil {
 		return nil, ViewUse{}, err
 	}
-	return q.shard.Views.List(), e.views.Use(), nil
+	return q.shard.Views.List(), e.shared.views.Use(), nil
 }

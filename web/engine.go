@@ -23,7 +23,7 @@ type Engine interface {
 	Queue(name string) (engine.QueueInfo, error)
 	PutQueue(ctx context.Context, name string, settings queue.Settings) (info engine.QueueInfo, created bool, err error)
 	ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (engine.QueueInfo, error)
-	DeleteQueue(ctx context.Context, name string) error
+	DeleteQueue(ctx context.Context, name string, quarantined bool) error
 
 	Strategies(queueName, after string, limit int) (engine.Page[engine.NamedStrategy], error)
 	Strategy(queueName, name string, version uint32) (engine.NamedStrategy, error)

@@ -102,6 +102,8 @@ func kinds() []kind {
 			advice: "Inserts are refused until some have ended; everything else goes on.", retry: 10 * time.Second},
 		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "What brings something new is " +
 			"refused until there is room; what finishes, stops or takes away goes on.", retry: 30 * time.Second},
+		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine", advice: "GET /v1/queues/{queue} says which file " +
+			"is damaged or missing. Once that is fixed and the server started again, the queue serves.", retry: 30 * time.Second},
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same " +

@@ -43,7 +43,7 @@ func (s *Server) readyz(ctx context.Context, in *RawQuery) (*readyzOutput, error
 		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
 	}
 	for _, check := range s.engine.Ready() {
-		if !check.OK {
+		if !check.OK && !check.Aside {
 			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name), Detail: check.Detail})
 		}
 		if values.Has("verbose") {

@@ -66,8 +66,13 @@ func (s *Server) putQueue(ctx context.Context, in *putQueueInput) (*putQueueOutp
 	return out, nil
 }
 
-func (s *Server) deleteQueue(ctx context.Context, in *QueuePath) (*struct{}, error) {
-	return nil, s.engine.DeleteQueue(ctx, in.Queue)
+type deleteQueueInput struct {
+	QueuePath
+	Quarantined bool `query:"quarantined" doc:"Delete a queue that is in quarantine: what is in it is lost"`
+}
+
+func (s *Server) deleteQueue(ctx context.Context, in *deleteQueueInput) (*struct{}, error) {
+	return nil, s.engine.DeleteQueue(ctx, in.Queue, in.Quarantined)
 }
 
 type patchQueueInput struct {
@@ -91,5 +96,8 @@ func (s *Server) patchQueue(ctx context.Context, in *patchQueueInput) (*queueOut
 func apiQueue(info engine.QueueInfo) api.Queue {
 	out := api.Queue{Name: info.Name, CreatedAt: apiTime(info.Created)}
 	showFields(queue.AllSettings(), &info.Settings, &out.Settings)
+	if q := info.Quarantined; q != nil {
+		out.Quarantined = &api.Quarantined{Reason: q.Reason, Since: apiTime(q.Since)}
+	}
 	return out
 }

@@ -134,6 +134,7 @@ func problemCode(p api.Problem) int {
 // inCommands says in commands what the server advises in the words of its API: it does not know what asks it.
 var inCommands = strings.NewReplacer(
 	"PUT /v1/queues/{queue}", "'quern queue put NAME'",
+	"GET /v1/queues/{queue} says", "'quern queue get NAME' says",
 	"PUT makes it; GET /v1/queues/{queue}/strategies", "'quern strategy put' makes it; 'quern strategy list'",
 	"PUT makes it; GET /v1/queues/{queue}/schedules", "'quern schedules set' makes it; 'quern schedules list'",
 	"GET /v1/queues/{queue}/strategies", "'quern strategy list'",

@@ -96,7 +96,7 @@ func (a *app) queueListCommand() *cobra.Command {
 				queues = append(queues, q)
 			}
 			return printList(a, queues, []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION",
-				"RETENTION", "CREATED"}, queueRow)
+				"RETENTION", "CREATED", "STATE"}, queueRow)
 		},
 	}
 	a.clientFlags(c)
@@ -105,30 +105,42 @@ func (a *app) queueListCommand() *cobra.Command {
 }
 
 func (a *app) queueDeleteCommand() *cobra.Command {
+	quarantined := false
 	c := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a queue that has no open submissions",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] == "default" {
+			if args[0] == "default" && !quarantined {
 				return usageError{errors.New("the queue named default always exists and cannot be deleted")}
 			}
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+			if quarantined {
+				return c.DeleteQueue(cmd.Context(), args[0], client.Quarantined)
+			}
 			return c.DeleteQueue(cmd.Context(), args[0])
 		},
 	}
 	a.clientFlags(c)
+	c.Flags().BoolVar(&quarantined, "quarantined", false, "delete a queue that is in quarantine; what is in it is lost")
 	return c
 }
 
 func queueRow(q api.Queue) []string {
 	return []string{
 		q.Name, q.Settings.Durability, fmt.Sprint(q.Settings.MaxAttempts), fmt.Sprint(q.Settings.MaxExpiries),
-		milliseconds(q.Settings.ReservationTimeoutMS), milliseconds(q.Settings.RetentionSeconds * 1000), moment(q.CreatedAt),
+		milliseconds(q.Settings.ReservationTimeoutMS), milliseconds(q.Settings.RetentionSeconds * 1000), moment(q.CreatedAt), queueState(q),
 	}
+}
+
+func queueState(q api.Queue) string {
+	if q.Quarantined != nil {
+		return "in quarantine"
+	}
+	return "serves"
 }
 
 func queueFields(q api.Queue) [][2]string {
@@ -137,7 +149,11 @@ func queueFields(q api.Queue) [][2]string {
 		value, _ := d.In(&q.Settings)
 		out = append(out, [2]string{settingTitle.Replace(d.FlagName()), settingText(d, value.Interface())})
 	}
-	return append(out, [2]string{"created", moment(q.CreatedAt)})
+	out = append(out, [2]string{"created", moment(q.CreatedAt)}, [2]string{"state", queueState(q)})
+	if q.Quarantined != nil {
+		out = append(out, [2]string{"since", moment(q.Quarantined.Since)}, [2]string{"reason", q.Quarantined.Reason})
+	}
+	return out
 }
 
 var settingTitle = strings.NewReplacer("-", " ", "backoff", "back-off")

@@ -55,6 +55,7 @@ type FormatError struct {
 	Path   string
 	Reason string // the rest of a sentence about the file
 	Advice string // a sentence
+	Newer  bool   // a newer version wrote it; it may well be whole
 	Err    error
 }
 

@@ -72,7 +72,7 @@ func (k Kind) check(path string, applicationID, version uint32) error {
 	if version > k.Version {
 		return &FormatError{
 			Path: path, Reason: fmt.Sprintf("is a %s of version %d; this program knows versions up to %d", k.Name, version, k.Version),
-			Advice: "Run the newer Quern that wrote it, or restore a backup from before the upgrade",
+			Advice: "Run the newer Quern that wrote it, or restore a backup from before the upgrade", Newer: true,
 		}
 	}
 	if version == 0 {

@@ -29,7 +29,7 @@ type Catalogue struct {
 	list, put, drop             *sqlitedb.Stmt
 	secret, putSecret, inShards *sqlitedb.Stmt
 	leftovers, leave, taken     *sqlitedb.Stmt
-	leaveNamed                  *sqlitedb.Stmt
+	leaveNamed, quarantine      *sqlitedb.Stmt
 	strategies, strategyAt      *sqlitedb.Stmt
 	putStrategy, trimStrategy   *sqlitedb.Stmt
 	dropStrategy, dropAll       *sqlitedb.Stmt
@@ -46,6 +46,9 @@ type QueueRow struct {
 	Shard    queue.ShardID
 	Settings queue.Settings
 	Created  queue.Time
+
+	Quarantined queue.Time // since when it does not serve, as its files are damaged or missing; 0: it serves
+	Oldest      uint64     // generation that its files may have when it is quarantined
 }
 
 // OpenCatalogue opens the catalogue at path, makes it if there is none, and brings an older one up to date. A file that is
@@ -76,10 +79,11 @@ func (c *Catalogue) open(ctx context.Context) error {
 		return err
 	}
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
-		{&c.list, "SELECT name, shard, settings, created FROM queue ORDER BY name"},
+		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue ORDER BY name"},
 		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
 			"UPDATE SET settings = excluded.settings"},
 		{&c.drop, "DELETE FROM queue WHERE name = ?"},
+		{&c.quarantine, "UPDATE queue SET quarantined = nullif(?, 0), oldest = nullif(?, 0) WHERE name = ?"},
 		{&c.inShards, "SELECT name FROM queue WHERE shard = ?"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
 		{&c.leave, "INSERT OR REPLACE INTO leftover (shard) VALUES (?)"},
@@ -149,7 +153,8 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = c.list.Query(func(row sqlitedb.Row) (bool, error) {
-		q := QueueRow{Name: row.Text(0), Shard: queue.ShardID(row.Int(1)), Created: queue.Time(row.Int(3))}
+		q := QueueRow{Name: row.Text(0), Shard: queue.ShardID(row.Int(1)), Created: queue.Time(row.Int(3)),
+			Quarantined: queue.Time(row.Int(4)), Oldest: uint64(row.Int(5))}
 		var err error
 		if q.Settings, err = settingsOf(row.Text(2)); err != nil {
 			return false, &journal.FormatError{
@@ -190,6 +195,14 @@ func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
 		_, err := c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
 		return err
 	})
+}
+
+// Quarantine stores durably since when a queue does not serve, and how old its files may be when it does again. 0 for both: it serves.
+func (c *Catalogue) Quarantine(name string, since queue.Time, oldest uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.quarantine.Exec(int64(since), int64(oldest), name)
+	return wrap("quarantine", err)
 }
 
 // Leftovers lists the shards whose files, if there are any, belong to no queue: of one that was not made to the end, or is deleted.

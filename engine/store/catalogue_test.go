@@ -31,12 +31,14 @@ func TestCatalogueQueues(t *testing.T) {
 		Retention: 10 * 24 * time.Hour, ConsumerGrace: 11 * time.Second, RestartGrace: 12 * time.Millisecond, Draining: true, DeadLetterQueue: "dead", DeadRetention: 13 * time.Second,
 		SuspectShare: 0.75, Requeue: queue.Tail,
 	}
-	want := []QueueRow{{"default", 0, queue.DefaultSettings(), 1}, {"späte post", 7, all, 2}}
+	want := []QueueRow{
+		{Name: "default", Settings: queue.DefaultSettings(), Created: 1}, {Name: "späte post", Shard: 7, Settings: all, Created: 2},
+	}
 	must(t, c.PutQueue(want[1]))
-	must(t, c.PutQueue(QueueRow{"default", 0, all, 1}))
-	must(t, c.PutQueue(QueueRow{"default", 0, queue.DefaultSettings(), 99})) // the creation stays
-	must(t, c.PutQueue(QueueRow{"gone", 3, all, 3}))
-	if err := c.PutQueue(QueueRow{"thief", 7, all, 4}); err == nil {
+	must(t, c.PutQueue(QueueRow{Name: "default", Shard: 0, Settings: all, Created: 1}))
+	must(t, c.PutQueue(QueueRow{Name: "default", Shard: 0, Settings: queue.DefaultSettings(), Created: 99})) // the creation stays
+	must(t, c.PutQueue(QueueRow{Name: "gone", Shard: 3, Settings: all, Created: 3}))
+	if err := c.PutQueue(QueueRow{Name: "thief", Shard: 7, Settings: all, Created: 4}); err == nil {
 		t.Error("a queue took another's shard")
 	}
 	must(t, c.DeleteQueue("gone"))

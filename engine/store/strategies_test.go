@@ -18,8 +18,8 @@ func TestCatalogueStrategies(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "quern.db")
 	c := openCatalogue(t, path)
-	must(t, c.PutQueue(QueueRow{"default", 0, queue.DefaultSettings(), 1}))
-	must(t, c.PutQueue(QueueRow{"other", 7, queue.DefaultSettings(), 1}))
+	must(t, c.PutQueue(QueueRow{Name: "default", Shard: 0, Settings: queue.DefaultSettings(), Created: 1}))
+	must(t, c.PutQueue(QueueRow{Name: "other", Shard: 7, Settings: queue.DefaultSettings(), Created: 1}))
 	row := func(shard queue.ShardID, name string, version uint32) StrategyRow {
 		return StrategyRow{Shard: shard, Name: name, Version: version, Text: fmt.Sprintf("text %d %s %d", shard, name, version), Created: queue.Time(version)}
 	}

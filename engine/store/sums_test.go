@@ -26,7 +26,7 @@ func fullCatalogue(t *testing.T) (path string) {
 	act := queue.Act{At: 5, Action: "queue.put", Target: "work", After: "{}"}
 	for shard, name := range []string{"default", "work", "gone"} {
 		must(t, c.Leave(queue.ShardID(shard)))
-		must(t, c.PutQueue(QueueRow{name, queue.ShardID(shard), queue.DefaultSettings(), queue.Time(shard + 1)}, act))
+		must(t, c.PutQueue(QueueRow{Name: name, Shard: queue.ShardID(shard), Settings: queue.DefaultSettings(), Created: queue.Time(shard + 1)}, act))
 	}
 	must(t, c.DeleteQueue("gone"))
 	_, err = c.Secret("token", 16, rand.NewChaCha8([32]byte{2}))

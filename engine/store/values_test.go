@@ -18,8 +18,8 @@ func TestCatalogueValues(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "quern.db")
 	c := openCatalogue(t, path)
-	must(t, c.PutQueue(QueueRow{"default", 0, queue.DefaultSettings(), 1}))
-	must(t, c.PutQueue(QueueRow{"other", 7, queue.DefaultSettings(), 1}))
+	must(t, c.PutQueue(QueueRow{Name: "default", Shard: 0, Settings: queue.DefaultSettings(), Created: 1}))
+	must(t, c.PutQueue(QueueRow{Name: "other", Shard: 7, Settings: queue.DefaultSettings(), Created: 1}))
 	row := func(shard queue.ShardID, value queue.MetaValue, limit, weight, version uint32) ValueRow {
 		return ValueRow{shard, queue.MetaEntry{Key: "k", Value: value}, queue.ValueSettings{Limit: limit, Weight: weight}, version, queue.Time(version)}
 	}

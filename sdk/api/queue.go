@@ -5,6 +5,15 @@ type Queue struct {
 	Name      string        `json:"name"`
 	Settings  QueueSettings `json:"settings"`
 	CreatedAt Time          `json:"created_at"`
+
+	Quarantined *Quarantined `json:"quarantined,omitempty"` // why it does not serve; nil: it serves
+}
+
+// Quarantined says why a queue does not serve while the others do: its files are damaged or missing. Each start of the server tries
+// it again.
+type Quarantined struct {
+	Reason string `json:"reason"` // what is wrong with which file, and what to do
+	Since  Time   `json:"since"`
 }
 
 // The values of QueueSettings.Durability.

@@ -41,10 +41,20 @@ func (c *Client) ChangeQueue(ctx context.Context, name string, settings api.Queu
 		media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
 }
 
+// DeleteOption says which queue DeleteQueue deletes.
+type DeleteOption string
+
+// Quarantined has DeleteQueue delete a queue that is in quarantine, with all that is in it.
+const Quarantined DeleteOption = "?quarantined=true"
+
 // DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be told
 // that there is no such queue.
-func (c *Client) DeleteQueue(ctx context.Context, name string) error {
-	return c.do(ctx, c.cold, "delete queue", &request{method: http.MethodDelete, path: queuePath(name, "")}, new(reply))
+func (c *Client) DeleteQueue(ctx context.Context, name string, options ...DeleteOption) error {
+	path := queuePath(name, "")
+	for _, option := range options {
+		path += string(option)
+	}
+	return c.do(ctx, c.cold, "delete queue", &request{method: http.MethodDelete, path: path}, new(reply))
 }
 
 // Stats reads a queue's numbers.

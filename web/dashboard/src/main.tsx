@@ -7,7 +7,7 @@ import { short } from './format'
 import { useLive } from './live'
 import { places } from './nav'
 import { Palette, paletteOpen } from './palette'
-import { Empty, Failed, MetaChips } from './parts'
+import { Empty, Failed, Mark, MetaChips } from './parts'
 import { Activity } from './pages/activity'
 import { DeadLetters } from './pages/dead'
 import { Fairness } from './pages/fairness'
@@ -18,6 +18,7 @@ import { Operations } from './pages/operations'
 import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
 import { Plugins } from './pages/plugins'
+import { Quarantine } from './pages/quarantine'
 import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
@@ -30,7 +31,7 @@ import { Value } from './pages/value'
 import { RulesLine, rules } from './rules'
 import { boundTo, locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, setTheme, toast } from './state'
-import { age, follow, keys, missing, paused, stats } from './stream'
+import { age, aside, follow, keys, missing, paused, stats } from './stream'
 import type { Page, Queue } from './types'
 
 /** The page, once it is known for whom. */
@@ -63,7 +64,7 @@ function App() {
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : <><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
+      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : aside.value && places.find((p) => p.page === page)?.whole !== true ? <Quarantine name={queue.value} why={aside.value} /> : <><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
       <Palette />
       {toast.value && <div class="toast" role="status">{toast.value}</div>}
     </div>
@@ -118,9 +119,12 @@ function Badge({ of }: { of: string }) {
 function Top() {
   const list = useLive<Page<Queue>>('/v1/queues', 15)
   const names = [...new Set([queue.value, ...(list.data?.items.map((q) => q.name) ?? [])])].sort()
+  const damaged = new Set(list.data?.items.filter((q) => q.quarantined).map((q) => q.name))
+  const [one] = damaged
   return (
     <div class="top">
-      <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = inQueue(e.currentTarget.value) }}>{names.map((n) => <option key={n}>{n}</option>)}</select></label>
+      <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = inQueue(e.currentTarget.value) }}>{names.map((n) => <option key={n} value={n}>{n}{damaged.has(n) && ' (in quarantine)'}</option>)}</select></label>
+      {one !== undefined && one !== queue.value && <a class="chip warn" href={inQueue(one)}><Mark of="dead" />{damaged.size === 1 ? `“${one}” is in quarantine` : `${damaged.size} queues are in quarantine`}</a>}
       <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">
         <Liveness />
@@ -135,11 +139,11 @@ function Top() {
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
-  const state = paused.value ? 'paused' : boundTo() ? 'bound' : missing.value ? 'missing' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  const state = paused.value ? 'paused' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
   return (
     <>
       <span class={`dot ${state}`} aria-hidden="true" />
-      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state}</span>
+      <span role="status" data-state={state}>{state === 'bound' ? <>only <MetaChips meta={boundTo()} /></> : state === 'connecting' ? 'connecting…' : state === 'missing' ? 'no such queue' : state === 'aside' ? 'in quarantine' : state}</span>
       {state === 'stale' && <span>last update {Math.round(seconds!)} s ago</span>}
     </>
   )

@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks'
 import { Problem, call, queuePath, read } from './api'
 import { boundTo, locked, who } from './session'
 import { queue } from './state'
-import type { ConsumersFrame, KeysFrame, SchedulesFrame, Series, StatsFrame } from './types'
+import type { ConsumersFrame, KeysFrame, Quarantined, Queue, SchedulesFrame, Series, StatsFrame } from './types'
 
 /** How many points are kept: ten minutes, as in the server. A page that stays open holds no more. */
 const kept = 600
@@ -19,6 +19,9 @@ export const age = signal<number | null>(null)
 export const skipped = signal(0)
 /** The queue that the address names, while there is none of this name. */
 export const missing = signal('')
+
+/** Why the queue of the address does not serve; null: it does, as far as is known. */
+export const aside = signal<Quarantined | null>(null)
 /** What pages follow that name the topic; null while no page does, or before the first frame of it. */
 export const consumers = signal<ConsumersFrame | null>(null)
 export const schedules = signal<SchedulesFrame | null>(null)
@@ -66,6 +69,7 @@ function open(name: string, more: string) {
     lastFrame = performance.now()
     batch(() => {
       stats.value = frame
+      aside.value = null
       document.documentElement.dataset.frame = frame.at
       age.value = 0
       beat.value++
@@ -86,8 +90,10 @@ function open(name: string, more: string) {
 
 /** Opens a stream that was refused again, after a moment; or once there is the queue that it is about. */
 async function reopen(refused: EventSource, name: string, more: string) {
-  const found = await call('GET', queuePath(name)).then(() => true, (p: Problem) => p.status !== 404)
+  const there = await call<Queue>('GET', queuePath(name)).catch((p: Problem) => (p.status === 404 ? null : undefined)) // undefined: not known
+  const found = there !== null
   if (source !== refused) return
+  aside.value = there?.quarantined ?? null
   const came = found && missing.value === name
   missing.value = found ? '' : name
   retry = setTimeout(() => (found ? open(name, more) : void reopen(refused, name, more)), came ? 0 : 2000) as unknown as number
@@ -110,7 +116,7 @@ export function follow() {
     if (of !== now) {
       of = now
       lastFrame = 0
-      batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = '' })
+      batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null })
     }
     if (paused.value || hidden.value || locked.value || !allowed.value) close()
     else open(of, topic.value)

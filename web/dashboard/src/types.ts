@@ -72,7 +72,8 @@ export type StrategyJSON = string | ({ type: string; underlying?: StrategyJSON; 
 export interface Warning { kind: string; pointer: string; detail: string }
 export interface Valid { strategy: string; tree: StrategyJSON; branches: string[]; warnings: Warning[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
-export interface Queue { name: string; created_at: string; settings: Record<string, unknown> }
+export interface Queue { name: string; created_at: string; settings: Record<string, unknown>; quarantined?: Quarantined }
+export interface Quarantined { reason: string; since: string }
 
 export interface PluginUse { sha256: string; version: string; config: unknown }
 export interface PluginBreaker { state: string; reason?: string; until?: string }

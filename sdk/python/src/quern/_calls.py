@@ -162,9 +162,12 @@ class Calls:
         """
         self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
-    def delete_queue(self, queue: str) -> None:
-        """Delete a queue. Only a queue without open submissions can be deleted, and never the one named default."""
-        self._bytes(_request("delete queue", "DELETE", path("/v1/queues/{}", queue)))
+    def delete_queue(self, queue: str, *, quarantined: Optional[bool] = None) -> None:
+        """Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in
+        quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; of the one named
+        default an empty one takes the place.
+        """
+        self._bytes(_request("delete queue", "DELETE", query(path("/v1/queues/{}", queue), {"quarantined": quarantined})))
 
     def delete_schedule(self, queue: str, name: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
         """Delete a schedule. What it inserted stays. If-Match as for PUT."""
@@ -950,9 +953,12 @@ class AsyncCalls:
         """
         await self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
-    async def delete_queue(self, queue: str) -> None:
-        """Delete a queue. Only a queue without open submissions can be deleted, and never the one named default."""
-        await self._bytes(_request("delete queue", "DELETE", path("/v1/queues/{}", queue)))
+    async def delete_queue(self, queue: str, *, quarantined: Optional[bool] = None) -> None:
+        """Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in
+        quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; of the one named
+        default an empty one takes the place.
+        """
+        await self._bytes(_request("delete queue", "DELETE", query(path("/v1/queues/{}", queue), {"quarantined": quarantined})))
 
     async def delete_schedule(self, queue: str, name: str, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> None:
         """Delete a schedule. What it inserted stays. If-Match as for PUT."""

@@ -126,6 +126,7 @@ __all__ = [
     "Problem",
     "ProblemError",
     "PutQueueRequest",
+    "Quarantined",
     "Queue",
     "QueueSettings",
     "QueueSettingsInput",
@@ -2153,14 +2154,27 @@ class PutQueueRequest(TypedDict, total=False):
     settings: QueueSettingsInput
 
 
-class Queue(TypedDict):
-    """Queue: see the server's OpenAPI document."""
+class Quarantined(TypedDict):
+    """Quarantined: see the server's OpenAPI document."""
+    #: What is wrong with which file, and what to do
+    reason: str
+    #: The first start of the server at which it could not be opened; each start tries again
+    since: str
+
+
+class _QueueRequired(TypedDict):
     #: When it was created
     created_at: str
     #: Name: 1 to 64 letters, digits, '_', '-' and '.'
     name: str
     #: The whole configuration
     settings: QueueSettings
+
+
+class Queue(_QueueRequired, total=False):
+    """Queue: see the server's OpenAPI document."""
+    #: Why it does not serve while other queues do; absent: it serves
+    quarantined: Quarantined
 
 
 class _QueueSettingsRequired(TypedDict):

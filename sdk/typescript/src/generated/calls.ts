@@ -241,9 +241,12 @@ export class Calls {
     return pages(() => this.connection.json<PageQueue>({ what: "list queues", method: "GET", path: `/v1/queues`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. Needs the scope admin. */
-  deleteQueue(queue: string, options: CallOptions = {}): Promise<void> {
-    return this.connection.json<void>({ what: "delete queue", method: "DELETE", path: `/v1/queues/${part(queue)}`, safe: false, signal: options.signal })
+  /** Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; of the one named default an empty one takes the place. Needs the scope admin. */
+  deleteQueue(queue: string, options: CallOptions & {
+    /** Delete a queue that is in quarantine: what is in it is lost */
+    quarantined?: boolean
+  } = {}): Promise<void> {
+    return this.connection.json<void>({ what: "delete queue", method: "DELETE", path: `/v1/queues/${part(queue)}`, safe: false, signal: options.signal, query: { quarantined: options.quarantined } })
   }
 
   /** Read a queue's settings. Needs the scope read. */

@@ -1601,11 +1601,20 @@ export type PutQueueRequest = {
   settings?: QueueSettingsInput
 }
 
+export type Quarantined = {
+  /** What is wrong with which file, and what to do */
+  reason: string
+  /** The first start of the server at which it could not be opened; each start tries again */
+  since: string
+}
+
 export type Queue = {
   /** When it was created */
   created_at: string
   /** Name: 1 to 64 letters, digits, '_', '-' and '.' */
   name: string
+  /** Why it does not serve while other queues do; absent: it serves */
+  quarantined?: Quarantined
   /** The whole configuration */
   settings: QueueSettings
 }

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Quarantined says why a queue does not serve, and since when.
+type Quarantined struct {
+	Reason string // what is wrong with which file, and what to do
+	Since  queue.Time
+}
+
+// quarantined is a queue whose files are damaged or missing. The others serve; each start tries it again.
+type quarantined struct {
+	store.QueueRow
+	reason error
+}
+
+// quarantine are the queues that do not serve. It is guarded by Engine.mu.
+type quarantine []quarantined
+
+func (all quarantine) find(name string) *quarantined {
+	at := slices.IndexFunc(all, func(q quarantined) bool { return q.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &all[at]
+}
+
+func (all quarantine) has(shard queue.ShardID) bool {
+	return slices.ContainsFunc(all, func(q quarantined) bool { return q.Shard == shard })
+}
+
+// absent is the refusal of a call for a queue that does not serve, or that there is not. It does not tell the reason, which has paths of
+// the server in it: that is for callers who may read the queue.
+func (all quarantine) absent(name string) error {
+	if all.find(name) != nil {
+		return refusedByQuarantine(name)
+	}
+	return unknownQueue(name)
+}
+
+// missing is the refusal of a submission of a shard that no serving queue has.
+func (all quarantine) missing(id queue.SubmissionID) error {
+	for i := range all {
+		if all[i].Shard == id.Shard() {
+			return refusedByQuarantine(all[i].Name)
+		}
+	}
+	return &queue.Error{Code: queue.CodeUnknownSubmission,
+		Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
+}
+
+func refusedByQuarantine(name string) error {
+	return &queue.Error{Code: queue.CodeQuarantined, Message: fmt.Sprintf("The queue %q is in quarantine: its files are damaged or "+
+		"missing. The other queues serve. GET /v1/queues/{queue} says what is wrong and what to do.", clip(name, queue.MaxQueueNameBytes))}
+}
+
+func (q *quarantined) info() QueueInfo {
+	return QueueInfo{Name: q.Name, Settings: q.Settings, Created: q.Created,
+		Quarantined: &Quarantined{Reason: q.reason.Error(), Since: q.QueueRow.Quarantined}}
+}
+
+// mayQuarantine says whether an error at the opening of a queue is about that queue alone. It is not when the server is told to end, has no
+// room, or is older than what wrote the files.
+func mayQuarantine(ctx context.Context, err error) bool {
+	format, is := errors.AsType[*journal.FormatError](err)
+	return ctx.Err() == nil && !errors.Is(err, journal.ErrFull) && !(is && format.Newer)
+}
+
+// openQueues opens what the catalogue has. A queue that cannot be opened is set aside, unless no other is left to serve.
+func (e *Engine) openQueues(ctx context.Context) error {
+	rows, err := e.catalogue.Queues()
+	if err != nil {
+		return err
+	}
+	o := opening{e: e}
+	if err := o.knowsFolders(rows); err != nil {
+		return err
+	}
+	if o.values, err = e.loadValues(); err != nil {
+		return err
+	}
+	var refused []error
+	for _, row := range rows {
+		err := o.open(ctx, row)
+		if err != nil && mayQuarantine(ctx, err) {
+			refused = append(refused, err)
+			err = o.setAside(row, err)
+		}
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", row.Name, err)
+		}
+	}
+	if len(rows) > 0 && len(refused) == len(rows) {
+		return fmt.Errorf("queue %s: %w", rows[0].Name, refused[0])
+	}
+	if e.queues[DefaultQueue] == nil && e.quarantine.find(DefaultQueue) == nil {
+		_, _, err = e.PutQueue(ctx, DefaultQueue, queue.DefaultSettings())
+	}
+	return err
+}
+
+// opening opens the queues that were there before. No other goroutine has the engine yet.
+type opening struct {
+	e      *Engine
+	values map[queue.ShardID][]store.ValueRow // what is set for values
+}
+
+func (o *opening) open(ctx context.Context, row store.QueueRow) error {
+	id := o.e.identity.ForShard(row.Shard)
+	if row.Quarantined > 0 {
+		id.Oldest = row.Oldest
+	}
+	if err := o.hasFiles(row); err != nil {
+		return err
+	}
+	if err := o.e.openQueue(ctx, row, id, o.values[row.Shard]); err != nil {
+		return err
+	}
+	if row.Quarantined > 0 {
+		return o.e.catalogue.Quarantine(row.Name, 0, 0)
+	}
+	return nil
+}
+
+// setAside keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it served
+// last.
+func (o *opening) setAside(row store.QueueRow, reason error) error {
+	e := o.e
+	if row.Quarantined == 0 {
+		row.Quarantined, row.Oldest = queue.At(e.options.Now()), e.identity.Oldest
+		if err := e.catalogue.Quarantine(row.Name, row.Quarantined, row.Oldest); err != nil {
+			return err
+		}
+	}
+	e.options.Logger.Error("a queue is in quarantine: its calls are refused, and the other queues serve. Fix its files or restore a "+
+		"backup and start the server again, or delete the queue", "queue", row.Name, "error", reason)
+	e.metrics.forget(row.Name)
+	e.quarantine = append(e.quarantine, quarantined{row, reason})
+	return nil
+}
+
+// delete removes the queue with what is left of its files. The default queue comes back empty. e.mu and forwards.doors are held.
+func (q *quarantined) delete(ctx context.Context, e *Engine) error {
+	if user := e.feeds(q.Name); user != "" {
+		return isDeadQueueOf(user)
+	}
+	act := e.act(ctx, "", "queue.delete", q.Name, "")
+	act.Change(store.SettingsState(q.Settings), nil)
+	if err := e.catalogue.DeleteQueue(q.Name, act); err != nil {
+		return err
+	}
+	dir, name := e.shardDir(q.Shard), q.Name
+	e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
+	if err := os.RemoveAll(dir); err != nil || name != DefaultQueue {
+		return err
+	}
+	_, err := e.createQueue(ctx, name, queue.DefaultSettings())
+	return err
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// refusal is why a directory, or a queue in it, is not served.
+func refusal(t *testing.T, dir string) error {
+	t.Helper()
+	e, err := openIn(t, dir)
+	if err != nil {
+		return err
+	}
+	defer closed(t, e)
+	var reasons []error
+	for _, q := range e.Queues() {
+		if q.Quarantined != nil {
+			reasons = append(reasons, errors.New(q.Quarantined.Reason))
+		}
+	}
+	return errors.Join(reasons...)
+}
+
+// broken is a directory with the queues default, work and other, of which work cannot be opened, and a way to fix it.
+func broken(t *testing.T) (dir string, id queue.SubmissionID, fix func()) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	e := openAt(t, dir)
+	for _, name := range []string{"work", "other"} {
+		if _, _, err := e.PutQueue(t.Context(), name, queue.DefaultSettings()); err != nil {
+			t.Fatal(err)
+		}
+		put(t, e, name, "nightly", `"Random"`)
+	}
+	someWork(t, e, "before", 3)
+	page, err := e.List(t.Context(), "work", ListRequest{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id = page.Items[0].ID
+	closed(t, e)
+	file := filepath.Join(dir, "shards", "0001", journalFile)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, id, func() {
+		t.Helper()
+		if err := os.WriteFile(file, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// One damaged queue keeps no other from serving, over any number of starts. Its calls are refused by name, readiness and the list of queues say
+// why, and once its files are back it serves all that it had.
+func TestDamagedQueueIsSetAside(t *testing.T) {
+	t.Parallel()
+	dir, id, fix := broken(t)
+	var since queue.Time
+	for range 3 {
+		e := openAt(t, dir)
+		info, err := e.Queue("work")
+		if err != nil || info.Quarantined == nil || !strings.Contains(info.Quarantined.Reason, filepath.Join("0001", journalFile)) {
+			t.Fatalf("the damaged queue: %+v, %v; want the file that is damaged", info, err)
+		}
+		if since == 0 {
+			since = info.Quarantined.Since
+		}
+		if info.Quarantined.Since != since {
+			t.Errorf("it is in quarantine since %d, want %d: since the first start", info.Quarantined.Since, since)
+		}
+		names := []string{}
+		for _, q := range e.Queues() {
+			names = append(names, q.Name)
+		}
+		if !slices.Equal(names, []string{"default", "other", "work"}) {
+			t.Errorf("the queues are %v", names)
+		}
+		someWork(t, e, "beside", 2)
+		if err := refusesQuarantined(t, e, id); err != nil {
+			t.Error(err)
+		}
+		checks := 0
+		for _, c := range e.Ready() {
+			if c.Aside {
+				checks++
+			}
+			if c.OK == c.Aside || c.Aside && (c.Name != "queue work" || !strings.Contains(c.Detail, journalFile)) {
+				t.Errorf("readiness: %+v", c)
+			}
+		}
+		if checks != 1 {
+			t.Errorf("%d checks are about queues that are set aside, want one", checks)
+		}
+		closed(t, e)
+	}
+	fix()
+	e := openAt(t, dir)
+	defer closed(t, e)
+	if info, err := e.Queue("work"); err != nil || info.Quarantined != nil {
+		t.Fatalf("the queue with its files back: %+v, %v", info, err)
+	}
+	if sub, err := e.Submission(t.Context(), id); err != nil || sub.Done != 2 {
+		t.Errorf("a submission of it: %+v, %v; want two chunks done", sub, err)
+	}
+	if s, err := e.Strategy("work", "nightly", 0); err != nil || s.Version != 1 {
+		t.Errorf("its strategy: %+v, %v", s, err)
+	}
+}
+
+// refusesQuarantined makes calls of each kind for the queue work.
+func refusesQuarantined(t *testing.T, e *Engine, id queue.SubmissionID) error {
+	t.Helper()
+	var errs []error
+	for what, call := range map[string]func() error{
+		"insert":  func() error { _, _, err := e.Insert(t.Context(), "work", queue.NewSubmission{}); return err },
+		"reserve": func() error { _, err := e.Plan("work", []byte(`{"name":"nightly"}`)); return err },
+		"stats":   func() error { _, err := e.Stats(t.Context(), "work"); return err },
+		"read":    func() error { _, err := e.Submission(t.Context(), id); return err },
+		"cancel":  func() error { _, err := e.Cancel(t.Context(), id); return err },
+		"set":     func() error { _, _, err := e.PutQueue(t.Context(), "work", queue.DefaultSettings()); return err },
+		"delete":  func() error { return e.DeleteQueue(t.Context(), "work", false) },
+		"value": func() error {
+			return e.DeleteValue(t.Context(), "work", queue.MetaEntry{Key: "n", Value: queue.IntValue(1)}, nil)
+		},
+	} {
+		if err := call(); queue.CodeOf(err) != queue.CodeQuarantined {
+			errs = append(errs, errors.New(what+": "+errors.Join(err).Error()))
+		}
+	}
+	backup, err := e.Storage().Backup(t.Context(), "test")
+	if queue.CodeOf(err) != queue.CodeConflict {
+		errs = append(errs, errors.Join(errors.New("a backup without the queue was made"), err))
+	}
+	if backup != nil {
+		errs = append(errs, backup.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// A queue in quarantine can be deleted, damaged as it is; the default queue comes back empty. Nothing else is deleted so.
+func TestQuarantinedQueueIsDeleted(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := broken(t)
+	if err := os.Remove(filepath.Join(dir, "shards", "0000", storeFile)); err != nil {
+		t.Fatal(err)
+	}
+	e := openAt(t, dir)
+	for name, want := range map[string]queue.Code{"work": "", "default": "", "other": queue.CodeConflict, "none": queue.CodeUnknownQueue} {
+		if err := e.DeleteQueue(t.Context(), name, true); queue.CodeOf(err) != want || want == "" && err != nil {
+			t.Errorf("delete %s: %v, want %q", name, err, want)
+		}
+	}
+	for range 2 {
+		for _, q := range e.Queues() {
+			if q.Name == "work" || q.Quarantined != nil {
+				t.Errorf("after the deletion there is %+v", q)
+			}
+		}
+		if s, err := e.Stats(t.Context(), DefaultQueue); err != nil || s.SubmissionsOpen != 0 {
+			t.Errorf("the default queue: %+v, %v; want an empty one", s, err)
+		}
+		closed(t, e)
+		e = openAt(t, dir)
+	}
+	closed(t, e)
+}
+
+// A file of an older moment is refused also when it takes the place of a damaged one. One of a newer version keeps the whole server from
+// starting, as an older program has nothing to fix there.
+func TestQuarantineKnowsItsFiles(t *testing.T) {
+	t.Parallel()
+	dir, _, fix := broken(t)
+	e := openAt(t, dir)
+	closed(t, e)
+	fix()
+	older := snapshot(t, dir)
+	e = openAt(t, dir)
+	someWork(t, e, "later", 1)
+	closed(t, e)
+	for _, name := range []string{journalFile, storeFile} {
+		b, err := os.ReadFile(filepath.Join(older, "shards", "0001", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "shards", "0001", name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := refusal(t, dir); err == nil || !strings.Contains(err.Error(), "older") {
+		t.Errorf("older files: %v, want that they are refused", err)
+	}
+	file := filepath.Join(dir, "shards", "0002", storeFile)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(b[60:], 99) // the version, as SQLite's file format has it
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := openIn(t, dir); err == nil || !strings.Contains(err.Error(), "version 99") {
+		t.Errorf("a file of a newer version: %v, %v; want that the start is refused", e, err)
+	}
+}

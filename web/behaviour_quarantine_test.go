@@ -1,0 +1,62 @@
+package web
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// A queue whose files are damaged does not serve, and the others do. Readiness, the list of queues, the metric and each refusal name it;
+// deleted, it may be made again.
+func TestBehaviourQuarantine(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.queue("broken", api.QueueSettingsInput{})
+	lost := s.insert("broken", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})
+	s.insert("", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})
+	s.stop()
+	file := filepath.Join(s.dir, "shards", "0001", "journal.db")
+	if err := os.Truncate(file, 5000); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.settle()
+
+	s.wantCounts("", "ready 3")
+	if got := s.reserve("", request("OldestFirst", 1)); len(got.Reservations) != 1 {
+		t.Errorf("the other queue gives %+v, want a chunk", got)
+	}
+	for _, call := range [][2]string{
+		{"GET", "/v1/queues/broken/stats"}, {"GET", "/v1/submissions/" + lost.ID}, {"DELETE", "/v1/queues/broken"},
+		{"PUT", "/v1/queues/broken"}, {"POST", "/v1/queues/broken/reservations"}, {"GET", "/v1/events?topics=stats&queue=broken"},
+	} {
+		body := map[string]any{"PUT": api.PutQueueRequest{}, "POST": request("OldestFirst", 1)}[call[0]]
+		if p := s.refused(call[0], call[1], body, 503); p.Code != api.CodeQuarantined || strings.Contains(p.Detail, s.dir) {
+			t.Errorf("%s %s: %+v, want %s without a path of the server", call[0], call[1], p, api.CodeQuarantined)
+		}
+	}
+	var q api.Queue
+	s.do("GET", "/v1/queues/broken", nil, 200, &q)
+	if q.Quarantined == nil || !strings.Contains(q.Quarantined.Reason, file) || !q.Quarantined.Since.Equal(s.now()) {
+		t.Errorf("the queue: %+v, want that %s is damaged", q.Quarantined, file)
+	}
+	var ready api.Readiness
+	s.do("GET", "/readyz?verbose", nil, 200, &ready)
+	if !ready.Ready || len(ready.Checks) < 2 || ready.Checks[1].Name != "queue broken" || ready.Checks[1].OK {
+		t.Errorf("readiness: %+v, want the server ready, and the queue not", ready)
+	}
+	for line, want := range map[string]bool{`quern_queue_quarantined{queue="broken"} 1`: true, `quern_queue_quarantined{queue="default"} 0`: true,
+		`quern_chunks_ready{queue="broken"}`: false} {
+		if got := s.call("GET", "/metrics", nil); strings.Contains(string(got.body), line) != want {
+			t.Errorf("/metrics has %s: %v, want %v", line, !want, want)
+		}
+	}
+	s.refused("DELETE", "/v1/queues/default?quarantined=true", nil, 409)
+	s.do("DELETE", "/v1/queues/broken?quarantined=true", nil, 204, nil)
+	s.refused("GET", "/v1/queues/broken", nil, 404)
+	s.queue("broken", api.QueueSettingsInput{})
+	s.wantCounts("broken", "")
+}

@@ -1,0 +1,28 @@
+import { call, curl, quern, queuePath } from '../api'
+import { Confirm } from '../confirm'
+import { CopyAs } from '../copy'
+import { moment } from '../format'
+import { lacks } from '../session'
+import { say } from '../state'
+import { aside } from '../stream'
+import type { Quarantined } from '../types'
+
+/** In the place of a page of a queue whose files are damaged or missing. The page comes when the queue serves again. */
+export function Quarantine({ name, why }: { name: string; why: Quarantined }) {
+  const path = queuePath(name)
+  return (
+    <section class="card w12 stack" role="alert">
+      <header><h2>The queue “{name}” is in quarantine</h2><small>since {moment(why.since)}</small></header>
+      <pre class="wrap" tabIndex={0}>{why.reason}</pre>
+      <p>Its calls are refused with the status 503. The other queues serve, and nothing was changed in its files. Once they are fixed, start the server again: each start tries to open it.</p>
+      <div class="row">
+        <Confirm name="Delete" look="danger" danger lacks={lacks('admin')} question={`Delete the queue ${name} with all that is in it?`} run={async () => {
+          await call('DELETE', `${path}?quarantined=true`)
+          aside.value = null
+          say(`The queue ${name} is deleted`)
+        }}>What its files still hold is lost, and cannot be brought back without a copy of them.</Confirm>
+        <CopyAs cli={quern('queue', 'delete', name, '--quarantined')} curl={curl('DELETE', `${path}?quarantined=true`)} />
+      </div>
+    </section>
+  )
+}
