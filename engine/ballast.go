@@ -99,9 +99,12 @@ func (b *ballast) room() bool {
 }
 
 // spare is how many bytes of the disk are free; 0 when that is not known.
-func (b *ballast) spare() int64 {
+func (b *ballast) spare() int64 { return Spare(filepath.Dir(b.path)) }
+
+// Spare is how many bytes are free on the disk of a folder; 0 when that is not known.
+func Spare(folder string) int64 {
 	var stat unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(b.path), &stat); err != nil {
+	if err := unix.Statfs(folder, &stat); err != nil {
 		return 0
 	}
 	return int64(stat.Bavail) * stat.Bsize

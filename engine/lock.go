@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +41,33 @@ func lockDir(dir string) (*dirLock, error) {
 		return nil, errors.Join(fmt.Errorf("the data directory %s cannot be written: %w", dir, err), file.Close())
 	}
 	return &dirLock{file: file}, nil
+}
+
+// HoldDir keeps servers from a data directory until release, without writing in it. A copy without a lock needs none.
+func HoldDir(dir string) (release func() error, err error) {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if errors.Is(err, fs.ErrNotExist) {
+		if there, err := exists(filepath.Join(dir, catalogueFile)); err != nil || !there {
+			return nil, errors.Join(err, fmt.Errorf("%s is no data directory: it has neither a lock nor a %s. Name another with --data",
+				dir, catalogueFile))
+		}
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		holder, _ := io.ReadAll(f)
+		err = fmt.Errorf("the data directory %s is in use by %s: stop that server, or check a backup of it: quern backup FILE, "+
+			"quern check FILE", dir, strings.TrimSpace(string(holder)))
+	} else if err != nil {
+		err = fmt.Errorf("the data directory %s cannot be locked: %w", dir, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.Close, nil
 }
 
 func writeAt(file *os.File, text string) error {

@@ -100,13 +100,13 @@ func (p *progress) tell() {
 	if p.silent {
 		return
 	}
-	rate := 0.0
-	if passed := p.now().Sub(p.started).Seconds(); passed > 0 {
-		rate = float64(p.done-p.from) / passed
+	rate := ""
+	if passed := p.now().Sub(p.started); passed >= time.Second { // of less it says nothing
+		rate = fmt.Sprintf(", %.0f/s", float64(p.done-p.from)/passed.Seconds())
 	}
 	if p.bar != nil {
 		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
-		p.bar.Describe(fmt.Sprintf("%s, %.0f/s", firstOf(p.note, p.what), rate))
+		p.bar.Describe(firstOf(p.note, p.what) + rate)
 		_ = p.bar.Set64(p.done)
 		return
 	}
@@ -117,7 +117,7 @@ func (p *progress) tell() {
 	if p.note != "" {
 		text += ", " + p.note
 	}
-	fmt.Fprintf(p.w, "%s, %.0f/s\n", text, rate)
+	fmt.Fprintln(p.w, text+rate)
 }
 
 // isTerminal says whether stream is a character device. That is true of a few devices that are no terminals, such as

@@ -24,7 +24,7 @@ func TestProgressLines(t *testing.T) {
 	}
 	p.Set(100, "completed")
 	p.End()
-	want := "0 of 200 chunks (0 %), 0/s\n" +
+	want := "0 of 200 chunks (0 %)\n" +
 		"40 of 200 chunks (20 %), 4/s\n" +
 		"a word from below\n" +
 		"80 of 200 chunks (40 %), 4/s\n" +
@@ -45,7 +45,7 @@ func TestProgressGoesOn(t *testing.T) {
 	p.Set(1_000_000, "")
 	now = now.Add(10 * time.Second)
 	p.Set(1_000_101, "")
-	if want := "1000000 of 2000000 chunks (50 %), 0/s\n1000101 of 2000000 chunks (50 %), 10/s\n"; out.String() != want {
+	if want := "1000000 of 2000000 chunks (50 %)\n1000101 of 2000000 chunks (50 %), 10/s\n"; out.String() != want {
 		t.Errorf("got:\n%swant:\n%s", out.String(), want)
 	}
 }

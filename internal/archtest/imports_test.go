@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"engine/shard":               {"engine/shard/scoring", "engine/shard/bulks", "engine/shard/ends", "engine/shard/stops", "engine/shard/commit", "engine/shard/schedules", "engine/shard/audit", "engine/shard/inspect", "engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/rules", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
 	"engine":                     {"engine/shard/schedules", "engine/shard/inspect", "engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/archive":             {},
+	"engine/check":               {"engine", "engine/journal/sqlitelog", "engine/sqlitedb", "engine/store"},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
@@ -93,6 +94,7 @@ var testMayImport = map[string][]string{
 	"sdk/client":               {"all"},
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
 	"engine":                   {"engine/sqlitedb"},
+	"engine/check":             {"engine/queue"},
 	"web":                      {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
 	"web/trace":                {"web/trace/tracetest"},
 	"web/site":                 {"docs"},

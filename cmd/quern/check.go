@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine/check"
+)
+
+// checkCommand looks for damage in a data directory, or in a backup.
+func checkCommand(a *app) *cobra.Command {
+	var dir, work string
+	c := &cobra.Command{
+		Use: "check [FILE|-]", Short: "Look for damage in a data directory or a backup", Args: cobra.MaximumNArgs(1),
+		Long: "Look for damage in the data directory of a server that is stopped, or in a backup. It changes nothing: it opens a " +
+			"copy as a server\nwould, reads every row, content, attachment and output, and compares every checksum and every counter. " +
+			"Once the copy is made, the\nserver may be started again. The copy takes as much room as the data, in --work, " +
+			"until the check is over; a file system that can\nshare blocks between files makes it at once.\n\n" +
+			"The exit code is 0 when all is well, and 9 when something is damaged or missing; what, and in which submission and " +
+			"chunk, is listed.",
+		Example: "  quern check --data /var/lib/quern\n  quern check /backups/quern.tar\n  quern check --data /var/lib/quern -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (dir == "") == (len(args) == 0) {
+				return usageError{errors.New("name either a data directory with --data, or the file of a backup")}
+			}
+			report, err := runCheck(cmd.Context(), a, dir, work, args)
+			if err != nil {
+				return err
+			}
+			return printCheck(a, report)
+		},
+	}
+	c.Flags().StringVar(&dir, "data", "", "the data directory; no server may use it until the copy is made")
+	c.Flags().StringVar(&work, "work", "", "the folder for the copy; by default that of temporary files")
+	a.formatFlag(c, formatTable, formatJSON)
+	a.quietFlag(c)
+	return c
+}
+
+func runCheck(ctx context.Context, a *app, dir, work string, args []string) (*check.Report, error) {
+	o := check.Options{Work: work, Now: time.Now}
+	if !a.quiet {
+		o.Doing = func(what string) { fmt.Fprintf(a.err, "reading %s\n", what) }
+	}
+	if dir != "" {
+		o.Copied = copied(a, dir)
+		return check.Dir(ctx, dir, o)
+	}
+	from := a.in
+	if args[0] != "-" {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = io.Reader(f)
+	}
+	return check.Backup(ctx, from, o)
+}
+
+// copied shows how much is copied, and says when the directory may be used again.
+func copied(a *app, dir string) func(done, total int64) {
+	var shown *progress
+	return func(done, total int64) {
+		if shown == nil {
+			shown = a.newProgress("bytes", total, time.Now)
+		}
+		if shown.Set(done, ""); done == total && !a.quiet {
+			shown.End()
+			fmt.Fprintf(a.err, "the copy is made: a server may use %s again\n", dir)
+		}
+	}
+}
+
+// printCheck prints a report, and is the error of one that found something.
+func printCheck(a *app, r *check.Report) error {
+	if a.format == formatJSON {
+		if err := printJSON(a.out, r, "  "); err != nil {
+			return err
+		}
+	} else {
+		printFindings(a, r)
+	}
+	if r.Whole {
+		return nil
+	}
+	return endedError{code: exitDamaged, text: fmt.Sprintf("%d faults were found", r.Faults)}
+}
+
+func printFindings(a *app, r *check.Report) {
+	for _, q := range r.Queues {
+		if q.Quarantined {
+			fmt.Fprintf(a.out, "queue %s: cannot be opened\n", q.Name)
+			continue
+		}
+		fmt.Fprintf(a.out, "queue %s: %d submissions, %d of them open; %d contents, %d attachments and %d outputs of %d bytes; "+
+			"%d counters\n", q.Name, q.Submissions, q.Open, q.Contents, q.Attachments, q.Outputs, q.Bytes, q.Counters)
+	}
+	for _, f := range r.Files {
+		fmt.Fprintf(a.out, "%s: %d rows\n", f.Path, f.Rows)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintln(a.out, f)
+	}
+	if more := r.Faults - len(r.Findings); more > 0 {
+		fmt.Fprintf(a.out, "and %d more\n", more)
+	}
+	if r.Whole {
+		fmt.Fprintln(a.out, "nothing is damaged or missing")
+	}
+}

@@ -1,0 +1,91 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/quern-queue/quern/engine"
+)
+
+// dataNames are the files of a data directory that a check reads: databases with their logs, and the mark of a restore that is not done.
+var dataNames = regexp.MustCompile(`^(restoring|quern\.db(-wal|-shm)?|shards/[0-9]{4}/(store|journal)\.db(-wal|-shm)?)$`)
+
+// dataFiles lists them, as paths below the directory.
+func dataFiles(dir string) (names []string, err error) {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && dataNames.MatchString(path) {
+			names = append(names, filepath.FromSlash(path))
+		}
+		return err
+	})
+	return names, err
+}
+
+// copy copies the files of a directory. A file system that can share blocks between files does, so that it takes no time and no room there.
+func (o *Options) copy(ctx context.Context, from, to string) error {
+	names, err := dataFiles(from)
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, name := range names {
+		info, err := os.Stat(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		total += info.Size()
+	}
+	if err := hasRoom(filepath.Dir(to), total); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	done := int64(0)
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := copyFile(filepath.Join(from, name), filepath.Join(to, name))
+		if err != nil {
+			return err
+		}
+		if done += n; o.Copied != nil {
+			o.Copied(done, total)
+		}
+	}
+	return nil
+}
+
+// hasRoom refuses a copy that would fill a disk.
+func hasRoom(folder string, bytes int64) error {
+	need := bytes + bytes/4 // opening the copy writes some of it again
+	if free := engine.Spare(folder); free < need {
+		return fmt.Errorf("the copy to check needs %d bytes, and in %s there are %d: name a folder with more room with --work",
+			need, filepath.Dir(folder), free)
+	}
+	return nil
+}
+
+func copyFile(from, to string) (n int64, err error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return 0, err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err = io.Copy(out, in)
+	return n, errors.Join(err, out.Close())
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
+)
+
+// Kept is how much was read of what queues keep for submissions.
+type Kept = shard.Kept
+
+// NoChunk stands for what is not about one chunk.
+const NoChunk = shard.NoChunk
+
+// VerifiedQueue is what was found in a queue.
+type VerifiedQueue struct {
+	Name        string
+	Submissions uint64
+	Open        uint64
+	Kept        Kept
+	Counters    uint64 // that were compared with what they count
+}
+
+// Fault is something of a queue that is not as it should be.
+type Fault struct {
+	Queue      string
+	Submission queue.SubmissionID // 0: none
+	Chunk      int64              // NoChunk: none
+	What       string
+}
+
+// Verify reads everything that a queue keeps, and compares its counters with what they count. It tells what is damaged or missing; the
+// error is one that kept it from looking. It takes as long as that takes, and is meant for a directory in which nothing else happens.
+func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault)) (v VerifiedQueue, err error) {
+	v.Name = queueName
+	q, err := s.e.queue(queueName)
+	if err != nil {
+		return v, err
+	}
+	for at := ""; ; {
+		page, err := s.e.List(ctx, queueName, ListRequest{Cursor: at, Limit: queue.MaxListLimit})
+		if err != nil {
+			tell(Fault{Queue: queueName, Chunk: NoChunk,
+				What: fmt.Sprintf("its submissions from the cursor %q on cannot be read: %v", at, err)})
+			break
+		}
+		for i := range page.Items {
+			sub := &page.Items[i]
+			v.Submissions++
+			if sub.State == queue.Open {
+				v.Open++
+			}
+			err := q.shard.Submissions.Verify(ctx, sub.ID, &v.Kept, func(chunk int64, what string) {
+				tell(Fault{Queue: queueName, Submission: sub.ID, Chunk: chunk, What: what})
+			})
+			if err != nil {
+				return v, err
+			}
+		}
+		if at = page.Next; at == "" {
+			break
+		}
+	}
+	v.Counters, err = recounted(ctx, q, tell)
+	return v, err
+}
+
+// recountSlice is how many steps of a recount are taken at once.
+const recountSlice = 10_000
+
+// recounted compares the counters of a queue. A total that differs is wrong when it does so twice.
+func recounted(ctx context.Context, q *openQueue, tell func(Fault)) (compared uint64, err error) {
+	for range 2 {
+		for over := false; !over; {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			if over, err = q.shard.Recounts.Step(recountSlice); err != nil {
+				return 0, err
+			}
+		}
+	}
+	now := q.shard.Recounts.Recount
+	for _, n := range now.Checked {
+		compared += n
+	}
+	for counter, n := range now.Drifts {
+		if n > 0 {
+			tell(Fault{Queue: q.name, Chunk: NoChunk,
+				What: fmt.Sprintf("the counter %s was wrong in %d places", Counter(counter), n)})
+		}
+	}
+	return compared / 2, nil
+}
