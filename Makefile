@@ -24,7 +24,7 @@ SOAK     ?= 10000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help release release-check mutate run build plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help release release-check mutate run build plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,7 +50,10 @@ dashboard-check: browser-tools
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 
-clients: client-python client-typescript client-openapi ## build the clients in other languages, and test them against real servers and with the conformance suite
+clients: client-python client-typescript client-openapi client-objects ## build the clients in other languages, and test them against real servers and with the conformance suite
+
+client-objects: prepare # in a module of its own
+	cd sdk/objects && go vet ./... && go test -race -timeout 30m ./...
 
 client-openapi: node-tools build
 	sdk/openapi/check.sh bin/quern

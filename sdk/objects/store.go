@@ -1,0 +1,168 @@
+package objects
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strconv"
+	"sync"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
+)
+
+// Store is a server and the bucket with the objects of its submissions. No two servers may share one where Sweep is called: give each a
+// bucket, or a prefix, of its own.
+type Store struct {
+	Client   *client.Client
+	Bucket   *blob.Bucket
+	Parallel int // uploads, or deletions, at once; 0 is 8
+}
+
+const (
+	contents = "quern/contents/"
+	outputs  = "quern/outputs/"
+	idBytes  = 16 // of the hash that names a folder of contents
+	parallel = 8
+	binary   = "application/octet-stream"
+)
+
+// Submit uploads an object per chunk and inserts when all are there. It reads what chunks yields, several at once, and closes those that are an
+// io.Closer. The chunks of n are Submit's to set.
+//
+// key is the idempotency key; "" draws one. A call that was cut off can be made again with its key: what was uploaded is kept as it is,
+// the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which is a day. When an
+// upload fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the server may have inserted
+// all the same, and Sweep removes it if not.
+func (s Store) Submit(ctx context.Context, queue, key string, n *api.NewSubmission, chunks iter.Seq2[io.Reader, error]) (*api.Submission, error) {
+	if n.Chunks.Count != 0 || n.Chunks.Prefix != "" || n.Chunks.Template != "" || n.Chunks.Inline != nil {
+		return nil, errors.New("objects: submit: Chunks must be empty: the chunks are what is uploaded")
+	}
+	drawn := key == ""
+	if drawn {
+		key = rand.Text()
+	}
+	folder := contentsOf(queue, key)
+	count, err := s.upload(ctx, folder, chunks)
+	if err == nil && count == 0 {
+		err = errors.New("there are no chunks; a submission has at least one")
+	}
+	if err != nil {
+		if drawn {
+			err = errors.Join(err, s.removeFolder(context.WithoutCancel(ctx), folder))
+		}
+		return nil, fmt.Errorf("objects: submit: %w", err)
+	}
+	whole := *n
+	whole.Chunks = api.Chunks{Count: count, Prefix: folder}
+	return s.Client.Insert(ctx, queue, &whole, client.WithKey(key))
+}
+
+// contentsOf is the folder of a submission's contents. It goes by the key, because the folder is named in the insert, before there is an id,
+// and so that a second call with the key finds what the first one uploaded.
+func contentsOf(queue, key string) string {
+	hash := sha256.Sum256([]byte(queue + "\x00" + key))
+	return contents + hex.EncodeToString(hash[:idBytes]) + "/"
+}
+
+// upload puts one object per chunk below the folder, named by its index, as the server's keys are.
+func (s Store) upload(ctx context.Context, folder string, chunks iter.Seq2[io.Reader, error]) (count uint32, err error) {
+	work := s.group(ctx)
+	for content, err := range chunks {
+		if err == nil && count == math.MaxUint32 {
+			err = fmt.Errorf("there are more than %d chunks, the most that a submission has", uint32(math.MaxUint32))
+		}
+		if err != nil {
+			work.cancel(err)
+		}
+		key := folder + strconv.FormatUint(uint64(count), 10)
+		if !work.start(func(ctx context.Context) error { return s.put(ctx, key, content) }) {
+			closeReader(content)
+			break
+		}
+		count++
+	}
+	return count, work.wait()
+}
+
+// put uploads one object. One that is there is not replaced: consumers may be reading it.
+func (s Store) put(ctx context.Context, key string, content io.Reader) error {
+	defer closeReader(content)
+	ctx, abandon := context.WithCancel(ctx)
+	defer abandon()
+	w, err := s.Bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: binary, IfNotExist: true})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	if err != nil {
+		abandon() // else the close would publish the half that was read (Bucket.Upload does)
+	}
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		return nil
+	}
+	return err
+}
+
+func closeReader(r io.Reader) {
+	if closer, ok := r.(io.Closer); ok {
+		_ = closer.Close() // all of it was read, or is not wanted
+	}
+}
+
+// group runs functions side by side, a bounded number, until one fails.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	slots  chan struct{}
+	all    sync.WaitGroup
+}
+
+func (s Store) group(ctx context.Context) *group {
+	ctx, cancel := context.WithCancelCause(ctx)
+	slots := s.Parallel
+	if slots <= 0 {
+		slots = parallel
+	}
+	return &group{ctx: ctx, cancel: cancel, slots: make(chan struct{}, slots)}
+}
+
+// start runs do as soon as there is room. It reports false, and does not, when the group has ended.
+func (g *group) start(do func(context.Context) error) bool {
+	select {
+	case g.slots <- struct{}{}:
+	case <-g.ctx.Done():
+		return false
+	}
+	if g.ctx.Err() != nil {
+		<-g.slots
+		return false
+	}
+	g.all.Go(func() {
+		defer func() { <-g.slots }()
+		if err := do(g.ctx); err != nil {
+			g.cancel(err)
+		}
+	})
+	return true
+}
+
+// wait returns when nothing runs any more, with the first error.
+func (g *group) wait() error {
+	g.all.Wait()
+	err := context.Cause(g.ctx)
+	g.cancel(nil)
+	return err
+}
