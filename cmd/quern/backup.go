@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/archive"
+	"github.com/quern-queue/quern/engine/backups"
 	"github.com/quern-queue/quern/sdk/client"
 )
 
@@ -28,36 +28,12 @@ func backupCommand(a *app) *cobra.Command {
 			if args[0] == "-" {
 				return writeBackup(cmd.Context(), a, a.out)
 			}
-			return backupTo(cmd.Context(), a, args[0])
+			return backups.WriteFile(args[0], func(w io.Writer) error { return writeBackup(cmd.Context(), a, w) })
 		},
 	}
 	a.clientFlags(c)
 	a.quietFlag(c)
 	return c
-}
-
-// backupTo makes a file of a backup, that appears whole or not at all.
-func backupTo(ctx context.Context, a *app, path string) error {
-	partial := path + ".partial"
-	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = writeBackup(ctx, a, f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(partial))
-	}
-	if err := os.Rename(partial, path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // writeBackup writes a backup to w, and checks it.

@@ -25,6 +25,10 @@ type Config struct {
 
 	TokenLimits access.Limits // of each access token
 
+	BackupDir   string // "": no backups are made
+	BackupEvery time.Duration
+	BackupKeep  int
+
 	// How the server can be reached; checkListening says what goes together.
 	MetricsListen string            // "": probes and metrics only at Listen
 	TLS           certificate.Files // zero: plain HTTP, unless TLSSelfSigned
@@ -72,7 +76,7 @@ func (o option) shown(text string) string {
 
 // options are all settings of a server, in the order in which the help shows them.
 func options() []option {
-	return slices.Concat(dataOptions(), listenOptions(), tokenOptions(), logOptions(), watchOptions())
+	return slices.Concat(dataOptions(), backupOptions(), listenOptions(), tokenOptions(), logOptions(), watchOptions())
 }
 
 // dataOptions are about what is kept, and what that may cost.

@@ -94,13 +94,19 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 		return errors.Join(err, held.Close(), core.Close())
 	}
 
-	// 8. The certificate: below the data directory, if the server makes its own.
+	// 8. The backups that are made beside what serves; nil unless there is a folder for them.
+	kept, err := newBackups(config, core, registry, logger)
+	if err != nil {
+		return errors.Join(err, held.Close(), core.Close())
+	}
+
+	// 9. The certificate: below the data directory, if the server makes its own.
 	shown, err := openCertificate(config, certificate.Options{Now: time.Now, Logger: logger, Registerer: registry})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
 
-	// 9. The HTTP face.
+	// 10. The HTTP face.
 	face, err := web.New(web.Options{
 		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
 		Gatherer: registry, Tracer: tracer,
@@ -109,7 +115,7 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
-	return runParts(ctx, core, held, tracer, face, listeners, func() { a.tellReady(config, listeners, shown, ready) })
+	return runParts(ctx, core, held, []loop{held, tracer, kept}, face, listeners, func() { a.tellReady(config, listeners, shown, ready) })
 }
 
 // tellReady says where the server can be reached, and of a certificate that no one vouches for by what it is known.
@@ -227,10 +233,15 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 	})
 }
 
-// runParts runs the loops of the engine, of the plugins and of the spans, and the HTTP face, until ctx ends or one of
+// loop is a part that runs along until its context ends.
+type loop interface {
+	Run(ctx context.Context) error
+}
+
+// runParts runs the loops of the engine and of the parts along with it, and the HTTP face, until ctx ends or one of
 // them fails. The face goes first: when it is down no request waits for the engine any more, which then commits what is
 // left and closes.
-func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, tracer *trace.Tracer, face *web.Server,
+func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, along []loop, face *web.Server,
 	at listeners, ready func()) error {
 	faceCtx, stopFace := context.WithCancel(ctx)
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
@@ -240,8 +251,9 @@ func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue,
 	var probed error // what the listener for probes ended with
 	go func() {
 		var beside sync.WaitGroup // what ends with its context and never fails
-		beside.Go(func() { _ = held.Run(loopsCtx) })
-		beside.Go(func() { _ = tracer.Run(loopsCtx) })
+		for _, part := range along {
+			beside.Go(func() { _ = part.Run(loopsCtx) })
+		}
 		if at.probes != nil { // to the end, so that a probe sees the server stop
 			beside.Go(func() {
 				if probed = face.ServeProbes(loopsCtx, at.probes); probed != nil {

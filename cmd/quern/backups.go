@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/backups"
+)
+
+// backupOptions are about the backups that a server makes by itself.
+func backupOptions() []option {
+	return []option{
+		{
+			"backup-dir", "", "a directory, made when absent; empty for none", "where the server puts backups that it makes by itself: " +
+				"on another disk, or the loss of one takes both",
+			func(c *Config, text string) error { c.BackupDir = text; return nil },
+		},
+		{
+			"backup-every", "24h", "1m to 8760h", "how often it makes one; with none in backup-dir, at the start",
+			func(c *Config, text string) error {
+				d, err := time.ParseDuration(text)
+				if err != nil || d < time.Minute || d > 8760*time.Hour {
+					return fmt.Errorf("must be a time from 1m to 8760h, such as 6h")
+				}
+				c.BackupEvery = d
+				return nil
+			},
+		},
+		{
+			"backup-keep", "7", "1 to 10000", "how many of them are kept: when a new one is whole, the oldest goes",
+			func(c *Config, text string) error {
+				n, err := strconv.Atoi(text)
+				if err != nil || n < 1 || n > 10_000 {
+					return fmt.Errorf("must be from 1 to 10000")
+				}
+				c.BackupKeep = n
+				return nil
+			},
+		},
+	}
+}
+
+// checkBackups refuses a folder for backups within the data directory: what removes that, or copies it, would take the backups along.
+func (c *Config) checkBackups() error {
+	if c.BackupDir == "" {
+		return nil
+	}
+	data, err := filepath.Abs(c.Data)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(c.BackupDir)
+	if err != nil {
+		return err
+	}
+	if dir == data || strings.HasPrefix(dir, data+string(filepath.Separator)) {
+		return fmt.Errorf("backup-dir %s is in the data directory %s: choose a folder outside of it, best on another disk",
+			c.BackupDir, c.Data)
+	}
+	return nil
+}
+
+// newBackups makes who makes backups; nil: none are made.
+func newBackups(config Config, core *engine.Engine, registry *prometheus.Registry, logger *slog.Logger) (*backups.Keeper, error) {
+	if config.BackupDir == "" {
+		return nil, nil
+	}
+	return backups.New(backups.Options{
+		Dir: config.BackupDir, Every: config.BackupEvery, Keep: config.BackupKeep, Now: time.Now, Logger: logger, Registerer: registry,
+		Make: func(ctx context.Context) (*engine.Backup, error) {
+			return core.Storage().Backup(ctx, thisVersion().Version)
+		},
+	})
+}

@@ -1,0 +1,211 @@
+// Package backups makes backups of a running server at a pace, into a folder, and keeps the last ones.
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/archive"
+)
+
+// Options say where backups go, and how often. All but Registerer are needed.
+type Options struct {
+	Dir        string        // the folder, made when it is missing
+	Every      time.Duration // from the end of one to the next; a failed one is tried again after at most retryAfter
+	Keep       int           // how many are kept, at least 1
+	Make       func(ctx context.Context) (*engine.Backup, error)
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// retryAfter is when a backup that failed is tried again, at the latest.
+const retryAfter = 5 * time.Minute
+
+// Keeper makes backups and removes old ones. Make it with New, and Run it.
+type Keeper struct {
+	o       Options
+	last    time.Time // when the newest backup was made; zero: there is none
+	metrics metrics
+}
+
+// New looks at what is in the folder. What a crash left of a backup is removed.
+func New(o Options) (*Keeper, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the folder for backups cannot be made: %w", err)
+	}
+	k := &Keeper{o: o, metrics: newMetrics(o.Registerer)}
+	list, err := k.list()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > 0 {
+		k.last = list[len(list)-1].made
+	}
+	k.metrics.show(k.last, o.Every)
+	return k, nil
+}
+
+// Run makes backups until ctx ends. A nil Keeper makes none.
+func (k *Keeper) Run(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
+	for wait := k.wait(); ; {
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+			wait = k.step(ctx)
+		}
+	}
+}
+
+// wait is how long it is until the next backup. One that was made in the future, as the clock was set back since, is as one of now.
+func (k *Keeper) wait() time.Duration {
+	return min(max(k.last.Add(k.o.Every).Sub(k.o.Now()), 0), k.o.Every)
+}
+
+// step makes a backup, and says when the next one is due.
+func (k *Keeper) step(ctx context.Context) time.Duration {
+	began := k.o.Now()
+	name, size, err := k.make(ctx, began)
+	if err != nil {
+		if ctx.Err() == nil {
+			k.metrics.failed.Inc()
+			k.o.Logger.Error("a backup failed; it is tried again", "dir", k.o.Dir, "error", err)
+		}
+		return min(k.o.Every, retryAfter)
+	}
+	k.last = began
+	k.metrics.made(size, k.o.Now().Sub(began))
+	k.metrics.show(k.last, k.o.Every)
+	k.o.Logger.Info("a backup was made", "file", name, "bytes", size, "took", k.o.Now().Sub(began).Round(time.Millisecond))
+	if err := k.trim(); err != nil {
+		k.o.Logger.Error("old backups cannot be removed", "dir", k.o.Dir, "error", err)
+	}
+	return k.wait()
+}
+
+// make makes one backup, whose checksums are compared while it is written.
+func (k *Keeper) make(ctx context.Context, at time.Time) (name string, size int64, err error) {
+	b, err := k.o.Make(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	name = filepath.Join(k.o.Dir, nameOf(at))
+	err = WriteFile(name, func(w io.Writer) error { return writeChecked(ctx, b, w) })
+	return name, b.Size, errors.Join(err, b.Close())
+}
+
+// writeChecked writes a backup, and reads along.
+func writeChecked(ctx context.Context, b *engine.Backup, w io.Writer) error {
+	from, to := io.Pipe()
+	go func() { to.CloseWithError(b.Write(to)) }()
+	_, err := archive.Read(io.TeeReader(&until{ctx, from}, w), archive.Reader{})
+	from.CloseWithError(errors.Join(err, ctx.Err()))
+	return err
+}
+
+// until reads until a context ends.
+type until struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *until) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
+}
+
+// partial is behind the name of a file that is not whole.
+const partial = ".partial"
+
+// WriteFile makes a file that appears whole and durably, in the place of an older one, or not at all.
+func WriteFile(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path+partial))
+	}
+	if err := os.Rename(path+partial, path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// moments is the form of the time in the name of a backup.
+const moments = "quern-20060102T150405Z.tar"
+
+func nameOf(at time.Time) string { return at.UTC().Format(moments) }
+
+// made is a backup in the folder.
+type made struct {
+	name string
+	made time.Time
+}
+
+// list lists the backups that are in the folder, the oldest first, and removes what is not whole. Other files are left alone.
+func (k *Keeper) list() (all []made, err error) {
+	entries, err := os.ReadDir(k.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		name, cut := strings.CutSuffix(entry.Name(), partial)
+		at, err := time.Parse(moments, name)
+		if err != nil || nameOf(at) != name {
+			continue
+		}
+		if cut {
+			err = os.Remove(filepath.Join(k.o.Dir, entry.Name()))
+		} else {
+			all = append(all, made{name, at})
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b made) int { return a.made.Compare(b.made) })
+	return all, nil
+}
+
+// trim removes the oldest backups beyond those that are kept.
+func (k *Keeper) trim() error {
+	all, err := k.list()
+	if err != nil {
+		return err
+	}
+	for _, old := range all[:max(len(all)-k.o.Keep, 0)] {
+		if err := os.Remove(filepath.Join(k.o.Dir, old.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
