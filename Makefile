@@ -24,7 +24,7 @@ SOAK     ?= 10000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help release release-check mutate run build plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ run: build ## build, then run the demo: a server, five companies' work and 20 co
 
 build: prepare ## build ./bin/quern
 	go build -buildvcs=$(VCS) -o bin/quern ./cmd/quern
+
+objects: prepare ## build ./bin/quern-objects, the commands for chunks in object storage, without cgo
+	cd sdk/objects && CGO_ENABLED=0 go build -buildvcs=$(VCS) -o ../../bin/quern-objects ./cmd/quern-objects
 
 plugins: prepare ## build the example plugins in Rust, C and AssemblyScript into bin/plugins (installs their toolchains), and test them
 	examples/plugins/build.sh bin/plugins

@@ -1,65 +1,23 @@
 package objects_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log"
-	"log/slog"
-	"math/rand/v2"
-	"net"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-	"github.com/prometheus/client_golang/prometheus"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/fileblob"
 	_ "gocloud.dev/blob/s3blob"
 
-	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
-	"github.com/quern-queue/quern/web"
+	"github.com/quern-queue/quern/sdk/objects/internal/server"
 )
-
-// startServer starts a real server on a loopback address.
-func startServer(dir string) (address string, end func() error, err error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	registry, silent := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	core, err := engine.Open(ctx, engine.Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, Registerer: registry, Logger: silent, BallastBytes: -1})
-	if err != nil {
-		cancel()
-		return "", nil, err
-	}
-	face, err := web.New(web.Options{Engine: core, Now: time.Now, Seed: rand.Uint64, Logger: silent, Registerer: registry,
-		Gatherer: registry, Version: api.Version{Version: "0.0.0-test", Go: "go"}})
-	var listener net.Listener
-	if err == nil {
-		listener, err = net.Listen("tcp", "127.0.0.1:0")
-	}
-	if err != nil {
-		cancel()
-		return "", nil, errors.Join(err, core.Close())
-	}
-	faceCtx, stopFace := context.WithCancel(ctx)
-	served, ran := make(chan error, 1), make(chan error, 1)
-	go func() { ran <- core.Run(ctx) }()
-	go func() { served <- face.Serve(faceCtx, listener) }()
-	return "http://" + listener.Addr().String(), func() error {
-		stopFace()
-		err := <-served
-		cancel()
-		if run := <-ran; !errors.Is(run, context.Canceled) {
-			err = errors.Join(err, run)
-		}
-		return errors.Join(err, core.Close())
-	}, nil
-}
 
 func connect(t *testing.T) *client.Client {
 	t.Helper()
@@ -69,7 +27,7 @@ func connect(t *testing.T) *client.Client {
 
 func connectTo(t *testing.T) (c *client.Client, address string) {
 	t.Helper()
-	address, end, err := startServer(t.TempDir())
+	address, end, err := server.Start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +54,11 @@ func buckets(t *testing.T) map[string]string {
 	if err := stored.CreateBucket("work"); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(gofakes3.New(stored).Server())
-	t.Cleanup(server.Close)
+	speaks := httptest.NewServer(gofakes3.New(stored).Server())
+	t.Cleanup(speaks.Close)
 	return map[string]string{
 		"files": "file://" + t.TempDir() + "?no_tmp_dir=true",
-		"S3":    fmt.Sprintf("s3://work?region=us-east-1&use_path_style=true&prefix=below/&endpoint=%s", url.QueryEscape(server.URL)),
+		"S3":    fmt.Sprintf("s3://work?region=us-east-1&use_path_style=true&prefix=below/&endpoint=%s", url.QueryEscape(speaks.URL)),
 	}
 }
 
@@ -120,7 +78,7 @@ func exampleServer() (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	address, end, err := startServer(dir)
+	address, end, err := server.Start(dir)
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
