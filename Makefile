@@ -115,6 +115,7 @@ golden: node-tools ## rewrite the golden files; then read the difference before 
 	@grep -rEo --include='*_test.go' 'flag.Bool\("(rewrite|update)"' . | sed -E 's|/[^/]*:.*"(.*)"| \1|' | sort -u | while read -r folder flag; do \
 		go test -count 1 -short "$$folder" "-$$flag"; \
 	done
+	go run ./cmd/quern man --markdown >docs/CLI.md.new && mv docs/CLI.md.new docs/CLI.md
 	node $(TYPESCRIPT)/generate.mjs web/testdata/openapi.json $(TYPESCRIPT)/src/generated
 	python3 sdk/python/generate.py
 

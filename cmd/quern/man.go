@@ -14,14 +14,23 @@ import (
 // manCommand writes the manual pages. They are made from the commands as they are, as `--help` is, so that no page can be out of date.
 // cobra has a generator of its own, which would bring two modules that read Markdown.
 func manCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	markdown := false
+	c := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write a manual page per command into a directory",
 		Long: "Write a manual page per command into a directory, which is made if it is missing: quern.1, quern-submit.1 and so on.\n\n" +
 			"/usr/local/share/man/man1 is where man looks for them on most systems.",
 		Example: "  quern man ./man1 && man ./man1/quern-submit.1",
-		Args:    cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if markdown {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if markdown {
+				return writeReference(a.out, cmd.Root())
+			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
@@ -32,6 +41,8 @@ func manCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
+	c.Flags().BoolVar(&markdown, "markdown", false, "print all commands as one page of Markdown instead, without DIR")
+	return c
 }
 
 func writeManPages(dir string, c *cobra.Command) (written int, err error) {

@@ -41,7 +41,7 @@ var sections = []section{
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
 	{"Do", []string{"RECIPES.md", "PLUGINS.md", "GUESTS.md"}},
 	{"Run", []string{"OPERATIONS.md", "ACCESS.md", "FIGURES.md"}},
-	{"Reference", []string{"ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
+	{"Reference", []string{"CLI.md", "ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
 	{"Compared", []string{"COMPARED.md"}},
 }
 

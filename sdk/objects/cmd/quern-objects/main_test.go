@@ -138,14 +138,18 @@ func TestSubmitWorkSweep(t *testing.T) {
 func TestFatalCommand(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	file := filepath.Join(t.TempDir(), "file")
+	dir := t.TempDir()
+	file, tries := filepath.Join(dir, "file"), filepath.Join(dir, "tries")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	id := s.ok("", "submit", "--bucket", s.bucket, file)
-	ended := s.working(id, "sh", "-c", "echo first >&2; echo no luck >&2; exit 100")
+	ended := s.working(id, "sh", "-c", "echo x >>"+tries+"; echo first >&2; echo no luck >&2; exit 100")
 	if ended.State != api.StateFailed || !strings.Contains(ended.Failure, "no luck (exit status 100)") || strings.Contains(ended.Failure, "first") {
 		t.Errorf("got %s %q, want the submission failed by the last line", ended.State, ended.Failure)
+	}
+	if made, err := os.ReadFile(tries); err != nil || string(made) != "x\n" {
+		t.Errorf("got the tries %q, %v; want one", made, err)
 	}
 	if code, _, said := s.run(t.Context(), "", "submit", "--bucket", s.bucket, file+"-missing"); code != 1 || !strings.Contains(said, "no such file") {
 		t.Errorf("a file that is not there: got %d %q", code, said)
