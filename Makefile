@@ -12,7 +12,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 VCS      := $(if $(shell git rev-parse --quiet --verify HEAD 2>/dev/null),auto,false)
 TOOL     := go tool -modfile=internal/tools/go.mod
 # Their tests start processes, or run for long: without the race detector, which would only slow down what it cannot see.
-HEAVY    := /cmd/|/examples/|/sdk/conformance
+HEAVY    := /cmd/|/examples/|/sdk/conformance|/engine/powerloss
 # Pure code: no goroutine, channel or lock in it, which internal/archtest checks. The race detector sees nothing there, and makes these
 # tests, which compute, take five times as long. `make race` has them under it too.
 PURE     := engine/shard/audit engine/shard/schedules engine/backlog engine/fair engine/fair/gps engine/journal engine/queue engine/reserver engine/rules engine/schedule engine/strategy plugins/score sdk/abi sdk/api wasm/instrument wasm/manifest wasm/scan wasm/scan/decode internal/archtest
@@ -92,9 +92,10 @@ bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
 	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
 
-soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation and the orders of Random with new seeds; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
+soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation and the orders of Random with new seeds; 100,000 failures of power; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
 	QUERN_SIM_SEEDS=$(SOAK) go test -timeout 24h -count 1 -run 'TestSimulation$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
+	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=3000 go test -timeout 24h -count 1 -v ./engine/powerloss
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
 	QUERN_GUESSES=20000 go test -count 1 -v -run TestGuessesTakeTheSameTime ./engine/access
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern

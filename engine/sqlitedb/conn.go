@@ -225,14 +225,17 @@ func (c *Conn) Tx(fn func() error) error {
 	return err
 }
 
+// errClosed is the error of a statement of a connection that is closed. SQLite would read memory that is not its own any more.
+var errClosed = errors.New("sqlitedb: the connection is closed")
+
 // Close ends the connection and its statements. The last connection to close copies the log back; an owner has to be the last.
 // Closed again it does nothing.
 func (c *Conn) Close() error {
 	if c.closed {
 		return nil
 	}
-	c.closed = true
 	c.disown()
+	c.closed = true
 	var problems []error
 	for _, s := range c.stmts {
 		problems = append(problems, s.raw.Close())
@@ -290,6 +293,9 @@ func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	if s.conn.lost != nil {
 		return 0, s.conn.lost
 	}
+	if s.conn.closed {
+		return 0, errClosed
+	}
 	if err := s.bind(args); err != nil {
 		return 0, err
 	}
@@ -322,6 +328,9 @@ func (c *Conn) Lose(cause error) {
 // Query runs a statement and calls fn for each row until it returns false or an error. The row is valid during the call;
 // blobs and texts in it are copies that may be kept. fn must not use the statement.
 func (s *Stmt) Query(fn func(Row) (more bool, err error), args ...any) error {
+	if s.conn.closed {
+		return errClosed
+	}
 	if err := s.bind(args); err != nil {
 		return err
 	}

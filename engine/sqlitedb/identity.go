@@ -44,7 +44,9 @@ func (m *mark) sum() int64 {
 	return int64(int32(crc32.Checksum(append(b, m.boot...), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// bootID names the time since the machine was switched on; "" where that cannot be told.
+// Boot names the time since the machine was switched on; "" where that cannot be told. Tests of power failures set it.
+var Boot = bootID
+
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -93,7 +95,7 @@ func (c *Conn) putRow(m *mark) error {
 // copied into the main file at once, where a log that is lost later cannot take it away, and the log keeps a frame for as long as the file
 // is in use. Without room the file stays of the generation that it was: it can be served all the same.
 func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
-	err := c.put(mark{id: id, open: true, boot: bootID()})
+	err := c.put(mark{id: id, open: true, boot: Boot()})
 	if ClassOf(err) == Full {
 		if m, looking := c.mark(); looking == nil && m.found {
 			return m.id, nil

@@ -165,7 +165,7 @@ func readIndex(path string) (x logIndex, found bool, err error) {
 // check says what is wrong with the log of the database at path, whose main file says m. `relaxed` logs are not synced at every commit, so
 // after a power cut nothing can be said about what is missing.
 func (l *walLog) check(path string, m mark, relaxed bool) error {
-	running := m.boot != "" && m.boot == bootID() // all that the last server wrote is there, also what was never synced
+	running := m.boot != "" && m.boot == Boot() // all that the last server wrote is there, also what was never synced
 	wrong := func(format string, args ...any) error {
 		return &FormatError{Path: path + "-wal", Reason: fmt.Sprintf(format, args...), Advice: adviceLog}
 	}

@@ -41,6 +41,8 @@ var mayImport = map[string][]string{
 	"engine/archive":             {},
 	"engine/backups":             {"engine", "engine/archive"},
 	"engine/check":               {"engine", "engine/journal/sqlitelog", "engine/sqlitedb", "engine/store"},
+	"engine/powerloss":           {"all"}, // tests only: the engine on a disk that fails
+	"engine/powerloss/disktest":  {},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                    {},
 	"sdk/wire":                   {"sdk/api"},
@@ -125,7 +127,7 @@ var homes = map[string][]string{
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
 	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples"},
 	"os/exec":      {"cmd", "examples", "sdk/conformance", "wasm/compile", "internal/mutate"},
-	"C":            {"engine/sqlitedb"},
+	"C":            {"engine/sqlitedb", "engine/powerloss/disktest"},
 	"testing":      {"engine/journal/journaltest"},
 }
 

@@ -1,0 +1,101 @@
+// Package disktest is a disk for tests: it stands below SQLite, writes down what becomes of the databases in one folder, and has writes and
+// syncs fail or wait. From what it wrote down it makes what the disk may hold after the power failed at any moment. It is for tests only.
+package disktest
+
+// #include <stdlib.h>
+// #include "vfs.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+	"unsafe"
+)
+
+// The kinds of operations.
+const (
+	Write    = C.disk_write
+	Truncate = C.disk_truncate
+	Sync     = C.disk_sync
+	Delete   = C.disk_delete
+	Marked   = C.disk_marked // At is what the test was told
+)
+
+// Op is something that happened on the disk.
+type Op struct {
+	Kind byte
+	File int // in Trace.Names
+	At   int64
+	Data []byte // of a write
+}
+
+// Trace is what happened below a folder, in order.
+type Trace struct {
+	Names []string // of files, below the folder
+	Ops   []Op
+}
+
+var register = sync.OnceValue(func() error {
+	if C.disk_register() != 0 {
+		return errors.New("disktest: SQLite takes no VFS")
+	}
+	return nil
+})
+
+// Begin writes down what happens below a folder from now on, to databases that are opened from now on. One folder at a time.
+func Begin(folder string) error {
+	if err := register(); err != nil {
+		return err
+	}
+	name := C.CString(folder)
+	defer C.free(unsafe.Pointer(name))
+	C.disk_begin(name)
+	return nil
+}
+
+// Mark notes a moment: what a caller was told before it must outlive any failure of power after it.
+func Mark(n int) { C.disk_mark(C.int64_t(n)) }
+
+// End ends the trace, and gives it.
+func End() Trace {
+	var n C.size_t
+	start := C.disk_end(&n)
+	b := C.GoBytes(start, C.int(n))
+	var t Trace
+	for id := 0; ; id++ {
+		name := C.disk_name(C.int(id))
+		if name == nil {
+			break
+		}
+		t.Names = append(t.Names, C.GoString(name))
+	}
+	for len(b) > 0 {
+		op := Op{Kind: b[0], File: int(int32(binary.NativeEndian.Uint32(b[1:]))), At: int64(binary.NativeEndian.Uint64(b[5:]))}
+		size := int(int32(binary.NativeEndian.Uint32(b[13:])))
+		b = b[17:]
+		if op.Kind == Write {
+			op.Data, b = b[:size:size], b[size:]
+		}
+		t.Ops = append(t.Ops, op)
+	}
+	return t
+}
+
+// Never is a number of writes or syncs that no test makes.
+const Never = -1
+
+// Fail has all writes and all syncs fail after so many of each that pass: writes as on a full disk. Never: none fails.
+func Fail(writes, syncs int) { C.disk_fail(C.long(writes), C.long(syncs)) }
+
+// Break has one write fail after so many that pass, as on a medium with a fault.
+func Break(writes int) { C.disk_break(C.long(writes)) }
+
+// Hold has every sync wait from now on, until release.
+func Hold() (release func()) {
+	C.disk_gate(1)
+	return sync.OnceFunc(func() { C.disk_gate(0) })
+}
+
+// Waiting is how many syncs wait.
+func Waiting() int { return int(C.disk_waiting()) }

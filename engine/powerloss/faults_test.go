@@ -1,0 +1,213 @@
+package powerloss
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/powerloss/disktest"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// faultSteps is how long a workload on a disk that fails is.
+const faultSteps = 40
+
+// fresh is a new data directory. One whose server had to end is not used again, as in a test that server only stands still.
+func fresh(t *testing.T, work string) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(work, "data-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// run does a workload on a disk that fails after so many writes and syncs, up to its end or that of the process, and returns what was
+// acknowledged.
+func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact, refused int, fatal bool) {
+	t.Helper()
+	if err := disktest.Begin(dir + "/"); err != nil {
+		t.Fatal(err)
+	}
+	disktest.Fail(writes, syncs)
+	defer disktest.Fail(disktest.Never, disktest.Never)
+	ended, over := make(chan struct{}), make(chan error, 1)
+	end := sync.OnceFunc(func() { close(ended) })
+	w := &workload{rnd: rand.New(rand.NewPCG(seed, 1))}
+	go func() {
+		var err error
+		w.e, err = open(t.Context(), dir, func(error) {
+			end()
+			select {} // a process that has ended does nothing any more
+		})
+		if err != nil {
+			refused++ // nothing was acknowledged; the next start is looked at
+			over <- nil
+			return
+		}
+		for n := range faultSteps {
+			if err := w.step(t.Context(), n); err != nil {
+				refused++
+			}
+		}
+		disktest.Fail(disktest.Never, disktest.Never)
+		over <- w.e.Close()
+	}()
+	select {
+	case <-ended:
+		return w.known(), 0, true
+	case err := <-over:
+		if err != nil {
+			t.Errorf("close: %v", err)
+		}
+		return w.known(), refused, false
+	}
+}
+
+// Whichever write is the last that the disk has room for: nothing is acknowledged that did not reach it, and a start with room again has all
+// that was acknowledged. QUERN_DISK_FAULTS says how many are tried.
+func TestFullDisk(t *testing.T) {
+	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
+	t.Logf("QUERN_POWER_SEED=%d", seed)
+	rnd, work, refusals := rand.New(rand.NewPCG(seed, 2)), scratch(t), 0
+	boots("one")
+	for range number(t, "QUERN_DISK_FAULTS", 60) {
+		dir, last := fresh(t, work), rnd.IntN(900)
+		facts, refused, _ := run(t, dir, seed, last, disktest.Never)
+		disktest.End()
+		refusals += refused
+		if err := survives(t.Context(), dir, facts); err != nil {
+			t.Fatalf("write %d fails, and those after it; %d acknowledged, %d refused: %v", last, len(facts), refused, err)
+		}
+	}
+	if refusals == 0 {
+		t.Error("nothing was refused: no write failed")
+	}
+}
+
+// Whichever write fails, once: what it was for is refused, or is told later to be there, the server goes on, and a start has all that was
+// acknowledged before and after.
+func TestFailingWrite(t *testing.T) {
+	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
+	t.Logf("QUERN_POWER_SEED=%d", seed)
+	rnd, work, refusals, most := rand.New(rand.NewPCG(seed, 4)), scratch(t), 0, 0
+	boots("one")
+	for range number(t, "QUERN_DISK_FAULTS", 60) {
+		dir, last := fresh(t, work), rnd.IntN(900)
+		disktest.Break(last)
+		facts, refused, fatal := run(t, dir, seed, disktest.Never, disktest.Never)
+		disktest.Break(disktest.Never)
+		disktest.End()
+		refusals, most = refusals+refused, max(most, len(facts))
+		if err := survives(t.Context(), dir, facts); err != nil || fatal {
+			t.Fatalf("write %d fails; %d acknowledged, %d refused, ended: %v: %v", last, len(facts), refused, fatal, err)
+		}
+	}
+	if refusals == 0 || most < faultSteps/2 {
+		t.Errorf("%d calls were refused, and at most %d acknowledged: want some, and that the server goes on", refusals, most)
+	}
+}
+
+// Whichever sync fails: the process ends, as the kernel may have dropped what it did not write, and a start has all that was acknowledged,
+// whatever of the rest is there.
+func TestFailingSync(t *testing.T) {
+	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
+	t.Logf("QUERN_POWER_SEED=%d", seed)
+	rnd, work, ended := rand.New(rand.NewPCG(seed, 3)), scratch(t), 0
+	for range number(t, "QUERN_DISK_FAULTS", 60) {
+		boots("one")
+		dir, last := fresh(t, work), rnd.IntN(60)
+		before, after := filepath.Join(work, "before"), filepath.Join(work, "after")
+		if err := errors.Join(os.RemoveAll(before), os.RemoveAll(after), os.CopyFS(before, os.DirFS(dir))); err != nil {
+			t.Fatal(err)
+		}
+		facts, refused, fatal := run(t, dir, seed, disktest.Never, last)
+		trace := disktest.End()
+		if fatal {
+			ended++
+		}
+		image, err := disktest.ImageOf(before, &trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range trace.Ops {
+			image.Apply(op)
+		}
+		if err := image.Crash(after, disktest.Loss(rnd.IntN(int(disktest.Losses))), rnd); err != nil {
+			t.Fatal(err)
+		}
+		boots("two")
+		if err := survives(t.Context(), after, facts); err != nil {
+			t.Fatalf("sync %d fails, and those after it; %d acknowledged, %d refused, ended: %v: %v", last, len(facts), refused, fatal, err)
+		}
+	}
+	if ended == 0 {
+		t.Error("no failed sync ended the process")
+	}
+}
+
+// Nothing is acknowledged before the disk has it, however long that takes. What is only read goes on meanwhile, and the server is ready.
+func TestSlowSync(t *testing.T) {
+	boots("one")
+	dir := fresh(t, scratch(t))
+	if err := disktest.Begin(dir + "/"); err != nil {
+		t.Fatal(err)
+	}
+	defer disktest.End()
+	e, err := open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	insert := func() (queue.Submission, error) {
+		s, _, err := e.Insert(t.Context(), engine.DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Template: "x"}})
+		return s, err
+	}
+	first, err := insert()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := disktest.Hold()
+	defer release()
+	var done atomic.Bool
+	second := make(chan error, 1)
+	go func() {
+		_, err := insert()
+		done.Store(true)
+		second <- err
+	}()
+	for disktest.Waiting() == 0 && !done.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if s, err := e.Submission(t.Context(), first.ID); err != nil || s.Ready != 2 {
+		t.Errorf("a read while a sync waits: %+v, %v", s, err)
+	}
+	for _, check := range e.Ready() {
+		if !check.OK {
+			t.Errorf("while a sync waits: %+v", check)
+		}
+	}
+	if done.Load() {
+		t.Error("an insert was acknowledged before its sync was over")
+	}
+	release()
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	if s, err := e.Stats(t.Context(), engine.DefaultQueue); err != nil || s.SubmissionsOpen != 2 {
+		t.Errorf("afterwards: %+v, %v", s, err)
+	}
+}
