@@ -64,6 +64,7 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 			}
 		}
 		disktest.Fail(disktest.Never, disktest.Never)
+		disktest.Break(disktest.Never)
 		over <- w.e.Close()
 	}()
 	select {
@@ -109,7 +110,6 @@ func TestFailingWrite(t *testing.T) {
 		dir, last := fresh(t, work), rnd.IntN(900)
 		disktest.Break(last)
 		facts, refused, fatal := run(t, dir, seed, disktest.Never, disktest.Never)
-		disktest.Break(disktest.Never)
 		disktest.End()
 		refusals, most = refusals+refused, max(most, len(facts))
 		if err := survives(t.Context(), dir, facts); err != nil || fatal {
