@@ -5,5 +5,5 @@ import "embed"
 
 // Files are all of them, by their paths below docs.
 //
-//go:embed *.md decisions/*.md formats/*.md
+//go:embed *.md decisions/*.md formats/*.md img/strategies/*.svg
 var Files embed.FS

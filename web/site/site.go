@@ -172,13 +172,22 @@ func render(files fs.FS, file string) (*rendered, error) {
 	}
 	tree := markdown.Parser().Parse(reader(text), parser.WithContext(parser.NewContext(parser.WithIDs(&ids{}))))
 	out := &rendered{title: file}
+	var drawn []*ast.Image
 	if err := ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if to, is := n.(*ast.Link); is && entering {
 			to.Destination = []byte(target(files, file, string(to.Destination)))
 		}
+		if image, is := n.(*ast.Image); is && entering {
+			drawn = append(drawn, image)
+		}
 		return ast.WalkContinue, nil
 	}); err != nil {
 		return nil, fmt.Errorf("site: %s: %w", file, err)
+	}
+	for _, image := range drawn {
+		if err := inline(files, file, image); err != nil {
+			return nil, err
+		}
 	}
 	var html bytes.Buffer
 	if err := markdown.Renderer().Render(&html, text, tree); err != nil {
@@ -187,6 +196,22 @@ func render(files fs.FS, file string) (*rendered, error) {
 	out.html = html.String()
 	out.split(tree, text, Root+name(file))
 	return out, nil
+}
+
+// inline puts an SVG file in the place of the image that names it: the page needs no other file, and its style gives the text its colour.
+func inline(files fs.FS, file string, image *ast.Image) error {
+	at := path.Join(path.Dir(file), string(image.Destination))
+	if path.Ext(at) != ".svg" {
+		return fmt.Errorf("site: %s shows %s: only SVG files can stand in a page", file, at)
+	}
+	svg, err := fs.ReadFile(files, at)
+	if err != nil {
+		return fmt.Errorf("site: %s shows what docs/embed.go does not name: %w", file, err)
+	}
+	drawing := ast.NewString(svg)
+	drawing.SetCode(true) // as it is
+	image.Parent().ReplaceChild(image.Parent(), image, drawing)
+	return nil
 }
 
 // target is where a link of a document leads.

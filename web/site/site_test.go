@@ -110,6 +110,29 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// An SVG file of a document stands in its page; another image, or one that is not there, is a mistake that is told.
+func TestPicturesStandInPages(t *testing.T) {
+	t.Parallel()
+	files := small("# Start\n\n![A <picture>](img/one.svg)\n").(fstest.MapFS)
+	files["img/one.svg"] = &fstest.MapFile{Data: []byte(`<svg role="img"></svg>`)}
+	s, err := New(files, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if html, _ := s.Page("start"); !strings.Contains(string(html), `<p><svg role="img"></svg></p>`) {
+		t.Errorf("the picture is not in the page:\n%s", html)
+	}
+	for _, bad := range []string{"img/one.png", "img/two.svg"} {
+		files["START.md"].Data = []byte("# Start\n\n![x](" + bad + ")\n")
+		if _, err := New(files, "", nil); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: got %v, want an error that names it", bad, err)
+		}
+	}
+	if page, _ := documents(t).Page("strategies"); strings.Count(string(page), "<svg ") < 9 {
+		t.Error("the page on strategies does not have a picture for each block")
+	}
+}
+
 // A document that no section lists, or a section whose document is gone, is a mistake that is told.
 func TestEveryDocumentIsListed(t *testing.T) {
 	t.Parallel()
