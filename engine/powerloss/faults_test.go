@@ -1,16 +1,20 @@
 package powerloss
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/powerloss/disktest"
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -97,6 +101,58 @@ func TestFullDisk(t *testing.T) {
 	if refusals == 0 {
 		t.Error("nothing was refused: no write failed")
 	}
+}
+
+// A journal whose start the disk had no room for at first: what it acknowledges when there is room outlives a kill.
+func TestRoomAfterTheStart(t *testing.T) {
+	boots("one")
+	work, refused := scratch(t), 0
+	for last := range 8 { // more than the start of a journal writes
+		dir, killed := filepath.Join(work, strconv.Itoa(last)), filepath.Join(work, "killed")
+		path := filepath.Join(dir, "journal.db")
+		made := errors.Join(os.Mkdir(dir, 0o700), appended(t.Context(), path, 0, nil))
+		if err := errors.Join(made, os.RemoveAll(killed), disktest.Begin(dir+"/")); err != nil {
+			t.Fatal(err)
+		}
+		disktest.Fail(last, disktest.Never)
+		err := appended(t.Context(), path, 1, func() error {
+			disktest.Fail(disktest.Never, disktest.Never)
+			return nil
+		}, func() error { return os.CopyFS(killed, os.DirFS(dir)) })
+		disktest.Fail(disktest.Never, disktest.Never)
+		disktest.End()
+		if errors.Is(err, journal.ErrFull) {
+			refused++ // the start itself; nothing was acknowledged
+			continue
+		}
+		if err == nil {
+			err = appended(t.Context(), filepath.Join(killed, "journal.db"), 2, nil)
+		}
+		if err != nil {
+			t.Errorf("no room from write %d of the start on: %v", last, err)
+		}
+	}
+	if refused == 8 {
+		t.Error("no start succeeded")
+	}
+}
+
+// appended opens the journal at path and appends a batch behind `tail`; what is to be done before and after it comes between open and close.
+func appended(ctx context.Context, path string, tail journal.Position, before func() error, after ...func() error) error {
+	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{})
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		err = before()
+	}
+	if err == nil {
+		_, err = log.Append(ctx, tail, []byte("batch"))
+	}
+	for _, fn := range after {
+		err = errors.Join(err, fn())
+	}
+	return errors.Join(err, log.Close())
 }
 
 // Whichever write fails, once: what it was for is refused, or is told later to be there, the server goes on, and a start has all that was

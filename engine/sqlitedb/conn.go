@@ -38,8 +38,9 @@ type Conn struct {
 	path                    string
 	stmts                   []*Stmt
 	begin, commit, rollback *Stmt
-	lost                    error // why nothing is written any more: a failed sync, or Lose
-	owned                   bool  // the file says that it is in use, and Close has to take that back
+	lost                    error           // why nothing is written any more: a failed sync, or Lose
+	owed                    *queue.Identity // that Own had no room to write; nil: nothing is owed
+	owned                   bool            // the file says that it is in use, and Close has to take that back
 	closed                  bool
 }
 
@@ -295,6 +296,11 @@ func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	}
 	if s.conn.closed {
 		return 0, errClosed
+	}
+	if s.conn.owed != nil {
+		if err := s.conn.ownOwed(); err != nil {
+			return 0, err
+		}
 	}
 	if err := s.bind(args); err != nil {
 		return 0, err

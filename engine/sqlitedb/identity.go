@@ -93,19 +93,37 @@ func (c *Conn) putRow(m *mark) error {
 
 // Own says that the file is in use from now on, by this identity, until Close; it returns the identity that the file has then. It is
 // copied into the main file at once, where a log that is lost later cannot take it away, and the log keeps a frame for as long as the file
-// is in use. Without room the file stays of the generation that it was: it can be served all the same.
+// is in use. Without room the file stays of the generation that it was: it can be read all the same, and the first write that finds room
+// says so before it. Else the next start would find a log beside a file that was closed without one, and refuse it.
 func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
-	err := c.put(mark{id: id, open: true, boot: Boot()})
+	err := c.own(id)
 	if ClassOf(err) == Full {
 		if m, looking := c.mark(); looking == nil && m.found {
+			c.owed = &id
 			return m.id, nil
 		}
 	}
+	return id, err
+}
+
+// ownOwed does what Own had no room for.
+func (c *Conn) ownOwed() error {
+	id := c.owed
+	c.owed = nil // not for the statements of own
+	err := c.own(*id)
+	if err != nil {
+		c.owed = id
+	}
+	return err
+}
+
+func (c *Conn) own(id queue.Identity) error {
+	err := c.put(mark{id: id, open: true, boot: Boot()})
 	if err == nil {
 		_, err = c.Int("PRAGMA wal_checkpoint(PASSIVE)")
 	}
 	c.owned = err == nil
-	return id, err
+	return err
 }
 
 // disown says that the file is closed in good order. Where that cannot be written, or the file was in use before and was not owned since,
