@@ -381,6 +381,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 	}
 	for name := range documented {
+		if strings.HasPrefix(name, "quern_backup_") { // of a server with backup-dir
+			continue
+		}
 		if !shown[name] && !slices.Contains([]string{"quern_plugin_counter_total", "quern_plugin_shadow_overlap", "quern_plugin_shadow_tau", "quern_trace_spans_total"}, name) {
 			t.Errorf("docs/OPERATIONS.md has a row for %s, which no server shows", name)
 		}
