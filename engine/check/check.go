@@ -1,5 +1,5 @@
-// Package check looks for damage in a data directory that no server uses, or in a backup. It changes nothing there: it opens a copy as a
-// server would, reads everything, and compares every checksum and every counter.
+// Package check looks into data directories that no server uses, and into backups. It changes nothing there. For damage it opens a copy as
+// a server would, reads everything, and compares every checksum and every counter; of a journal it shows the operations.
 package check
 
 import (
@@ -34,7 +34,7 @@ func Dir(ctx context.Context, dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	return o.run(ctx, dir, func(to string) error {
-		return errors.Join(o.copy(ctx, dir, to), release()) // from here on a server may have it
+		return errors.Join(o.copy(ctx, dir, to, ""), release()) // from here on a server may have it
 	})
 }
 

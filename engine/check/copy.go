@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/quern-queue/quern/engine"
 )
@@ -27,12 +29,14 @@ func dataFiles(dir string) (names []string, err error) {
 	return names, err
 }
 
-// copy copies the files of a directory. A file system that can share blocks between files does, so that it takes no time and no room there.
-func (o *Options) copy(ctx context.Context, from, to string) error {
+// copy copies the files of a directory whose names begin so. A file system that can share blocks between files does, so that it takes no
+// time and no room there.
+func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 	names, err := dataFiles(from)
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(filepath.ToSlash(name), begin) })
 	total := int64(0)
 	for _, name := range names {
 		info, err := os.Stat(filepath.Join(from, name))

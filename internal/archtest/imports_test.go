@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"engine":                     {"engine/shard/schedules", "engine/shard/inspect", "engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/archive":             {},
 	"engine/backups":             {"engine", "engine/archive"},
-	"engine/check":               {"engine", "engine/journal/sqlitelog", "engine/sqlitedb", "engine/store"},
+	"engine/check":               {"engine", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/sqlitedb", "engine/store"},
 	"engine/powerloss":           {"all"}, // tests only: the engine on a disk that fails
 	"engine/powerloss/disktest":  {},
 	"engine/simtest":             {"all"}, // tests only: the whole engine against its model
@@ -98,7 +98,6 @@ var testMayImport = map[string][]string{
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
 	"engine":                   {"engine/sqlitedb"},
 	"engine/backups":           {"engine/queue"},
-	"engine/check":             {"engine/queue"},
 	"web":                      {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
 	"web/trace":                {"web/trace/tracetest"},
 	"web/site":                 {"docs"},

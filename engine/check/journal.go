@@ -1,0 +1,170 @@
+package check
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// Op is an operation of a queue's journal.
+type Op struct {
+	Position   uint64         `json:"position"` // of its batch
+	At         time.Time      `json:"at"`       // when the first operation of the batch was decided
+	Op         string         `json:"op"`       // insert, complete, return, end, ...; damaged: the batch cannot be read
+	Submission string         `json:"submission,omitempty"`
+	Fields     map[string]any `json:"fields,omitempty"`
+}
+
+// JournalOptions say which operations are wanted.
+type JournalOptions struct {
+	Options
+	Queue      string
+	Submission string // only those of this submission; "": of all
+	After      uint64 // only those behind this position
+}
+
+// Journal goes through what the journal of a queue has. A batch that is damaged is told, and those behind it are read. The directory is
+// only read, and the queue may be one that a server cannot open.
+func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) error) (err error) {
+	release, err := engine.HoldDir(dir)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(o.Work, "quern-inspect-")
+	if err != nil {
+		return errors.Join(err, release())
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	shard, err := shardOf(ctx, &o.Options, dir, work, o.Queue)
+	var ids map[uint32]queue.SubmissionID
+	if err == nil {
+		err = o.copy(ctx, dir, work, shard+"journal.db")
+		ids = knownIDs(ctx, filepath.Join(dir, shard, "store.db"))
+	}
+	if err = errors.Join(err, release()); err != nil {
+		return err
+	}
+	r := reading{o: &o, ids: ids, fn: fn}
+	return r.batches(ctx, filepath.Join(work, shard, "journal.db"))
+}
+
+// shardOf is the folder of a queue, as the catalogue has it.
+func shardOf(ctx context.Context, o *Options, dir, work, name string) (folder string, err error) {
+	if err := o.copy(ctx, dir, work, "quern.db"); err != nil {
+		return "", err
+	}
+	err = sqlitedb.Rows(ctx, filepath.Join(work, "quern.db"), func(row sqlitedb.Row) error {
+		folder = fmt.Sprintf("shards/%04d/", row.Int(0))
+		return nil
+	}, "SELECT shard FROM queue WHERE name = ?", name)
+	if err == nil && folder == "" {
+		err = fmt.Errorf("the data directory %s has no queue %q", dir, name)
+	}
+	return folder, err
+}
+
+// knownIDs are the ids of submissions that the store has open, by their number. Those of others are known once their insert is read; a
+// store that is damaged knows some, or none.
+func knownIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
+	ids := map[uint32]queue.SubmissionID{}
+	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
+		ids[uint32(row.Int(0))] = queue.SubmissionID(row.Int(1))
+		return nil
+	}, "SELECT seq, id FROM submission")
+	return ids
+}
+
+// reading goes through batches.
+type reading struct {
+	o   *JournalOptions
+	ids map[uint32]queue.SubmissionID
+	fn  func(Op) error
+
+	position uint64
+	at       time.Time
+	stop     error
+}
+
+func (r *reading) batches(ctx context.Context, path string) error {
+	return sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error {
+		return r.batch(uint64(row.Int(0)), row.Int(1), row.Blob(2))
+	}, "SELECT n, crc, bytes FROM batch WHERE n > ? ORDER BY n", int64(min(r.o.After, math.MaxInt64)))
+}
+
+func (r *reading) batch(n uint64, crc int64, batch []byte) error {
+	r.position, r.at = n, time.Time{}
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum := crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint64(nil, n), table), table, batch)
+	if crc != int64(int32(sum)) {
+		return r.damaged("its checksum does not match")
+	}
+	err := journal.Decode(batch, func(at queue.Time) { r.at = at.Std().UTC() }, r)
+	if r.stop != nil {
+		return r.stop
+	}
+	if err != nil {
+		return r.damaged(err.Error())
+	}
+	return nil
+}
+
+func (r *reading) damaged(why string) error {
+	return r.fn(Op{Position: r.position, At: r.at, Op: "damaged", Fields: map[string]any{"detail": why}})
+}
+
+// tell passes an operation on, if it is wanted.
+func (r *reading) tell(name string, seq uint32, op any) error {
+	out := Op{Position: r.position, At: r.at, Op: name, Fields: fieldsOf(op)}
+	if id := r.ids[seq]; id != 0 {
+		out.Submission = id.String()
+	}
+	if r.o.Submission != "" && out.Submission != r.o.Submission {
+		return nil
+	}
+	r.stop = r.fn(out)
+	return r.stop
+}
+
+// What journal.Applier wants.
+
+func (r *reading) ApplyEpoch(epoch uint32) error {
+	return r.tell("epoch", 0, struct{ Epoch uint32 }{epoch})
+}
+
+func (r *reading) ApplyInsert(s *journal.Insert) error {
+	r.ids[s.Seq] = s.ID
+	return r.tell("insert", s.Seq, s)
+}
+
+func (r *reading) ApplyComplete(c journal.Completed) error { return r.tell("complete", c.Seq, c) }
+func (r *reading) ApplyReturn(x journal.Returned) error    { return r.tell("return", x.Seq, x) }
+func (r *reading) ApplyEnd(x journal.End) error            { return r.tell("end", x.Seq, x) }
+func (r *reading) ApplyPriority(p journal.Priority) error  { return r.tell("priority", p.Seq, p) }
+
+func (r *reading) ApplyPart(op journal.PartOp) error {
+	name := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", op), "*"), "journal."))
+	return r.tell(name, seqOf(op), op)
+}
+
+// String is the operation as a line: position, time, name, submission and fields.
+func (o Op) String() string {
+	fields, _ := json.Marshal(o.Fields)
+	line := fmt.Sprintf("%d %s %s", o.Position, o.At.Format(time.RFC3339Nano), o.Op)
+	if o.Submission != "" {
+		line += " " + o.Submission
+	}
+	return line + " " + string(fields)
+}
