@@ -56,7 +56,7 @@ browser: dashboard-check build ## the dashboard in a real browser against a real
 clients: client-python client-typescript client-openapi client-objects ## build the clients in other languages, and test them against real servers and with the conformance suite
 
 client-objects: prepare # in a module of its own
-	cd sdk/objects && go vet ./... && go test -race -timeout 30m ./...
+	cd sdk/objects && go vet ./... && go test -race -timeout 30m . && go test -timeout 30m ./cmd/...
 
 client-openapi: node-tools build
 	sdk/openapi/check.sh bin/quern
