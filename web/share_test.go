@@ -187,7 +187,7 @@ func TestOneTokenCannotTakeAllViews(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			r := newRivals(t, access.Limits{Views: 64 << 10})
+			r := newRivals(t, access.Limits{Views: 16 << 10}) // so few that none is idle before they are exhausted
 			n := r.exhaust("token-view-memory", 1000, request)
 			if n < 2 {
 				t.Errorf("%d strategies fit", n)
