@@ -25,7 +25,14 @@ const faultSteps = 40
 // fresh is a new data directory. One whose server had to end is not used again, as in a test that server only stands still.
 func fresh(t *testing.T, work string) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(work, "data-")
+	old, err := filepath.Glob(filepath.Join(work, "data-*"))
+	for _, was := range old {
+		err = errors.Join(err, os.RemoveAll(was))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err = os.MkdirTemp(work, "data-")
 	if err != nil {
 		t.Fatal(err)
 	}

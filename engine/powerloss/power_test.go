@@ -142,10 +142,10 @@ func open(ctx context.Context, dir string, fatal func(error)) (*engine.Engine, e
 		Fatal: fatal})
 }
 
-// scratch is a folder in memory, where there is one: what the trace says is durable need not be.
+// scratch is a folder in memory, where there is one with room: what the trace says is durable need not be.
 func scratch(t *testing.T) string {
 	t.Helper()
-	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
+	if engine.Spare("/dev/shm") < 1<<30 {
 		return t.TempDir()
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "quern-power-")
