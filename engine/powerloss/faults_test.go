@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,7 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 			}
 		}
 		disktest.Fail(disktest.Never, disktest.Never)
-		disktest.Break(disktest.Never)
+		disktest.Break(disktest.Never, false)
 		over <- w.e.Close()
 	}()
 	select {
@@ -89,15 +90,29 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 	}
 }
 
+// positions are numbers of operations of a kind that a workload makes, of which one is to fail: as many as are tried, in order. A workload
+// is not the same each time; QUERN_DISK_FAULTS says how many are tried, and a large number has each of them fail.
+func positions(t *testing.T, work string, seed uint64, kind byte, rnd *rand.Rand) []int {
+	t.Helper()
+	if _, refused, fatal := run(t, fresh(t, work), seed, disktest.Never, disktest.Never); refused > 0 || fatal {
+		t.Fatalf("on a disk that is well %d calls were refused, ended: %v", refused, fatal)
+	}
+	trace := disktest.End()
+	all := rnd.Perm(trace.Count(kind))
+	all = all[:min(len(all), number(t, "QUERN_DISK_FAULTS", 60))]
+	slices.Sort(all)
+	return all
+}
+
 // Whichever write is the last that the disk has room for: nothing is acknowledged that did not reach it, and a start with room again has all
-// that was acknowledged. QUERN_DISK_FAULTS says how many are tried.
+// that was acknowledged.
 func TestFullDisk(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, refusals := rand.New(rand.NewPCG(seed, 2)), scratch(t), 0
 	boots("one")
-	for range number(t, "QUERN_DISK_FAULTS", 60) {
-		dir, last := fresh(t, work), rnd.IntN(900)
+	for _, last := range positions(t, work, seed, disktest.Write, rnd) {
+		dir := fresh(t, work)
 		facts, refused, _ := run(t, dir, seed, last, disktest.Never)
 		disktest.End()
 		refusals += refused
@@ -162,16 +177,16 @@ func appended(ctx context.Context, path string, tail journal.Position, before fu
 	return errors.Join(err, log.Close())
 }
 
-// Whichever write fails, once: what it was for is refused, or is told later to be there, the server goes on, and a start has all that was
-// acknowledged before and after.
+// Whichever write fails, once, as the medium has a fault there or no room for it: what it was for is refused, or is told later to be there,
+// the server goes on, and a start has all that was acknowledged before and after.
 func TestFailingWrite(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, refusals, most := rand.New(rand.NewPCG(seed, 4)), scratch(t), 0, 0
 	boots("one")
-	for range number(t, "QUERN_DISK_FAULTS", 60) {
-		dir, last := fresh(t, work), rnd.IntN(900)
-		disktest.Break(last)
+	for _, last := range positions(t, work, seed, disktest.Write, rnd) {
+		dir := fresh(t, work)
+		disktest.Break(last, rnd.IntN(2) == 0)
 		facts, refused, fatal := run(t, dir, seed, disktest.Never, disktest.Never)
 		disktest.End()
 		refusals, most = refusals+refused, max(most, len(facts))
@@ -190,9 +205,10 @@ func TestFailingSync(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, ended := rand.New(rand.NewPCG(seed, 3)), scratch(t), 0
-	for range number(t, "QUERN_DISK_FAULTS", 60) {
+	boots("one")
+	for _, last := range positions(t, work, seed, disktest.Sync, rnd) {
 		boots("one")
-		dir, last := fresh(t, work), rnd.IntN(60)
+		dir := fresh(t, work)
 		before, after := filepath.Join(work, "before"), filepath.Join(work, "after")
 		if err := errors.Join(os.RemoveAll(before), os.RemoveAll(after), os.CopyFS(before, os.DirFS(dir))); err != nil {
 			t.Fatal(err)

@@ -220,13 +220,9 @@ func powerLoss(t *testing.T, states int, rnd *rand.Rand) {
 		t.Fatal(err)
 	}
 	trace := disktest.End()
-	counts := map[byte]int{}
-	for _, op := range trace.Ops {
-		counts[op.Kind]++
-	}
-	t.Logf("%d writes, %d syncs and %d deletions of %d files; %d facts", counts[disktest.Write], counts[disktest.Sync], counts[disktest.Delete],
-		len(trace.Names), len(w.facts))
-	if len(trace.Names) != 6 || counts[disktest.Write] < 100 { // three databases and their logs
+	t.Logf("%d writes, %d syncs and %d deletions of %d files; %d facts", trace.Count(disktest.Write), trace.Count(disktest.Sync),
+		trace.Count(disktest.Delete), len(trace.Names), len(w.facts))
+	if len(trace.Names) != 6 || trace.Count(disktest.Write) < 100 { // three databases and their logs
 		t.Fatal("the disk did not see what the engine writes")
 	}
 	image, err := disktest.ImageOf(before, &trace)

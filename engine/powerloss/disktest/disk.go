@@ -88,8 +88,24 @@ const Never = -1
 // Fail has all writes and all syncs fail after so many of each that pass: writes as on a full disk. Never: none fails.
 func Fail(writes, syncs int) { C.disk_fail(C.long(writes), C.long(syncs)) }
 
-// Break has one write fail after so many that pass, as on a medium with a fault.
-func Break(writes int) { C.disk_break(C.long(writes)) }
+// Break has one write fail after so many that pass: as on a medium with a fault, or for want of room that there is right after it.
+func Break(writes int, room bool) {
+	noRoom := C.int(0)
+	if room {
+		noRoom = 1
+	}
+	C.disk_break(C.long(writes), noRoom)
+}
+
+// Count is how many operations of a kind a trace has.
+func (t *Trace) Count(kind byte) (n int) {
+	for _, op := range t.Ops {
+		if op.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
 
 // Hold has every sync wait from now on, until release.
 func Hold() (release func()) {

@@ -65,6 +65,7 @@ static size_t used, room;
 static int tracing;
 static long fail_write = -1, fail_sync = -1; // how many pass before all fail; -1: none does
 static long break_write = -1;                // how many pass before one fails
+static int broken;                           // what that one fails with
 static int gate_closed, waiting;
 
 static file *real(file *f) { return (file *)((traced *)f + 1); }
@@ -124,7 +125,7 @@ static int t_write(file *f, const void *p, int n, int64_t at) {
   if (id < 0) return real(f)->methods->write(real(f), p, n, at);
   pthread_mutex_lock(&mutex);
   if (break_write >= 0 && break_write-- == 0)
-    rc = write_failed;
+    rc = broken;
   else
     rc = fails(&fail_write) ? full : real(f)->methods->write(real(f), p, n, at);
   if (rc == ok) put(disk_write, id, at, n, p);
@@ -225,9 +226,10 @@ void disk_fail(long writes, long syncs) {
   pthread_mutex_unlock(&mutex);
 }
 
-void disk_break(long writes) {
+void disk_break(long writes, int no_room) {
   pthread_mutex_lock(&mutex);
   break_write = writes;
+  broken = no_room ? full : write_failed;
   pthread_mutex_unlock(&mutex);
 }
 

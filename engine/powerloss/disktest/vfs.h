@@ -10,6 +10,6 @@ void disk_mark(int64_t n);
 const void *disk_end(size_t *n);
 const char *disk_name(int id);
 void disk_fail(long writes, long syncs);
-void disk_break(long writes);
+void disk_break(long writes, int no_room);
 void disk_gate(int closed);
 int disk_waiting(void);
