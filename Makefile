@@ -95,7 +95,7 @@ bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on
 soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation and the orders of Random with new seeds; 100,000 failures of power; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
 	QUERN_SIM_SEEDS=$(SOAK) go test -timeout 24h -count 1 -run 'TestSimulation$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
-	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=3000 go test -timeout 24h -count 1 -v ./engine/powerloss
+	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 go test -timeout 24h -count 1 -v ./engine/powerloss
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
 	QUERN_GUESSES=20000 go test -count 1 -v -run TestGuessesTakeTheSameTime ./engine/access
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern
