@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,22 +10,67 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// A queue whose files are damaged does not serve, and the others do. Readiness, the list of queues, the metric and each refusal name it;
-// deleted, it may be made again.
-func TestBehaviourQuarantine(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
+// newBroken is a server whose queue "broken" cannot be opened: lost is a submission of it, and file is damaged.
+func newBroken(t *testing.T) (s *scene, lost api.Submission, file string) {
+	t.Helper()
+	s = newScene(t)
 	s.queue("broken", api.QueueSettingsInput{})
-	lost := s.insert("broken", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})
+	lost = s.insert("broken", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})
 	s.insert("", api.NewSubmission{Chunks: api.Chunks{Count: 3, Template: "x"}})
 	s.stop()
-	file := filepath.Join(s.dir, "shards", "0001", "journal.db")
+	file = filepath.Join(s.dir, "shards", "0001", "journal.db")
 	if err := os.Truncate(file, 5000); err != nil {
 		t.Fatal(err)
 	}
 	s.start()
 	s.settle()
+	return s, lost, file
+}
 
+// A submission of a queue in quarantine is unknown to no token, also to none that is bound to something: a producer might insert it once
+// more.
+func TestBehaviourQuarantinedIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	s, lost, _ := newBroken(t)
+	tokens := map[string]string{}
+	for _, n := range []api.NewToken{
+		{Name: "boss", Scopes: []string{"admin"}},
+		{Name: "tenant", Scopes: []string{"produce", "read"}, Meta: api.Meta{"company": api.Int(7)}},
+		{Name: "narrow", Scopes: []string{"produce", "read"}, Queues: []string{"broken"}},
+	} {
+		body, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + tokens["boss"]}
+		if tokens["boss"] == "" {
+			delete(header, "Authorization")
+		}
+		var made api.Token
+		got := send(s, s.client, s.address, call{method: "POST", path: "/v1/tokens", body: string(body), header: header})
+		if got.decode(s, &made); got.status != 201 {
+			t.Fatalf("token %s: %d %s", n.Name, got.status, got.body)
+		}
+		tokens[n.Name] = made.Token
+	}
+	for name, token := range tokens {
+		header := map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + token}
+		for _, c := range []call{
+			{method: "GET", path: "/v1/submissions/" + lost.ID, header: header},
+			{method: "POST", path: "/v1/submissions:wait", body: `{"ids":["` + lost.ID + `"]}`, header: header},
+		} {
+			if got := send(s, s.client, s.address, c); got.status != 503 || got.problem(s).Code != api.CodeQuarantined {
+				t.Errorf("%s %s of %s: got %d %s, want 503", c.method, c.path, name, got.status, got.body)
+			}
+		}
+	}
+}
+
+// A queue whose files are damaged does not serve, and the others do. Readiness, the list of queues, the metric and each refusal name it;
+// deleted, it may be made again.
+func TestBehaviourQuarantine(t *testing.T) {
+	t.Parallel()
+	s, lost, file := newBroken(t)
 	s.wantCounts("", "ready 3")
 	if got := s.reserve("", request("OldestFirst", 1)); len(got.Reservations) != 1 {
 		t.Errorf("the other queue gives %+v, want a chunk", got)

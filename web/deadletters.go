@@ -84,7 +84,7 @@ func (s *Server) narrowDead(ctx context.Context, f *queue.DeadFilter) error {
 	case f.Submission == 0:
 		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 			bounds(&token.Restriction)+": it sees the dead letters of one submission at a time. Name it in ?submission=.")
-	case !s.covers(ctx, &token.Restriction, f.Submission):
+	case s.coverage(ctx, &token.Restriction, f.Submission) != nil:
 		return unknownSubmission(f.Submission)
 	}
 	return nil

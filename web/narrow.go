@@ -42,8 +42,8 @@ func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) er
 	}
 	if op.narrow&inSub != 0 {
 		id, err := queue.ParseSubmissionID(c.Param("id") + c.Param("submission")) // a path has one of them
-		if err == nil && !s.covers(c.Request().Context(), bound, id) {
-			return unknownSubmission(id)
+		if err == nil {
+			return s.coverage(c.Request().Context(), bound, id)
 		}
 	}
 	return nil
@@ -71,10 +71,22 @@ func unknownSubmission(id queue.SubmissionID) error {
 	return uncovered(queue.CodeUnknownSubmission, "submission "+id.String())
 }
 
-// covers says whether a submission is there and within the restriction.
-func (s *Server) covers(ctx context.Context, bound *access.Restriction, id queue.SubmissionID) bool {
+// errAside is the answer for a submission of a queue in quarantine, of which no one can say what it is bound to. It is not unknown: a
+// producer might insert it once more.
+var errAside = &queue.Error{Code: queue.CodeQuarantined,
+	Message: "The queue of the submission is in quarantine: its files are damaged or missing. Whether the submission is there is known " +
+		"once it serves again."}
+
+// coverage is nil for a submission that is there and within the restriction; else why it is not shown.
+func (s *Server) coverage(ctx context.Context, bound *access.Restriction, id queue.SubmissionID) error {
 	sub, err := s.engine.Submission(ctx, id)
-	return err == nil && bound.CoversQueue(sub.Queue) && bound.CoversMeta(sub.Meta)
+	switch {
+	case queue.CodeOf(err) == queue.CodeQuarantined:
+		return errAside
+	case err == nil && bound.CoversQueue(sub.Queue) && bound.CoversMeta(sub.Meta):
+		return nil
+	}
+	return unknownSubmission(id)
 }
 
 // boundTo is the token of a request if it is bound to anything, else nil.
@@ -104,7 +116,7 @@ func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(i
 		id := at(i).Submission
 		known, asked := covered[id]
 		if !asked {
-			known = s.covers(ctx, &token.Restriction, id)
+			known = s.coverage(ctx, &token.Restriction, id) == nil
 			covered[id] = known
 		}
 		if !known {

@@ -173,7 +173,8 @@ func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, er
 // coversRule says whether a rule is within what the token is bound to: about its entry, or about a submission that it covers.
 func (s *Server) coversRule(ctx context.Context, r *queue.Rule) bool {
 	token := tenantOf(ctx)
-	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 && s.covers(ctx, &token.Restriction, r.Match.Submission)
+	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 &&
+		s.coverage(ctx, &token.Restriction, r.Match.Submission) == nil
 }
 
 func unknownRule() error {

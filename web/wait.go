@@ -41,9 +41,16 @@ func (w waiting) many(c echo.Context) error {
 	ctx, out := c.Request().Context(), api.WaitResponse{Ended: []api.Submission{}}
 	unknown := map[queue.SubmissionID]bool{}
 	known := within(ctx, ids, func(id *queue.SubmissionID) bool {
-		unknown[*id] = !s.covers(ctx, &boundTo(ctx).Restriction, *id)
-		return !unknown[*id]
+		not := s.coverage(ctx, &boundTo(ctx).Restriction, *id)
+		unknown[*id] = queue.CodeOf(not) == queue.CodeUnknownSubmission
+		if err == nil && !unknown[*id] {
+			err = not
+		}
+		return not == nil
 	})
+	if err != nil {
+		return err
+	}
 	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && (len(known) == len(ids) || in.All && len(known) > 0) {
 		if ctx, err = w.wait(c, known, wait, in.All); err != nil {
 			return err
