@@ -50,7 +50,7 @@ func inspectCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&o.Submission, "submission", "", "only operations on this submission")
 	c.Flags().Uint64Var(&o.After, "after", 0, "only operations behind this position")
 	c.Flags().StringVar(&o.Work, "work", "", "the folder for a copy of the journal; by default that of temporary files")
-	c.Flags().IntVarP(&limit, "limit", "n", 0, "how many to show at most; 0: all")
+	c.Flags().IntVarP(&limit, "limit", "n", 0, "at most so many operations; 0: all")
 	a.formatFlag(c, formatTable, formatJSONL)
 	return c
 }

@@ -336,7 +336,8 @@ func TestBoardsAndRulesOnPrometheus(t *testing.T) {
 	promtool := tool(t, "promtool")
 	collector := tracetest.New(t.Errorf)
 	t.Cleanup(collector.Close)
-	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--metric-keys", "company", "--otlp-endpoint", collector.URL)
+	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--metric-keys", "company", "--otlp-endpoint", collector.URL,
+		"--backup-dir", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ var otherNames = map[string][]string{
 	"complete": {"ack", "finish", "done"},
 	"fail":     {"nack", "reject"},
 	"extend":   {"heartbeat", "touch"},
-	"get":      {"show", "describe", "inspect"},
+	"get":      {"show", "describe"},
 	"list":     {"ls"},
 	"stats":    {"status", "info", "top"},
 	"outputs":  {"result", "results", "output"},
@@ -42,8 +43,22 @@ func knownCommand(c *cobra.Command, args []string) error {
 	}
 	text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
 	c.SuggestionsMinimumDistance = min(len(args[0])/3, 2) // letters that may differ: any short word is near to some other
-	if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+	like := meant(c, args[0])
+	if len(like) == 0 {
+		like = c.SuggestionsFor(args[0])
+	}
+	if len(like) > 0 {
 		text += fmt.Sprintf("; did you mean %s?", strings.Join(like, " or "))
 	}
 	return errors.New(text)
+}
+
+// meant are the commands that a word from elsewhere stands for, whatever it resembles besides.
+func meant(c *cobra.Command, word string) (names []string) {
+	for _, sub := range c.Commands() {
+		if slices.Contains(sub.SuggestFor, word) {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
