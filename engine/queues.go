@@ -142,11 +142,12 @@ func (e *Engine) all() []*openQueue {
 // queue finds a queue by name.
 func (e *Engine) queue(name string) (*openQueue, error) {
 	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if q := e.queues[name]; q != nil {
-		return q, nil
+	q, refused := e.queues[name], error(nil)
+	if q == nil {
+		refused = e.quarantine.absent(name)
 	}
-	return nil, e.quarantine.absent(name)
+	e.mu.RUnlock()
+	return q, refused
 }
 
 func unknownQueue(name string) error {
@@ -157,11 +158,12 @@ func unknownQueue(name string) error {
 // route finds the queue of a submission by arithmetic on its id.
 func (e *Engine) route(id queue.SubmissionID) (*openQueue, error) {
 	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if q := e.shards[id.Shard()]; q != nil {
-		return q, nil
+	q, refused := e.shards[id.Shard()], error(nil)
+	if q == nil {
+		refused = e.quarantine.missing(id)
 	}
-	return nil, e.quarantine.missing(id)
+	e.mu.RUnlock()
+	return q, refused
 }
 
 // Queues lists the queues by name, those in quarantine too.
