@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/journal"
@@ -56,18 +54,21 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 	}
 	disktest.Fail(writes, syncs)
 	defer disktest.Fail(disktest.Never, disktest.Never)
-	ended, over := make(chan struct{}), make(chan error, 1)
+	type outcome struct {
+		refused int
+		err     error // of the close
+	}
+	ended, over := make(chan struct{}), make(chan outcome, 1)
 	end := sync.OnceFunc(func() { close(ended) })
 	w := &workload{rnd: rand.New(rand.NewPCG(seed, 1))}
 	go func() {
-		var err error
+		refused, err := 0, error(nil)
 		w.e, err = open(t.Context(), dir, func(error) {
 			end()
 			select {} // a process that has ended does nothing any more
 		})
 		if err != nil {
-			refused++ // nothing was acknowledged; the next start is looked at
-			over <- nil
+			over <- outcome{refused: 1} // nothing was acknowledged; the next start is looked at
 			return
 		}
 		for n := range faultSteps {
@@ -75,18 +76,23 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 				refused++
 			}
 		}
+		select {
+		case <-ended: // the calls were given up with the test
+			return
+		default:
+		}
 		disktest.Fail(disktest.Never, disktest.Never)
 		disktest.Break(disktest.Never, false)
-		over <- w.e.Close()
+		over <- outcome{refused, w.e.Close()}
 	}()
 	select {
 	case <-ended:
 		return w.known(), 0, true
-	case err := <-over:
-		if err != nil {
-			t.Errorf("close: %v", err)
+	case o := <-over:
+		if o.err != nil {
+			t.Errorf("close: %v", o.err)
 		}
-		return w.known(), refused, false
+		return w.known(), o.refused, false
 	}
 }
 
@@ -259,17 +265,17 @@ func TestSlowSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := disktest.Hold()
+	waits, release := disktest.Hold()
 	defer release()
-	var done atomic.Bool
 	second := make(chan error, 1)
 	go func() {
 		_, err := insert()
-		done.Store(true)
 		second <- err
 	}()
-	for disktest.Waiting() == 0 && !done.Load() {
-		time.Sleep(time.Millisecond)
+	select {
+	case err := <-second:
+		t.Fatalf("an insert was answered before its sync was over: %v", err)
+	case <-waits:
 	}
 	if s, err := e.Submission(t.Context(), first.ID); err != nil || s.Ready != 2 {
 		t.Errorf("a read while a sync waits: %+v, %v", s, err)
@@ -279,8 +285,10 @@ func TestSlowSync(t *testing.T) {
 			t.Errorf("while a sync waits: %+v", check)
 		}
 	}
-	if done.Load() {
-		t.Error("an insert was acknowledged before its sync was over")
+	select {
+	case err := <-second:
+		t.Fatalf("an insert was answered before its sync was over: %v", err)
+	default:
 	}
 	release()
 	if err := <-second; err != nil {

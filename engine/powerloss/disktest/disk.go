@@ -107,11 +107,13 @@ func (t *Trace) Count(kind byte) (n int) {
 	return n
 }
 
-// Hold has every sync wait from now on, until release.
-func Hold() (release func()) {
+// Hold has every sync wait from now on, until release. The channel is closed when the first one waits, or at the release.
+func Hold() (waits <-chan struct{}, release func()) {
 	C.disk_gate(1)
-	return sync.OnceFunc(func() { C.disk_gate(0) })
+	first := make(chan struct{})
+	go func() {
+		C.disk_await()
+		close(first)
+	}()
+	return first, sync.OnceFunc(func() { C.disk_gate(0) })
 }
-
-// Waiting is how many syncs wait.
-func Waiting() int { return int(C.disk_waiting()) }

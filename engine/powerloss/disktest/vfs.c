@@ -52,17 +52,19 @@ enum { ok = 0, full = 13, write_failed = 10 | 3 << 8, fsync_failed = 10 | 4 << 8
 typedef struct traced {
   file base;
   int id; // -1: not below the folder
+  long trace;
 } traced;
 
 static vfs *below, ours;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t opened_gate = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
 static char root[4096];
 static char *names[disk_files];
 static int known;
 static unsigned char *buffer;
 static size_t used, room;
 static int tracing;
+static long trace; // which one it is: a server of an earlier one that only stands still has no part in it
 static long fail_write = -1, fail_sync = -1; // how many pass before all fail; -1: none does
 static long break_write = -1;                // how many pass before one fails
 static int broken;                           // what that one fails with
@@ -97,6 +99,9 @@ static int named(const char *path) {
   return known++;
 }
 
+// seen is the number of a file in this trace; -1: it has none. The mutex is held.
+static int seen(file *f) { return ((traced *)f)->trace == trace ? ((traced *)f)->id : -1; }
+
 // fails says whether this one of the operations counted by left fails. The mutex is held.
 static int fails(long *left) {
   if (*left < 0) return 0;
@@ -121,39 +126,37 @@ static int t_shm_unmap(file *f, int d) { return real(f)->methods->shm_unmap(real
 
 // One that is written while the mutex is held is in the trace where it is on the disk.
 static int t_write(file *f, const void *p, int n, int64_t at) {
-  int id = ((traced *)f)->id, rc;
-  if (id < 0) return real(f)->methods->write(real(f), p, n, at);
   pthread_mutex_lock(&mutex);
-  if (break_write >= 0 && break_write-- == 0)
+  int id = seen(f), rc;
+  if (id < 0)
+    rc = real(f)->methods->write(real(f), p, n, at);
+  else if (break_write >= 0 && break_write-- == 0)
     rc = broken;
   else
     rc = fails(&fail_write) ? full : real(f)->methods->write(real(f), p, n, at);
-  if (rc == ok) put(disk_write, id, at, n, p);
+  if (rc == ok && id >= 0) put(disk_write, id, at, n, p);
   pthread_mutex_unlock(&mutex);
   return rc;
 }
 
 static int t_truncate(file *f, int64_t size) {
-  int id = ((traced *)f)->id, rc;
-  if (id < 0) return real(f)->methods->truncate(real(f), size);
   pthread_mutex_lock(&mutex);
-  rc = real(f)->methods->truncate(real(f), size);
-  if (rc == ok) put(disk_truncate, id, size, 0, 0);
+  int id = seen(f), rc = real(f)->methods->truncate(real(f), size);
+  if (rc == ok && id >= 0) put(disk_truncate, id, size, 0, 0);
   pthread_mutex_unlock(&mutex);
   return rc;
 }
 
 static int t_sync(file *f, int flags) {
-  int id = ((traced *)f)->id, rc;
-  if (id < 0) return real(f)->methods->sync(real(f), flags);
   pthread_mutex_lock(&mutex);
-  while (gate_closed) {
+  if (gate_closed && seen(f) >= 0) {
     waiting++;
-    pthread_cond_wait(&opened_gate, &mutex);
+    pthread_cond_broadcast(&gate_changed);
+    while (gate_closed) pthread_cond_wait(&gate_changed, &mutex);
     waiting--;
   }
-  rc = fails(&fail_sync) ? fsync_failed : real(f)->methods->sync(real(f), flags);
-  if (rc == ok) put(disk_sync, id, 0, 0, 0);
+  int id = seen(f), rc = id >= 0 && fails(&fail_sync) ? fsync_failed : real(f)->methods->sync(real(f), flags);
+  if (rc == ok && id >= 0) put(disk_sync, id, 0, 0, 0);
   pthread_mutex_unlock(&mutex);
   return rc;
 }
@@ -166,6 +169,7 @@ static int t_open(vfs *v, const char *path, file *f, int flags, int *out) {
   traced *t = (traced *)f;
   pthread_mutex_lock(&mutex);
   t->id = named(path);
+  t->trace = trace;
   pthread_mutex_unlock(&mutex);
   int rc = below->open(below, path, real(f), flags, out);
   t->base.methods = real(f)->methods ? &wrapped : 0;
@@ -198,6 +202,7 @@ void disk_begin(const char *folder) {
   known = 0;
   used = 0;
   tracing = 1;
+  trace++;
   strncpy(root, folder, sizeof root - 1);
   pthread_mutex_unlock(&mutex);
 }
@@ -236,13 +241,12 @@ void disk_break(long writes, int no_room) {
 void disk_gate(int closed) {
   pthread_mutex_lock(&mutex);
   gate_closed = closed;
-  pthread_cond_broadcast(&opened_gate);
+  pthread_cond_broadcast(&gate_changed);
   pthread_mutex_unlock(&mutex);
 }
 
-int disk_waiting(void) {
+void disk_await(void) {
   pthread_mutex_lock(&mutex);
-  int n = waiting;
+  while (gate_closed && !waiting) pthread_cond_wait(&gate_changed, &mutex);
   pthread_mutex_unlock(&mutex);
-  return n;
 }

@@ -12,4 +12,4 @@ const char *disk_name(int id);
 void disk_fail(long writes, long syncs);
 void disk_break(long writes, int no_room);
 void disk_gate(int closed);
-int disk_waiting(void);
+void disk_await(void);
