@@ -26,7 +26,7 @@ const (
 	exitNotDone     = 6   // a submission that was waited for did not complete
 	exitEmpty       = 7   // reserve: nothing to hand out now
 	exitLost        = 8   // complete, fail, extend, release: the reservation is not ours any more
-	exitDamaged     = 9   // check: something is damaged or missing
+	exitDamaged     = 9   // check, repair: something is damaged, missing or lost
 	exitInterrupted = 130 // a signal ended the command before it was done
 )
 
@@ -35,7 +35,7 @@ const exitCodesHelp = `Exit codes:
   1  failed; work: every command did          6  a submission that was waited for did not complete
   2  wrong command line; nothing was done     7  reserve: nothing to hand out now
   3  no server answered                       8  complete, fail, extend, release: the reservation is lost
-  4  not found                                9  check: something is damaged or missing
+  4  not found                                9  check, repair: something is damaged, missing or lost
                                             130  interrupted by a signal`
 
 // usageError is a command line, or a configuration, that cannot be what was meant.

@@ -25,6 +25,7 @@ type Options struct {
 	Now    func() time.Time        // the wall clock
 	Copied func(done, total int64) // told of the bytes that are copied; nil: no one is
 	Doing  func(what string)       // told what is looked at next; nil: no one is
+	Opened func(*engine.Engine)    // gets the engine of the copy once all was read; nil: no one does
 }
 
 // Dir checks a data directory.
@@ -117,6 +118,9 @@ func (c *checking) queues(ctx context.Context) (err error) {
 			return fmt.Errorf("queue %s: %w", q.Name, err)
 		}
 		c.report.Queues = append(c.report.Queues, queueOf(v))
+	}
+	if c.o.Opened != nil {
+		c.o.Opened(e)
 	}
 	return nil
 }

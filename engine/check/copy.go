@@ -29,6 +29,9 @@ func dataFiles(dir string) (names []string, err error) {
 	return names, err
 }
 
+// Copy copies what there is of a data directory into another folder.
+func (o *Options) Copy(ctx context.Context, from, to string) error { return o.copy(ctx, from, to, "") }
+
 // copy copies the files of a directory whose names begin so. A file system that can share blocks between files does, so that it takes no
 // time and no room there.
 func (o *Options) copy(ctx context.Context, from, to, begin string) error {
@@ -71,7 +74,7 @@ func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 func hasRoom(folder string, bytes int64) error {
 	need := bytes + bytes/4 // opening the copy writes some of it again
 	if free := engine.Spare(folder); free < need {
-		return fmt.Errorf("the copy to check needs %d bytes, and in %s there are %d: name a folder with more room with --work",
+		return fmt.Errorf("the copy needs %d bytes, and in %s there are %d: choose a folder with more room",
 			need, filepath.Dir(folder), free)
 	}
 	return nil

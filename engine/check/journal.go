@@ -2,12 +2,9 @@ package check
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -57,8 +55,14 @@ func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) erro
 	if err = errors.Join(err, release()); err != nil {
 		return err
 	}
-	r := reading{o: &o, ids: ids, fn: fn}
-	return r.batches(ctx, filepath.Join(work, shard, "journal.db"))
+	return sqlitelog.Salvage(ctx, filepath.Join(work, shard, "journal.db"), journal.Position(o.After), func(b sqlitelog.Batch) error {
+		return Ops(&b, ids, func(op Op) error {
+			if o.Submission != "" && op.Submission != o.Submission && op.Op != OpDamaged {
+				return nil
+			}
+			return fn(op)
+		})
+	})
 }
 
 // shardOf is the folder of a queue, as the catalogue has it.
@@ -87,52 +91,38 @@ func knownIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
 	return ids
 }
 
-// reading goes through batches.
-type reading struct {
-	o   *JournalOptions
-	ids map[uint32]queue.SubmissionID
-	fn  func(Op) error
+// Ops are the operations of a batch, with the submissions that they are about as far as their ids are known by their numbers; those that
+// the batch inserts are added. Of a batch that cannot be read there is one more, which is called damaged. The error is one of fn.
+func Ops(b *sqlitelog.Batch, ids map[uint32]queue.SubmissionID, fn func(Op) error) error {
+	r := reading{position: uint64(b.Position), ids: ids, fn: fn}
+	why := b.Damage
+	if why == "" {
+		err := journal.Decode(b.Bytes, func(at queue.Time) { r.at = at.Std().UTC() }, &r)
+		if err == nil || r.stop != nil {
+			return r.stop
+		}
+		why = err.Error()
+	}
+	return fn(Op{Position: r.position, At: r.at, Op: OpDamaged, Fields: map[string]any{"detail": why}})
+}
 
+// OpDamaged is the operation that stands for what of a batch cannot be read.
+const OpDamaged = "damaged"
+
+// reading goes through a batch.
+type reading struct {
 	position uint64
 	at       time.Time
-	stop     error
+	ids      map[uint32]queue.SubmissionID
+	fn       func(Op) error
+	stop     error // of fn
 }
 
-func (r *reading) batches(ctx context.Context, path string) error {
-	return sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error {
-		return r.batch(uint64(row.Int(0)), row.Int(1), row.Blob(2))
-	}, "SELECT n, crc, bytes FROM batch WHERE n > ? ORDER BY n", int64(min(r.o.After, math.MaxInt64)))
-}
-
-func (r *reading) batch(n uint64, crc int64, batch []byte) error {
-	r.position, r.at = n, time.Time{}
-	table := crc32.MakeTable(crc32.Castagnoli)
-	sum := crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint64(nil, n), table), table, batch)
-	if crc != int64(int32(sum)) {
-		return r.damaged("its checksum does not match")
-	}
-	err := journal.Decode(batch, func(at queue.Time) { r.at = at.Std().UTC() }, r)
-	if r.stop != nil {
-		return r.stop
-	}
-	if err != nil {
-		return r.damaged(err.Error())
-	}
-	return nil
-}
-
-func (r *reading) damaged(why string) error {
-	return r.fn(Op{Position: r.position, At: r.at, Op: "damaged", Fields: map[string]any{"detail": why}})
-}
-
-// tell passes an operation on, if it is wanted.
+// tell passes an operation on.
 func (r *reading) tell(name string, seq uint32, op any) error {
 	out := Op{Position: r.position, At: r.at, Op: name, Fields: fieldsOf(op)}
 	if id := r.ids[seq]; id != 0 {
 		out.Submission = id.String()
-	}
-	if r.o.Submission != "" && out.Submission != r.o.Submission {
-		return nil
 	}
 	r.stop = r.fn(out)
 	return r.stop

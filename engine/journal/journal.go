@@ -71,6 +71,7 @@ type FormatError struct {
 	Reason string // what is wrong with it, as the rest of a sentence about the file
 	Advice string // what to do, a sentence
 	Newer  bool   // a newer version wrote it; it may well be whole
+	Other  bool   // it belongs elsewhere, or to another moment; it may well be whole
 	Err    error  // the cause, if there is one below
 }
 

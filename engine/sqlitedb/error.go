@@ -56,6 +56,7 @@ type FormatError struct {
 	Reason string // the rest of a sentence about the file
 	Advice string // a sentence
 	Newer  bool   // a newer version wrote it; it may well be whole
+	Other  bool   // it belongs elsewhere, or to another moment; it may well be whole
 	Err    error
 }
 

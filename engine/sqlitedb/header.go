@@ -117,7 +117,7 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m m
 	version, m, err = c.inspect(k, by, opening)
 	if err == nil && main.found && !m.follows(&main) {
 		err = &FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
-			": it is older, or of another file", Advice: adviceForeign}
+			": it is older, or of another file", Advice: adviceForeign, Other: true}
 	}
 	return version, m, damagedSchema(path, err)
 }

@@ -151,7 +151,7 @@ func (c *Conn) Identity() (queue.Identity, error) {
 // takes says whether a file that found itself m may be opened as id.
 func (m *mark) takes(path string, id *queue.Identity) error {
 	foreign := func(format string, args ...any) error {
-		return &FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign}
+		return &FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign, Other: true}
 	}
 	switch {
 	case !m.found && id.Oldest == 0: // a file of a version that had no identities, or one that is being made

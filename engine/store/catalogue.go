@@ -126,6 +126,15 @@ func (c *Catalogue) Begin(rnd io.Reader) (queue.Identity, error) {
 	return id, wrap("begin", err)
 }
 
+// Identity is that of the data directory, as its last start left it: for files that are opened without a start.
+func (c *Catalogue) Identity() (queue.Identity, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, err := c.conn.Identity()
+	id.Newest = id.Generation
+	return id, wrap("identity", err)
+}
+
 // Begun says that all files have come to the generation of id: from now on older ones are refused.
 func (c *Catalogue) Begun(id queue.Identity) error {
 	c.mu.Lock()

@@ -195,7 +195,8 @@ func wrap(operation string, err error) error {
 		return nil
 	}
 	if format, ok := errors.AsType[*sqlitedb.FormatError](err); ok {
-		return &journal.FormatError{Path: format.Path, Reason: format.Reason, Advice: format.Advice, Newer: format.Newer, Err: format.Err}
+		return &journal.FormatError{Path: format.Path, Reason: format.Reason, Advice: format.Advice,
+			Newer: format.Newer, Other: format.Other, Err: format.Err}
 	}
 	switch sqlitedb.ClassOf(err) {
 	case sqlitedb.Full:

@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"engine":                     {"engine/shard/schedules", "engine/shard/inspect", "engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/archive":             {},
 	"engine/backups":             {"engine", "engine/archive"},
+	"engine/repair":              {"engine", "engine/check", "engine/checkpoint", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/shard/machine", "engine/sqlitedb", "engine/store"},
 	"engine/check":               {"engine", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/sqlitedb", "engine/store"},
 	"engine/powerloss":           {"all"}, // tests only: the engine on a disk that fails
 	"engine/powerloss/disktest":  {},

@@ -392,7 +392,7 @@ func wrap(operation string, err error) error {
 	switch sqlitedb.ClassOf(err) {
 	case sqlitedb.Damaged:
 		if f, ok := errors.AsType[*sqlitedb.FormatError](err); ok {
-			return &journal.FormatError{Path: f.Path, Reason: f.Reason, Advice: f.Advice, Newer: f.Newer, Err: f.Err}
+			return &journal.FormatError{Path: f.Path, Reason: f.Reason, Advice: f.Advice, Newer: f.Newer, Other: f.Other, Err: f.Err}
 		}
 		meaning = journal.ErrUnknown
 	case sqlitedb.Full:

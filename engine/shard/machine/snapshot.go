@@ -173,6 +173,19 @@ func (t *Try) restorePast(d *fields) {
 // ErrSnapshot is the error of a row that cannot be read.
 var ErrSnapshot = errors.New("shard: a submission's row is damaged or of a newer version")
 
+// SnapshotPosition is the position up to which a row holds.
+func SnapshotPosition(state []byte) (journal.Position, error) {
+	if len(state) < 2 || state[0] != SnapshotVersion {
+		return 0, ErrSnapshot
+	}
+	d := fields{b: state[2:]}
+	position := journal.Position(d.uint())
+	if d.bad {
+		return 0, ErrSnapshot
+	}
+	return position, nil
+}
+
 // restore reads a snapshot into r and returns the rest, which is the backlog's.
 func (r *Record) restore(b []byte) ([]byte, error) {
 	if len(b) < 2 || b[0] != SnapshotVersion {

@@ -1,0 +1,259 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/quern-queue/quern/engine/check"
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// A journal is cut off before its first batch that is damaged or missing: an op behind it may rest on what that batch did, so replaying it
+// would make up a state that never was. Clients may hold positions and tokens that were written behind the cut, and rows of the store may
+// be of a position there. None of them may get another meaning: empty batches take the positions, in an epoch behind all that there may
+// have been. The numbers of submissions go on behind those that the store has anything of, as at every start.
+
+// spareBatches is how many batches, and starts, may have been written that no one can count.
+const spareBatches = 1 << 10
+
+// storeKeeps is what a store says about its journal.
+type storeKeeps struct {
+	checkpoint journal.Position // everything up to here is in the store
+	newest     journal.Position // some of its rows hold what was done up to here
+	ids        map[uint32]queue.SubmissionID
+}
+
+func whatIsKept(ctx context.Context, s *store.Store) (k storeKeeps, err error) {
+	if k.checkpoint, err = s.Checkpointed(ctx); err != nil {
+		return k, err
+	}
+	k.newest, k.ids = k.checkpoint, map[uint32]queue.SubmissionID{}
+	return k, s.Load(ctx, func(row checkpoint.Row) error {
+		k.ids[row.Seq] = row.ID
+		if row.State == nil {
+			return nil
+		}
+		at, err := machine.SnapshotPosition(row.State)
+		k.newest = max(k.newest, at)
+		return err
+	})
+}
+
+// faultOf says what is wrong with a journal; "": nothing, or something that no repair is for: it belongs elsewhere or to another moment.
+// ends says that the journal has its end: what is wrong is within it.
+func faultOf(ctx context.Context, path string, id queue.Identity, checkpoint journal.Position) (reason string, ends bool, err error) {
+	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{Identity: id})
+	if err == nil {
+		var tail journal.Position
+		if tail, err = log.Tail(ctx); err == nil && tail < checkpoint {
+			err = fmt.Errorf("the journal ends at batch %d, and the store holds what batch %d did", tail, checkpoint)
+		}
+		if ends = err == nil; ends {
+			err = log.Read(ctx, max(checkpoint, 1)-1, func(_ journal.Position, batch []byte) error {
+				return journal.Decode(batch, func(queue.Time) {}, nothing{})
+			})
+		}
+		if err = errors.Join(err, log.Close()); err == nil {
+			err = damageOf(ctx, path)
+		}
+	}
+	if format, is := errors.AsType[*journal.FormatError](err); err == nil || ctx.Err() != nil || is && (format.Other || format.Newer) {
+		return "", false, ctx.Err()
+	}
+	return err.Error(), ends, nil
+}
+
+// damageOf is an error if anything of a journal is damaged, also what no start needs any more.
+func damageOf(ctx context.Context, path string) error {
+	var found error
+	_, err := sqlitelog.Verify(ctx, path, func(d sqlitedb.Damage) {
+		if found == nil {
+			found = fmt.Errorf("%s, table %s, row %d: %s", path, d.Table, d.Row, d.Detail)
+		}
+	})
+	return errors.Join(err, found)
+}
+
+// nothing is an Applier that applies nothing.
+type nothing struct{}
+
+func (nothing) ApplyEpoch(uint32) error               { return nil }
+func (nothing) ApplyInsert(*journal.Insert) error     { return nil }
+func (nothing) ApplyComplete(journal.Completed) error { return nil }
+func (nothing) ApplyReturn(journal.Returned) error    { return nil }
+func (nothing) ApplyEnd(journal.End) error            { return nil }
+func (nothing) ApplyPriority(journal.Priority) error  { return nil }
+func (nothing) ApplyPart(journal.PartOp) error        { return nil }
+
+// cutting is the repair of one journal.
+type cutting struct {
+	queue string
+	path  string
+	ends  bool // the journal has its end
+	id    queue.Identity
+	kept  storeKeeps
+	now   time.Time
+
+	first    journal.Position // of the new journal: the batch at the checkpoint, of which a start reads the epoch
+	last     journal.Position // the last one that is kept
+	read     journal.Position // the last one that was seen; 0: none
+	newest   journal.Position // that there was: seen, or in a row of the store
+	epoch    uint32           // the latest that was seen
+	at       time.Time        // of the latest batch that was seen
+	whole    bool             // every batch so far was there
+	fromHere bool             // the batch at the checkpoint can be kept
+	report   Journal
+	lost     []Lost
+}
+
+func (c *cutting) run(ctx context.Context, reason string) error {
+	c.first = max(c.kept.checkpoint, 1)
+	c.last, c.newest, c.whole = c.kept.checkpoint, c.kept.newest, true
+	damaged := c.path + ".damaged"
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(c.path+suffix, damaged+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := sqlitelog.Salvage(ctx, damaged, c.first-1, c.see); err != nil {
+		return err
+	}
+	if c.whole && !c.ends { // nothing is wrong with any batch, so some are missing behind them
+		c.unreadable(c.newest+1, time.Time{}, "what was written behind the batch before, if anything was, is not in the file")
+	}
+	c.report.Queue, c.report.Reason = c.queue, reason
+	c.report.Checkpoint, c.report.Kept = uint64(c.kept.checkpoint), uint64(c.last)
+	if err := c.write(ctx, damaged); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} { // the directory that was copied has them
+		if err := os.Remove(damaged + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// see takes in a batch: it is kept, or what it did is lost.
+func (c *cutting) see(b sqlitelog.Batch) error {
+	if b.Damage == "" {
+		if err := journal.Decode(b.Bytes, func(queue.Time) {}, nothing{}); err != nil {
+			b.Damage = err.Error()
+		}
+	}
+	atCheckpoint := b.Position <= c.kept.checkpoint
+	if expected := max(c.read, c.kept.checkpoint) + 1; !atCheckpoint && b.Position > expected {
+		c.unreadable(expected, time.Time{}, fmt.Sprintf("the batches %d to %d are missing", expected, b.Position-1))
+		c.report.Unreadable += uint64(b.Position-expected) - 1
+	}
+	c.read = b.Position
+	c.newest = max(c.newest, b.Position)
+	switch {
+	case atCheckpoint && b.Damage != "":
+		return nil // what it did is in the store
+	case b.Damage != "":
+		c.unreadable(b.Position, time.Time{}, b.Damage)
+		return nil
+	case atCheckpoint:
+		c.fromHere = true
+	case c.whole:
+		c.last = b.Position
+	}
+	if epoch, err := journal.Epoch(b.Bytes); err == nil {
+		c.epoch = max(c.epoch, epoch)
+	}
+	return check.Ops(&b, c.kept.ids, func(op check.Op) error {
+		c.note(&op, !atCheckpoint && !c.whole)
+		return nil
+	})
+}
+
+// unreadable notes that everything from a position on is cut off, and that no one can tell what was in the batch there.
+func (c *cutting) unreadable(at journal.Position, when time.Time, why string) {
+	c.whole = false
+	c.report.Unreadable++
+	c.lose(&check.Op{Position: uint64(at), At: when, Op: check.OpDamaged, Fields: map[string]any{"detail": why}})
+}
+
+// note remembers what of an op must not be given out again, and the op itself when it is cut off.
+func (c *cutting) note(op *check.Op, cut bool) {
+	if op.At.After(c.at) {
+		c.at = op.At
+	}
+	switch op.Op {
+	case "epoch":
+		epoch, _ := op.Fields["epoch"].(uint32)
+		c.epoch = max(c.epoch, epoch)
+		return
+	case "contents", "output", "held": // they go with the inserts and completions, and reservations end with the server
+		return
+	}
+	if cut {
+		c.lose(op)
+	}
+}
+
+func (c *cutting) lose(op *check.Op) {
+	l := Lost{Queue: c.queue, Position: op.Position, Op: op.Op, Submission: op.Submission}
+	if !op.At.IsZero() {
+		at := op.At
+		l.At = &at
+	}
+	switch op.Op {
+	case "insert":
+	case "complete":
+		index, _ := op.Fields["index"].(uint32)
+		l.Chunk = &index
+		if op.Submission == "" {
+			l.Fields = map[string]any{"seq": op.Fields["seq"]}
+		}
+	default:
+		l.Fields = op.Fields
+	}
+	c.lost = append(c.lost, l)
+}
+
+// write makes the new journal of the batches that are kept, and of empty ones up to the last position that there may have been.
+func (c *cutting) write(ctx context.Context, damaged string) error {
+	at := queue.At(c.now)
+	if !c.at.IsZero() {
+		at = queue.At(c.at)
+	}
+	var empty journal.Encoder
+	empty.Reset(c.epoch+spareBatches, at)
+	return sqlitelog.WriteCopy(c.path, c.id, c.first-1, func(fn func(journal.Position, []byte) error) error {
+		next := c.first
+		if !c.fromHere && c.kept.checkpoint > 0 {
+			if err := fn(next, empty.Bytes()); err != nil {
+				return err
+			}
+			next++
+		}
+		errEnough := errors.New("enough")
+		err := sqlitelog.Salvage(ctx, damaged, next-1, func(b sqlitelog.Batch) error {
+			if b.Position > c.last {
+				return errEnough
+			}
+			next = b.Position + 1
+			return fn(b.Position, b.Bytes)
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+		for ; next <= c.newest+spareBatches; next++ {
+			if err := fn(next, empty.Bytes()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
