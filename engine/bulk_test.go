@@ -93,7 +93,7 @@ func TestBulkByFilter(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, clock := bulkEngine(t, 300)
-	groups, others, err := e.DeadGroups(ctx, DefaultQueue, queue.DeadFilter{})
+	groups, others, err := e.DeadGroups(ctx, DefaultQueue, queue.BulkFilter{})
 	if err != nil || others != 0 || len(groups) != 2 || groups[0].Count != 600 || groups[1].Submissions != 300 {
 		t.Fatalf("groups: got %+v %v %v, want two of 600 in 300 submissions", groups, others, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // DeadGroups are the dead letters of a queue that the filter means by the fingerprint of their errors, the largest group first. There is a
 // bound on how many groups there are; so many letters of `others` belong to none.
-func (e *Engine) DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup,
+func (e *Engine) DeadGroups(ctx context.Context, queueName string, f queue.BulkFilter) (groups []queue.DeadGroup,
 	others uint64, err error) {
 	q, err := e.queue(queueName)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestDeadGroupsCountEveryLetter(t *testing.T) {
 	t.Parallel()
 	const ended, open = 101_000, 700
 	e := deadEngine(t, 1, 2, ended, open)
-	groups, others, err := e.DeadGroups(context.Background(), DefaultQueue, queue.DeadFilter{})
+	groups, others, err := e.DeadGroups(context.Background(), DefaultQueue, queue.BulkFilter{})
 	if err != nil || others != 0 || len(groups) != 1 {
 		t.Fatalf("got %d groups and %d others, %v; want all in one", len(groups), others, err)
 	}
@@ -94,7 +94,7 @@ func BenchmarkDeadGroups(b *testing.B) {
 			e := deadEngine(b, 100, c.submissions, c.letters, c.open)
 			b.Run("ask", func(b *testing.B) {
 				for b.Loop() {
-					if groups, _, err := e.DeadGroups(context.Background(), DefaultQueue, queue.DeadFilter{}); err != nil || len(groups) != 100 {
+					if groups, _, err := e.DeadGroups(context.Background(), DefaultQueue, queue.BulkFilter{}); err != nil || len(groups) != 100 {
 						b.Fatalf("got %d groups, %v; want 100", len(groups), err)
 					}
 				}

@@ -11,7 +11,7 @@ import (
 
 // DeadRequest says which dead letters of a queue to list.
 type DeadRequest struct {
-	Filter queue.DeadFilter
+	Filter queue.BulkFilter
 	Cursor string // Next of the page before; "" for the first
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
@@ -65,7 +65,7 @@ func (e *Engine) DeadLetter(ctx context.Context, queueName string, id queue.Chun
 	if id.Index > 0 {
 		after = queue.ChunkID{Submission: id.Submission, Index: id.Index - 1}
 	}
-	list, err := q.shard.DeadLetters.List(ctx, queue.DeadFilter{Submission: id.Submission}, after, 1)
+	list, err := q.shard.DeadLetters.List(ctx, queue.BulkFilter{Dead: queue.DeadFilter{Submission: id.Submission}}, after, 1)
 	if err != nil {
 		return queue.DeadChunk{}, err
 	}

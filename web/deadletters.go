@@ -2,8 +2,12 @@ package web
 
 import (
 	"context"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -27,11 +31,11 @@ const (
 // deadRoutes are the part of the table about dead letters.
 func (s *Server) deadRoutes(d *document) {
 	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
-		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
-		summary: "List dead letters", about: listDeadAbout}, s.listDead)
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
+		summary: "List dead letters", about: listDeadAbout, params: append(deadParams(), pageParams()...)}, s.listDead)
 	register(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
-		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true,
-		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout}, s.listDeadGroups)
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
+		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: deadParams()}, s.listDeadGroups)
 	register(d, operation{id: "get-dead-letter", method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Read a dead letter with the history of its last 10 tries"}, s.getDead)
@@ -51,63 +55,99 @@ func (s *Server) deadRoutes(d *document) {
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
 }
 
-// DeadQuery is the filter in a query; exported like QueuePath.
-type DeadQuery struct {
-	Submission  string `query:"submission" maxLength:"20" doc:"Of this submission only"`
-	Fingerprint string `query:"fingerprint" maxLength:"16" doc:"With this fingerprint only"`
-	DiedBefore  string `query:"died_before" maxLength:"40" doc:"Died earlier than this time (RFC 3339)"`
+// deadParams documents the filter of dead letters.
+func deadParams() []*huma.Param {
+	text := func(name, about string, most int) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
+	}
+	return []*huma.Param{text("submission", "Of this submission only", 20), text("fingerprint", "With this fingerprint only", 16),
+		text("died_before", "Died earlier than this time (RFC 3339)", 40), metaParam()}
 }
 
-func (q *DeadQuery) filter() (f queue.DeadFilter, err error) {
-	f.Fingerprint = q.Fingerprint
-	if q.Submission != "" {
-		if f.Submission, err = queue.ParseSubmissionID(q.Submission); err != nil {
-			return f, queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+// parseDead reads the query of a list of dead letters, and that of their groups, which have no pages.
+func parseDead(raw string, paged bool) (out engine.DeadRequest, err error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	}
+	var entries []queue.MetaEntry
+	for name, given := range values {
+		key, isMeta := metaKeyOf(name)
+		switch {
+		case isMeta:
+			var entry queue.MetaEntry
+			entry, err = metaParameter(key, given)
+			entries = append(entries, entry)
+		case len(given) == 1 && slices.Contains([]string{"submission", "fingerprint", "died_before"}, name):
+			err = deadParameter(name, given[0], &out.Filter.Dead)
+		case paged:
+			err = pageParameter(name, given, &out.Cursor, &out.Limit)
+		default:
+			err = queue.Invalid("/query/"+api.EscapePointer(name), "is given more than once, or is not a parameter of this operation")
+		}
+		if err != nil {
+			return out, err
 		}
 	}
-	if q.DiedBefore != "" {
-		at, err := time.Parse(time.RFC3339, q.DiedBefore)
+	out.Filter.Meta, err = queue.NewMeta(entries)
+	return out, err
+}
+
+func deadParameter(name, given string, f *queue.DeadFilter) (err error) {
+	switch name {
+	case "fingerprint":
+		f.Fingerprint = given
+	case "submission":
+		if given == "" {
+			return nil
+		}
+		if f.Submission, err = queue.ParseSubmissionID(given); err != nil {
+			return queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+		}
+	case "died_before":
+		if given == "" {
+			return nil
+		}
+		at, err := time.Parse(time.RFC3339, given)
 		if err != nil {
-			return f, queue.Invalid("/query/died_before", "must be a time like 2026-01-31T12:00:00Z")
+			return queue.Invalid("/query/died_before", "must be a time like 2026-01-31T12:00:00Z")
 		}
 		f.DiedBefore = queue.At(at)
 	}
-	return f, nil
+	return nil
 }
 
-// narrowDead refuses a tenant's token what is not about one submission of its own: dead letters are not listed by meta.
-func (s *Server) narrowDead(ctx context.Context, f *queue.DeadFilter) error {
+// narrowDead has a token that is bound to a value see the letters of that value alone.
+func (s *Server) narrowDead(ctx context.Context, f *queue.BulkFilter) error {
 	token := tenantOf(ctx)
-	switch {
-	case token == nil:
+	if token == nil {
 		return nil
-	case f.Submission == 0:
-		return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-			bounds(&token.Restriction)+": it sees the dead letters of one submission at a time. Name it in ?submission=.")
-	case s.coverage(ctx, &token.Restriction, f.Submission) != nil:
-		return unknownSubmission(f.Submission)
+	}
+	if f.Dead.Submission != 0 && s.coverage(ctx, &token.Restriction, f.Dead.Submission) != nil {
+		return unknownSubmission(f.Dead.Submission)
+	}
+	if !slices.Contains(f.Meta, token.Entry) {
+		f.Meta = append(f.Meta, token.Entry)
 	}
 	return nil
 }
 
 type listDeadInput struct {
 	QueuePath
-	DeadQuery
-	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+	RawQuery
 }
 
 type listDeadOutput struct{ Body api.Page[api.DeadLetter] }
 
 func (s *Server) listDead(ctx context.Context, in *listDeadInput) (*listDeadOutput, error) {
-	f, err := in.filter()
+	request, err := parseDead(in.raw, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.narrowDead(ctx, &f); err != nil {
+	if err := s.narrowDead(ctx, &request.Filter); err != nil {
 		return nil, err
 	}
-	page, err := s.engine.DeadLetters(ctx, in.Queue, engine.DeadRequest{Filter: f, Cursor: in.Cursor, Limit: in.Limit})
+	page, err := s.engine.DeadLetters(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
 	}
@@ -120,20 +160,20 @@ func (s *Server) listDead(ctx context.Context, in *listDeadInput) (*listDeadOutp
 
 type listGroupsInput struct {
 	QueuePath
-	DeadQuery
+	RawQuery
 }
 
 type listGroupsOutput struct{ Body api.DeadGroups }
 
 func (s *Server) listDeadGroups(ctx context.Context, in *listGroupsInput) (*listGroupsOutput, error) {
-	f, err := in.filter()
+	request, err := parseDead(in.raw, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.narrowDead(ctx, &f); err != nil {
+	if err := s.narrowDead(ctx, &request.Filter); err != nil {
 		return nil, err
 	}
-	groups, others, err := s.engine.DeadGroups(ctx, in.Queue, f)
+	groups, others, err := s.engine.DeadGroups(ctx, in.Queue, request.Filter)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type Engine interface {
 	Consumer(queueName, consumer, from string, limit int) (engine.HeldPage, error)
 
 	DeadLetters(ctx context.Context, queueName string, r engine.DeadRequest) (engine.Page[queue.DeadChunk], error)
-	DeadGroups(ctx context.Context, queueName string, f queue.DeadFilter) (groups []queue.DeadGroup, others uint64, err error)
+	DeadGroups(ctx context.Context, queueName string, f queue.BulkFilter) (groups []queue.DeadGroup, others uint64, err error)
 	DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error)
 	Redrive(ctx context.Context, queueName string, id queue.ChunkID) error
 	DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error

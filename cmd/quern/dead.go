@@ -29,15 +29,23 @@ func (a *app) deadCommand() *cobra.Command {
 }
 
 // deadFilter is the filter of dead letters as flags.
-type deadFilter struct{ submission, fingerprint string }
+type deadFilter struct {
+	submission, fingerprint string
+	meta                    []string
+}
+
+// many says that it means others than those that are named.
+func (f *deadFilter) many() bool { return f.submission != "" || f.fingerprint != "" || len(f.meta) > 0 }
 
 func (f *deadFilter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.submission, "submission", "", "only those of this submission")
 	c.Flags().StringVar(&f.fingerprint, "fingerprint", "", "only those with this fingerprint, as dead groups shows it")
+	c.Flags().StringArrayVarP(&f.meta, "meta", "m", nil, "only those of submissions with this metadata, `KEY=VALUE`, repeatable")
 }
 
-func (f *deadFilter) api() api.DeadFilter {
-	return api.DeadFilter{Submission: f.submission, Fingerprint: f.fingerprint}
+func (f *deadFilter) api() (api.DeadFilter, error) {
+	meta, err := parseMeta(f.meta)
+	return api.DeadFilter{Submission: f.submission, Fingerprint: f.fingerprint, Meta: meta}, err
 }
 
 func (a *app) deadListCommand() *cobra.Command {
@@ -50,8 +58,12 @@ func (a *app) deadListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			filter, err := f.api()
+			if err != nil {
+				return err
+			}
 			var all []api.DeadLetter
-			for d, err := range c.DeadLetters(cmd.Context(), a.queueName(), f.api()) {
+			for d, err := range c.DeadLetters(cmd.Context(), a.queueName(), filter) {
 				if err != nil {
 					return err
 				}
@@ -82,7 +94,11 @@ func (a *app) deadGroupsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			got, err := c.DeadGroups(cmd.Context(), a.queueName(), f.api())
+			filter, err := f.api()
+			if err != nil {
+				return err
+			}
+			got, err := c.DeadGroups(cmd.Context(), a.queueName(), filter)
 			if err != nil {
 				return err
 			}
@@ -163,11 +179,11 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 	var rate uint32
 	var to, actor string
 	c := &cobra.Command{
-		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all, --submission or --fingerprint many at once",
+		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all, --submission, --fingerprint or --meta many at once",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			many := all || f != deadFilter{}
+			many := all || f.many()
 			if many == (len(args) > 0) {
-				return usageError{errors.New("name dead chunks as ID/INDEX, or give one of --all, --submission and --fingerprint")}
+				return usageError{errors.New("name dead chunks as ID/INDEX, or give one of --all, --submission, --fingerprint and --meta")}
 			}
 			if action == api.BulkForward && to == "" {
 				return usageError{errors.New("say with --to which queue they go on to")}
@@ -177,9 +193,13 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 				return err
 			}
 			if many {
+				filter, err := f.api()
+				if err != nil {
+					return err
+				}
 				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{
 					Queue: a.queueName(), Action: action, To: to,
-					Filter:        api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint},
+					Filter:        api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint, Meta: filter.Meta},
 					RatePerSecond: rate, DryRun: dryRun, Actor: a.actor(actor),
 				})
 				if err != nil {
@@ -199,9 +219,9 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, --submission or --fingerprint")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, --submission, --fingerprint or --meta")
 	c.Flags().Uint32Var(&rate, "rate", 0, "at most so many chunks per second (0: as fast as it goes)")
-	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, --submission or --fingerprint")
+	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, --submission, --fingerprint or --meta")
 	if action == api.BulkForward {
 		c.Flags().StringVar(&to, "to", "", "the queue that they go on to")
 	}

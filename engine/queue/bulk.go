@@ -64,6 +64,11 @@ type BulkFilter struct {
 	CreatedAfter  Time              // at this time or later
 }
 
+// AnySubmission says that of a submission the filter asks for nothing but its id.
+func (f *BulkFilter) AnySubmission() bool {
+	return len(f.States) == 0 && len(f.Meta) == 0 && f.CreatedBefore == 0 && f.CreatedAfter == 0
+}
+
 // Matches says whether the filter means the chunks of a submission, as far as the submission tells.
 func (f *BulkFilter) Matches(id SubmissionID, state SubmissionState, meta Meta) bool {
 	if f.Dead.Submission != 0 && f.Dead.Submission != id || len(f.States) > 0 && !slices.Contains(f.States, state) ||

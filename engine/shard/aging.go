@@ -51,7 +51,7 @@ func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) err
 	if a.after == (queue.ChunkID{}) {
 		a.began, a.first = now, now
 	}
-	page, err := p.List(ctx, queue.DeadFilter{}, a.after, ageLook)
+	page, err := p.List(ctx, queue.BulkFilter{}, a.after, ageLook)
 	if err != nil {
 		return p.unaged(ctx, 0, err, now)
 	}

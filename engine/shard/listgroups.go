@@ -11,13 +11,14 @@ import (
 // Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most maxLetterGroups
 // groups; `others` letters are in none. The answer comes from counters, and costs what there are groups, with two exceptions: after letters
 // went that were the first or the last of their kind in a submission, those of that submission are looked at, once; and all letters are
-// looked at for a time of death, and when there were too many kinds to tell.
-func (p *DeadLetters) Groups(ctx context.Context, f queue.DeadFilter) (groups []queue.DeadGroup, others uint64, err error) {
-	if f.DiedBefore == 0 {
-		if err := p.lookAgain(ctx, &f); err != nil {
+// looked at when the filter asks for more than the counters know: a time of death, anything of a submission but its id, or one of very many
+// kinds.
+func (p *DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (groups []queue.DeadGroup, others uint64, err error) {
+	if f.Dead.DiedBefore == 0 && f.AnySubmission() {
+		if err := p.lookAgain(ctx, &f.Dead); err != nil {
 			return nil, 0, err
 		}
-		groups, others, known := p.listGroups(&f)
+		groups, others, known := p.listGroups(&f.Dead)
 		if known {
 			return finishGroups(groups), others, nil
 		}
@@ -47,9 +48,9 @@ func (p *DeadLetters) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup,
 }
 
 // group groups the letters that the filter means by looking at each.
-func (p *DeadLetters) group(ctx context.Context, f *queue.DeadFilter, most int) (*machine.LetterGroups, error) {
+func (p *DeadLetters) group(ctx context.Context, f *queue.BulkFilter, most int) (*machine.LetterGroups, error) {
 	g := machine.NewLetterGroups(most)
-	w := machine.LetterWalk{Filter: &queue.BulkFilter{Dead: *f}, Visit: func(d *queue.DeadChunk) bool {
+	w := machine.LetterWalk{Filter: f, Visit: func(d *queue.DeadChunk) bool {
 		g.Add(d.Chunk.Submission, d.Fingerprint, d.Error, d.Died)
 		return true
 	}}
@@ -69,7 +70,7 @@ func (p *DeadLetters) lookAgain(ctx context.Context, f *queue.DeadFilter) error 
 		s.mu.Lock()
 		g.Look(id)
 		s.mu.Unlock()
-		found, err := p.group(ctx, &queue.DeadFilter{Submission: id}, math.MaxInt)
+		found, err := p.group(ctx, &queue.BulkFilter{Dead: queue.DeadFilter{Submission: id}}, math.MaxInt)
 		if err != nil {
 			return err
 		}

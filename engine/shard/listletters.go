@@ -20,8 +20,8 @@ type DeadLetters struct {
 
 // List returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the
 // newest submission first, and of one submission by index.
-func (p *DeadLetters) List(ctx context.Context, f queue.DeadFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
-	return p.list(ctx, &queue.BulkFilter{Dead: f}, after, limit, nil)
+func (p *DeadLetters) List(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
+	return p.list(ctx, &f, after, limit, nil)
 }
 
 // list has what it looks at counted, and breaks off when that has been enough.

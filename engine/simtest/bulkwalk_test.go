@@ -45,7 +45,7 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 		b.kill(t, kind)
 		want("after 7", op)
 
-		letters, err := b.shard.DeadLetters.List(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
+		letters, err := b.shard.DeadLetters.List(ctx, queue.BulkFilter{}, queue.ChunkID{}, 1000)
 		if err != nil || len(letters) != 135-7 {
 			t.Fatalf("files %d: %d letters are left, %v; want 128", kind, len(letters), err)
 		}

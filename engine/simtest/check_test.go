@@ -216,7 +216,7 @@ func (s *sim) checkAll() {
 		s.checkChunks(x, nil, 1000)
 		s.checkOutputs(x)
 	}
-	s.checkLetters(queue.DeadFilter{}, 1000)
+	s.checkLetters(queue.BulkFilter{}, 1000)
 	s.checkBulks()
 	s.checkList(machine.Filter{}, 0, 1000)
 	for _, key := range []string{"a", "b", "c", "no one"} {

@@ -15,7 +15,7 @@ import (
 )
 
 // letters are the dead letters that the filter means, in the order of the list.
-func (m *model) letters(f queue.DeadFilter) (list []queue.DeadChunk) {
+func (m *model) letters(f queue.BulkFilter) (list []queue.DeadChunk) {
 	for _, x := range slices.Backward(m.subs) {
 		if x.state != queue.Open && x.state != queue.CompletedWithDead {
 			continue
@@ -29,7 +29,7 @@ func (m *model) letters(f queue.DeadFilter) (list []queue.DeadChunk) {
 				Chunk: queue.ChunkID{Submission: x.id, Index: uint32(i)}, State: x.state, Attempts: c.attempts, Expiries: c.expiries,
 				Redrives: c.redrives, Died: last.Ended, Consumer: last.Consumer, Error: c.err, Fingerprint: queue.Fingerprint(c.err), Past: c.past,
 			}
-			if f.Matches(&d) {
+			if f.Matches(x.id, x.state, x.asked.Meta) && f.Dead.Matches(&d) {
 				list = append(list, d)
 			}
 		}
@@ -147,7 +147,7 @@ func (s *sim) forwardSome() {
 func (s *sim) age() {
 	s.disarm() // it makes several commits; what a failed one leaves is deleteSome's affair
 	var times []queue.Time
-	for _, d := range s.m.letters(queue.DeadFilter{}) {
+	for _, d := range s.m.letters(queue.BulkFilter{}) {
 		times = append(times, d.Died)
 	}
 	if len(times) == 0 {
@@ -263,24 +263,27 @@ func (s *sim) outgoing() []queue.Outgoing {
 }
 
 func (s *sim) readLetters() {
-	var f queue.DeadFilter
+	var f queue.BulkFilter
 	all := s.m.letters(f)
 	if len(all) > 0 {
 		like := all[s.r.IntN(len(all))]
+		if meta := s.m.sub(like.Chunk.Submission).asked.Meta; len(meta) > 0 && s.r.IntN(3) == 0 {
+			f.Meta = meta[:1+s.r.IntN(len(meta))]
+		}
 		switch s.r.IntN(5) {
 		case 0:
-			f.Submission = like.Chunk.Submission
+			f.Dead.Submission = like.Chunk.Submission
 		case 1:
-			f.Fingerprint = like.Fingerprint
+			f.Dead.Fingerprint = like.Fingerprint
 		case 2:
-			f.DiedBefore = like.Died
+			f.Dead.DiedBefore = like.Died
 		}
 	}
 	s.checkLetters(f, pickOf(s, 1, 2, 7))
 }
 
 // checkLetters reads the dead letters page by page.
-func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
+func (s *sim) checkLetters(f queue.BulkFilter, limit int) {
 	var got []queue.DeadChunk
 	for after, more := (queue.ChunkID{}), true; more; {
 		page, err := s.shard.DeadLetters.List(ctx, f, after, limit)
@@ -304,7 +307,7 @@ func (s *sim) checkLetters(f queue.DeadFilter, limit int) {
 }
 
 // checkGroups compares the groups of dead letters with those that the model's letters make.
-func (s *sim) checkGroups(f queue.DeadFilter, letters []queue.DeadChunk) {
+func (s *sim) checkGroups(f queue.BulkFilter, letters []queue.DeadChunk) {
 	got, others, err := s.shard.DeadLetters.Groups(ctx, f)
 	s.must("groups of dead letters", err)
 	want := map[string]queue.DeadGroup{}

@@ -59,7 +59,7 @@ func (b *box) sub(id queue.SubmissionID) queue.Submission {
 
 func (b *box) letters() []queue.DeadChunk {
 	b.t.Helper()
-	list, err := b.shard.DeadLetters.List(ctx, queue.DeadFilter{}, queue.ChunkID{}, 1000)
+	list, err := b.shard.DeadLetters.List(ctx, queue.BulkFilter{}, queue.ChunkID{}, 1000)
 	if err != nil {
 		b.t.Fatal(err)
 	}

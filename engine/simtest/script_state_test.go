@@ -118,7 +118,7 @@ func (c command) listLetters() {
 
 // groups shows the letters by what their errors have in common.
 func (c command) groups() {
-	list, _, err := c.shard.DeadLetters.Groups(ctx, queue.DeadFilter{})
+	list, _, err := c.shard.DeadLetters.Groups(ctx, queue.BulkFilter{})
 	must(c.t, err)
 	slices.SortFunc(list, func(a, b queue.DeadGroup) int { return strings.Compare(a.Pattern, b.Pattern) })
 	for _, g := range list {

@@ -52,4 +52,5 @@ type DeadFilter struct {
 	Submission  string `json:"submission,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	DiedBefore  Time   `json:"died_before,omitzero"`
+	Meta        Meta   `json:"meta,omitempty"` // of the submission: every key has to have this value
 }

@@ -38,6 +38,7 @@ func deadQuery(f api.DeadFilter) url.Values {
 	if !f.DiedBefore.IsZero() {
 		query.Set("died_before", f.DiedBefore.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
+	addMeta(query, f.Meta)
 	return query
 }
 

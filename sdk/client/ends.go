@@ -43,9 +43,7 @@ func (e Ends) Follow(ctx context.Context, c *Client) iter.Seq2[End, error] {
 
 func (e Ends) path() string {
 	query := url.Values{}
-	for key, value := range e.Meta {
-		query.Set("meta."+key, queryValue(value))
-	}
+	addMeta(query, e.Meta)
 	if len(e.States) > 0 {
 		query.Set("state", strings.Join(e.States, ","))
 	}

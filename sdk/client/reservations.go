@@ -3,10 +3,8 @@ package client
 import (
 	"context"
 	"iter"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -20,9 +18,7 @@ func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilte
 			query.Set(name, value)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.Meta)) {
-		query.Set("meta."+key, queryValue(f.Meta[key]))
-	}
+	addMeta(query, f.Meta)
 	if f.Overdue {
 		query.Set("overdue", "true")
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -83,9 +82,7 @@ func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq
 	for _, state := range o.States {
 		query.Add("state", state)
 	}
-	for _, key := range slices.Sorted(maps.Keys(o.Meta)) {
-		query.Add("meta."+key, queryValue(o.Meta[key]))
-	}
+	addMeta(query, o.Meta)
 	if o.Schedule != "" {
 		query.Set("schedule", o.Schedule)
 	}
@@ -98,6 +95,13 @@ func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq
 		query.Set("limit", strconv.Itoa(o.Limit))
 	}
 	return pages[api.Submission](ctx, c, "list", queuePath(queue, "/submissions"), query)
+}
+
+// addMeta adds a filter by meta to a query.
+func addMeta(query url.Values, meta api.Meta) {
+	for key, value := range meta {
+		query.Set("meta."+key, queryValue(value))
+	}
 }
 
 // queryValue writes a meta value for a query: a string has the prefix s:, so that "123" is not taken for 123.
