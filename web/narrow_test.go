@@ -236,6 +236,28 @@ func TestTenantsWorkWithTheirOwn(t *testing.T) {
 	ok("POST", "/v1/submissions/"+n.own+"/cancel", "", 200, "cancelled")
 }
 
+// A tenant need not know which of its submissions have dead letters to see them.
+func TestTenantsSeeTheirDeadLetters(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	var got api.ReserveResponse
+	n.as(n.mine, call{method: "POST", path: reservePath, body: `{"max":1,"consumer":"c"}`}).decode(t, &got)
+	n.as(n.mine, call{method: "POST", path: reservePath + "/fail", body: `{"items":[{"token":"` + got.Reservations[0].Token + `","error":"mine"}]}`})
+	for _, path := range []string{"", "?meta.company=7", "?submission=" + n.own} {
+		var letters api.Page[api.DeadLetter]
+		n.as(n.mine, call{method: "GET", path: "/v1/queues/default/dead-letters" + path}).decode(t, &letters)
+		if len(letters.Items) != 1 || letters.Items[0].Submission != n.own {
+			t.Errorf("%q: got %+v, want the tenant's one letter", path, letters.Items)
+		}
+	}
+	for path, want := range map[string]string{"": `"count":1,`, "?meta.company=8": `"items":[]`} {
+		a := n.as(n.mine, call{method: "GET", path: "/v1/queues/default/dead-letters/groups" + path})
+		if a.status != 200 || !strings.Contains(string(a.body), want) || strings.Contains(string(a.body), marker) {
+			t.Errorf("groups%s: got %d %s, want %s", path, a.status, a.body, want)
+		}
+	}
+}
+
 // A tenant's chunks are finished with the tokens of their reservations, all of a request or none.
 func TestTenantsFinishTheirOwn(t *testing.T) {
 	t.Parallel()

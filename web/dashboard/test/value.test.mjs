@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, eventually, open, reserve, server } from './harness.mjs'
+import { browser, call, dead, eventually, open, reserve, server } from './harness.mjs'
 import { hard, long, rightToLeft, turned } from './hard.mjs'
 
 let quern, chromium, ids
@@ -73,6 +73,28 @@ test('a value is reached from chips, strips, tables and the palette, which finds
   await t.page.getByRole('button', { name: 'Show', exact: true }).click()
   await t.page.getByRole('region', { name: 'All rules' }).getByRole('link', { name: 'tenant=t1', exact: true }).click()
   await there('t1')
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('the failures of a value are grouped on its page, and redriven from there', async () => {
+  const t = await open(chromium.b, quern.url)
+  t.allow(404) // all of its chunks are dead: it is not counted
+  await dead(quern.url, 12, { tenant: '7' })
+  const left = async (query) => (await call(quern.url, 'GET', `/v1/queues/default/dead-letters/groups?${query}`)).items.reduce((n, g) => n + g.count, 0)
+  const others = await left('meta.tenant=failed')
+  await t.go('#/keys/tenant/s%3A7')
+  const failures = t.page.getByRole('region', { name: 'Failures' })
+  await failures.getByRole('row', { name: /connection refused.* 8 / }).waitFor()
+  await failures.getByRole('link', { name: 'connection refused' }).click()
+  await t.page.getByRole('button', { name: 'Remove the filter tenant=s:7' }).waitFor()
+  const row = t.page.getByRole('region', { name: 'Dead chunks' }).locator('tbody tr')
+  await eventually(async () => assert.equal(await row.count(), 8))
+  await t.page.getByText(/dead chunks with this error of tenant="7"/).waitFor()
+  await t.page.getByRole('button', { name: 'Redrive 8…' }).click()
+  await t.page.getByRole('form', { name: 'Redrive' }).getByRole('button', { name: 'Redrive 8' }).click()
+  await eventually(async () => assert.equal(await left('meta.tenant=s%3A7'), 4))
+  assert.equal(await left('meta.tenant=failed'), others)
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

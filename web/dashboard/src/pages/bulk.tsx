@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, valueText } from '../api'
-import { duration, exact, metaList, moment, percent, short, shown } from '../format'
+import { clamped, duration, exact, metaList, moment, percent, short, shown, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { asMe, asMeQuery } from '../me'
@@ -10,7 +10,7 @@ import { Copy, CopyAs } from '../copy'
 import { Count, Failed, Mark } from '../parts'
 import { link, queue, say } from '../state'
 import { nextFrame, stats } from '../stream'
-import type { BulkFilter, BulkOperation, DeadFilter, Meta, Page, Queue } from '../types'
+import type { BulkFilter, BulkOperation, Meta, Page, Queue } from '../types'
 
 export const bulkPath = '/v1/bulk-operations'
 
@@ -24,15 +24,15 @@ export async function dryRun(body: object): Promise<number> {
   return b.done
 }
 
-/** The filter of an operation as flags of `quern bulk run`. */
-export const bulkFlags = (f: BulkFilter) => {
-  const words = Object.entries(f).flatMap(([name, value]) => {
-    if (name === 'meta') return metaList(value as Meta).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`])
-    if (name === 'states') return (value as string[]).flatMap((s) => ['--state', s])
-    return ['--' + name.replaceAll('_', '-'), value as string]
-  })
-  return words.length > 0 ? words : ['--all']
-}
+/** The filter of an operation as flags of the commands; none when it means all. */
+export const filterFlags = (f: BulkFilter) => Object.entries(f).flatMap(([name, value]) => {
+  if (name === 'meta') return metaList(value as Meta).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`])
+  if (name === 'states') return (value as string[]).flatMap((s) => ['--state', s])
+  return ['--' + name.replaceAll('_', '-'), value as string]
+})
+
+/** The same where a command that means all has to say so. */
+export const bulkFlags = (f: BulkFilter) => (Object.keys(f).length > 0 ? filterFlags(f) : ['--all'])
 
 /** The queues that dead letters of this one can go on to. */
 export function ToQueue({ value, change }: { value: string; change: (to: string) => void }) {
@@ -48,7 +48,7 @@ const names: Record<Verb, string> = { redrive: 'Redrive', forward: 'Forward', de
 const going: Record<Verb, string> = { redrive: 'Redriving', forward: 'Forwarding', delete: 'Deleting' }
 
 /** Redrives, forwards or deletes all dead letters that a filter means, at a pace. More than a hundred want their number typed. */
-export function Start({ filter, known, done }: { filter: DeadFilter; known: number | undefined; done: () => void }) {
+export function Start({ filter, known, done }: { filter: BulkFilter; known: number | undefined; done: () => void }) {
   const [rate, setRate] = useState('')
   const [asked, setAsked] = useState<Verb>()
   const [to, setTo] = useState('')
@@ -58,7 +58,7 @@ export function Start({ filter, known, done }: { filter: DeadFilter; known: numb
   const all = Object.keys(filter).length === 0
   const verb = asked ?? 'redrive'
   const body = { queue: of, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'forward' ? { to } : {}), ...asMe() }
-  const what = JSON.stringify([filter, to])
+  const what = [...filterFlags(filter), to].join('\0')
   const start = () => action.run(async () => {
     await call<BulkOperation>('POST', bulkPath, body)
     setAsked(undefined)
@@ -72,9 +72,9 @@ export function Start({ filter, known, done }: { filter: DeadFilter; known: numb
   const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
   return (
     <>
-      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...(all ? ['--all'] : []), '--queue', of, ...(filter.submission ? ['--submission', filter.submission] : []), ...(filter.fingerprint ? ['--fingerprint', filter.fingerprint] : []), ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
+      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...bulkFlags(filter), '--queue', of, ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
       <div class="stack">
-        <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}</p>
+        <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}{filter.meta && <> of {metaList(filter.meta).map(([k, v]) => <bdi key={k}>{k}={clamped(visible(shown(v)), 40)} </bdi>)}</>}</p>
         <label class="field">At most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> chunks a second</label>
         {!asked && <div class="row"><button class="main" disabled={n === 0} onClick={() => setAsked('redrive')}>Redrive {exact(n)}…</button><button disabled={n === 0} onClick={() => setAsked('forward')}>Forward {exact(n)}…</button><button class="danger" disabled={n === 0} onClick={() => setAsked('delete')}>Delete {exact(n)}…</button></div>}
         {asked && asked !== 'forward' && ask(n)}

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { call, curl, quern, queuePath } from '../api'
-import { exact, moment } from '../format'
+import { call, curl, quern, queuePath, valueOf, valueText } from '../api'
+import { clamped, exact, metaList, moment, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
@@ -11,30 +11,36 @@ import { may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp } from '../text'
-import type { DeadFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
-import { Operations, Start, ToQueue } from './bulk'
+import type { BulkFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
+import { filterFlags, Operations, Start, ToQueue } from './bulk'
 
 /** The filter that the address names. */
-function filterOf(q: URLSearchParams): DeadFilter {
-  const of: DeadFilter = {}
+function filterOf(q: URLSearchParams): BulkFilter {
+  const of: BulkFilter = {}
   for (const name of ['submission', 'fingerprint'] as const) if (q.get(name)) of[name] = q.get(name)!
+  const meta = [...q].filter(([name]) => name.startsWith('meta.'))
+  if (meta.length > 0) of.meta = Object.fromEntries(meta.map(([name, text]) => [name.slice(5), valueOf(text)]))
   return of
 }
 
-const flags = (f: DeadFilter) => Object.entries(f).flatMap(([name, value]) => ['--' + name.replaceAll('_', '-'), value as string])
+/** The filter as parameters of a list, and of the address. */
+function parameters({ meta, submission, fingerprint }: BulkFilter): Record<string, string> {
+  return { ...(submission ? { submission } : {}), ...(fingerprint ? { fingerprint } : {}), ...Object.fromEntries(metaList(meta).map(([key, value]) => ['meta.' + key, valueText(value)])) }
+}
+
 const deadPath = (d: DeadLetter) => `${queuePath(queue.value)}/dead-letters/${d.submission}/${d.index}`
 
 export function DeadLetters() {
   const filter = filterOf(route.value.query)
-  const query = new URLSearchParams(filter as Record<string, string>)
+  const query = new URLSearchParams(parameters(filter))
   const base = `${queuePath(queue.value)}/dead-letters`
-  const groups = useLive<DeadGroups>(`${base}/groups?${new URLSearchParams(filter.submission ? { submission: filter.submission } : {})}`, 4)
+  const groups = useLive<DeadGroups>(`${base}/groups?${new URLSearchParams(parameters({ ...filter, fingerprint: undefined }))}`, 4)
   const letters = stats.value?.stats.dead_letters
   const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, filter.fingerprint ? 0 : groups.data.others)
   return (
     <>
       <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until they are redriven or discarded</span>
-        <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...flags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
+        <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...filterFlags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>
         <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.others ? `, and ${exact(groups.data.others)} letters of more kinds` : ''}` : ''}</small></header>
@@ -62,9 +68,9 @@ function Groups({ list, chosen }: { list: DeadGroup[]; chosen: string | undefine
   )
 }
 
-function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; changed: () => void }) {
+function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; changed: () => void }) {
   const cursor = route.value.query.get('cursor') ?? ''
-  const query = new URLSearchParams({ ...(filter as Record<string, string>), limit: '50', ...(cursor ? { cursor } : {}) })
+  const query = new URLSearchParams({ ...parameters(filter), limit: '50', ...(cursor ? { cursor } : {}) })
   const list = useLive<Page<DeadLetter>>(`${base}?${query}`, 3)
   const [chosen, choose] = useState(new Set<string>())
   const action = useAction()
@@ -91,7 +97,7 @@ function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; 
     <section class="card w12">
       <header>
         <div class="row"><h2>Dead chunks</h2><small>of the newest submission first</small>
-          {Object.entries(filter).map(([name, value]) => <button key={name} class="mono" aria-label={`Remove the filter ${name}=${value as string}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}>{name}={value as string} ×</button>)}
+          {Object.entries(parameters(filter)).map(([name, value]) => [name, `${name.replace(/^meta\./, '')}=${visible(value)}`] as const).map(([name, text]) => <button key={name} class="mono" title={text} aria-label={`Remove the filter ${clamped(text, 40)}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}><bdi>{clamped(text, 40)}</bdi> ×</button>)}
         </div>
         <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ submission: new FormData(e.currentTarget).get('submission')?.toString().trim() || undefined, cursor: undefined }) }}>
           <label class="field">Submission <input name="submission" inputMode="numeric" pattern="[0-9]+" placeholder="its id" class="mono" /></label><button>Filter</button>
@@ -117,7 +123,7 @@ function Letters({ filter, base, changed }: { filter: DeadFilter; base: string; 
       )}
       <p class="foot row">
         {cursor && <button onClick={() => history.back()}>Back</button>}
-        {list.data?.next && <a class="btn" href={link('dead-letters', { ...(filter as Record<string, string>), cursor: list.data.next })}>Next</a>}
+        {list.data?.next && <a class="btn" href={link('dead-letters', { ...parameters(filter), cursor: list.data.next })}>Next</a>}
         <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> shows its tries</small>
       </p>
     </section>

@@ -24,7 +24,7 @@ export function Submission({ id }: { id: string }) {
         <div class="act">{s?.state === 'open' && <Cancel s={s} done={sub.again} />}<CopyAs cli={quern('get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
       </div>
       {sub.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
-      {s?.state === 'open' && <Says path={`/v1/submissions/${encodeURIComponent(id)}/diagnosis`} />}
+      {s?.state === 'open' && <Says path={`/v1/submissions/${encodeURIComponent(id)}/diagnosis`} letters={{ submission: id }} />}
       {s && (
         <>
           <section class="card w5"><header><h2>Facts</h2></header><Facts s={s} again={sub.again} /></section>

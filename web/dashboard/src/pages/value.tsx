@@ -11,7 +11,7 @@ import { ActiveRules, rules } from '../rules'
 import { boundTo, may } from '../session'
 import { link, queue } from '../state'
 import { keys, stats } from '../stream'
-import type { AuditEntry, Cause, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
+import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
 import { Change } from './activity'
 import { AtLimit, Edit, NewValue, newer } from './keys'
 import { signed } from './fairness'
@@ -38,7 +38,7 @@ export function Value({ name, text }: { name: string; text: string }) {
           <CopyAs cli={quern('diagnose', name, valueText(value), '--queue', queue.value)} curl={curl('GET', path + '/diagnosis')} />
         </div>
       </div>
-      <Says key={changed} path={path + '/diagnosis'} />
+      <Says key={changed} path={path + '/diagnosis'} letters={{ ['meta.' + name]: valueText(value) }} />
       {read.problem && !gone && <div class="w12"><Failed problem={read.problem} again={read.again} /></div>}
       {v && <Numbers v={v} />}
       {frame && keys.value && streamed && !boundTo() && (
@@ -49,6 +49,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       {!boundTo() && <Standing of={name} value={value} />}
       <Held key={changed} filters={{ ['meta.' + name]: valueText(value), limit: '10' }} name="Holders" none="No consumer holds a chunk of it at the moment." changed={again} few />
       <Submissions of={name} text={valueText(value)} />
+      <Failures of={name} text={valueText(value)} />
       {may('admin') && <Changes key={changed} target={`${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`} />}
     </>
   )
@@ -56,8 +57,8 @@ export function Value({ name, text }: { name: string; text: string }) {
 
 const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
 
-/** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. */
-export function Says({ path }: { path: string }) {
+/** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. `letters` is what finds its dead letters. */
+export function Says({ path, letters }: { path: string; letters: Record<string, string> }) {
   const read = useLive<Diagnosis>(path, 3)
   const d = read.data
   if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
@@ -66,18 +67,18 @@ export function Says({ path }: { path: string }) {
   return (
     <section class="card w12 says" aria-label="Diagnosis">
       <p><b>{d.sentence.slice(0, cut)}</b>{d.sentence.slice(cut)}</p>
-      <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span>{c.detail}<Way c={c} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
+      <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span>{c.detail}<Way c={c} letters={letters} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
       {d.oldest && <p class="foot note">Held for longest: <a class="mono" href={link(`submissions/${d.oldest.submission}/${d.oldest.index}`)}>{d.oldest.submission}/{d.oldest.index}</a>{d.oldest.consumer && <> by <a href={link('consumers/' + encodeURIComponent(d.oldest.consumer))}><bdi>{clamped(visible(d.oldest.consumer), 40)}</bdi></a></>}, until {moment(d.oldest.deadline)}</p>}
     </section>
   )
 }
 
 /** Where a cause can be looked at, or changed. */
-function Way({ c }: { c: Cause }) {
+function Way({ c, letters }: { c: Cause; letters: Record<string, string> }) {
   if (c.rule) return <> · <a href={link('rules')}>rule {c.rule.id}</a></>
   if (c.kind === 'unasked') return <> · <a href={link('strategies')}>strategies</a></>
   if (c.strategy) return <> · <code title={c.strategy}>{clamped(visible(c.strategy), 60)}</code></>
-  if (c.kind === 'dead') return <> · <a href={link('dead-letters')}>dead letters</a></>
+  if (c.kind === 'dead') return <> · <a href={link('dead-letters', letters)}>dead letters</a></>
   return null
 }
 
@@ -143,6 +144,25 @@ function Submissions({ of, text }: { of: string; text: string }) {
             <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>, <td class="r"><Count n={s.chunks} /></td>,
             <td class="r">{s.dead > 0 ? <a href={link('dead-letters', { submission: s.id })}>{short(s.dead)}</a> : 0}</td>, <td class="r note">{stats.value ? duration(Math.max(0, Date.parse(stats.value.at) - Date.parse(s.created_at)) / 1000) : ''}</td>,
           ]} />
+      )}
+    </section>
+  )
+}
+
+/** Its dead letters by what went wrong. */
+function Failures({ of, text }: { of: string; text: string }) {
+  const filter = { ['meta.' + of]: text }
+  const read = useLive<DeadGroups>(`${queuePath(queue.value)}/dead-letters/groups?${new URLSearchParams(filter)}`, 10)
+  const groups = read.data
+  return (
+    <section class="card w12">
+      <header><div class="row"><h2>Failures</h2>{groups && groups.others > 0 && <small>and {exact(groups.others)} of more kinds</small>}</div><a href={link('dead-letters', filter)}>dead letters of it</a></header>
+      {read.problem && <Failed problem={read.problem} again={read.again} />}
+      {groups?.items.length === 0 && groups.others === 0 && <p class="note">None of its chunks is dead.</p>}
+      {groups && groups.items.length > 0 && (
+        <List name="Failures" items={groups.items} id={(g) => g.fingerprint} scope={text} keys={false} open={(g) => link('dead-letters', { ...filter, fingerprint: g.fingerprint })}
+          columns={[{ name: 'Error, with what changes left out' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }]}
+          cells={(g) => [<td class="wrap"><a title={g.example} href={link('dead-letters', { ...filter, fingerprint: g.fingerprint })}>{g.pattern || 'no error was reported'}</a></td>, <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>]} />
       )}
     </section>
   )
