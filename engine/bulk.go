@@ -75,8 +75,8 @@ func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
 				"action (and, for dead letters, those that are completed_with_dead)", state)
 		}
 	}
-	if !r.Action.OnChunks() && (f.Dead.Fingerprint != "" || f.Dead.DiedBefore != 0) {
-		return queue.Invalid("/filter", "has fingerprint or died_before, which are about chunks: the action %s takes "+
+	if !r.Action.OnChunks() && (f.Dead.Fingerprint != "" || f.Dead.Timed()) {
+		return queue.Invalid("/filter", "has fingerprint, died_before or died_after, which are about chunks: the action %s takes "+
 			"whole submissions", r.Action)
 	}
 	return nil

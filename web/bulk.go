@@ -113,7 +113,8 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 	for _, at := range []struct {
 		in  api.Time
 		out *queue.Time
-	}{{in.CreatedBefore, &f.CreatedBefore}, {in.CreatedAfter, &f.CreatedAfter}, {in.DiedBefore, &f.Dead.DiedBefore}} {
+	}{{in.CreatedBefore, &f.CreatedBefore}, {in.CreatedAfter, &f.CreatedAfter}, {in.DiedBefore, &f.Dead.DiedBefore},
+		{in.DiedAfter, &f.Dead.DiedAfter}} {
 		if !at.in.IsZero() {
 			*at.out = queue.Time(at.in.UnixMilli())
 		}
@@ -193,7 +194,7 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		Actor: b.Actor, State: b.State.String(),
 		Filter: api.BulkFilter{
 			Meta: apiMeta(f.Meta), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
-			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore),
+			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore), DiedAfter: apiTime(f.Dead.DiedAfter),
 		},
 		CreatedAt: apiTime(b.ID.Created()), FinishedAt: apiTime(b.Finished),
 		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,

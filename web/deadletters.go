@@ -61,7 +61,8 @@ func deadParams() []*huma.Param {
 		return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
 	}
 	return []*huma.Param{text("submission", "Of this submission only", 20), text("fingerprint", "With this fingerprint only", 16),
-		text("died_before", "Died earlier than this time (RFC 3339)", 40), metaParam()}
+		text("died_before", "Died earlier than this time (RFC 3339)", 40),
+		text("died_after", "Died at this time or later (RFC 3339)", 40), metaParam()}
 }
 
 // parseDead reads the query of a list of dead letters, and that of their groups, which have no pages.
@@ -78,7 +79,7 @@ func parseDead(raw string, paged bool) (out engine.DeadRequest, err error) {
 			var entry queue.MetaEntry
 			entry, err = metaParameter(key, given)
 			entries = append(entries, entry)
-		case len(given) == 1 && slices.Contains([]string{"submission", "fingerprint", "died_before"}, name):
+		case len(given) == 1 && slices.Contains([]string{"submission", "fingerprint", "died_before", "died_after"}, name):
 			err = deadParameter(name, given[0], &out.Filter.Dead)
 		case paged:
 			err = pageParameter(name, given, &out.Cursor, &out.Limit)
@@ -94,25 +95,22 @@ func parseDead(raw string, paged bool) (out engine.DeadRequest, err error) {
 }
 
 func deadParameter(name, given string, f *queue.DeadFilter) (err error) {
+	if given == "" {
+		return nil
+	}
 	switch name {
 	case "fingerprint":
 		f.Fingerprint = given
 	case "submission":
-		if given == "" {
-			return nil
-		}
 		if f.Submission, err = queue.ParseSubmissionID(given); err != nil {
 			return queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
 		}
-	case "died_before":
-		if given == "" {
-			return nil
-		}
+	case "died_before", "died_after":
 		at, err := time.Parse(time.RFC3339, given)
 		if err != nil {
-			return queue.Invalid("/query/died_before", "must be a time like 2026-01-31T12:00:00Z")
+			return queue.Invalid("/query/"+name, "must be a time like 2026-01-31T12:00:00Z")
 		}
-		f.DiedBefore = queue.At(at)
+		*map[string]*queue.Time{"died_before": &f.DiedBefore, "died_after": &f.DiedAfter}[name] = queue.At(at)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ func bulkNotes() map[string]note {
 		"BulkFilter.created_after":  {text: "Of submissions that were inserted then or later"},
 		"BulkFilter.fingerprint":    {text: "Chunks whose last error has this fingerprint"},
 		"BulkFilter.died_before":    {text: "Chunks whose last try ended earlier than this"},
+		"BulkFilter.died_after":     {text: "Chunks whose last try ended at this time or later"},
 		"BulkOperation.id":          {text: "Names it"},
 		"BulkOperation.state":       oneOf("All but running are final", "running", "completed", "cancelled", "failed"),
 		"BulkOperation.created_at":  {text: "When it was started; what came later is not meant"},

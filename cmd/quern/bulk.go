@@ -30,10 +30,11 @@ func (a *app) bulkCommand() *cobra.Command {
 // bulkOptions are the flags of bulk run.
 type bulkOptions struct {
 	api.BulkRequest
-	meta                                    []string
-	createdBefore, createdAfter, diedBefore string
-	priority                                int64
-	all, detach                             bool
+	meta                        []string
+	createdBefore, createdAfter string
+	diedBefore, diedAfter       string
+	priority                    int64
+	all, detach                 bool
 }
 
 func (a *app) bulkRunCommand() *cobra.Command {
@@ -79,6 +80,7 @@ func (a *app) bulkRunCommand() *cobra.Command {
 	f.StringVar(&o.createdAfter, "created-after", "", "only of submissions that were inserted since this time, or not longer ago (24h)")
 	f.StringVar(&o.Filter.Fingerprint, "fingerprint", "", "only chunks whose last error has this fingerprint, as dead groups shows it")
 	f.StringVar(&o.diedBefore, "died-before", "", "only chunks whose last try ended before this time, or so long ago (24h)")
+	f.StringVar(&o.diedAfter, "died-after", "", "only chunks whose last try ended since this time, or not longer ago (24h)")
 	f.StringVar(&o.To, "to", "", "forward: the queue that dead letters go on to")
 	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
 	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most so many chunks or submissions per second (0: as fast as it goes)")
@@ -103,7 +105,8 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 		flag, text string
 		to         *api.Time
 	}{{"--created-before", o.createdBefore, &r.Filter.CreatedBefore},
-		{"--created-after", o.createdAfter, &r.Filter.CreatedAfter}, {"--died-before", o.diedBefore, &r.Filter.DiedBefore}} {
+		{"--created-after", o.createdAfter, &r.Filter.CreatedAfter}, {"--died-before", o.diedBefore, &r.Filter.DiedBefore},
+		{"--died-after", o.diedAfter, &r.Filter.DiedAfter}} {
 		if at.text == "" {
 			continue
 		}
@@ -116,7 +119,7 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 	}
 	f := &r.Filter
 	narrow := f.Submission != "" || len(f.States) > 0 || len(f.Meta) > 0 || f.Fingerprint != "" ||
-		!f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero()
+		!f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero() || !f.DiedAfter.IsZero()
 	if narrow == o.all {
 		return nil, usageError{errors.New("say what is meant with flags such as --meta and --submission, or give --all")}
 	}

@@ -30,22 +30,38 @@ func (a *app) deadCommand() *cobra.Command {
 
 // deadFilter is the filter of dead letters as flags.
 type deadFilter struct {
-	submission, fingerprint string
-	meta                    []string
+	submission, fingerprint, diedBefore, diedAfter string
+	meta                                           []string
 }
 
 // many says that it means others than those that are named.
-func (f *deadFilter) many() bool { return f.submission != "" || f.fingerprint != "" || len(f.meta) > 0 }
+func (f *deadFilter) many() bool {
+	return f.submission+f.fingerprint+f.diedBefore+f.diedAfter != "" || len(f.meta) > 0
+}
 
 func (f *deadFilter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.submission, "submission", "", "only those of this submission")
 	c.Flags().StringVar(&f.fingerprint, "fingerprint", "", "only those with this fingerprint, as dead groups shows it")
+	c.Flags().StringVar(&f.diedBefore, "died-before", "", "only those that died before this time, or so long ago (24h)")
+	c.Flags().StringVar(&f.diedAfter, "died-after", "", "only those that died since this time, or not longer ago (1h)")
 	c.Flags().StringArrayVarP(&f.meta, "meta", "m", nil, "only those of submissions with this metadata, `KEY=VALUE`, repeatable")
 }
 
-func (f *deadFilter) api() (api.DeadFilter, error) {
-	meta, err := parseMeta(f.meta)
-	return api.DeadFilter{Submission: f.submission, Fingerprint: f.fingerprint, Meta: meta}, err
+func (f *deadFilter) api() (out api.DeadFilter, err error) {
+	out = api.DeadFilter{Submission: f.submission, Fingerprint: f.fingerprint}
+	if out.Meta, err = parseMeta(f.meta); err != nil {
+		return out, err
+	}
+	now := time.Now()
+	if f.diedBefore != "" {
+		if out.DiedBefore, err = parsePast("--died-before", f.diedBefore, now); err != nil {
+			return out, err
+		}
+	}
+	if f.diedAfter != "" {
+		out.DiedAfter, err = parsePast("--died-after", f.diedAfter, now)
+	}
+	return out, err
 }
 
 func (a *app) deadListCommand() *cobra.Command {
@@ -179,11 +195,12 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 	var rate uint32
 	var to, actor string
 	c := &cobra.Command{
-		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all, --submission, --fingerprint or --meta many at once",
+		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all or flags that say which, many at once",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			many := all || f.many()
 			if many == (len(args) > 0) {
-				return usageError{errors.New("name dead chunks as ID/INDEX, or give one of --all, --submission, --fingerprint and --meta")}
+				return usageError{errors.New("name dead chunks as ID/INDEX, or give --all, or flags that say which, " +
+					"such as --submission and --meta")}
 			}
 			if action == api.BulkForward && to == "" {
 				return usageError{errors.New("say with --to which queue they go on to")}
@@ -199,7 +216,8 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 				}
 				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{
 					Queue: a.queueName(), Action: action, To: to,
-					Filter:        api.BulkFilter{Submission: f.submission, Fingerprint: f.fingerprint, Meta: filter.Meta},
+					Filter: api.BulkFilter{Submission: filter.Submission, Fingerprint: filter.Fingerprint, Meta: filter.Meta,
+						DiedBefore: filter.DiedBefore, DiedAfter: filter.DiedAfter},
 					RatePerSecond: rate, DryRun: dryRun, Actor: a.actor(actor),
 				})
 				if err != nil {
@@ -219,9 +237,9 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, --submission, --fingerprint or --meta")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, or flags that say which")
 	c.Flags().Uint32Var(&rate, "rate", 0, "at most so many chunks per second (0: as fast as it goes)")
-	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, --submission, --fingerprint or --meta")
+	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, or flags that say which")
 	if action == api.BulkForward {
 		c.Flags().StringVar(&to, "to", "", "the queue that they go on to")
 	}

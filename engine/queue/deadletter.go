@@ -37,13 +37,17 @@ type DeadFilter struct {
 	Submission  SubmissionID // 0: of any
 	Fingerprint string       // "": any
 	DiedBefore  Time         // died earlier than this; 0: at any time
+	DiedAfter   Time         // died at this time or later; a letter of which that is not known did not
 }
+
+// Timed says that the filter asks when a letter died.
+func (f *DeadFilter) Timed() bool { return f.DiedBefore != 0 || f.DiedAfter != 0 }
 
 // Matches says whether the filter means this dead letter.
 func (f *DeadFilter) Matches(d *DeadChunk) bool {
 	return (f.Submission == 0 || f.Submission == d.Chunk.Submission) &&
 		(f.Fingerprint == "" || f.Fingerprint == d.Fingerprint) &&
-		(f.DiedBefore == 0 || d.Died < f.DiedBefore)
+		(f.DiedBefore == 0 || d.Died < f.DiedBefore) && d.Died >= f.DiedAfter
 }
 
 // DeadGroup is the dead letters of one fingerprint.

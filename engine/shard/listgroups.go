@@ -14,7 +14,7 @@ import (
 // looked at when the filter asks for more than the counters know: a time of death, anything of a submission but its id, or one of very many
 // kinds.
 func (p *DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (groups []queue.DeadGroup, others uint64, err error) {
-	if f.Dead.DiedBefore == 0 && f.AnySubmission() {
+	if !f.Dead.Timed() && f.AnySubmission() {
 		if err := p.lookAgain(ctx, &f.Dead); err != nil {
 			return nil, 0, err
 		}

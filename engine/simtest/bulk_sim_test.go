@@ -175,6 +175,8 @@ func (s *sim) drawBulk() queue.BulkRequest {
 			f.Dead.Fingerprint = queue.Fingerprint(x.chunks[0].err)
 		case 4:
 			f.Dead.DiedBefore = s.now.Add(-time.Second)
+		case 5:
+			f.Dead.DiedAfter = s.now.Add(-time.Second)
 		}
 	}
 	late := slices.IndexFunc(s.m.subs, func(x *modelSub) bool {

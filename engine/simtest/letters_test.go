@@ -277,6 +277,8 @@ func (s *sim) readLetters() {
 			f.Dead.Fingerprint = like.Fingerprint
 		case 2:
 			f.Dead.DiedBefore = like.Died
+		case 3:
+			f.Dead.DiedAfter = like.Died
 		}
 	}
 	s.checkLetters(f, pickOf(s, 1, 2, 7))

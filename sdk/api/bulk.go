@@ -41,6 +41,7 @@ type BulkFilter struct {
 	CreatedAfter  Time     `json:"created_after,omitzero"`
 	Fingerprint   string   `json:"fingerprint,omitempty"` // of a chunk's last error
 	DiedBefore    Time     `json:"died_before,omitzero"`  // when its last try ended
+	DiedAfter     Time     `json:"died_after,omitzero"`   // at this time or later
 }
 
 // BulkOperation is something that is done with much at once, and how far it got. It goes on after a restart.

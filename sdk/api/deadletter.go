@@ -52,5 +52,6 @@ type DeadFilter struct {
 	Submission  string `json:"submission,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	DiedBefore  Time   `json:"died_before,omitzero"`
-	Meta        Meta   `json:"meta,omitempty"` // of the submission: every key has to have this value
+	DiedAfter   Time   `json:"died_after,omitzero"` // at this time or later
+	Meta        Meta   `json:"meta,omitempty"`      // of the submission: every key has to have this value
 }

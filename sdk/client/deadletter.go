@@ -35,8 +35,10 @@ func deadQuery(f api.DeadFilter) url.Values {
 	if f.Fingerprint != "" {
 		query.Set("fingerprint", f.Fingerprint)
 	}
-	if !f.DiedBefore.IsZero() {
-		query.Set("died_before", f.DiedBefore.UTC().Format("2006-01-02T15:04:05.000Z"))
+	for name, at := range map[string]api.Time{"died_before": f.DiedBefore, "died_after": f.DiedAfter} {
+		if !at.IsZero() {
+			query.Set(name, at.UTC().Format("2006-01-02T15:04:05.000Z"))
+		}
 	}
 	addMeta(query, f.Meta)
 	return query

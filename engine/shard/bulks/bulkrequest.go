@@ -13,6 +13,7 @@ type bulkRow struct {
 	Submission    uint64        `json:"submission,omitempty"`
 	Fingerprint   string        `json:"fingerprint,omitempty"`
 	DiedBefore    int64         `json:"died_before,omitempty"`
+	DiedAfter     int64         `json:"died_after,omitempty"`
 	States        []string      `json:"states,omitempty"`
 	Meta          []bulkMetaRow `json:"meta,omitempty"`
 	CreatedBefore int64         `json:"created_before,omitempty"`
@@ -36,7 +37,7 @@ func WriteBulkRequest(r *queue.BulkRequest) (string, error) {
 	f := &r.Filter
 	row := bulkRow{
 		Action: r.Action.String(), Submission: uint64(f.Dead.Submission), Fingerprint: f.Dead.Fingerprint,
-		DiedBefore:    int64(f.Dead.DiedBefore),
+		DiedBefore: int64(f.Dead.DiedBefore), DiedAfter: int64(f.Dead.DiedAfter),
 		CreatedBefore: int64(f.CreatedBefore), CreatedAfter: int64(f.CreatedAfter), To: r.To, Priority: r.Priority,
 		Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor,
 	}
@@ -69,7 +70,7 @@ func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun, Actor: row.Actor}
 	f := &r.Filter
 	f.Dead = queue.DeadFilter{Submission: queue.SubmissionID(row.Submission), Fingerprint: row.Fingerprint,
-		DiedBefore: queue.Time(row.DiedBefore)}
+		DiedBefore: queue.Time(row.DiedBefore), DiedAfter: queue.Time(row.DiedAfter)}
 	f.CreatedBefore, f.CreatedAfter = queue.Time(row.CreatedBefore), queue.Time(row.CreatedAfter)
 	for _, name := range row.States {
 		state, known := queue.ParseSubmissionState(name)

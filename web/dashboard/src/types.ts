@@ -115,7 +115,7 @@ export interface DeadLetter {
 }
 export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
 export interface DeadGroups { items: DeadGroup[]; others: number }
-export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string }
+export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string; died_after?: string }
 /** What a bulk operation is about; everything given has to fit. */
 export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
 export interface BulkOperation {

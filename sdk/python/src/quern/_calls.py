@@ -453,20 +453,20 @@ class Calls:
         """
         return self._pages("list consumers", path("/v1/queues/{}/consumers", queue), {"limit": limit})
 
-    def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.DeadGroups:
+    def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
         quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups;
         `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too.
         """
-        found: types.DeadGroups = self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "meta": meta}), safe=True))
+        found: types.DeadGroups = self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta}), safe=True))
         return found
 
-    def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.DeadLetter]:
+    def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.DeadLetter]:
         """List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission
         first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their
         submission, which begins when it ends.
         """
-        return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "meta": meta, "limit": limit})
+        return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
     def list_ledgers(self, queue: str) -> Iterator[types.Ledger]:
         """List the Fair blocks that are in use."""
@@ -1244,20 +1244,20 @@ class AsyncCalls:
         """
         return self._pages("list consumers", path("/v1/queues/{}/consumers", queue), {"limit": limit})
 
-    async def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.DeadGroups:
+    async def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
         quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups;
         `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too.
         """
-        found: types.DeadGroups = await self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "meta": meta}), safe=True))
+        found: types.DeadGroups = await self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta}), safe=True))
         return found
 
-    def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.DeadLetter]:
+    def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.DeadLetter]:
         """List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission
         first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their
         submission, which begins when it ends.
         """
-        return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "meta": meta, "limit": limit})
+        return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
     def list_ledgers(self, queue: str) -> AsyncIterator[types.Ledger]:
         """List the Fair blocks that are in use."""

@@ -367,6 +367,8 @@ class BulkFilter(TypedDict, total=False):
     created_after: str
     #: Of submissions that were inserted earlier than this
     created_before: str
+    #: Chunks whose last try ended at this time or later
+    died_after: str
     #: Chunks whose last try ended earlier than this
     died_before: str
     #: Chunks whose last error has this fingerprint

@@ -315,12 +315,14 @@ export class Calls {
     fingerprint?: string
     /** Died earlier than this time (RFC 3339) */
     died_before?: string
+    /** Died at this time or later (RFC 3339) */
+    died_after?: string
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
     /** Most items of one page */
     limit?: number
   } = {}): AsyncIterableIterator<DeadLetter> {
-    return pages((cursor) => this.connection.json<PageDeadLetter>({ what: "list dead letters", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, meta: options.meta, cursor, limit: options.limit } }))
+    return pages((cursor) => this.connection.json<PageDeadLetter>({ what: "list dead letters", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta, cursor, limit: options.limit } }))
   }
 
   /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too. Needs the scope read. */
@@ -331,10 +333,12 @@ export class Calls {
     fingerprint?: string
     /** Died earlier than this time (RFC 3339) */
     died_before?: string
+    /** Died at this time or later (RFC 3339) */
+    died_after?: string
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
   } = {}): Promise<DeadGroups> {
-    return this.connection.json<DeadGroups>({ what: "list dead letter groups", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/groups`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, meta: options.meta } })
+    return this.connection.json<DeadGroups>({ what: "list dead letter groups", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/groups`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta } })
   }
 
   /** Give a dead chunk up for good. It counts as skipped from then on. Needs the scope operate. */

@@ -110,6 +110,8 @@ export type BulkFilter = {
   created_after?: string
   /** Of submissions that were inserted earlier than this */
   created_before?: string
+  /** Chunks whose last try ended at this time or later */
+  died_after?: string
   /** Chunks whose last try ended earlier than this */
   died_before?: string
   /** Chunks whose last error has this fingerprint */

@@ -74,7 +74,7 @@ export function Start({ filter, known, done }: { filter: BulkFilter; known: numb
     <>
       <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...bulkFlags(filter), '--queue', of, ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
       <div class="stack">
-        <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}{filter.meta && <> of {metaList(filter.meta).map(([k, v]) => <bdi key={k}>{k}={clamped(visible(shown(v)), 40)} </bdi>)}</>}</p>
+        <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}{filter.meta && <> of {metaList(filter.meta).map(([k, v]) => <bdi key={k}>{k}={clamped(visible(shown(v)), 40)} </bdi>)}</>}{filter.died_after ? ` that died since ${moment(filter.died_after)}` : ''}</p>
         <label class="field">At most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> chunks a second</label>
         {!asked && <div class="row"><button class="main" disabled={n === 0} onClick={() => setAsked('redrive')}>Redrive {exact(n)}…</button><button disabled={n === 0} onClick={() => setAsked('forward')}>Forward {exact(n)}…</button><button class="danger" disabled={n === 0} onClick={() => setAsked('delete')}>Delete {exact(n)}…</button></div>}
         {asked && asked !== 'forward' && ask(n)}

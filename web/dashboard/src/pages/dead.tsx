@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueOf, valueText } from '../api'
 import { clamped, exact, metaList, moment, visible } from '../format'
@@ -14,7 +14,10 @@ import { Clamp } from '../text'
 import type { BulkFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
 import { filterFlags, Operations, Start, ToQueue } from './bulk'
 
-/** The filter that the address names. */
+/** Since when a letter may have died: the words of the address, and what they mean. */
+const ages: [string, string, number][] = [['', 'at any time', 0], ['15m', 'in the last 15 min', 900], ['1h', 'in the last hour', 3600], ['24h', 'in the last day', 86400]]
+
+/** The filter that the address names, apart from the time. */
 function filterOf(q: URLSearchParams): BulkFilter {
   const of: BulkFilter = {}
   for (const name of ['submission', 'fingerprint'] as const) if (q.get(name)) of[name] = q.get(name)!
@@ -23,18 +26,27 @@ function filterOf(q: URLSearchParams): BulkFilter {
   return of
 }
 
-/** The filter as parameters of a list, and of the address. */
+/** The filter as parameters of the address, apart from the time. */
 function parameters({ meta, submission, fingerprint }: BulkFilter): Record<string, string> {
   return { ...(submission ? { submission } : {}), ...(fingerprint ? { fingerprint } : {}), ...Object.fromEntries(metaList(meta).map(([key, value]) => ['meta.' + key, valueText(value)])) }
 }
 
 const deadPath = (d: DeadLetter) => `${queuePath(queue.value)}/dead-letters/${d.submission}/${d.index}`
 
+/** The filter as a list is asked for it. */
+const asked = (f: BulkFilter, more = {}) => new URLSearchParams({ ...parameters(f), ...(f.died_after ? { died_after: f.died_after } : {}), ...more })
+
 export function DeadLetters() {
-  const filter = filterOf(route.value.query)
-  const query = new URLSearchParams(parameters(filter))
+  const died = route.value.query.get('died') ?? ''
+  // The moment stays what it was when the time was chosen, so that what is counted is what is redriven.
+  const died_after = useMemo(() => {
+    const age = ages.find(([word]) => word === died)?.[2]
+    return age ? new Date((stats.value ? Date.parse(stats.value.at) : Date.now()) - age * 1000).toISOString() : undefined
+  }, [died])
+  const filter = { ...filterOf(route.value.query), ...(died_after ? { died_after } : {}) }
+  const query = asked(filter)
   const base = `${queuePath(queue.value)}/dead-letters`
-  const groups = useLive<DeadGroups>(`${base}/groups?${new URLSearchParams(parameters({ ...filter, fingerprint: undefined }))}`, 4)
+  const groups = useLive<DeadGroups>(`${base}/groups?${asked({ ...filter, fingerprint: undefined })}`, 4)
   const letters = stats.value?.stats.dead_letters
   const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, filter.fingerprint ? 0 : groups.data.others)
   return (
@@ -70,7 +82,7 @@ function Groups({ list, chosen }: { list: DeadGroup[]; chosen: string | undefine
 
 function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; changed: () => void }) {
   const cursor = route.value.query.get('cursor') ?? ''
-  const query = new URLSearchParams({ ...parameters(filter), limit: '50', ...(cursor ? { cursor } : {}) })
+  const query = asked(filter, { limit: '50', ...(cursor ? { cursor } : {}) })
   const list = useLive<Page<DeadLetter>>(`${base}?${query}`, 3)
   const [chosen, choose] = useState(new Set<string>())
   const action = useAction()
@@ -100,6 +112,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
           {Object.entries(parameters(filter)).map(([name, value]) => [name, `${name.replace(/^meta\./, '')}=${visible(value)}`] as const).map(([name, text]) => <button key={name} class="mono" title={text} aria-label={`Remove the filter ${clamped(text, 40)}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}><bdi>{clamped(text, 40)}</bdi> ×</button>)}
         </div>
         <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ submission: new FormData(e.currentTarget).get('submission')?.toString().trim() || undefined, cursor: undefined }) }}>
+          <label class="field">Died <select value={route.value.query.get('died') ?? ''} onChange={(e) => refine({ died: e.currentTarget.value || undefined, cursor: undefined })}>{ages.map(([word, name]) => <option key={word} value={word}>{name}</option>)}</select></label>
           <label class="field">Submission <input name="submission" inputMode="numeric" pattern="[0-9]+" placeholder="its id" class="mono" /></label><button>Filter</button>
         </form>
       </header>
@@ -123,7 +136,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
       )}
       <p class="foot row">
         {cursor && <button onClick={() => history.back()}>Back</button>}
-        {list.data?.next && <a class="btn" href={link('dead-letters', { ...parameters(filter), cursor: list.data.next })}>Next</a>}
+        {list.data?.next && <a class="btn" href={link('dead-letters', { ...parameters(filter), died: route.value.query.get('died') ?? undefined, cursor: list.data.next })}>Next</a>}
         <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> shows its tries</small>
       </p>
     </section>
