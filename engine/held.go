@@ -82,13 +82,14 @@ func (held Reservations) Release(ctx context.Context, id queue.ChunkID, said, re
 }
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
-// it is told.
-func (held Reservations) ReleaseConsumer(ctx context.Context, queueName, consumer string) (released int, err error) {
+// it is told. said and reason are as in Release.
+func (held Reservations) ReleaseConsumer(ctx context.Context, queueName, consumer, said, reason string) (released int, err error) {
 	q, err := held.e.consumerOf(queueName, consumer)
 	if err != nil {
 		return 0, err
 	}
-	if err := q.shard.Acts.Record(held.e.act(ctx, "", "consumer.release", queueName, "consumer "+consumer)); err != nil {
+	act := held.e.act(ctx, said, "consumer.release", queueName, "consumer "+consumer)
+	if err := q.shard.Acts.Record(act, queue.Why(reason)); err != nil {
 		return 0, err
 	}
 	return q.shard.Consumers.Release(consumer)

@@ -25,7 +25,7 @@ func (e *Engine) RetryParked(ctx context.Context, queueName string) (int, error)
 	if err != nil {
 		return 0, err
 	}
-	if err := q.shard.Acts.Record(e.act(ctx, "", "lifecycle.retry", queueName, "")); err != nil {
+	if err := q.shard.Acts.Record(e.act(ctx, "", "lifecycle.retry", queueName, ""), nil); err != nil {
 		return 0, err
 	}
 	n := q.shard.Worker.Retry()

@@ -92,8 +92,12 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 	first := held.Reservations[0]
 	do("release-chunk", "POST", fmt.Sprintf("/v1/submissions/%s/chunks/%d/release", first.Submission, first.Index), "", "reservation.release",
 		fmt.Sprintf("submission %s chunk %d", first.Submission, first.Index))
-	for _, verb := range []string{"drain", "quiet", "resume", "release"} {
+	for _, verb := range []string{"drain", "quiet", "resume"} {
 		do(verb+"-consumer", "POST", queues+"default/consumers/w/"+verb, "", "consumer."+verb, "consumer w")
+	}
+	do("release-consumer", "POST", queues+"default/consumers/w/release?reason=it+hangs", "", "consumer.release", "consumer w")
+	if got := string(f.audit(admin, "")[0].After); got != `{"reason":"it hangs"}` {
+		t.Errorf("the reason for which chunks were taken from a consumer: got %s", got)
 	}
 	if got := f.as(admin, call{method: "POST", path: queues + "default/consumers/absent/drain"}); got.status != http.StatusNotFound || f.audit(admin, "")[0].Action != "consumer.release" {
 		t.Errorf("an order to a consumer that is not there: %d, and the log says it was given", got.status)

@@ -151,11 +151,16 @@ func apiHeld(h *queue.HeldChunk, now queue.Time) api.HeldReservation {
 	return out
 }
 
-type releaseHeldInput struct {
-	SubmissionPath
-	Index  string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+// ReleaseQuery says who takes chunks back, and why; exported like QueuePath.
+type ReleaseQuery struct {
 	Actor  string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; the audit log keeps it"`
 	Reason string `query:"reason" maxLength:"500" doc:"Why; the audit log keeps it"`
+}
+
+type releaseHeldInput struct {
+	SubmissionPath
+	ReleaseQuery
+	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
 }
 
 type releaseHeldOutput struct{ Body api.HeldReservation }
@@ -176,10 +181,15 @@ func (x held) release(ctx context.Context, in *releaseHeldInput) (*releaseHeldOu
 	return &releaseHeldOutput{Body: apiHeld(&taken, queue.At(x.s.now()))}, nil
 }
 
-func (x held) releaseConsumer(ctx context.Context, in *ConsumerPath) (*releasedOutput, error) {
+type releaseConsumerInput struct {
+	ConsumerPath
+	ReleaseQuery
+}
+
+func (x held) releaseConsumer(ctx context.Context, in *releaseConsumerInput) (*releasedOutput, error) {
 	if err := in.parse(); err != nil {
 		return nil, err
 	}
-	n, err := x.s.engine.Reservations().ReleaseConsumer(ctx, in.Queue, in.Consumer)
+	n, err := x.s.engine.Reservations().ReleaseConsumer(ctx, in.Queue, in.Consumer, in.Actor, in.Reason)
 	return &releasedOutput{Body: api.Released{Released: n}}, err
 }

@@ -153,6 +153,7 @@ func (a *app) consumersOrderCommand(verb, short string,
 }
 
 func (a *app) consumersReleaseCommand() *cobra.Command {
+	var actor, reason string
 	c := &cobra.Command{
 		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get " +
 			"other chunks", Args: cobra.MinimumNArgs(1),
@@ -162,7 +163,7 @@ func (a *app) consumersReleaseCommand() *cobra.Command {
 				return err
 			}
 			for _, name := range args {
-				n, err := c.ReleaseConsumer(cmd.Context(), a.queueName(), name)
+				n, err := c.ReleaseConsumer(cmd.Context(), a.queueName(), name, a.actor(actor), reason)
 				if err != nil {
 					return err
 				}
@@ -172,5 +173,7 @@ func (a *app) consumersReleaseCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
+	c.Flags().StringVar(&actor, "actor", "", "who takes it back (default: the user's name); the audit log keeps it")
+	c.Flags().StringVar(&reason, "reason", "", "why; the audit log keeps it")
 	return c
 }

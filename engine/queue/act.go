@@ -37,6 +37,14 @@ const MaxActBytes = 16 << 10
 // Change sets Before and After to the JSON of two states; nil is none. A state that takes more than MaxActBytes is told by its size.
 func (a *Act) Change(before, after any) { a.Before, a.After = stateText(before), stateText(after) }
 
+// Why is a reason that was given, as the state after an act; nil when none was.
+func Why(reason string) any {
+	if reason == "" {
+		return nil
+	}
+	return map[string]string{"reason": reason}
+}
+
 func stateText(state any) string {
 	if state == nil {
 		return ""

@@ -13,10 +13,11 @@ import (
 // Acts are the entries of the audit log that lie in a shard's journal.
 type Acts struct{ s *Shard }
 
-// Record makes an entry of the audit log durable by itself, for acts that change only what memory has.
-func (p *Acts) Record(act queue.Act) error {
+// Record makes an entry of the audit log durable by itself, for acts that change only what memory has. after is what it says of the
+// outcome; nil: nothing.
+func (p *Acts) Record(act queue.Act, after any) error {
 	return p.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
-		m.ActLog.Tell(now, []queue.Act{act}, nil, nil)
+		m.ActLog.Tell(now, []queue.Act{act}, nil, after)
 		return m.Batch.Commit, nil
 	})
 }

@@ -76,7 +76,7 @@ func TestWorkAttachesAndObeys(t *testing.T) {
 	}
 	second := insert(3)
 	<-begun
-	if n, err := c.ReleaseConsumer(ctx, "default", "host 1/ä"); err != nil || n == 0 {
+	if n, err := c.ReleaseConsumer(ctx, "default", "host 1/ä", "bo", "it hangs"); err != nil || n == 0 {
 		t.Fatalf("release: got %d, %v; want some", n, err)
 	}
 	if cause := <-ended; !errors.Is(cause, client.ErrLost) {

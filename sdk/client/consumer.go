@@ -55,20 +55,20 @@ func (c *Client) orderConsumer(ctx context.Context, queue, consumer, order strin
 		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+order), safe: true})
 }
 
-// ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. It is tried once.
-func (c *Client) ReleaseConsumer(ctx context.Context, queue, consumer string) (released int, err error) {
-	return letGo(ctx, c, queue, consumer, "release")
+// ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. actor and reason are as in
+// ReleaseChunk. It is tried once.
+func (c *Client) ReleaseConsumer(ctx context.Context, queue, consumer, actor, reason string) (released int, err error) {
+	return letGo(ctx, c, "release", consumerPath(queue, consumer, "/release"+releaseQuery(actor, reason)))
 }
 
 // Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that
 // were. It is tried once.
 func (c *Client) Detach(ctx context.Context, queue, consumer string) (released int, err error) {
-	return letGo(ctx, c, queue, consumer, "detach")
+	return letGo(ctx, c, "detach", consumerPath(queue, consumer, "/detach"))
 }
 
-func letGo(ctx context.Context, c *Client, queue, consumer, verb string) (int, error) {
-	got, err := fetch[api.Released](ctx, c, verb+" consumer",
-		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+verb)})
+func letGo(ctx context.Context, c *Client, verb, path string) (int, error) {
+	got, err := fetch[api.Released](ctx, c, verb+" consumer", &request{method: http.MethodPost, path: path})
 	if err != nil {
 		return 0, err
 	}

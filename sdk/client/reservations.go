@@ -35,15 +35,20 @@ func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilte
 // where no access token says so; that and the reason are kept in the audit log, and both may be "". It is tried once. api.CodeConflict: no
 // consumer holds the chunk.
 func (c *Client) ReleaseChunk(ctx context.Context, submission string, index uint32, actor, reason string) (*api.HeldReservation, error) {
+	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/release"+releaseQuery(actor, reason))
+	return fetch[api.HeldReservation](ctx, c, "release chunk", &request{method: http.MethodPost, path: path})
+}
+
+// releaseQuery is the end of a path that says who takes chunks back, and why; "" when neither is given.
+func releaseQuery(actor, reason string) string {
 	query := make(url.Values)
 	for name, value := range map[string]string{"actor": actor, "reason": reason} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
-	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/release")
-	if len(query) > 0 {
-		path += "?" + query.Encode()
+	if len(query) == 0 {
+		return ""
 	}
-	return fetch[api.HeldReservation](ctx, c, "release chunk", &request{method: http.MethodPost, path: path})
+	return "?" + query.Encode()
 }

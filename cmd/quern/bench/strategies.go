@@ -114,7 +114,7 @@ func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
 
 // restart closes the engine and opens it on the same data: no view stands, and nothing is held.
 func (m *strategyRun) restart(ctx context.Context) error {
-	if _, err := m.Reservations().ReleaseConsumer(ctx, engine.DefaultQueue, consumer); err != nil { // a restart keeps what is held
+	if _, err := m.Reservations().ReleaseConsumer(ctx, engine.DefaultQueue, consumer, "", ""); err != nil { // a restart keeps what is held
 		return err
 	}
 	if err := m.close(); err != nil {

@@ -3,7 +3,14 @@ import { signal, useSignalEffect } from '@preact/signals'
 import { Problem, call } from './api'
 import { beat, paused } from './stream'
 
-export interface Live<T> { data: T | undefined; problem: Problem | undefined; again: () => void }
+export interface Live<T> {
+  data: T | undefined
+  problem: Problem | undefined
+  /** Reads it again because this page changed it: all actions wait for the answer. */
+  again: () => void
+  /** Reads it again because it changed elsewhere. No action waits: a button that is disabled while it is pressed loses the click. */
+  refresh: () => void
+}
 
 /** How many reads were asked for again, because something was changed, and have not come yet. */
 const coming = signal(0)
@@ -14,25 +21,30 @@ const coming = signal(0)
  */
 export function useLive<T>(path: string, every = 2): Live<T> {
   const [state, set] = useState<{ path: string; data: T | undefined; problem: Problem | undefined }>({ path: '', data: undefined, problem: undefined })
-  const busy = useRef<AbortController | null>(null)
+  const busy = useRef<{ stop: AbortController; awaited: boolean } | null>(null)
   const wanted = useRef(path)
   const seen = useRef(0)
-  const start = () => {
-    if (busy.current) return undefined
-    const mine = new AbortController()
+  const start = (awaited = false) => {
+    if (busy.current) return
+    const mine = { stop: new AbortController(), awaited }
+    const { signal } = mine.stop
     busy.current = mine
+    if (awaited) coming.value++
     const asked = wanted.current
-    return call<T>('GET', asked, undefined, {}, mine.signal)
-      .then((data) => { if (!mine.signal.aborted) set({ path: asked, data, problem: undefined }) })
-      .catch((problem) => { if (!mine.signal.aborted) set((old) => ({ path: asked, data: old.path === asked ? old.data : undefined, problem })) })
-      .finally(() => { if (busy.current === mine) busy.current = null })
+    void call<T>('GET', asked, undefined, {}, signal)
+      .then((data) => { if (!signal.aborted) set({ path: asked, data, problem: undefined }) })
+      .catch((problem) => { if (!signal.aborted) set((old) => ({ path: asked, data: old.path === asked ? old.data : undefined, problem })) })
+      .finally(() => {
+        if (busy.current === mine) busy.current = null
+        if (awaited) coming.value--
+      })
   }
+  const stop = () => { busy.current?.stop.abort(); busy.current = null }
   useEffect(() => {
-    busy.current?.abort()
-    busy.current = null
+    stop()
     wanted.current = path
     if (path) start()
-    return () => { busy.current?.abort(); busy.current = null }
+    return stop
   }, [path])
   useSignalEffect(() => {
     const now = beat.value
@@ -40,16 +52,13 @@ export function useLive<T>(path: string, every = 2): Live<T> {
     seen.current = now
     start()
   })
-  const again = () => {
-    busy.current?.abort()
-    busy.current = null
-    const read = start()
-    if (!read) return
-    coming.value++
-    void read.finally(() => { coming.value-- })
+  const restart = (awaits: boolean) => {
+    const awaited = awaits || busy.current?.awaited === true
+    stop()
+    start(awaited)
   }
   const fresh = state.path === path
-  return { data: fresh ? state.data : undefined, problem: fresh ? state.problem : undefined, again }
+  return { data: fresh ? state.data : undefined, problem: fresh ? state.problem : undefined, again: () => restart(true), refresh: () => restart(false) }
 }
 
 /**

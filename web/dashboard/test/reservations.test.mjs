@@ -62,6 +62,28 @@ test('who holds a chunk, free it', async () => {
   await t.close()
 })
 
+test('what one consumer holds is taken from the list of it, all at once', async () => {
+  const sub = await insert(quern.url, 150, { for: 'crashed' })
+  for (const max of [100, 30]) await reserve(quern.url, { max, strategy: 'SelectOnly("for", "crashed", OldestFirst)', consumer: 'crashed-1' })
+  const t = await open(chromium.b, quern.url)
+  t.allow(404) // a consumer that holds nothing is forgotten
+  await t.go('#/reservations?consumer=crashed-1')
+  await t.page.getByRole('button', { name: 'Release what crashed-1 holds' }).click()
+  const asked = t.page.getByRole('dialog', { name: 'Take 130 from crashed-1?' })
+  await asked.getByText('130 chunks are offered again at once').waitFor()
+  await asked.getByLabel('Who').fill('ann')
+  assert.ok(await asked.getByRole('button', { name: 'Release 130' }).isDisabled(), 'an action on many wants the number typed')
+  await asked.getByLabel('Type 130 to go on').fill('130')
+  assert.deepEqual(await t.axe(), [])
+  await asked.getByRole('button', { name: 'Release 130' }).click()
+  await t.told('130 chunks are taken from crashed-1')
+  await t.page.getByText('No reservation fits the filters.').waitFor()
+  assert.equal((await call(quern.url, 'GET', `/v1/submissions/${sub.id}`)).ready, 150)
+  assert.equal((await call(quern.url, 'GET', '/v1/audit?action=consumer.release')).items[0].actor, 'ann')
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
 test('reservations are filtered, and a value has its holders', async () => {
   const t = await open(chromium.b, quern.url)
   const seven = (name) => eventually(async () => assert.equal(await rows(t.page, name).count(), 7))

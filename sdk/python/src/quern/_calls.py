@@ -678,11 +678,11 @@ class Calls:
         found: types.HeldReservation = self._fetch(_request("release chunk", "POST", query(path("/v1/submissions/{}/chunks/{}/release", id, index), {"actor": actor, "reason": reason})))
         return found
 
-    def release_consumer(self, queue: str, consumer: str) -> types.Released:
+    def release_consumer(self, queue: str, consumer: str, *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.Released:
         """Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it is
         told by the event `revoked`. It may get other chunks; see drain and quiet.
         """
-        found: types.Released = self._fetch(_request("release consumer", "POST", path("/v1/queues/{}/consumers/{}/release", queue, consumer)))
+        found: types.Released = self._fetch(_request("release consumer", "POST", query(path("/v1/queues/{}/consumers/{}/release", queue, consumer), {"actor": actor, "reason": reason})))
         return found
 
     def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
@@ -1469,11 +1469,11 @@ class AsyncCalls:
         found: types.HeldReservation = await self._fetch(_request("release chunk", "POST", query(path("/v1/submissions/{}/chunks/{}/release", id, index), {"actor": actor, "reason": reason})))
         return found
 
-    async def release_consumer(self, queue: str, consumer: str) -> types.Released:
+    async def release_consumer(self, queue: str, consumer: str, *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.Released:
         """Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it is
         told by the event `revoked`. It may get other chunks; see drain and quiet.
         """
-        found: types.Released = await self._fetch(_request("release consumer", "POST", path("/v1/queues/{}/consumers/{}/release", queue, consumer)))
+        found: types.Released = await self._fetch(_request("release consumer", "POST", query(path("/v1/queues/{}/consumers/{}/release", queue, consumer), {"actor": actor, "reason": reason})))
         return found
 
     async def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:

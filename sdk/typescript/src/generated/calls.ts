@@ -298,8 +298,13 @@ export class Calls {
   }
 
   /** Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it is told by the event `revoked`. It may get other chunks; see drain and quiet. Needs the scope operate. */
-  releaseConsumer(queue: string, consumer: string, options: CallOptions = {}): Promise<Released> {
-    return this.connection.json<Released>({ what: "release consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/release`, safe: false, signal: options.signal })
+  releaseConsumer(queue: string, consumer: string, options: CallOptions & {
+    /** Who asks, where no access token says so; the audit log keeps it */
+    actor?: string
+    /** Why; the audit log keeps it */
+    reason?: string
+  } = {}): Promise<Released> {
+    return this.connection.json<Released>({ what: "release consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/release`, safe: false, signal: options.signal, query: { actor: options.actor, reason: options.reason } })
   }
 
   /** Take drain or quiet back. Needs the scope operate. */

@@ -3,17 +3,15 @@ import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { consumers, stats, useTopic } from '../stream'
 import { Clamp } from '../text'
 import type { Consumer as Of, Page } from '../types'
-import { Held } from './reservations'
+import { consumerPath, Held, ReleaseAll } from './reservations'
 
 const marks: Record<string, string> = { attached: 'done', away: 'dead', detached: 'zero' }
-const consumerPath = (name: string) => `${queuePath(queue.value)}/consumers/${encodeURIComponent(name)}`
 
 /** The server's time of the last frame: no age is measured by the reader's clock. */
 const serverNow = () => (stats.value ? Date.parse(stats.value.at) : 0)
@@ -84,12 +82,11 @@ export function Consumers() {
 /** What an operator can tell a consumer. */
 function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
   const action = useAction()
-  const order = async (verb: string, text: string) => {
+  const run = (verb: string, text: string) => action.run(async () => {
     await call('POST', `${consumerPath(c.consumer)}/${verb}`)
     say(`${c.consumer} ${text}`)
     done()
-  }
-  const run = (verb: string, text: string) => action.run(() => order(verb, text))
+  })
   const ordered = c.draining || c.quiet
   return (
     <div class="row end">
@@ -99,11 +96,7 @@ function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
           <button class="quiet" disabled={action.busy} aria-label={`Drain ${c.consumer}`} title="it is told to finish what it holds and leave" onClick={() => void run('drain', 'is told to finish and leave')}>Drain</button>
         </>
       )}
-      {c.reserved > 0 && (
-        <Confirm name="Release" label={`Release what ${c.consumer} holds`} danger question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={() => order('release', 'has lost what it held: it is offered again, with no try counted')}>
-          {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them counts only until they are handed out again.
-        </Confirm>
-      )}
+      {c.reserved > 0 && <ReleaseAll c={c} done={done} />}
       {all && (
         <details class="copies">
           <summary>As commands</summary>

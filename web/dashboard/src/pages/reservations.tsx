@@ -11,7 +11,7 @@ import { Empty, Failed, MetaChips, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp } from '../text'
-import type { HeldReservation, Page } from '../types'
+import type { Consumer, HeldReservation, Page } from '../types'
 
 type Filters = Record<string, string | undefined>
 
@@ -34,7 +34,7 @@ export function Reservations() {
         </>
       )}
       <Filter given={given} />
-      <Held key={JSON.stringify(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation fits the filters.' : 'No consumer holds anything at the moment.'} />
+      <Held key={JSON.stringify(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation fits the filters.' : 'No consumer holds anything at the moment.'} all={given['consumer']} />
     </>
   )
 }
@@ -70,7 +70,7 @@ function Filter({ given }: { given: Record<string, string> }) {
 }
 
 /** The reservations that filters mean, each with its age and what takes it back. */
-export function Held({ filters, name, none, changed, few }: { filters: Filters; name: string; none: string; changed?: () => void; few?: boolean }) {
+export function Held({ filters, name, none, changed, few, all }: { filters: Filters; name: string; none: string; changed?: () => void; few?: boolean; /** The consumer that everything can be taken from. */ all?: string | undefined }) {
   const path = heldPath(filters)
   const list = useLive<Page<HeldReservation>>(path, 2)
   const items = list.data?.items
@@ -78,7 +78,7 @@ export function Held({ filters, name, none, changed, few }: { filters: Filters; 
   const { limit: _, cursor, ...rest } = filters
   return (
     <section class="card w12">
-      <header><div class="row"><h2>{name}</h2><small>{rest['sort'] === 'deadline' ? 'the next deadline first' : 'the longest held first'}; the bar is how much of the time until the deadline is over</small></div>{few && <a href={link('reservations', rest)}>all of them</a>}</header>
+      <header><div class="row"><h2>{name}</h2><small>{rest['sort'] === 'deadline' ? 'the next deadline first' : 'the longest held first'}; the bar is how much of the time until the deadline is over</small></div>{few && <a href={link('reservations', rest)}>all of them</a>}{all && <Gate scope="operate"><ReleaseShown name={all} done={done} /></Gate>}</header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {!items && !list.problem && <p class="note">Reading…</p>}
       {items?.length === 0 && <Empty>{none}</Empty>}
@@ -110,6 +110,28 @@ export function Release({ h, done, look }: { h: Pick<HeldReservation, 'submissio
       1 chunk is offered again at once, with no try counted; all else that the consumer holds stays with it.{h.held_ms !== undefined && <> It was held for {duration(h.held_ms / 1000)}.</>} What the consumer completes of it counts only until it is handed out again.
     </Confirm>
   )
+}
+
+export const consumerPath = (name: string) => `${queuePath(queue.value)}/consumers/${encodeURIComponent(name)}`
+
+/** Takes from a consumer all that it holds. */
+export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; look?: 'plain' }) {
+  const run = async () => {
+    const { released } = await call<{ released: number }>('POST', `${consumerPath(c.consumer)}/release${asMeQuery()}`)
+    say(`${exact(released)} ${released === 1 ? 'chunk is' : 'chunks are'} taken from ${c.consumer}, and offered again`)
+    done()
+  }
+  return (
+    <Confirm name="Release" n={c.reserved} label={`Release what ${c.consumer} holds`} danger who {...(look ? { look, button: `Release all ${exact(c.reserved)}…` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
+      {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them counts only until they are handed out again.
+    </Confirm>
+  )
+}
+
+/** The same for the consumer that a list is about; nothing where it holds nothing. */
+function ReleaseShown({ name, done }: { name: string; done: () => void }) {
+  const c = useLive<Consumer>(`${consumerPath(name)}?limit=1`, 2).data
+  return c && c.reserved > 0 ? <ReleaseAll c={c} done={done} look="plain" /> : null
 }
 
 /** How much of a reservation's time is over, by the server's clock. */

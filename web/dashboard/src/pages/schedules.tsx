@@ -82,7 +82,7 @@ function useChanges(list: Live<Page<Schedule>>, frame: SchedulesFrame | null) {
   useEffect(() => {
     if (now === undefined || now === known.current) return
     known.current = now // the first frame counts too: it may know more than the list that was read before it
-    list.again()
+    list.refresh()
   }, [now])
 }
 
