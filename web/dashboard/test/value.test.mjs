@@ -135,3 +135,20 @@ test('why offers the strategies that consumers reserved by', async () => {
   assert.deepEqual(t.wrong, [])
   await t.close()
 })
+
+test('the form that asks why stays where it is when the strategies come', async () => {
+  const t = await open(chromium.b, quern.url)
+  let arrive
+  const held = new Promise((go) => { arrive = go })
+  await t.page.route('**/strategies/in-use', async (route) => { await held; await route.continue() })
+  await t.go(`#/submissions/${ids.large}/5`)
+  const ask = t.page.getByRole('button', { name: 'Ask why' })
+  await ask.waitFor()
+  const form = t.page.locator('form').filter({ has: ask })
+  const place = () => form.evaluate((f) => f.querySelector('button').getBoundingClientRect().top - f.getBoundingClientRect().top)
+  const before = await place()
+  arrive()
+  await t.page.locator('select:enabled').filter({ hasText: 'failed' }).waitFor()
+  assert.equal(await place(), before)
+  await t.close()
+})

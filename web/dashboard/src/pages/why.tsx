@@ -11,7 +11,8 @@ import type { StrategiesInUse, Why as Answer, WhyBranch } from '../types'
 export function Why({ id, index }: { id: string; index: string }) {
   const used = useLive<StrategiesInUse>(`${queuePath(queue.value)}/strategies/in-use`, 0)
   const [typed, setText] = useState<string>()
-  const text = typed ?? used.data?.items[0]?.strategy ?? 'Random'
+  const items = used.data?.items ?? [] // the list has its place before it is there: what stands below does not move under a click
+  const text = typed ?? items[0]?.strategy ?? 'Random'
   const [answer, setAnswer] = useState<Answer>()
   const action = useAction()
   const path = `/v1/submissions/${id}/chunks/${index}/why`
@@ -20,14 +21,12 @@ export function Why({ id, index }: { id: string; index: string }) {
     <>
       <header class="row"><h2>Why is it not handed out?</h2></header>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void ask() }}>
-        {used.data && used.data.items.length > 0 && (
-          <label class="stack tight">A strategy of the last hour
-            <select value={text} onChange={(e) => setText(e.currentTarget.value)}>
-              {!used.data.items.some((u) => u.strategy === text) && <option value={text}>another, below</option>}
-              {used.data.items.map((u) => <option key={u.strategy} value={u.strategy}>{clamped(visible(u.strategy), 80)} · {short(u.chunks_per_second)} chunks/s</option>)}
-            </select>
-          </label>
-        )}
+        <label class="stack tight">A strategy of the last hour
+          <select value={text} disabled={items.length === 0} onChange={(e) => setText(e.currentTarget.value)}>
+            {!items.some((u) => u.strategy === text) && <option value={text}>{items.length > 0 ? 'another, below' : used.data ? 'none was used' : 'reading…'}</option>}
+            {items.map((u) => <option key={u.strategy} value={u.strategy}>{clamped(visible(u.strategy), 80)} · {short(u.chunks_per_second)} chunks/s</option>)}
+          </select>
+        </label>
         <label class="sr" for="why-text">Strategy of the consumer</label>
         <textarea id="why-text" rows={2} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
         <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={quern('why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
