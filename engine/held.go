@@ -89,7 +89,7 @@ func (held Reservations) ReleaseConsumer(ctx context.Context, queueName, consume
 		return 0, err
 	}
 	act := held.e.act(ctx, said, "consumer.release", queueName, "consumer "+consumer)
-	if err := q.shard.Acts.Record(act, queue.Why(reason)); err != nil {
+	if err := q.shard.Acts.Record(act, queue.Reasoned(reason)); err != nil {
 		return 0, err
 	}
 	return q.shard.Consumers.Release(consumer)

@@ -2,8 +2,6 @@ package web
 
 import (
 	"context"
-	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -60,73 +58,57 @@ func deadParams() []*huma.Param {
 	text := func(name, about string, most int) *huma.Param {
 		return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
 	}
-	return []*huma.Param{text("submission", "Of this submission only", 20), text("fingerprint", "With this fingerprint only", 16),
+	return []*huma.Param{text("submission", "Of this submission only", 20),
+		text("fingerprint", "With this fingerprint only", fingerprintLength),
 		text("died_before", "Died earlier than this time (RFC 3339)", 40),
 		text("died_after", "Died at this time or later (RFC 3339)", 40), metaParam()}
 }
 
 // parseDead reads the query of a list of dead letters, and that of their groups, which have no pages.
 func parseDead(raw string, paged bool) (out engine.DeadRequest, err error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	rest := noParameter
+	if paged {
+		rest = func(name string, given []string) error { return pageParameter(name, given, &out.Cursor, &out.Limit) }
 	}
-	var entries []queue.MetaEntry
-	for name, given := range values {
-		key, isMeta := metaKeyOf(name)
-		switch {
-		case isMeta:
-			var entry queue.MetaEntry
-			entry, err = metaParameter(key, given)
-			entries = append(entries, entry)
-		case len(given) == 1 && slices.Contains([]string{"submission", "fingerprint", "died_before", "died_after"}, name):
-			err = deadParameter(name, given[0], &out.Filter.Dead)
-		case paged:
-			err = pageParameter(name, given, &out.Cursor, &out.Limit)
-		default:
-			err = queue.Invalid("/query/"+api.EscapePointer(name), "is given more than once, or is not a parameter of this operation")
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-	out.Filter.Meta, err = queue.NewMeta(entries)
+	out.Filter.Meta, err = filterQuery(raw, []string{"submission", "fingerprint", "died_before", "died_after"},
+		func(name, given string) error { return deadParameter(name, given, &out.Filter.Dead) }, rest)
 	return out, err
 }
+
+// fingerprintLength is that of queue.Fingerprint, in characters.
+const fingerprintLength = 16
 
 func deadParameter(name, given string, f *queue.DeadFilter) (err error) {
 	if given == "" {
 		return nil
 	}
+	var at time.Time
 	switch name {
 	case "fingerprint":
-		f.Fingerprint = given
+		if f.Fingerprint = given; len(given) > fingerprintLength {
+			return queue.Invalid("/query/fingerprint", "has %d characters; a fingerprint has %d, as the groups show it",
+				len(given), fingerprintLength)
+		}
 	case "submission":
-		if f.Submission, err = queue.ParseSubmissionID(given); err != nil {
-			return queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
-		}
-	case "died_before", "died_after":
-		at, err := time.Parse(time.RFC3339, given)
-		if err != nil {
-			return queue.Invalid("/query/"+name, "must be a time like 2026-01-31T12:00:00Z")
-		}
-		*map[string]*queue.Time{"died_before": &f.DiedBefore, "died_after": &f.DiedAfter}[name] = queue.At(at)
+		f.Submission, err = querySubmission(given)
+	case "died_before":
+		at, err = queryTime(name, []string{given})
+		f.DiedBefore = queue.At(at)
+	case "died_after":
+		at, err = queryTime(name, []string{given})
+		f.DiedAfter = queue.At(at)
 	}
-	return nil
+	return err
 }
 
-// narrowDead has a token that is bound to a value see the letters of that value alone.
+// narrowDead has a token that is bound to a value see the letters of that value alone. A submission of another is not there for it.
 func (s *Server) narrowDead(ctx context.Context, f *queue.BulkFilter) error {
-	token := tenantOf(ctx)
-	if token == nil {
-		return nil
+	if token := tenantOf(ctx); token != nil && f.Dead.Submission != 0 {
+		if err := s.coverage(ctx, &token.Restriction, f.Dead.Submission); err != nil {
+			return err
+		}
 	}
-	if f.Dead.Submission != 0 && s.coverage(ctx, &token.Restriction, f.Dead.Submission) != nil {
-		return unknownSubmission(f.Dead.Submission)
-	}
-	if !slices.Contains(f.Meta, token.Entry) {
-		f.Meta = append(f.Meta, token.Entry)
-	}
+	f.Meta = ownMeta(ctx, f.Meta)
 	return nil
 }
 

@@ -81,9 +81,7 @@ func (f following) ends(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if token := tenantOf(c.Request().Context()); token != nil {
-		stream.filter.Meta = append(stream.filter.Meta, token.Entry)
-	}
+	stream.filter.Meta = ownMeta(c.Request().Context(), stream.filter.Meta)
 	wake, gone := ends.Follow()
 	defer gone()
 	leave, err := s.beginEvents(c)

@@ -2,8 +2,6 @@ package web
 
 import (
 	"context"
-	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -74,9 +72,7 @@ func (x held) list(ctx context.Context, in *listHeldInput) (*listHeldOutput, err
 	if err != nil {
 		return nil, err
 	}
-	if token := tenantOf(ctx); token != nil && !slices.Contains(request.Filter.Meta, token.Entry) {
-		request.Filter.Meta = append(request.Filter.Meta, token.Entry)
-	}
+	request.Filter.Meta = ownMeta(ctx, request.Filter.Meta)
 	page, err := x.s.engine.Reservations().List(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
@@ -91,28 +87,9 @@ func (x held) list(ctx context.Context, in *listHeldInput) (*listHeldOutput, err
 
 // parseHeld reads the query of the list.
 func parseHeld(raw string) (out engine.HeldRequest, err error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
-	}
-	var entries []queue.MetaEntry
-	for name, given := range values {
-		key, isMeta := metaKeyOf(name)
-		switch {
-		case isMeta:
-			var entry queue.MetaEntry
-			entry, err = metaParameter(key, given)
-			entries = append(entries, entry)
-		case len(given) == 1 && slices.Contains([]string{"sort", "overdue", "consumer", "submission"}, name):
-			err = heldParameter(name, given[0], &out.Filter)
-		default:
-			err = pageParameter(name, given, &out.Cursor, &out.Limit)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-	out.Filter.Meta, err = queue.NewMeta(entries)
+	out.Filter.Meta, err = filterQuery(raw, []string{"sort", "overdue", "consumer", "submission"},
+		func(name, given string) error { return heldParameter(name, given, &out.Filter) },
+		func(name string, given []string) error { return pageParameter(name, given, &out.Cursor, &out.Limit) })
 	return out, err
 }
 
@@ -132,11 +109,9 @@ func heldParameter(name, given string, f *queue.HeldFilter) (err error) {
 				len(given), queue.MaxConsumerBytes)
 		}
 	case "submission":
-		if f.Submission, err = queue.ParseSubmissionID(given); err != nil || f.Submission == 0 {
-			return queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
-		}
+		f.Submission, err = querySubmission(given)
 	}
-	return nil
+	return err
 }
 
 func apiHeld(h *queue.HeldChunk, now queue.Time) api.HeldReservation {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,6 +104,14 @@ func tenantOf(ctx context.Context) *access.Token {
 		return token
 	}
 	return nil
+}
+
+// ownMeta is the meta filter of a list as a tenant's token may ask for it: its value is part of it.
+func ownMeta(ctx context.Context, asked queue.Meta) queue.Meta {
+	if token := tenantOf(ctx); token != nil && !slices.Contains(asked, token.Entry) {
+		return append(asked, token.Entry)
+	}
+	return asked
 }
 
 // mayFinish refuses tokens of reservations that are beyond what the access token is bound to; none of the items is done then.

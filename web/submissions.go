@@ -160,9 +160,7 @@ func (s *Server) listSubmissions(ctx context.Context, in *listSubmissionsInput) 
 	if err != nil {
 		return nil, err
 	}
-	if token := tenantOf(ctx); token != nil {
-		request.Meta = append(request.Meta, token.Entry)
-	}
+	request.Meta = ownMeta(ctx, request.Meta)
 	page, err := s.engine.List(ctx, in.Queue, request)
 	if err != nil {
 		return nil, err
@@ -253,7 +251,7 @@ func queryTime(name string, given []string) (time.Time, error) {
 func pageParameter(name string, given []string, cursor *string, limit *int) error {
 	switch {
 	case name != "cursor" && name != "limit":
-		return queue.Invalid("/query/"+api.EscapePointer(name), "is not a parameter of this operation")
+		return noParameter(name, given)
 	case len(given) != 1:
 		return queue.Invalid("/query/"+name, "is given %d times; give it once", len(given))
 	case name == "cursor":

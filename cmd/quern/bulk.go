@@ -107,9 +107,6 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 	}{{"--created-before", o.createdBefore, &r.Filter.CreatedBefore},
 		{"--created-after", o.createdAfter, &r.Filter.CreatedAfter}, {"--died-before", o.diedBefore, &r.Filter.DiedBefore},
 		{"--died-after", o.diedAfter, &r.Filter.DiedAfter}} {
-		if at.text == "" {
-			continue
-		}
 		if *at.to, err = parsePast(at.flag, at.text, now); err != nil {
 			return nil, err
 		}
@@ -126,8 +123,11 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 	return &r, nil
 }
 
-// parsePast reads a time, or how long ago it was.
+// parsePast reads a time, or how long ago it was; "" is no time.
 func parsePast(flag, text string, now time.Time) (api.Time, error) {
+	if text == "" {
+		return api.Time{}, nil
+	}
 	if d, err := time.ParseDuration(text); err == nil {
 		return api.At(now.Add(-d)), nil
 	}

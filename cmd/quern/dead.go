@@ -53,14 +53,10 @@ func (f *deadFilter) api() (out api.DeadFilter, err error) {
 		return out, err
 	}
 	now := time.Now()
-	if f.diedBefore != "" {
-		if out.DiedBefore, err = parsePast("--died-before", f.diedBefore, now); err != nil {
-			return out, err
-		}
+	if out.DiedBefore, err = parsePast("--died-before", f.diedBefore, now); err != nil {
+		return out, err
 	}
-	if f.diedAfter != "" {
-		out.DiedAfter, err = parsePast("--died-after", f.diedAfter, now)
-	}
+	out.DiedAfter, err = parsePast("--died-after", f.diedAfter, now)
 	return out, err
 }
 

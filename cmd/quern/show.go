@@ -197,9 +197,6 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 		flag, text string
 		to         *time.Time
 	}{{"--created-before", o.before, &filter.CreatedBefore}, {"--created-after", o.after, &filter.CreatedAfter}} {
-		if at.text == "" {
-			continue
-		}
 		past, err := parsePast(at.flag, at.text, time.Now())
 		if err != nil {
 			return err

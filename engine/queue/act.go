@@ -37,8 +37,8 @@ const MaxActBytes = 16 << 10
 // Change sets Before and After to the JSON of two states; nil is none. A state that takes more than MaxActBytes is told by its size.
 func (a *Act) Change(before, after any) { a.Before, a.After = stateText(before), stateText(after) }
 
-// Why is a reason that was given, as the state after an act; nil when none was.
-func Why(reason string) any {
+// Reasoned is the state after an act that only its reason is told of; nil when none was given.
+func Reasoned(reason string) any {
 	if reason == "" {
 		return nil
 	}

@@ -212,7 +212,7 @@ func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason str
 	x := &takenBack{slot: slot, sequence: h.Sequence, epoch: h.Epoch}
 	h.State = reserver.Expiring
 	m.Batch.Mark(slot, h.Sequence)
-	m.ActLog.Tell(now, []queue.Act{act}, heldState(held), queue.Why(reason))
+	m.ActLog.Tell(now, []queue.Act{act}, heldState(held), queue.Reasoned(reason))
 	m.Intend(x)
 	return x
 }

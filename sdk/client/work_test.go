@@ -67,6 +67,8 @@ func TestWorkCompletesAll(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
+	f.mu.Lock() // a call that was broken off may still be counted
+	defer f.mu.Unlock()
 	for i := range uint32(n) {
 		if want := fmt.Sprintf("done row %d", i); f.done[i] != want {
 			t.Fatalf("chunk %d: got %q, want %q", i, f.done[i], want)
@@ -75,8 +77,6 @@ func TestWorkCompletesAll(t *testing.T) {
 	if f.max > 64 || most.Load() > 4 {
 		t.Errorf("%d chunks held and %d handlers at once, want at most 64 and 4", f.max, most.Load())
 	}
-	f.mu.Lock() // a call that was broken off may still be counted
-	defer f.mu.Unlock()
 	if f.calls["exchange"] >= n || len(f.held) > 0 {
 		t.Errorf("%d exchanges for %d chunks; %d still held", f.calls["exchange"], n, len(f.held))
 	}
