@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -18,7 +19,7 @@ type Attached struct {
 
 	// The shard's mutex guards the rest.
 	epoch  uint32 // that it was told
-	stream machine.Stream
+	stream consumers.Stream
 }
 
 // Notice is what is new for an attached consumer.

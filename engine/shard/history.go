@@ -25,7 +25,7 @@ func (s *Shard) recallLetters(ctx context.Context, m *machine.Machine, each func
 			}
 			if r.Dead > 0 {
 				m.Letters.OfEnded[r.ID] = r.Dead
-				m.Letters.Groups.AddAll(r)
+				m.Letters.Group(r)
 				each(r)
 			}
 		}

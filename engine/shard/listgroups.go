@@ -5,10 +5,11 @@ import (
 	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/lettergroups"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most maxLetterGroups
+// Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most lettergroups.Max
 // groups; `others` letters are in none. The answer comes from counters, and costs what there are groups, with two exceptions: after letters
 // went that were the first or the last of their kind in a submission, those of that submission are looked at, once; and all letters are
 // looked at when the filter asks for more than the counters know: a time of death, anything of a submission but its id, or one of very many
@@ -23,7 +24,7 @@ func (p *DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (groups []
 			return finishGroups(groups), others, nil
 		}
 	}
-	found, err := p.group(ctx, &f, machine.MaxLetterGroups)
+	found, err := p.group(ctx, &f, lettergroups.Max)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -48,8 +49,8 @@ func (p *DeadLetters) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup,
 }
 
 // group groups the letters that the filter means by looking at each.
-func (p *DeadLetters) group(ctx context.Context, f *queue.BulkFilter, most int) (*machine.LetterGroups, error) {
-	g := machine.NewLetterGroups(most)
+func (p *DeadLetters) group(ctx context.Context, f *queue.BulkFilter, most int) (*lettergroups.Groups, error) {
+	g := lettergroups.New(most)
 	w := machine.LetterWalk{Filter: f, Visit: func(d *queue.DeadChunk) bool {
 		g.Add(d.Chunk.Submission, d.Fingerprint, d.Error, d.Died)
 		return true

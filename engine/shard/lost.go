@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
 // lose ends what consumers hold that are away for longer than the queue's grace, with at most `most` consumers looked at and about as
@@ -14,7 +14,7 @@ func (w *Worker) lose(now queue.Time, most int) (more bool) {
 	s := w.s
 	r, grace := s.roster, s.m.Settings.ConsumerGrace
 	stay, i := 0, 0 // away[:stay] are looked at and stay; so does what follows from i on
-	var heard []machine.Absence
+	var heard []consumers.Absence
 	for ; i < len(r.Away) && r.Away[i].At.Add(grace) <= now && most > 0; i++ {
 		most--
 		x := r.Away[i]

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -94,7 +95,7 @@ type Shard struct {
 	broken   error // a reload failed: nothing works until Heal succeeds
 	lost     error // its files are not where they were: nothing is written any more, for good
 
-	roster *machine.Roster
+	roster *consumers.Roster
 
 	full    *atomic.Bool // Options.Full
 	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
@@ -138,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		o.CheckpointItems = 2000
 	}
 	s := &Shard{
-		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: machine.NewRoster(),
+		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: consumers.NewRoster(),
 	}
 	s.resources.of(s)
 	s.inner.of(s)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/lettergroups"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -14,16 +15,16 @@ import (
 // is compared.
 func (p auditor) groups() error {
 	m := p.m
-	there, inMemory := machine.NewLetterGroups(math.MaxInt), map[queue.SubmissionID]bool{}
+	there, inMemory := lettergroups.New(math.MaxInt), map[queue.SubmissionID]bool{}
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*machine.Record)
-		there.AddAll(r)
+		machine.GroupLetters(there, r)
 		inMemory[r.ID] = true
 		return true
 	})
 	for id := range m.Letters.OfEnded {
 		if r := m.Ended[id]; r != nil {
-			there.AddAll(r)
+			machine.GroupLetters(there, r)
 			inMemory[id] = true
 		}
 	}
@@ -32,7 +33,7 @@ func (p auditor) groups() error {
 	for fingerprint, x := range m.Letters.Groups.Of {
 		y := there.Of[fingerprint]
 		if y == nil {
-			y = &machine.LetterGroup{}
+			y = &lettergroups.Group{}
 		}
 		sum := int64(0)
 		for id, share := range x.Shares {

@@ -80,7 +80,7 @@ func (p *asides) Load(row checkpoint.Aside) error {
 	case asideOutbox:
 		o := queue.Outgoing{Number: row.Key, Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: uint32(d.uint())}}
 		o.Queue = string(d.b)
-		m.Forwarding.Outbox.add(o)
+		m.Forwarding.Outbox.Add(o)
 	case asideLast:
 		m.Forwarding.Outbox.Last = max(m.Forwarding.Outbox.Last, d.uint())
 	case AsideSeq:

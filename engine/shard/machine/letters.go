@@ -4,6 +4,8 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/indexset"
+	"github.com/quern-queue/quern/engine/shard/lettergroups"
 )
 
 // This file keeps what the machine knows of dead letters: dead chunks of open submissions, and of those that completed with
@@ -14,14 +16,26 @@ type deadLetters struct {
 	m       *Machine
 	Index   *ordered                      // the submissions that have some, open or not yet in the history, by id
 	OfEnded map[queue.SubmissionID]uint32 // how many the ended ones have
-	Groups  *LetterGroups                 // all by what went wrong; during a replay nothing
+	Groups  *lettergroups.Groups          // all by what went wrong; during a replay nothing
 	Moving  map[uint32]*moving            // by seq: the submissions with ops on their way to the disk about what is dead in them
 }
 
 func newDeadLetters(m *Machine) deadLetters {
 	return deadLetters{m: m, Index: &ordered{}, OfEnded: map[queue.SubmissionID]uint32{},
-		Groups: NewLetterGroups(MaxLetterGroups), Moving: map[uint32]*moving{}}
+		Groups: lettergroups.New(lettergroups.Max), Moving: map[uint32]*moving{}}
 }
+
+// GroupLetters adds the dead chunks of a submission to groups.
+func GroupLetters(g *lettergroups.Groups, r *Record) {
+	for _, t := range r.Tries {
+		if t.Reason == journal.Dead {
+			g.Add(r.ID, queue.Fingerprint(t.Err), t.Err, t.died())
+		}
+	}
+}
+
+// Group adds the dead chunks of a submission to the queue's groups.
+func (p *deadLetters) Group(r *Record) { GroupLetters(p.Groups, r) }
 
 // died notes that a chunk of an open submission is dead, or (delta -1) no longer.
 func (p *deadLetters) died(r *Record, index uint32, delta int) {
@@ -44,16 +58,16 @@ func (p *deadLetters) count(r *Record, index uint32, delta int) {
 	m.Recount.tallied(r, r.Tries[index]).dead += uint32(delta)
 	m.Stats.Dead += uint64(delta)
 	if delta < 0 {
-		r.Deads.remove(index)
+		r.Deads.Remove(index)
 		if r.Dead == 0 {
 			p.Index.Remove(r)
 		}
 		return
 	}
 	if r.Deads == nil {
-		r.Deads = &indexes{}
+		r.Deads = &indexset.Set{}
 	}
-	r.Deads.add(index)
+	r.Deads.Add(index)
 	if r.Dead == 1 {
 		p.Index.add(r)
 	}

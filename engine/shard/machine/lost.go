@@ -4,6 +4,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
 // HeldNow appends the slots of reservations of a consumer that nothing is happening to, from a place on, at most `most`, and
@@ -28,9 +29,9 @@ func (m *Machine) HeldNow(name string, from reserver.Place, slots []uint32, most
 }
 
 // LoseAll encodes the ends of what a consumer holds, and says of how many.
-func (m *Machine) LoseAll(c *consumer, most int, now queue.Time) int {
+func (m *Machine) LoseAll(c *consumers.Consumer, most int, now queue.Time) int {
 	var slots []uint32
-	slots, c.lostTo = m.HeldNow(c.Name, c.lostTo, nil, most)
+	slots, c.LostTo = m.HeldNow(c.Name, c.LostTo, nil, most)
 	for _, slot := range slots {
 		m.Lifecycle.Acting = m.Lifecycle.actionOf(KindLost, slot)
 		m.loseOne(slot, now)

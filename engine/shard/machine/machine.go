@@ -9,6 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/consumers"
+	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
 // Machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
@@ -54,7 +56,7 @@ type Machine struct {
 
 	Storage Storage
 
-	Roster *Roster // the shard's
+	Roster *consumers.Roster // the shard's
 
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
@@ -98,7 +100,7 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 		Keys:    newKeys(),
 		Writing: map[uint32]*commit.Commit{},
 		Batch:   NewBatch(),
-		Roster:  NewRoster(),
+		Roster:  consumers.NewRoster(),
 		Storage: noStorage,
 	}
 	m.parts.of(m)
@@ -264,9 +266,9 @@ func (m *Machine) Waits(r *Record, index uint32, t *Try) {
 	r.Waiting++
 	m.Recount.tallied(r, t).waiting++
 	if r.Delays == nil {
-		r.Delays = &indexes{}
+		r.Delays = &indexset.Set{}
 	}
-	r.Delays.add(index)
+	r.Delays.Add(index)
 }
 
 // undelay ends a chunk's waiting; it stays taken.
@@ -278,7 +280,7 @@ func (m *Machine) undelay(r *Record, index uint32, t *Try) {
 		t.Waiting = false
 		r.Waiting--
 		m.Recount.tallied(r, t).waiting--
-		r.Delays.remove(index)
+		r.Delays.Remove(index)
 		m.Stats.Waiting--
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
 // Record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
@@ -42,8 +43,8 @@ type Record struct {
 
 	// What most submissions never need.
 	Ended        *ending
-	Deads        *indexes // of an open one: its dead chunks
-	Delays       *indexes // its chunks that wait for a retry
+	Deads        *indexset.Set // of an open one: its dead chunks
+	Delays       *indexset.Set // its chunks that wait for a retry
 	Outputs      OutputCount
 	forwards     uint32 // of the chunks given up, those that have gone on to another queue
 	Waiting      uint32 // chunks that wait for a retry time, or are shelved

@@ -347,7 +347,7 @@ func (m *Machine) Settle(now queue.Time) {
 	for _, r := range m.Gone {
 		if m.Ended[r.ID] == r && m.Letters.OfEnded[r.ID] > 0 {
 			m.Letters.Index.add(r)
-			m.Letters.Groups.AddAll(r)
+			m.Letters.Group(r)
 		}
 	}
 	for _, n := range m.Letters.OfEnded {
@@ -367,7 +367,7 @@ func (m *Machine) Settle(now queue.Time) {
 			m.resume(r, index, r.Tries[index])
 		}
 		m.Letters.reindex(r)
-		m.Letters.Groups.AddAll(r)
+		m.Letters.Group(r)
 		m.Stats.Completed += uint64(r.Done)
 		m.Stats.Skipped += uint64(r.Skips)
 		m.Stats.Waiting += uint64(r.Waiting)

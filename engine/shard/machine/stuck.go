@@ -17,7 +17,7 @@ func (p *forwarding) stuck(op *journal.Move) {
 
 // renumbered applies that a stuck entry takes its place behind all others.
 func (p *forwarding) renumbered(op *journal.Move) {
-	p.Outbox.remove(op.Was)
+	p.Outbox.Remove(op.Was)
 	p.m.Asides.Changed(asideOutbox, op.Was)
 	p.m.Asides.Changed(asideStuck, op.Was)
 	p.Queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})

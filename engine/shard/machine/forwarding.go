@@ -1,10 +1,9 @@
 package machine
 
 import (
-	"slices"
-
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/outbox"
 )
 
 // Dead letters go on to another queue in three steps, each durable before the next one begins, so that a crash anywhere leaves
@@ -12,63 +11,10 @@ import (
 // and with them the number up to which it has those of this outbox (arrive.go), so that it knows what it is given again; and a
 // second Move takes them out. Numbers grow, and those for one queue are delivered in their order.
 
-// outbox is what is on its way, by number.
-type outbox struct {
-	List  []queue.Outgoing // ascending; removed ones are holes with an empty Queue
-	holes int
-	Last  uint64 // number given out
-}
-
-func (o *outbox) At(number uint64) (int, bool) {
-	return slices.BinarySearchFunc(o.List, number, func(x queue.Outgoing, number uint64) int {
-		switch {
-		case x.Number < number:
-			return -1
-		case x.Number > number:
-			return 1
-		}
-		return 0
-	})
-}
-
-func (o *outbox) Find(number uint64) *queue.Outgoing {
-	if at, there := o.At(number); there && o.List[at].Queue != "" {
-		return &o.List[at]
-	}
-	return nil
-}
-
-// add puts one in; one that is there already changes nothing.
-func (o *outbox) add(x queue.Outgoing) {
-	o.Last = max(o.Last, x.Number)
-	at, there := o.At(x.Number)
-	switch {
-	case !there:
-		o.List = slices.Insert(o.List, at, x)
-	case o.List[at].Queue == "": // a replay that begins before its removal
-		o.List[at] = x
-		o.holes--
-	}
-}
-
-func (o *outbox) remove(number uint64) {
-	at, there := o.At(number)
-	if !there || o.List[at].Queue == "" {
-		return
-	}
-	o.List[at].Queue = ""
-	if o.holes++; o.holes == len(o.List) || o.holes > 1024 && o.holes > len(o.List)/2 {
-		o.List = slices.DeleteFunc(o.List, func(x queue.Outgoing) bool { return x.Queue == "" })
-		o.holes = 0
-	}
-}
-
-func (o *outbox) Len() int { return len(o.List) - o.holes }
-
 // forwarding is the part of the machine that knows which dead letters left for other queues, and how far those of other queues have come.
 type forwarding struct {
 	m        *Machine
-	Outbox   outbox            // dead letters on their way to another queue
+	Outbox   outbox.Outbox     // dead letters on their way to another queue
 	Sending  int               // chunks whose way into the outbox is on its way to the disk
 	Posted   bool              // the outbox got something since someone looked
 	Inbox    map[uint64]uint64 // by source: the last number that arrived out of that outbox
@@ -106,7 +52,7 @@ func (p *forwarding) sent(r *Record, t *Try, o queue.Outgoing) {
 
 // Queued notes an entry of the outbox.
 func (p *forwarding) Queued(o queue.Outgoing) {
-	p.Outbox.add(o)
+	p.Outbox.Add(o)
 	p.m.Asides.Changed(asideOutbox, o.Number)
 	p.m.Asides.Changed(asideLast, 0)
 	p.Posted = true
@@ -124,7 +70,7 @@ func (p *forwarding) requeued(r *Record, op *journal.Move) {
 // delivered takes entries out of the outbox.
 func (p *forwarding) delivered(op *journal.Move) {
 	for _, distance := range op.Indexes {
-		p.Outbox.remove(op.Number + uint64(distance))
+		p.Outbox.Remove(op.Number + uint64(distance))
 		p.m.Asides.Changed(asideOutbox, op.Number+uint64(distance))
 		p.m.Asides.Changed(asideStuck, op.Number+uint64(distance))
 	}

@@ -1,15 +1,15 @@
-package machine
+// Package lettergroups counts the dead letters of a queue by what went wrong. It is pure.
+package lettergroups
 
 import (
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// LetterGroups counts dead letters by the fingerprint of their errors. The machine keeps one of all its letters, wherever their submissions
+// Groups counts dead letters by the fingerprint of their errors. The machine keeps one of all its letters, wherever their submissions
 // are, up to date; a question that it cannot answer fills one of its own from the letters themselves.
 //
 // It is bounded: at most `most` fingerprints have a group, each with one error as an example. The letters of others are only counted. A
@@ -20,41 +20,41 @@ import (
 //
 // A letter that goes takes a time away, which may be the first or the last of its group. Then the times are bounds
 // only, until the letters of its submission are looked at again, which a question does.
-type LetterGroups struct {
+type Groups struct {
 	Most   int
-	Of     map[string]*LetterGroup // by fingerprint
-	Others int64                   // letters without a group
+	Of     map[string]*Group // by fingerprint
+	Others int64             // letters without a group
 	Loose  map[queue.SubmissionID]struct{}
 	// While the letters of a submission are looked at: which, and whether some came or went meanwhile.
 	looked  queue.SubmissionID
 	changed bool
 }
 
-// MaxLetterGroups bounds the groups of a queue, in memory and in an answer: one takes up to queue.MaxErrorBytes and some hundred bytes, and
+// Max bounds the groups of a queue, in memory and in an answer: one takes up to queue.MaxErrorBytes and some hundred bytes, and
 // errors may differ in every word.
-const MaxLetterGroups = 10_000
+const Max = 10_000
 
-// LetterGroup is the letters of one fingerprint, with what each submission has of them.
-type LetterGroup struct {
-	letterShare
+// Group is the letters of one fingerprint, with what each submission has of them.
+type Group struct {
+	Share
 	example string
-	Shares  map[queue.SubmissionID]letterShare
+	Shares  map[queue.SubmissionID]Share
 	loose   bool // first and last are bounds: those of the shares say more
 }
 
-// letterShare is a number of letters, and when the first and the last of them died.
-type letterShare struct {
+// Share is a number of letters, and when the first and the last of them died.
+type Share struct {
 	First, Last queue.Time
 	Count       int64
 }
 
-// NewLetterGroups keeps at most so many groups.
-func NewLetterGroups(most int) *LetterGroups {
-	return &LetterGroups{Most: most, Of: map[string]*LetterGroup{}, Loose: map[queue.SubmissionID]struct{}{}}
+// New keeps at most so many groups.
+func New(most int) *Groups {
+	return &Groups{Most: most, Of: map[string]*Group{}, Loose: map[queue.SubmissionID]struct{}{}}
 }
 
 // Add counts a letter of a submission.
-func (g *LetterGroups) Add(id queue.SubmissionID, fingerprint, text string, died queue.Time) {
+func (g *Groups) Add(id queue.SubmissionID, fingerprint, text string, died queue.Time) {
 	g.changed = g.changed || id == g.looked
 	x := g.Of[fingerprint]
 	if x == nil {
@@ -62,7 +62,7 @@ func (g *LetterGroups) Add(id queue.SubmissionID, fingerprint, text string, died
 			g.Others++
 			return
 		}
-		x = &LetterGroup{example: strings.Clone(text), Shares: map[queue.SubmissionID]letterShare{}}
+		x = &Group{example: strings.Clone(text), Shares: map[queue.SubmissionID]Share{}}
 		g.Of[fingerprint] = x
 	}
 	share := x.Shares[id]
@@ -71,7 +71,7 @@ func (g *LetterGroups) Add(id queue.SubmissionID, fingerprint, text string, died
 	x.add(died)
 }
 
-func (s *letterShare) add(died queue.Time) {
+func (s *Share) add(died queue.Time) {
 	if s.Count == 0 {
 		s.First, s.Last = died, died
 	}
@@ -80,7 +80,7 @@ func (s *letterShare) add(died queue.Time) {
 }
 
 // Remove takes out a letter that was added.
-func (g *LetterGroups) Remove(id queue.SubmissionID, fingerprint string, died queue.Time) {
+func (g *Groups) Remove(id queue.SubmissionID, fingerprint string, died queue.Time) {
 	g.changed = g.changed || id == g.looked
 	x := g.Of[fingerprint]
 	if x == nil {
@@ -101,19 +101,19 @@ func (g *LetterGroups) Remove(id queue.SubmissionID, fingerprint string, died qu
 }
 
 // bounds says that the first or the last may be another one without a letter of this time.
-func (s *letterShare) bounds(died queue.Time) bool {
+func (s *Share) bounds(died queue.Time) bool {
 	return s.First != s.Last && (died == s.First || died == s.Last)
 }
 
 // part removes a share, and its group with the last one.
-func (g *LetterGroups) part(fingerprint string, x *LetterGroup, id queue.SubmissionID) {
+func (g *Groups) part(fingerprint string, x *Group, id queue.SubmissionID) {
 	if delete(x.Shares, id); len(x.Shares) == 0 {
 		delete(g.Of, fingerprint)
 	}
 }
 
 // Drop takes out all letters of a submission, which are so many.
-func (g *LetterGroups) Drop(id queue.SubmissionID, letters uint32) {
+func (g *Groups) Drop(id queue.SubmissionID, letters uint32) {
 	left := int64(letters)
 	for fingerprint, x := range g.Of {
 		if share, has := x.Shares[id]; has {
@@ -128,34 +128,30 @@ func (g *LetterGroups) Drop(id queue.SubmissionID, letters uint32) {
 	delete(g.Loose, id)
 }
 
-// AddAll adds the dead chunks of a submission.
-func (g *LetterGroups) AddAll(r *Record) {
-	for _, t := range r.Tries {
-		if t.Reason == journal.Dead {
-			g.Add(r.ID, queue.Fingerprint(t.Err), t.Err, t.died())
-		}
-	}
+// Tells says whether a share is that of these letters. loose: its times are bounds only.
+func (s *Share) Tells(of Share, loose bool) bool {
+	return s.Count == of.Count && (*s == of || loose && s.First <= of.First && s.Last >= of.Last)
 }
 
 // Look begins to look at the letters of a submission.
-func (g *LetterGroups) Look(id queue.SubmissionID) { g.looked, g.changed = id, false }
+func (g *Groups) Look(id queue.SubmissionID) { g.looked, g.changed = id, false }
 
 // Exactly ends that: the times of the letters are those that were found, unless some came or went meanwhile.
-func (g *LetterGroups) Exactly(id queue.SubmissionID, found *LetterGroups) {
+func (g *Groups) Exactly(id queue.SubmissionID, found *Groups) {
 	if g.looked != id || g.changed {
 		return
 	}
 	g.looked = 0
 	for fingerprint, x := range g.Of {
 		if y := found.Of[fingerprint]; y != nil && x.Shares[id].Count == y.Count {
-			x.Shares[id], x.loose = y.letterShare, true
+			x.Shares[id], x.loose = y.Share, true
 		}
 	}
 	delete(g.Loose, id)
 }
 
 // tight works the first and the last of a group out from its shares.
-func (x *LetterGroup) tight() {
+func (x *Group) tight() {
 	x.First, x.Last, x.loose = x.Last, x.First, false
 	for _, share := range x.Shares {
 		x.First, x.Last = min(x.First, share.First), max(x.Last, share.Last)
@@ -164,14 +160,14 @@ func (x *LetterGroup) tight() {
 
 // List answers for the letters that the filter means, in no order and without patterns; `others` have no group. letters is how many the
 // filter's submission has, if it names one. known: the counters tell; otherwise only the letters themselves do.
-func (g *LetterGroups) List(f *queue.DeadFilter, letters uint32) (groups []queue.DeadGroup, others uint64, known bool) {
+func (g *Groups) List(f *queue.DeadFilter, letters uint32) (groups []queue.DeadGroup, others uint64, known bool) {
 	chosen := g.Of
 	if name := f.Fingerprint; name != "" {
 		x := g.Of[name]
 		if x == nil {
 			return nil, 0, g.Others == 0
 		}
-		chosen = map[string]*LetterGroup{name: x}
+		chosen = map[string]*Group{name: x}
 	}
 	count := uint64(0)
 	for fingerprint, x := range chosen {
@@ -191,20 +187,20 @@ func (g *LetterGroups) List(f *queue.DeadFilter, letters uint32) (groups []queue
 }
 
 // of describes the letters of a group that a submission has, or (0) all of them.
-func (x *LetterGroup) of(id queue.SubmissionID) queue.DeadGroup {
+func (x *Group) of(id queue.SubmissionID) queue.DeadGroup {
 	share, submissions := x.Shares[id], 1
 	if id == 0 {
 		if x.loose {
 			x.tight()
 		}
-		share, submissions = x.letterShare, len(x.Shares)
+		share, submissions = x.Share, len(x.Shares)
 	}
 	return queue.DeadGroup{Example: x.example, Count: uint64(share.Count), Submissions: uint64(submissions),
 		First: share.First, Last: share.Last}
 }
 
 // Inexact are the submissions whose letters have to be looked at before the times are exact of what the filter means.
-func (g *LetterGroups) Inexact(f *queue.DeadFilter) []queue.SubmissionID {
+func (g *Groups) Inexact(f *queue.DeadFilter) []queue.SubmissionID {
 	if _, loose := g.Loose[f.Submission]; f.Submission != 0 && !loose {
 		return nil
 	} else if loose {

@@ -1,4 +1,4 @@
-package machine
+package indexset
 
 import (
 	"math"
@@ -9,19 +9,19 @@ import (
 )
 
 // The set is what a sorted list of distinct numbers is, read from anywhere in pieces of any size.
-func TestIndexesAreASortedSet(t *testing.T) {
+func TestSetIsSorted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		span := rapid.SampledFrom([]uint32{10, 2000, 100_000, math.MaxUint32}).Draw(t, "span")
-		var s indexes
+		var s Set
 		model := map[uint32]bool{}
 		for range rapid.IntRange(0, 3000).Draw(t, "steps") {
 			index := rapid.Uint32Max(span).Draw(t, "index")
 			if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
-				s.remove(index)
+				s.Remove(index)
 				delete(model, index)
 			} else {
-				s.add(index)
+				s.Add(index)
 				model[index] = true
 			}
 		}

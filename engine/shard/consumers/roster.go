@@ -1,4 +1,6 @@
-package machine
+// Package consumers has who is attached to a queue: the streams of consumers, who of them is away and since when, and what operators told
+// them. It is pure: it is handed the time, and the shard's mutex guards it.
+package consumers
 
 import (
 	"cmp"
@@ -10,11 +12,10 @@ import (
 )
 
 // Roster is which consumers are attached, and what operators told consumers. It is memory only, as reservations are, but it
-// outlives a reload of the shard: the streams are still there. What consumers hold is the reserver's to know. The shard's
-// mutex guards it.
+// outlives a reload of the shard: the streams are still there. What consumers hold is the reserver's to know.
 type Roster struct {
-	ByName   map[string]*consumer
-	List     []*consumer // the same, in no useful order
+	ByName   map[string]*Consumer
+	List     []*Consumer // the same, in no useful order
 	Away     []Absence   // of consumers whose last stream broke, the earliest first; those who came back are passed over
 	Attached int         // consumers with a stream
 	Gone     int         // consumers that are away
@@ -25,22 +26,22 @@ type Roster struct {
 	Lost, Revoked uint64 // reservations, since the server's start
 }
 
-// consumer is one that is attached or was a moment ago, or has an order.
-type consumer struct {
+// Consumer is one that is attached or was a moment ago, or has an order.
+type Consumer struct {
 	Name    string
-	at      int // in roster.list
+	at      int // in Roster.List
 	Streams []*Stream
-	since   queue.Time // attached since; 0: neither attached nor away
+	Since   queue.Time // attached or away since; 0: neither
 	Away    queue.Time // its last stream broke; 0: it did not
 	Seen    queue.Time
 	Order   queue.ConsumerOrder
-	lostTo  reserver.Place // so far its reservations are ended
+	LostTo  reserver.Place // so far its reservations are ended, when it was away for too long
 	Breaks  uint32         // how often its last stream broke: tells absences apart
 }
 
 // Stream is how an attached consumer hears of what is new.
 type Stream struct {
-	Of      *consumer
+	Of      *Consumer
 	Ordered bool // its order is news
 	Over    bool // nothing more comes
 	Revokes []queue.Revoked
@@ -51,7 +52,8 @@ type Stream struct {
 // extending it.
 const maxRevokes = 10_000
 
-func (a *Stream) revoke(r queue.Revoked) {
+// Revoke tells it that a reservation was taken. One that is behind by very many ends instead.
+func (a *Stream) Revoke(r queue.Revoked) {
 	if len(a.Revokes) >= maxRevokes {
 		a.Over = true
 	} else {
@@ -62,21 +64,21 @@ func (a *Stream) revoke(r queue.Revoked) {
 
 // Absence is a consumer's being away from a moment on.
 type Absence struct {
-	Of     *consumer
+	Of     *Consumer
 	Breaks uint32
 	At     queue.Time // it was heard of last
 }
 
 // NewRoster knows no one.
 func NewRoster() *Roster {
-	return &Roster{ByName: map[string]*consumer{}, ended: map[string]struct{}{}}
+	return &Roster{ByName: map[string]*Consumer{}, ended: map[string]struct{}{}}
 }
 
 // Enter finds the consumer of a name or makes it.
-func (r *Roster) Enter(name string) *consumer {
+func (r *Roster) Enter(name string) *Consumer {
 	c := r.ByName[name]
 	if c == nil {
-		c = &consumer{Name: name, at: len(r.List)}
+		c = &Consumer{Name: name, at: len(r.List)}
 		r.ByName[name] = c
 		r.List = append(r.List, c)
 	}
@@ -84,7 +86,7 @@ func (r *Roster) Enter(name string) *consumer {
 }
 
 // tidy forgets a consumer of which there is nothing to know.
-func (r *Roster) tidy(c *consumer) {
+func (r *Roster) tidy(c *Consumer) {
 	if len(c.Streams) > 0 || c.Away != 0 || c.Order != queue.NoOrder || r.ByName[c.Name] != c {
 		return
 	}
@@ -96,7 +98,7 @@ func (r *Roster) tidy(c *consumer) {
 }
 
 // SetOrder tells a consumer something, also through its streams.
-func (r *Roster) SetOrder(c *consumer, order queue.ConsumerOrder) {
+func (r *Roster) SetOrder(c *Consumer, order queue.ConsumerOrder) {
 	if c.Order != queue.NoOrder {
 		r.Ordered--
 	}
@@ -126,8 +128,8 @@ func (r *Roster) OrderOf(name string) queue.ConsumerOrder {
 func (r *Roster) Join(name string, a *Stream, now queue.Time) {
 	delete(r.ended, name)
 	c := r.Enter(name)
-	if c.since == 0 {
-		c.since = now
+	if c.Since == 0 {
+		c.Since = now
 	}
 	if len(c.Streams) == 0 {
 		r.Attached++
@@ -150,7 +152,7 @@ func (r *Roster) Part(a *Stream, missed bool, now queue.Time) {
 		return
 	}
 	r.Attached--
-	c.since = 0
+	c.Since = 0
 	if missed {
 		r.Miss(c.Name, now)
 	} else {
@@ -165,7 +167,7 @@ func (r *Roster) Miss(name string, now queue.Time) {
 	if c.Away != 0 {
 		return
 	}
-	c.Away, c.since = now, now
+	c.Away, c.Since = now, now
 	r.Gone++
 	c.Breaks++
 	r.Await(Absence{c, c.Breaks, now})
@@ -181,7 +183,7 @@ func (r *Roster) KeepsStream(name string) bool {
 }
 
 // back ends an absence, if there is one.
-func (r *Roster) back(c *consumer) {
+func (r *Roster) back(c *Consumer) {
 	if c.Away != 0 {
 		c.Away = 0
 		r.Gone--
@@ -191,7 +193,7 @@ func (r *Roster) back(c *consumer) {
 // Rewind has the ends of what consumers hold begin at the first reservation again: in a new table they have other places.
 func (r *Roster) Rewind() {
 	for _, c := range r.List {
-		c.lostTo = reserver.Place{}
+		c.LostTo = reserver.Place{}
 	}
 }
 
@@ -204,7 +206,7 @@ func (r *Roster) Await(x Absence) {
 }
 
 // Forget ends an attachment for good, with its order: the consumer has left.
-func (r *Roster) Forget(c *consumer) {
+func (r *Roster) Forget(c *Consumer) {
 	if len(c.Streams) > 0 {
 		r.Attached--
 	}
@@ -213,7 +215,7 @@ func (r *Roster) Forget(c *consumer) {
 		a.Stir()
 	}
 	r.back(c)
-	c.Streams, c.since = nil, 0
+	c.Streams, c.Since = nil, 0
 	r.SetOrder(c, queue.NoOrder)
 }
 
@@ -232,23 +234,5 @@ func (r *Roster) SweepOrders(now queue.Time, seen func(name string) queue.Time) 
 		if c.Seen = max(c.Seen, seen(c.Name)); c.Seen.Add(orderKept) < now {
 			r.SetOrder(c, queue.NoOrder)
 		}
-	}
-}
-
-// Revoked tells a consumer that is attached that a reservation of its was taken.
-func (m *Machine) Revoked(id queue.SubmissionID, slot uint32, why queue.RevokeReason) {
-	if m.Roster.Attached == 0 {
-		return
-	}
-	h := m.Holds.At(slot)
-	c := m.Roster.ByName[m.Holds.Consumer(h)]
-	if c == nil || len(c.Streams) == 0 {
-		return
-	}
-	t := queue.Token{Submission: id, Index: h.Index, Epoch: h.Epoch, Sequence: h.Sequence, Slot: slot}
-	t.MAC = m.key.MAC(&t)
-	m.Roster.Revoked++
-	for _, a := range c.Streams {
-		a.revoke(queue.Revoked{Token: t, Why: why})
 	}
 }

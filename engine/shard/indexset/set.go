@@ -1,10 +1,11 @@
-package machine
+// Package indexset is an ordered set of chunk indexes. It is pure.
+package indexset
 
 import "slices"
 
-// indexes is an ordered set of chunk indexes that is walked in slices: sorted leaves of bounded size, so that adding, removing and
+// Set is an ordered set of chunk indexes that is walked in slices: sorted leaves of bounded size, so that adding, removing and
 // going on from anywhere cost the same at any size. The zero value is empty.
-type indexes struct {
+type Set struct {
 	leaves [][]uint32 // none is empty; each is behind the one before
 	n      int
 }
@@ -12,7 +13,8 @@ type indexes struct {
 // leafMost is how many indexes a leaf holds before it is cut in two.
 const leafMost = 512
 
-func (s *indexes) Len() int {
+// Len is how many there are.
+func (s *Set) Len() int {
 	if s == nil {
 		return 0
 	}
@@ -20,7 +22,7 @@ func (s *indexes) Len() int {
 }
 
 // leaf is the one that the index belongs into: the first that ends at or behind it, or the last.
-func (s *indexes) leaf(index uint32) int {
+func (s *Set) leaf(index uint32) int {
 	at, _ := slices.BinarySearchFunc(s.leaves, index, func(leaf []uint32, index uint32) int {
 		if leaf[len(leaf)-1] < index {
 			return -1
@@ -30,8 +32,8 @@ func (s *indexes) leaf(index uint32) int {
 	return min(at, len(s.leaves)-1)
 }
 
-// add puts an index in; one that is there already changes nothing.
-func (s *indexes) add(index uint32) {
+// Add puts an index in; one that is there already changes nothing.
+func (s *Set) Add(index uint32) {
 	if len(s.leaves) == 0 {
 		s.leaves, s.n = [][]uint32{{index}}, 1
 		return
@@ -50,8 +52,8 @@ func (s *indexes) add(index uint32) {
 	}
 }
 
-// remove takes an index out; one that is not there changes nothing.
-func (s *indexes) remove(index uint32) {
+// Remove takes an index out; one that is not there changes nothing.
+func (s *Set) Remove(index uint32) {
 	if s.Len() == 0 {
 		return
 	}
@@ -67,7 +69,7 @@ func (s *indexes) remove(index uint32) {
 }
 
 // From appends up to `most` indexes at or behind `first`, ascending. first may be past the largest index.
-func (s *indexes) From(first uint64, most int, dst []uint32) []uint32 {
+func (s *Set) From(first uint64, most int, dst []uint32) []uint32 {
 	if s.Len() == 0 || first > 1<<32-1 {
 		return dst
 	}
