@@ -24,7 +24,7 @@ SOAK     ?= 10000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,7 +75,7 @@ pictures: dashboard-check build ## retake the pictures of the dashboard in docs/
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
 	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
-test: prepare format-check vet browser clients monitors ## everything that must hold: format, vet, and all tests (some minutes on two cores)
+test: prepare format-check vet browser clients monitors proxies ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 30m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE)))")
 	go test -timeout 30m $(addprefix ./,$(PURE)) $$(go list ./... | grep -E '$(HEAVY)')
 
@@ -140,6 +140,12 @@ prepare:
 monitors: prepare
 	@command -v promtool >/dev/null || { echo "installing Prometheus (the alerts and boards are tested in it)"; apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; }
 
+# Only unpacked: installed, they would serve on this machine.
+proxies: prepare
+	@[ -x bin/proxies/usr/bin/caddy ] || { echo "fetching nginx and Caddy (the examples for proxies are tested in them)"; \
+		dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && apt-get update -qq && (cd "$$dir" && apt-get download -qq nginx caddy) && \
+		for package in "$$dir"/*.deb; do dpkg-deb -x "$$package" bin/proxies; done; }
+
 node-tools: prepare
 	@command -v npm >/dev/null || { echo "installing Node.js (the dashboard and the TypeScript client are built and tested with it)"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
 
@@ -152,3 +158,12 @@ format-check:
 
 vet: prepare
 	go vet ./...
+
+container: prepare ## the folder bin/container, from which docker, podman or buildah build the container, with the static binary in it (VERSION=v1.2.3 ARCHES=amd64)
+	deploy/release.sh $(VERSION) bin/container.release $(firstword $(ARCHES))
+	deploy/container/context.sh bin/container.release/quern-$(VERSION)-linux-$(firstword $(ARCHES)) bin/container
+	@echo "docker build -t quern -f bin/container/Containerfile bin/container"
+
+container-check: container ## build the container with buildah (as root, without a daemon), and try it
+	@command -v buildah >/dev/null || { echo "installing buildah (the container is tried with it)"; apt-get update -qq && apt-get install -y -qq buildah; }
+	deploy/container/check.sh bin/container

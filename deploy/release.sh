@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the files of a release: release.sh VERSION DIR [ARCH...]. For linux on amd64 and arm64, unless ARCH names some: a static binary
-# without symbols, what it is made of (CycloneDX), manual pages and completions, and the sums of all. The same sources, version and
+# Builds the files of a release: release.sh VERSION DIR [ARCH...]. For linux on amd64 and arm64, unless ARCH names some: static binaries
+# without symbols, quern and quern-objects, what they are made of (CycloneDX), Debian packages, manual pages and completions, and the sums
+# of all. The same sources, version and
 # compilers are to make the same bytes, which `make release-check` compares.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +38,11 @@ for arch in "$@"; do
 	CGO_ENABLED=1 GOOS=linux GOARCH=$arch CC=$cc go build -trimpath -buildvcs=$vcs -tags netgo,osusergo,sqlite_omit_load_extension \
 		-ldflags "-s -w -buildid= -X main.release=$version -linkmode external -extldflags -static" -o "$binary" ./cmd/quern
 	go run ./internal/sbom "$version" "$binary" >"$binary.cdx.json"
+	objects=$PWD/$dir/quern-objects-$version-linux-$arch
+	[ "${dir#/}" = "$dir" ] || objects=$dir/quern-objects-$version-linux-$arch
+	(cd sdk/objects && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=$vcs -ldflags "-s -w -buildid=" -o "$objects" \
+		./cmd/quern-objects)
+	go run ./internal/sbom "$version" "$objects" >"$objects.cdx.json"
 done
 
 # What does not depend on the processor is made by a binary that runs here.
@@ -47,7 +53,9 @@ if [ -x "$native" ]; then
 	"$native" man "$work/man1" >/dev/null
 	mkdir "$work/completions"
 	for shell in bash zsh fish; do "$native" completion $shell >"$work/completions/quern.$shell"; done
-	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -c man1 completions | gzip -n >"$dir/quern-$version-shell.tar.gz"
+	"$native" config example >"$work/quern.yaml"
+	for arch in "$@"; do deploy/debian/build.sh "$version" "$arch" "$dir/quern-$version-linux-$arch" "$work" "$dir" >/dev/null; done
+	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -c man1 completions quern.yaml | gzip -n >"$dir/quern-$version-shell.tar.gz"
 fi
 (cd "$dir" && sha256sum -- * >../.sums.$$ && mv ../.sums.$$ SHA256SUMS)
 ls -l "$dir"

@@ -199,6 +199,6 @@ func (a *app) configCommand() *cobra.Command {
 	a.configFlags(show)
 	show.Flags().BoolVar(&running, "running", false, "ask the server that runs at --server, rather than what one started here would use")
 	a.formatFlag(show, formatTable, formatJSON, formatJSONL)
-	c.AddCommand(show)
+	c.AddCommand(show, configExampleCommand(a))
 	return c
 }

@@ -63,7 +63,7 @@ func (a *app) newRoot() *cobra.Command {
 		&cobra.Group{ID: groupLook, Title: "Looking and operating:"},
 	)
 	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand(),
-		backupCommand(a), restoreCommand(a), checkCommand(a), inspectCommand(a), repairCommand(a))
+		healthCommand(a), backupCommand(a), restoreCommand(a), checkCommand(a), inspectCommand(a), repairCommand(a))
 	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(),
 		a.extendCommand(), a.releaseCommand())
 	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), waitCommand(a), endsCommand(a),

@@ -47,6 +47,7 @@ const (
 	CodeBatchRefused       = "batch_refused"     // an atomic insert of many: another of its submissions cannot be inserted
 	CodeDiskFull           = "disk_full"
 	CodeUnavailable        = "unavailable"
+	CodeNotReady           = "not_ready" // GET /readyz: a part of the server does not work
 	CodeCommitFailed       = "commit_failed"
 	CodeInternal           = "internal"
 	CodePrecondition       = "precondition_failed"
