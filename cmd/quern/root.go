@@ -66,7 +66,7 @@ func (a *app) newRoot() *cobra.Command {
 		healthCommand(a), backupCommand(a), restoreCommand(a), checkCommand(a), inspectCommand(a), repairCommand(a))
 	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(),
 		a.extendCommand(), a.releaseCommand())
-	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), waitCommand(a), endsCommand(a),
+	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), topCommand(a), waitCommand(a), endsCommand(a),
 		a.outputsCommand(), a.priorityCommand(),
 		a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(),
 		a.consumersCommand(), reservationsCommand(a),

@@ -72,6 +72,7 @@ var mayImport = map[string][]string{
 	"web/trace":                  {},
 	"web/trace/tracetest":        {}, // for tests
 	"cmd/quern":                  {"all"},
+	"cmd/quern/top":              {"sdk/api", "sdk/client"},
 	"cmd/quern/bench":            {"all"},
 	"cmd/quern/bench/rowsql":     {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":          {"sdk/api", "sdk/client"},
@@ -117,6 +118,9 @@ var homes = map[string][]string{
 	"github.com/yuin/goldmark":            {"web/site"},
 	"github.com/danielgtaylor/huma":       {"web"},
 	"github.com/klauspost/compress":       {"web"},
+	"charm.land/bubbletea":                {"cmd/quern", "cmd/quern/top"},
+	"charm.land/lipgloss":                 {"cmd/quern/top"},
+	"github.com/charmbracelet/x/ansi":     {"cmd/quern/top"},
 	"github.com/spf13/cobra":              {"cmd"},
 	"github.com/spf13/pflag":              {"cmd"},
 	"github.com/knadh/koanf":              {"cmd"},

@@ -1,0 +1,70 @@
+package top
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// visible shows a text from outside: what would steer the terminal, turn the direction of reading or not be seen is an escape.
+func visible(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsGraphic(r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return out.String()
+}
+
+// fit makes a text as wide as a column: cut with an ellipsis, or filled up.
+func fit(text string, width int) string {
+	text = ansi.Truncate(text, width, "…")
+	return text + strings.Repeat(" ", max(width-ansi.StringWidth(text), 0))
+}
+
+// right is fit, with the text at the right.
+func right(text string, width int) string {
+	text = ansi.Truncate(text, width, "…")
+	return strings.Repeat(" ", max(width-ansi.StringWidth(text), 0)) + text
+}
+
+// count is a number that fits a narrow column: exact below 100,000, then with three digits and a unit.
+func count(n float64) string {
+	if n < 100_000 {
+		return thousands(uint64(n + 0.5))
+	}
+	for _, unit := range []string{"k", "M", "G", "T"} {
+		if n /= 1000; n < 999.5 || unit == "T" {
+			return strconv.FormatFloat(n, 'f', max(0, 2-len(strconv.Itoa(int(n)))+1), 64) + " " + unit
+		}
+	}
+	return ""
+}
+
+func thousands(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// lasting is a duration in at most two units.
+func lasting(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()+0.5))
+	case d < time.Hour:
+		return fmt.Sprintf("%d m %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d m", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
