@@ -13,6 +13,7 @@ import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
 import { Clamp } from '../text'
 import type { Page, Rule, RuleMatch, RuleRequest } from '../types'
+import { fromLocal } from './schedule-paths'
 
 export function Rules() {
   const list = rules.value
@@ -77,8 +78,22 @@ function Past({ path }: { path: string }) {
   )
 }
 
-/** Minutes from now that a rule may last, in words. */
-const lengths: [string, number][] = [['until it is lifted', 0], ['15 minutes', 15], ['1 hour', 60], ['4 hours', 240], ['1 day', 1440], ['1 week', 10080]]
+/** For how long a rule may hold: a time from now as the command line has it, until the next morning of the reader, or until a moment of their choice. */
+const lengths: [string, string][] = [['', 'until it is lifted'], ['15m', '15 minutes'], ['1h', '1 hour'], ['4h', '4 hours'], ['24h', '1 day'], ['168h', '1 week'], ['tomorrow', 'until tomorrow, 09:00'], ['at', 'until a time…']]
+
+/** When that is; undefined: never, or no time is given yet. Times from now are counted by the server's clock, as that of the reader may be wrong. */
+function untilOf(length: string, at: string, now: number): string | undefined {
+  if (length === 'at') return fromLocal(at)
+  if (length === '' || now === 0) return undefined
+  const until = new Date(now)
+  if (length === 'tomorrow') {
+    until.setDate(until.getDate() + 1)
+    until.setHours(9, 0, 0, 0)
+  } else {
+    until.setTime(now + parseInt(length) * (length.endsWith('h') ? 3_600_000 : 60_000))
+  }
+  return until.toISOString()
+}
 
 function SetRule({ path }: { path: string }) {
   const q = route.value.query
@@ -87,15 +102,15 @@ function SetRule({ path }: { path: string }) {
   const [what, setWhat] = useState(q.get('submission') ? 'submission' : 'meta')
   const [text, setText] = useState(q.get('submission') ?? q.get('meta') ?? '')
   const [reason, setReason] = useState('')
-  const [minutes, setMinutes] = useState(0)
+  const [length, setLength] = useState('')
+  const [at, setAt] = useState('')
   const [insert, setInsert] = useState(false)
   const [revoke, setRevoke] = useState(false)
   const match = matchOf(what, text.trim())
-  // The time is counted from the server's clock, as that of the reader may be wrong.
-  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const until = untilOf(length, at, stats.value ? Date.parse(stats.value.at) : 0)
   const body: RuleRequest = {
     action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}), ...asMe(),
-    ...(minutes > 0 && now > 0 ? { until: new Date(now + minutes * 60_000).toISOString() } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
+    ...(until ? { until } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
   }
   const set = (e: SubmitEvent) => {
     e.preventDefault()
@@ -117,11 +132,12 @@ function SetRule({ path }: { path: string }) {
       {what === 'meta' && <datalist id="rule-values">{(keys.value?.keys ?? []).flatMap((k) => k.top.slice(0, 20).map((v) => <option key={k.key + v.value} value={`${k.key}=${v.value}`} />))}</datalist>}
       <label class="stack tight">Why<input required={verb === 'block'} maxLength={500} value={reason} placeholder="their API is down" onInput={(e) => setReason(e.currentTarget.value)} /></label>
       <Who />
-      <label class="stack tight">For how long<select value={String(minutes)} onChange={(e) => setMinutes(Number(e.currentTarget.value))}>{lengths.map(([name, n]) => <option key={n} value={String(n)}>{name}</option>)}</select></label>
+      <label class="stack tight">For how long<select value={length} onChange={(e) => setLength(e.currentTarget.value)}>{lengths.map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
+      {length === 'at' && <label class="stack tight">Until<input type="datetime-local" required value={at} onInput={(e) => setAt(e.currentTarget.value)} /></label>}
       <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts of it</label>
       <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back what is held, with no try counted</label>
-      <div class="row"><button class="main" disabled={action.busy || !match}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
-        {match && <CopyAs cli={quern('rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(minutes ? ['--until', `${minutes}m`] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
+      <div class="row"><button class="main" disabled={action.busy || !match || (length !== '' && !until)}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
+        {match && <CopyAs cli={quern('rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(until ? ['--until', /\d/.test(length) ? length : until] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
       </div>
       {action.problem && <Failed problem={action.problem} />}
     </form>
