@@ -179,7 +179,7 @@ test('when is it done', async () => {
 test('a cron schedule: when it is due next, and now', async () => {
   const o = await operator()
   await o.to(/^Schedules/)
-  await o.fill(o.page.getByPlaceholder('nightly', { exact: true }), 'monthly')
+  await o.fill(o.page.getByLabel('Name', { exact: true }), 'monthly')
   await o.fill(o.page.getByLabel('When', { exact: true }), '0 6 1 * *')
   await o.page.locator('.ticks li').filter({ hasText: '06:00' }).first().waitFor()
   await o.click(o.page.getByRole('button', { name: 'Create' }))

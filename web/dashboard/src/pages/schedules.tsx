@@ -42,7 +42,7 @@ export function Schedules() {
           <div class="row"><h2>In this queue</h2><small>{list.data ? `${exact(items.length)} of ${exact(all.length)}` : ''}</small></div>
           {all.length > 0 && (
             <div class="row">
-              <label class="field">Name <input type="search" value={q.get('find') ?? ''} placeholder="nightly" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
+              <label class="field">Find <input type="search" value={q.get('find') ?? ''} placeholder="a part of its name" onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
               <label class="field">State <select value={state} onChange={(e) => refine({ state: e.currentTarget.value || undefined })}><option value="">any</option>{states.map((t) => <option key={t}>{t}</option>)}</select></label>
             </div>
           )}
