@@ -17,8 +17,26 @@ export const isCut = (line: Line, lines: Line[]) => line.cut === true && Math.ma
 
 const token = (name: string) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()
 
-/** Lines over time. Canvas is not readable by everybody, so the newest values stand beside it in words. */
-export function Chart({ at, lines, name, from, to }: { at: number[]; lines: Line[]; name: string; from: number; to: number }) {
+/** Draws moments as dashed lines from top to bottom. */
+function drawMarks(u: uPlot, marks: number[]) {
+  const { ctx, bbox } = u
+  ctx.save()
+  ctx.strokeStyle = token('ink-2')
+  ctx.lineWidth = devicePixelRatio
+  ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio])
+  for (const at of marks) {
+    const x = Math.round(u.valToPos(at, 'x', true)) + (devicePixelRatio % 2) / 2 // in the middle of a pixel it is sharp
+    if (x < bbox.left || x > bbox.left + bbox.width) continue
+    ctx.beginPath()
+    ctx.moveTo(x, bbox.top)
+    ctx.lineTo(x, bbox.top + bbox.height)
+    ctx.stroke()
+  }
+  ctx.restore()
+}
+
+/** Lines over time, and marks at moments, in seconds. Canvas is not readable by everybody, so the newest values and the marks stand beside it in words. */
+export function Chart({ at, lines, marks, name, from, to }: { at: number[]; lines: Line[]; marks: number[]; name: string; from: number; to: number }) {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
   const data = () => [at.map((t) => t / 1000), ...lines.map((l) => l.values)] as uPlot.AlignedData
@@ -26,6 +44,8 @@ export function Chart({ at, lines, name, from, to }: { at: number[]; lines: Line
   range.current = [from, to]
   const high = useRef(1)
   high.current = top(lines)
+  const marked = useRef(marks)
+  marked.current = marks
   useEffect(() => {
     const box = place.current!
     const axis: uPlot.Axis = { stroke: token('ink-3'), grid: { stroke: token('line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
@@ -34,13 +54,14 @@ export function Chart({ at, lines, name, from, to }: { at: number[]; lines: Line
       width: box.clientWidth, height: box.clientHeight, legend: { show: false }, cursor: { drag: { x: false, y: false } },
       scales: { x: { range: () => range.current }, y: { range: () => [0, high.current * 1.08] } },
       axes: [{ ...axis, values: day, space: 80, size: 28, grid: { show: false } }, { ...axis, size: 52, space: 44, values: (_, splits) => splits.map((n) => short(n)) }],
+      hooks: { draw: [(u) => drawMarks(u, marked.current)] },
       series: [{}, ...lines.map((l) => ({ label: l.name, stroke: token(l.of), width: 1.6, points: { show: false }, ...(l.fill ? { fill: token(l.of) + '22' } : {}) }))],
     }, data(), box)
     const watch = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: box.clientHeight }))
     watch.observe(box)
     return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
   }, [dark.value, lines.map((l) => l.of).join()])
-  useEffect(() => { plot.current?.setData(data()) }, [at, lines])
+  useEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join()])
   const now = lines.map((l) => `${l.name} ${short(l.values.at(-1) ?? 0)}`).join(', ')
   return <div class="chart" ref={place} role="img" aria-label={`${name}. Now: ${now}`} />
 }

@@ -198,3 +198,28 @@ test('what changed in the last hour, and who did it', async () => {
   await row.getByText('INC-312').waitFor()
   await o.done()
 })
+
+test('the chart has what was changed as marks, and names it', async () => {
+  const o = await operator()
+  const said = o.page.getByLabel('What changed lately')
+  await said.waitFor()
+  await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/company/values/8', { limit: 9 })
+  await said.getByText('value.set').waitFor()
+  await said.getByText('company=8').first().waitFor()
+  // Of the lines of the chart none is as dark as a mark, and none stands upright.
+  await eventually(async () => assert.ok(await o.page.locator('.chart canvas').evaluate((c) => {
+    const { width, height } = c
+    const { data } = c.getContext('2d').getImageData(0, 0, width, height)
+    const [r, g, b] = getComputedStyle(document.documentElement).getPropertyValue('--ink-2').trim().match(/[\da-f]{2}/gi).map((x) => parseInt(x, 16))
+    for (let x = Math.floor(width / 4); x < width; x++) {
+      let n = 0
+      for (let y = 0; y < height; y++) if (data[4 * (y * width + x)] === r && data[4 * (y * width + x) + 1] === g && data[4 * (y * width + x) + 2] === b) n++
+      if (n > height / 4) return true
+    }
+    return false
+  }), 'no upright line'))
+  await o.click(said.getByRole('link', { name: 'all' }))
+  await o.page.getByRole('region', { name: 'What changed' }).getByText('value.set').first().waitFor()
+  if (process.env.SHOTS) await o.page.screenshot({ path: `${process.env.SHOTS}/changes.png` })
+  await o.done()
+})

@@ -5,10 +5,11 @@ import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
 import { quern, queuePath } from '../api'
-import { boundTo, who } from '../session'
+import { boundTo, may, who } from '../session'
 import { link, queue, refine, route } from '../state'
 import { keys, series, stats } from '../stream'
-import type { KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
+import { Clamp } from '../text'
+import type { AuditEntry, KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
 
 const minutes = 10
 
@@ -66,6 +67,7 @@ function Throughput() {
     ? [{ name: 'Ready', of: 'ready', values: of.ready, fill: true }, { name: 'Waiting', of: 'waiting', values: of.waiting }, { name: 'In flight', of: 'reserved', values: of.reserved }, { name: 'Dead', of: 'dead', values: of.dead }]
     : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate, cut: true }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
   const to = (of?.at.at(-1) ?? 0) / 1000
+  const changes = useChanges(day ? 1440 : minutes)
   return (
     <section class="card w8 tall">
       <header>
@@ -82,12 +84,36 @@ function Throughput() {
         </div>
       </header>
       {stored.problem ? <Failed problem={stored.problem} again={stored.again} />
-        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} name={backlog ? 'Backlog' : 'Throughput'} from={Math.max(to - (day ? 86400 : minutes * 60), Math.min(of.at[0]! / 1000, to - 60))} to={to} />
+        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={Math.max(to - (day ? 86400 : minutes * 60), Math.min(of.at[0]! / 1000, to - 60))} to={to} />
         : <Empty>The chart begins when the server has run for {day ? 'two minutes' : 'two seconds'}; its history is kept in memory.</Empty>}
       <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}</div>
+      {changes.length > 0 && <Changes items={changes} day={day} />}
     </section>
   )
 }
+
+/** What was changed in this queue lately, the latest first, for those who may see it. */
+function useChanges(within: number): AuditEntry[] {
+  const now = stats.value ? Date.parse(stats.value.at) : 0
+  const since = new Date(Math.floor(now / 60_000 - within) * 60_000).toISOString() // whole minutes, so that the address changes seldom
+  const asked = new URLSearchParams({ queue: queue.value, outcome: 'ok', since, limit: '50' })
+  return useLive<Page<AuditEntry>>(now > 0 && may('admin') ? `/v1/audit?${asked}` : '', 5).data?.items ?? []
+}
+
+const mostChanges = 3
+
+/** The marks of the chart in words: who did what to what. */
+function Changes({ items, day }: { items: AuditEntry[]; day: boolean }) {
+  return (
+    <p class="foot" aria-label="What changed lately">
+      <span class="note">┊ changes: </span>
+      {items.slice(0, mostChanges).map((e, i) => <span key={e.at + i}>{i > 0 && ' · '}<span class="note">{clock(e.at)}</span> {e.actor ? <Clamp text={e.actor} /> : 'someone'} <span class="mono">{e.action}</span> {e.target && <Clamp text={e.target} />}</span>)}
+      {items.length > mostChanges && ` · ${exact(items.length - mostChanges)}${items.length === 50 ? ' and more' : ''} before`} · <a href={link('activity', { for: day ? undefined : '10m', queue: queue.value })}>all</a>
+    </p>
+  )
+}
+
+const clock = (at: string) => new Date(at).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
 
 /** What keeps chunks from being handed out, as far as counters tell; what one strategy refuses, only Explain can say. */
 function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: KeysFrame | null }) {
