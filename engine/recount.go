@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,15 +11,15 @@ import (
 // Recount is how far the recounts of a queue's counters have come, Counter what they check, and Drift one that was wrong.
 type (
 	Recount = shard.Recount
-	Counter = machine.Counter
-	Drift   = machine.Drift
+	Counter = recount.Counter
+	Drift   = recount.Drift
 )
 
 // What a counter is kept for.
 const (
-	OfSubmission = machine.OfSubmission
-	OfValue      = machine.OfValue
-	OfQueue      = machine.OfQueue
+	OfSubmission = recount.OfSubmission
+	OfValue      = recount.OfValue
+	OfQueue      = recount.OfQueue
 )
 
 // recountMetrics show recounts to Prometheus.
@@ -60,10 +60,10 @@ func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueTyp
 	send(m.suspected, prometheus.CounterValue, float64(r.Suspected))
 	send(m.stopped, prometheus.GaugeValue, stopped)
 	for scope, n := range r.Checked {
-		send(m.checks, prometheus.CounterValue, float64(n), machine.RecountScope(scope).String())
+		send(m.checks, prometheus.CounterValue, float64(n), recount.Scope(scope).String())
 	}
 	for reason, n := range r.Skipped {
-		send(m.skipped, prometheus.CounterValue, float64(n), machine.RecountSkip(reason).String())
+		send(m.skipped, prometheus.CounterValue, float64(n), recount.Skip(reason).String())
 	}
 	for counter, n := range r.Drifts {
 		c := Counter(counter)

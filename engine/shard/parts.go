@@ -5,6 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/bulks"
 	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/shard/schedules"
 	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/shard/stops"
@@ -14,6 +15,7 @@ import (
 type parts struct {
 	bulks     *bulks.Part
 	ends      *ends.Part
+	recount   *recount.Part
 	schedules *schedules.Part
 	scoring   *scoring.Part
 	stops     *stops.Part
@@ -24,6 +26,7 @@ func join(m *machine.Machine) parts {
 	p := parts{
 		bulks: bulks.New(m), ends: ends.New(m), schedules: schedules.New(m), scoring: scoring.New(m), stops: stops.New(m),
 	}
+	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m)})
 	m.Joined = machine.Joined{
 		Parts:   []machine.Part{p.bulks, p.schedules, p.stops},
 		Rows:    map[uint8]machine.Rows{machine.AsideBulk: p.bulks},
@@ -35,6 +38,19 @@ func join(m *machine.Machine) parts {
 		Retried: []func(machine.Action) bool{p.schedules.Retried},
 	}
 	return p
+}
+
+// endedLetters is how many dead letters ended submissions have, for recounts.
+func endedLetters(m *machine.Machine) recount.Total {
+	total := recount.Of(&m.Stats.EndedLetters)
+	total.Parts = func() int { return len(m.Letters.OfEnded) }
+	total.Sum = func() (n uint64) {
+		for _, letters := range m.Letters.OfEnded {
+			n += uint64(letters)
+		}
+		return n
+	}
+	return total
 }
 
 // settle has them end a replay.

@@ -7,32 +7,33 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // What a reserve and a completion cost in memory, without the journal: while no recount is under way, and while one counts the totals, which
 // is when a submission's first change counts it.
 func BenchmarkReserveComplete(b *testing.B) {
-	b.Run("idle", func(b *testing.B) { reserveComplete(b, func(*machine.Machine, int) {}) })
+	b.Run("idle", func(b *testing.B) { reserveComplete(b, func(*recount.Part, int) {}) })
 	b.Run("totals", func(b *testing.B) {
-		reserveComplete(b, func(m *machine.Machine, i int) {
+		reserveComplete(b, func(c *recount.Part, i int) {
 			if i%1_000_000 == 0 {
-				m.Recount.BeginTotals()
+				c.BeginTotals()
 			}
 		})
 	})
 	b.Run("rounds", func(b *testing.B) { // a step of a recount with each, which is a hundred times the pace of a busy server
-		reserveComplete(b, func(m *machine.Machine, i int) {
+		reserveComplete(b, func(c *recount.Part, i int) {
 			if i%100 == 0 {
-				m.Recount.Slice(100)
+				c.Slice(100)
 			}
 		})
 	})
 }
 
-func reserveComplete(b *testing.B, before func(m *machine.Machine, i int)) {
+func reserveComplete(b *testing.B, before func(c *recount.Part, i int)) {
 	m := pureMachine(lifeStart)
-	quietRecount(m)
+	recounts := quietRecount(m)
 	populate(b, m, 10_000)
 	parsed, err := strategy.Parse(`MaxSimultaneous("company", 50, Random)`)
 	if err != nil {
@@ -47,7 +48,7 @@ func reserveComplete(b *testing.B, before func(m *machine.Machine, i int)) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		before(m, i)
+		before(recounts, i)
 		picks = picks[:0]
 		if n := m.Follow(q, views, 1, lifeStart, &picks); n != 1 {
 			b.Fatalf("step %d: %d chunks, want 1", i, n)
@@ -77,10 +78,10 @@ func populate(b *testing.B, m *machine.Machine, n uint32) {
 // chunks were tried and 10^5 are held.
 func BenchmarkRecountSlice(b *testing.B) {
 	slices := func(b *testing.B, m *machine.Machine) {
-		quietRecount(m)
+		recounts := quietRecount(m)
 		b.ResetTimer()
 		for b.Loop() {
-			m.Recount.Slice(recountMost)
+			recounts.Slice(recountMost)
 		}
 	}
 	b.Run("submissions", func(b *testing.B) {
@@ -92,7 +93,8 @@ func BenchmarkRecountSlice(b *testing.B) {
 }
 
 // quietRecount lets a machine without its shard recount.
-func quietRecount(m *machine.Machine) {
-	c := &m.Recount
-	c.Compared, c.Skipped, c.Judged = func(machine.RecountScope, int) {}, func(machine.RecountSkip, int) {}, func(machine.Counter, *machine.Drift) {}
+func quietRecount(m *machine.Machine) *recount.Part {
+	c := recount.New(m, nil)
+	c.Compared, c.Skipped, c.Judged = func(recount.Scope, int) {}, func(recount.Skip, int) {}, func(recount.Counter, *recount.Drift) {}
+	return c
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -139,7 +140,7 @@ func (x *recounter) round(most int) {
 }
 
 // damage changes a counter behind the shard's back. Every kind has one, but for the size of the table of reservations.
-func damages(x *recounter) map[machine.Counter]func(m *machine.Machine, r *machine.Record) {
+func damages(x *recounter) map[recount.Counter]func(m *machine.Machine, r *machine.Record) {
 	add := func(kept func(m *machine.Machine) *uint64) func(*machine.Machine, *machine.Record) {
 		return func(m *machine.Machine, _ *machine.Record) { *kept(m) += 2 }
 	}
@@ -149,42 +150,42 @@ func damages(x *recounter) map[machine.Counter]func(m *machine.Machine, r *machi
 	value := func(d backlog.ValueSums) func(*machine.Machine, *machine.Record) {
 		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.CorrectValue(damagedEntry, d) }
 	}
-	return map[machine.Counter]func(*machine.Machine, *machine.Record){
-		machine.OwnWaiting:   func(_ *machine.Machine, r *machine.Record) { r.Waiting++ },
-		machine.OwnDead:      func(_ *machine.Machine, r *machine.Record) { r.Dead-- },
-		machine.OwnSkipped:   func(_ *machine.Machine, r *machine.Record) { r.Skips += 3 },
-		machine.OwnShelved:   func(_ *machine.Machine, r *machine.Record) { r.Shelved-- },
-		machine.OwnLent:      func(_ *machine.Machine, r *machine.Record) { r.Lent++ },
-		machine.OwnLentReady: func(_ *machine.Machine, r *machine.Record) { r.Ready-- },
-		machine.OwnReserved:  func(_ *machine.Machine, r *machine.Record) { r.Holds.SetLen(r.Holds.Len() + 5) },
-		machine.OwnInFlight:  func(m *machine.Machine, r *machine.Record) { m.Backlog.SetInFlight(r.Sub, r.Sub.InFlight()+1) },
-		machine.OwnAvailable: func(m *machine.Machine, r *machine.Record) { m.Backlog.SetAvailable(r.Sub, r.Sub.Available()-30) },
-		machine.OwnDone:      func(_ *machine.Machine, r *machine.Record) { r.Done-- },
+	return map[recount.Counter]func(*machine.Machine, *machine.Record){
+		recount.OwnWaiting:   func(_ *machine.Machine, r *machine.Record) { r.Waiting++ },
+		recount.OwnDead:      func(_ *machine.Machine, r *machine.Record) { r.Dead-- },
+		recount.OwnSkipped:   func(_ *machine.Machine, r *machine.Record) { r.Skips += 3 },
+		recount.OwnShelved:   func(_ *machine.Machine, r *machine.Record) { r.Shelved-- },
+		recount.OwnLent:      func(_ *machine.Machine, r *machine.Record) { r.Lent++ },
+		recount.OwnLentReady: func(_ *machine.Machine, r *machine.Record) { r.Ready-- },
+		recount.OwnReserved:  func(_ *machine.Machine, r *machine.Record) { r.Holds.SetLen(r.Holds.Len() + 5) },
+		recount.OwnInFlight:  func(m *machine.Machine, r *machine.Record) { m.Backlog.SetInFlight(r.Sub, r.Sub.InFlight()+1) },
+		recount.OwnAvailable: func(m *machine.Machine, r *machine.Record) { m.Backlog.SetAvailable(r.Sub, r.Sub.Available()-30) },
+		recount.OwnDone:      func(_ *machine.Machine, r *machine.Record) { r.Done-- },
 
-		machine.ValueAvailable:   value(backlog.ValueSums{Available: -4}),
-		machine.ValuePaused:      value(backlog.ValueSums{Covered: [2][2]int64{{7, 0}, {0, 0}}}),
-		machine.ValueBlocked:     value(backlog.ValueSums{Covered: [2][2]int64{{0, 0}, {0, 1}}}),
-		machine.ValueInFlight:    value(backlog.ValueSums{InFlight: 1}),
-		machine.ValueSubmissions: value(backlog.ValueSums{Submissions: 1}),
+		recount.ValueAvailable:   value(backlog.ValueSums{Available: -4}),
+		recount.ValuePaused:      value(backlog.ValueSums{Covered: [2][2]int64{{7, 0}, {0, 0}}}),
+		recount.ValueBlocked:     value(backlog.ValueSums{Covered: [2][2]int64{{0, 0}, {0, 1}}}),
+		recount.ValueInFlight:    value(backlog.ValueSums{InFlight: 1}),
+		recount.ValueSubmissions: value(backlog.ValueSums{Submissions: 1}),
 
-		machine.QueueAvailable: total(backlog.Sums{Available: 9}),
-		machine.QueueReady:     total(backlog.Sums{Chunks: [2][3]int64{{-5, 0, 0}, {0, 0, 0}}}),
-		machine.QueuePaused:    total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 0}, {0, -5, 0}}}),
-		machine.QueueBlocked:   total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 5}, {0, 0, 0}}}),
+		recount.QueueAvailable: total(backlog.Sums{Available: 9}),
+		recount.QueueReady:     total(backlog.Sums{Chunks: [2][3]int64{{-5, 0, 0}, {0, 0, 0}}}),
+		recount.QueuePaused:    total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 0}, {0, -5, 0}}}),
+		recount.QueueBlocked:   total(backlog.Sums{Chunks: [2][3]int64{{0, 0, 5}, {0, 0, 0}}}),
 
-		machine.QueueWaiting:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Waiting }),
-		machine.QueueRunAt:        add(func(m *machine.Machine) *uint64 { return &m.Stats.Parked }),
-		machine.QueueDead:         add(func(m *machine.Machine) *uint64 { return &m.Stats.Dead }),
-		machine.QueueDone:         add(func(m *machine.Machine) *uint64 { return &m.Stats.Completed }),
-		machine.QueueSkipped:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Skipped }),
-		machine.QueueOperations:   add(func(m *machine.Machine) *uint64 { return &m.Stats.Operations }),
-		machine.QueueCovered:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Covered[0] }),
-		machine.QueueCoveredNext:  add(func(m *machine.Machine) *uint64 { return &m.Stats.Covered[1] }),
-		machine.QueueSweeping:     add(func(m *machine.Machine) *uint64 { return &m.Stats.Orphaned }),
-		machine.QueueEndedLetters: add(func(m *machine.Machine) *uint64 { return &m.Stats.EndedLetters }),
-		machine.QueueShelved:      func(m *machine.Machine, _ *machine.Record) { m.Suspects.Shelved++ },
-		machine.QueueLent:         func(m *machine.Machine, _ *machine.Record) { m.Suspects.Lent++ },
-		machine.QueueLentReady:    func(m *machine.Machine, _ *machine.Record) { m.Suspects.Ready-- },
+		recount.QueueWaiting:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Waiting }),
+		recount.QueueRunAt:        add(func(m *machine.Machine) *uint64 { return &m.Stats.Parked }),
+		recount.QueueDead:         add(func(m *machine.Machine) *uint64 { return &m.Stats.Dead }),
+		recount.QueueDone:         add(func(m *machine.Machine) *uint64 { return &m.Stats.Completed }),
+		recount.QueueSkipped:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Skipped }),
+		recount.QueueOperations:   add(func(m *machine.Machine) *uint64 { return &m.Stats.Operations }),
+		recount.QueueCovered:      add(func(m *machine.Machine) *uint64 { return &m.Stats.Covered[0] }),
+		recount.QueueCoveredNext:  add(func(m *machine.Machine) *uint64 { return &m.Stats.Covered[1] }),
+		recount.QueueSweeping:     add(func(m *machine.Machine) *uint64 { return &m.Stats.Orphaned }),
+		recount.QueueEndedLetters: add(func(m *machine.Machine) *uint64 { return &m.Stats.EndedLetters }),
+		recount.QueueShelved:      func(m *machine.Machine, _ *machine.Record) { m.Suspects.Shelved++ },
+		recount.QueueLent:         func(m *machine.Machine, _ *machine.Record) { m.Suspects.Lent++ },
+		recount.QueueLentReady:    func(m *machine.Machine, _ *machine.Record) { m.Suspects.Ready-- },
 	}
 }
 
@@ -196,14 +197,14 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 	x.fill()
 	x.round(7)
 	stats, values := x.Stats(), x.Values.Get(damagedEntry)
-	if w := x.Work().Recount; w.Drifted() > 0 || w.Suspected > 0 || w.Checked[machine.OfSubmission] != 3 || w.Checked[machine.OfValue] != 4 { // a view asks for one more
+	if w := x.Work().Recount; w.Drifted() > 0 || w.Suspected > 0 || w.Checked[recount.OfSubmission] != 3 || w.Checked[recount.OfValue] != 4 { // a view asks for one more
 		t.Fatalf("before any damage: %+v", w)
 	}
 	all := damages(x)
-	for counter := range machine.Counters {
+	for counter := range recount.Counters {
 		damage := all[counter]
 		if damage == nil {
-			if counter != machine.QueueReserved {
+			if counter != recount.QueueReserved {
 				t.Errorf("%s %s: nothing damages it", counter.Scope(), counter)
 			}
 			continue
@@ -214,14 +215,14 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 		damage(x.m, x.m.Live(x.work))
 		x.mu.Unlock()
 		x.round(3)
-		if counter.Scope() != machine.OfSubmission { // a total is believed to be wrong when the second round says so too
+		if counter.Scope() != recount.OfSubmission { // a total is believed to be wrong when the second round says so too
 			if w := x.Work().Recount; w.Suspected != before.Suspected+1 || w.Drifted() != before.Drifted() {
 				t.Errorf("%s %s after one round: %d suspected and %d drifts more, want 1 and 0", counter.Scope(), counter, w.Suspected-before.Suspected, w.Drifted()-before.Drifted())
 			}
 			x.round(3)
 		}
 		w := x.Work().Recount
-		for other := range machine.Counters {
+		for other := range recount.Counters {
 			want := before.Drifts[other]
 			if other == counter {
 				want++
@@ -246,7 +247,7 @@ func TestDriftIsFoundAndCorrected(t *testing.T) {
 }
 
 // checkLogged checks the one line of the log.
-func (x *recounter) checkLogged(counter machine.Counter, newest *machine.Drift) {
+func (x *recounter) checkLogged(counter recount.Counter, newest *recount.Drift) {
 	x.t.Helper()
 	var line struct {
 		Level, Scope, Counter, Submission, Key, Value string
@@ -263,7 +264,7 @@ func (x *recounter) checkLogged(counter machine.Counter, newest *machine.Drift) 
 	if newest == nil || newest.Counter != counter || newest.Kept != line.Kept || newest.Found != line.Recounted || newest.At == 0 {
 		x.t.Errorf("%s %s: the newest drift is %+v, the log says %s", counter.Scope(), counter, newest, x.log.String())
 	}
-	if of := counter.Scope(); of == machine.OfSubmission && line.Submission != x.work.String() || of == machine.OfValue && line.Key+line.Value != "customer7" {
+	if of := counter.Scope(); of == recount.OfSubmission && line.Submission != x.work.String() || of == recount.OfValue && line.Key+line.Value != "customer7" {
 		x.t.Errorf("%s %s: the log does not say whose it is: %s", counter.Scope(), counter, x.log.String())
 	}
 }
@@ -300,7 +301,7 @@ func TestRecountKeepsPace(t *testing.T) {
 		x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
 	}
 	x.Worker.Tick()
-	if w := x.Work().Recount; w.Progress != 0 || w.Checked[machine.OfSubmission] != 0 {
+	if w := x.Work().Recount; w.Progress != 0 || w.Checked[recount.OfSubmission] != 0 {
 		t.Errorf("at the start: %+v, want nothing done", w)
 	}
 	x.clock.Add(recountFirst.Milliseconds())
@@ -317,7 +318,7 @@ func TestRecountKeepsPace(t *testing.T) {
 		x.Worker.Tick()
 	}
 	first := x.Work().Recount
-	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[machine.OfSubmission] < 4*recountMost {
+	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[recount.OfSubmission] < 4*recountMost {
 		t.Errorf("after the whole time: %+v, want one round, just now", first)
 	}
 	x.mu.Lock()
@@ -327,8 +328,8 @@ func TestRecountKeepsPace(t *testing.T) {
 	for range 40 {
 		x.Worker.Tick()
 	}
-	if w := x.Work().Recount; w.Drifts[machine.QueueWaiting] != 1 || w.Rounds < 3 {
-		t.Errorf("a damaged total: %d drifts after %d rounds, want 1, as the round that confirms it is made at once", w.Drifts[machine.QueueWaiting], w.Rounds)
+	if w := x.Work().Recount; w.Drifts[recount.QueueWaiting] != 1 || w.Rounds < 3 {
+		t.Errorf("a damaged total: %d drifts after %d rounds, want 1, as the round that confirms it is made at once", w.Drifts[recount.QueueWaiting], w.Rounds)
 	}
 	if !strings.Contains(x.log.String(), `"counter":"waiting"`) {
 		t.Errorf("the log is %q", x.log.String())
@@ -341,7 +342,9 @@ func TestRecountThatPanics(t *testing.T) {
 	x := newRecounter(t, time.Hour)
 	x.fill()
 	x.mu.Lock()
-	x.m.Recount = machine.Recount{Part: machine.RecountOwn, End: 1 << 30}
+	x.parts.recount = recount.New(x.m, map[recount.Counter]recount.Total{
+		recount.QueueEndedLetters: {Kept: func() uint64 { panic("a total that cannot be had") }},
+	})
 	x.mu.Unlock()
 	for range 3 {
 		x.clock.Add(3_600_000)
@@ -363,15 +366,15 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	const tried, held, most = 1_000_000, 100_000, 500
 	l := triedLife(t, tried, held)
-	c := &l.m.Recount
+	c := recount.New(l.m, nil)
 	own, found := 0, 0
-	c.Compared = func(scope machine.RecountScope, n int) { own += n * int(1-min(scope, 1)) }
-	c.Skipped = func(machine.RecountSkip, int) {}
-	c.Judged = func(_ machine.Counter, d *machine.Drift) { found++ }
+	c.Compared = func(scope recount.Scope, n int) { own += n * int(1-min(scope, 1)) }
+	c.Skipped = func(recount.Skip, int) {}
+	c.Judged = func(_ recount.Counter, d *recount.Drift) { found++ }
 	slices, steps := 0, 0
 	for over := false; !over; slices++ {
 		var n int
-		n, over = l.m.Recount.Slice(most)
+		n, over = c.Slice(most)
 		if steps += n; n > most+8 {
 			t.Fatalf("slice %d took %d steps, want about %d", slices, n, most)
 		}
@@ -384,7 +387,7 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 	}
 	l.r.Waiting++
 	for over := false; !over; {
-		_, over = l.m.Recount.Slice(most)
+		_, over = c.Slice(most)
 	}
 	if found != 1 || audit.Machine(l.m) != nil {
 		t.Errorf("one counter is damaged: %d differences, and %v; want 1 and nothing", found, audit.Machine(l.m))
@@ -395,7 +398,7 @@ func TestRecountSlicesAreBounded(t *testing.T) {
 func triedLife(t testing.TB, tried, held uint32) *life {
 	l := heldLife(t, 2*tried, held)
 	for index := tried; index < 2*tried; index++ {
-		tr := &machine.Try{Attempts: 1, Met: l.r.Met}
+		tr := &machine.Try{Attempts: 1}
 		l.r.Tries[index] = tr
 		if index%2 == 0 && l.m.Withdraw(l.r, index, false) == backlog.Taken {
 			l.m.Waits(l.r, index, tr)

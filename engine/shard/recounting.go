@@ -7,7 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
 )
 
 // This file is the life-cycle worker's side of recounts: when slices are made, and what is told of drifts.
@@ -70,10 +70,10 @@ func (p *Recounts) due(now queue.Time) bool {
 		return now.Sub(p.opened) >= min(recountFirst, every) || p.opened > now
 	case p.began > now, p.hurry: // the clock was set back, or there is a suspicion
 		return true
-	case s.m.Recount.Part == machine.RecountIdle:
+	case s.parts.recount.Idle():
 		return now.Sub(p.began) >= every
 	}
-	return float64(now.Sub(p.began)) >= s.m.Recount.Progress()*float64(every)
+	return float64(now.Sub(p.began)) >= s.parts.recount.Progress()*float64(every)
 }
 
 // Step takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
@@ -109,15 +109,15 @@ func (p *Recounts) slice(most int, now queue.Time) (over bool, b *commit.Commit)
 			b = s.m.Batch.Commit
 		}
 	}()
-	c := &s.m.Recount
-	if c.Part == machine.RecountIdle || p.began > now {
+	c := s.parts.recount
+	if c.Idle() || p.began > now {
 		p.began = now
 	}
 	before := p.Drifted()
-	c.Compared = func(scope machine.RecountScope, n int) { p.Checked[scope] += uint64(n) }
-	c.Skipped = func(reason machine.RecountSkip, n int) { p.Skipped[reason] += uint64(n) }
-	c.Judged = func(_ machine.Counter, d *machine.Drift) { p.judged(d, now) }
-	if _, over = s.m.Recount.Slice(most); over {
+	c.Compared = func(scope recount.Scope, n int) { p.Checked[scope] += uint64(n) }
+	c.Skipped = func(reason recount.Skip, n int) { p.Skipped[reason] += uint64(n) }
+	c.Judged = func(_ recount.Counter, d *recount.Drift) { p.judged(d, now) }
+	if _, over = c.Slice(most); over {
 		p.Rounds++
 		p.Last, p.logged = now, 0
 		p.hurry = len(c.Suspects) > 0
@@ -129,7 +129,7 @@ func (p *Recounts) slice(most int, now queue.Time) (over bool, b *commit.Commit)
 }
 
 // judged counts a drift and tells of it; nil is a total that differs for the first time. The mutex is held.
-func (p *Recounts) judged(d *machine.Drift, now queue.Time) {
+func (p *Recounts) judged(d *recount.Drift, now queue.Time) {
 	s := p.s
 	if d == nil {
 		p.Suspected++
@@ -143,9 +143,9 @@ func (p *Recounts) judged(d *machine.Drift, now queue.Time) {
 	}
 	attrs := []any{"queue", s.options.Queue, "scope", d.Counter.Scope().String(), "counter", d.Counter.String()}
 	switch d.Counter.Scope() {
-	case machine.OfSubmission:
+	case recount.OfSubmission:
 		attrs = append(attrs, "submission", d.Submission.String())
-	case machine.OfValue:
+	case recount.OfValue:
 		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.String())
 	}
 	s.options.Logger.Error("a kept counter was wrong", append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
@@ -159,7 +159,7 @@ func (p *Recounts) state() Recount {
 	s := p.s
 	r := p.Recount
 	if s.m != nil {
-		r.Progress = s.m.Recount.Progress()
+		r.Progress = s.parts.recount.Progress()
 	}
 	if s.options.RecountEvery > 0 {
 		r.Every = queue.Time(s.options.RecountEvery.Milliseconds())

@@ -1,7 +1,7 @@
 package simtest
 
 import (
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
 
 	"github.com/quern-queue/quern/engine/shard"
 )
@@ -41,7 +41,7 @@ func (s *sim) wholeRound() {
 // drifts names the counters that drifted.
 func drifts(w *shard.Recount) map[string]uint64 {
 	found := map[string]uint64{}
-	for c := range machine.Counters {
+	for c := range recount.Counters {
 		if n := w.Drifts[c]; n > 0 {
 			found[c.Scope().String()+" "+c.String()] = n
 		}

@@ -101,7 +101,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 		}
 		return err
 	}
-	m.changing(r)
+	m.Changing(r)
 	if slot, held := m.Holds.Find(c.Seq, c.Index); held {
 		m.timed(slot)
 		m.concluded(r, slot)
@@ -126,9 +126,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	m.Stats.Completed++
 	m.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
 	m.Touch(r)
-	if r.over() {
-		m.finish(r)
-	}
+	m.Finish(r)
 	return nil
 }
 
@@ -208,7 +206,7 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 func (m *Machine) returned(r *Record, op journal.Returned) {
 	t := r.Tries[op.Index]
 	if t == nil {
-		t = &Try{Met: r.Met}
+		t = &Try{met: r.met}
 		if r.Tries == nil {
 			r.Tries = map[uint32]*Try{}
 		}
@@ -226,16 +224,16 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	}
 	*t = Try{
 		NotBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, Attempts: op.Attempts, expiries: op.Expiries,
-		Reason: op.Reason, redrives: t.redrives, Err: op.Error, Past: t.Past, Met: t.Met,
+		Reason: op.Reason, redrives: t.redrives, Err: op.Error, Past: t.Past, met: t.met,
 	}
 	m.Touch(r)
 	switch {
 	case op.Reason == journal.Dead:
 		m.Letters.died(r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
-		m.changing(r)
+		m.Changing(r)
 		r.Skips++
-		m.Recount.tallied(r, t).skips++
+		m.Counting.tallied(r, t).Skips++
 		m.Stats.Skipped++
 	case op.NotBefore > m.Now:
 		m.delay(r, op.Index, t)
@@ -263,8 +261,8 @@ func (m *Machine) ApplyEnd(x journal.End) error {
 		if index := m.gaveUp.index; x.State == queue.Failed && m.gaveUp.seq == x.Seq {
 			r.Ended.failed = &index
 		}
-	case r.over():
-		m.finish(r)
+	default:
+		m.Finish(r)
 	}
 	return nil
 }
@@ -307,8 +305,11 @@ func (r *closing) Undo(m *Machine) {
 	m.expires((*Record)(r))
 }
 
-// finish ends a submission with nothing left to do.
-func (m *Machine) finish(r *Record) {
+// Finish ends a submission if nothing of it is left to do.
+func (m *Machine) Finish(r *Record) {
+	if !r.over() {
+		return
+	}
 	state := queue.Completed
 	if r.Dead > 0 {
 		state = queue.CompletedWithDead
@@ -320,7 +321,7 @@ func (m *Machine) finish(r *Record) {
 // however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
 // chunks is put together later, outside of the mutex.
 func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
-	m.changing(r)
+	m.Changing(r)
 	m.Touch(r)
 	m.Ready(r, -int(r.Sub.Available()))
 	m.Stats.Waiting -= uint64(r.Waiting)

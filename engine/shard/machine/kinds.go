@@ -168,7 +168,7 @@ func (p *lifecycle) unpark(r *Record) bool {
 	if !r.Parked {
 		return false
 	}
-	m.changing(r)
+	m.Changing(r)
 	r.Parked = false
 	m.Stats.Parked -= uint64(r.Sub.Available())
 	m.show(r)

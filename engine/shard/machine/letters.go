@@ -53,9 +53,9 @@ func (p *deadLetters) died(r *Record, index uint32, delta int) {
 
 func (p *deadLetters) count(r *Record, index uint32, delta int) {
 	m := p.m
-	m.changing(r)
+	m.Changing(r)
 	r.Dead += uint32(delta)
-	m.Recount.tallied(r, r.Tries[index]).dead += uint32(delta)
+	m.Counting.tallied(r, r.Tries[index]).Dead += uint32(delta)
 	m.Stats.Dead += uint64(delta)
 	if delta < 0 {
 		r.Deads.Remove(index)
@@ -94,6 +94,17 @@ func (p *deadLetters) ended(r *Record, state queue.SubmissionState) {
 	p.Index.Remove(r)
 	if r.Dead > 0 && !p.m.Replay {
 		p.Groups.Drop(r.ID, r.Dead)
+	}
+}
+
+// Correct sets how many dead chunks an open submission has, after they were counted again, and lists it if it has any.
+func (p *deadLetters) Correct(r *Record, n uint32) {
+	r.Dead = n
+	switch at := p.Index.below(r.ID); {
+	case n == 0:
+		p.Index.Remove(r)
+	case at >= len(p.Index.ids) || p.Index.List[at] != r:
+		p.Index.add(r)
 	}
 }
 
@@ -144,9 +155,7 @@ func (p *deadLetters) ApplyRedrive(op journal.Redrive) error {
 		m.putBack(r, index)
 	}
 	m.Touch(r)
-	if r.over() {
-		m.finish(r) // nothing of it was dead any more
-	}
+	m.Finish(r) // perhaps nothing of it was dead any more
 	return nil
 }
 

@@ -205,7 +205,7 @@ func (m *Machine) Withdraw(r *Record, index uint32, bounded bool) backlog.Withdr
 
 // drop removes a reservation; the chunk stays taken.
 func (m *Machine) drop(r *Record, slot uint32) {
-	m.changing(r)
+	m.Changing(r)
 	h := m.Holds.At(slot)
 	m.Loose.note(r, h.Index)
 	if h.Counted {
@@ -261,10 +261,10 @@ func (m *Machine) delay(r *Record, index uint32, t *Try) {
 
 // Waits notes that a taken chunk waits.
 func (m *Machine) Waits(r *Record, index uint32, t *Try) {
-	m.changing(r)
+	m.Changing(r)
 	t.Waiting = true
 	r.Waiting++
-	m.Recount.tallied(r, t).waiting++
+	m.Counting.tallied(r, t).Waiting++
 	if r.Delays == nil {
 		r.Delays = &indexset.Set{}
 	}
@@ -274,12 +274,12 @@ func (m *Machine) Waits(r *Record, index uint32, t *Try) {
 // undelay ends a chunk's waiting; it stays taken.
 func (m *Machine) undelay(r *Record, index uint32, t *Try) {
 	if t.Waiting {
-		m.changing(r)
+		m.Changing(r)
 		m.Suspects.unshelve(r, t)
 		m.Loose.note(r, index)
 		t.Waiting = false
 		r.Waiting--
-		m.Recount.tallied(r, t).waiting--
+		m.Counting.tallied(r, t).Waiting--
 		r.Delays.Remove(index)
 		m.Stats.Waiting--
 	}

@@ -88,7 +88,7 @@ func (p *deadLetters) move(r *Record, t *Try, op *journal.Move, i int) {
 func (p *deadLetters) giveUp(r *Record, index uint32) {
 	p.died(r, index, -1)
 	r.Skips++
-	p.m.Recount.tallied(r, r.Tries[index]).skips++
+	p.m.Counting.tallied(r, r.Tries[index]).Skips++
 	p.m.Stats.Skipped++
 }
 

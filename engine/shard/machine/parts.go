@@ -12,11 +12,11 @@ type parts struct {
 
 	ActLog      actLog
 	Asides      asides
+	Counting    Counting // for a recount
 	Forwarding  forwarding
 	Letters     deadLetters
 	Lifecycle   lifecycle
 	Orphans     orphans
-	Recount     Recount
 	Rules       activeRules
 	Suspects    Suspects
 	ValueLimits valueLimits
@@ -57,8 +57,7 @@ func (p *parts) of(m *Machine) {
 	*p = parts{
 		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
 		Forwarding: newForwarding(m), Letters: newDeadLetters(m), Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
-		Recount: Recount{m: m}, Rules: newActiveRules(m),
-		Suspects:    Suspects{m: m},
+		Rules: newActiveRules(m), Suspects: Suspects{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
 }

@@ -55,7 +55,7 @@ type Record struct {
 	Checkpointed bool   // has its history row, or is about to get it
 	Reopened     bool   // the history may still have it
 	replaced     bool   // it ended, and was opened again as another record
-	Met          bool   // what try.met is when a recount has met it, and while there is none
+	met          bool   // what Try.met is when a recount has met it, and while there is none
 }
 
 // details are the fields that few submissions have.
@@ -81,7 +81,7 @@ type Try struct {
 	expiries  uint8
 	Reason    journal.ReturnReason
 	Waiting   bool // for notBefore, or shelved
-	Met       bool // by the recount of its submission: as record.met, or not yet
+	met       bool // by the recount of its submission: as Record.met, or not yet
 	redrives  uint16
 	Suspect   suspicion
 	since     queue.Time // when it was shelved, or lent

@@ -136,7 +136,7 @@ func (m *Machine) claim(r *Record, t *queue.Token, s standing, now queue.Time) (
 	if s == free && m.Withdraw(r, t.Index, true) != takenNow {
 		return 0, false
 	}
-	m.changing(r)
+	m.Changing(r)
 	return m.Holds.Add(&r.Holds, reserver.Hold{
 		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, State: reserver.Finishing,
 		Reserved: now, Deadline: now,

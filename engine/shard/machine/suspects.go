@@ -105,7 +105,7 @@ func (p *Suspects) Quota(now queue.Time) int {
 // shelve holds a chunk back that is taken and due.
 func (p *Suspects) shelve(r *Record, index uint32, t *Try, at queue.Time) {
 	m := p.m
-	m.changing(r)
+	m.Changing(r)
 	if !t.Waiting {
 		m.Waits(r, index, t)
 		m.Stats.Waiting++
@@ -113,7 +113,7 @@ func (p *Suspects) shelve(r *Record, index uint32, t *Try, at queue.Time) {
 	if t.Suspect != Shelved {
 		t.Suspect = Shelved
 		r.Shelved++
-		m.Recount.tallied(r, t).shelved++
+		m.Counting.tallied(r, t).Shelved++
 		p.Shelved++
 	}
 	t.since = at
@@ -125,7 +125,7 @@ func (p *Suspects) unshelve(r *Record, t *Try) {
 	if t.Suspect == Shelved {
 		t.Suspect = cleared
 		r.Shelved--
-		p.m.Recount.tallied(r, t).shelved--
+		p.m.Counting.tallied(r, t).Shelved--
 		p.Shelved--
 	}
 }
@@ -133,7 +133,7 @@ func (p *Suspects) unshelve(r *Record, t *Try) {
 // lendOut offers a shelved chunk.
 func (p *Suspects) lendOut(r *Record, index uint32, t *Try, now queue.Time) {
 	m := p.m
-	m.changing(r)
+	m.Changing(r)
 	m.undelay(r, index, t)
 	p.lends(r, t, now)
 	m.putBack(r, index)
@@ -143,17 +143,17 @@ func (p *Suspects) lendOut(r *Record, index uint32, t *Try, now queue.Time) {
 func (p *Suspects) lends(r *Record, t *Try, now queue.Time) {
 	t.Suspect, t.since = Lent, now
 	r.Lent++
-	p.m.Recount.tallied(r, t).lent++
+	p.m.Counting.tallied(r, t).Lent++
 	p.Lent++
 }
 
 // acquit notes that a try of a chunk is over, whatever came of it.
 func (p *Suspects) acquit(r *Record, t *Try) {
 	if t.Suspect == Lent {
-		p.m.changing(r)
+		p.m.Changing(r)
 		t.Suspect = cleared
 		r.Lent--
-		p.m.Recount.tallied(r, t).lent--
+		p.m.Counting.tallied(r, t).Lent--
 		p.Lent--
 	}
 }
@@ -162,7 +162,7 @@ func (p *Suspects) acquit(r *Record, t *Try) {
 func (p *Suspects) offered(r *Record, index uint32) {
 	if t := r.Tries[index]; t != nil && t.Suspect == Lent {
 		r.Ready++
-		p.m.Recount.tallied(r, t).ready++
+		p.m.Counting.tallied(r, t).Ready++
 		p.Ready++
 		p.out = append(p.out, Due{At: t.since, Seq: r.Seq, index: index})
 	}
@@ -172,7 +172,7 @@ func (p *Suspects) offered(r *Record, index uint32) {
 func (p *Suspects) taken(r *Record, index uint32) {
 	if t := r.Tries[index]; t != nil && t.Suspect == Lent {
 		r.Ready--
-		p.m.Recount.tallied(r, t).ready--
+		p.m.Counting.tallied(r, t).Ready--
 		p.Ready--
 	}
 }

@@ -1,4 +1,4 @@
-package machine
+package recount
 
 import (
 	"github.com/quern-queue/quern/engine/backlog"
@@ -16,36 +16,6 @@ type suspicionOf struct {
 	entry   queue.MetaEntry
 }
 
-// keptTotal is one that the machine keeps.
-type keptTotal struct {
-	now func() uint64
-	add func(by int64) // nil: it cannot be corrected
-}
-
-// keptTotals are in the order of the counters from firstOfQueue on, without those that the backlog keeps.
-func (p *Recount) keptTotals() [queueCounters]keptTotal {
-	m := p.m
-	of := func(n *uint64) keptTotal {
-		return keptTotal{func() uint64 { return *n }, func(by int64) { *n += uint64(by) }}
-	}
-	ofInt := func(n *int) keptTotal {
-		return keptTotal{func() uint64 { return uint64(*n) }, func(by int64) { *n += int(by) }}
-	}
-	c, s := &m.Stats, &m.Suspects
-	var list [queueCounters]keptTotal
-	for counter, kept := range map[Counter]keptTotal{
-		QueueWaiting: of(&c.Waiting), QueueRunAt: of(&c.Parked), QueueDead: of(&c.Dead), QueueDone: of(&c.Completed),
-		QueueSkipped:    of(&c.Skipped),
-		QueueOperations: of(&c.Operations), QueueCovered: of(&c.Covered[0]), QueueCoveredNext: of(&c.Covered[1]),
-		QueueSweeping: of(&c.Orphaned), QueueEndedLetters: of(&c.EndedLetters),
-		QueueShelved: ofInt(&s.Shelved), QueueLent: ofInt(&s.Lent), QueueLentReady: ofInt(&s.Ready),
-		QueueReserved: {func() uint64 { return uint64(m.Holds.Len()) }, nil}, // the size of a table
-	} {
-		list[counter-firstOfQueue] = kept
-	}
-	return list
-}
-
 // own is one of a submission's own counters.
 type own struct {
 	counter     Counter
@@ -53,11 +23,11 @@ type own struct {
 	set         func(n uint32) bool
 }
 
-// endOwn compares and corrects what a submission keeps of its own.
-func (p *Recount) endOwn() {
+// compareOwn compares and corrects what a submission keeps of its own.
+func (p *Part) compareOwn() {
 	m := p.m
-	r := p.of
-	p.of = nil
+	r, sum := m.Counting.Of, &m.Counting.Sum
+	m.Counting.Of = nil
 	p.Compared(OfSubmission, 1)
 	held, counted := m.Holds.EndRecount()
 	available := r.Sub.Recounted()
@@ -65,17 +35,17 @@ func (p *Recount) endOwn() {
 		return func(to uint32) bool { *n = to; return true }
 	}
 	list := []own{
-		{OwnWaiting, r.Waiting, p.sum.waiting, set(&r.Waiting)},
-		{OwnDead, r.Dead, p.sum.dead, func(n uint32) bool { p.setDead(r, n); return true }},
-		{OwnSkipped, r.Skips, p.sum.skips, set(&r.Skips)},
-		{OwnShelved, r.Shelved, p.sum.shelved, set(&r.Shelved)},
-		{OwnLent, r.Lent, p.sum.lent, set(&r.Lent)},
-		{OwnLentReady, r.Ready, p.sum.ready, set(&r.Ready)},
+		{OwnWaiting, r.Waiting, sum.Waiting, set(&r.Waiting)},
+		{OwnDead, r.Dead, sum.Dead, func(n uint32) bool { m.Letters.Correct(r, n); return true }},
+		{OwnSkipped, r.Skips, sum.Skips, set(&r.Skips)},
+		{OwnShelved, r.Shelved, sum.Shelved, set(&r.Shelved)},
+		{OwnLent, r.Lent, sum.Lent, set(&r.Lent)},
+		{OwnLentReady, r.Ready, sum.Ready, set(&r.Ready)},
 		{OwnReserved, r.Holds.Len(), held, func(n uint32) bool { r.Holds.SetLen(n); return true }},
 		{OwnInFlight, r.Sub.InFlight(), counted, func(n uint32) bool { m.Backlog.SetInFlight(r.Sub, n); return true }},
 		{OwnAvailable, r.Sub.Available(), available, func(n uint32) bool { return m.Backlog.SetAvailable(r.Sub, n) }},
 	}
-	taken := uint64(available) + uint64(held) + uint64(p.sum.waiting) + uint64(p.sum.dead) + uint64(p.sum.skips)
+	taken := uint64(available) + uint64(held) + uint64(sum.Waiting) + uint64(sum.Dead) + uint64(sum.Skips)
 	if held == counted && taken <= uint64(r.Chunks) {
 		list = append(list, own{OwnDone, r.Done, r.Chunks - uint32(taken), set(&r.Done)})
 	} else { // a late completion is on its way, of a chunk that may wait as well
@@ -83,41 +53,29 @@ func (p *Recount) endOwn() {
 	}
 	for _, x := range list {
 		if x.kept != x.found {
-			m.changing(r)
+			m.Changing(r)
 			corrected := x.set(x.found)
 			m.Touch(r)
 			p.Judged(x.counter, &Drift{Counter: x.counter, Submission: r.ID, Kept: uint64(x.kept),
 				Found: uint64(x.found), Corrected: corrected})
-			if x.counter == OwnDone && r.over() && !r.Ending {
-				m.finish(r) // it had been over, had the counter been right
+			if x.counter == OwnDone && !r.Ending {
+				m.Finish(r) // it had been over, had the counter been right
 			}
 		}
 	}
 }
 
-// setDead corrects how many dead chunks a submission has, and with it whether it is listed for that.
-func (p *Recount) setDead(r *Record, n uint32) {
-	m := p.m
-	r.Dead = n
-	switch at := m.Letters.Index.below(r.ID); {
-	case n == 0:
-		m.Letters.Index.Remove(r)
-	case at >= len(m.Letters.Index.ids) || m.Letters.Index.List[at] != r:
-		m.Letters.Index.add(r)
-	}
-}
-
 // endTotals compares the totals of the queue.
-func (p *Recount) endTotals() {
+func (p *Part) endTotals() {
 	m := p.m
-	for i, kept := range p.keptTotals() {
+	for i, total := range &p.kept {
 		switch counter := firstOfQueue + Counter(i); {
-		case kept.now == nil: // the backlog's
+		case total.Kept == nil: // the backlog's
 		case p.unknown[i]:
 			p.Skipped(SkipMany, 1)
 		default:
 			p.Compared(OfQueue, 1)
-			p.judge(suspicionOf{counter: counter}, p.queue[i], kept.now(), kept.add)
+			p.judge(suspicionOf{counter: counter}, p.sums[i], total.Kept(), total.Add)
 		}
 	}
 	d := m.Backlog.EndRecount()
@@ -138,7 +96,7 @@ func (p *Recount) endTotals() {
 }
 
 // judgeValue is for a value whose totals differ.
-func (p *Recount) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
+func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 	kept := p.m.Backlog.KeptOf(entry)
 	each := func(counter Counter, book int, by, kept int64, add backlog.ValueSums) {
 		p.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept), func(int64) { p.m.Backlog.CorrectValue(entry, add) })
@@ -159,7 +117,7 @@ func (p *Recount) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 const mostSuspects = 10_000
 
 // judge is for a total that is found to differ from what is kept by so much; correct adds that, nil: it cannot be.
-func (p *Recount) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
+func (p *Part) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
 	switch {
 	case by == 0:
 	case p.Suspects[of] != by:

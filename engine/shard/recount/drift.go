@@ -1,35 +1,35 @@
-package machine
+package recount
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// RecountScope is what a counter is kept for.
-type RecountScope uint8
+// Scope is what a counter is kept for.
+type Scope uint8
 
 // The scopes.
 const (
-	OfSubmission RecountScope = iota
-	OfValue                   // of a meta key
+	OfSubmission Scope = iota
+	OfValue            // of a meta key
 	OfQueue
-	RecountScopes
+	Scopes
 )
 
 // String is the scope's name in answers, logs and metrics.
-func (s RecountScope) String() string {
-	return [RecountScopes]string{"submission", "value", "queue"}[s]
+func (s Scope) String() string {
+	return [Scopes]string{"submission", "value", "queue"}[s]
 }
 
-// RecountSkip is why something was not compared in a round.
-type RecountSkip uint8
+// Skip is why something was not compared in a round.
+type Skip uint8
 
 // The reasons.
 const (
-	SkipLate RecountSkip = iota // a submission's done: a late completion is on its way, so that what is taken does not follow from the rest
-	SkipMany                    // a total of what has no order to be walked in slices, and is too much for one
-	RecountSkips
+	SkipLate Skip = iota // a submission's done: a late completion is on its way, so that what is taken does not follow from the rest
+	SkipMany             // a total of what has no order to be walked in slices, and is too much for one
+	Skips
 )
 
 // String is the reason's name in answers and metrics.
-func (r RecountSkip) String() string { return [RecountSkips]string{"late_completion", "too_many"}[r] }
+func (r Skip) String() string { return [Skips]string{"late_completion", "too_many"}[r] }
 
 // Counter is a kept counter that recounts check.
 type Counter uint8
@@ -89,7 +89,7 @@ func (c Counter) String() string {
 }
 
 // Scope is what the counter is kept for.
-func (c Counter) Scope() RecountScope {
+func (c Counter) Scope() Scope {
 	switch {
 	case c < ValueAvailable:
 		return OfSubmission

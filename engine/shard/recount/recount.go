@@ -1,0 +1,164 @@
+package recount
+
+import (
+	"reflect"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Part is the part that counts again.
+type Part struct {
+	m        *machine.Machine
+	stage    stage
+	at, end  int // of slots of submissions, or of values
+	tries    *reflect.MapIter
+	key      reflect.Value // of tries
+	kept     [queueCounters]Total
+	sums     [queueCounters]int64  // what was counted, less what is kept
+	unknown  [queueCounters]bool   // cannot be counted this time
+	Suspects map[suspicionOf]int64 // differences of totals that the last round found
+	next     map[suspicionOf]int64 // that this one finds
+
+	Judged   func(c Counter, found *Drift) // told of every drift, once it is corrected; nil: a total differs for the first time
+	Compared func(s Scope, n int)          // told how much was compared
+	Skipped  func(reason Skip, n int)      // told of what could not be
+}
+
+// stage is how far a round is.
+type stage uint8
+
+const (
+	idle stage = iota
+	submissions
+	totals
+	values
+)
+
+// New is the part of a machine of which nothing was counted again yet. Other parts hand in the totals that they keep.
+func New(m *machine.Machine, others map[Counter]Total) *Part {
+	p := &Part{m: m}
+	p.keep(others)
+	return p
+}
+
+// Idle says that no round is under way.
+func (p *Part) Idle() bool { return p.stage == idle }
+
+// Slice takes about `most` steps of a round, and says how many; over: the round is.
+func (p *Part) Slice(most int) (steps int, over bool) {
+	m := p.m
+	for steps < most {
+		switch p.stage {
+		case idle:
+			p.stage, p.at, p.end, p.next = submissions, 0, int(m.Backlog.Slots()), map[suspicionOf]int64{}
+		case submissions:
+			steps += p.submissions(most - steps)
+			if m.Counting.Of == nil && p.at == p.end {
+				steps += p.BeginTotals()
+				p.stage = totals
+			}
+		case totals:
+			n, more := m.Backlog.Recount(most - steps)
+			if steps += n; !more {
+				p.endTotals()
+				p.stage, p.at = values, 0
+			}
+		case values:
+			next, looked := m.Backlog.RecountedValues(p.at, most-steps, p.judgeValue)
+			p.Compared(OfValue, looked)
+			if steps, p.at = most, next; next == 0 {
+				p.stage, p.Suspects, p.next = idle, p.next, nil
+				return steps, true
+			}
+		}
+	}
+	return steps, false
+}
+
+// Progress is how much of the round is done, from 0 to 1.
+func (p *Part) Progress() float64 {
+	switch {
+	case p.stage == submissions && p.end > 0:
+		return float64(p.at) / float64(2*p.end)
+	case p.stage == totals:
+		if at, end := p.m.Backlog.Recounting(); end > 0 {
+			return (1 + float64(at)/float64(end)) / 2
+		}
+	case p.stage == idle, p.stage == submissions:
+		return 0
+	}
+	return 1
+}
+
+// submissions goes on with what each keeps of its own.
+func (p *Part) submissions(most int) (steps int) {
+	m := p.m
+	for steps < most {
+		switch of := m.Counting.Of; {
+		case of == nil && p.at == p.end:
+			return steps
+		case of == nil:
+			steps++
+			if sub := m.Backlog.InSlot(uint32(p.at)); sub != nil {
+				p.begin(sub.Data.(*machine.Record))
+			}
+			p.at++
+			continue
+		case of.Sub == nil: // it ended
+			m.Holds.EndRecount()
+			m.Counting.Of, p.tries = nil, nil
+			continue
+		}
+		for p.tries != nil && steps < most {
+			steps++
+			p.try()
+		}
+		n, more := m.Holds.Recount(most - steps)
+		if steps += n; !more && p.tries == nil {
+			p.compareOwn()
+		}
+	}
+	return steps
+}
+
+// begin begins with a submission.
+func (p *Part) begin(r *machine.Record) {
+	p.m.Counting.Begin(r)
+	if p.tries = nil; len(r.Tries) > 0 {
+		p.tries = reflect.ValueOf(r.Tries).MapRange() // goes on after changes, as a range over the map would
+		p.key = reflect.New(reflect.TypeFor[uint32]()).Elem()
+	}
+	p.m.Holds.BeginRecount(&r.Holds)
+}
+
+// try looks at the next try.
+func (p *Part) try() {
+	if !p.tries.Next() {
+		p.tries = nil
+		return
+	}
+	c := &p.m.Counting
+	t := p.tries.Value().Interface().(*machine.Try)
+	if !c.Meets(t) {
+		return // it came meanwhile
+	}
+	if t.Waiting {
+		c.Sum.Waiting++
+	}
+	switch {
+	case t.Suspect == machine.Shelved && t.Waiting:
+		c.Sum.Shelved++
+	case t.Suspect == machine.Lent:
+		c.Sum.Lent++
+		if p.key.SetIterKey(p.tries); c.Of.Sub.IsAvailable(uint32(p.key.Uint())) {
+			c.Sum.Ready++
+		}
+	}
+	switch t.Reason {
+	case journal.Dead:
+		c.Sum.Dead++
+	case journal.Skipped, journal.Forwarded:
+		c.Sum.Skips++
+	}
+}
