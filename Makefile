@@ -20,6 +20,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 ARCHES   ?= amd64 arm64
 FUZZTIME ?= 10s
 SOAK     ?= 10000
+SEEDS    ?= 100000
 
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
@@ -92,9 +93,9 @@ bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
 	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
 
-soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; the simulation and the orders of Random with new seeds; 100,000 failures of power; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
+soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; 100,000 new seeds of the simulation without and with faults and of overlapping calls (SEEDS), a failing one with the line that replays it; the orders of Random; 100,000 failures of power; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
-	QUERN_SIM_SEEDS=$(SOAK) go test -timeout 24h -count 1 -run 'TestSimulation$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
+	QUERN_SIM_SEEDS=$(SEEDS) go test -timeout 48h -count 1 -run 'TestSimulation$$|TestFaults$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
 	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 go test -timeout 24h -count 1 -v ./engine/powerloss
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
 	QUERN_GUESSES=20000 go test -count 1 -v -run TestGuessesTakeTheSameTime ./engine/access

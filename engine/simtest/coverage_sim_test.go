@@ -11,16 +11,22 @@ import (
 
 // tally counts how often each thing happened in simulations, with an effect: a step that never does anything tests nothing.
 type tally struct {
-	mu sync.Mutex
-	n  map[string]int
+	mu   sync.Mutex
+	n    map[string]int
+	last string              // what happened last
+	next map[succession]bool // what happened after what
 }
 
-func newTally() *tally { return &tally{n: map[string]int{}} }
+func newTally() *tally { return &tally{n: map[string]int{}, next: map[succession]bool{}} }
 
 func (t *tally) add(what string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n[what] += n
+	if n > 0 {
+		t.next[succession{t.last, what}] = true
+		t.last = what
+	}
 }
 
 func (t *tally) String() string {

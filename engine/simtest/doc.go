@@ -11,6 +11,7 @@
 //	scripts    commands and what they print, to be read: testdata/scripts (script_test.go)
 //	cost       submissions looked at per reservation (cost_test.go)
 //
-// A failure prints its seed; `go test ./engine/simtest -run TestSimulation -seed N` plays it again. QUERN_SIM_SEEDS=N
-// plays N seeds instead of the usual number.
+// A failure prints the seed, and the line that plays it again: `go test ./engine/simtest -run '^TestSimulation$' -seed N`.
+// QUERN_SIM_SEEDS=N plays N new seeds instead of the usual ones, QUERN_SIM_SEEDS=1-N the first N. Those in which most happened
+// that is rare are played by name (nasty_test.go; rare_test.go says how they were found).
 package simtest

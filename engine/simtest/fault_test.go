@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,20 +132,16 @@ func (f *faults) expected() error {
 // batch is told, what was not written has not happened, what was written has, and the shard goes on.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(60)
+	n := uint64(60)
 	if testing.Short() {
-		seeds = 8
+		n = 8
 	}
-	first := uint64(1)
-	if *oneSeed != 0 {
-		first, seeds = *oneSeed, 1
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			simulate(t, seed, 250, new(faults), newTally())
-		})
-	}
+	first, last := seedsToPlay(t, n)
+	all := newPlayed()
+	t.Cleanup(func() { all.tellNastiest(t) })
+	playSeeds(t, first, last, func(t *testing.T, seed uint64) {
+		all.take(seed, simulate(t, seed, 250, new(faults)))
+	})
 }
 
 // arm draws whether an append of the next step fails.
@@ -192,6 +187,7 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 		return
 	}
 	kind := s.faults.fired
+	s.tally.add("append fails: "+faultNames[kind], 1)
 	s.disarm()
 	if wantFatals := map[bool]int{true: 1}[kind == syncWritten || kind == syncLost]; s.faults.fatals != wantFatals {
 		s.fail("%s: Fatal was called %d times, want %d", faultNames[kind], s.faults.fatals, wantFatals)

@@ -135,9 +135,9 @@ func (o *overlap) fold() *call {
 		run: func(context.Context) { err = o.shard.Checkpoint() },
 		check: func() string {
 			if err == nil {
-				o.tally["checkpoint"]++
+				o.tally.add("checkpoint", 1)
 			} else {
-				o.tally["checkpoint failed"]++
+				o.tally.add("checkpoint failed", 1)
 			}
 			return fmt.Sprint(err)
 		},

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,32 +41,22 @@ type overlap struct {
 	reloads     int
 	life        int  // changes with every restart
 	afterReload bool // content of an insert from before it is still being written
-	tally       map[string]int
+	tally       *tally
 }
 
 // TestOverlaps plays seeds of the concurrent simulation.
 func TestOverlaps(t *testing.T) {
-	seeds, first := uint64(60), uint64(1)
+	n := uint64(60)
 	if testing.Short() {
-		seeds = 12
+		n = 12
 	}
-	if text := os.Getenv("QUERN_SIM_SEEDS"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			t.Fatalf("QUERN_SIM_SEEDS=%q is not a number", text)
-		}
-		seeds, first = n, uint64(time.Now().Unix())
-	}
-	if *oneSeed != 0 {
-		seeds, first = 1, *oneSeed
-	}
-	t.Logf("seeds %d to %d", first, first+seeds-1)
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			playOverlap(t, seed, overlapSteps)
-		})
-	}
+	first, last := seedsToPlay(t, n)
+	all := newPlayed()
+	t.Cleanup(func() { all.tellNastiest(t) })
+	playSeeds(t, first, last, func(t *testing.T, seed uint64) {
+		_, happened := playOverlap(t, seed, overlapSteps)
+		all.take(seed, happened)
+	})
 }
 
 const overlapSteps = 160
@@ -80,7 +68,8 @@ func TestOverlapsRepeat(t *testing.T) {
 		t.Skip("the race detector draws the order in which goroutines run, so that no history repeats")
 	}
 	for seed := uint64(1001); seed < 1004; seed++ {
-		if one, other := playOverlap(t, seed, overlapSteps), playOverlap(t, seed, overlapSteps); one != other {
+		one, _ := playOverlap(t, seed, overlapSteps)
+		if other, _ := playOverlap(t, seed, overlapSteps); one != other {
 			t.Errorf("seed %d gave two histories; they part at:\n%s", seed, parting(one, other))
 		}
 	}
@@ -95,8 +84,8 @@ func parting(one, other string) string {
 	return strings.Join(a[max(0, at-3):min(at+2, len(a))], "\n") + "\nand\n" + strings.Join(b[max(0, at-3):min(at+2, len(b))], "\n")
 }
 
-// playOverlap plays one seed and returns its history.
-func playOverlap(t *testing.T, seed uint64, steps int) (lines string) {
+// playOverlap plays one seed and returns its history, and what happened in it.
+func playOverlap(t *testing.T, seed uint64, steps int) (lines string, happened *tally) {
 	watch := time.AfterFunc(5*time.Minute, func() {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("overlap seed %d does not come to its end", seed))
@@ -104,6 +93,7 @@ func playOverlap(t *testing.T, seed uint64, steps int) (lines string) {
 	defer watch.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverlap(t, seed)
+		happened = o.tally
 		defer func() {
 			problem := recover()
 			lines = strings.Join(o.lines, "\n")
@@ -116,7 +106,7 @@ func playOverlap(t *testing.T, seed uint64, steps int) (lines string) {
 				t.Log(o.recent())
 				panic(problem)
 			}
-			t.Errorf("seed %d step %d: %s\n%s\nplay it again: go test ./engine/simtest -run 'TestOverlaps$' -seed %d", seed, o.stepNo, f.text, o.recent(), seed)
+			t.Errorf("seed %d step %d: %s\n%s", seed, o.stepNo, f.text, o.recent())
 		}()
 		o.start()
 		for ; o.stepNo < steps; o.stepNo++ {
@@ -125,13 +115,13 @@ func playOverlap(t *testing.T, seed uint64, steps int) (lines string) {
 		}
 		o.finish()
 	})
-	return lines
+	return lines, happened
 }
 
 func newOverlap(t *testing.T, seed uint64) *overlap {
 	o := &overlap{
 		seed: seed, r: newRand(seed, 2), disk: newDiskModel(), byKey: map[tokenKey]*token{}, holding: map[queue.ChunkID]*token{},
-		rules: map[queue.RuleID]*ruleSeen{}, tally: map[string]int{},
+		rules: map[queue.RuleID]*ruleSeen{}, tally: newTally(),
 	}
 	settings := relaxed()
 	settings.MaxAttempts = uint16(1 + o.r.IntN(3))
@@ -215,7 +205,7 @@ func (o *overlap) settle() {
 		o.reloads = o.gates.reloads
 		o.note("the shard has reloaded") // those who held chunks hold them still
 		o.afterReload = heldWrite(o.gates.list(), "content")
-		o.tally["reload"]++
+		o.tally.add("reload", 1)
 	}
 	o.afterReload = o.afterReload && heldWrite(o.gates.list(), "content")
 	o.refresh()
@@ -248,7 +238,7 @@ func (o *overlap) goOn() {
 		}
 		h.written = true
 		o.note("%s %s", h.what, endingNames[end])
-		o.tally[h.what+" "+endingNames[end]]++
+		o.tally.add(h.what+" "+endingNames[end], 1)
 		h.begin <- end
 		if o.chance(40) {
 			return
@@ -298,7 +288,7 @@ func (o *overlap) copyTo() string {
 // auditCopy: whatever happens next, what is on the disk now is enough for everything that was answered.
 func (o *overlap) auditCopy() {
 	o.note("a copy is audited")
-	o.tally["copy audited"]++
+	o.tally.add("copy audited", 1)
 	b := &box{t: o.t, dir: o.copyTo(), settings: o.settings}
 	b.clock.ms.Store(time.Now().UnixMilli())
 	b.open()
@@ -310,7 +300,7 @@ func (o *overlap) auditCopy() {
 // crash kills the server and starts it again. Who waits for an answer never gets it.
 func (o *overlap) crash() {
 	o.note("crash")
-	o.tally["crash"]++
+	o.tally.add("crash", 1)
 	dir := o.copyTo()
 	o.end()
 	o.dir = dir
@@ -360,5 +350,5 @@ func (o *overlap) finish() {
 	o.close()
 	h := fnv.New64a()
 	fmt.Fprint(h, strings.Join(o.lines, "\n"))
-	o.t.Logf("history %x: %d calls, %d ops, %v", h.Sum64(), o.begun, o.disk.ops, o.tally)
+	o.t.Logf("history %x: %d calls, %d ops, %v", h.Sum64(), o.begun, o.disk.ops, o.tally.n)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -43,37 +42,26 @@ var ctx = context.Background()
 // TestSimulation plays seeds: each is some hundred steps, every answer compared with the model's.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	seeds, first := uint64(160), uint64(1)
+	n := uint64(160)
 	if testing.Short() {
-		seeds = 24
+		n = 24
 	}
-	if text := os.Getenv("QUERN_SIM_SEEDS"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			t.Fatalf("QUERN_SIM_SEEDS=%q is not a number", text)
+	first, last := seedsToPlay(t, n)
+	all := newPlayed()
+	t.Cleanup(func() { // when all seeds are played
+		if last-first >= 99 { // in fewer what is rare may not happen
+			all.total.check(t)
 		}
-		if seeds = n; *recordFile == "" { // what is recorded is compared with the same seeds
-			first = uint64(time.Now().Unix())
-		}
-	}
-	if *oneSeed != 0 {
-		seeds, first = 1, *oneSeed
-	}
-	t.Logf("seeds %d to %d", first, first+seeds-1)
-	tally := newTally()
-	if seeds >= 100 { // in fewer what is rare may not happen
-		t.Cleanup(func() { tally.check(t) }) // when all seeds are played
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			simulate(t, seed, 300, nil, tally)
-		})
-	}
+		all.tellNastiest(t)
+	})
+	playSeeds(t, first, last, func(t *testing.T, seed uint64) {
+		all.take(seed, simulate(t, seed, 300, nil))
+	})
 }
 
-func simulate(t *testing.T, seed uint64, steps int, f *faults, tally *tally) {
-	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: tally}
+// simulate plays a seed, and says what happened in it.
+func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
+	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: newTally()}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {
@@ -90,7 +78,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, tally *tally) {
 	s.seeds.Store(seed << 32)
 	s.now = s.clock.now()
 	s.m = newModel(settings)
-	s.m.tally = tally
+	s.m.tally = s.tally
 	s.values = s.eachValue
 	step := 0
 	defer func() {
@@ -132,6 +120,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults, tally *tally) {
 	s.must("record", s.record.stored(s.dir))
 	s.record.asked(s.log.lines)
 	s.record.keep(t, strconv.FormatUint(seed, 10))
+	return s.tally
 }
 
 func (s *sim) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
