@@ -12,49 +12,37 @@ type Act struct {
 	queue.Act
 }
 
-// Act records that an operator changed something.
-func (e *Encoder) Act(a *Act) {
-	e.op(opAct)
-	e.uint(a.Number)
-	e.act(&a.Act)
+func (a *Act) fields(c *coder) {
+	unsigned(c, &a.Number)
+	actFields(c, &a.Act)
 }
 
-// actTexts are the texts of an act in the order in which they are written. The queue is not among them: its journal knows it.
-func actTexts(a *queue.Act) [9]*string {
-	return [...]*string{&a.Action, &a.Actor, &a.OnBehalfOf, &a.From, &a.RequestID, &a.Target, &a.Before, &a.After, &a.Outcome}
-}
-
-func (e *Encoder) act(a *queue.Act) {
-	e.int(int64(a.At))
-	for _, text := range actTexts(a) {
-		e.text(*text)
+// actFields are those of the entry itself. The queue is not among them: its journal knows it.
+func actFields(c *coder, a *queue.Act) {
+	signed(c, &a.At)
+	for _, text := range [...]*string{
+		&a.Action, &a.Actor, &a.OnBehalfOf, &a.From, &a.RequestID, &a.Target, &a.Before, &a.After, &a.Outcome,
+	} {
+		c.text(text)
 	}
-}
-
-func (d *decoder) act() (a queue.Act) {
-	a.At = queue.Time(d.int())
-	for _, text := range actTexts(&a) {
-		*text = d.text()
-	}
-	return a
 }
 
 // AppendAct appends the encoding of an act as the store keeps it, described in docs/formats/ops.md.
 func AppendAct(dst []byte, a *queue.Act) []byte {
-	e := Encoder{buf: append(dst, actVersion)}
-	e.act(a)
-	return e.buf
+	c := coder{b: append(dst, actVersion)}
+	actFields(&c, a)
+	return c.b
 }
 
 // DecodeAct reads what AppendAct wrote.
-func DecodeAct(b []byte) (queue.Act, error) {
+func DecodeAct(b []byte) (a queue.Act, err error) {
 	if len(b) == 0 || b[0] != actVersion {
 		return queue.Act{}, errDamaged
 	}
-	d := decoder{b: b[1:]}
-	a := d.act()
-	if d.bad || len(d.b) > 0 {
-		return queue.Act{}, errDamaged
+	c := coder{b: b[1:], reading: true}
+	actFields(&c, &a)
+	if err := c.whole(); err != nil {
+		return queue.Act{}, err
 	}
 	return a, nil
 }

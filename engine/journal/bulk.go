@@ -1,6 +1,10 @@
 package journal
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // Bulk is how far a bulk operation got. It stands in one batch with what it tells of, so both are there or neither is. The numbers
 // are totals, so applying it twice is applying it once.
@@ -23,71 +27,51 @@ const (
 	bulkEndedBy = 0x40 // and then who ended it
 )
 
-// Bulk records it.
-func (e *Encoder) Bulk(b *Bulk) {
-	e.op(opBulk)
-	e.buf = AppendBulk(e.buf, b)
-}
-
-// AppendBulk appends the encoding of the op without its code. The store keeps the same bytes as the operation's row.
-func AppendBulk(dst []byte, b *Bulk) []byte {
-	e := Encoder{buf: dst}
-	e.uint(uint64(b.ID))
-	e.uint(b.Step)
-	state := byte(b.State)
+func (b *Bulk) fields(c *coder) {
+	unsigned(c, &b.ID)
+	unsigned(c, &b.Step)
+	state := b.State
 	if b.Walk.Known {
 		state |= bulkWalks
 	}
 	if b.EndedBy != "" {
 		state |= bulkEndedBy
 	}
-	e.buf = append(e.buf, state)
-	for _, n := range [4]uint64{b.Counts.Matched, b.Counts.Done, b.Counts.Unchanged, b.Counts.Refused} {
-		e.uint(n)
+	if octet(c, &state, math.MaxUint8); c.reading {
+		b.State, b.Walk.Known = state&^(bulkWalks|bulkEndedBy), state&bulkWalks != 0
 	}
-	e.uint(uint64(b.After.Submission))
-	e.uint(uint64(b.After.Index))
-	e.int(int64(b.Ended))
-	e.text(b.Failure)
-	e.text(b.Request)
+	c.must(b.State <= queue.BulkFailed)
+	for _, n := range [4]*uint64{&b.Counts.Matched, &b.Counts.Done, &b.Counts.Unchanged, &b.Counts.Refused} {
+		unsigned(c, n)
+	}
+	unsigned(c, &b.After.Submission)
+	unsigned(c, &b.After.Index)
+	signed(c, &b.Ended)
+	c.text(&b.Failure)
+	c.text(&b.Request)
 	if b.Walk.Known {
-		e.uint(b.Walk.Examined)
-		e.uint(b.Walk.ToExamine)
+		unsigned(c, &b.Walk.Examined)
+		unsigned(c, &b.Walk.ToExamine)
 	}
-	if b.EndedBy != "" {
-		e.text(b.EndedBy)
+	if state&bulkEndedBy != 0 {
+		c.text(&b.EndedBy)
+		c.must(b.EndedBy != "")
 	}
-	return e.buf
+}
+
+// AppendBulk appends the encoding of the op without its code. The store keeps the same bytes as the operation's row.
+func AppendBulk(dst []byte, b *Bulk) []byte {
+	c := coder{b: dst}
+	b.fields(&c)
+	return c.b
 }
 
 // DecodeBulk reads what AppendBulk wrote.
 func DecodeBulk(row []byte) (*Bulk, error) {
-	d := decoder{b: row}
-	b := d.bulk()
-	if d.bad || len(d.b) > 0 {
-		return nil, errDamaged
+	c, b := coder{b: row, reading: true}, new(Bulk)
+	b.fields(&c)
+	if err := c.whole(); err != nil {
+		return nil, err
 	}
 	return b, nil
-}
-
-func (d *decoder) bulk() *Bulk {
-	b := &Bulk{ID: queue.SubmissionID(d.uint()), Step: d.uint()}
-	state := d.byte()
-	b.State = queue.BulkState(state &^ (bulkWalks | bulkEndedBy))
-	for _, n := range [4]*uint64{&b.Counts.Matched, &b.Counts.Done, &b.Counts.Unchanged, &b.Counts.Refused} {
-		*n = d.uint()
-	}
-	b.After = queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()}
-	b.Ended, b.Failure, b.Request = queue.Time(d.int()), d.text(), d.text()
-	if state&bulkWalks != 0 {
-		b.Walk = queue.BulkWalk{Known: true, Examined: d.uint(), ToExamine: d.uint()}
-	}
-	if state&bulkEndedBy != 0 {
-		b.EndedBy = d.text()
-		d.bad = d.bad || b.EndedBy == ""
-	}
-	if b.State > queue.BulkFailed {
-		d.fail()
-	}
-	return b
 }

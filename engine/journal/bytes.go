@@ -1,6 +1,9 @@
 package journal
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Contents is the op that carries the inline chunks and the attachment of a submission. It stands before the op of its insert, in the same
 // batch, so that both are durable or neither is.
@@ -43,48 +46,21 @@ type Output struct {
 	Bytes      []byte // may be empty: an empty output is an output
 }
 
-// Contents records the bytes of the submission whose insert comes next.
-func (e *Encoder) Contents(c *Contents) {
-	e.op(opContents)
-	e.uint(uint64(c.Seq))
-	e.uint(uint64(len(c.Pages)))
-	for i := range c.Pages {
-		e.uint(uint64(c.Pages[i].First))
-		e.bytes(c.Pages[i].Bytes)
+// The bytes of both lie in the batch that they are read from.
+func (p *Contents) fields(c *coder) {
+	unsigned(c, &p.Seq)
+	many(c, &p.Pages, math.MaxUint32, func(page *Page) {
+		unsigned(c, &page.First)
+		c.bytes(&page.Bytes)
+	})
+	attached := p.Attachment != nil
+	if c.yes(&attached); attached {
+		c.bytes(&p.Attachment)
 	}
-	if c.Attachment == nil {
-		e.buf = append(e.buf, 0)
-		return
-	}
-	e.buf = append(e.buf, 1)
-	e.bytes(c.Attachment)
 }
 
-// Output records the output of a chunk whose completion follows.
-func (e *Encoder) Output(o *Output) {
-	e.op(opOutput)
-	e.uint(uint64(o.Seq))
-	e.uint(uint64(o.Index))
-	e.bytes(o.Bytes)
-}
-
-func (e *Encoder) bytes(b []byte) {
-	e.uint(uint64(len(b)))
-	e.buf = append(e.buf, b...)
-}
-
-// contents reads what Contents wrote. The bytes lie in the batch.
-func (d *decoder) contents() *Contents {
-	c := &Contents{Seq: d.uint32()}
-	for n := d.within(uint64(len(d.b))); n > 0 && !d.bad; n-- {
-		c.Pages = append(c.Pages, Page{First: d.uint32(), Bytes: d.take(d.uint())})
-	}
-	switch d.byte() {
-	case 0:
-	case 1:
-		c.Attachment = d.take(d.uint())
-	default:
-		d.fail()
-	}
-	return c
+func (o *Output) fields(c *coder) {
+	unsigned(c, &o.Seq)
+	unsigned(c, &o.Index)
+	c.bytes(&o.Bytes)
 }

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -33,14 +31,14 @@ func (Redrive) ofPart()   {}
 func (Rule) ofPart()      {}
 func (*Schedule) ofPart() {}
 
-// errDamaged marks a batch that ends inside an op or holds an impossible number.
-var errDamaged = errors.New("the batch is cut short or damaged")
-
 // Decoder reads a batch op by op.
 type Decoder struct {
-	d   decoder
-	at  queue.Time
-	err error
+	c         coder
+	at        queue.Time
+	err       error
+	noOutputs bool // the version does not say which completions have an output
+
+	lastOutput Output // its memory, as there may be many
 }
 
 // NewDecoder starts reading a batch. Damage shows at the first Step.
@@ -52,10 +50,10 @@ func NewDecoder(batch []byte) *Decoder {
 		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was "+
 			"written by a newer Quern (start that one) or is damaged", batch[0], Version)}
 	}
-	d := &Decoder{d: decoder{b: batch[1:], noOutputs: batch[0] < tellingOutputs}}
-	d.at = queue.Time(d.d.int())
-	d.d.epoch = d.d.uint32()
-	if d.d.bad {
+	d := &Decoder{c: coder{b: batch[1:], reading: true}, noOutputs: batch[0] < tellingOutputs}
+	var epoch uint32
+	d.c.head(&epoch, &d.at)
+	if d.c.bad {
 		d.err = errDamaged
 	}
 	return d
@@ -66,16 +64,16 @@ func (d *Decoder) At() queue.Time { return d.at }
 
 // Step gives the next op to a and says whether more follow. It never panics on damaged input.
 func (d *Decoder) Step(a Applier) (more bool, err error) {
-	if d.err == nil && len(d.d.b) > 0 {
-		d.err = d.d.op(d.d.byte(), a)
+	if d.err == nil && len(d.c.b) > 0 {
+		d.err = d.op(d.c.code(), a)
 	}
-	return d.err == nil && len(d.d.b) > 0, d.err
+	return d.err == nil && len(d.c.b) > 0, d.err
 }
 
 // Epoch is the epoch of the shard when the batch was begun.
 func Epoch(batch []byte) (uint32, error) {
 	d := NewDecoder(batch)
-	return d.d.epoch, d.err
+	return d.c.epoch, d.err
 }
 
 // Decode reads a whole batch: begin is told its time, then a gets every op in order. It stops at the first error.
@@ -91,43 +89,50 @@ func Decode(batch []byte, begin func(at queue.Time), a Applier) error {
 	}
 }
 
-func (d *decoder) op(code byte, a Applier) error {
+// code reads the code of an op; 0: there is none.
+func (c *coder) code() (code byte) {
+	octet(c, &code, math.MaxUint8)
+	return code
+}
+
+func (d *Decoder) op(code byte, a Applier) error {
+	c := &d.c
 	switch code {
 	case opCompleteOne, opCompleteRun, opCompleteOld:
 		return d.complete(code, false, a)
 	case opOutputs:
-		if code := d.byte(); code >= opCompleteOne && code <= opCompleteOld && !d.noOutputs {
+		if code := c.code(); code >= opCompleteOne && code <= opCompleteOld && !d.noOutputs {
 			return d.complete(code, true, a)
 		}
 	case opReturn, opAttempt:
-		if r := d.returned(code); !d.bad && r.Reason <= Skipped {
+		var r Returned
+		if r.fields(c, code == opAttempt); !c.bad {
 			return a.ApplyReturn(r)
 		}
 	case opEnd:
-		x := End{Seq: d.uint32(), State: queue.SubmissionState(d.byte()), Reason: d.text()}
-		if !d.bad && x.State > queue.Open && x.State <= queue.Expired {
+		var x End
+		if x.fields(c); !c.bad {
 			return a.ApplyEnd(x)
 		}
 	case opPriority:
-		p := Priority{Seq: d.uint32(), Priority: d.int()}
-		if !d.bad {
+		var p Priority
+		if p.fields(c); !c.bad {
 			return a.ApplyPriority(p)
 		}
 	case opInsert:
 		s := new(Insert)
-		d.insert(s)
-		if !d.bad {
+		if s.fields(c); !c.bad {
 			return a.ApplyInsert(s)
 		}
 	case opEpoch:
-		d.epoch = d.uint32()
-		if !d.bad {
-			return a.ApplyEpoch(d.epoch)
+		var epoch uint32
+		if c.newEpoch(&epoch); !c.bad {
+			return a.ApplyEpoch(epoch)
 		}
 	default:
 		op := d.partOp(code)
 		switch {
-		case d.bad:
+		case c.bad:
 		case op == nil:
 			return fmt.Errorf("the batch holds the unknown op %d: it is damaged or was written by a newer Quern", code)
 		default:
@@ -137,147 +142,50 @@ func (d *decoder) op(code byte, a Applier) error {
 	return errDamaged
 }
 
-// partOp reads an op of a part; nil: there is no such op.
-func (d *decoder) partOp(code byte) PartOp {
-	switch code {
-	case opAct:
-		return &Act{Number: d.uint(), Act: d.act()}
-	case opBulk:
-		return d.bulk()
-	case opContents:
-		return d.contents()
-	case opHeld:
-		return d.held()
-	case opMove:
-		return d.move()
-	case opOutput:
-		d.lastOutput = Output{Seq: d.uint32(), Index: d.uint32(), Bytes: d.take(d.uint())}
-		return &d.lastOutput
-	case opRedrive:
-		return Redrive{Seq: d.uint32(), Indexes: d.ascending()}
-	case opRule:
-		return d.rule()
-	case opSchedule:
-		return d.schedule()
-	}
-	return nil
-}
-
-func (d *decoder) returned(code byte) Returned {
-	r := Returned{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token(), Reason: ReturnReason(d.byte()),
-		Attempts: d.uint16(), Expiries: d.uint8(), NotBefore: queue.Time(d.int()), Error: d.text()}
-	if code == opAttempt {
-		r.Held, r.Consumer = d.uint32(), d.text()
-	}
-	if r.Reason >= lostFlag {
-		r.Reason &^= lostFlag
-		r.Lost = r.Reason == Dead || r.Reason == Skipped
-		d.bad = d.bad || !r.Lost
-	}
-	return r
-}
-
-func (d *decoder) complete(code byte, outputs bool, a Applier) error {
-	c := Completed{Seq: d.uint32(), Epoch: d.epoch, Output: outputs, OutputUnknown: d.noOutputs}
-	if code == opCompleteOld {
-		if c.Index, c.Epoch, c.Sequence = d.uint32(), d.epochOf(), d.token(); !d.bad {
-			return a.ApplyComplete(c)
-		}
-		return errDamaged
-	}
-	n := uint32(1)
-	if code == opCompleteRun {
-		n = d.uint32()
-	}
-	for ; n > 0 && !d.bad; n-- {
-		c.Index, c.Sequence = d.uint32(), d.token()
-		if d.bad {
+func (d *Decoder) complete(code byte, outputs bool, a Applier) error {
+	c, n := &d.c, uint32(1)
+	x := Completed{Epoch: c.epoch, Output: outputs, OutputUnknown: d.noOutputs}
+	for c.completions(code, &x.Seq, &n); n > 0 && !c.bad; n-- {
+		if x.chunk(c, code); c.bad {
 			break
 		}
-		if err := a.ApplyComplete(c); err != nil {
+		if err := a.ApplyComplete(x); err != nil {
 			return err
 		}
 	}
-	if d.bad {
+	if c.bad {
 		return errDamaged
 	}
 	return nil
 }
 
-// decoder reads the numbers of a batch. After damage it is `bad` and returns zeroes.
-type decoder struct {
-	b         []byte
-	epoch     uint32
-	sequence  uint64
-	bad       bool
-	noOutputs bool // the version does not say which completions have an output
-
-	lastOutput Output // its memory, as there may be many
-}
-
-func (d *decoder) fail() {
-	d.bad = true
-	d.b = nil
-}
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.fail()
-		return 0
+// partOp reads an op of a part; nil: there is no such op.
+func (d *Decoder) partOp(code byte) PartOp {
+	switch code {
+	case opAct:
+		return read(d, new(Act))
+	case opBulk:
+		return read(d, new(Bulk))
+	case opContents:
+		return read(d, new(Contents))
+	case opHeld:
+		return read(d, new(Held))
+	case opMove:
+		return *read(d, new(Move))
+	case opOutput:
+		return read(d, &d.lastOutput)
+	case opRedrive:
+		return *read(d, new(Redrive))
+	case opRule:
+		return *read(d, new(Rule))
+	case opSchedule:
+		return read(d, new(Schedule))
 	}
-	c := d.b[0]
-	d.b = d.b[1:]
-	return c
+	return nil
 }
 
-func (d *decoder) uint() uint64 {
-	n, size := binary.Uvarint(d.b)
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[size:]
-	return n
+// read puts into an op what the batch says of it.
+func read[T interface{ fields(*coder) }](d *Decoder, op T) T {
+	op.fields(&d.c)
+	return op
 }
-
-func (d *decoder) int() int64 {
-	n, size := binary.Varint(d.b)
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[size:]
-	return n
-}
-
-func (d *decoder) within(most uint64) uint64 {
-	n := d.uint()
-	if n > most {
-		d.fail()
-		return 0
-	}
-	return n
-}
-
-func (d *decoder) uint32() uint32 { return uint32(d.within(math.MaxUint32)) }
-func (d *decoder) uint16() uint16 { return uint16(d.within(math.MaxUint16)) }
-func (d *decoder) uint8() uint8   { return uint8(d.within(math.MaxUint8)) }
-
-func (d *decoder) token() uint64 {
-	d.sequence += uint64(d.int())
-	return d.sequence
-}
-
-func (d *decoder) epochOf() uint32 { return d.epoch - d.uint32() }
-
-func (d *decoder) take(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.fail()
-		return nil
-	}
-	b := d.b[:n]
-	d.b = d.b[n:]
-	return b
-}
-
-func (d *decoder) text() string { return string(d.take(d.uint())) }

@@ -23,38 +23,16 @@ type HeldChunk struct {
 // MaxHeld bounds the chunks of one Held, so that applying one op never takes long.
 const MaxHeld = 256
 
-// Held records what a consumer holds.
-func (e *Encoder) Held(h *Held) {
-	e.op(opHeld)
-	e.text(h.Consumer)
-	attached := byte(0)
-	if h.Attached {
-		attached = 1
-	}
-	e.buf = append(e.buf, attached)
-	e.int(int64(h.Seen))
-	e.uint(uint64(len(h.Chunks)))
-	for i := range h.Chunks {
-		c := &h.Chunks[i]
-		e.uint(uint64(c.Seq))
-		e.uint(uint64(c.Index))
-		e.epochOf(c.Epoch)
-		e.token(c.Sequence)
-		e.int(int64(c.Reserved))
-		e.int(int64(c.Deadline))
-	}
-}
-
-func (d *decoder) held() *Held {
-	h := &Held{Consumer: d.text()}
-	attached := d.byte()
-	h.Attached, h.Seen = attached == 1, queue.Time(d.int())
-	if attached > 1 {
-		d.fail()
-	}
-	for n := d.within(MaxHeld); n > 0 && !d.bad; n-- {
-		h.Chunks = append(h.Chunks, HeldChunk{Seq: d.uint32(), Index: d.uint32(), Epoch: d.epochOf(), Sequence: d.token(),
-			Reserved: queue.Time(d.int()), Deadline: queue.Time(d.int())})
-	}
-	return h
+func (h *Held) fields(c *coder) {
+	c.text(&h.Consumer)
+	c.yes(&h.Attached)
+	signed(c, &h.Seen)
+	many(c, &h.Chunks, MaxHeld, func(x *HeldChunk) {
+		unsigned(c, &x.Seq)
+		unsigned(c, &x.Index)
+		c.epochOf(&x.Epoch)
+		c.token(&x.Sequence)
+		signed(c, &x.Reserved)
+		signed(c, &x.Deadline)
+	})
 }

@@ -1,10 +1,6 @@
 package journal
 
-import (
-	"encoding/binary"
-
-	"github.com/quern-queue/quern/engine/queue"
-)
+import "github.com/quern-queue/quern/engine/queue"
 
 // The flags of an insert say which optional fields follow, in this order.
 const (
@@ -45,187 +41,144 @@ func (s *Insert) flags() (flags uint64) {
 	return flags
 }
 
-// texts and numbers list the optional fields in the order in which they are written.
-func (s *Insert) texts() [4]struct {
-	flag uint64
-	text *string
-} {
-	return [4]struct {
+func (s *Insert) fields(c *coder) {
+	unsigned(c, &s.Seq)
+	unsigned(c, &s.ID)
+	unsigned(c, &s.Chunks)
+	if unsigned(c, &s.Mul); s.Mul == 0 {
+		c.fixed(&s.Key)
+	} else {
+		unsigned(c, &s.Add)
+	}
+	signed(c, &s.Priority)
+	flags := uint64(0)
+	if !c.reading {
+		flags = s.flags()
+	}
+	atMost(c, &flags, endOfFlags-1)
+	s.optional(c, flags)
+	c.must(s.Chunks > 0 && s.Add < s.Chunks)
+}
+
+// optional are the fields that only some submissions have.
+func (s *Insert) optional(c *coder, flags uint64) {
+	if flags&hasMeta != 0 {
+		meta(c, &s.Meta)
+	}
+	for _, x := range [...]struct {
 		flag uint64
 		text *string
-	}{{hasPrefix, &s.Prefix}, {hasTemplate, &s.Template}, {hasGroup, &s.Group}, {hasTrace, &s.Trace}}
+	}{{hasPrefix, &s.Prefix}, {hasTemplate, &s.Template}, {hasGroup, &s.Group}, {hasTrace, &s.Trace}} {
+		if flags&x.flag != 0 {
+			c.text(x.text)
+		}
+	}
+	if flags&hasOperations != 0 {
+		unsigned(c, &s.OperationsPerChunk)
+	}
+	if c.reading {
+		s.OperationsPerChunk = max(s.OperationsPerChunk, 1)
+	}
+	if flags&hasRunAt != 0 {
+		since1970(c, &s.RunAt)
+	}
+	if flags&hasDeadDeadline != 0 {
+		since1970(c, &s.DeadDeadline)
+	}
+	if flags&hasMaxAttempts != 0 {
+		unsigned(c, &s.MaxAttempts)
+	}
+	if flags&hasOnExhausted != 0 {
+		atMost(c, &s.OnExhausted, queue.Skip)
+	}
+	if c.reading {
+		s.Inline, s.Attachment = flags&hasInline != 0, flags&hasAttachment != 0
+	}
+	if flags&hasIdempotencyKey != 0 {
+		c.text(&s.IdempotencyKey)
+		c.raw(s.Fingerprint[:])
+	}
+	if flags&hasMaxFailed != 0 {
+		unsigned(c, &s.MaxFailed)
+	}
+	if flags&hasSchedule != 0 {
+		c.text(&s.Schedule)
+		signed(c, &s.Scheduled)
+	}
+	if flags&hasOrigin != 0 {
+		if c.reading {
+			s.Origin = new(queue.Origin)
+		}
+		origin(c, s.Origin)
+	}
+}
+
+// since1970 is a time that is written without a sign.
+func since1970(c *coder, t *queue.Time) {
+	n := uint64(*t)
+	if unsigned(c, &n); c.reading {
+		*t = queue.Time(n)
+	}
+}
+
+func origin(c *coder, o *queue.Origin) {
+	unsigned(c, &o.Source)
+	unsigned(c, &o.Number)
+	c.text(&o.Queue)
+	unsigned(c, &o.Chunk.Submission)
+	unsigned(c, &o.Chunk.Index)
+	unsigned(c, &o.First)
+	unsigned(c, &o.Attempts)
+	signed(c, &o.Died)
+	c.text(&o.Error)
+}
+
+// A meta value is a metaInt byte and a varint, or a metaText byte and a text.
+const (
+	metaInt byte = iota
+	metaText
+)
+
+func meta(c *coder, m *queue.Meta) {
+	many(c, m, queue.MaxMetaKeys, func(entry *queue.MetaEntry) {
+		c.text(&entry.Key)
+		metaValue(c, &entry.Value)
+	})
+}
+
+func metaValue(c *coder, v *queue.MetaValue) {
+	kind := metaText
+	if v.IsInt() {
+		kind = metaInt
+	}
+	octet(c, &kind, metaText)
+	if kind == metaInt {
+		n := v.Int()
+		if signed(c, &n); c.reading {
+			*v = queue.IntValue(n)
+		}
+		return
+	}
+	text := v.Text()
+	if c.text(&text); c.reading {
+		*v = queue.StringValue(text)
+	}
 }
 
 // AppendInsert appends the encoding of a submission's unchanging part. The store keeps the same bytes as the
 // submission's row.
 func AppendInsert(dst []byte, s *Insert) []byte {
-	e := Encoder{buf: dst}
-	e.uint(uint64(s.Seq))
-	e.uint(uint64(s.ID))
-	e.uint(uint64(s.Chunks))
-	if e.uint(uint64(s.Mul)); s.Mul == 0 {
-		e.buf = binary.LittleEndian.AppendUint64(e.buf, s.Key)
-	} else {
-		e.uint(uint64(s.Add))
-	}
-	e.int(s.Priority)
-	flags := s.flags()
-	e.uint(flags)
-	if flags&hasMeta != 0 {
-		e.meta(s.Meta)
-	}
-	for _, field := range s.texts() {
-		if flags&field.flag != 0 {
-			e.text(*field.text)
-		}
-	}
-	for _, field := range [5]struct{ flag, number uint64 }{
-		{hasOperations, uint64(s.OperationsPerChunk)}, {hasRunAt, uint64(s.RunAt)}, {hasDeadDeadline, uint64(s.DeadDeadline)},
-		{hasMaxAttempts, uint64(s.MaxAttempts)}, {hasOnExhausted, uint64(s.OnExhausted)},
-	} {
-		if flags&field.flag != 0 {
-			e.uint(field.number)
-		}
-	}
-	if flags&hasIdempotencyKey != 0 {
-		e.text(s.IdempotencyKey)
-		e.buf = append(e.buf, s.Fingerprint[:]...)
-	}
-	if flags&hasMaxFailed != 0 {
-		e.uint(uint64(s.MaxFailed))
-	}
-	if flags&hasSchedule != 0 {
-		e.text(s.Schedule)
-		e.int(int64(s.Scheduled))
-	}
-	if flags&hasOrigin != 0 {
-		e.origin(s.Origin)
-	}
-	return e.buf
-}
-
-func (e *Encoder) origin(o *queue.Origin) {
-	e.uint(o.Source)
-	e.uint(o.Number)
-	e.text(o.Queue)
-	e.uint(uint64(o.Chunk.Submission))
-	e.uint(uint64(o.Chunk.Index))
-	e.uint(uint64(o.First))
-	e.uint(uint64(o.Attempts))
-	e.int(int64(o.Died))
-	e.text(o.Error)
-}
-
-func (d *decoder) origin() *queue.Origin {
-	return &queue.Origin{
-		Source: d.uint(), Number: d.uint(), Queue: d.text(),
-		Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: d.uint32()},
-		First: d.uint32(), Attempts: d.uint32(), Died: queue.Time(d.int()), Error: d.text(),
-	}
-}
-
-// A meta value is a metaInt byte and a varint, or a metaText byte and a text.
-const (
-	metaInt  = 0
-	metaText = 1
-)
-
-func (e *Encoder) meta(meta queue.Meta) {
-	e.uint(uint64(len(meta)))
-	for _, entry := range meta {
-		e.text(entry.Key)
-		if entry.Value.IsInt() {
-			e.buf = append(e.buf, metaInt)
-			e.buf = binary.AppendVarint(e.buf, entry.Value.Int())
-		} else {
-			e.buf = append(e.buf, metaText)
-			e.text(entry.Value.Text())
-		}
-	}
+	c := coder{b: dst}
+	s.fields(&c)
+	return c.b
 }
 
 // DecodeInsert reads what AppendInsert wrote.
 func DecodeInsert(b []byte) (*Insert, error) {
-	d := decoder{b: b}
-	s := new(Insert)
-	d.insert(s)
-	if d.bad || len(d.b) > 0 {
-		return nil, errDamaged
+	c, s := coder{b: b, reading: true}, new(Insert)
+	s.fields(&c)
+	if err := c.whole(); err != nil {
+		return nil, err
 	}
 	return s, nil
-}
-
-func (d *decoder) insert(s *Insert) {
-	s.Seq, s.ID, s.Chunks = d.uint32(), queue.SubmissionID(d.uint()), d.uint32()
-	if s.Mul = d.uint32(); s.Mul == 0 {
-		if key := d.take(8); key != nil {
-			s.Key = binary.LittleEndian.Uint64(key)
-		}
-	} else {
-		s.Add = d.uint32()
-	}
-	s.Priority = d.int()
-	flags := d.within(endOfFlags - 1)
-	if flags&hasMeta != 0 {
-		s.Meta = d.meta()
-	}
-	for _, field := range s.texts() {
-		if flags&field.flag != 0 {
-			*field.text = d.text()
-		}
-	}
-	s.OperationsPerChunk = 1
-	if flags&hasOperations != 0 {
-		s.OperationsPerChunk = max(d.uint32(), 1)
-	}
-	if flags&hasRunAt != 0 {
-		s.RunAt = queue.Time(d.uint())
-	}
-	if flags&hasDeadDeadline != 0 {
-		s.DeadDeadline = queue.Time(d.uint())
-	}
-	if flags&hasMaxAttempts != 0 {
-		s.MaxAttempts = d.uint16()
-	}
-	if flags&hasOnExhausted != 0 {
-		s.OnExhausted = queue.OnExhausted(d.within(uint64(queue.Skip)))
-	}
-	s.Inline, s.Attachment = flags&hasInline != 0, flags&hasAttachment != 0
-	if flags&hasIdempotencyKey != 0 {
-		s.IdempotencyKey = d.text()
-		copy(s.Fingerprint[:], d.take(16))
-	}
-	if flags&hasMaxFailed != 0 {
-		s.MaxFailed = d.uint32()
-	}
-	if flags&hasSchedule != 0 {
-		s.Schedule, s.Scheduled = d.text(), queue.Time(d.int())
-	}
-	if flags&hasOrigin != 0 {
-		s.Origin = d.origin()
-	}
-	if s.Chunks == 0 || s.Add >= s.Chunks {
-		d.fail()
-	}
-}
-
-func (d *decoder) meta() queue.Meta {
-	n := d.within(queue.MaxMetaKeys)
-	if n == 0 {
-		return nil
-	}
-	meta := make(queue.Meta, 0, n)
-	for ; n > 0 && !d.bad; n-- {
-		entry := queue.MetaEntry{Key: d.text()}
-		switch d.byte() {
-		case metaInt:
-			entry.Value = queue.IntValue(d.int())
-		case metaText:
-			entry.Value = queue.StringValue(d.text())
-		default:
-			d.fail()
-		}
-		meta = append(meta, entry)
-	}
-	return meta
 }

@@ -1,10 +1,6 @@
 package journal
 
-import (
-	"math"
-
-	"github.com/quern-queue/quern/engine/queue"
-)
+import "github.com/quern-queue/quern/engine/queue"
 
 // MoveKind says what a Move does with chunks that no consumer holds.
 type MoveKind uint8
@@ -41,64 +37,20 @@ type Move struct {
 	Was     uint64 // of a Renumber: the number that it had
 }
 
-// Move records it.
-func (e *Encoder) Move(m Move) {
-	e.op(opMove)
-	e.buf = append(e.buf, byte(m.Kind))
+func (m *Move) fields(c *coder) {
+	octet(c, &m.Kind, endOfMoves-1)
 	if !m.Kind.ofEntries() {
-		e.uint(uint64(m.Seq))
-		e.uint(uint64(m.ID))
+		unsigned(c, &m.Seq)
+		unsigned(c, &m.ID)
 	}
 	if m.Kind.enters() {
-		e.text(m.Queue)
+		c.text(&m.Queue)
 	}
 	if m.Kind.enters() || m.Kind.ofEntries() {
-		e.uint(m.Number)
+		unsigned(c, &m.Number)
 	}
 	if m.Kind == MoveRenumber {
-		e.uint(m.Was)
+		unsigned(c, &m.Was)
 	}
-	e.ascending(m.Indexes)
-}
-
-// ascending writes a list of ascending numbers: how many there are, the first, and each next as its distance to the one before.
-func (e *Encoder) ascending(list []uint32) {
-	e.uint(uint64(len(list)))
-	last := uint32(0)
-	for _, n := range list {
-		e.uint(uint64(n - last))
-		last = n
-	}
-}
-
-func (d *decoder) ascending() (list []uint32) {
-	n := d.within(MaxRedrive)
-	at := uint64(0)
-	for ; n > 0 && !d.bad; n-- {
-		if at += d.within(math.MaxUint32); at > math.MaxUint32 {
-			d.fail()
-		}
-		list = append(list, uint32(at))
-	}
-	return list
-}
-
-func (d *decoder) move() (m Move) {
-	if m.Kind = MoveKind(d.byte()); m.Kind >= endOfMoves {
-		d.fail()
-	}
-	if !m.Kind.ofEntries() {
-		m.Seq, m.ID = d.uint32(), queue.SubmissionID(d.uint())
-	}
-	if m.Kind.enters() {
-		m.Queue = d.text()
-	}
-	if m.Kind.enters() || m.Kind.ofEntries() {
-		m.Number = d.uint()
-	}
-	if m.Kind == MoveRenumber {
-		m.Was = d.uint()
-	}
-	m.Indexes = d.ascending()
-	return m
+	c.ascending(&m.Indexes)
 }

@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"encoding/binary"
+	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -129,145 +129,59 @@ const MaxRedrive = 256
 // lostFlag stands in the reason of a Return that ends a chunk because its consumer was lost.
 const lostFlag = 0x80
 
-// Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
-// 10 bytes.
-type Encoder struct {
-	buf      []byte
-	epoch    uint32
-	sequence uint64
-	ops      int
+// chunk is the part of a completion that each chunk has; the op before it says which submission it is of.
+func (x *Completed) chunk(c *coder, code byte) {
+	unsigned(c, &x.Index)
+	if code == opCompleteOld {
+		c.epochOf(&x.Epoch)
+	}
+	c.token(&x.Sequence)
 }
 
-// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it is written down so that a batch
-// can be read without those before it, which may be trimmed.
-func (e *Encoder) Reset(epoch uint32, at queue.Time) {
-	e.buf = append(e.buf[:0], Version)
-	e.buf = binary.AppendVarint(e.buf, int64(at))
-	e.uint(uint64(epoch))
-	e.epoch, e.sequence, e.ops = epoch, 0, 0
-}
-
-// Bytes is the batch so far, good until the next Reset.
-func (e *Encoder) Bytes() []byte { return e.buf }
-
-// Ops is how many ops the batch holds.
-func (e *Encoder) Ops() int { return e.ops }
-
-func (e *Encoder) uint(n uint64)     { e.buf = binary.AppendUvarint(e.buf, n) }
-func (e *Encoder) int(n int64)       { e.buf = binary.AppendVarint(e.buf, n) }
-func (e *Encoder) op(code byte)      { e.buf = append(e.buf, code); e.ops++ }
-func (e *Encoder) epochOf(ep uint32) { e.uint(uint64(e.epoch - ep)) }
-
-func (e *Encoder) text(text string) {
-	e.uint(uint64(len(text)))
-	e.buf = append(e.buf, text...)
-}
-
-func (e *Encoder) token(sequence uint64) {
-	e.int(int64(sequence - e.sequence))
-	e.sequence = sequence
-}
-
-// Epoch records that the shard starts a new life.
-func (e *Encoder) Epoch(epoch uint32) {
-	e.op(opEpoch)
-	e.uint(uint64(epoch))
-	e.epoch = epoch
-}
-
-// maxRun bounds a run of completions, so that applying one op never takes long.
-const maxRun = 256
-
-// Complete records completions; runs of one submission are written together.
-func (e *Encoder) Complete(items []Completed) {
-	for i := 0; i < len(items); {
-		if items[i].Output {
-			e.buf = append(e.buf, opOutputs)
-		}
-		if items[i].Epoch != e.epoch {
-			e.completeOld(items[i])
-			i++
-			continue
-		}
-		run := i + 1
-		for run < len(items) && run-i < maxRun && items[run].Seq == items[i].Seq && items[run].Epoch == e.epoch &&
-			items[run].Output == items[i].Output {
-			run++
-		}
-		if run == i+1 {
-			e.op(opCompleteOne)
-			e.uint(uint64(items[i].Seq))
-		} else {
-			e.op(opCompleteRun)
-			e.uint(uint64(items[i].Seq))
-			e.uint(uint64(run - i))
-		}
-		for ; i < run; i++ {
-			e.uint(uint64(items[i].Index))
-			e.token(items[i].Sequence)
-		}
+// completions is what stands before the chunks of an op of completions: their submission, and how many there are.
+func (c *coder) completions(code byte, seq, count *uint32) {
+	unsigned(c, seq)
+	if code == opCompleteRun {
+		unsigned(c, count)
 	}
 }
 
-func (e *Encoder) completeOld(c Completed) {
-	e.op(opCompleteOld)
-	e.uint(uint64(c.Seq))
-	e.uint(uint64(c.Index))
-	e.epochOf(c.Epoch)
-	e.token(c.Sequence)
-}
-
-// Return records a chunk that came back undone.
-func (e *Encoder) Return(r Returned) {
-	named := r.Consumer != "" || r.Held != 0
-	if named {
-		e.op(opAttempt)
-	} else {
-		e.op(opReturn)
-	}
-	e.uint(uint64(r.Seq))
-	e.uint(uint64(r.Index))
-	e.epochOf(r.Epoch)
-	e.token(r.Sequence)
-	reason := byte(r.Reason)
+// named says that an op tells who held the chunk.
+func (r *Returned) fields(c *coder, named bool) {
+	unsigned(c, &r.Seq)
+	unsigned(c, &r.Index)
+	c.epochOf(&r.Epoch)
+	c.token(&r.Sequence)
+	reason := r.Reason
 	if r.Lost {
 		reason |= lostFlag
 	}
-	e.buf = append(e.buf, reason)
-	e.uint(uint64(r.Attempts))
-	e.uint(uint64(r.Expiries))
-	e.int(int64(r.NotBefore))
-	e.text(r.Error)
+	octet(c, &reason, math.MaxUint8)
+	r.Reason, r.Lost = reason&^lostFlag, reason&lostFlag != 0
+	c.must(r.Reason <= Skipped && (!r.Lost || r.Reason >= Dead))
+	unsigned(c, &r.Attempts)
+	unsigned(c, &r.Expiries)
+	signed(c, &r.NotBefore)
+	c.text(&r.Error)
 	if named {
-		e.uint(uint64(r.Held))
-		e.text(r.Consumer)
+		unsigned(c, &r.Held)
+		c.text(&r.Consumer)
 	}
 }
 
-// Redrive records that dead chunks are offered again.
-func (e *Encoder) Redrive(r Redrive) {
-	e.op(opRedrive)
-	e.uint(uint64(r.Seq))
-	e.ascending(r.Indexes)
+func (r *Redrive) fields(c *coder) {
+	unsigned(c, &r.Seq)
+	c.ascending(&r.Indexes)
 }
 
-// End records a submission's end by decision.
-func (e *Encoder) End(x End) {
-	e.op(opEnd)
-	e.uint(uint64(x.Seq))
-	e.buf = append(e.buf, byte(x.State))
-	e.text(x.Reason)
+func (x *End) fields(c *coder) {
+	unsigned(c, &x.Seq)
+	octet(c, &x.State, queue.Expired)
+	c.must(x.State > queue.Open)
+	c.text(&x.Reason)
 }
 
-// Priority records a change of priority.
-func (e *Encoder) Priority(p Priority) {
-	e.op(opPriority)
-	e.uint(uint64(p.Seq))
-	e.int(p.Priority)
-}
-
-// Insert records a submission.
-func (e *Encoder) Insert(s *Insert) {
-	e.op(opInsert)
-	e.buf = AppendInsert(e.buf, s)
+func (p *Priority) fields(c *coder) {
+	unsigned(c, &p.Seq)
+	signed(c, &p.Priority)
 }

@@ -29,14 +29,7 @@ const (
 	endOfRuleFlags
 )
 
-// Rule records that a rule is set or lifted.
-func (e *Encoder) Rule(r Rule) {
-	e.op(opRule)
-	e.rule(r)
-}
-
-func (e *Encoder) rule(r Rule) {
-	flags := uint64(0)
+func (r *Rule) flags() (flags uint64) {
 	for _, f := range []struct {
 		on   bool
 		flag uint64
@@ -49,76 +42,52 @@ func (e *Encoder) rule(r Rule) {
 			flags |= f.flag
 		}
 	}
-	e.uint(flags)
-	e.uint(uint64(r.Rule.ID))
+	return flags
+}
+
+func (r *Rule) fields(c *coder) {
+	flags := r.flags()
+	atMost(c, &flags, endOfRuleFlags-1)
+	unsigned(c, &r.Rule.ID)
+	if c.reading {
+		r.Lift = flags&ruleLifts != 0
+		r.Rule.Insert, r.Rule.Revoke = flags&ruleInserts != 0, flags&ruleRevokes != 0
+	}
 	if r.Lift {
-		e.int(int64(r.Grace))
-		if r.At != 0 {
-			e.ruleEnd(r.At, r.End, r.By)
+		signed(c, &r.Grace)
+		if flags&ruleTells != 0 {
+			ruleEnd(c, &r.At, &r.End, &r.By)
+			c.must(r.At != 0)
 		}
 		return
 	}
-	if flags&ruleOfValue != 0 {
-		e.meta(queue.Meta{r.Rule.Match.Entry})
-	}
-	if flags&ruleOfSubmission != 0 {
-		e.uint(uint64(r.Rule.Match.Submission))
-	}
-	e.int(int64(r.Rule.Since))
-	e.int(int64(r.Rule.Until))
-	e.text(r.Rule.Reason)
-	e.text(r.Rule.Actor)
-}
-
-func (e *Encoder) ruleEnd(at queue.Time, end queue.RuleEnd, by string) {
-	e.int(int64(at))
-	e.buf = append(e.buf, byte(end))
-	e.text(by)
-}
-
-func (d *decoder) ruleEnd() (at queue.Time, end queue.RuleEnd, by string) {
-	at, end, by = queue.Time(d.int()), queue.RuleEnd(d.byte()), d.text()
-	if end > queue.RuleOutlived {
-		d.fail()
-	}
-	return at, end, by
-}
-
-func (d *decoder) rule() (r Rule) {
-	flags := d.within(endOfRuleFlags - 1)
-	r.Rule.ID = queue.RuleID(d.uint32())
-	if r.Lift = flags&ruleLifts != 0; r.Lift {
-		r.Grace = queue.Time(d.int())
-		if flags&ruleTells != 0 {
-			if r.At, r.End, r.By = d.ruleEnd(); r.At == 0 {
-				d.fail()
-			}
-		}
-		return r
-	}
-	if flags&ruleTells != 0 {
-		d.fail()
-	}
-	if flags&ruleBlocks != 0 {
+	c.must(flags&ruleTells == 0)
+	if c.reading && flags&ruleBlocks != 0 {
 		r.Rule.Action = queue.Block
 	}
+	match := &r.Rule.Match
 	if flags&ruleOfValue != 0 {
-		if meta := d.meta(); len(meta) == 1 {
-			r.Rule.Match.Entry = meta[0]
-		} else {
-			d.fail()
+		value := queue.Meta{match.Entry}
+		meta(c, &value)
+		if c.must(len(value) == 1); c.reading && !c.bad {
+			match.Entry = value[0]
 		}
 	}
 	if flags&ruleOfSubmission != 0 {
-		r.Rule.Match.Submission = queue.SubmissionID(d.within(math.MaxUint64))
+		unsigned(c, &match.Submission)
 	}
-	r.Rule.Insert, r.Rule.Revoke = flags&ruleInserts != 0, flags&ruleRevokes != 0
-	r.Rule.Since, r.Rule.Until = queue.Time(d.int()), queue.Time(d.int())
-	r.Rule.Reason, r.Rule.Actor = d.text(), d.text()
-	if match := r.Rule.Match; match.Entry.Key != "" && match.Submission != 0 {
-		d.fail()
-	}
-	return r
+	signed(c, &r.Rule.Since)
+	signed(c, &r.Rule.Until)
+	c.text(&r.Rule.Reason)
+	c.text(&r.Rule.Actor)
+	c.must(match.Entry.Key == "" || match.Submission == 0)
+}
+
+// ruleEnd is when a rule ended, why, and who asked for it.
+func ruleEnd(c *coder, at *queue.Time, end *queue.RuleEnd, by *string) {
+	signed(c, at)
+	octet(c, end, queue.RuleOutlived)
+	c.text(by)
 }
 
 // Rules is what is known of rules at one moment, as the store keeps it.
@@ -141,20 +110,31 @@ const rulesVersion = 2
 // endedRulesVersion is that of the row of rules that have ended.
 const endedRulesVersion = 2
 
+func (r *Rules) fields(c *coder, version byte) {
+	if version > 1 {
+		unsigned(c, &r.Position)
+	}
+	unsigned(c, &r.Last)
+	many(c, &r.Rules, queue.MaxRules, func(rule *queue.Rule) { activeRule(c, rule) })
+	many(c, &r.Graces, math.MaxUint32, func(g *Grace) {
+		rule := queue.Rule{Match: g.Match, Until: g.Until}
+		activeRule(c, &rule)
+		g.Match, g.Until = rule.Match, rule.Until
+	})
+}
+
+// activeRule is a rule as the op that sets it has it.
+func activeRule(c *coder, rule *queue.Rule) {
+	set := Rule{Rule: *rule}
+	set.fields(c)
+	*rule = set.Rule
+}
+
 // AppendRules appends the encoding of rules. It is that of a version of its own, described in docs/formats/ops.md.
 func AppendRules(dst []byte, r *Rules) []byte {
-	e := Encoder{buf: append(dst, rulesVersion)}
-	e.uint(uint64(r.Position))
-	e.uint(uint64(r.Last))
-	e.uint(uint64(len(r.Rules)))
-	for i := range r.Rules {
-		e.rule(Rule{Rule: r.Rules[i]})
-	}
-	e.uint(uint64(len(r.Graces)))
-	for _, g := range r.Graces {
-		e.rule(Rule{Rule: queue.Rule{Match: g.Match, Until: g.Until}})
-	}
-	return e.buf
+	c := coder{b: append(dst, rulesVersion)}
+	r.fields(&c, rulesVersion)
+	return c.b
 }
 
 // DecodeRules reads what AppendRules wrote; of nothing it makes no rules.
@@ -165,34 +145,27 @@ func DecodeRules(b []byte) (r Rules, err error) {
 	if b[0] == 0 || b[0] > rulesVersion {
 		return r, errDamaged
 	}
-	d := decoder{b: b[1:]}
-	if b[0] > 1 {
-		r.Position = Position(d.uint())
-	}
-	r.Last = queue.RuleID(d.uint32())
-	for n := d.within(queue.MaxRules); n > 0 && !d.bad; n-- {
-		r.Rules = append(r.Rules, d.rule().Rule)
-	}
-	for n := d.uint(); n > 0 && !d.bad; n-- {
-		g := d.rule().Rule
-		r.Graces = append(r.Graces, Grace{g.Match, g.Until})
-	}
-	if d.bad || len(d.b) > 0 {
-		return Rules{}, errDamaged
+	c := coder{b: b[1:], reading: true}
+	r.fields(&c, b[0])
+	if err := c.whole(); err != nil {
+		return Rules{}, err
 	}
 	return r, nil
+}
+
+func endedRules(c *coder, list *[]queue.EndedRule) {
+	many(c, list, queue.MaxEndedRules, func(r *queue.EndedRule) {
+		activeRule(c, &r.Rule)
+		ruleEnd(c, &r.Ended, &r.End, &r.By)
+	})
 }
 
 // AppendEndedRules appends the encoding of rules that have ended, as the store keeps it. It is that of a version of its own, described in
 // docs/formats/ops.md.
 func AppendEndedRules(dst []byte, list []queue.EndedRule) []byte {
-	e := Encoder{buf: append(dst, endedRulesVersion)}
-	e.uint(uint64(len(list)))
-	for i := range list {
-		e.rule(Rule{Rule: list[i].Rule})
-		e.ruleEnd(list[i].Ended, list[i].End, list[i].By)
-	}
-	return e.buf
+	c := coder{b: append(dst, endedRulesVersion)}
+	endedRules(&c, &list)
+	return c.b
 }
 
 // DecodeEndedRules reads what AppendEndedRules wrote; of nothing it makes none.
@@ -203,14 +176,10 @@ func DecodeEndedRules(b []byte) (list []queue.EndedRule, err error) {
 	if b[0] != endedRulesVersion {
 		return nil, errDamaged
 	}
-	d := decoder{b: b[1:]}
-	for n := d.within(queue.MaxEndedRules); n > 0 && !d.bad; n-- {
-		r := queue.EndedRule{Rule: d.rule().Rule}
-		r.Ended, r.End, r.By = d.ruleEnd()
-		list = append(list, r)
-	}
-	if d.bad || len(d.b) > 0 {
-		return nil, errDamaged
+	c := coder{b: b[1:], reading: true}
+	endedRules(&c, &list)
+	if err := c.whole(); err != nil {
+		return nil, err
 	}
 	return list, nil
 }

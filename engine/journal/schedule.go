@@ -36,76 +36,35 @@ type Schedule struct {
 	Counts     queue.ScheduleCounts // Tick
 }
 
-// Schedule records the change of a schedule.
-func (e *Encoder) Schedule(s *Schedule) {
-	e.op(opSchedule)
-	e.buf = append(e.buf, byte(s.Change))
-	e.text(s.Name)
+func (s *Schedule) fields(c *coder) {
+	octet(c, &s.Change, endOfScheduleChanges-1)
+	c.text(&s.Name)
 	switch s.Change {
 	case SchedulePut:
-		e.scheduleSwitch(s)
-		e.int(int64(s.Next))
-		e.int(int64(s.Waiting))
-		e.text(s.Definition)
+		s.switched(c)
+		signed(c, &s.Next)
+		signed(c, &s.Waiting)
+		c.text(&s.Definition)
 	case ScheduleTick:
-		e.scheduleTick(s)
+		s.ticked(c)
 	case ScheduleSwitch:
-		e.scheduleSwitch(s)
+		s.switched(c)
 	}
 }
 
-func (e *Encoder) scheduleSwitch(s *Schedule) {
-	e.uint(uint64(s.Version))
-	enabled := byte(0)
-	if s.Enabled {
-		enabled = 1
-	}
-	e.buf = append(e.buf, enabled)
-	e.text(s.Reason)
+func (s *Schedule) switched(c *coder) {
+	unsigned(c, &s.Version)
+	c.yes(&s.Enabled)
+	c.text(&s.Reason)
 }
 
-func (e *Encoder) scheduleTick(s *Schedule) {
-	e.int(int64(s.Next))
-	e.int(int64(s.Waiting))
-	e.int(int64(s.Last))
-	e.uint(uint64(s.LastID))
-	for _, n := range []uint64{s.Counts.Emitted, s.Counts.Missed, s.Counts.Late, s.Counts.Overlapped} {
-		e.uint(n)
-	}
-}
-
-func (d *decoder) schedule() *Schedule {
-	s := &Schedule{Change: ScheduleChange(d.byte()), Name: d.text()}
-	switch s.Change {
-	case SchedulePut:
-		d.scheduleSwitch(s)
-		s.Next, s.Waiting = queue.Time(d.int()), queue.Time(d.int())
-		s.Definition = d.text()
-	case ScheduleTick:
-		d.scheduleTick(s)
-	case ScheduleSwitch:
-		d.scheduleSwitch(s)
-	}
-	if s.Change >= endOfScheduleChanges {
-		d.fail()
-	}
-	return s
-}
-
-func (d *decoder) scheduleSwitch(s *Schedule) {
-	s.Version = d.uint32()
-	enabled := d.byte()
-	if enabled > 1 {
-		d.fail()
-	}
-	s.Enabled, s.Reason = enabled == 1, d.text()
-}
-
-func (d *decoder) scheduleTick(s *Schedule) {
-	s.Next, s.Waiting, s.Last = queue.Time(d.int()), queue.Time(d.int()), queue.Time(d.int())
-	s.LastID = queue.SubmissionID(d.uint())
-	for _, n := range []*uint64{&s.Counts.Emitted, &s.Counts.Missed, &s.Counts.Late, &s.Counts.Overlapped} {
-		*n = d.uint()
+func (s *Schedule) ticked(c *coder) {
+	signed(c, &s.Next)
+	signed(c, &s.Waiting)
+	signed(c, &s.Last)
+	unsigned(c, &s.LastID)
+	for _, n := range [...]*uint64{&s.Counts.Emitted, &s.Counts.Missed, &s.Counts.Late, &s.Counts.Overlapped} {
+		unsigned(c, n)
 	}
 }
 
@@ -119,33 +78,34 @@ type ScheduleRow struct {
 // scheduleRowVersion is the first byte of a row.
 const scheduleRowVersion = 1
 
+func (r *ScheduleRow) fields(c *coder) {
+	unsigned(c, &r.Position)
+	signed(c, &r.Created)
+	signed(c, &r.Changed)
+	c.text(&r.Name)
+	r.switched(c)
+	r.ticked(c)
+	c.text(&r.Definition)
+}
+
 // AppendScheduleRow appends the row's encoding.
 func AppendScheduleRow(dst []byte, r *ScheduleRow) []byte {
-	e := Encoder{buf: append(dst, scheduleRowVersion)}
-	e.uint(uint64(r.Position))
-	e.int(int64(r.Created))
-	e.int(int64(r.Changed))
-	e.text(r.Name)
-	e.scheduleSwitch(&r.Schedule)
-	e.scheduleTick(&r.Schedule)
-	e.text(r.Definition)
-	return e.buf
+	c := coder{b: append(dst, scheduleRowVersion)}
+	r.fields(&c)
+	return c.b
 }
 
 // DecodeScheduleRow reads what AppendScheduleRow wrote.
 func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
-	d := decoder{b: b}
-	if version := d.byte(); !d.bad && version != scheduleRowVersion {
+	c := coder{b: b, reading: true}
+	if version := c.code(); !c.bad && version != scheduleRowVersion {
 		return nil, fmt.Errorf("the schedule's row has version %d; this build knows version %d: it was written by a "+
 			"newer Quern (start that one) or is damaged", version, scheduleRowVersion)
 	}
-	r := &ScheduleRow{Position: Position(d.uint()), Created: queue.Time(d.int()), Changed: queue.Time(d.int())}
-	r.Name = d.text()
-	d.scheduleSwitch(&r.Schedule)
-	d.scheduleTick(&r.Schedule)
-	r.Definition = d.text()
-	if d.bad || len(d.b) > 0 {
-		return nil, errDamaged
+	r := new(ScheduleRow)
+	r.fields(&c)
+	if err := c.whole(); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

@@ -1,0 +1,126 @@
+package journal
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
+// 10 bytes.
+type Encoder struct {
+	c   coder
+	ops int
+}
+
+// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it is written down so that a batch
+// can be read without those before it, which may be trimmed.
+func (e *Encoder) Reset(epoch uint32, at queue.Time) {
+	e.c = coder{b: append(e.c.b[:0], Version)}
+	e.ops = 0
+	e.c.head(&epoch, &at)
+}
+
+// head is what stands before the ops of a batch: when its first op was decided, and the epoch of the shard.
+func (c *coder) head(epoch *uint32, at *queue.Time) {
+	signed(c, at)
+	unsigned(c, epoch)
+	c.epoch = *epoch
+}
+
+// Bytes is the batch so far, good until the next Reset.
+func (e *Encoder) Bytes() []byte { return e.c.b }
+
+// Ops is how many ops the batch holds.
+func (e *Encoder) Ops() int { return e.ops }
+
+// op begins an op, and returns what writes its fields.
+func (e *Encoder) op(code byte) *coder {
+	e.c.b = append(e.c.b, code)
+	e.ops++
+	return &e.c
+}
+
+// Epoch records that the shard starts a new life.
+func (e *Encoder) Epoch(epoch uint32) { e.op(opEpoch).newEpoch(&epoch) }
+
+func (c *coder) newEpoch(epoch *uint32) {
+	unsigned(c, epoch)
+	c.epoch = *epoch
+}
+
+// maxRun bounds a run of completions, so that applying one op never takes long.
+const maxRun = 256
+
+// Complete records completions; runs of one submission are written together.
+func (e *Encoder) Complete(items []Completed) {
+	for len(items) > 0 {
+		code, count := e.run(items)
+		if items[0].Output {
+			e.c.b = append(e.c.b, opOutputs)
+		}
+		c := e.op(code)
+		c.completions(code, &items[0].Seq, &count)
+		for i := range items[:count] {
+			items[i].chunk(c, code)
+		}
+		items = items[count:]
+	}
+}
+
+// run is how many completions go into the next op, and which op that is.
+func (e *Encoder) run(items []Completed) (code byte, count uint32) {
+	first := &items[0]
+	if first.Epoch != e.c.epoch {
+		return opCompleteOld, 1
+	}
+	n := 1
+	for n < len(items) && n < maxRun && items[n].Seq == first.Seq && items[n].Epoch == first.Epoch && items[n].Output == first.Output {
+		n++
+	}
+	if n == 1 {
+		return opCompleteOne, 1
+	}
+	return opCompleteRun, uint32(n)
+}
+
+// Return records a chunk that came back undone.
+func (e *Encoder) Return(r Returned) {
+	if r.Consumer != "" || r.Held != 0 {
+		r.fields(e.op(opAttempt), true)
+		return
+	}
+	r.fields(e.op(opReturn), false)
+}
+
+// Redrive records that dead chunks are offered again.
+func (e *Encoder) Redrive(r Redrive) { r.fields(e.op(opRedrive)) }
+
+// End records a submission's end by decision.
+func (e *Encoder) End(x End) { x.fields(e.op(opEnd)) }
+
+// Priority records a change of priority.
+func (e *Encoder) Priority(p Priority) { p.fields(e.op(opPriority)) }
+
+// Insert records a submission.
+func (e *Encoder) Insert(s *Insert) { s.fields(e.op(opInsert)) }
+
+// Contents records the bytes of the submission whose insert comes next.
+func (e *Encoder) Contents(c *Contents) { c.fields(e.op(opContents)) }
+
+// Output records the output of a chunk whose completion follows.
+func (e *Encoder) Output(o *Output) { o.fields(e.op(opOutput)) }
+
+// Move records what becomes of chunks that no consumer holds.
+func (e *Encoder) Move(m Move) { m.fields(e.op(opMove)) }
+
+// Rule records that a rule is set or lifted.
+func (e *Encoder) Rule(r Rule) { r.fields(e.op(opRule)) }
+
+// Schedule records the change of a schedule.
+func (e *Encoder) Schedule(s *Schedule) { s.fields(e.op(opSchedule)) }
+
+// Bulk records how far a bulk operation got.
+func (e *Encoder) Bulk(b *Bulk) { b.fields(e.op(opBulk)) }
+
+// Act records that an operator changed something.
+func (e *Encoder) Act(a *Act) { a.fields(e.op(opAct)) }
+
+// Held records what a consumer holds.
+func (e *Encoder) Held(h *Held) { h.fields(e.op(opHeld)) }
