@@ -15,7 +15,7 @@ TOOL     := go tool -modfile=internal/tools/go.mod
 HEAVY    := /cmd/|/examples/|/sdk/conformance|/engine/powerloss
 # Pure code: no goroutine, channel or lock in it, which internal/archtest checks. The race detector sees nothing there, and makes these
 # tests, which compute, take five times as long. `make race` has them under it too.
-PURE     := engine/shard/audit engine/shard/schedules engine/backlog engine/fair engine/fair/gps engine/journal engine/queue engine/reserver engine/rules engine/schedule engine/strategy plugins/score sdk/abi sdk/api wasm/instrument wasm/manifest wasm/scan wasm/scan/decode internal/archtest
+PURE     := engine/shard/audit engine/shard/schedules engine/backlog engine/fair engine/fair/gps engine/journal engine/queue engine/reserver engine/shard/rules engine/schedule engine/strategy plugins/score sdk/abi sdk/api wasm/instrument wasm/manifest wasm/scan wasm/scan/decode internal/archtest
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 ARCHES   ?= amd64 arm64
 FUZZTIME ?= 10s

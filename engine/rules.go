@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/inspect"
+	"github.com/quern-queue/quern/engine/shard/rules"
 )
 
 // RuledAmount is how much one rule keeps from every strategy.
-type RuledAmount = machine.RuledAmount
+type RuledAmount = inspect.RuledAmount
 
 // SetRule sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
 // what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.
@@ -52,7 +53,7 @@ func (e *Engine) LiftRule(ctx context.Context, queueName string, id queue.RuleID
 }
 
 // HeldRule is a rule with the chunks that it keeps from being handed out.
-type HeldRule = machine.HeldRule
+type HeldRule = rules.Held
 
 // Rules lists a queue's rules by ascending id, each with what it keeps.
 func (e *Engine) Rules(queueName string) ([]HeldRule, error) {

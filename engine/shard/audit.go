@@ -56,10 +56,10 @@ func (s *Shard) auditCounts() error {
 		}
 	}
 	var rules [queue.RuleActions]int
-	for _, r := range s.m.Rules.List() {
+	for _, r := range s.parts.rules.List() {
 		rules[r.Action]++
 	}
-	kept := [queue.RuleActions]int{queue.Pause: s.m.Rules.Count(queue.Pause), queue.Block: s.m.Rules.Count(queue.Block)}
+	kept := [queue.RuleActions]int{queue.Pause: s.parts.rules.Count(queue.Pause), queue.Block: s.parts.rules.Count(queue.Block)}
 	if attached != s.roster.Attached || gone != s.roster.Gone || rules != kept {
 		return fmt.Errorf("consumers attached %d, away %d and rules by action %v are counted as %d, %d and %v",
 			attached, gone, rules, s.roster.Attached, s.roster.Gone, kept)

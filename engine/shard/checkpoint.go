@@ -95,7 +95,7 @@ func (p *checkpointer) write() error {
 	m, parts, log := s.m, s.parts, s.journal
 	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Gone
 	m.Dirty, m.Gone = nil, nil
-	ruled := m.Rules.Rows(m.Now)
+	ruled := parts.rules.Rows(m.Now)
 	p.bytes.Store(0)
 	s.mu.Unlock()
 	s.applying.Unlock()
@@ -105,7 +105,7 @@ func (p *checkpointer) write() error {
 	}
 	ctx := context.Background()
 	s.ahead.Store(true)
-	err := s.Rules.store(ctx, m, ruled)
+	err := s.Rules.store(ctx, parts.rules, ruled)
 	if err == nil {
 		err = s.disk.write(func() error { return s.store.Memtable.Flush(ctx) })
 	}

@@ -86,7 +86,7 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time)
 			return entry.Repeatable(n)
 		}
 	}
-	if err := c.m.Rules.Refusal(n.Meta); err != nil {
+	if err := c.s.parts.rules.Refusal(n.Meta); err != nil {
 		return err
 	}
 	if c.m.Settings.Draining {

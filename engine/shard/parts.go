@@ -6,6 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
+	"github.com/quern-queue/quern/engine/shard/rules"
 	"github.com/quern-queue/quern/engine/shard/schedules"
 	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/shard/stops"
@@ -16,6 +17,7 @@ type parts struct {
 	bulks     *bulks.Part
 	ends      *ends.Part
 	recount   *recount.Part
+	rules     *rules.Part
 	schedules *schedules.Part
 	scoring   *scoring.Part
 	stops     *stops.Part
@@ -24,16 +26,20 @@ type parts struct {
 // join makes the parts of a machine. Here is all that they are told of, and in which order.
 func join(m *machine.Machine) parts {
 	p := parts{
-		bulks: bulks.New(m), ends: ends.New(m), schedules: schedules.New(m), scoring: scoring.New(m), stops: stops.New(m),
+		bulks: bulks.New(m), ends: ends.New(m), rules: rules.NewPart(m),
+		schedules: schedules.New(m), scoring: scoring.New(m), stops: stops.New(m),
 	}
 	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m)})
 	m.Joined = machine.Joined{
-		Parts:   []machine.Part{p.bulks, p.schedules, p.stops},
+		Parts:   []machine.Part{p.bulks, p.rules, p.schedules, p.stops},
 		Rows:    map[uint8]machine.Rows{machine.AsideBulk: p.bulks},
+		Steps:   map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
+		Rules:   p.rules,
 		Began:   []func(){p.stops.Began},
 		Opened:  []func(*machine.Record){p.schedules.Opened},
 		Failing: []func(*machine.Record, string, queue.Time){p.schedules.Failing},
-		Ended:   []func(*machine.Record){p.ends.Ended, p.schedules.Ended},
+		Settled: []func(){p.rules.Settled},
+		Ended:   []func(*machine.Record){p.rules.Ended, p.ends.Ended, p.schedules.Ended},
 		Ruled:   []func(){p.schedules.Ruled},
 		Retried: []func(machine.Action) bool{p.schedules.Retried},
 	}

@@ -34,7 +34,7 @@ func (p *recovery) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.load(ctx, m); err != nil {
+	if err := p.load(ctx, m, &parts); err != nil {
 		return err
 	}
 	if s.m != nil {
@@ -100,7 +100,7 @@ func (p *recovery) hold(m *machine.Machine, parts *parts, now queue.Time) {
 }
 
 // load reads the snapshot rows.
-func (p *recovery) load(ctx context.Context, m *machine.Machine) error {
+func (p *recovery) load(ctx context.Context, m *machine.Machine, parts *parts) error {
 	s := p.s
 	checkpointed, err := s.store.Checkpointed(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *recovery) load(ctx context.Context, m *machine.Machine) error {
 	if err := s.store.Asides(ctx, m.Asides.Load); err != nil {
 		return err
 	}
-	if err := s.Rules.load(ctx, m); err != nil {
+	if err := s.Rules.load(ctx, parts.rules); err != nil {
 		return err
 	}
 	return s.store.Load(ctx, func(row checkpoint.Row) error {

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/rules"
 )
 
 // The names under which the store keeps the rules, and those that have ended.
@@ -32,8 +32,8 @@ func (p *Rules) Set(r queue.Rule, acts ...queue.Act) (set queue.Rule, created bo
 	defer p.reconcile(counted)
 	now := s.now()
 	s.mu.Lock()
-	m := s.m
-	known, there := m.Rules.Find(r.Action, r.Match)
+	m, part := s.m, s.parts.rules
+	known, there := part.Find(r.Action, r.Match)
 	switch err = s.usable(); {
 	case err != nil:
 	case r.Until != 0 && r.Until <= now:
@@ -41,7 +41,7 @@ func (p *Rules) Set(r queue.Rule, acts ...queue.Act) (set queue.Rule, created bo
 	case r.Match.Submission != 0 && (m.Live(r.Match.Submission) == nil || m.Live(r.Match.Submission).Ending):
 		err = &queue.Error{Code: queue.CodeUnknownSubmission,
 			Message: fmt.Sprintf("There is no open submission %s in this queue.", r.Match.Submission)}
-	case !there && m.Rules.Len() >= queue.MaxRules:
+	case !there && part.Len() >= queue.MaxRules:
 		err = &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules already, the most "+
 			"it keeps. Lift those that are not needed any more.", queue.MaxRules)}
 	}
@@ -49,25 +49,18 @@ func (p *Rules) Set(r queue.Rule, acts ...queue.Act) (set queue.Rule, created bo
 		s.mu.Unlock()
 		return known, false, err
 	}
-	if there { // the op names it, so that a replay onto a row that is younger, and has it lifted already, lifts it again
-		r.ID, r.Since = known.ID, known.Since
-	} else {
-		m.Rules.Drawn++
-		r.ID, r.Since = m.Rules.Drawn, now
-	}
-	m.Encode(now).Rule(journal.Rule{Rule: r})
+	var before *queue.Rule
 	if there {
-		m.Rules.Setting = r.ID
-		m.Intend(machine.Setting{})
+		before = &known
 	}
-	m.ActLog.TellRule(now, acts, there, &known, &r)
+	part.Encode(&r, before, now, acts)
 	waits := commit.Set{First: m.Batch.Commit}
 	s.mu.Unlock()
 	if err := s.writer.wait(waits); err != nil {
 		return queue.Rule{}, false, err
 	}
 	s.mu.Lock()
-	set, found := s.m.Rules.Find(r.Action, r.Match)
+	set, found := s.parts.rules.Find(r.Action, r.Match)
 	s.Worker.unpark(machine.Action{Kind: machine.KindRule, Rule: r.ID}) // another time may be what fixes it
 	s.mu.Unlock()
 	if !found {
@@ -90,7 +83,7 @@ func (p *Rules) revoke(id queue.RuleID) {
 			s.mu.Unlock()
 			return
 		}
-		from = s.m.Rules.Revokes(id, from, machine.TickMost)
+		from = s.parts.rules.Revokes(id, from, machine.TickMost)
 		s.waiters.serve(now)
 		s.mu.Unlock()
 	}
@@ -108,7 +101,7 @@ func (p *Rules) endLarge() (more bool) {
 	s := p.s
 	t, now := &s.Worker.kinds[machine.KindRule], s.now()
 	s.mu.Lock()
-	id, is := s.m.Rules.Large(now, s.Worker.parked)
+	id, is := s.parts.rules.Large(now, s.Worker.parked)
 	is = is && s.usable() == nil && t.may(now)
 	s.mu.Unlock()
 	if !is {
@@ -145,26 +138,25 @@ func (p *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 		if lifted.Action == queue.Pause {
 			other = queue.Block
 		}
-		defer p.reconcile(p.draft(lifted.Match, func(queue.Ruling) queue.Ruling { return s.m.Rules.Only(other, lifted.Match) }))
+		defer p.reconcile(p.draft(lifted.Match, func(queue.Ruling) queue.Ruling { return s.parts.rules.Only(other, lifted.Match) }))
 	}
 	now := s.now()
 	s.mu.Lock()
-	lifted, was = s.m.Rules.ByID(id)
+	lifted, was = s.parts.rules.ByID(id)
 	var waits commit.Set
 	switch err = s.usable(); {
 	case err != nil:
-	case !was && id > s.m.Rules.Last():
+	case !was && id > s.parts.rules.Last():
 		err = &queue.Error{Code: queue.CodeUnknownRule, Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
 	case !was:
-	case s.m.Rules.Lifts(id):
+	case s.parts.rules.Lifts(id):
 		waits.Add(s.writer.pending())
 	default:
 		alone := s.Worker.blamed[machine.Action{Kind: machine.KindRule, Rule: id}] > 0 // no one else is to fail with it again
 		if alone {
 			s.writer.seal()
 		}
-		s.m.Rules.EncodeLift(id, now, end, by)
-		s.m.ActLog.TellRule(now, acts, true, &lifted, nil)
+		s.parts.rules.EncodeLift(id, now, end, by, acts)
 		waits.Add(s.m.Batch.Commit)
 		if alone {
 			s.writer.seal()
@@ -193,20 +185,20 @@ func (p *Rules) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Rul
 	}
 	s.mu.Lock()
 	if s.usable() == nil {
-		now := s.m.Rules.On(match)
+		now := s.parts.rules.On(match)
 		if ruling := fn(now); ruling != now {
 			in = s.m
 			in.Backlog.Draft(match.Entry, ruling)
 		}
 	}
 	s.mu.Unlock()
-	p.slicesOf(in, func(from int) int { return in.Backlog.Prepare(from, machine.CountMost) })
+	p.slicesOf(in, func(from int) int { return in.Backlog.Prepare(from, rules.CountMost) })
 	return in
 }
 
 // reconcile ends a draft, whether or not it came to anything.
 func (p *Rules) reconcile(in *machine.Machine) {
-	p.slicesOf(in, func(from int) int { return in.Backlog.Reconcile(from, machine.CountMost) })
+	p.slicesOf(in, func(from int) int { return in.Backlog.Reconcile(from, rules.CountMost) })
 }
 
 // slicesOf calls fn in holds of the mutex, first with -1, then with what it returned, until that is 0 or the machine is gone; nil is.
@@ -241,7 +233,7 @@ func (p *Rules) List() []queue.Rule {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.Rules.List()
+	return s.parts.rules.List()
 }
 
 // Len is how many rules there are.
@@ -249,27 +241,22 @@ func (p *Rules) Len() int {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.Rules.Len()
+	return s.parts.rules.Len()
 }
 
 // Held lists the rules by ascending id, each with what it keeps.
-func (p *Rules) Held() []machine.HeldRule {
+func (p *Rules) Held() []rules.Held {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.m.Rules.List()
-	out := make([]machine.HeldRule, len(list))
-	for i := range list {
-		out[i] = machine.HeldRule{Rule: list[i], Chunks: s.m.Rules.KeptBy(&list[i].Match)}
-	}
-	return out
+	return s.parts.rules.Held()
 }
 
 // Past lists the last queue.MaxEndedRules rules that have ended, the last one first.
 func (p *Rules) Past() []queue.EndedRule {
 	s := p.s
 	s.mu.Lock()
-	list := s.m.Rules.Past.List()
+	list := s.parts.rules.Ends()
 	s.mu.Unlock()
 	slices.Reverse(list)
 	return list
@@ -280,7 +267,7 @@ func (p *Rules) Get(id queue.RuleID) (queue.Rule, bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.Rules.ByID(id)
+	return s.parts.rules.ByID(id)
 }
 
 // Covering is the rule that counts for submissions with this meta, also for those that are not inserted yet; false if none covers them.
@@ -288,11 +275,11 @@ func (p *Rules) Covering(meta queue.Meta) (queue.Rule, bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.Rules.Covering(0, meta)
+	return s.parts.rules.Covering(0, meta)
 }
 
-// store writes what ruleRows made: first what ended, so that nothing is in neither row. What is in both ends again in the replay.
-func (p *Rules) store(ctx context.Context, m *machine.Machine, rows machine.RuleRows) error {
+// store writes the rows that changed: first what ended, so that nothing is in neither row. What is in both ends again in the replay.
+func (p *Rules) store(ctx context.Context, part *rules.Part, rows rules.Rows) error {
 	s := p.s
 	put := func(name string, row []byte) error {
 		if row == nil {
@@ -301,46 +288,26 @@ func (p *Rules) store(ctx context.Context, m *machine.Machine, rows machine.Rule
 		return s.disk.write(func() error { return s.store.PutStanding(ctx, name, row) })
 	}
 	err := put(pastRulesName, rows.Past)
-	past := err != nil
 	if err == nil {
 		err = put(rulesName, rows.Standing)
 	}
 	if err != nil {
 		s.mu.Lock()
-		m.Rules.PastChanged = m.Rules.PastChanged || past
-		m.Rules.Changed = m.Rules.Changed || rows.Standing != nil
+		part.Unstored(rows)
 		s.mu.Unlock()
 	}
 	return err
 }
 
 // load reads what store wrote.
-func (p *Rules) load(ctx context.Context, m *machine.Machine) error {
-	row, err := p.s.store.Standing(ctx, rulesName)
+func (p *Rules) load(ctx context.Context, part *rules.Part) error {
+	standing, err := p.s.store.Standing(ctx, rulesName)
 	if err != nil {
 		return err
 	}
-	known, err := journal.DecodeRules(row)
+	past, err := p.s.store.Standing(ctx, pastRulesName)
 	if err != nil {
-		return fmt.Errorf("store: rules: %w", err)
-	}
-	m.Rules.Applied = known.Position
-	m.Rules.SetLast(known.Last)
-	for _, r := range known.Rules {
-		m.Rules.Put(r)
-	}
-	for _, g := range known.Graces {
-		m.Rules.SetGrace(g.Match, g.Until)
-	}
-	if row, err = p.s.store.Standing(ctx, pastRulesName); err != nil {
 		return err
 	}
-	ended, err := journal.DecodeEndedRules(row)
-	if err != nil {
-		return fmt.Errorf("store: rules that have ended: %w", err)
-	}
-	for _, r := range ended {
-		m.Rules.Past.Add(r)
-	}
-	return nil
+	return part.Load(rules.Rows{Standing: standing, Past: past})
 }

@@ -17,7 +17,8 @@ func (s *Shard) Stats() queue.Stats {
 		Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
 		Outgoing: uint64(m.Forwarding.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
 		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals,
-		OperationsReady: m.Rules.Operations(), SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
+		OperationsReady: m.Stats.OperationsReady(m.Backlog),
+		SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
 		InsertedTotal: c.Inserted, ReservedTotal: c.Reserved, DoneTotal: c.Done, FailedTotal: c.Failed,
 		LostTotal: s.roster.Lost, RevokedTotal: s.roster.Revoked, ConsumersAttached: uint64(s.roster.Attached),
 		ConsumersAway: uint64(s.roster.Gone), Draining: m.Settings.Draining,
@@ -30,7 +31,7 @@ func (s *Shard) Stats() queue.Stats {
 		ViewsRefused: s.Views.refused.views, QuestionsRefused: s.Views.refused.asked,
 	}
 	for action := range stats.RulesActive {
-		stats.RulesActive[action] = uint64(m.Rules.Count(queue.RuleAction(action)))
+		stats.RulesActive[action] = uint64(s.parts.rules.Count(queue.RuleAction(action)))
 	}
 	for _, b := range s.parts.bulks.List {
 		if b.At.State == queue.BulkRunning {

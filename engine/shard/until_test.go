@@ -14,6 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/rules"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -43,7 +44,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ruled := s.m.Rules.Ruled
+	ruled := s.m.Stats.Ruled
 	s.m.Backlog.OnRuling(func(sub *backlog.Submission, book int, before, after queue.Ruling) {
 		entered++
 		ruled(sub, book, before, after)
@@ -51,7 +52,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	meta := func(key string, value int64) queue.MetaEntry {
 		return queue.MetaEntry{Key: key, Value: queue.IntValue(value)}
 	}
-	const many = 3*machine.CountMost + 7
+	const many = 3*rules.CountMost + 7
 	for i := range int64(many) {
 		n := queue.NewSubmission{Meta: queue.Meta{meta("all", 1), meta("part", i%10)}, Chunks: queue.Chunks{Count: 1, Prefix: "p/"}}
 		if _, _, err := s.Insert(ctx, &n); err != nil {
@@ -83,8 +84,8 @@ func TestUntilOfLargeRules(t *testing.T) {
 	if k := s.Work().Kinds[machine.KindRule]; k.Done != 11 || k.Failed != 0 {
 		t.Errorf("the kind: got %+v, want 11 done", k)
 	}
-	if most > 2*machine.CountMost || most < machine.CountMost/2 { // in both books, each
-		t.Errorf("one hold of the mutex entered %d submissions into books, want up to %d", most, 2*machine.CountMost)
+	if most > 2*rules.CountMost || most < rules.CountMost/2 { // in both books, each
+		t.Errorf("one hold of the mutex entered %d submissions into books, want up to %d", most, 2*rules.CountMost)
 	}
 	// What an operator sets in the meantime stands.
 	set(meta("all", 1), now.Add(time.Hour))

@@ -21,7 +21,7 @@ func (p auditor) rules() error {
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*machine.Record)
 		want := queue.Unruled
-		if rule, covered := m.Rules.CoveringRecord(r); covered {
+		if rule, covered := m.Joined.Rules.Covering(r.ID, r.Meta()); covered {
 			want = rule.Ruling()
 		}
 		if got := sub.Ruling(); got != want {
@@ -48,7 +48,7 @@ func (p auditor) rules() error {
 	if got := m.Backlog.Amounts(); got != all {
 		found = append(found, fmt.Errorf("available: %+v are counted, %+v there", got, all))
 	}
-	if got := m.Rules.Operations(); got != operations {
+	if got := m.Stats.OperationsReady(m.Backlog); got != operations {
 		found = append(found, fmt.Errorf("operations of what is ready: %d are counted, %d there", got, operations))
 	}
 	for entry, want := range flying {

@@ -145,7 +145,7 @@ func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 	if r.Parked {
 		return BranchWhy{Obstacle: NotYetDue, Until: r.Details().RunAt}, 0
 	}
-	if rule, covered := d.m.Rules.CoveringRecord(r); covered {
+	if rule, covered := d.m.Joined.Rules.Covering(r.ID, r.Meta()); covered {
 		return whyRule(&rule), 0
 	}
 	d.meta = r.Sub.AppendMeta(d.meta[:0])

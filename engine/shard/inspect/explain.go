@@ -22,9 +22,9 @@ type Explained struct {
 	Picks      []ExplainedPick
 	Faults     []error // as in Foreseen
 	Met, Shown int
-	Withheld   NodeState             // Refused, Values and Top
-	Grace      queue.Time            // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
-	Ruled      []machine.RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
+	Withheld   NodeState     // Refused, Values and Top
+	Grace      queue.Time    // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
+	Ruled      []RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
 }
 
 // NodeState is what reaches a block of the tree, in submissions that have available chunks. What does not pass a filter or a
@@ -144,16 +144,16 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 		return Explained{}, err
 	}
 	t := newTree(plan.Nodes(), grace != 0)
-	var ruled machine.RuleTally
+	var ruled ruleTally
 	if x.Met, x.Shown, err = ins.walk(ctx, len(t.nodes)+1, func(m *machine.Machine, sub *backlog.Submission) {
-		if !ruled.Count(m, sub) {
+		if !ruled.count(m, sub) {
 			t.count(m, sub)
 		}
 	}); err != nil {
 		return Explained{}, err
 	}
 	x.Nodes, x.Withheld = t.states()
-	x.Ruled = ruled.Most()
+	x.Ruled = ruled.most()
 	return x, nil
 }
 

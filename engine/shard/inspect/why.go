@@ -161,7 +161,7 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 	chunk := m.Chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.Parked && r.Sub.IsAvailable(index))
-	if rule, covered := m.Rules.CoveringRecord(r); covered && own.Obstacle == NoObstacle {
+	if rule, covered := m.Joined.Rules.Covering(r.ID, r.Meta()); covered && own.Obstacle == NoObstacle {
 		own = whyRule(&rule)
 	}
 	meta := r.Sub.Meta()

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -52,35 +51,4 @@ func edited(acts []queue.Act, edit func(*queue.Act)) []queue.Act {
 		edit(&acts[i])
 	}
 	return acts
-}
-
-// TellRule is tell for a change of a rule: there says whether it stood before, after is nil when it is lifted.
-func (p *actLog) TellRule(now queue.Time, acts []queue.Act, there bool, before, after *queue.Rule) {
-	var was, is any
-	id := before.ID
-	if there {
-		was = ruleState(before)
-	}
-	if after != nil {
-		is, id = ruleState(after), after.ID
-		if there {
-			acts = Named(acts, "rule.change")
-		}
-	}
-	p.Tell(now, Aimed(acts, fmt.Sprintf("rule %d", id)), was, is)
-}
-
-// ruleState is what the audit log says of a rule, with the names of the HTTP API.
-func ruleState(r *queue.Rule) map[string]any {
-	state := map[string]any{"action": r.Action.String(), "match": r.Match.String()}
-	if r.Reason != "" {
-		state["reason"] = r.Reason
-	}
-	if r.Until != 0 {
-		state["until"] = r.Until.Std().UTC()
-	}
-	if r.Insert || r.Revoke {
-		state["effects"] = map[string]bool{"insert": r.Insert, "revoke": r.Revoke}
-	}
-	return state
 }

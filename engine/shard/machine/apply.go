@@ -179,14 +179,14 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 	if held {
 		h := m.Holds.At(slot)
 		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
-			m.Lifecycle.acted(kindOf(&op), false)
+			m.Lifecycle.Acted(kindOf(&op), false)
 			return nil // its consumer came first: the completion follows in the journal
 		}
 		switch h.State {
 		case reserver.Finishing:
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
-			if m.Lifecycle.acted(kindOf(&op), true); kindOf(&op) == KindLost {
+			if m.Lifecycle.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
 				m.Roster.Lost++
 			}
 			m.Suspects.slotGone()
@@ -252,7 +252,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 func (m *Machine) ApplyEnd(x journal.End) error {
 	r, _ := m.target(x.Seq, 0)
 	if x.State == queue.Expired {
-		m.Lifecycle.acted(KindDeadDeadline, r != nil)
+		m.Lifecycle.Acted(KindDeadDeadline, r != nil)
 	}
 	switch {
 	case r == nil:
@@ -335,7 +335,6 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	r.Ended.Left = m.Backlog.RemoveKeeping(r.Sub)
 	m.Orphans.add(r)
 	r.State, r.Sub, r.Deads, r.Delays = state, nil, nil, nil
-	m.Rules.outlive(r.ID)
 	m.Ended[r.ID] = r
 	m.Gone = append(m.Gone, r)
 	m.Stats.SubmissionEnd++

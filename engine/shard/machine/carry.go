@@ -32,7 +32,7 @@ func (m *Machine) keep(old *Machine, slot uint32, of reserver.Holding) {
 	if r == nil || was == nil || !h.Counted {
 		return
 	}
-	if _, is := m.Rules.takenBack(r); is {
+	if _, is := m.Joined.Rules.TakenBack(r); is {
 		old.Revoked(r.ID, slot, queue.RevokedRule)
 		return
 	}

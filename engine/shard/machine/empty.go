@@ -11,7 +11,7 @@ import (
 // Empty is the answer when a plan yields nothing now: why.
 func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	halted := m.Backlog.Halted()
-	if halted && m.Rules.holdsBack(q.Plan) {
+	if halted && m.Joined.Rules.HoldsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
 	if Scores(q.Plan) && m.offers(q.Plan) {
@@ -23,7 +23,7 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
-	if !halted && m.Rules.Len() > 0 && m.Rules.holdsBack(q.Plan) {
+	if !halted && m.Joined.Rules.HoldsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
 	const looked = 64
@@ -32,7 +32,7 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 		timers := m.Lifecycle.Timers[kind]
 		for _, d := range timers[:min(looked, len(timers))] {
 			r := m.LiveSeq(d.Seq)
-			if r != nil && d.holds(kind, r) && matches(q.Plan, r.Meta()) && (next == 0 || d.At < next) {
+			if r != nil && d.holds(kind, r) && Matches(q.Plan, r.Meta()) && (next == 0 || d.At < next) {
 				next = d.At
 			}
 		}
@@ -43,7 +43,7 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 		if t == nil {
 			continue
 		}
-		if matches(q.Plan, r.Meta()) {
+		if Matches(q.Plan, r.Meta()) {
 			if again := now.Add(retryShelved); next == 0 || again < next {
 				next = again
 			}
@@ -114,7 +114,8 @@ func loosens(br, other *strategy.Branch) bool {
 		})
 }
 
-func matches(plan *strategy.Plan, meta queue.Meta) bool {
+// Matches says whether the filters of some branch let a submission with this meta through.
+func Matches(plan *strategy.Plan, meta queue.Meta) bool {
 	for i := range plan.Branches {
 		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, f := range leaf.Filters {

@@ -206,7 +206,7 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 		}
 		r, slot, s := m.Resolve(t)
 		if s == free || s == onShelf {
-			if taken, is := m.Rules.takenBack(r); is {
+			if taken, is := m.Joined.Rules.TakenBack(r); is {
 				dst = append(dst, taken)
 				continue
 			}

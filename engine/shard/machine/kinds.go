@@ -66,8 +66,8 @@ type lifecycle struct {
 	Acting Action             // what the life-cycle worker is at
 }
 
-// acted counts an action: done, or stale when what it was for had changed meanwhile.
-func (p *lifecycle) acted(k Kind, done bool) {
+// Acted counts an action: done, or stale when what it was for had changed meanwhile.
+func (p *lifecycle) Acted(k Kind, done bool) {
 	m := p.m
 	switch {
 	case m.Replay:
@@ -82,6 +82,9 @@ func (p *lifecycle) acted(k Kind, done bool) {
 // What needs the disk is encoded into the open batch, and looked at again when that is applied. parked are not touched.
 func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*Parking) (n int) {
 	m := p.m
+	if step := m.Joined.Steps[kind]; step != nil {
+		return step(now, most, parked)
+	}
 	switch kind {
 	case KindExpiry:
 		slots = m.Holds.Expired(slots[:0], now, most)
@@ -93,12 +96,6 @@ func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, pa
 		return len(slots)
 	case KindSuspect:
 		return m.Suspects.Lend(now, most)
-	case KindRule:
-		n, more := m.Rules.end(now, most, parked)
-		if more {
-			n = most
-		}
-		return max(n, m.Rules.reconsider(most, now))
 	case KindSweep:
 		p.Acting = Action{Kind: KindSweep}
 		n = m.Orphans.Sweep(most)
@@ -115,7 +112,7 @@ func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, pa
 		timers.pop()
 		r := m.LiveSeq(d.Seq)
 		if r == nil {
-			p.acted(kind, false)
+			p.Acted(kind, false)
 			n++
 			continue
 		}
@@ -150,12 +147,12 @@ func (p *lifecycle) actionOf(kind Kind, slot uint32) Action {
 func (p *lifecycle) act(kind Kind, r *Record, d Due, now queue.Time) {
 	switch kind {
 	case KindRetry:
-		p.acted(kind, p.offerAgain(r, d))
+		p.Acted(kind, p.offerAgain(r, d))
 	case KindRunAt:
-		p.acted(kind, p.unpark(r))
+		p.Acted(kind, p.unpark(r))
 	case KindDeadDeadline:
-		if p.m.Rules.spare(r, now) {
-			p.acted(kind, false)
+		if p.m.Joined.Rules.Spares(r, now) {
+			p.Acted(kind, false)
 			return
 		}
 		p.m.Close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied

@@ -104,7 +104,8 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 		Storage: noStorage,
 	}
 	m.parts.of(m)
-	m.Backlog.OnRuling(m.Rules.Ruled)
+	m.Joined.Rules = noRules{}
+	m.Backlog.OnRuling(m.Stats.Ruled)
 	m.Rnd = rand.New(&m.source)
 	return m
 }
@@ -172,7 +173,7 @@ func (m *Machine) show(r *Record) {
 	m.Backlog.Show(r.Sub)
 	operations := uint64(r.Sub.Available()) * uint64(r.Details().Operations)
 	m.Stats.Operations += operations
-	m.Rules.cover(r, operations)
+	m.Stats.cover(r, operations)
 }
 
 // Ready counts chunks of a submission that became available, or, below 0, no longer are.
@@ -182,7 +183,7 @@ func (m *Machine) Ready(r *Record, delta int) {
 	} else {
 		operations := uint64(delta * int(r.Details().Operations))
 		m.Stats.Operations += operations
-		m.Rules.cover(r, operations)
+		m.Stats.cover(r, operations)
 	}
 }
 

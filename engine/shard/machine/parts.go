@@ -17,7 +17,6 @@ type parts struct {
 	Letters     deadLetters
 	Lifecycle   lifecycle
 	Orphans     orphans
-	Rules       activeRules
 	Suspects    Suspects
 	ValueLimits valueLimits
 }
@@ -31,6 +30,10 @@ type Part interface {
 	Intended(count func(what string, n int))
 }
 
+// Step does what is due of a part's kind, at most `most` actions, but for those that are parked, and says how many it looked at: with
+// `most`, there may be more.
+type Step func(now queue.Time, most int, parked map[Action]*Parking) int
+
 // Rows are rows of a kind that a part keeps beside the submissions.
 type Rows interface {
 	// Row is what the row has to hold now; nil: nothing.
@@ -43,8 +46,11 @@ type Rows interface {
 type Joined struct {
 	Parts []Part
 	Rows  map[uint8]Rows // by kind
+	Steps map[Kind]Step  // of the life-cycle worker, by the kind of what they do
+	Rules Rules          // what the machine asks of an operator's rules
 
 	Began   []func()                                         // another life of the shard begins
+	Settled []func()                                         // a replay is through; nothing is offered yet
 	Opened  []func(r *Record)                                // a submission was inserted
 	Failing []func(r *Record, reason string, now queue.Time) // the end of one that fails or expires was encoded: more ops may follow it
 	Ended   []func(r *Record)                                // a submission has ended
@@ -57,7 +63,7 @@ func (p *parts) of(m *Machine) {
 	*p = parts{
 		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
 		Forwarding: newForwarding(m), Letters: newDeadLetters(m), Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
-		Rules: newActiveRules(m), Suspects: Suspects{m: m},
+		Suspects:    Suspects{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
 }
@@ -75,8 +81,6 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 		m.Storage.Output(op)
 	case journal.Redrive: // dead letters are offered again
 		return m.Letters.ApplyRedrive(op)
-	case journal.Rule: // a rule is set or lifted
-		return m.Rules.apply(op)
 	}
 	for _, p := range m.Joined.Parts {
 		if mine, err := p.Apply(op); mine {
@@ -90,7 +94,6 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 func (p *parts) Intended(count func(what string, n int)) {
 	p.Forwarding.intended(count)
 	p.Letters.intended(count)
-	p.Rules.intended(count)
 	for _, part := range p.Joined.Parts {
 		part.Intended(count)
 	}

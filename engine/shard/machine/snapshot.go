@@ -354,7 +354,9 @@ func (m *Machine) Settle(now queue.Time) {
 		m.Stats.EndedLetters += uint64(n)
 	}
 	m.Keys.settle()
-	m.Rules.settle()
+	for _, settled := range m.Joined.Settled {
+		settled()
+	}
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*Record)
 		m.Backlog.Settle(sub)

@@ -218,7 +218,7 @@ func (p *Suspects) Lend(now queue.Time, most int) (n int) {
 		p.shelf.pop()
 		if r, t := p.chunk(d); t != nil {
 			p.lendOut(r, d.index, t, now)
-			m.Lifecycle.acted(KindSuspect, true)
+			m.Lifecycle.Acted(KindSuspect, true)
 		}
 	}
 	return n
@@ -306,7 +306,7 @@ func (p *Suspects) Borrow(q *Request, most int, now queue.Time) bool {
 		if n == most {
 			break
 		}
-		if r, t := p.chunk(d); t != nil && matches(q.Plan, r.Meta()) {
+		if r, t := p.chunk(d); t != nil && Matches(q.Plan, r.Meta()) {
 			p.lendOut(r, d.index, t, now)
 			n++
 		}

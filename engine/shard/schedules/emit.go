@@ -100,7 +100,7 @@ func (p *Part) Emits(sch *Scheduled) bool {
 	if p.m.Settings.Draining {
 		return false
 	}
-	_, covered := p.m.Rules.Covering(0, sch.Rhythm.Def.Template.Meta)
+	_, covered := p.m.Joined.Rules.Covering(0, sch.Rhythm.Def.Template.Meta)
 	return !covered
 }
 

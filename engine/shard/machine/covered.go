@@ -1,0 +1,58 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// The backlog knows what rules say of every submission, so that nothing covered is handed out. Here is what the machine asks of the rules
+// themselves, and what it counts of those whom they cover.
+
+// Rules are an operator's pauses and blocks, as the machine asks about them.
+type Rules interface {
+	// Covering is the rule that counts for a submission with this meta, false if none covers it. The id may be 0.
+	Covering(id queue.SubmissionID, meta queue.Meta) (queue.Rule, bool)
+	// Spares says that a dead_deadline that passed ends nothing now. The submission is looked at again when that may have changed.
+	Spares(r *Record, now queue.Time) bool
+	// TakenBack is the answer for the token of a reservation that a rule took back, false if none did.
+	TakenBack(r *Record) (queue.Result, bool)
+	// HoldsBack says whether it is rules that keep something of the plan from being handed out.
+	HoldsBack(plan *strategy.Plan) bool
+}
+
+// noRules are the rules of a machine without parts.
+type noRules struct{}
+
+func (noRules) Covering(queue.SubmissionID, queue.Meta) (r queue.Rule, is bool) { return r, false }
+func (noRules) Spares(*Record, queue.Time) bool                                 { return false }
+func (noRules) TakenBack(*Record) (is queue.Result, was bool)                   { return is, false }
+func (noRules) HoldsBack(*strategy.Plan) bool                                   { return false }
+
+// Ruled is told whenever in a book rules begin or cease to cover a shown submission.
+func (c *Stats) Ruled(sub *backlog.Submission, book int, before, after queue.Ruling) {
+	operations := uint64(sub.Available()) * uint64(sub.Data.(*Record).Details().Operations)
+	if before != queue.Unruled {
+		c.Covered[book] -= operations
+	}
+	if after != queue.Unruled {
+		c.Covered[book] += operations
+	}
+}
+
+// cover counts operations of a shown submission that rules cover.
+func (c *Stats) cover(r *Record, by uint64) {
+	for book := range c.Covered {
+		if r.Sub.Counted(book) != queue.Unruled {
+			c.Covered[book] += by
+		}
+	}
+}
+
+// OperationsReady are those of the chunks that are ready.
+func (c *Stats) OperationsReady(b *backlog.Backlog) uint64 {
+	if b.Halted() {
+		return 0
+	}
+	return c.Operations - c.Covered[b.Book()]
+}

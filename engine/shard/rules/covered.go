@@ -1,0 +1,187 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// coveringRecord is the rule that counts for a submission, false if none covers it.
+func (p *Part) coveringRecord(r *machine.Record) (queue.Rule, bool) {
+	if p.Len() == 0 {
+		return queue.Rule{}, false
+	}
+	return p.Covering(r.ID, r.Meta())
+}
+
+// Spares says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago
+// that no one can have worked on it since.
+func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
+	if _, covered := p.coveringRecord(r); covered {
+		p.spared = append(p.spared, r)
+		return true
+	}
+	if grace := p.Grace(r.ID, r.Meta()); grace > now {
+		p.m.Lifecycle.Schedule(machine.KindDeadDeadline, machine.Due{At: grace, Seq: r.Seq})
+		return true
+	}
+	return false
+}
+
+// reconsider looks at up to `most` of the submissions that were spared and may not be covered any more. It says how many.
+func (p *Part) reconsider(most int, now queue.Time) (n int) {
+	for ; n < most && p.again > 0; n++ {
+		p.again--
+		r := p.spared[p.again]
+		if r.Sub != nil {
+			if _, covered := p.coveringRecord(r); covered {
+				continue
+			}
+			p.m.Lifecycle.Schedule(machine.KindDeadDeadline, machine.Due{At: max(now, p.Grace(r.ID, r.Meta())), Seq: r.Seq})
+		}
+		last := len(p.spared) - 1
+		p.spared[p.again], p.spared[last] = p.spared[last], nil // the last was looked at before
+		p.spared = p.spared[:last]
+	}
+	return n
+}
+
+// HoldsBack says whether it is rules that keep something of the plan from being handed out.
+func (p *Part) HoldsBack(plan *strategy.Plan) bool {
+	if p.Len() == 0 {
+		return false
+	}
+	views, _ := p.m.Views(plan, nil)
+	for _, v := range views {
+		if v != nil && v.HeldByRules() {
+			return true
+		}
+	}
+	const looked = 64
+	n := 0
+	for _, r := range p.List() {
+		if r.Match.Submission == 0 {
+			continue
+		}
+		if x := p.m.Live(r.Match.Submission); x != nil && !x.Parked && x.Sub.Available() > 0 && machine.Matches(plan, x.Meta()) {
+			return true
+		}
+		if n++; n == looked {
+			break
+		}
+	}
+	return false
+}
+
+// Revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from which one to go on; 0: that were
+// all. No try is counted, as no one says that anything failed.
+func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
+	m := p.m
+	rule, is := p.ByID(id)
+	if !is {
+		return 0
+	}
+	for slot := from; slot < m.Holds.Slots(); slot++ {
+		if most--; most < 0 {
+			return slot
+		}
+		h := m.Holds.At(slot)
+		if h == nil || h.State != reserver.Held {
+			continue
+		}
+		if r := m.LiveSeq(h.Seq); r != nil && !r.Ending && covers(&rule.Match, r) {
+			m.Revoked(r.ID, slot, queue.RevokedRule)
+			m.Unhold(r, slot)
+			m.Stats.Released++
+		}
+	}
+	return 0
+}
+
+// covers says whether a submission is under a match.
+func covers(match *queue.RuleMatch, r *machine.Record) bool {
+	switch {
+	case match.Whole():
+		return true
+	case match.Submission != 0:
+		return match.Submission == r.ID
+	}
+	value, has := r.Meta().Find(match.Entry.Key)
+	return has && value == match.Entry.Value
+}
+
+// TakenBack is the answer for a token whose reservation a rule took back, false if none did.
+func (p *Part) TakenBack(r *machine.Record) (queue.Result, bool) {
+	if p.Len() == 0 {
+		return queue.Result{}, false
+	}
+	rule, is := p.Revoking(r.ID, r.Meta())
+	if !is {
+		return queue.Result{}, false
+	}
+	return queue.Result{Outcome: queue.OutcomeLost, Code: "reservation_revoked",
+		Detail: "an operator took the reservation back: " + describe(&rule)}, true
+}
+
+// Refusal is why something with this meta may not be inserted now, nil if it may. The mutex is held.
+func (p *Part) Refusal(meta queue.Meta) error {
+	rule, refused := p.Refusing(meta)
+	if !refused {
+		return nil
+	}
+	text := describe(&rule)
+	if rule.Until != 0 {
+		text += fmt.Sprintf(". It ends at %s", rule.Until.Std().Format(time.RFC3339))
+	}
+	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + "."}
+}
+
+// describe is a rule as part of a sentence.
+func describe(r *queue.Rule) string {
+	text := fmt.Sprintf("a %s of %s (rule %d", r.Action, r.Match, r.ID)
+	if r.Actor != "" {
+		text += fmt.Sprintf(", set by %q", r.Actor)
+	}
+	if text += ")"; r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+// Held is a rule that holds, with the chunks that it keeps from being handed out. Several rules may keep the same ones.
+type Held struct {
+	queue.Rule
+	Chunks uint64
+}
+
+// Held lists the rules by ascending id, each with what it keeps.
+func (p *Part) Held() []Held {
+	list := p.List()
+	held := make([]Held, len(list))
+	for i := range list {
+		held[i] = Held{Rule: list[i], Chunks: p.keptBy(&list[i].Match)}
+	}
+	return held
+}
+
+// keptBy counts the chunks that would be available, were it not for the rules on what is matched and those on others that cover it too.
+func (p *Part) keptBy(match *queue.RuleMatch) uint64 {
+	m := p.m
+	switch {
+	case match.Whole():
+		n := m.Backlog.Amounts()
+		return n.Paused + n.Blocked
+	case match.Submission == 0:
+		n := m.Backlog.Value(match.Entry.Key, match.Entry.Value)
+		return n.Paused + n.Blocked
+	}
+	if r := m.Record(match.Submission); r != nil {
+		sub := m.Info(r, "")
+		return uint64(sub.Paused) + uint64(sub.Blocked)
+	}
+	return 0
+}

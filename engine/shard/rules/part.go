@@ -1,0 +1,128 @@
+package rules
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Part knows which rules there are, whom they cover, and which of those that ended are remembered.
+type Part struct {
+	m *machine.Machine
+	*Set
+	drawn   queue.RuleID          // the last id that was drawn
+	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: by itself
+	setting queue.RuleID          // the one of which a change is on its way there: its time is not known until then; 0: none
+	changed bool                  // since they were stored last
+	stored  journal.Position      // up to which they were true when they were loaded: what is older is not to be replayed
+
+	past        Past // that have ended
+	pastChanged bool // since they were stored last
+
+	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at again: a rule was lifted.
+	spared []*machine.Record
+	again  int
+}
+
+// NewPart is the part of a machine without rules.
+func NewPart(m *machine.Machine) *Part {
+	return &Part{m: m, Set: New(), lifting: map[queue.RuleID]bool{}}
+}
+
+// Apply sets or lifts a rule.
+func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
+	rule, mine := op.(journal.Rule)
+	switch m := p.m; {
+	case !mine || m.Replay && m.AppliedAt <= p.stored:
+	case rule.Lift:
+		p.changed = true
+		p.lifted(&rule)
+	default:
+		p.changed = true
+		p.set(&rule)
+	}
+	return mine, nil
+}
+
+func (p *Part) set(op *journal.Rule) {
+	if id := op.Rule.Match.Submission; id != 0 && !p.m.Replay && p.m.Live(id) == nil {
+		p.SetLast(op.Rule.ID)
+		return // it ended meanwhile
+	}
+	p.Put(op.Rule)
+	p.tell(op.Rule.Match)
+}
+
+func (p *Part) lifted(op *journal.Rule) {
+	itself := p.lifting[op.Rule.ID]
+	r, was := p.Lift(op.Rule.ID, op.Grace)
+	if was {
+		if op.At != 0 {
+			p.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
+		}
+		p.tell(r.Match)
+	}
+	if itself {
+		p.m.Lifecycle.Acted(machine.KindRule, was)
+	}
+	p.again = len(p.spared)
+}
+
+// pass notes a rule that has ended.
+func (p *Part) pass(r queue.EndedRule) {
+	if p.past.Add(r) {
+		p.pastChanged = true
+	}
+}
+
+// tell tells the backlog what rules say now of what they match.
+func (p *Part) tell(match queue.RuleMatch) {
+	m := p.m
+	if m.Replay {
+		return // Settled does
+	}
+	for _, ruled := range m.Joined.Ruled {
+		ruled()
+	}
+	ruling := p.On(match)
+	switch {
+	case match.Whole():
+		m.Backlog.RuleAll(ruling)
+	case match.Submission == 0:
+		m.Backlog.RuleValue(match.Entry, ruling)
+	default:
+		if sub := m.Backlog.ByID(match.Submission); sub != nil {
+			m.Backlog.RuleSubmission(sub, ruling)
+		}
+	}
+}
+
+// Settled ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
+func (p *Part) Settled() {
+	p.drawn = p.Last()
+	for _, r := range p.List() {
+		if id := r.Match.Submission; id != 0 && p.m.Live(id) == nil {
+			if p.Drop(id) {
+				p.changed = true
+			}
+			continue
+		}
+		p.tell(r.Match)
+	}
+}
+
+// Ended ends the rules about a submission that has ended.
+func (p *Part) Ended(sub *machine.Record) {
+	m := p.m
+	if m.Replay && m.AppliedAt <= p.stored {
+		return // it may have been opened again since, and have new ones
+	}
+	for action := range queue.RuleAction(queue.RuleActions) {
+		if r, is := p.Find(action, queue.RuleMatch{Submission: sub.ID}); is {
+			p.pass(queue.EndedRule{Rule: r, Ended: m.Now, End: queue.RuleOutlived})
+		}
+	}
+	if p.Drop(sub.ID) {
+		p.changed = true
+	}
+}
