@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	pageSize       = 4096
-	autoCheckpoint = 1000 // pages of log before it is copied back: a short log that is overwritten in place is the fast one
+	roomPage = 4096 // the unit of Options.MaxPages, whatever the pages of the file
+	// The log is copied back when it has this many bytes of pages: a short log that is overwritten in place is the fast one.
+	autoCheckpoint = 1000 * 4096
 )
 
 // Options say how a database is opened.
@@ -29,13 +30,14 @@ type Options struct {
 	// nil: a further connection
 	Owner    *Owner
 	CacheKiB int // page cache of the connection; 0: 2,000
-	MaxPages int // the file may not grow past this many pages; 0: no bound. Tests make a full disk with it
+	MaxPages int // the file may not grow past this many times 4,096 bytes; 0: no bound. Tests make a full disk with it
 }
 
 // Conn is one connection. It is for one goroutine at a time: the owner has the lock.
 type Conn struct {
 	raw                     *sqlite3.SQLiteConn
 	path                    string
+	pageSize                int64 // of the file, in bytes
 	stmts                   []*Stmt
 	begin, commit, rollback *Stmt
 	lost                    error           // why nothing is written any more: a failed sync, or Lose
@@ -106,8 +108,8 @@ func (c *Conn) setUp(o Options) error {
 			return errors.Join(err, fmt.Errorf("locking_mode is %q, want exclusive", mode))
 		}
 	}
-	if pages, err := c.Int(fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", autoCheckpoint)); err != nil || pages != autoCheckpoint {
-		return errors.Join(err, fmt.Errorf("wal_autocheckpoint is %d, want %d", pages, autoCheckpoint))
+	if err := c.setPages(); err != nil {
+		return err
 	}
 	if err := c.SetDurability(o.Durability); err != nil {
 		return err
@@ -122,6 +124,19 @@ func (c *Conn) setUp(o Options) error {
 		if *stmt, err = c.Prepare(sql); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// setPages learns the size of the file's pages, and has its log copied back accordingly.
+func (c *Conn) setPages() (err error) {
+	if c.pageSize, err = c.Int("PRAGMA page_size"); err != nil {
+		return err
+	}
+	want := autoCheckpoint / c.pageSize
+	pages, err := c.Int(fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", want))
+	if err != nil || pages != want {
+		return errors.Join(err, fmt.Errorf("wal_autocheckpoint is %d, want %d", pages, want))
 	}
 	return nil
 }
@@ -146,13 +161,14 @@ func (c *Conn) SetDurability(d queue.Durability) error {
 	return nil
 }
 
-// SetMaxPages bounds the file to n pages of 4,096 bytes, or to what it has when that is more; 0 lifts the bound. It is the
+// SetMaxPages bounds the file to n times 4,096 bytes, or to what it has when that is more; 0 lifts the bound. It is the
 // tests' way to a full disk.
 func (c *Conn) SetMaxPages(n int) error {
-	if n == 0 {
-		n = 0xfffffffe
+	pages := int64(0xfffffffe)
+	if n > 0 {
+		pages = int64(n) * roomPage / c.pageSize
 	}
-	_, err := c.Int(fmt.Sprintf("PRAGMA max_page_count = %d", n))
+	_, err := c.Int(fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	return err
 }
 

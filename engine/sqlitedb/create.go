@@ -63,7 +63,7 @@ func prepare(temporary string, k Kind, build func(string) error) error {
 	if err != nil {
 		return err
 	}
-	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA journal_mode = WAL", pageSize,
+	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA journal_mode = WAL", k.pageSize(),
 		int32(k.ApplicationID)))
 	if err = errors.Join(err, c.Close()); err != nil {
 		return err
@@ -75,9 +75,9 @@ func prepare(temporary string, k Kind, build func(string) error) error {
 	if err != nil {
 		return err
 	}
-	if h.applicationID != k.ApplicationID || h.version != k.Version || h.pageSize != pageSize {
+	if h.applicationID != k.ApplicationID || h.version != k.Version || h.pageSize != k.pageSize() {
 		return fmt.Errorf("the new database has id %#x, version %d, pages of %d; want %#x, %d, %d", h.applicationID,
-			h.version, h.pageSize, k.ApplicationID, k.Version, pageSize)
+			h.version, h.pageSize, k.ApplicationID, k.Version, k.pageSize())
 	}
 	return nil
 }

@@ -14,6 +14,14 @@ type Kind struct {
 	Name          string // for messages, such as "journal"
 	ApplicationID uint32 // four letters; `file` and other tools can show them
 	Version       uint32 // the newest version this program knows, at least 1
+	PageSize      uint32 // of the files that this program makes, in bytes; 0: 4,096. One that is there keeps its own
+}
+
+func (k *Kind) pageSize() uint32 {
+	if k.PageSize == 0 {
+		return 4096
+	}
+	return k.PageSize
 }
 
 // header is the part of a database's first 100 bytes that tells what it is (https://sqlite.org/fileformat.html, section 1.3).
@@ -98,7 +106,7 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m m
 	}
 	var main mark
 	if by != nil {
-		if main, err = inspectLog(path, by); err != nil {
+		if main, err = inspectLog(path, h.pageSize, by); err != nil {
 			return 0, m, err
 		}
 	}
@@ -151,8 +159,8 @@ func (c *Conn) inspect(k Kind, by *Owner, opening bool) (version uint32, m mark,
 }
 
 // inspectLog looks at the log, and at what the main file says of itself without it.
-func inspectLog(path string, by *Owner) (main mark, err error) {
-	log, err := readLog(path)
+func inspectLog(path string, pageSize uint32, by *Owner) (main mark, err error) {
+	log, err := readLog(path, pageSize)
 	if err != nil {
 		return main, err
 	}

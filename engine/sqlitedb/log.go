@@ -52,8 +52,8 @@ func (s logSum) is(b []byte) bool {
 	return s[0] == binary.BigEndian.Uint32(b) && s[1] == binary.BigEndian.Uint32(b[4:])
 }
 
-// readLog reads the write-ahead log of the database at path, as far as it is one.
-func readLog(path string) (l walLog, err error) {
+// readLog reads the write-ahead log of the database at path, which has pages of this size, as far as it is one.
+func readLog(path string, pageSize uint32) (l walLog, err error) {
 	f, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
@@ -65,7 +65,7 @@ func readLog(path string) (l walLog, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.there, l.whole = info.Size() > 0, info.Size() >= logHeaderBytes+frameHeaderBytes+pageSize
+	l.there, l.whole = info.Size() > 0, info.Size() >= logHeaderBytes+frameHeaderBytes+int64(pageSize)
 	r := bufio.NewReaderSize(f, 1<<18)
 	var header [logHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -83,17 +83,16 @@ func readLog(path string) (l walLog, err error) {
 		return l, nil
 	}
 	copy(l.salt[:], header[16:])
-	return l, l.readFrames(r, sum, order)
+	return l, l.readFrames(r, make([]byte, frameHeaderBytes+pageSize), sum, order)
 }
 
 // readFrames walks the frames behind the header. The sum of a frame goes on from that of the frame before it, so behind one that is not
-// sound the next ones are held against the sum that stands there.
-func (l *walLog) readFrames(r io.Reader, sum logSum, order binary.ByteOrder) error {
+// sound the next ones are held against the sum that stands there. `frame` has room for one.
+func (l *walLog) readFrames(r io.Reader, frame []byte, sum logSum, order binary.ByteOrder) error {
 	l.pages = map[uint32]bool{}
 	var fresh []uint32 // pages of the commit that is being read
 	var bad uint32     // the first frame that is not sound
 	ended := false     // a commit ended at it, or behind it
-	frame := make([]byte, frameHeaderBytes+pageSize)
 	for n := uint32(1); ; n++ {
 		if _, err := io.ReadFull(r, frame); err != nil {
 			return short(err)

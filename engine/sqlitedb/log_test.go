@@ -59,7 +59,7 @@ func rows(path string, o Owner) (int64, error) {
 	return n, errors.Join(err, c.raw.Close())
 }
 
-const frameBytes = frameHeaderBytes + pageSize
+const frameBytes = frameHeaderBytes + 4096
 
 func editLog(t *testing.T, path string, change func(b []byte) []byte) {
 	t.Helper()
@@ -227,7 +227,7 @@ func TestLogAfterARollback(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log, err := readLog(path)
+	log, err := readLog(path, 4096)
 	if err != nil || log.broken != 0 || log.torn != 0 || log.frames == 0 {
 		t.Errorf("the log is %+v, %v; want nothing wrong", log, err)
 	}

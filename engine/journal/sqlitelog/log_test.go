@@ -172,11 +172,11 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		"text":             {func([]byte) []byte { return []byte(strings.Repeat("not a database ", 500)) }, "not an SQLite database"},
 		"flipped magic":    {func(b []byte) []byte { b[3] ^= 4; return b }, "not an SQLite database"},
 		"another database": {func(b []byte) []byte { copy(b[68:], "XXXX"); return b }, "not a Quern journal"},
-		"newer":            {func(b []byte) []byte { b[63] = 3; return b }, "version 3"},
-		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777218"},
+		"newer":            {func(b []byte) []byte { b[63] = 4; return b }, "version 4"},
+		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777219"},
 		"no version":       {func(b []byte) []byte { b[63] = 0; return b }, "without a version"},
-		"cut off":          {func(b []byte) []byte { return b[:4096] }, "damaged"},
-		"no schema":        {func(b []byte) []byte { clear(b[100:4096]); return b }, "damaged"},
+		"cut off":          {func(b []byte) []byte { return b[:2048] }, "damaged"},
+		"no schema":        {func(b []byte) []byte { clear(b[100:2048]); return b }, "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -505,5 +505,52 @@ func TestVersion1(t *testing.T) {
 	}
 	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), "another data directory") {
 		t.Errorf("Open by another directory = %v; want a refusal", err)
+	}
+}
+
+// A journal of version 2 has pages of 4,096 bytes. It is taken, killed or closed, and goes on with its pages.
+func TestVersion2(t *testing.T) {
+	t.Parallel()
+	old := sqlitedb.Kind{Name: kind.Name, ApplicationID: kind.ApplicationID, Version: 2}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	if err := sqlitedb.Create(path, old, func(temporary string) error {
+		conn, err := sqlitedb.OpenUnfinished(temporary)
+		if err != nil {
+			return err
+		}
+		return errors.Join(conn.Exec(strings.ReplaceAll(schema, "user_version = 3", "user_version = 2")), conn.Close())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for starts := range 3 {
+		l := open(t, path, Options{})
+		if n, err := count(l, 0); err != nil || n != starts {
+			t.Errorf("start %d: %d batches, %v", starts, n, err)
+		}
+		add(t, l, journal.Position(starts))
+		for pragma, want := range map[string]int64{"page_size": 4096, "wal_autocheckpoint": 1000, "user_version": 3} {
+			if got, err := l.conn.Int("PRAGMA " + pragma); err != nil || got != want {
+				t.Errorf("start %d: %s = %d, %v; want %d", starts, pragma, got, err, want)
+			}
+		}
+		killed := copyFiles(t, path)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if starts == 1 {
+			path = killed
+		}
+	}
+}
+
+// A new journal has small pages, and the log of it is copied back after as many bytes as that of other files.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	l := open(t, filepath.Join(t.TempDir(), "journal.db"), Options{})
+	defer l.Close()
+	for pragma, want := range map[string]int64{"page_size": 2048, "wal_autocheckpoint": 2000} {
+		if got, err := l.conn.Int("PRAGMA " + pragma); err != nil || got != want {
+			t.Errorf("%s = %d, %v; want %d", pragma, got, err, want)
+		}
 	}
 }
