@@ -12,7 +12,7 @@ import (
 )
 
 // forwards carries dead letters out of the outboxes of queues to the queues that they are for. What a crash interrupts is carried
-// again after the start, and the queue that has it already knows so (shard/outbox.go).
+// again after the start, and the queue that has it already knows so (shard/deadletters/arrive.go).
 type forwards struct {
 	turn sync.Mutex // held by the goroutine that delivers: one at a time
 	// held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu

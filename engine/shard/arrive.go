@@ -7,7 +7,6 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
-	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Deliver makes submissions of dead letters that another queue forwards, and leaves out those that have arrived before. They come
@@ -23,11 +22,11 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		s.mu.Unlock()
 		return err
 	}
-	m := s.m
+	m, letters := s.m, s.parts.letters
 	m.Seed(seed)
 	arrivals := make([]arrival, 0, len(list))
 	for i := range list {
-		if n := &list[i].Submission; m.Forwarding.Expects(n.Origin) {
+		if n := &list[i].Submission; letters.Expects(n.Origin) {
 			arrivals = append(arrivals, arrival{NewSubmission: n, op: m.Draw(n, now)})
 		}
 	}
@@ -50,10 +49,9 @@ func (p *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 		return err
 	}
 	for i := range arrivals {
-		if op := arrivals[i].op; m.Forwarding.Expects(op.Origin) { // no one else delivered it meanwhile
+		if op := arrivals[i].op; letters.Expects(op.Origin) { // no one else delivered it meanwhile
 			m.Insert(op, arrivals[i].carried, now)
-			m.Intend(machine.Arriving{Source: op.Origin.Source, Before: m.Forwarding.Arriving[op.Origin.Source]})
-			m.Forwarding.Arriving[op.Origin.Source] = op.Origin.Number
+			letters.Arrives(op.Origin)
 		}
 	}
 	var waits commit.Set

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // However many entries of the outbox changed since the last checkpoint, no hold of the mutex makes more than checkpointMost rows of them, and a start
@@ -16,7 +17,8 @@ func TestAsideIsWrittenInSlices(t *testing.T) {
 	withShard(t, dir, func(s *Shard) {
 		s.mu.Lock()
 		for n := range uint64(entries) {
-			s.m.Forwarding.Queued(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
+			s.parts.letters.Outbox.Add(queue.Outgoing{Number: n + 1, Queue: "there", Chunk: queue.ChunkID{Submission: 1, Index: uint32(n)}})
+			s.m.Asides.Changed(machine.AsideOutbox, n+1)
 		}
 		s.mu.report = func(time.Duration) { holds++ }
 		s.mu.Unlock()

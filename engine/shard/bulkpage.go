@@ -6,6 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -19,7 +20,7 @@ type bulkPage struct {
 	filter    queue.BulkFilter
 	most      int
 	waits     commit.Set
-	seen      machine.Survey
+	seen      deadletters.Survey
 	noted     uint64 // of what was seen, how much is noted
 	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
 }
@@ -73,22 +74,17 @@ func (p *bulkPage) letters(ctx context.Context) (n int, err error) {
 
 func (p *bulkPage) lettersOf(ctx context.Context, id queue.SubmissionID, indexes []uint32, seen uint64) error {
 	last := queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]}
-	_, err := p.s.DeadLetters.at(ctx, id, func(g *machine.LetterHolder, now queue.Time) error {
+	_, err := p.s.DeadLetters.at(ctx, id, func(g *deadletters.Holder, now queue.Time) error {
 		p.note(now, len(indexes), last, seen, func(*machine.Machine) (done, refused int) {
 			if g.Refusal(p.request.Action, now) != "" {
 				return 0, len(indexes)
 			}
 			if p.request.DryRun {
-				for _, index := range indexes {
-					if g.Free(index) {
-						done++
-					}
-				}
-				return done, 0
+				return len(g.Take(indexes)), 0
 			}
 			taken := g.Take(indexes)
 			if len(taken) > 0 {
-				g.Decide(machine.Fate{Action: p.request.Action, To: p.request.To}, taken, now)
+				g.Decide(deadletters.Fate{Action: p.request.Action, To: p.request.To}, taken, now)
 			}
 			return len(taken), 0
 		})
@@ -199,7 +195,7 @@ func (p *bulkPage) retries() (n int, err error) {
 		err = p.locked(func(now queue.Time) {
 			p.note(now, len(indexes), queue.ChunkID{Submission: id, Index: indexes[len(indexes)-1]},
 				p.seen.Marks[start-1], func(m *machine.Machine) (done, refused int) {
-					return p.s.parts.bulks.Hasten(id, indexes, p.request.DryRun, now), 0
+					return p.s.parts.letters.Hasten(id, indexes, p.request.DryRun, now), 0
 				})
 		})
 	}
@@ -226,7 +222,7 @@ func (p *bulkPage) waiting() (page []queue.DeadChunk) {
 			switch {
 			case meant:
 				for _, index := range r.Delays.From(start, sliceItems-len(slice), nil) {
-					slice = append(slice, r.Letter(index))
+					slice = append(slice, deadletters.Letter(r, index))
 				}
 			case start == 0 && r.Delays.Len() > 0:
 				others = append(others, passedOver{len(slice), r.ID, uint64(r.Delays.Len())})
@@ -252,7 +248,7 @@ type passedOver struct {
 
 // appendWaiting appends what the filter means of a slice, and counts what was walked over, in the order of the walk.
 func (p *bulkPage) appendWaiting(page, slice []queue.DeadChunk, others []passedOver, f *queue.BulkFilter) []queue.DeadChunk {
-	w := machine.LetterWalk{Filter: f, Seen: &p.seen, Visit: func(d *queue.DeadChunk) bool {
+	w := deadletters.Walk{Filter: f, Seen: &p.seen, Visit: func(d *queue.DeadChunk) bool {
 		page = append(page, *d)
 		return len(page) < p.most
 	}}

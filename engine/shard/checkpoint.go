@@ -122,7 +122,7 @@ func (p *checkpointer) write() error {
 			p.putBack(m, dirty, gone, &slice)
 			return err
 		}
-		p.forget(m, &slice)
+		p.forget(m, &parts, &slice)
 		p.pack(ctx, slice.ending)
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
@@ -240,7 +240,7 @@ func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 }
 
 // forget drops the ended submissions from memory, as the history has them now.
-func (p *checkpointer) forget(m *machine.Machine, f *checkpointSlice) {
+func (p *checkpointer) forget(m *machine.Machine, parts *parts, f *checkpointSlice) {
 	p.inHolds(f.dirty, func(r *machine.Record) {
 		r.Stored = true
 		m.Rowed(r)
@@ -249,12 +249,10 @@ func (p *checkpointer) forget(m *machine.Machine, f *checkpointSlice) {
 		m.Rows++
 		if m.Ended[r.ID] == r {
 			delete(m.Ended, r.ID)
-			if v := m.Letters.Moving[r.Seq]; v != nil {
-				v.Row = r.EndedRow()
-			}
+			parts.letters.Written(r)
 		}
 		m.Order.Remove(r)
-		m.Letters.Index.Remove(r)
+		parts.letters.Index.Remove(r)
 		m.Rowed(r)
 	})
 }

@@ -172,8 +172,7 @@ func (p *writer) apply(position journal.Position, b *machine.Batch) {
 			s.countLive()
 		}
 		s.waiters.serve(s.now())
-		posted := s.m.Forwarding.Posted
-		s.m.Forwarding.Posted = false
+		posted := s.parts.letters.Posted()
 		s.mu.Unlock()
 		if posted && s.options.Posted != nil {
 			s.options.Posted()

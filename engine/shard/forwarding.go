@@ -18,11 +18,11 @@ func (p *Forwarding) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, there := s.m.Forwarding.Outbox.At(after)
+	at, there := s.parts.letters.Outbox.At(after)
 	if there {
 		at++
 	}
-	for _, x := range s.m.Forwarding.Outbox.List[at:] {
+	for _, x := range s.parts.letters.Outbox.List[at:] {
 		if len(list) == most {
 			break
 		}
@@ -38,8 +38,8 @@ func (p *Forwarding) Overtaken() (n int) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.m.Forwarding.Outbox.List {
-		if o := &s.m.Forwarding.Outbox.List[i]; o.Stuck && o.Queue != "" {
+	for i := range s.parts.letters.Outbox.List {
+		if o := &s.parts.letters.Outbox.List[i]; o.Stuck && o.Queue != "" {
 			n++
 		}
 	}
@@ -48,20 +48,11 @@ func (p *Forwarding) Overtaken() (n int) {
 
 // OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to any queue included whose end is not
 // committed yet.
-func (p *Forwarding) OutgoingTo(name string) (n int) {
+func (p *Forwarding) OutgoingTo(name string) int {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n = s.m.Forwarding.Sending
-	if name == "" {
-		return n + s.m.Forwarding.Outbox.Len()
-	}
-	for i := range s.m.Forwarding.Outbox.List {
-		if s.m.Forwarding.Outbox.List[i].Queue == name {
-			n++
-		}
-	}
-	return n
+	return s.parts.letters.OutgoingTo(name)
 }
 
 // Delivered takes entries out of the outbox, durably: the other queue has them. The numbers ascend.

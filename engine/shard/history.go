@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // recallLetters counts and groups the dead letters of the history, and calls each for every submission that has some.
-func (s *Shard) recallLetters(ctx context.Context, m *machine.Machine, each func(*machine.Record)) error {
+func (s *Shard) recallLetters(ctx context.Context, m *machine.Machine, letters *deadletters.Part, each func(*machine.Record)) error {
 	for before, more := queue.SubmissionID(0), true; more; {
 		rows, err := s.store.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, machine.ListSlice)
 		if err != nil {
@@ -24,8 +25,7 @@ func (s *Shard) recallLetters(ctx context.Context, m *machine.Machine, each func
 				return err
 			}
 			if r.Dead > 0 {
-				m.Letters.OfEnded[r.ID] = r.Dead
-				m.Letters.Group(r)
+				letters.Recall(r)
 				each(r)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/audit"
-	"github.com/quern-queue/quern/engine/shard/lettergroups"
+	"github.com/quern-queue/quern/engine/shard/deadletters/lettergroups"
 )
 
 // What the groups lack or have too much is found by the audit: also a count below 0, and one that others make up for.
@@ -20,17 +20,17 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 		harm func(l *life)
 		says string
 	}{
-		"one too many":    {func(l *life) { l.m.Letters.Groups.Add(l.r.ID, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
-		"one too few":     {func(l *life) { l.m.Letters.Groups.Remove(l.r.ID, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
-		"below 0":         {func(l *life) { l.m.Letters.Groups.Remove(9, queue.Fingerprint("broken"), 5) }, "Count:-1"},
-		"others below 0":  {func(l *life) { l.m.Letters.Groups.Remove(l.r.ID, "other", 5); l.m.Stats.Dead-- }, "-1 have none"},
-		"of another kind": {func(l *life) { l.m.Letters.Groups.Drop(l.r.ID, 1); l.m.Letters.Groups.Add(l.r.ID, "other", "other", 5) }, "dead letters other"},
+		"one too many":    {func(l *life) { l.parts.letters.Groups.Add(l.r.ID, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
+		"one too few":     {func(l *life) { l.parts.letters.Groups.Remove(l.r.ID, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
+		"below 0":         {func(l *life) { l.parts.letters.Groups.Remove(9, queue.Fingerprint("broken"), 5) }, "Count:-1"},
+		"others below 0":  {func(l *life) { l.parts.letters.Groups.Remove(l.r.ID, "other", 5); l.m.Stats.Dead-- }, "-1 have none"},
+		"of another kind": {func(l *life) { l.parts.letters.Groups.Drop(l.r.ID, 1); l.parts.letters.Groups.Add(l.r.ID, "other", "other", 5) }, "dead letters other"},
 	} {
 		l := heldLife(t, 1000, 100)
 		l.hold(500, reserver.Finishing)
 		l.putBack(t, 500, journal.Dead, 0, "broken")
-		if err := audit.Machine(l.m); err != nil || len(l.m.Letters.Groups.Of) != 1 {
-			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.m.Letters.Groups.Of))
+		if err := audit.Machine(l.m); err != nil || len(l.parts.letters.Groups.Of) != 1 {
+			t.Fatalf("%s: %v and %d groups before the harm, want one group", name, err, len(l.parts.letters.Groups.Of))
 		}
 		c.harm(l)
 		if err := audit.Machine(l.m); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -45,7 +45,7 @@ func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	x := newRecounter(t, time.Hour)
-	x.m.Letters.Groups = lettergroups.New(2)
+	x.parts.letters.Groups = lettergroups.New(2)
 	id := x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 5}, Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(7)}}})
 	errors := []string{"no host", "no route", "no room", "no luck", "no luck"}
 	var items []queue.FailItem

@@ -6,13 +6,14 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // at calls act with the dead letters of a submission, once, under the mutex, and returns what the caller has to wait for. act
 // encodes. The caller holds aging for reading until the commit. CodeUnknownSubmission: there is no such submission.
 func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
-	act func(g *machine.LetterHolder, now queue.Time) error) (waits commit.Set, err error) {
+	act func(g *deadletters.Holder, now queue.Time) error) (waits commit.Set, err error) {
 	s := p.s
 	var ended *machine.Record
 	var row *checkpoint.Ended
@@ -27,7 +28,7 @@ func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 		if rows != s.m.Rows {
 			row = nil
 		}
-		if g := s.m.Letters.Holder(id, ended, row); g != nil {
+		if g := s.parts.letters.Holder(id, ended, row); g != nil {
 			err := act(g, now)
 			waits.Add(s.writer.pending())
 			s.mu.Unlock()
@@ -51,19 +52,19 @@ func (p *DeadLetters) at(ctx context.Context, id queue.SubmissionID,
 
 // settle does one thing with dead letters of a submission, and says with how many: those of the indexes that are not dead
 // stay as they are. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
-func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f machine.Fate,
+func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f deadletters.Fate,
 	acts ...queue.Act) (n int, err error) {
 	s := p.s
 	s.aging.RLock()
 	defer s.aging.RUnlock()
-	waits, err := p.at(ctx, id, func(g *machine.LetterHolder, now queue.Time) error {
+	waits, err := p.at(ctx, id, func(g *deadletters.Holder, now queue.Time) error {
 		if why := g.Refusal(f.Action, now); why != "" {
 			return refusedLetters(id, why)
 		}
 		taken := g.Take(indexes)
 		if n = len(taken); n > 0 {
 			g.Decide(f, taken, now)
-			g.M.ActLog.Tell(now, acts, nil, nil)
+			s.m.ActLog.Tell(now, acts, nil, nil)
 		}
 		return nil
 	})
@@ -85,16 +86,16 @@ func refusedLetters(id queue.SubmissionID, why string) error {
 // not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the commit. The
 // indexes ascend; there are at most journal.MaxRedrive.
 func (p *DeadLetters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, acts ...queue.Act) (n int, err error) {
-	return p.settle(ctx, id, indexes, machine.Fate{Action: queue.BulkRedrive}, acts...)
+	return p.settle(ctx, id, indexes, deadletters.Fate{Action: queue.BulkRedrive}, acts...)
 }
 
 // Delete gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
 func (p *DeadLetters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32, acts ...queue.Act) (n int, err error) {
-	return p.settle(ctx, id, indexes, machine.Fate{Action: queue.BulkDelete}, acts...)
+	return p.settle(ctx, id, indexes, deadletters.Fate{Action: queue.BulkDelete}, acts...)
 }
 
 // Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
 func (p *DeadLetters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string,
 	acts ...queue.Act) (n int, err error) {
-	return p.settle(ctx, id, indexes, machine.Fate{Action: queue.BulkForward, To: to}, acts...)
+	return p.settle(ctx, id, indexes, deadletters.Fate{Action: queue.BulkForward, To: to}, acts...)
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/lettergroups"
-	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
+	"github.com/quern-queue/quern/engine/shard/deadletters/lettergroups"
 )
 
 // Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most lettergroups.Max
@@ -45,13 +45,13 @@ func (p *DeadLetters) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup,
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.Letters.Groups.List(f, s.m.Letters.Of(f.Submission))
+	return s.parts.letters.Groups.List(f, s.parts.letters.Of(f.Submission))
 }
 
 // group groups the letters that the filter means by looking at each.
 func (p *DeadLetters) group(ctx context.Context, f *queue.BulkFilter, most int) (*lettergroups.Groups, error) {
 	g := lettergroups.New(most)
-	w := machine.LetterWalk{Filter: f, Visit: func(d *queue.DeadChunk) bool {
+	w := deadletters.Walk{Filter: f, Visit: func(d *queue.DeadChunk) bool {
 		g.Add(d.Chunk.Submission, d.Fingerprint, d.Error, d.Died)
 		return true
 	}}
@@ -64,7 +64,7 @@ func (p *DeadLetters) lookAgain(ctx context.Context, f *queue.DeadFilter) error 
 	p.regroup.Lock()
 	defer p.regroup.Unlock()
 	s.mu.Lock()
-	g := s.m.Letters.Groups
+	g := s.parts.letters.Groups
 	ids := g.Inexact(f)
 	s.mu.Unlock()
 	for _, id := range ids {

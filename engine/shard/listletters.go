@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -26,11 +27,11 @@ func (p *DeadLetters) List(ctx context.Context, f queue.BulkFilter, after queue.
 
 // list has what it looks at counted, and breaks off when that has been enough.
 func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
-	seen *machine.Survey) (list []queue.DeadChunk, err error) {
+	seen *deadletters.Survey) (list []queue.DeadChunk, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	w := machine.LetterWalk{Filter: f, Seen: seen, Visit: func(d *queue.DeadChunk) bool {
+	w := deadletters.Walk{Filter: f, Seen: seen, Visit: func(d *queue.DeadChunk) bool {
 		list = append(list, *d)
 		return len(list) < limit
 	}}
@@ -39,7 +40,7 @@ func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue
 }
 
 // walk goes over what is behind `after`.
-func (p *DeadLetters) walk(ctx context.Context, after queue.ChunkID, w *machine.LetterWalk) (err error) {
+func (p *DeadLetters) walk(ctx context.Context, after queue.ChunkID, w *deadletters.Walk) (err error) {
 	of := w.Filter.Dead.Submission
 	ids, more := []queue.SubmissionID{of}, false
 	before := after.Submission
@@ -79,7 +80,7 @@ func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID
 		before = 1<<63 - 1
 	}
 	s.mu.Lock()
-	s.m.Letters.Index.Before(before, 1<<31-1, func(r *machine.Record) bool {
+	s.parts.letters.Index.Before(before, 1<<31-1, func(r *machine.Record) bool {
 		ids = append(ids, r.ID)
 		return len(ids) < deadPage
 	})
@@ -104,7 +105,7 @@ func (p *DeadLetters) submissions(ctx context.Context, before queue.SubmissionID
 }
 
 // of goes over the dead letters of one submission from an index on, wherever it is.
-func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *machine.LetterWalk) error {
+func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *deadletters.Walk) error {
 	for open := true; open; {
 		var slice []queue.DeadChunk
 		slice, from, open = p.slice(id, w.Filter, from, w.Seen)
@@ -135,14 +136,14 @@ func (p *DeadLetters) of(ctx context.Context, id queue.SubmissionID, from uint64
 		}
 		return nil
 	}
-	r.Letters(from, w)
+	w.Of(r, from)
 	return nil
 }
 
 // slice is the next of the dead letters of an open submission, at most sliceItems, without their fingerprints: those are worked
 // out without the mutex. open: it is open.
 func (p *DeadLetters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
-	seen *machine.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
+	seen *deadletters.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +159,7 @@ func (p *DeadLetters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uin
 	}
 	next = from
 	for _, index := range r.Deads.From(from, sliceItems, nil) {
-		slice, next = append(slice, r.Letter(index)), uint64(index)+1
+		slice, next = append(slice, deadletters.Letter(r, index)), uint64(index)+1
 	}
 	return slice, next, true
 }

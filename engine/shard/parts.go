@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/bulks"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
@@ -15,6 +17,7 @@ import (
 // parts are the features of a machine that are packages of their own. A recovery makes them with their machine, and a reload replaces both.
 type parts struct {
 	bulks     *bulks.Part
+	letters   *deadletters.Part
 	ends      *ends.Part
 	recount   *recount.Part
 	rules     *rules.Part
@@ -25,33 +28,40 @@ type parts struct {
 
 // join makes the parts of a machine. Here is all that they are told of, and in which order.
 func join(m *machine.Machine) parts {
+	letters := deadletters.New(m)
 	p := parts{
-		bulks: bulks.New(m), ends: ends.New(m), rules: rules.NewPart(m),
+		bulks: bulks.New(m, letters.Of), letters: letters, ends: ends.New(m), rules: rules.NewPart(m),
 		schedules: schedules.New(m), scoring: scoring.New(m), stops: stops.New(m),
 	}
-	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m)})
+	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m, letters)})
+	p.recount.Relist = letters.Recounted
 	m.Joined = machine.Joined{
-		Parts:   []machine.Part{p.bulks, p.rules, p.schedules, p.stops},
-		Rows:    map[uint8]machine.Rows{machine.AsideBulk: p.bulks},
-		Steps:   map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
-		Rules:   p.rules,
-		Began:   []func(){p.stops.Began},
-		Opened:  []func(*machine.Record){p.schedules.Opened},
-		Failing: []func(*machine.Record, string, queue.Time){p.schedules.Failing},
-		Settled: []func(){p.rules.Settled},
-		Ended:   []func(*machine.Record){p.rules.Ended, p.ends.Ended, p.schedules.Ended},
-		Ruled:   []func(){p.schedules.Ruled},
-		Retried: []func(machine.Action) bool{p.schedules.Retried},
+		Parts:     []machine.Part{p.bulks, p.letters, p.rules, p.schedules, p.stops},
+		Rows:      p.letters.Rows(),
+		Steps:     map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
+		Rules:     p.rules,
+		Began:     []func(){p.stops.Began},
+		Opened:    []func(*machine.Record){p.schedules.Opened},
+		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
+		Settled:   []func(){p.letters.Settled, p.rules.Settled},
+		Inserting: []func(*journal.Insert){p.letters.Inserting},
+		Dying:     []func(*machine.Record, uint32, queue.Time){p.letters.Dying},
+		Died:      []func(*machine.Record, uint32, int){p.letters.Died},
+		Ended:     []func(*machine.Record){p.letters.Ended, p.rules.Ended, p.ends.Ended, p.schedules.Ended},
+		Ruled:     []func(){p.schedules.Ruled},
+		Audited:   []func() error{p.letters.Audit, p.rules.Audit},
+		Retried:   []func(machine.Action) bool{p.schedules.Retried},
 	}
+	m.Joined.Rows[machine.AsideBulk] = p.bulks
 	return p
 }
 
 // endedLetters is how many dead letters ended submissions have, for recounts.
-func endedLetters(m *machine.Machine) recount.Total {
+func endedLetters(m *machine.Machine, p *deadletters.Part) recount.Total {
 	total := recount.Of(&m.Stats.EndedLetters)
-	total.Parts = func() int { return len(m.Letters.OfEnded) }
+	total.Parts = func() int { return len(p.OfEnded) }
 	total.Sum = func() (n uint64) {
-		for _, letters := range m.Letters.OfEnded {
+		for _, letters := range p.OfEnded {
 			n += uint64(letters)
 		}
 		return n

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -56,7 +57,7 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	reopenable := map[uint32]*machine.Record{}
-	if err := p.recall(ctx, m, now, reopenable); err != nil {
+	if err := p.recall(ctx, m, parts.letters, now, reopenable); err != nil {
 		return err
 	}
 	if err := p.doubt(ctx, m, reopenable); err != nil {
@@ -224,7 +225,8 @@ func (p *recovery) sweep(ctx context.Context, m *machine.Machine) error {
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
 // and its idempotency key is known for the rest of its window. reopenable gets what a redrive may open again, by seq, as far as outputs
 // of it are in the log.
-func (p *recovery) recall(ctx context.Context, m *machine.Machine, now queue.Time, reopenable map[uint32]*machine.Record) error {
+func (p *recovery) recall(ctx context.Context, m *machine.Machine, letters *deadletters.Part, now queue.Time,
+	reopenable map[uint32]*machine.Record) error {
 	s := p.s
 	newest, err := s.store.History.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
@@ -233,7 +235,7 @@ func (p *recovery) recall(ctx context.Context, m *machine.Machine, now queue.Tim
 	for i := range newest {
 		m.LastID = max(m.LastID, newest[i].ID)
 	}
-	err = s.recallLetters(ctx, m, func(r *machine.Record) {
+	err = s.recallLetters(ctx, m, letters, func(r *machine.Record) {
 		if s.store.Logged(r.Seq) {
 			reopenable[r.Seq] = r
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -25,10 +26,10 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 		return nil
 	}
 	most = min(most, t.most())
-	m := s.m
+	m, part := s.m, s.parts.letters
 	due := m.Opened > 0                                                 // the history still has rows of submissions that are open again
 	due = due || len(m.Gone) > 0 && m.Gone[0].Ended.At < finishedBefore // or lacks some that are past their time
-	parked, pinned := m.Pinned()
+	parked, pinned := part.Pinned()
 	if m.Freed != 0 {
 		s.DeadLetters.kept = min(s.DeadLetters.kept, m.Freed)
 		m.Freed = 0
@@ -48,7 +49,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 			return err
 		}
 	}
-	found, err := s.outlived(ctx, m, kept, finishedBefore, most, parked)
+	found, err := s.outlived(ctx, part, kept, finishedBefore, most, parked)
 	if err == nil && len(found) > 0 && s.ahead.Load() {
 		err = s.Checkpoint() // else a replay would insert them again, as the history lacks them
 	}
@@ -62,7 +63,7 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, gone := range found[:removed] {
-		s.m.Letters.Keep(gone.ID, 0)
+		s.parts.letters.Keep(gone.ID, 0)
 	}
 	s.m.Stats.Acts[machine.KindRetention].Done += uint64(removed)
 	if err == nil {
@@ -78,12 +79,12 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 
 // outlived finds submissions whose time is over, from `kept` on, but for those that are parked or have dead letters; and notes up to where
 // there are none but such. The caller holds aging.
-func (s *Shard) outlived(ctx context.Context, m *machine.Machine, kept, finishedBefore queue.Time, most int,
+func (s *Shard) outlived(ctx context.Context, part *deadletters.Part, kept, finishedBefore queue.Time, most int,
 	parked map[queue.SubmissionID]bool) ([]store.Outlived, error) {
 	onlyLetters := true // up to here
 	found, err := s.store.History.Outlived(ctx, kept, finishedBefore, most, func(id queue.SubmissionID, finished queue.Time) bool {
 		s.mu.Lock()
-		letters := m.Letters.OfEnded[id] > 0
+		letters := part.OfEnded[id] > 0
 		s.mu.Unlock()
 		if onlyLetters = onlyLetters && letters; onlyLetters {
 			kept = finished

@@ -24,6 +24,7 @@ var updateGolden = flag.Bool("update", false, "write the golden files again")
 type life struct {
 	unknown bool // completions are those of an older version
 	m       *machine.Machine
+	parts   parts
 	r       *machine.Record
 }
 
@@ -39,11 +40,12 @@ func pureMachine(now queue.Time) *machine.Machine {
 
 func newLife(t rapid.TB, s *journal.Insert) *life {
 	m := pureMachine(lifeStart)
+	parts := join(m)
 	m.AppliedAt = 1
 	if err := m.ApplyInsert(s); err != nil {
 		t.Fatal(err)
 	}
-	return &life{m: m, r: m.Live(s.ID)}
+	return &life{m: m, parts: parts, r: m.Live(s.ID)}
 }
 
 // hold reserves a chunk; false when it is not available.
@@ -112,7 +114,7 @@ func (l *life) step(t *rapid.T) {
 		}
 	case 8: // nothing happens unless it is dead
 		l.m.AppliedAt++
-		if err := l.m.Letters.ApplyRedrive(journal.Redrive{Seq: l.r.Seq, Indexes: []uint32{index}}); err != nil {
+		if err := l.m.ApplyPart(journal.Redrive{Seq: l.r.Seq, Indexes: []uint32{index}}); err != nil {
 			t.Fatal(err)
 		}
 	case 7:

@@ -15,7 +15,7 @@ func (s *Shard) Stats() queue.Stats {
 		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked,
 		Reserved: uint64(m.Holds.Len()) - c.Orphaned, Dead: c.Dead,
 		Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
-		Outgoing: uint64(m.Forwarding.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
+		Outgoing: uint64(s.parts.letters.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
 		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals,
 		OperationsReady: m.Stats.OperationsReady(m.Backlog),
 		SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),

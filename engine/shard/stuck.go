@@ -27,7 +27,7 @@ func (p *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 		s.mu.Unlock()
 		return false, err
 	}
-	if s.m.Forwarding.Outbox.Find(o.Number) == nil {
+	if s.parts.letters.Outbox.Find(o.Number) == nil {
 		s.mu.Unlock()
 		return false, nil // the state was made again
 	}
@@ -64,7 +64,7 @@ func (p *Forwarding) park(a machine.Action, cause error, now queue.Time) {
 // Unstick has a stuck letter that can be read again take its place behind all others, under another number. It returns after the commit.
 func (p *Forwarding) Unstick(o queue.Outgoing) error {
 	return p.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
-		outbox := &m.Forwarding.Outbox
+		outbox := &p.s.parts.letters.Outbox
 		if known := outbox.Find(o.Number); known == nil || !known.Stuck {
 			return nil, nil
 		}
@@ -85,7 +85,7 @@ func (p *Forwarding) Arrived(source uint64) (uint64, error) {
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
-	return s.m.Forwarding.Inbox[source], nil
+	return s.parts.letters.Arrived(source), nil
 }
 
 // letter is the action of delivering a letter.

@@ -80,7 +80,7 @@ func (s *Shard) Work() Work {
 		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent), Ready: uint64(s.m.Suspects.Ready),
 		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
 	}
-	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.m.Forwarding.Outbox.Len())
+	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.parts.letters.Outbox.Len())
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()), s.m.Stats.Orphaned
 	for a, p := range s.Worker.parked {
 		w.Kinds[a.Kind].Parked++

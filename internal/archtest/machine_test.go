@@ -11,8 +11,9 @@ import (
 // I/O. The one exception makes the row of an ended submission once, outside of the shard's mutex.
 var (
 	machines = []string{
-		"engine/shard/audit", "engine/shard/bulks", "engine/shard/consumers", "engine/shard/ends", "engine/shard/indexset",
-		"engine/shard/lettergroups", "engine/shard/machine", "engine/shard/outbox", "engine/shard/recount", "engine/shard/rules",
+		"engine/shard/audit", "engine/shard/bulks", "engine/shard/consumers", "engine/shard/deadletters",
+		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", "engine/shard/ends", "engine/shard/indexset",
+		"engine/shard/machine", "engine/shard/recount", "engine/shard/rules",
 		"engine/shard/schedules", "engine/shard/scoring", "engine/shard/stops",
 	}
 	machineOnce = []string{"imports sync", "uses sync.Once"}
@@ -46,10 +47,11 @@ func TestPartsAreApart(t *testing.T) {
 	t.Parallel()
 	core := []string{
 		"engine/shard/machine", "engine/shard/commit",
-		"engine/shard/consumers", "engine/shard/indexset", "engine/shard/lettergroups", "engine/shard/outbox", // what the machine keeps its state in
+		"engine/shard/consumers", "engine/shard/indexset", // what the machine keeps its state in
+		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", // and what a part does
 	}
 	parts := []string{
-		"engine/shard/bulks", "engine/shard/ends", "engine/shard/recount", "engine/shard/rules", "engine/shard/schedules",
+		"engine/shard/bulks", "engine/shard/deadletters", "engine/shard/ends", "engine/shard/recount", "engine/shard/rules", "engine/shard/schedules",
 		"engine/shard/scoring", "engine/shard/stops",
 	}
 	var findings []string

@@ -21,8 +21,8 @@ var tooLarge = map[string]sizes{
 	"web.Plugins":   {asks: 22},
 	"web.Server":    {methods: 230, fields: 32},
 	// The state and the shell of a shard, to become a small core with a part for each feature.
-	"engine/shard/machine.Machine": {methods: 95, fields: 37},
-	"engine/shard/machine.Record":  {methods: 18, fields: 36},
+	"engine/shard/machine.Machine": {methods: 92, fields: 37},
+	"engine/shard/machine.Record":  {methods: 16, fields: 36},
 	"engine/store.Store":           {methods: 64, fields: 10},
 	// Terms, views and picks stand in one another's memory, for the sake of the hot path.
 	"engine/backlog.Backlog": {methods: 149, fields: 38},

@@ -22,7 +22,7 @@ func (p auditor) run() error {
 	var found []error
 	var sum machine.Stats
 	var suspects machine.Suspects
-	held, holders := 0, 0
+	held := 0
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*machine.Record)
 		if err := p.record(r); err != nil {
@@ -42,19 +42,10 @@ func (p auditor) run() error {
 		suspects.Shelved += int(r.Shelved)
 		suspects.Lent += int(r.Lent)
 		suspects.Ready += int(r.Ready)
-		if r.Dead > 0 {
-			holders++
-		}
 		return true
 	})
 	for _, r := range m.Orphans.List {
 		sum.Orphaned += uint64(r.Holds.Len())
-	}
-	for id, n := range m.Letters.OfEnded {
-		sum.EndedLetters += uint64(n)
-		if r := m.Ended[id]; r != nil && r.Dead == n {
-			holders++
-		}
 	}
 	c := &m.Stats
 	for _, pair := range []struct {
@@ -64,17 +55,19 @@ func (p auditor) run() error {
 		{"waiting", c.Waiting, sum.Waiting}, {"parked", c.Parked, sum.Parked}, {"dead", c.Dead, sum.Dead},
 		{"done", c.Completed, sum.Completed},
 		{"skipped", c.Skipped, sum.Skipped}, {"operations", c.Operations, sum.Operations},
-		{"orphaned", c.Orphaned, sum.Orphaned}, {"ended letters", c.EndedLetters, sum.EndedLetters},
+		{"orphaned", c.Orphaned, sum.Orphaned},
 		{"reservations", uint64(m.Holds.Len()), uint64(held) + sum.Orphaned},
 		{"shelved", uint64(m.Suspects.Shelved), uint64(suspects.Shelved)},
 		{"lent", uint64(m.Suspects.Lent), uint64(suspects.Lent)}, {"lent and ready", uint64(m.Suspects.Ready), uint64(suspects.Ready)},
-		{"submissions with dead letters", m.Letters.Index.Len(), uint64(holders)},
 	} {
 		if pair.kept != pair.now {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
 		}
 	}
-	return errors.Join(append(found, p.rules(), p.groups())...)
+	for _, audited := range m.Joined.Audited {
+		found = append(found, audited())
+	}
+	return errors.Join(append(found, p.rules())...)
 }
 
 // auditRecord: every chunk is in exactly one state, and the counts say so.

@@ -23,13 +23,16 @@ type Bulk struct {
 // Part is the part that knows how far each bulk operation got.
 type Part struct {
 	m        *machine.Machine
-	Totals   queue.BulkCounts // of what all of them did since the server's start
-	List     []*Bulk          // all that are known, by id
-	starting int              // those whose start is on its way to the disk
+	letters  func(queue.SubmissionID) uint32 // how many dead letters a submission has
+	Totals   queue.BulkCounts                // of what all of them did since the server's start
+	List     []*Bulk                         // all that are known, by id
+	starting int                             // those whose start is on its way to the disk
 }
 
-// New is the part of a machine without bulk operations.
-func New(m *machine.Machine) *Part { return &Part{m: m} }
+// New is the part of a machine without bulk operations. letters says how many dead letters a submission has.
+func New(m *machine.Machine, letters func(queue.SubmissionID) uint32) *Part {
+	return &Part{m: m, letters: letters}
+}
 
 // Find finds an operation; nil: there is none of that id, or it was forgotten.
 func (bs *Part) Find(id queue.BulkID) *Bulk {

@@ -19,12 +19,10 @@ func (bs *Part) Present(r *queue.BulkRequest) uint64 {
 	}
 	x := m.Live(id)
 	switch {
-	case r.Action.OnLetters() && x == nil:
-		return uint64(m.Letters.OfEnded[id])
+	case r.Action.OnLetters():
+		return uint64(bs.letters(id))
 	case x == nil:
 		return 0
-	case r.Action.OnLetters():
-		return uint64(x.Dead)
 	case r.Action == queue.BulkRetry:
 		return uint64(x.Delays.Len())
 	}

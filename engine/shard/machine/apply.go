@@ -25,7 +25,9 @@ func (m *Machine) ApplyEpoch(epoch uint32) error {
 
 // ApplyInsert makes a submission exist and offers it, unless it waits for its run_at.
 func (m *Machine) ApplyInsert(s *journal.Insert) error {
-	m.Forwarding.arrived(s.Origin)
+	for _, inserting := range m.Joined.Inserting {
+		inserting(s)
+	}
 	if m.Replay {
 		if known, err := m.known(s.Seq, s.ID); known || err != nil {
 			return err
@@ -67,7 +69,7 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	m.NextSeq = max(m.NextSeq, r.Seq)
 	m.Asides.Changed(AsideSeq, 0)
 	m.LastID = max(m.LastID, r.ID)
-	m.Order.add(r)
+	m.Order.Add(r)
 	if d := r.Details(); d.key != "" {
 		m.remember(r)
 	}
@@ -172,7 +174,7 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 		return err
 	}
 	if t := r.Tries[op.Index]; t != nil && t.Gone() {
-		m.Letters.deleted(r, op.Index, t, op.Reason)
+		m.Deaths.late(r, op.Index, t, op.Reason)
 		return nil
 	}
 	slot, held := m.Holds.Find(op.Seq, op.Index)
@@ -219,17 +221,17 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	} else {
 		t.ended(queue.Attempt{
 			Ended: m.Now, Consumer: op.Consumer, Held: time.Duration(op.Held) * time.Millisecond,
-			Expired: op.Expiries > t.expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
+			Expired: op.Expiries > t.Expiries, Lost: op.Lost || op.Reason == journal.Lost, Error: op.Error,
 		})
 	}
 	*t = Try{
-		NotBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, Attempts: op.Attempts, expiries: op.Expiries,
-		Reason: op.Reason, redrives: t.redrives, Err: op.Error, Past: t.Past, met: t.met,
+		NotBefore: op.NotBefore, sequence: op.Sequence, epoch: op.Epoch, Attempts: op.Attempts, Expiries: op.Expiries,
+		Reason: op.Reason, Redrives: t.Redrives, Err: op.Error, Past: t.Past, met: t.met,
 	}
 	m.Touch(r)
 	switch {
 	case op.Reason == journal.Dead:
-		m.Letters.died(r, op.Index, 1) // the op that follows says what that means for the submission
+		m.Deaths.Died(r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
 		m.Changing(r)
 		r.Skips++
@@ -240,7 +242,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	case !m.Replay && m.Suspects.suspicious(op.Reason):
 		m.Suspects.shelve(r, op.Index, t, m.Now)
 	default:
-		m.putBack(r, op.Index)
+		m.PutBack(r, op.Index)
 	}
 	if op.Reason == journal.Failed || t.Gone() {
 		m.Stats.Failed++
@@ -328,7 +330,7 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Stats.Completed -= uint64(r.Done)
 	m.Stats.Skipped -= uint64(r.Skips)
 	m.Suspects.acquitAll(r)
-	m.Letters.ended(r, state)
+	m.Stats.Dead -= uint64(r.Dead)
 	r.Ended = &ending{
 		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: r.Sub.Meta(), reason: reason, spec: r.Spec(),
 	}
@@ -350,6 +352,13 @@ func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 		m.free(m.Now)
 	}
 	m.latest = max(m.latest, m.Now)
+}
+
+// expires has the submission end at its dead deadline.
+func (m *Machine) expires(r *Record) {
+	if at := r.Details().DeadDeadline; at != 0 {
+		m.Lifecycle.Schedule(KindDeadDeadline, Due{At: at, Seq: r.Seq})
+	}
 }
 
 // free has retention look again at what ended at a time, or later.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
-	"github.com/quern-queue/quern/engine/queue"
 )
 
 // This file checkpoints what is beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
@@ -14,17 +13,14 @@ import (
 
 // The kinds of rows. They are numbers in files: never used again for something else.
 const (
-	asideOutbox uint8 = 1 // by number
-	asideLast   uint8 = 2 // key 0: the last number given out
-	asideInbox  uint8 = 3 // by source
+	AsideOutbox uint8 = 1 // by number
+	AsideLast   uint8 = 2 // key 0: the last number given out
+	AsideInbox  uint8 = 3 // by source
 	AsideBulk   uint8 = 4 // by id
-	asideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
+	AsideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
 	AsideSeq    uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
 	AsideRecent uint8 = 7 // by part: which tokens completed chunks lately
 )
-
-// stuckVersion is all that a row of a stuck entry holds.
-const stuckVersion = 1
 
 // Aside names a row.
 type Aside struct {
@@ -48,23 +44,10 @@ func (p *asides) Row(a Aside) []byte {
 		return rows.Row(a.Key)
 	}
 	switch a.Kind {
-	case asideOutbox:
-		if o := m.Forwarding.Outbox.Find(a.Key); o != nil {
-			row := binary.AppendUvarint(nil, uint64(o.Chunk.Submission))
-			return append(binary.AppendUvarint(row, uint64(o.Chunk.Index)), o.Queue...)
-		}
-	case asideLast:
-		return binary.AppendUvarint(nil, m.Forwarding.Outbox.Last)
 	case AsideSeq:
 		return binary.AppendUvarint(nil, uint64(m.NextSeq))
-	case asideInbox:
-		return binary.AppendUvarint(nil, m.Forwarding.Inbox[a.Key])
 	case AsideRecent:
 		return m.Recent.row(a.Key)
-	case asideStuck:
-		if o := m.Forwarding.Outbox.Find(a.Key); o != nil && o.Stuck {
-			return []byte{stuckVersion}
-		}
 	}
 	return nil
 }
@@ -77,30 +60,20 @@ func (p *asides) Load(row checkpoint.Aside) error {
 	}
 	d := fields{b: row.Bytes}
 	switch row.Kind {
-	case asideOutbox:
-		o := queue.Outgoing{Number: row.Key, Chunk: queue.ChunkID{Submission: queue.SubmissionID(d.uint()), Index: uint32(d.uint())}}
-		o.Queue = string(d.b)
-		m.Forwarding.Outbox.Add(o)
-	case asideLast:
-		m.Forwarding.Outbox.Last = max(m.Forwarding.Outbox.Last, d.uint())
 	case AsideSeq:
 		m.NextSeq = max(m.NextSeq, uint32(d.uint()))
-	case asideInbox:
-		m.Forwarding.Inbox[row.Key] = d.uint()
 	case AsideRecent:
 		d.bad = !m.Recent.load(row.Key, row.Bytes)
-	case asideStuck: // those of the outbox came before
-		if d.bad = d.uint() != stuckVersion; d.bad {
-			break
-		}
-		if o := m.Forwarding.Outbox.Find(row.Key); o != nil {
-			o.Stuck = true
-		}
 	default:
 		d.bad = true
 	}
 	if d.bad {
-		return fmt.Errorf("store: a row of kind %d beside the submissions is damaged or of a newer version", row.Kind)
+		return AsideError(row.Kind)
 	}
 	return nil
+}
+
+// AsideError is the error of a row that cannot be read.
+func AsideError(kind uint8) error {
+	return fmt.Errorf("store: a row of kind %d beside the submissions is damaged or of a newer version", kind)
 }

@@ -9,3 +9,11 @@ func (m *Machine) Current(r *Record) *Record {
 	}
 	return r
 }
+
+// Rowed notes that the history has no older row of this record any more.
+func (m *Machine) Rowed(r *Record) {
+	if r.Reopened {
+		r.Reopened = false
+		m.Opened--
+	}
+}

@@ -79,7 +79,7 @@ func (t *Try) before(token *queue.Token) bool {
 func (m *Machine) revised(r *Record, item *queue.FailItem, last *Try, now queue.Time) {
 	op := journal.Returned{
 		Seq: r.Seq, Index: item.Token.Index, Reason: journal.Failed, Epoch: last.epoch, Sequence: last.sequence,
-		Attempts: last.Attempts, Expiries: last.expiries, NotBefore: last.NotBefore, Error: last.Err,
+		Attempts: last.Attempts, Expiries: last.Expiries, NotBefore: last.NotBefore, Error: last.Err,
 	}
 	if item.Error != "" {
 		op.Error = Clip(item.Error, queue.MaxErrorBytes)
@@ -123,7 +123,7 @@ func (m *Machine) Tried(r *Record, index uint32, reason journal.ReturnReason, no
 		op.Consumer, op.Held = m.Holds.Consumer(h), uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
 	}
 	if t := r.Tries[index]; t != nil {
-		op.Attempts, op.Expiries = max(t.Attempts, t.Attempts+1), t.expiries
+		op.Attempts, op.Expiries = max(t.Attempts, t.Attempts+1), t.Expiries
 	}
 	if reason == journal.Expired {
 		op.Expiries = max(op.Expiries, op.Expiries+1)
@@ -162,9 +162,10 @@ func (m *Machine) exhausted(r *Record, op journal.Returned, now queue.Time) {
 		return
 	}
 	m.Dies(r)
-	if to := m.Settings.DeadLetterQueue; to != "" && op.Reason == journal.Dead {
-		m.Forwarding.send(r, []uint32{op.Index}, to, now)
-		m.Letters.Moves(r, nil, []uint32{op.Index})
+	if op.Reason == journal.Dead {
+		for _, dying := range m.Joined.Dying {
+			dying(r, op.Index, now)
+		}
 	}
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 }

@@ -187,7 +187,7 @@ func (p *lifecycle) offerAgain(r *Record, d Due) bool {
 		return true
 	}
 	m.undelay(r, d.index, t)
-	m.putBack(r, d.index)
+	m.PutBack(r, d.index)
 	return true
 }
 

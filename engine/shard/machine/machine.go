@@ -34,7 +34,7 @@ type Machine struct {
 	Opened  int                            // records whose older row the history may still have
 	Rows    uint64                         // history rows written since the start
 	Closing int                            // submissions whose end is on its way to the disk
-	Order   *ordered                       // live submissions and ended ones without their history row, by id
+	Order   *Ordered                       // live submissions and ended ones without their history row, by id
 	Ended   map[queue.SubmissionID]*Record // ended, history row not yet written
 	Gone    []*Record                      // the same, in the order of their end
 	Dirty   []*Record                      // changed since their last row
@@ -93,7 +93,7 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 		ID: id, key: key, Settings: settings,
 		Backlog: backlog.New(),
 		Holds:   reserver.New(now, 0),
-		Order:   &ordered{},
+		Order:   &Ordered{},
 		Freed:   1, // retention looks at all of the history first
 		Ended:   map[queue.SubmissionID]*Record{},
 		Watch:   map[queue.SubmissionID][]Watcher{},
@@ -187,8 +187,8 @@ func (m *Machine) Ready(r *Record, delta int) {
 	}
 }
 
-// putBack offers a taken chunk again.
-func (m *Machine) putBack(r *Record, index uint32) {
+// PutBack offers a taken chunk again.
+func (m *Machine) PutBack(r *Record, index uint32) {
 	m.Backlog.PutBack(r.Sub, index)
 	m.Ready(r, 1)
 	m.Suspects.offered(r, index)

@@ -6,24 +6,25 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// ordered lists the records in memory by id, for listing newest first from a cursor. New ids come at or near the end, so
+// Ordered lists the records in memory by id, for listing newest first from a cursor. New ids come at or near the end, so
 // adding is cheap; removed ones are left as holes until half of the list is holes.
-type ordered struct {
+type Ordered struct {
 	ids   []queue.SubmissionID
 	List  []*Record
 	holes int
 }
 
 // Len is how many records there are.
-func (o *ordered) Len() uint64 { return uint64(len(o.List) - o.holes) }
+func (o *Ordered) Len() uint64 { return uint64(len(o.List) - o.holes) }
 
 // below is the position after the last record with an id smaller than `before`.
-func (o *ordered) below(before queue.SubmissionID) int {
+func (o *Ordered) below(before queue.SubmissionID) int {
 	at, _ := slices.BinarySearch(o.ids, before)
 	return at
 }
 
-func (o *ordered) add(r *Record) {
+// Add puts a record in.
+func (o *Ordered) Add(r *Record) {
 	at := len(o.ids)
 	if at > 0 && o.ids[at-1] >= r.ID {
 		at = o.below(r.ID)
@@ -32,7 +33,8 @@ func (o *ordered) add(r *Record) {
 	o.List = slices.Insert(o.List, at, r)
 }
 
-func (o *ordered) Remove(r *Record) {
+// Remove takes a record out, if it is there.
+func (o *Ordered) Remove(r *Record) {
 	at := o.below(r.ID)
 	if at >= len(o.ids) || o.List[at] != r {
 		return
@@ -44,7 +46,7 @@ func (o *ordered) Remove(r *Record) {
 	}
 }
 
-func (o *ordered) compact() {
+func (o *Ordered) compact() {
 	keep := 0
 	for i, r := range o.List {
 		if r != nil {
@@ -58,7 +60,7 @@ func (o *ordered) compact() {
 
 // Before visits at most `most` places with ids below `before`, newest first, until fn returns false, and says where to go
 // on: 0 when nothing is left. No record is visited again.
-func (o *ordered) Before(before queue.SubmissionID, most int, fn func(*Record) bool) (next queue.SubmissionID) {
+func (o *Ordered) Before(before queue.SubmissionID, most int, fn func(*Record) bool) (next queue.SubmissionID) {
 	for at := o.below(before) - 1; at >= 0; at-- {
 		if most == 0 {
 			return o.ids[at] + 1

@@ -26,7 +26,7 @@ func (m orderedModel) below(before queue.SubmissionID) (ids []queue.SubmissionID
 func TestOrderedModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var o ordered
+		var o Ordered
 		var model orderedModel
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if rapid.IntRange(0, 2).Draw(t, "what") == 0 && len(model) > 0 {
@@ -41,7 +41,7 @@ func TestOrderedModel(t *testing.T) {
 				continue
 			}
 			r := &Record{ID: id}
-			o.add(r)
+			o.Add(r)
 			model = append(model, r)
 			slices.SortFunc(model, func(a, b *Record) int { return -cmp.Compare(a.ID, b.ID) })
 		}
@@ -74,11 +74,11 @@ func TestOrderedModel(t *testing.T) {
 func TestOrderedCompacts(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
-	var o ordered
+	var o Ordered
 	records := make([]*Record, count)
 	for i := range records {
 		records[i] = &Record{ID: queue.SubmissionID(i + 1)}
-		o.add(records[i])
+		o.Add(records[i])
 	}
 	for i, r := range records {
 		if i%10 != 0 {
@@ -92,7 +92,7 @@ func TestOrderedCompacts(t *testing.T) {
 		t.Errorf("%d records are left; want %d", live, count/10)
 	}
 	again := &Record{ID: 2}
-	o.add(again)
+	o.Add(again)
 	var got []queue.SubmissionID
 	o.Before(12, 100, func(r *Record) bool { got = append(got, r.ID); return true })
 	if want := []queue.SubmissionID{11, 2, 1}; !slices.Equal(got, want) {

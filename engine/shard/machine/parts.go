@@ -13,8 +13,7 @@ type parts struct {
 	ActLog      actLog
 	Asides      asides
 	Counting    Counting // for a recount
-	Forwarding  forwarding
-	Letters     deadLetters
+	Deaths      deaths
 	Lifecycle   lifecycle
 	Orphans     orphans
 	Suspects    Suspects
@@ -49,20 +48,25 @@ type Joined struct {
 	Steps map[Kind]Step  // of the life-cycle worker, by the kind of what they do
 	Rules Rules          // what the machine asks of an operator's rules
 
-	Began   []func()                                         // another life of the shard begins
-	Settled []func()                                         // a replay is through; nothing is offered yet
-	Opened  []func(r *Record)                                // a submission was inserted
-	Failing []func(r *Record, reason string, now queue.Time) // the end of one that fails or expires was encoded: more ops may follow it
+	Began     []func()                  // another life of the shard begins
+	Settled   []func()                  // a replay is through; nothing is offered yet
+	Inserting []func(s *journal.Insert) // an insert is applied, at a replay perhaps once more
+	Opened    []func(r *Record)         // a submission was inserted
+	// That a chunk is dead was encoded, and its submission goes on: more ops may follow.
+	Dying   []func(r *Record, index uint32, now queue.Time)
+	Died    []func(r *Record, index uint32, delta int)       // a chunk of an open submission is dead, or (delta -1) no longer
+	Failing []func(r *Record, reason string, now queue.Time) // the end of one that fails or expires was encoded: more ops may follow
 	Ended   []func(r *Record)                                // a submission has ended
 	Ruled   []func()                                         // a rule was set or lifted
 	Retried []func(a Action) (mine bool)                     // an operator has an action tried again
+	Audited []func() error                                   // contradictions are looked for: those in what a part keeps
 }
 
 // of makes them for a machine.
 func (p *parts) of(m *Machine) {
 	*p = parts{
 		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
-		Forwarding: newForwarding(m), Letters: newDeadLetters(m), Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
+		Deaths: deaths{m: m}, Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
 		Suspects:    Suspects{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
@@ -75,12 +79,8 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 		return m.ActLog.apply(op)
 	case *journal.Contents: // the bytes of a submission whose insert follows
 		m.Storage.Contents(op)
-	case journal.Move: // dead letters are given up, or leave for another queue
-		return m.Letters.applyMove(op)
 	case *journal.Output: // of a chunk whose completion follows: before it, no one reads the output
 		m.Storage.Output(op)
-	case journal.Redrive: // dead letters are offered again
-		return m.Letters.ApplyRedrive(op)
 	}
 	for _, p := range m.Joined.Parts {
 		if mine, err := p.Apply(op); mine {
@@ -92,8 +92,6 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 
 // Intended counts what the intents of each part have left, for the audit: nothing, while nothing is on its way to the disk.
 func (p *parts) Intended(count func(what string, n int)) {
-	p.Forwarding.intended(count)
-	p.Letters.intended(count)
 	for _, part := range p.Joined.Parts {
 		part.Intended(count)
 	}

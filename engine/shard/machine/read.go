@@ -118,7 +118,7 @@ func (t *Try) Describe(c *queue.Chunk) {
 	case t.Reason == journal.Skipped:
 		c.State = queue.ChunkSkipped
 	case t.Reason == journal.Forwarded:
-		c.State, c.To = queue.ChunkForwarded, t.to
+		c.State, c.To = queue.ChunkForwarded, t.To
 	case t.Waiting:
 		c.State, c.NotBefore = queue.ChunkWaiting, t.NotBefore
 	}

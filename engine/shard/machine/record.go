@@ -46,7 +46,7 @@ type Record struct {
 	Deads        *indexset.Set // of an open one: its dead chunks
 	Delays       *indexset.Set // its chunks that wait for a retry
 	Outputs      OutputCount
-	forwards     uint32 // of the chunks given up, those that have gone on to another queue
+	Forwards     uint32 // of the chunks given up, those that have gone on to another queue
 	Waiting      uint32 // chunks that wait for a retry time, or are shelved
 	Shelved      uint32 // of them
 	Lent         uint32 // suspects that are offered or held
@@ -64,7 +64,7 @@ type details struct {
 	Operations, maxFailed  uint32
 	attempts               uint16 // max_attempts of its own, 0: the queue's
 	policy                 queue.OnExhausted
-	RunAt, deadDeadline    queue.Time
+	RunAt, DeadDeadline    queue.Time
 	key                    string
 	fingerprint            [16]byte
 	Schedule               string     // that inserted it
@@ -78,15 +78,15 @@ type Try struct {
 	sequence  uint64 // of the last token
 	epoch     uint32
 	Attempts  uint16
-	expiries  uint8
+	Expiries  uint8
 	Reason    journal.ReturnReason
 	Waiting   bool // for notBefore, or shelved
 	met       bool // by the recount of its submission: as Record.met, or not yet
-	redrives  uint16
+	Redrives  uint16
 	Suspect   suspicion
 	since     queue.Time // when it was shelved, or lent
-	number    uint64     // of a forwarded chunk: its place in the outbox
-	to        string     // where it went
+	Number    uint64     // of a forwarded chunk: its place in the outbox
+	To        string     // where it went
 	Err       string
 	Past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
 }
@@ -132,7 +132,7 @@ func NewRecord(s *journal.Insert) *Record {
 	d := details{
 		Template: s.Template, Group: s.Group, Trace: s.Trace, Operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
-		policy: s.OnExhausted, RunAt: s.RunAt, deadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		policy: s.OnExhausted, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
 		origin:   s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
 	}
@@ -149,7 +149,7 @@ func (r *Record) Spec() []byte {
 	return journal.AppendInsert(nil, &journal.Insert{
 		Seq: r.Seq, ID: r.ID, Chunks: r.Chunks, Key: key, Mul: mul, Add: add, Priority: r.Priority, Meta: r.Sub.Meta(),
 		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
-		RunAt: d.RunAt, DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
+		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.Schedule, Scheduled: d.Scheduled,
 		Origin: d.origin,
@@ -165,9 +165,9 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 	s := queue.Submission{
 		ID: r.ID, Queue: queueName, State: r.State, Group: d.Group, Meta: meta, Priority: r.Priority, Chunks: r.Chunks,
 		Waiting: r.Waiting, Reserved: r.Holds.Len(), Done: r.Done, Dead: r.Dead, Skipped: r.Skips,
-		Forwarded: r.forwards, OperationsPerChunk: d.Operations,
+		Forwarded: r.Forwards, OperationsPerChunk: d.Operations,
 		Prefix: r.Prefix, Template: d.Template, HasAttachment: r.Attached, Created: r.ID.Time(), RunAt: d.RunAt,
-		DeadDeadline: d.deadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed, Trace: d.Trace,
+		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed, Trace: d.Trace,
 		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin,
 	}
 	switch {
@@ -207,4 +207,20 @@ func (r *Record) Meta() queue.Meta {
 		return r.Sub.Meta()
 	}
 	return r.Ended.Meta
+}
+
+// First is the index that the content of chunk 0 has in the prefix or template.
+func (r *Record) First() uint32 {
+	if o := r.Details().origin; o != nil {
+		return o.First
+	}
+	return 0
+}
+
+// Died is when the last try ended, which is when a dead chunk died; 0: not known.
+func (t *Try) Died() queue.Time {
+	if n := len(t.Past); n > 0 {
+		return t.Past[n-1].Ended
+	}
+	return 0
 }

@@ -179,7 +179,7 @@ func (m *Machine) Unhold(r *Record, slot uint32) {
 	h := m.Holds.At(slot)
 	index, charge := h.Index, m.charge(slot, h)
 	m.drop(r, slot)
-	m.putBack(r, index)
+	m.PutBack(r, index)
 	m.Backlog.Refund(r.Sub, charge)
 }
 

@@ -163,5 +163,5 @@ func (m *Machine) Abandon(slot uint32, sequence uint64) {
 		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index}) // the worker may have met it while it was held
 		return
 	}
-	m.putBack(r, index)
+	m.PutBack(r, index)
 }

@@ -75,7 +75,7 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 		flags |= snapshotOutputsKnown
 	}
 	for _, t := range r.Tries {
-		if len(t.Past) > 0 || t.redrives > 0 {
+		if len(t.Past) > 0 || t.Redrives > 0 {
 			flags |= snapshotPast
 			break
 		}
@@ -109,13 +109,13 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 func (t *Try) append(dst []byte) []byte {
 	dst = append(dst, byte(t.Reason))
 	dst = binary.AppendUvarint(dst, uint64(t.Attempts))
-	dst = binary.AppendUvarint(dst, uint64(t.expiries))
+	dst = binary.AppendUvarint(dst, uint64(t.Expiries))
 	dst = binary.AppendVarint(dst, int64(t.NotBefore))
 	dst = binary.AppendUvarint(dst, uint64(t.epoch))
 	dst = binary.AppendUvarint(dst, t.sequence)
 	dst = appendText(dst, t.Err)
 	if t.Reason == journal.Forwarded {
-		dst = appendText(binary.AppendUvarint(dst, t.number), t.to)
+		dst = appendText(binary.AppendUvarint(dst, t.Number), t.To)
 	}
 	return dst
 }
@@ -128,7 +128,7 @@ const (
 )
 
 func (t *Try) appendPast(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(t.redrives))
+	dst = binary.AppendUvarint(dst, uint64(t.Redrives))
 	dst = binary.AppendUvarint(dst, uint64(len(t.Past)))
 	for i := range t.Past {
 		a := &t.Past[i]
@@ -158,7 +158,7 @@ func appendText(dst []byte, text string) []byte {
 }
 
 func (t *Try) restorePast(d *fields) {
-	t.redrives = uint16(d.within(math.MaxUint16))
+	t.Redrives = uint16(d.within(math.MaxUint16))
 	for n := d.within(queue.MaxAttemptsKept); n > 0 && !d.bad; n-- {
 		flags := d.within(pastExpired | pastSameError | pastLost)
 		a := queue.Attempt{Expired: flags&pastExpired != 0, Lost: flags&pastLost != 0, Ended: queue.Time(d.int()),
@@ -210,11 +210,11 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.Chunks - 1)))
 		t := &Try{Reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))), Attempts: uint16(d.within(math.MaxUint16)),
-			expiries: uint8(d.within(math.MaxUint8)), NotBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
+			Expiries: uint8(d.within(math.MaxUint8)), NotBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
 			sequence: d.uint(), Err: d.text()}
 		if t.Reason == journal.Forwarded {
-			t.number, t.to = d.uint(), d.text()
-			r.forwards++
+			t.Number, t.To = d.uint(), d.text()
+			r.Forwards++
 		}
 		if b[1]&snapshotPast != 0 {
 			t.restorePast(&d)
@@ -313,7 +313,7 @@ func (m *Machine) restored(spec, state []byte) (*Record, error) {
 		return nil, err
 	}
 	r.Sub, sub.Data = sub, r
-	m.Order.add(r)
+	m.Order.Add(r)
 	return r, nil
 }
 
@@ -343,16 +343,6 @@ func (r *Record) consistent(sub *backlog.Submission) error {
 func (m *Machine) Settle(now queue.Time) {
 	m.Replay, m.History, m.Now = false, history{}, now
 	m.Stats = Stats{}
-	m.Letters.Index = &ordered{}
-	for _, r := range m.Gone {
-		if m.Ended[r.ID] == r && m.Letters.OfEnded[r.ID] > 0 {
-			m.Letters.Index.add(r)
-			m.Letters.Group(r)
-		}
-	}
-	for _, n := range m.Letters.OfEnded {
-		m.Stats.EndedLetters += uint64(n)
-	}
 	m.Keys.settle()
 	for _, settled := range m.Joined.Settled {
 		settled()
@@ -368,8 +358,7 @@ func (m *Machine) Settle(now queue.Time) {
 		for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
 			m.resume(r, index, r.Tries[index])
 		}
-		m.Letters.reindex(r)
-		m.Letters.Group(r)
+		m.Deaths.recount(r)
 		m.Stats.Completed += uint64(r.Done)
 		m.Stats.Skipped += uint64(r.Skips)
 		m.Stats.Waiting += uint64(r.Waiting)

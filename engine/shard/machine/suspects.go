@@ -136,7 +136,7 @@ func (p *Suspects) lendOut(r *Record, index uint32, t *Try, now queue.Time) {
 	m.Changing(r)
 	m.undelay(r, index, t)
 	p.lends(r, t, now)
-	m.putBack(r, index)
+	m.PutBack(r, index)
 }
 
 // lends notes that a suspect is lent.

@@ -36,7 +36,7 @@ func (p *Part) compareOwn() {
 	}
 	list := []own{
 		{OwnWaiting, r.Waiting, sum.Waiting, set(&r.Waiting)},
-		{OwnDead, r.Dead, sum.Dead, func(n uint32) bool { m.Letters.Correct(r, n); return true }},
+		{OwnDead, r.Dead, sum.Dead, func(n uint32) bool { r.Dead = n; p.Relist(r); return true }},
 		{OwnSkipped, r.Skips, sum.Skips, set(&r.Skips)},
 		{OwnShelved, r.Shelved, sum.Shelved, set(&r.Shelved)},
 		{OwnLent, r.Lent, sum.Lent, set(&r.Lent)},

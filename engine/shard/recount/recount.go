@@ -20,6 +20,7 @@ type Part struct {
 	Suspects map[suspicionOf]int64 // differences of totals that the last round found
 	next     map[suspicionOf]int64 // that this one finds
 
+	Relist   func(r *machine.Record)       // told when how many dead chunks a submission has is corrected
 	Judged   func(c Counter, found *Drift) // told of every drift, once it is corrected; nil: a total differs for the first time
 	Compared func(s Scope, n int)          // told how much was compared
 	Skipped  func(reason Skip, n int)      // told of what could not be
@@ -37,7 +38,7 @@ const (
 
 // New is the part of a machine of which nothing was counted again yet. Other parts hand in the totals that they keep.
 func New(m *machine.Machine, others map[Counter]Total) *Part {
-	p := &Part{m: m}
+	p := &Part{m: m, Relist: func(*machine.Record) {}}
 	p.keep(others)
 	return p
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"fmt"
+
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -66,6 +68,18 @@ func (p *Part) lifted(op *journal.Rule) {
 		p.m.Lifecycle.Acted(machine.KindRule, was)
 	}
 	p.again = len(p.spared)
+}
+
+// Audit counts the rules by action.
+func (p *Part) Audit() error {
+	var there [queue.RuleActions]int
+	for _, r := range p.List() {
+		there[r.Action]++
+	}
+	if kept := [queue.RuleActions]int{queue.Pause: p.Count(queue.Pause), queue.Block: p.Count(queue.Block)}; kept != there {
+		return fmt.Errorf("rules by action: %v are counted, %v there", kept, there)
+	}
+	return nil
 }
 
 // pass notes a rule that has ended.

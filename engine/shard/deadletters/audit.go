@@ -1,4 +1,4 @@
-package audit
+package deadletters
 
 import (
 	"errors"
@@ -7,30 +7,47 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/lettergroups"
+	"github.com/quern-queue/quern/engine/shard/deadletters/lettergroups"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// groups groups the dead letters that are in memory once more. Of a submission that is in the history only the number of its letters
-// is compared.
-func (p auditor) groups() error {
+// Audit lists and groups the dead letters that are in memory once more. Of a submission that is in the history only the number of
+// its letters is compared.
+func (p *Part) Audit() error {
 	m := p.m
 	there, inMemory := lettergroups.New(math.MaxInt), map[queue.SubmissionID]bool{}
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*machine.Record)
-		machine.GroupLetters(there, r)
+		group(there, r)
 		inMemory[r.ID] = true
 		return true
 	})
-	for id := range m.Letters.OfEnded {
+	for id := range p.OfEnded {
 		if r := m.Ended[id]; r != nil {
-			machine.GroupLetters(there, r)
+			group(there, r)
 			inMemory[id] = true
 		}
 	}
 	var found []error
-	listed, of := m.Letters.Groups.Others, map[queue.SubmissionID]int64{}
-	for fingerprint, x := range m.Letters.Groups.Of {
+	holders, endedLetters := uint64(0), uint64(0)
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		if sub.Data.(*machine.Record).Dead > 0 {
+			holders++
+		}
+		return true
+	})
+	for id, n := range p.OfEnded {
+		endedLetters += uint64(n)
+		if r := m.Ended[id]; r != nil && r.Dead == n {
+			holders++
+		}
+	}
+	if p.Index.Len() != holders || m.Stats.EndedLetters != endedLetters {
+		found = append(found, fmt.Errorf("submissions with dead letters, and letters of ended ones: %d and %d are counted, %d and %d there",
+			p.Index.Len(), m.Stats.EndedLetters, holders, endedLetters))
+	}
+	listed, of := p.Groups.Others, map[queue.SubmissionID]int64{}
+	for fingerprint, x := range p.Groups.Of {
 		y := there.Of[fingerprint]
 		if y == nil {
 			y = &lettergroups.Group{}
@@ -39,7 +56,7 @@ func (p auditor) groups() error {
 		for id, share := range x.Shares {
 			sum += share.Count
 			of[id] += share.Count
-			_, loose := m.Letters.Groups.Loose[id]
+			_, loose := p.Groups.Loose[id]
 			if now := y.Shares[id]; inMemory[id] && !share.Tells(now, loose) || share.Count <= 0 ||
 				share.First < x.First || share.Last > x.Last {
 				found = append(found, fmt.Errorf("dead letters %s of submission %s: %+v are counted, %+v there",
@@ -53,13 +70,13 @@ func (p auditor) groups() error {
 		}
 	}
 	for id, n := range of {
-		if letters := int64(m.Letters.Of(id)); n > letters || m.Letters.Groups.Others == 0 && n < letters {
+		if letters := int64(p.Of(id)); n > letters || p.Groups.Others == 0 && n < letters {
 			found = append(found, fmt.Errorf("dead letters of submission %s: %d are in groups, %d there", id, n, letters))
 		}
 	}
-	if all := int64(m.Stats.Dead + m.Stats.EndedLetters); listed != all || m.Letters.Groups.Others < 0 {
+	if all := int64(m.Stats.Dead + m.Stats.EndedLetters); listed != all || p.Groups.Others < 0 {
 		found = append(found, fmt.Errorf("dead letters: %d are in groups or have none, %d there; %d have none", listed,
-			all, m.Letters.Groups.Others))
+			all, p.Groups.Others))
 	}
 	return errors.Join(found...)
 }

@@ -1,0 +1,54 @@
+package deadletters
+
+import (
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Expects says that a dead letter of another queue has not arrived yet, and is not about to.
+func (p *Part) Expects(o *queue.Origin) bool {
+	return o.Number > p.inbox[o.Source] && o.Number > p.arriving[o.Source]
+}
+
+// Arrives notes that the op that was encoded last inserts a dead letter of another queue.
+func (p *Part) Arrives(o *queue.Origin) {
+	p.m.Intend(arriving{p, o.Source, p.arriving[o.Source]})
+	p.arriving[o.Source] = o.Number
+}
+
+// arriving is a dead letter of another queue whose insert is on its way to the disk.
+type arriving struct {
+	p              *Part
+	source, before uint64 // before: the last number of the source that was on its way already
+}
+
+// Applied: the source's letters up to the last one that arrived are not on their way any more.
+func (a arriving) Applied(*machine.Machine) {
+	if a.p.arriving[a.source] <= a.p.inbox[a.source] {
+		delete(a.p.arriving, a.source)
+	}
+}
+
+// Undo has the letter expected again.
+func (a arriving) Undo(*machine.Machine) {
+	if a.p.arriving[a.source] = a.before; a.before == 0 {
+		delete(a.p.arriving, a.source)
+	}
+}
+
+// Arrived is the last number that arrived out of an outbox.
+func (p *Part) Arrived(source uint64) uint64 { return p.inbox[source] }
+
+// Inserting notes how far the dead letters of an outbox have come.
+func (p *Part) Inserting(s *journal.Insert) {
+	o := s.Origin
+	if o == nil {
+		return
+	}
+	p.m.Stats.Arrived++
+	if o.Number > p.inbox[o.Source] {
+		p.inbox[o.Source] = o.Number
+		p.m.Asides.Changed(machine.AsideInbox, o.Source)
+	}
+}

@@ -1,0 +1,36 @@
+package deadletters
+
+import (
+	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Of dead letters whose inserts are on their way to the disk and fail, the newest first, each is expected again from then on, and the ones
+// before it are not: they may still arrive.
+func TestUndoneArrivalsAreExpected(t *testing.T) {
+	t.Parallel()
+	m := machine.New(0, reserver.Key{K0: 1, K1: 2}, queue.DefaultSettings(), 1)
+	p := New(m)
+	const source = 7
+	for number := uint64(1); number <= 3; number++ {
+		p.Arrives(&queue.Origin{Source: source, Number: number})
+	}
+	pending := m.Batch.Intents.List
+	for left := 3; left >= 0; left-- {
+		for number := uint64(1); number <= 3; number++ {
+			o := &queue.Origin{Source: source, Number: number}
+			if got := p.Expects(o); got != (number > uint64(left)) {
+				t.Errorf("with %d on their way, number %d is expected: %v", left, number, got)
+			}
+		}
+		if left > 0 {
+			pending[left-1].Undo(m)
+		}
+	}
+	if len(p.arriving) != 0 {
+		t.Errorf("%v is kept, want nothing", p.arriving)
+	}
+}

@@ -1,0 +1,147 @@
+package deadletters
+
+import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Holder is where the dead letters of one submission are: in one that is open, or in one that has ended, in memory or in the history.
+type Holder struct {
+	p    *Part
+	r    *machine.Record   // its tries are true
+	open bool              // otherwise it has ended
+	row  *checkpoint.Ended // the history row, unless the submission is in memory
+}
+
+// Holder finds the dead letters of a submission; nil: its history row has to be read first. ended is what the row tells.
+func (p *Part) Holder(id queue.SubmissionID, ended *machine.Record, row *checkpoint.Ended) *Holder {
+	m := p.m
+	if r := m.Live(id); r != nil {
+		return &Holder{p: p, r: r, open: true}
+	}
+	if r := m.Ended[id]; r != nil {
+		return &Holder{p: p, r: r}
+	}
+	if row == nil {
+		return nil
+	}
+	return &Holder{p: p, r: ended, row: row}
+}
+
+// Refusal is why nothing can become of the dead letters; "" when something can.
+func (h *Holder) Refusal(action queue.BulkAction, now queue.Time) string {
+	switch at := h.r.Details().DeadDeadline; {
+	case h.open && h.r.Ending:
+		return "is about to end"
+	case h.open:
+		return ""
+	case action != queue.BulkRedrive: // of another end nothing is a dead letter
+		return ""
+	case h.r.State != queue.CompletedWithDead:
+		return "is " + h.r.State.String()
+	case at != 0 && at <= now:
+		return "has a dead_deadline that passed"
+	}
+	return ""
+}
+
+// Take are those of the indexes that are dead letters, and that nothing on its way to the disk is for.
+func (h *Holder) Take(indexes []uint32) (taken []uint32) {
+	if !h.open && h.r.State != queue.CompletedWithDead {
+		return nil
+	}
+	for _, index := range indexes {
+		if t := h.r.Tries[index]; t != nil && t.Reason == journal.Dead && !h.p.moves(h.r, index) {
+			taken = append(taken, index)
+		}
+	}
+	return taken
+}
+
+// Fate is what becomes of dead letters: queue.BulkRedrive, BulkDelete, or BulkForward to another queue.
+type Fate struct {
+	Action queue.BulkAction
+	To     string
+}
+
+// Decide encodes what becomes of dead letters that were taken.
+func (h *Holder) Decide(fate Fate, indexes []uint32, now queue.Time) {
+	switch m, r := h.p.m, h.r; fate.Action {
+	case queue.BulkRedrive:
+		m.Encode(now).Redrive(journal.Redrive{Seq: r.Seq, Indexes: indexes})
+	case queue.BulkDelete:
+		m.Encode(now).Move(journal.Move{Kind: journal.MoveDiscard, Seq: r.Seq, ID: r.ID, Indexes: indexes})
+	case queue.BulkForward:
+		h.p.send(r, indexes, fate.To, now)
+	}
+	h.p.intend(h.r, h.row, indexes)
+}
+
+// moving is a submission with ops on their way to the disk about what is dead in it. It is known until they are applied, whatever
+// becomes of the submission meanwhile.
+type moving struct {
+	id    queue.SubmissionID
+	taken map[uint32]bool // the chunks of those ops
+	ops   int
+	row   *checkpoint.Ended // when the submission has ended and is not in memory
+}
+
+// moves says that an op on its way to the disk is about a chunk.
+func (p *Part) moves(r *machine.Record, index uint32) bool {
+	v := p.moving[r.Seq]
+	return v != nil && v.taken[index]
+}
+
+// Hasten encodes that waiting chunks of a submission are offered at once, and says how many.
+func (p *Part) Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int {
+	r := p.m.Live(id)
+	if r == nil || r.Ending {
+		return 0
+	}
+	var taken []uint32
+	for _, index := range indexes {
+		if t := r.Tries[index]; t != nil && t.Waiting && !p.m.IsHeld(r, index) && !p.moves(r, index) {
+			taken = append(taken, index)
+		}
+	}
+	if len(taken) > 0 && !dry {
+		p.m.Encode(now).Move(journal.Move{Kind: journal.MoveOffer, Seq: r.Seq, ID: r.ID, Indexes: taken})
+		p.intend(r, nil, taken)
+	}
+	return len(taken)
+}
+
+// intend notes that the op that was encoded last is about these chunks: nothing else may be decided about them until it is applied.
+func (p *Part) intend(r *machine.Record, row *checkpoint.Ended, indexes []uint32) {
+	v := p.moving[r.Seq]
+	if v == nil {
+		v = &moving{id: r.ID, taken: map[uint32]bool{}, row: row}
+		p.moving[r.Seq] = v
+	}
+	for _, index := range indexes {
+		v.taken[index] = true
+	}
+	v.ops++
+	p.m.Intend(&move{p, r.Seq, indexes})
+}
+
+// move is an op about dead letters of one submission.
+type move struct {
+	p       *Part
+	seq     uint32
+	indexes []uint32
+}
+
+func (x *move) Applied(*machine.Machine) {
+	v := x.p.moving[x.seq]
+	for _, index := range x.indexes {
+		delete(v.taken, index)
+	}
+	if v.ops--; v.ops == 0 {
+		delete(x.p.moving, x.seq)
+	}
+}
+
+func (x *move) Undo(m *machine.Machine) { x.Applied(m) }

@@ -1,0 +1,174 @@
+package deadletters
+
+import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// redrive offers dead chunks again, and opens their submission if it has ended with dead ones.
+func (p *Part) redrive(op journal.Redrive) error {
+	m := p.m
+	r := m.LiveSeq(op.Seq)
+	switch {
+	case r == nil:
+		row, known, err := p.endedFor(op.Seq, p.idOf(op.Seq))
+		if row == nil || err != nil || p.younger(known) || row.State != queue.CompletedWithDead {
+			return err
+		}
+		if r, err = p.reopen(row); err != nil {
+			return err
+		}
+	case m.Replay && m.AppliedAt <= r.AppliedAt && !r.Dirty:
+		return nil
+	}
+	for _, index := range op.Indexes {
+		t := r.Tries[index]
+		if t == nil || t.Reason != journal.Dead {
+			continue
+		}
+		t.Reason, t.Attempts, t.Expiries, t.NotBefore = journal.Redriven, 0, 0, 0
+		t.Redrives++
+		m.Deaths.Died(r, index, -1)
+		m.PutBack(r, index)
+	}
+	m.Touch(r)
+	m.Finish(r) // perhaps nothing of it was dead any more
+	return nil
+}
+
+// move does what a Move says with every chunk that is still as it was when it was decided.
+func (p *Part) move(op journal.Move) error {
+	m := p.m
+	switch op.Kind {
+	case journal.MoveDelivered:
+		p.delivered(&op)
+		return nil
+	case journal.MoveStuck:
+		p.stuck(&op)
+		return nil
+	case journal.MoveRenumber:
+		p.renumbered(&op)
+		return nil
+	}
+	r := m.LiveSeq(op.Seq)
+	if r != nil && m.Replay && m.AppliedAt <= r.AppliedAt && !r.Dirty {
+		if op.Kind == journal.MoveForward {
+			p.requeued(r, &op)
+		}
+		return nil
+	}
+	finished := queue.Time(0)
+	if r == nil && op.Kind != journal.MoveOffer {
+		row, known, err := p.endedFor(op.Seq, op.ID)
+		if row == nil || err != nil {
+			return err
+		}
+		if p.younger(known) {
+			if op.Kind == journal.MoveForward {
+				p.requeued(known, &op)
+			}
+			return nil
+		}
+		if row.State != queue.CompletedWithDead {
+			return nil
+		}
+		finished = row.Finished
+		if r, err = p.reopen(row); err != nil {
+			return err
+		}
+	}
+	if r == nil {
+		return nil
+	}
+	for i, index := range op.Indexes {
+		if t := r.Tries[index]; t != nil {
+			p.moveOne(r, t, &op, i)
+		}
+	}
+	m.Touch(r)
+	if finished != 0 {
+		m.Deaths.Reclose(r, finished)
+	}
+	return nil
+}
+
+// moveOne does it with the i-th chunk of the op.
+func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i int) {
+	index := op.Indexes[i]
+	switch {
+	case op.Kind == journal.MoveOffer:
+		p.m.Deaths.Offer(r, index, t)
+	case t.Reason != journal.Dead:
+	case op.Kind == journal.MoveDiscard:
+		t.Reason = journal.Skipped
+		p.m.Deaths.GiveUp(r, index)
+	case op.Kind == journal.MoveForward:
+		p.sent(r, t, queue.Outgoing{Number: op.Number + uint64(i), Queue: op.Queue,
+			Chunk: queue.ChunkID{Submission: r.ID, Index: index}})
+	}
+}
+
+// reopen brings an ended submission back, from what endedFor found. Its letters are in their groups already, or will be.
+func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
+	if old := p.m.Ended[row.ID]; old != nil {
+		p.Index.Remove(old)
+	}
+	r, err := p.m.Deaths.Reopen(row)
+	if err != nil {
+		return nil, err
+	}
+	p.Keep(r.ID, 0)
+	if r.Dead > 0 {
+		p.Index.Add(r)
+	}
+	return r, nil
+}
+
+// idOf finds the id of a submission that has ended, when it is in memory; 0: it is not.
+func (p *Part) idOf(seq uint32) queue.SubmissionID {
+	m := p.m
+	if !m.Replay {
+		return 0 // moving knows it
+	}
+	for _, r := range m.Gone {
+		if r.Seq == seq && m.Ended[r.ID] == r {
+			return r.ID
+		}
+	}
+	return 0
+}
+
+// endedFor finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
+// recovery, in the history. nil: there is none. At recovery its row may be younger than the op, and then in any state: the last of its
+// dead letters may have left with this very op.
+func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ended, known *machine.Record, err error) {
+	m := p.m
+	v := p.moving[seq]
+	if v != nil {
+		id = v.id
+	}
+	switch r := m.Ended[id]; {
+	case r != nil:
+		row = r.EndedRow() // nothing of it is reserved
+	case v != nil:
+		row = v.row
+	case m.Replay:
+		found, err := m.History.Past(seq)
+		if found == nil || err != nil {
+			return nil, nil, err
+		}
+		return found.Row, found.Record, nil
+	}
+	if row == nil {
+		return nil, nil, nil
+	}
+	known, _, err = machine.EndedRecord(row)
+	return row, known, err
+}
+
+// younger says that a record holds what the op that is being applied did, or more.
+func (p *Part) younger(known *machine.Record) bool {
+	return p.m.Replay && p.m.AppliedAt <= known.AppliedAt
+}

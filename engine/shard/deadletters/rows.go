@@ -1,0 +1,87 @@
+package deadletters
+
+import (
+	"encoding/binary"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Rows are what the part keeps beside the submissions, by kind.
+func (p *Part) Rows() map[uint8]machine.Rows {
+	return map[uint8]machine.Rows{
+		machine.AsideOutbox: outboxRows{p}, machine.AsideLast: lastRow{p},
+		machine.AsideInbox: inboxRows{p}, machine.AsideStuck: stuckRows{p},
+	}
+}
+
+type (
+	outboxRows struct{ *Part } // by number
+	lastRow    struct{ *Part } // the greatest number that was given out
+	inboxRows  struct{ *Part } // by source
+	stuckRows  struct{ *Part } // by number: it is stuck
+)
+
+func (p outboxRows) Row(number uint64) []byte {
+	o := p.Outbox.Find(number)
+	if o == nil {
+		return nil
+	}
+	row := binary.AppendUvarint(nil, uint64(o.Chunk.Submission))
+	return append(binary.AppendUvarint(row, uint64(o.Chunk.Index)), o.Queue...)
+}
+
+func (p outboxRows) Load(number uint64, row []byte) error {
+	submission, n := binary.Uvarint(row)
+	index, size := binary.Uvarint(row[max(n, 0):])
+	if n <= 0 || size <= 0 {
+		return machine.AsideError(machine.AsideOutbox)
+	}
+	p.Outbox.Add(queue.Outgoing{
+		Number: number, Chunk: queue.ChunkID{Submission: queue.SubmissionID(submission), Index: uint32(index)}, Queue: string(row[n+size:]),
+	})
+	return nil
+}
+
+func (p lastRow) Row(uint64) []byte { return binary.AppendUvarint(nil, p.Outbox.Last) }
+
+func (p lastRow) Load(_ uint64, row []byte) error {
+	last, n := binary.Uvarint(row)
+	if n <= 0 {
+		return machine.AsideError(machine.AsideLast)
+	}
+	p.Outbox.Last = max(p.Outbox.Last, last)
+	return nil
+}
+
+func (p inboxRows) Row(source uint64) []byte { return binary.AppendUvarint(nil, p.inbox[source]) }
+
+func (p inboxRows) Load(source uint64, row []byte) error {
+	number, n := binary.Uvarint(row)
+	if n <= 0 {
+		return machine.AsideError(machine.AsideInbox)
+	}
+	p.inbox[source] = number
+	return nil
+}
+
+// stuckVersion is all that a row of a stuck entry holds.
+const stuckVersion = 1
+
+func (p stuckRows) Row(number uint64) []byte {
+	if o := p.Outbox.Find(number); o != nil && o.Stuck {
+		return []byte{stuckVersion}
+	}
+	return nil
+}
+
+// Load reads a row; those of the outbox came before.
+func (p stuckRows) Load(number uint64, row []byte) error {
+	if version, n := binary.Uvarint(row); n <= 0 || version != stuckVersion {
+		return machine.AsideError(machine.AsideStuck)
+	}
+	if o := p.Outbox.Find(number); o != nil {
+		o.Stuck = true
+	}
+	return nil
+}

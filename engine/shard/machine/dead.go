@@ -1,0 +1,124 @@
+package machine
+
+import (
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/indexset"
+)
+
+// This file counts the dead chunks of submissions, and opens a submission again that ended with some. What can become of dead letters is
+// the affair of their part.
+
+// deaths is the part of the machine that counts the chunks of open submissions that are dead.
+type deaths struct{ m *Machine }
+
+// Died notes that a chunk of an open submission is dead, or (delta -1) no longer.
+func (p *deaths) Died(r *Record, index uint32, delta int) {
+	m := p.m
+	p.count(r, index, delta)
+	for _, died := range m.Joined.Died {
+		died(r, index, delta)
+	}
+}
+
+func (p *deaths) count(r *Record, index uint32, delta int) {
+	m := p.m
+	m.Changing(r)
+	r.Dead += uint32(delta)
+	m.Counting.tallied(r, r.Tries[index]).Dead += uint32(delta)
+	m.Stats.Dead += uint64(delta)
+	if delta < 0 {
+		r.Deads.Remove(index)
+		return
+	}
+	if r.Deads == nil {
+		r.Deads = &indexset.Set{}
+	}
+	r.Deads.Add(index)
+}
+
+// recount counts the dead chunks of a submission that is open again, or was when the shard closed.
+func (p *deaths) recount(r *Record) {
+	r.Dead = 0
+	for index, t := range r.Tries {
+		if t.Reason == journal.Dead {
+			p.count(r, index, 1)
+		}
+	}
+}
+
+// GiveUp notes that a dead chunk is given up here, for the reason that is in its try already.
+func (p *deaths) GiveUp(r *Record, index uint32) {
+	m := p.m
+	p.Died(r, index, -1)
+	r.Skips++
+	m.Counting.tallied(r, r.Tries[index]).Skips++
+	m.Stats.Skipped++
+}
+
+// late applies what comes for a chunk that is gone: of an older journal, that it is given up. Anything else changes nothing.
+func (p *deaths) late(r *Record, index uint32, t *Try, reason journal.ReturnReason) {
+	m := p.m
+	if reason == journal.Skipped && t.Reason == journal.Dead {
+		t.Reason = journal.Skipped
+		p.GiveUp(r, index)
+		m.Touch(r)
+	}
+}
+
+// Offer ends the waiting of a chunk before its time. At a replay what its row tells waits only from the end of the replay on.
+func (p *deaths) Offer(r *Record, index uint32, t *Try) {
+	m := p.m
+	switch {
+	case t.Gone() || m.IsHeld(r, index):
+	case t.Waiting:
+		m.undelay(r, index, t)
+		t.NotBefore = 0
+		m.PutBack(r, index)
+	case m.Replay:
+		t.NotBefore = 0
+	}
+}
+
+// Reopen brings an ended submission back, from its history row, or what that would be.
+func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
+	m := p.m
+	state, err := finalState(row.Final)
+	if err != nil {
+		return nil, err
+	}
+	if old := m.Ended[row.ID]; old != nil { // its row is not to be written any more
+		old.replaced = true
+		m.Rowed(old)
+		m.Order.Remove(old)
+		delete(m.Ended, row.ID)
+	}
+	r, err := m.restored(row.Spec, state)
+	if err != nil {
+		return nil, err
+	}
+	r.Reopened = true
+	m.Opened++
+	m.Stats.Completed += uint64(r.Done)
+	m.Stats.Skipped += uint64(r.Skips)
+	p.recount(r)
+	if !m.Replay {
+		m.expires(r)
+		m.Backlog.Settle(r.Sub)
+		m.show(r)
+	}
+	return r, nil
+}
+
+// Reclose ends a submission that was opened only to change what is dead in it: it stays ended, as it was.
+func (p *deaths) Reclose(r *Record, finished queue.Time) {
+	m := p.m
+	m.Stats.SubmissionEnd--
+	m.Stats.EndedAs[queue.CompletedWithDead]--
+	m.end(r, queue.CompletedWithDead, "")
+	r.Ended.At = finished
+	if r.Dead == 0 {
+		m.free(finished)
+	}
+}
