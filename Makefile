@@ -25,7 +25,7 @@ SEEDS    ?= 100000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,13 +59,16 @@ clients: client-python client-typescript client-openapi client-objects ## build 
 client-objects: prepare # in a module of its own
 	cd sdk/objects && go vet ./... && go test -race -timeout 30m . && go test -timeout 30m ./cmd/...
 
+client-tools: prepare # what tests of the clients start: a server that speaks S3, and the commands for objects
+	cd sdk/objects && go build -o ../../bin/s3serve ./internal/s3serve && go build -o ../../bin/quern-objects ./cmd/quern-objects
+
 client-openapi: node-tools build
 	sdk/openapi/check.sh bin/quern
 
-client-python: build
+client-python: build client-tools
 	sdk/python/check.sh bin/quern bin/clients
 
-client-typescript: node-tools build
+client-typescript: node-tools build client-tools
 	cd $(TYPESCRIPT) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
 	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent test
 	go build -o bin/conformance ./sdk/conformance

@@ -9,13 +9,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/fileblob"
 	_ "gocloud.dev/blob/s3blob"
 
 	"github.com/quern-queue/quern/sdk/client"
+	"github.com/quern-queue/quern/sdk/objects/internal/s3test"
 	"github.com/quern-queue/quern/sdk/objects/internal/server"
 )
 
@@ -48,17 +47,18 @@ func connectTo(t *testing.T) (c *client.Client, address string) {
 // than of any other.
 func buckets(t *testing.T) map[string]string {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	stored := s3mem.New()
-	if err := stored.CreateBucket("work"); err != nil {
+	t.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3test.SecretKey)
+	server, err := s3test.New(0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	speaks := httptest.NewServer(gofakes3.New(stored).Server())
+	speaks := httptest.NewServer(server)
 	t.Cleanup(speaks.Close)
 	return map[string]string{
 		"files": "file://" + t.TempDir() + "?no_tmp_dir=true",
-		"S3":    fmt.Sprintf("s3://work?region=us-east-1&use_path_style=true&prefix=below/&endpoint=%s", url.QueryEscape(speaks.URL)),
+		"S3": fmt.Sprintf("s3://%s?region=%s&use_path_style=true&prefix=below/&endpoint=%s", s3test.Bucket, s3test.Region,
+			url.QueryEscape(speaks.URL)),
 	}
 }
 

@@ -7,17 +7,18 @@ cd "$(dirname "$0")"
 
 # Debian has all the tools; elsewhere have mypy, build and setuptools in the python3 of the PATH.
 python=python3
-complete() { "$1" -c 'import build, mypy, setuptools, venv, wheel' 2>/dev/null; }
+complete() { "$1" -c 'import build, fsspec, mypy, setuptools, venv, wheel' 2>/dev/null; }
 if ! complete "$python"; then
 	python=/usr/bin/python3
-	complete "$python" || { echo "installing Python's tools"; apt-get update -qq && apt-get install -y -qq python3 python3-venv python3-build python3-setuptools python3-wheel mypy; }
+	complete "$python" || { echo "installing Python's tools"; apt-get update -qq && apt-get install -y -qq python3 python3-venv python3-build python3-setuptools python3-wheel python3-fsspec mypy; }
 fi
 export PYTHONPATH=$PWD/src PYTHONDONTWRITEBYTECODE=1
 
 echo "== what is generated"; "$python" generate.py --check
 echo "== types"; "$python" -m mypy
 echo "== tests"; QUERN_BINARY=$binary "$python" -W error::ResourceWarning -m unittest discover -s tests
-judge=$(mktemp -d)/conformance; trap 'rm -rf "$(dirname "$judge")"' EXIT
+tools=$(mktemp -d); trap 'rm -rf "$tools"' EXIT
+judge=$tools/conformance
 (cd ../.. && go build -o "$judge" ./sdk/conformance)
 echo "== conformance, with threads and with asyncio"
 "$judge" -at-once 5 "$python" tests/conform.py --asyncio >"$judge.log" & asyncio=$!
@@ -28,8 +29,8 @@ cat "$judge.log"
 echo "== packages"
 unset PYTHONPATH
 rm -rf "$out"/quern-*; PYTHONWARNINGS=ignore "$python" -m build --no-isolation --outdir "$out" . >/dev/null
-"$python" -m venv "$(dirname "$judge")/venv"
-"$(dirname "$judge")/venv/bin/pip" install --quiet --no-index "$out"/quern-*.whl
-(cd / && "$(dirname "$judge")/venv/bin/python" -c 'import quern, pathlib; assert (pathlib.Path(quern.__file__).parent / "py.typed").exists(); print("quern", quern.__version__)')
+"$python" -m venv "$tools/venv"
+"$tools/venv/bin/pip" install --quiet --no-index "$out"/quern-*.whl
+(cd / && "$tools/venv/bin/python" -c 'import quern, pathlib; assert (pathlib.Path(quern.__file__).parent / "py.typed").exists(); print("quern", quern.__version__)')
 ls "$out"
 rm -rf build src/*.egg-info

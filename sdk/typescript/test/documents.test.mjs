@@ -4,7 +4,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { root, serve, text } from './harness.mjs'
+import { folder, root, serve, text } from './harness.mjs'
 
 const here = join(root, 'sdk/typescript')
 const made = join(here, '.documents') // within the package, so that its name is this package
@@ -21,11 +21,13 @@ after(() => rmSync(made, { recursive: true, force: true }))
 test('the TypeScript of the documents compiles, and that of the README at the top produces, consumes and collects', async (t) => {
   const server = await serve()
   t.after(server.stop)
+  const store = folder()
   mkdirSync(made, { recursive: true })
   for (const [name, file] of [['top', 'README.md'], ['own', 'sdk/typescript/README.md']]) {
-    blocks(file).forEach((code, i) => writeFileSync(join(made, `${name}${i}.mts`), code.replace('http://127.0.0.1:7700', server.url)))
+    blocks(file).forEach((code, i) => writeFileSync(join(made, `${name}${i}.mts`), code.replace('http://127.0.0.1:7700', server.url).replace('/tmp/quern-objects', store)))
   }
-  const files = ['top0', 'own0', 'own1', 'own2'].map((name) => join(made, name + '.mts'))
+  const files = ['top0', 'own0', 'own1', 'own2', 'own3'].map((name) => join(made, name + '.mts'))
   execFileSync(join(here, 'node_modules/.bin/tsc'), ['--ignoreConfig', '--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', ...files], { cwd: here, stdio: 'inherit' })
   assert.equal(await run('top0'), 'ASH\nBEECH\nCEDAR\n')
+  assert.equal(await run('own2'), '0 6 words\n1 4 words\n')
 })

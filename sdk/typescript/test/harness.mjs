@@ -12,10 +12,13 @@ const quern = process.env.QUERN ?? join(root, 'bin/quern')
 const servers = new Set()
 process.on('exit', () => servers.forEach((child) => child.kill('SIGKILL')))
 
+const folders = []
+process.on('exit', () => folders.forEach((dir) => rmSync(dir, { recursive: true, force: true })))
+
 /** A folder that is gone when the tests are over. */
 export function folder() {
   const dir = mkdtempSync(join(tmpdir(), 'quern-typescript-'))
-  process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
+  folders.push(dir)
   return dir
 }
 

@@ -1,0 +1,201 @@
+"""The store for programs that block."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import datetime
+import functools
+import hashlib
+import io
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Optional, Union
+
+from .. import types
+from .._client import Client
+from .._produce import new_key
+from .._threads import Worker
+from .._values import Chunk
+from ..errors import Error
+from ._bucket import Bucket, Content, Object, reading
+
+Handler = Callable[[Chunk, BinaryIO], Optional[Content]]
+
+CONTENTS, OUTPUTS = "quern/contents/", "quern/outputs/"
+ID_BYTES = 16  # of the hash that names a folder of contents
+MOST_CHUNKS = 0xFFFFFFFF
+
+
+class Store:
+    """A server, and the bucket with the objects of its submissions. No two servers may share one where :meth:`sweep` is called: give each a
+    bucket, or a prefix, of its own. ``parallel`` is how many objects are uploaded, or removed, at once."""
+
+    def __init__(self, client: Client, bucket: Bucket, *, parallel: int = 8) -> None:
+        self.client, self.bucket, self.parallel = client, bucket, parallel
+
+    def submit(self, contents: Iterable[Content], *, queue: str = "default", key: Optional[str] = None, **submission: Any) -> types.Submission:
+        """Upload an object per chunk, and insert when all are there. The other arguments are those of :meth:`Client.insert`.
+
+        ``key`` is the idempotency key; without one it is drawn. A call that was cut off can be made again with its key: what was uploaded
+        is kept as it is, the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which
+        is a day. When an upload fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the
+        server may have inserted all the same, and :meth:`sweep` removes it if not.
+        """
+        check_submission(submission)
+        own = new_key() if key is None else key
+        folder = contents_of(queue, own)
+        try:
+            count = self._upload(folder, contents)
+        except BaseException:
+            if key is None:
+                with contextlib.suppress(OSError):
+                    self._remove_folder(folder)
+            raise
+        return self.client.insert(count=count, prefix=folder, queue=queue, key=own, **submission)
+
+    def _upload(self, folder: str, contents: Iterable[Content]) -> int:
+        count = 0
+        with self._group() as start:
+            for content in contents:
+                if count == MOST_CHUNKS:
+                    raise ValueError(f"there are more than {MOST_CHUNKS} chunks, the most that a submission has")
+                start(self._put, f"{folder}{count}", content)
+                count += 1
+        if count == 0:
+            raise ValueError("there are no contents; a submission has at least one chunk")
+        return count
+
+    def _put(self, key: str, content: Content) -> None:
+        """Upload an object. One that is there is not replaced: consumers may be reading it."""
+        with reading(content) as file:
+            self.bucket.write(key, file, replace=False)
+
+    def worker(self, **options: Any) -> Callable[[Handler], Worker]:
+        """Make a function the handler of a worker, as :meth:`Client.worker`, whose arguments it takes.
+
+        The handler is called with the chunk and its content, open for reading; a chunk without a key, whose content came with the reservation,
+        is read the same way. What it returns becomes an object, whose key is the chunk's output: a text, bytes, a path, an open file, or
+        pieces, as a handler with ``yield`` has them. After ``None`` the chunk has no output. An object that cannot be opened fails the try.
+        Each try writes an object of its own, so that a consumer that lost its chunk cannot replace what counts.
+        """
+
+        def decorate(handler: Handler) -> Worker:
+            @functools.wraps(handler)
+            def handle(chunk: Chunk) -> Optional[str]:
+                with self._content(chunk) as content:
+                    return self._publish(chunk, handler(chunk, content))
+
+            return self.client.worker(**options)(handle)
+
+        return decorate
+
+    def _content(self, chunk: Chunk) -> contextlib.closing[BinaryIO]:
+        return contextlib.closing(io.BytesIO(chunk.content) if chunk.key is None else self.bucket.read(chunk.key))
+
+    def _publish(self, chunk: Chunk, output: Optional[Content]) -> Optional[str]:
+        if output is None:
+            return None
+        key = output_key(chunk)
+        with reading(output) as file:
+            self.bucket.write(key, file)
+        return key
+
+    def remove(self, submission: Union[types.Submission, Mapping[str, Any]]) -> None:
+        """Remove the objects of one submission: the contents that :meth:`submit` uploaded, and all outputs. What a consumer still works on
+        fails, and so does a dead letter of it in another queue, which has the key only."""
+        for folder in folders_of(submission):
+            self._remove_folder(folder)
+
+    def sweep(self, older_than: datetime.timedelta) -> int:
+        """Remove the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that
+        were never inserted. A submission's objects go when the last of them is older than that, which must be longer than any
+        :meth:`submit` takes: a day is usual. It asks for all submissions of all queues, so it takes an access token that sees them all.
+        It returns how many folders it removed."""
+        # Folders first, submissions second: one that is inserted meanwhile is seen.
+        old = old_folders(datetime.datetime.now(datetime.timezone.utc) - older_than, *(self.bucket.list(root) for root in (CONTENTS, OUTPUTS)))
+        check_sees_all(self.client.whoami())
+        for queue in self.client.list_queues() if old else ():
+            for submission in self.client.list_submissions(queue["name"], limit=1000):
+                old.difference_update(folders_of(submission))
+        for folder in old:
+            self._remove_folder(folder)
+        return len(old)
+
+    def _remove_folder(self, folder: str) -> None:
+        with self._group() as start:
+            for one in self.bucket.list(folder):
+                start(self.bucket.delete, one.key)
+
+    @contextlib.contextmanager
+    def _group(self) -> Iterator[Callable[..., None]]:
+        """Run functions side by side, a bounded number, until one fails; that is raised when all have ended."""
+        slots = threading.Semaphore(self.parallel)
+        running: set[concurrent.futures.Future[None]] = set()
+        with concurrent.futures.ThreadPoolExecutor(self.parallel, "quern-objects") as pool:
+
+            def start(do: Callable[..., None], *args: Any) -> None:
+                slots.acquire()
+                for ended in [one for one in running if one.done()]:
+                    running.discard(ended)
+                    ended.result()
+                one = pool.submit(do, *args)
+                running.add(one)
+                one.add_done_callback(lambda _: slots.release())
+
+            yield start
+        for one in running:
+            one.result()
+
+
+def check_submission(submission: Mapping[str, Any]) -> None:
+    """The chunks are what is uploaded."""
+    for name in ("chunks", "count", "prefix", "template"):
+        if name in submission:
+            raise TypeError(f"submit has no argument {name}: the chunks are what is uploaded")
+
+
+def contents_of(queue: str, key: str) -> str:
+    """The folder of a submission's contents. It goes by the key, because the folder is named in the insert, before there is an id, and so that
+    a second call with the key finds what the first one uploaded."""
+    return CONTENTS + hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()[: 2 * ID_BYTES] + "/"
+
+
+def output_key(chunk: Chunk) -> str:
+    """A key for the output of this try."""
+    return f"{OUTPUTS}{chunk.submission}/{chunk.index}-{secrets.token_hex(13)}"
+
+
+def folders_of(submission: Union[types.Submission, Mapping[str, Any]]) -> Iterator[str]:
+    """The folders with the objects of a submission."""
+    yield f"{OUTPUTS}{submission['id']}/"
+    prefix = submission.get("prefix") or ""
+    if (folder := folder_of(prefix)) == prefix and folder:
+        yield folder
+
+
+def folder_of(key: str) -> str:
+    """The folder of a submission that a key is below; "" if no store made it."""
+    for root in (CONTENTS, OUTPUTS):
+        name, whole, _ = key.removeprefix(root).partition("/")
+        if not key.startswith(root) or not whole or not name:
+            continue
+        if root == OUTPUTS or len(name) == 2 * ID_BYTES and all(c in "0123456789abcdef" for c in name):
+            return f"{root}{name}/"
+    return ""
+
+
+def old_folders(before: datetime.datetime, *lists: Iterable[Object]) -> set[str]:
+    """Those of submissions in which nothing was written since then."""
+    old: set[str] = set()
+    young: set[str] = set()
+    for one in (one for each in lists for one in each):
+        (young if one.modified >= before else old).add(folder_of(one.key))
+    return old - young - {""}
+
+
+def check_sees_all(who: Mapping[str, Any]) -> None:
+    """A token that sees some submissions only would have the objects of the others removed."""
+    if who.get("queues") or who.get("meta"):
+        raise Error(f"nothing was removed: the access token {who.get('name')!r} sees only some submissions; use one without a restriction")

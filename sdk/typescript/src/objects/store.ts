@@ -1,0 +1,148 @@
+// Submissions whose contents and outputs are objects.
+import { createHash, randomBytes } from 'node:crypto'
+import type { Chunk } from '../chunk.js'
+import type { Client, Insert, InsertOptions } from '../client.js'
+import { drawKey } from '../connection.js'
+import type { Submission } from '../generated/types.js'
+import type { CallOptions } from '../pages.js'
+import type { WorkOptions } from '../work.js'
+import { type Bucket, type Content, piecesOf } from './bucket.js'
+
+/**
+ * What a handler does: the work of one chunk, whose content it reads as that of an answer to fetch: content.text(), .json(), .arrayBuffer(), or
+ * .body, a stream. What it returns becomes an object, whose key is the chunk's output; nothing is none.
+ */
+export type ObjectHandler = (chunk: Chunk, content: Response) => Promise<Content | null | undefined | void> | Content | null | undefined | void
+
+const contents = 'quern/contents/'
+const outputs = 'quern/outputs/'
+/** Of the hash that names a folder of contents, in bytes. */
+const idBytes = 16
+const mostChunks = 2 ** 32 - 1
+
+/** A server, and the bucket with the objects of its submissions. No two servers may share one where sweep is called: give each a bucket, or a prefix, of its own. */
+export class Store {
+  readonly #parallel: number
+
+  /** parallel: how many objects are uploaded, or removed, at once; 8 unless told. */
+  constructor(readonly client: Client, readonly bucket: Bucket, options: { parallel?: number } = {}) {
+    this.#parallel = options.parallel ?? 8
+  }
+
+  /**
+   * Uploads an object per chunk, and inserts when all are there.
+   *
+   * The key is the idempotency key; without one it is drawn. A call that was cut off can be made again with its key: what was uploaded is kept as it
+   * is, the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which is a day. When an upload
+   * fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the server may have inserted all the
+   * same, and sweep removes it if not.
+   */
+  async submit(queue: string, work: Omit<Insert, 'chunks'>, all: Iterable<Content> | AsyncIterable<Content>, options: InsertOptions = {}): Promise<Submission> {
+    const key = options.key ?? drawKey()
+    const prefix = contentsOf(queue, key)
+    let count = 0
+    try {
+      await this.#each(all, (content) => {
+        if (count === mostChunks) throw new TypeError(`quern: there are more than ${mostChunks} chunks, the most that a submission has`)
+        return this.bucket.write(prefix + count++, piecesOf(content), { ifAbsent: true, signal: options.signal })
+      }, options.signal)
+      if (count === 0) throw new TypeError('quern: there are no contents; a submission has at least one chunk')
+    } catch (error) {
+      if (options.key === undefined) await this.#removeFolder(prefix).catch(() => {})
+      throw error
+    }
+    return this.client.insert(queue, { ...work, chunks: { count, prefix } }, { ...options, key })
+  }
+
+  /**
+   * As the client's work, for a handler that reads and writes objects. A chunk without a key, whose content came with the reservation, is read the
+   * same way. An object that cannot be opened fails the try. Each try writes an object of its own, so that a consumer that lost its chunk cannot
+   * replace what counts.
+   */
+  work(options: WorkOptions, handler: ObjectHandler): Promise<void> {
+    return this.client.work(options, async (chunk) => {
+      const content = new Response(chunk.key === undefined ? (chunk.bytes as BodyInit) : await this.bucket.read(chunk.key, chunk.signal))
+      try {
+        const output = await handler(chunk, content)
+        if (output === undefined || output === null) return
+        const key = `${outputs}${chunk.submission}/${chunk.index}-${randomBytes(13).toString('hex')}`
+        await this.bucket.write(key, piecesOf(output), { ifAbsent: false, signal: chunk.signal })
+        return key
+      } finally {
+        if (!content.bodyUsed) await content.body?.cancel().catch(() => {})
+      }
+    })
+  }
+
+  /**
+   * Removes the objects of one submission: the contents that submit uploaded, and all outputs. What a consumer still works on fails, and so does a
+   * dead letter of it in another queue, which has the key only.
+   */
+  async remove(submission: Pick<Submission, 'id' | 'prefix'>): Promise<void> {
+    for (const folder of foldersOf(submission)) await this.#removeFolder(folder)
+  }
+
+  /**
+   * Removes the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that were never
+   * inserted. A submission's objects go when the last of them is older than that, which must be longer than any submit takes: a day is usual. It
+   * asks for all submissions of all queues, so it takes an access token that sees them all. It returns how many folders it removed.
+   */
+  async sweep(olderThanMs: number, options: CallOptions = {}): Promise<number> {
+    // Folders first, submissions second: one that is inserted meanwhile is seen.
+    const old = await this.#oldFolders(Date.now() - olderThanMs)
+    const who = await this.client.whoami(options)
+    if (who.queues?.length || Object.keys(who.meta ?? {}).length) {
+      throw new Error(`quern: nothing was removed: the access token ${JSON.stringify(who.name)} sees only some submissions; use one without a restriction`)
+    }
+    if (old.size === 0) return 0
+    for await (const queue of this.client.listQueues(options)) {
+      for await (const submission of this.client.listSubmissions(queue.name, { limit: 1000, ...options })) foldersOf(submission).forEach((folder) => old.delete(folder))
+    }
+    for (const folder of old) await this.#removeFolder(folder)
+    return old.size
+  }
+
+  async #oldFolders(before: number): Promise<Set<string>> {
+    const old = new Set<string>()
+    const young = new Set([''])
+    for (const root of [contents, outputs]) {
+      for await (const { key, modified } of this.bucket.list(root)) (modified.getTime() < before ? old : young).add(folderOf(key))
+    }
+    young.forEach((folder) => old.delete(folder))
+    return old
+  }
+
+  #removeFolder(folder: string): Promise<void> {
+    return this.#each(this.bucket.list(folder), ({ key }) => this.bucket.delete(key))
+  }
+
+  /** Does something with each of all, a bounded number at once, until it fails once; ends when none is under way any more. */
+  async #each<T>(all: Iterable<T> | AsyncIterable<T>, act: (one: T) => Promise<void>, signal?: AbortSignal): Promise<void> {
+    const running = new Set<Promise<void>>()
+    const failed: unknown[] = []
+    try {
+      for await (const one of all) {
+        signal?.throwIfAborted()
+        const task = act(one).catch((error) => void failed.push(error)).finally(() => running.delete(task))
+        running.add(task)
+        if (running.size >= this.#parallel) await Promise.race(running)
+        if (failed.length > 0) break
+      }
+    } finally {
+      await Promise.all(running)
+    }
+    if (failed.length > 0) throw failed[0]
+  }
+}
+
+/** The folder of a submission's contents. It goes by the key, because the folder is named in the insert, before there is an id, and so that a second call with the key finds what the first one uploaded. */
+const contentsOf = (queue: string, key: string) => `${contents}${createHash('sha256').update(`${queue}\0${key}`).digest('hex').slice(0, 2 * idBytes)}/`
+
+/** The folders with the objects of a submission. */
+function foldersOf({ id, prefix = '' }: Pick<Submission, 'id' | 'prefix'>): string[] {
+  const folder = folderOf(prefix)
+  return folder !== '' && folder === prefix ? [`${outputs}${id}/`, folder] : [`${outputs}${id}/`]
+}
+
+/** The folder of a submission that a key is below; '' if no store made it. */
+const folderOf = (key: string) => /^quern\/(?:contents\/[0-9a-f]{32}|outputs\/[^/]+)\//.exec(key)?.[0] ?? ''
