@@ -10,6 +10,9 @@ import (
 // below moves the pointers of an error about a part of a request to where that part is: "/items/3" under "/complete"
 // becomes "/complete/3", anything else is put behind.
 func below(part string, err error) error {
+	if err == nil {
+		return nil // before e, which is on the heap
+	}
 	var e *queue.Error
 	if !errors.As(err, &e) || len(e.Problems) == 0 {
 		return err

@@ -100,9 +100,8 @@ func (p *checkpointer) write() error {
 	s.mu.Unlock()
 	s.applying.Unlock()
 
-	for _, list := range [][]*machine.Record{dirty, gone} { // neighbours in the file: a page is written once, not for each of its rows
-		slices.SortFunc(list, func(a, b *machine.Record) int { return cmp.Compare(a.Seq, b.Seq) })
-	}
+	bySeq(dirty) // neighbours in the file: a page is written once, not for each of its rows
+	bySeq(gone)
 	ctx := context.Background()
 	s.ahead.Store(true)
 	err := s.Rules.store(ctx, parts.rules, ruled)
@@ -143,6 +142,22 @@ func (p *checkpointer) write() error {
 	s.mu.Unlock()
 	s.ahead.Store(false)
 	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
+}
+
+// bySeq sorts a list. It reads each record once: they are all over the memory.
+func bySeq(list []*machine.Record) {
+	type entry struct {
+		seq uint32
+		r   *machine.Record
+	}
+	sorted := make([]entry, len(list))
+	for i, r := range list {
+		sorted[i] = entry{r.Seq, r}
+	}
+	slices.SortFunc(sorted, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
+	for i := range sorted {
+		list[i] = sorted[i].r
+	}
 }
 
 // checkpointMost is how many submissions of either list one transaction carries: enough that a page which holds many of their rows is

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"encoding/binary"
 	"slices"
 	"sync"
 
@@ -29,8 +28,8 @@ type ending struct {
 
 	Left *backlog.Remains
 	Held [][]uint32 // chunks that were held, a page for each slice of the sweep; whole when the record has no reservation left
-	once sync.Once  // guards making final
-	// Final is the changing part as it was at the end; nil: not made yet.
+	once sync.Once  // guards making Final
+	// Final is the changing part of the history row: why it ended, and the last snapshot; nil: not made yet.
 	Final []byte
 }
 
@@ -40,15 +39,20 @@ func (r *Record) EndedRow() *checkpoint.Ended {
 	e := r.Ended
 	e.once.Do(func() {
 		if e.Final == nil {
-			e.Final = r.appendSnapshot(nil, slices.Concat(e.Held...), e.Left)
+			final := make([]byte, 0, finalRoom+len(e.reason))
+			e.Final = r.appendSnapshot(appendText(final, e.reason), slices.Concat(e.Held...), e.Left)
 		}
 		e.Held, e.Left = nil, nil
 	})
-	final := binary.AppendUvarint(make([]byte, 0, len(e.Final)+len(e.reason)+binary.MaxVarintLen32), uint64(len(e.reason)))
-	final = append(final, e.reason...)
 	return &checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Keyed: r.Details().key != "",
-		Position: e.Position, Reopened: e.reopened, Spec: e.spec, Final: append(final, e.Final...)}
+		Position: e.Position, Reopened: e.reopened, Spec: e.spec, Final: e.Final}
 }
+
+// What the two parts of the rows of most small submissions take, in bytes: they are allocated once.
+const (
+	specRoom  = 48
+	finalRoom = 32
+)
 
 // orphans are ended submissions whose reservations are still in the table.
 type orphans struct {

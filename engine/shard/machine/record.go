@@ -146,7 +146,7 @@ func NewRecord(s *journal.Insert) *Record {
 func (r *Record) Spec() []byte {
 	d := r.Details()
 	key, mul, add := r.Sub.Order()
-	return journal.AppendInsert(nil, &journal.Insert{
+	return journal.AppendInsert(make([]byte, 0, specRoom), &journal.Insert{
 		Seq: r.Seq, ID: r.ID, Chunks: r.Chunks, Key: key, Mul: mul, Add: add, Priority: r.Priority, Meta: r.Sub.Meta(),
 		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
