@@ -209,6 +209,11 @@ func (e *Engine) act(ctx context.Context, said, action, queueName, target string
 	return actOf(ctx, queue.At(e.options.Now()), said, action, queueName, target)
 }
 
+// act is what the audit log is to hold of what the caller in ctx does to the queue.
+func (q *Queue) act(ctx context.Context, said, action, target string) queue.Act {
+	return q.e.act(ctx, said, action, q.name, target)
+}
+
 func actOf(ctx context.Context, at queue.Time, said, action, queueName, target string) queue.Act {
 	return queue.Act{
 		At: at, Who: access.Of(ctx).Who(said),

@@ -45,29 +45,29 @@ func TestAuditTellsOfEveryAct(t *testing.T) {
 	dir, ctx := t.TempDir(), access.With(t.Context(), &access.Caller{Token: &access.Token{Name: "ana"}, OnBehalfOf: "bo", From: "10.0.0.7", RequestID: "r-1"})
 	e := openFor(t, dir)
 	company := queue.MetaEntry{Key: "company", Value: queue.IntValue(7)}
-	rule, _, err := e.SetRule(ctx, DefaultQueue, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"})
+	rule, _, err := queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"})
 	fatal(t, err)
-	_, _, err = e.SetRule(ctx, DefaultQueue, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"}) // says the same
+	_, _, err = queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Match: queue.RuleMatch{Entry: company}, Reason: "late"}) // says the same
 	fatal(t, err)
-	_, _, err = e.PutValue(ctx, DefaultQueue, company, queue.ValueSettings{Limit: 5, Weight: 2000}, nil)
+	_, _, err = queueAt(e, DefaultQueue).Values.Put(ctx, company, queue.ValueSettings{Limit: 5, Weight: 2000}, nil)
 	fatal(t, err)
-	_, _, err = e.PutStrategy(ctx, DefaultQueue, "nightly", []byte(`"OldestFirst"`), nil)
+	_, _, err = queueAt(e, DefaultQueue).Strategies.Put(ctx, "nightly", []byte(`"OldestFirst"`), nil)
 	fatal(t, err)
 	fatal(t, e.queues[DefaultQueue].shard.Checkpoint())
-	_, _, err = e.LiftRule(ctx, DefaultQueue, rule.ID, "")
+	_, _, err = queueAt(e, DefaultQueue).Rules.Lift(ctx, rule.ID, "")
 	fatal(t, err)
-	_, _, err = e.LiftRule(ctx, DefaultQueue, rule.ID, "") // is lifted already
+	_, _, err = queueAt(e, DefaultQueue).Rules.Lift(ctx, rule.ID, "") // is lifted already
 	fatal(t, err)
-	if _, _, err := e.SetRule(ctx, DefaultQueue, queue.Rule{Action: queue.Block}); err == nil {
+	if _, _, err := queueAt(e, DefaultQueue).Rules.Set(ctx, queue.Rule{Action: queue.Block}); err == nil {
 		t.Fatal("a block without a reason was taken")
 	}
 	_, _, err = e.PutQueue(ctx, "other", queue.DefaultSettings())
 	fatal(t, err)
-	s, _, err := e.Insert(ctx, "other", queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "x/"}})
+	s, _, err := queueAt(e, "other").Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "x/"}})
 	fatal(t, err)
-	_, err = e.Cancel(ctx, s.ID)
+	_, err = queueOf(e, s.ID).Submissions.Cancel(ctx, s.ID)
 	fatal(t, err)
-	_, err = e.Cancel(ctx, s.ID) // is cancelled already
+	_, err = queueOf(e, s.ID).Submissions.Cancel(ctx, s.ID) // is cancelled already
 	fatal(t, err)
 	fatal(t, e.DeleteQueue(ctx, "other", false))
 	made, secret, err := e.Tokens().New(ctx, TokenRequest{Name: "ci", Scopes: access.Admin})
@@ -131,13 +131,13 @@ func TestAuditPages(t *testing.T) {
 		name := []string{"a", "b", DefaultQueue}[rnd.IntN(3)]
 		switch rnd.IntN(4) {
 		case 0:
-			_, err := e.RetryParked(t.Context(), name)
+			_, err := queueAt(e, name).RetryParked(t.Context())
 			fatal(t, err)
 		case 1:
-			_, _, err := e.PutValue(t.Context(), name, queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64N(9))}, queue.ValueSettings{Limit: rnd.Uint32N(1000) + 1}, nil)
+			_, _, err := queueAt(e, name).Values.Put(t.Context(), queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64N(9))}, queue.ValueSettings{Limit: rnd.Uint32N(1000) + 1}, nil)
 			fatal(t, err)
 		case 2:
-			_, _, err := e.SetRule(t.Context(), name, queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}})
+			_, _, err := queueAt(e, name).Rules.Set(t.Context(), queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(rnd.Int64())}}})
 			fatal(t, err)
 		case 3:
 			fatal(t, e.queues[name].shard.Checkpoint())
@@ -174,7 +174,7 @@ func TestAuditPages(t *testing.T) {
 func TestAuditForgets(t *testing.T) {
 	t.Parallel()
 	e := openFor(t, t.TempDir())
-	_, err := e.RetryParked(t.Context(), DefaultQueue)
+	_, err := queueAt(e, DefaultQueue).RetryParked(t.Context())
 	fatal(t, err)
 	fatal(t, e.queues[DefaultQueue].shard.Checkpoint())
 	e.forgetActs()

@@ -59,7 +59,7 @@ func (l *ledger) insert(e *Engine, queueName, name string) error {
 	for i := range uint32(chunksOfEach) {
 		n.Chunks.Inline = append(n.Chunks.Inline, contentOf(name, i))
 	}
-	sub, _, err := e.Insert(context.Background(), queueName, n)
+	sub, _, err := queueAt(e, queueName).Insert(context.Background(), n)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
@@ -70,11 +70,11 @@ func (l *ledger) insert(e *Engine, queueName, name string) error {
 
 // work completes some chunks, and holds back others; it says how many it got.
 func (l *ledger) work(e *Engine, queueName string, hold bool) (int, error) {
-	plan, err := e.Plan(queueName, []byte(`"Random"`))
+	plan, err := queueAt(e, queueName).Plan([]byte(`"Random"`))
 	if err != nil {
 		return 0, err
 	}
-	got, err := e.Reserve(context.Background(), queueName, ReserveRequest{Max: 4, Plan: plan, Consumer: "worker"}, nil)
+	got, err := queueAt(e, queueName).Reserve(context.Background(), ReserveRequest{Max: 4, Plan: plan, Consumer: "worker"}, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (l *ledger) work(e *Engine, queueName string, hold bool) (int, error) {
 		l.mu.Lock()
 		l.tried[id] = out
 		l.mu.Unlock()
-		results, err := e.Complete(context.Background(), queueName, []queue.CompleteItem{{Token: r.Token, Output: out}}, nil)
+		results, err := queueAt(e, queueName).Complete(context.Background(), []queue.CompleteItem{{Token: r.Token, Output: out}}, nil)
 		if err != nil || results[0].Outcome != queue.OutcomeOK {
 			return 0, fmt.Errorf("complete: %+v, %w", results, err)
 		}
@@ -122,12 +122,12 @@ func (l *ledger) check(t *testing.T, e *Engine, before *ledger, queues []string)
 		}
 	}
 	for id := range before.done {
-		if c, err := e.Chunk(t.Context(), id.Submission, id.Index); err != nil || c.State != queue.ChunkDone {
+		if c, err := queueOf(e, id.Submission).Submissions.Chunk(t.Context(), id.Submission, id.Index); err != nil || c.State != queue.ChunkDone {
 			t.Errorf("chunk %v was completed before the backup: %+v, %v", id, c, err)
 		}
 	}
 	for _, name := range queues {
-		page, err := e.List(t.Context(), name, ListRequest{Limit: queue.MaxListLimit})
+		page, err := queueAt(e, name).Submissions.List(t.Context(), ListRequest{Limit: queue.MaxListLimit})
 		if err != nil || page.Next != "" {
 			t.Fatalf("List: %v, next %q", err, page.Next)
 		}
@@ -136,7 +136,7 @@ func (l *ledger) check(t *testing.T, e *Engine, before *ledger, queues []string)
 				t.Errorf("submission %s was never sent, or never acknowledged and not before the end", sub.ID)
 			}
 			seen := uint32(0)
-			err := e.Outputs(t.Context(), sub.ID, func(index uint32, output []byte) error {
+			err := queueOf(e, sub.ID).Submissions.Outputs(t.Context(), sub.ID, func(index uint32, output []byte) error {
 				seen++
 				if want, sent := l.tried[queue.ChunkID{Submission: sub.ID, Index: index}]; !sent || !bytes.Equal(output, want) {
 					t.Errorf("output of %s/%d is %.60q (%d bytes), want %.60q (%d)", sub.ID, index, output, len(output), want, len(want))
@@ -156,23 +156,20 @@ func settingsOf(t *testing.T, e *Engine, queues []string) string {
 	t.Helper()
 	var out strings.Builder
 	for _, name := range queues {
-		info, err := e.Queue(name)
+		info, err := e.QueueInfo(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules, err := e.Rules(name)
+		rules := queueAt(e, name).Rules.Held()
+		strategies, err := queueAt(e, name).Strategies.List("", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		strategies, err := e.Strategies(name, "", 100)
+		schedules, err := queueAt(e, name).Schedules.List("", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		schedules, err := e.Schedules(name, "", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		values, err := e.Values(t.Context(), name, "customer", "", 100)
+		values, err := queueAt(e, name).Values.List(t.Context(), "customer", "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,15 +212,15 @@ func loaded(t *testing.T) (e *Engine, token string) {
 	}
 	put(t, e, "default", "nightly", `"NewestFirst"`)
 	entry := queue.MetaEntry{Key: "customer", Value: queue.IntValue(7)}
-	if _, _, err := e.PutValue(t.Context(), "default", entry, queue.ValueSettings{Limit: 5}, nil); err != nil {
+	if _, _, err := queueAt(e, "default").Values.Put(t.Context(), entry, queue.ValueSettings{Limit: 5}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.SetRule(t.Context(), "other", queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}}); err != nil {
+	if _, _, err := queueAt(e, "other").Rules.Set(t.Context(), queue.Rule{Action: queue.Pause, Match: queue.RuleMatch{Entry: entry}}); err != nil {
 		t.Fatal(err)
 	}
 	yearly := queue.DefaultSchedule()
 	yearly.Spec, yearly.Template.Chunks = "0 0 1 1 *", queue.Chunks{Count: 3, Prefix: "a"}
-	if _, _, err := e.PutSchedule(t.Context(), "other", "yearly", yearly, nil); err != nil {
+	if _, _, err := queueAt(e, "other").Schedules.Put(t.Context(), "yearly", yearly, nil); err != nil {
 		t.Fatal(err)
 	}
 	module := []byte("a module of a plugin")
@@ -304,8 +301,8 @@ func TestBackupUnderLoad(t *testing.T) {
 				}
 			}
 		}
-		if stats, err := restored.Stats(t.Context(), "default"); err != nil || stats.Ready+stats.Reserved+stats.SubmissionsOpen != 0 {
-			t.Errorf("after all work was done: %+v, %v", stats, err)
+		if stats := queueAt(restored, "default").Stats(); stats.Ready+stats.Reserved+stats.SubmissionsOpen != 0 {
+			t.Errorf("after all work was done: %+v", stats)
 		}
 		closed(t, restored)
 	}
@@ -348,11 +345,11 @@ func TestRestoredIsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	restored := openAt(t, dir)
-	results, err := restored.Complete(t.Context(), "default", []queue.CompleteItem{{Token: held[0].Token}}, nil)
+	results, err := queueAt(restored, "default").Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}}, nil)
 	if err != nil || results[0].Outcome == queue.OutcomeOK || results[0].Outcome == queue.OutcomeAlready {
 		t.Errorf("a token of the old server, at the restored one: %+v, %v", results, err)
 	}
-	results, err = e.Complete(t.Context(), "default", []queue.CompleteItem{{Token: held[0].Token}}, nil)
+	results, err = queueAt(e, "default").Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}}, nil)
 	if err != nil || results[0].Outcome != queue.OutcomeOK {
 		t.Errorf("the token at the old server: %+v, %v", results, err)
 	}

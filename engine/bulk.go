@@ -35,25 +35,22 @@ const (
 	bulkEvery = 50 * time.Millisecond // how often running operations get a turn
 )
 
-// StartBulk starts a bulk operation, durably. Run does its work.
-func (e *Engine) StartBulk(ctx context.Context, queueName string, r queue.BulkRequest) (queue.Bulk, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return queue.Bulk{}, err
-	}
+// Start starts a bulk operation, durably. Run does its work.
+func (p Bulks) Start(ctx context.Context, r queue.BulkRequest) (queue.Bulk, error) {
+	var err error
 	if r.Filter.Meta, err = queue.NewMeta(r.Filter.Meta); err != nil {
 		return queue.Bulk{}, err
 	}
-	if err := e.validBulk(q, &r); err != nil {
+	if err := p.q.validBulk(&r); err != nil {
 		return queue.Bulk{}, err
 	}
-	if err := bulkShare(ctx, q); err != nil {
+	if err := bulkShare(ctx, p.q); err != nil {
 		return queue.Bulk{}, err
 	}
-	return q.shard.Bulks.Start(r, e.act(ctx, r.Actor, "bulk.start", queueName, ""))
+	return p.q.shard.Bulks.Start(r, p.q.act(ctx, r.Actor, "bulk.start", ""))
 }
 
-func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
+func (q *Queue) validBulk(r *queue.BulkRequest) error {
 	f := &r.Filter
 	if err := validPriority(r.Priority); err != nil {
 		return err
@@ -65,7 +62,7 @@ func (e *Engine) validBulk(q *openQueue, r *queue.BulkRequest) error {
 	case r.Action != queue.BulkForward && r.To != "":
 		return queue.Invalid("/to", "is for the action forward only")
 	case r.Action == queue.BulkForward:
-		if err := e.validForward(q, r.To); err != nil {
+		if err := q.validForward(r.To); err != nil {
 			return err
 		}
 	}
@@ -91,9 +88,9 @@ func (e *Engine) Bulk(id string) (queue.Bulk, error) {
 	return b, err
 }
 
-func (e *Engine) findBulk(text string) (*openQueue, queue.Bulk, error) {
+func (e *Engine) findBulk(text string) (*Queue, queue.Bulk, error) {
 	if id, ok := queue.ParseBulkID(text); ok {
-		if q, err := e.route(queue.SubmissionID(id)); err == nil {
+		if q, err := e.QueueOf(queue.SubmissionID(id)); err == nil {
 			if b, there := q.shard.Bulks.Get(id); there {
 				return q, b, nil
 			}
@@ -108,11 +105,11 @@ func (e *Engine) findBulk(text string) (*openQueue, queue.Bulk, error) {
 func (e *Engine) Bulks(queueName string) (list []queue.Bulk, err error) {
 	queues := e.all()
 	if queueName != "" {
-		q, err := e.queue(queueName)
+		q, err := e.Queue(queueName)
 		if err != nil {
 			return nil, err
 		}
-		queues = []*openQueue{q}
+		queues = []*Queue{q}
 	}
 	for _, q := range queues {
 		list = append(list, q.shard.Bulks.List()...)
@@ -144,7 +141,7 @@ func (e *Engine) CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, 
 		return b, err
 	}
 	if err := q.shard.Bulks.End(b.ID, queue.BulkCancelled, actor, "",
-		e.act(ctx, actor, "bulk.cancel", q.name, "bulk operation "+b.ID.String())); err != nil {
+		q.act(ctx, actor, "bulk.cancel", "bulk operation "+b.ID.String())); err != nil {
 		return queue.Bulk{}, err
 	}
 	e.options.Logger.Info("bulk operation cancelled", "id", b.ID, "queue", q.name, "action", b.Action, "actor", actor)
@@ -179,7 +176,7 @@ func (e *Engine) stepBulks(ctx context.Context) {
 }
 
 // turnOf gives one operation its turn.
-func (e *Engine) turnOf(ctx context.Context, q *openQueue, b *queue.Bulk) {
+func (e *Engine) turnOf(ctx context.Context, q *Queue, b *queue.Bulk) {
 	e.meter(b)
 	left, done, looks := e.allowance(b), 0, 0
 	if left <= 0 {
@@ -211,11 +208,11 @@ func (e *Engine) turnOf(ctx context.Context, q *openQueue, b *queue.Bulk) {
 }
 
 // stepBulk does a page. While dead letters are decided to leave for a queue, that queue cannot be deleted.
-func (e *Engine) stepBulk(ctx context.Context, q *openQueue, b *queue.Bulk, most int) (n int, more bool, err error) {
+func (e *Engine) stepBulk(ctx context.Context, q *Queue, b *queue.Bulk, most int) (n int, more bool, err error) {
 	if b.Action == queue.BulkForward && !b.DryRun {
 		e.forwards.doors.RLock()
 		defer e.forwards.doors.RUnlock()
-		if _, err := e.queue(b.To); err != nil {
+		if _, err := e.Queue(b.To); err != nil {
 			return 0, false, err
 		}
 	}
@@ -223,7 +220,7 @@ func (e *Engine) stepBulk(ctx context.Context, q *openQueue, b *queue.Bulk, most
 }
 
 // bulkFailed decides what a failed step means: what may pass is tried again, anything else ends the operation.
-func (e *Engine) bulkFailed(ctx context.Context, q *openQueue, b *queue.Bulk, err error) {
+func (e *Engine) bulkFailed(ctx context.Context, q *Queue, b *queue.Bulk, err error) {
 	failure := err.Error()
 	switch code := queue.CodeOf(err); {
 	case ctx.Err() != nil:

@@ -40,11 +40,11 @@ func bulkEngine(t *testing.T, submissions int) (e *Engine, clock *atomic.Int64) 
 func failSome(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index uint32) bool) {
 	t.Helper()
 	ctx := context.Background()
-	plan, err := e.Plan(DefaultQueue, []byte(`"NewestFirst"`))
+	plan, err := queueAt(e, DefaultQueue).Plan([]byte(`"NewestFirst"`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Plan: plan, Max: 5}, nil)
+	got, err := queueAt(e, DefaultQueue).Reserve(ctx, ReserveRequest{Plan: plan, Max: 5}, nil)
 	if err != nil || len(got.Reservations) != 5 {
 		t.Fatalf("reserve: got %d %v, want 5", len(got.Reservations), err)
 	}
@@ -53,9 +53,9 @@ func failSome(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index ui
 			t.Fatalf("reserved of %s, want %s", r.Token.Submission, id)
 		}
 		if dies(r.Token.Index) {
-			_, err = e.Fail(ctx, DefaultQueue, []queue.FailItem{{Token: r.Token, Error: fmt.Sprint("kind ", string(rune('a'+r.Token.Index%2)), " no ", id)}}, nil)
+			_, err = queueAt(e, DefaultQueue).Fail(ctx, []queue.FailItem{{Token: r.Token, Error: fmt.Sprint("kind ", string(rune('a'+r.Token.Index%2)), " no ", id)}}, nil)
 		} else {
-			_, err = e.Complete(ctx, DefaultQueue, []queue.CompleteItem{{Token: r.Token}}, nil)
+			_, err = queueAt(e, DefaultQueue).Complete(ctx, []queue.CompleteItem{{Token: r.Token}}, nil)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func failSome(t *testing.T, e *Engine, id queue.SubmissionID, dies func(index ui
 
 func startBulk(t *testing.T, e *Engine, r queue.BulkRequest) string {
 	t.Helper()
-	b, err := e.StartBulk(context.Background(), DefaultQueue, r)
+	b, err := queueAt(e, DefaultQueue).Bulks.Start(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +83,8 @@ func wantBulk(t *testing.T, when string, e *Engine, id string, state queue.BulkS
 
 func wantLetters(t *testing.T, when string, e *Engine, want uint64) {
 	t.Helper()
-	stats, err := e.Stats(context.Background(), DefaultQueue)
-	if err != nil || stats.DeadLetters != want {
-		t.Errorf("%s: got %d dead letters %v, want %d", when, stats.DeadLetters, err, want)
+	if stats := queueAt(e, DefaultQueue).Stats(); stats.DeadLetters != want {
+		t.Errorf("%s: got %d dead letters, want %d", when, stats.DeadLetters, want)
 	}
 }
 
@@ -93,7 +92,7 @@ func TestBulkByFilter(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, clock := bulkEngine(t, 300)
-	groups, others, err := e.DeadGroups(ctx, DefaultQueue, queue.BulkFilter{})
+	groups, others, err := queueAt(e, DefaultQueue).DeadLetters.Groups(ctx, queue.BulkFilter{})
 	if err != nil || others != 0 || len(groups) != 2 || groups[0].Count != 600 || groups[1].Submissions != 300 {
 		t.Fatalf("groups: got %+v %v %v, want two of 600 in 300 submissions", groups, others, err)
 	}
@@ -144,7 +143,7 @@ func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, clock := bulkEngine(t, 1)
-	s, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "x"}, DeadDeadline: queue.Time(clock.Load() + 1000)})
+	s, _, err := queueAt(e, DefaultQueue).Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "x"}, DeadDeadline: queue.Time(clock.Load() + 1000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +155,7 @@ func TestBulkRefusals(t *testing.T) {
 	for range queue.MaxBulkRunning {
 		startBulk(t, e, queue.BulkRequest{})
 	}
-	if _, err := e.StartBulk(ctx, DefaultQueue, queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
+	if _, err := queueAt(e, DefaultQueue).Bulks.Start(ctx, queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("one operation too many: got %v, want %s", err, queue.CodeOverloaded)
 	}
 }

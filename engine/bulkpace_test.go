@@ -17,7 +17,7 @@ func TestBulkBreaksOffWhenItFindsLittle(t *testing.T) {
 	const submissions, letters = 2500, 10_000 // 4 dead letters each
 	e, _ := bulkEngine(t, submissions)
 	none := queue.DeadFilter{Fingerprint: strings.Repeat("0", 16)}
-	q, err := e.queue(DefaultQueue)
+	q, err := e.Queue(DefaultQueue)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestBulkCountsOnceWhateverThePages(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, _ := bulkEngine(t, 40)
-	q, err := e.queue(DefaultQueue)
+	q, err := e.Queue(DefaultQueue)
 	if err != nil {
 		t.Fatal(err)
 	}

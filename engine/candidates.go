@@ -12,7 +12,7 @@ import (
 // Scores inside of the strategy are left out.
 func (e *Engine) Candidates(ctx context.Context, queueName, text string, about queue.Meta, reads []strategy.Column,
 	rows int) (*strategy.Window, error) {
-	q, err := e.queue(queueName)
+	q, err := e.Queue(queueName)
 	if err != nil {
 		return nil, err
 	}

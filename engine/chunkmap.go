@@ -25,18 +25,14 @@ type ChunkMap struct {
 
 // Map says where the chunks of a submission from index `from` up to `to` (not included; 0: the end) stand, in at most `cells` (1 to
 // MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most.
-func (e *Engine) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m ChunkMap, err error) {
-	q, err := e.route(id)
-	if err != nil {
-		return m, err
-	}
+func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m ChunkMap, err error) {
 	if cells == 0 {
 		cells = 500
 	}
 	if cells < 1 || cells > MaxCells {
 		return m, queue.Invalid("/query/cells", "is %d; 1 to %d are allowed", cells, MaxCells)
 	}
-	sub, err := q.shard.Submissions.Get(ctx, id)
+	sub, err := p.q.shard.Submissions.Get(ctx, id)
 	if err != nil {
 		return m, err
 	}
@@ -51,15 +47,11 @@ func (e *Engine) Map(ctx context.Context, id queue.SubmissionID, from, to uint32
 	}
 	m = ChunkMap{Chunks: sub.Chunks, From: from, To: from + min(to-from, MaxMapped)}
 	m.Each = (m.To - m.From + uint32(cells) - 1) / uint32(cells)
-	m.Cells, err = q.shard.Inspect.Map(ctx, id, m.From, m.To, m.Each)
+	m.Cells, err = p.q.shard.Inspect.Map(ctx, id, m.From, m.To, m.Each)
 	return m, err
 }
 
 // Attempts are the ended tries of a chunk that are remembered, oldest first; none once it is done.
-func (e *Engine) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
-	q, err := e.route(id)
-	if err != nil {
-		return nil, err
-	}
-	return q.shard.Inspect.Attempts(ctx, id, index)
+func (p Submissions) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) ([]queue.Attempt, error) {
+	return p.q.shard.Inspect.Attempts(ctx, id, index)
 }

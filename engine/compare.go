@@ -45,8 +45,8 @@ type KeySpread struct {
 }
 
 // Compare previews two plans on the same state, and says how fair each is and how much they have in common.
-func (ask Questions) Compare(ctx context.Context, queueName string, r CompareRequest) (Comparison, error) {
-	all, err := ask.e.previews(ctx, queueName, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed, r.Context)
+func (p Questions) Compare(ctx context.Context, r CompareRequest) (Comparison, error) {
+	all, err := p.previews(ctx, []*strategy.Plan{r.A, r.B}, r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Comparison{}, err
 	}

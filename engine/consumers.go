@@ -27,43 +27,36 @@ type HeldPage struct {
 
 // Attach makes a consumer known: when its last stream ends other than by Detach, and the consumer does not attach again
 // within the queue's consumer grace, what it holds is lost. A name is one consumer's own.
-func (e *Engine) Attach(ctx context.Context, queueName, consumer string) (*Attached, error) {
-	q, err := e.consumerOf(queueName, consumer)
-	if err != nil {
+func (p Consumers) Attach(ctx context.Context, consumer string) (*Attached, error) {
+	if err := validConsumer(consumer); err != nil {
 		return nil, err
 	}
-	return e.attach(ctx, q, consumer)
+	return p.q.attach(ctx, consumer)
 }
 
 // Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that
 // were.
-func (e *Engine) Detach(queueName, consumer string) (released int, err error) {
-	q, err := e.consumerOf(queueName, consumer)
-	if err != nil {
+func (p Consumers) Detach(consumer string) (released int, err error) {
+	if err := validConsumer(consumer); err != nil {
 		return 0, err
 	}
-	return q.shard.Consumers.Detach(consumer)
+	return p.q.shard.Consumers.Detach(consumer)
 }
 
 // orderActions are the orders as the audit log names them.
 var orderActions = [...]string{queue.NoOrder: "consumer.resume", queue.Quiet: "consumer.quiet", queue.Drain: "consumer.drain"}
 
-// OrderConsumer tells a consumer what an operator wants of it, NoOrder taking back what was told before. An order is forgotten when
+// Order tells a consumer what an operator wants of it, NoOrder taking back what was told before. An order is forgotten when
 // the consumer leaves or is lost, or is not heard of for an hour, and at a restart.
-func (e *Engine) OrderConsumer(ctx context.Context, queueName, consumer string, order queue.ConsumerOrder) (queue.Consumer, error) {
-	q, err := e.consumerOf(queueName, consumer)
-	if err != nil {
+func (p Consumers) Order(ctx context.Context, consumer string, order queue.ConsumerOrder) (queue.Consumer, error) {
+	if err := validConsumer(consumer); err != nil {
 		return queue.Consumer{}, err
 	}
-	return q.shard.Consumers.Order(consumer, order, e.act(ctx, "", orderActions[order], queueName, "consumer "+consumer))
+	return p.q.shard.Consumers.Order(consumer, order, p.q.act(ctx, "", orderActions[order], "consumer "+consumer))
 }
 
-// Consumers lists the consumers of a queue by name: those that are attached or were a moment ago, hold something or have an order.
-func (e *Engine) Consumers(ctx context.Context, queueName, cursor string, limit int) (page Page[queue.Consumer], err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+// List lists the consumers of the queue by name: those that are attached or were a moment ago, hold something or have an order.
+func (p Consumers) List(ctx context.Context, cursor string, limit int) (page Page[queue.Consumer], err error) {
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
@@ -72,7 +65,7 @@ func (e *Engine) Consumers(ctx context.Context, queueName, cursor string, limit 
 		_, err = readCursor("c", "none")
 		return page, err
 	}
-	list, next, err := q.shard.Consumers.List(ctx, string(from), limit)
+	list, next, err := p.q.shard.Consumers.List(ctx, string(from), limit)
 	page.Items, page.Next = list, base64.RawURLEncoding.EncodeToString([]byte(next))
 	return page, err
 }
@@ -88,13 +81,9 @@ type ConsumerSums struct {
 // maxTopConsumers bounds how many consumers are looked at to find those on top.
 const maxTopConsumers = 20_000
 
-// TopConsumers are the consumers with most overdue, then with most in hand, then by name: at most `most`, of as many as are looked at.
-func (e *Engine) TopConsumers(ctx context.Context, queueName string, most int) (top []queue.Consumer, sums ConsumerSums, err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, sums, err
-	}
-	list, next, err := q.shard.Consumers.List(ctx, "", maxTopConsumers)
+// Top are the consumers with most overdue, then with most in hand, then by name: at most `most`, of as many as are looked at.
+func (p Consumers) Top(ctx context.Context, most int) (top []queue.Consumer, sums ConsumerSums, err error) {
+	list, next, err := p.q.shard.Consumers.List(ctx, "", maxTopConsumers)
 	if err != nil {
 		return nil, sums, err
 	}
@@ -111,10 +100,9 @@ func (e *Engine) TopConsumers(ctx context.Context, queueName string, most int) (
 	return list[:min(most, len(list))], sums, nil
 }
 
-// Consumer tells about one consumer and lists what it holds, the oldest reservation first.
-func (e *Engine) Consumer(queueName, consumer, from string, limit int) (page HeldPage, err error) {
-	q, err := e.consumerOf(queueName, consumer)
-	if err != nil {
+// Get tells about one consumer and lists what it holds, the oldest reservation first.
+func (p Consumers) Get(consumer, from string, limit int) (page HeldPage, err error) {
+	if err := validConsumer(consumer); err != nil {
 		return page, err
 	}
 	if limit, err = validLimit(limit); err != nil {
@@ -125,7 +113,7 @@ func (e *Engine) Consumer(queueName, consumer, from string, limit int) (page Hel
 		return page, err
 	}
 	var more bool
-	page.Consumer, page.Items, after, more, err = q.shard.Consumers.Get(consumer, after, limit)
+	page.Consumer, page.Items, after, more, err = p.q.shard.Consumers.Get(consumer, after, limit)
 	if more {
 		page.Next = cursor("h", after.Ordinal) + "." + strconv.FormatUint(uint64(after.Slot), 36)
 	}
@@ -148,14 +136,10 @@ func readHeldCursor(text string) (after shard.HeldAfter, err error) {
 	return after, err
 }
 
-// consumerOf finds the queue of a call about a consumer whose name is in the path.
-func (e *Engine) consumerOf(queueName, consumer string) (*openQueue, error) {
-	q, err := e.queue(queueName)
-	switch {
-	case err != nil:
-		return nil, err
-	case consumer == "" || len(consumer) > queue.MaxConsumerBytes || !utf8.ValidString(consumer):
-		return nil, queue.Invalid("/path/consumer", "is not a consumer's name: 1 to %d bytes of UTF-8", queue.MaxConsumerBytes)
+// validConsumer checks a consumer's name that is in the path.
+func validConsumer(name string) error {
+	if name == "" || len(name) > queue.MaxConsumerBytes || !utf8.ValidString(name) {
+		return queue.Invalid("/path/consumer", "is not a consumer's name: 1 to %d bytes of UTF-8", queue.MaxConsumerBytes)
 	}
-	return q, nil
+	return nil
 }

@@ -76,7 +76,7 @@ func someWork(t *testing.T, e *Engine, tag string, n int) {
 			for c := range 3 {
 				s.Chunks.Inline = append(s.Chunks.Inline, bytes.Repeat(fmt.Appendf(nil, "%s, %d of %d in %s. ", tag, c, i, q.Name), 20))
 			}
-			sub, _, err := e.Insert(t.Context(), q.Name, s)
+			sub, _, err := queueAt(e, q.Name).Insert(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func someWork(t *testing.T, e *Engine, tag string, n int) {
 				}
 				items = append(items, queue.CompleteItem{Token: r.Token, Output: append([]byte("done: "), r.Content.Bytes...)})
 			}
-			results, err := e.Complete(t.Context(), q.Name, items, nil)
+			results, err := queueAt(e, q.Name).Complete(t.Context(), items, nil)
 			if err != nil || len(results) != 2 || results[0].Outcome != queue.OutcomeOK || results[1].Outcome != queue.OutcomeOK {
 				t.Fatalf("complete: %+v, %v", results, err)
 			}
@@ -97,11 +97,11 @@ func someWork(t *testing.T, e *Engine, tag string, n int) {
 
 func reserveNewest(t *testing.T, e *Engine, queueName string, most int) []queue.Reservation {
 	t.Helper()
-	plan, err := e.Plan(queueName, []byte(`"NewestFirst"`))
+	plan, err := queueAt(e, queueName).Plan([]byte(`"NewestFirst"`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Reserve(t.Context(), queueName, ReserveRequest{Max: most, Plan: plan}, nil)
+	got, err := queueAt(e, queueName).Reserve(t.Context(), ReserveRequest{Max: most, Plan: plan}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func served(t *testing.T, dir string) (text string, err error) {
 			return "", errors.New(q.Quarantined.Reason)
 		}
 		fmt.Fprintf(&b, "%s %+v\n", q.Name, q.Settings)
-		names, err := e.Strategies(q.Name, "", 100)
+		names, err := queueAt(e, q.Name).Strategies.List("", 100)
 		if err != nil {
 			return "", err
 		}
@@ -148,35 +148,35 @@ func served(t *testing.T, dir string) (text string, err error) {
 
 func (e *Engine) describe(b *strings.Builder, queueName string) error {
 	ctx := context.Background()
-	page, err := e.List(ctx, queueName, ListRequest{Limit: queue.MaxListLimit})
+	page, err := queueAt(e, queueName).Submissions.List(ctx, ListRequest{Limit: queue.MaxListLimit})
 	if err != nil {
 		return err
 	}
 	for _, sub := range page.Items {
 		fmt.Fprintln(b, sub.ID, sub.State, sub.Chunks, sub.Ready, sub.Done, sub.Dead, sub.Meta)
-		chunks, err := e.Chunks(ctx, sub.ID, nil, "", 100)
+		chunks, err := queueOf(e, sub.ID).Submissions.Chunks(ctx, sub.ID, nil, "", 100)
 		if err != nil {
 			return err
 		}
 		for _, c := range chunks.Items {
 			fmt.Fprintf(b, "  %d %s %q\n", c.Index, c.State, c.Output)
 		}
-		if err := e.Outputs(ctx, sub.ID, func(index uint32, output []byte) error {
+		if err := queueOf(e, sub.ID).Submissions.Outputs(ctx, sub.ID, func(index uint32, output []byte) error {
 			_, err := fmt.Fprintf(b, "  %d: %q\n", index, output)
 			return err
 		}); err != nil {
 			return err
 		}
 	}
-	plan, err := e.Plan(queueName, []byte(`"OldestFirst"`))
+	plan, err := queueAt(e, queueName).Plan([]byte(`"OldestFirst"`))
 	if err != nil {
 		return err
 	}
-	got, err := e.Reserve(ctx, queueName, ReserveRequest{Max: queue.MaxReserve, Plan: plan}, nil)
+	got, err := queueAt(e, queueName).Reserve(ctx, ReserveRequest{Max: queue.MaxReserve, Plan: plan}, nil)
 	if err != nil {
 		return err
 	}
-	letters, err := e.DeadLetters(ctx, queueName, DeadRequest{})
+	letters, err := queueAt(e, queueName).DeadLetters.List(ctx, DeadRequest{})
 	if err != nil {
 		return err
 	}

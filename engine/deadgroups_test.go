@@ -26,16 +26,16 @@ func deadEngine(t testing.TB, kinds, submissions, letters, open int) *Engine {
 	if _, _, err := e.PutQueue(ctx, DefaultQueue, settings); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := e.Plan(DefaultQueue, []byte(`"OldestFirst"`))
+	plan, err := queueAt(e, DefaultQueue).Plan([]byte(`"OldestFirst"`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	fail := func(chunks, dying int) {
-		if _, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: uint32(chunks), Prefix: "x"}, OperationsPerChunk: 1}); err != nil {
+		if _, _, err := queueAt(e, DefaultQueue).Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: uint32(chunks), Prefix: "x"}, OperationsPerChunk: 1}); err != nil {
 			t.Fatal(err)
 		}
 		for dead := 0; dead < dying; {
-			got, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Plan: plan, Max: min(queue.MaxReserve, dying-dead)}, nil)
+			got, err := queueAt(e, DefaultQueue).Reserve(ctx, ReserveRequest{Plan: plan, Max: min(queue.MaxReserve, dying-dead)}, nil)
 			if err != nil || len(got.Reservations) == 0 {
 				t.Fatalf("reserve: got %d %v, want some", len(got.Reservations), err)
 			}
@@ -44,7 +44,7 @@ func deadEngine(t testing.TB, kinds, submissions, letters, open int) *Engine {
 				dead++
 				items = append(items, queue.FailItem{Token: r.Token, Error: fmt.Sprintf("no answer of %s-%d within 300 ms", strings.Repeat("x", 1+dead%kinds), dead)})
 			}
-			if _, err := e.Fail(ctx, DefaultQueue, items, nil); err != nil {
+			if _, err := queueAt(e, DefaultQueue).Fail(ctx, items, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -55,7 +55,7 @@ func deadEngine(t testing.TB, kinds, submissions, letters, open int) *Engine {
 	if open > 0 {
 		fail(open+1, open)
 	}
-	q, err := e.queue(DefaultQueue)
+	q, err := e.Queue(DefaultQueue)
 	if err == nil {
 		err = q.shard.Checkpoint()
 	}
@@ -70,7 +70,7 @@ func TestDeadGroupsCountEveryLetter(t *testing.T) {
 	t.Parallel()
 	const ended, open = 101_000, 700
 	e := deadEngine(t, 1, 2, ended, open)
-	groups, others, err := e.DeadGroups(context.Background(), DefaultQueue, queue.BulkFilter{})
+	groups, others, err := queueAt(e, DefaultQueue).DeadLetters.Groups(context.Background(), queue.BulkFilter{})
 	if err != nil || others != 0 || len(groups) != 1 {
 		t.Fatalf("got %d groups and %d others, %v; want all in one", len(groups), others, err)
 	}
@@ -94,7 +94,7 @@ func BenchmarkDeadGroups(b *testing.B) {
 			e := deadEngine(b, 100, c.submissions, c.letters, c.open)
 			b.Run("ask", func(b *testing.B) {
 				for b.Loop() {
-					if groups, _, err := e.DeadGroups(context.Background(), DefaultQueue, queue.BulkFilter{}); err != nil || len(groups) != 100 {
+					if groups, _, err := queueAt(e, DefaultQueue).DeadLetters.Groups(context.Background(), queue.BulkFilter{}); err != nil || len(groups) != 100 {
 						b.Fatalf("got %d groups, %v; want 100", len(groups), err)
 					}
 				}
@@ -121,7 +121,7 @@ func BenchmarkDeadGroups(b *testing.B) {
 func TestAgeingReadsASubmissionOnce(t *testing.T) {
 	const letters = 10_000 // two passes
 	e := deadEngine(t, 1, 1, letters, 0)
-	q, err := e.queue(DefaultQueue)
+	q, err := e.Queue(DefaultQueue)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,8 @@ type DeadRequest struct {
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
 
-// DeadLetters lists dead chunks that can be redriven: those of the newest submission first, and of one submission by index.
-func (e *Engine) DeadLetters(ctx context.Context, queueName string, r DeadRequest) (page Page[queue.DeadChunk], err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+// List lists dead chunks that can be redriven: those of the newest submission first, and of one submission by index.
+func (p DeadLetters) List(ctx context.Context, r DeadRequest) (page Page[queue.DeadChunk], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {
 		return page, err
@@ -30,7 +26,7 @@ func (e *Engine) DeadLetters(ctx context.Context, queueName string, r DeadReques
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.DeadLetters.List(ctx, r.Filter, after, limit)
+	page.Items, err = p.q.shard.DeadLetters.List(ctx, r.Filter, after, limit)
 	if err == nil && len(page.Items) == limit {
 		last := page.Items[limit-1].Chunk
 		page.Next = cursor("d", uint64(last.Submission)) + "." + strconv.FormatUint(uint64(last.Index), 36)
@@ -55,17 +51,16 @@ func readDeadCursor(text string) (after queue.ChunkID, err error) {
 	return queue.ChunkID{Submission: queue.SubmissionID(n), Index: uint32(at)}, nil
 }
 
-// DeadLetter tells about one dead chunk of a queue. CodeUnknownDeadLetter: it is not dead, or not in this queue.
-func (e *Engine) DeadLetter(ctx context.Context, queueName string, id queue.ChunkID) (queue.DeadChunk, error) {
-	q, err := e.deadIn(queueName, id)
-	if err != nil {
+// Get tells about one dead chunk of the queue. CodeUnknownDeadLetter: it is not dead, or not in this queue.
+func (p DeadLetters) Get(ctx context.Context, id queue.ChunkID) (queue.DeadChunk, error) {
+	if err := p.in(id); err != nil {
 		return queue.DeadChunk{}, err
 	}
 	after := queue.ChunkID{}
 	if id.Index > 0 {
 		after = queue.ChunkID{Submission: id.Submission, Index: id.Index - 1}
 	}
-	list, err := q.shard.DeadLetters.List(ctx, queue.BulkFilter{Dead: queue.DeadFilter{Submission: id.Submission}}, after, 1)
+	list, err := p.q.shard.DeadLetters.List(ctx, queue.BulkFilter{Dead: queue.DeadFilter{Submission: id.Submission}}, after, 1)
 	if err != nil {
 		return queue.DeadChunk{}, err
 	}
@@ -77,47 +72,44 @@ func (e *Engine) DeadLetter(ctx context.Context, queueName string, id queue.Chun
 
 // Redrive offers one dead chunk again, with no try counted; its submission is open afterwards. It is durable when Redrive
 // returns. CodeUnknownDeadLetter: the chunk is not dead.
-func (e *Engine) Redrive(ctx context.Context, queueName string, id queue.ChunkID) error {
-	q, err := e.deadIn(queueName, id)
-	if err != nil {
+func (p DeadLetters) Redrive(ctx context.Context, id queue.ChunkID) error {
+	if err := p.in(id); err != nil {
 		return err
 	}
-	n, err := q.shard.DeadLetters.Redrive(ctx, id.Submission, []uint32{id.Index},
-		e.act(ctx, "", "dead_letter.redrive", queueName, chunkTarget(id)))
+	n, err := p.q.shard.DeadLetters.Redrive(ctx, id.Submission, []uint32{id.Index},
+		p.q.act(ctx, "", "dead_letter.redrive", chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
 	return err
 }
 
-// DeleteDead gives one dead chunk up for good: it counts as skipped. It is durable when DeleteDead returns.
-func (e *Engine) DeleteDead(ctx context.Context, queueName string, id queue.ChunkID) error {
-	q, err := e.deadIn(queueName, id)
-	if err != nil {
+// Delete gives one dead chunk up for good: it counts as skipped. It is durable when Delete returns.
+func (p DeadLetters) Delete(ctx context.Context, id queue.ChunkID) error {
+	if err := p.in(id); err != nil {
 		return err
 	}
-	n, err := q.shard.DeadLetters.Delete(ctx, id.Submission, []uint32{id.Index},
-		e.act(ctx, "", "dead_letter.delete", queueName, chunkTarget(id)))
+	n, err := p.q.shard.DeadLetters.Delete(ctx, id.Submission, []uint32{id.Index},
+		p.q.act(ctx, "", "dead_letter.delete", chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
 	return err
 }
 
-// ForwardDead has one dead chunk go on to another queue, durably: here it counts as skipped, there it arrives exactly once.
+// Forward has one dead chunk go on to another queue, durably: here it counts as skipped, there it arrives exactly once.
 // CodeUnknownDeadLetter: the chunk is not dead. Invalid at /to: there is no such queue, or it is the chunk's own.
-func (e *Engine) ForwardDead(ctx context.Context, queueName string, id queue.ChunkID, to string) error {
-	q, err := e.deadIn(queueName, id)
-	if err != nil {
+func (p DeadLetters) Forward(ctx context.Context, id queue.ChunkID, to string) error {
+	if err := p.in(id); err != nil {
 		return err
 	}
-	e.forwards.doors.RLock() // the other queue cannot be deleted meanwhile
-	defer e.forwards.doors.RUnlock()
-	if err := e.validForward(q, to); err != nil {
+	p.q.e.forwards.doors.RLock() // the other queue cannot be deleted meanwhile
+	defer p.q.e.forwards.doors.RUnlock()
+	if err := p.q.validForward(to); err != nil {
 		return err
 	}
-	n, err := q.shard.DeadLetters.Forward(ctx, id.Submission, []uint32{id.Index}, to,
-		e.act(ctx, "", "dead_letter.forward", queueName, chunkTarget(id)))
+	n, err := p.q.shard.DeadLetters.Forward(ctx, id.Submission, []uint32{id.Index}, to,
+		p.q.act(ctx, "", "dead_letter.forward", chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}
@@ -130,26 +122,22 @@ func chunkTarget(id queue.ChunkID) string {
 }
 
 // validForward checks where dead letters of a queue are to go.
-func (e *Engine) validForward(q *openQueue, to string) error {
+func (q *Queue) validForward(to string) error {
 	if to == q.name {
 		return queue.Invalid("/to", "is the queue that the dead letters are in: name another one")
 	}
-	if _, err := e.queue(to); err != nil {
+	if _, err := q.e.Queue(to); err != nil {
 		return queue.Invalid("/to", "names the queue %q, which does not exist: create it first", clip(to, queue.MaxQueueNameBytes))
 	}
 	return nil
 }
 
-// deadIn finds the queue, and makes sure that the submission is one of it.
-func (e *Engine) deadIn(queueName string, id queue.ChunkID) (*openQueue, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, err
+// in makes sure that the submission is one of the queue.
+func (p DeadLetters) in(id queue.ChunkID) error {
+	if of, err := p.q.e.QueueOf(id.Submission); err != nil || of != p.q {
+		return unknownDead(id)
 	}
-	if of, err := e.route(id.Submission); err != nil || of != q {
-		return nil, unknownDead(id)
-	}
-	return q, nil
+	return nil
 }
 
 func unknownDead(id queue.ChunkID) error {

@@ -23,41 +23,35 @@ type Diagnosis struct {
 }
 
 // DiagnoseValue tells why the chunks of a value of a meta key move or do not. One that no open submission has is no error.
-func (ask Questions) DiagnoseValue(ctx context.Context, queueName string, entry queue.MetaEntry) (Diagnosis, error) {
+func (p Questions) DiagnoseValue(ctx context.Context, entry queue.MetaEntry) (Diagnosis, error) {
 	if err := validEntry(entry); err != nil {
 		return Diagnosis{}, err
 	}
-	q, err := ask.e.queue(queueName)
-	if err != nil {
-		return Diagnosis{}, err
-	}
-	d, plans := ask.used(q)
+	d, plans := p.used()
 	d.Entry = entry
-	d.Diagnosis, err = q.shard.Inspect.Diagnose(ctx, entry, plans)
+	var err error
+	d.Diagnosis, err = p.q.shard.Inspect.Diagnose(ctx, entry, plans)
 	return d, err
 }
 
 // DiagnoseSubmission tells it of a submission, which may have ended.
-func (ask Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID) (Diagnosis, error) {
-	q, err := ask.e.route(id)
-	if err != nil {
+func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID) (Diagnosis, error) {
+	d, plans := p.used()
+	var err error
+	if d.Submission, err = p.q.Submissions.Get(ctx, id); err != nil {
 		return Diagnosis{}, err
 	}
-	d, plans := ask.used(q)
-	if d.Submission, err = ask.e.Submission(ctx, id); err != nil {
-		return Diagnosis{}, err
-	}
-	found, there, err := q.shard.Inspect.DiagnoseSubmission(id, plans)
+	found, there, err := p.q.shard.Inspect.DiagnoseSubmission(id, plans)
 	d.Diagnosis = found
 	if err == nil && !there && d.Submission.State == queue.Open { // it ended meanwhile
-		d.Submission, err = ask.e.Submission(ctx, id)
+		d.Submission, err = p.q.Submissions.Get(ctx, id)
 	}
 	return d, err
 }
 
 // used are the strategies in use, the one used last first, with their plans.
-func (ask Questions) used(q *openQueue) (d Diagnosis, plans []*strategy.Plan) {
-	d.Used, d.Since = q.inUse.list(queue.At(ask.e.options.Now()))
+func (p Questions) used() (d Diagnosis, plans []*strategy.Plan) {
+	d.Used, d.Since = p.q.inUse.list(queue.At(p.q.e.options.Now()))
 	slices.SortStableFunc(d.Used, func(a, b StrategyUse) int { return cmp.Compare(b.LastUsed, a.LastUsed) })
 	for i := range d.Used {
 		plans = append(plans, d.Used[i].plan)

@@ -1,5 +1,6 @@
 // Package engine is the queue server without its faces: use cases, one file each. It opens the data directory, runs one
-// shard per queue (for now), and finds the shard of every call by the queue's name or by arithmetic on the id.
+// shard per queue (for now), and hands out a Queue by its name, or by arithmetic on the id of a submission. What a queue can do
+// beside inserting, reserving and finishing is in resources.go.
 //
 //	web, cmd ──► engine ──► shard ──► backlog, fair, reserver, strategy (pure)
 //	                │         └─────► journal, store (disk)

@@ -13,11 +13,5 @@ type (
 	EndFilter = machine.Filter
 )
 
-// Ends are those of a queue.
-func (ask Questions) Ends(queueName string) (*Ends, error) {
-	q, err := ask.e.queue(queueName)
-	if err != nil {
-		return nil, err
-	}
-	return &q.shard.Ends, nil
-}
+// Ends are those of the queue.
+func (q *Queue) Ends() *Ends { return &q.shard.Ends }

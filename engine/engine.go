@@ -60,8 +60,8 @@ type Engine struct {
 	shared    shared
 
 	mu         sync.RWMutex // guards queues, shards and quarantine
-	queues     map[string]*openQueue
-	shards     map[queue.ShardID]*openQueue
+	queues     map[string]*Queue
+	shards     map[queue.ShardID]*Queue
 	quarantine quarantine
 }
 
@@ -82,7 +82,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
-	e := &Engine{options: o, queues: map[string]*openQueue{}, shards: map[queue.ShardID]*openQueue{},
+	e := &Engine{options: o, queues: map[string]*Queue{}, shards: map[queue.ShardID]*Queue{},
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
 	if e.lock, err = lockDir(o.Dir); err != nil {

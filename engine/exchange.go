@@ -22,14 +22,10 @@ type Exchanged struct {
 
 // Exchange finishes first, waits for the commit, and then reserves: what it finished no longer counts against limits.
 // Everything is checked before anything is done. On an error after the commit the finished part of out is filled.
-func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out *Exchanged) error {
+func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) (err error) {
 	out.Complete, out.Fail, out.Extend = out.Complete[:0], out.Fail[:0], out.Extend[:0]
 	out.Reserve = ReserveResult{Reservations: out.Reserve.Reservations[:0]}
-	q, err := e.queue(queueName)
-	if err != nil {
-		return err
-	}
-	if err := x.check(q.config.Load(), queue.At(e.options.Now())); err != nil {
+	if err := x.check(q.config.Load(), queue.At(q.e.options.Now())); err != nil {
 		return err
 	}
 	if len(x.Complete) > 0 {
@@ -50,7 +46,7 @@ func (e *Engine) Exchange(ctx context.Context, queueName string, x Exchange, out
 	if x.Reserve == nil {
 		return nil
 	}
-	out.Reserve, err = e.reserve(ctx, q, x.Reserve, out.Reserve.Reservations)
+	out.Reserve, err = q.reserve(ctx, x.Reserve, out.Reserve.Reservations)
 	return err
 }
 

@@ -50,16 +50,12 @@ type Seat = inspect.Seat
 
 // Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
 // earlier leaves from it.
-func (ask Questions) Explain(ctx context.Context, queueName string, r PreviewRequest) (Explained, uint64, error) {
-	q, err := ask.e.queue(queueName)
+func (p Questions) Explain(ctx context.Context, r PreviewRequest) (Explained, uint64, error) {
+	asked, err := p.question(r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Explained{}, 0, err
 	}
-	asked, err := ask.e.question(r.Max, r.Seed, r.Context)
-	if err != nil {
-		return Explained{}, 0, err
-	}
-	x, err := q.shard.Inspect.Explain(ctx, r.Plan, asked)
+	x, err := p.q.shard.Inspect.Explain(ctx, r.Plan, asked)
 	return x, asked.Seed, err
 }
 
@@ -74,27 +70,14 @@ type Why struct {
 // longestWait is the longest expectation that is told: further on, it says nothing.
 const longestWait = 365 * 24 * time.Hour
 
-// SubmissionPlan is Plan for the queue of a submission.
-func (e *Engine) SubmissionPlan(id queue.SubmissionID, raw []byte) (*strategy.Plan, error) {
-	q, err := e.route(id)
-	if err != nil {
-		return nil, err
-	}
-	return e.Plan(q.name, raw)
-}
-
 // Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
 // rounded to two digits, as it has changed by the time it is read.
-func (ask Questions) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
-	q, err := ask.e.route(id)
+func (p Questions) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
+	found, err := p.q.shard.Inspect.Why(ctx, id, index, plan)
 	if err != nil {
 		return Why{}, err
 	}
-	found, err := q.shard.Inspect.Why(ctx, id, index, plan)
-	if err != nil {
-		return Why{}, err
-	}
-	why := Why{Why: found, PerSecond: q.pace.perSecond(queue.At(ask.e.options.Now()), q.shard.Stats().ReservedTotal)}
+	why := Why{Why: found, PerSecond: p.q.pace.perSecond(queue.At(p.q.e.options.Now()), p.q.shard.Stats().ReservedTotal)}
 	if at := why.Standing; at != nil {
 		at.Ahead, at.Among = coarse(at.Ahead), coarse(at.Among)
 		if seconds := float64(at.Ahead) / why.PerSecond; why.PerSecond > 0 {

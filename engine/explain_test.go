@@ -29,17 +29,17 @@ func TestWhyWaits(t *testing.T) {
 	}
 	defer closed(t, e)
 	ctx := context.Background()
-	sub, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: 10_000, Prefix: "x/"}})
+	sub, _, err := queueAt(e, DefaultQueue).Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: 10_000, Prefix: "x/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := e.SubmissionPlan(sub.ID, []byte(`"OldestFirst"`))
+	plan, err := queueOf(e, sub.ID).Plan([]byte(`"OldestFirst"`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask := func(index uint32) Why {
 		t.Helper()
-		why, err := e.Questions().Why(ctx, sub.ID, index, plan)
+		why, err := queueAt(e, DefaultQueue).Questions.Why(ctx, sub.ID, index, plan)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestWhyWaits(t *testing.T) {
 		t.Errorf("without a rate: got %+v %+v", why, why.Standing)
 	}
 	e.house(ctx)
-	if _, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Max: 100, Plan: plan}, nil); err != nil {
+	if _, err := queueAt(e, DefaultQueue).Reserve(ctx, ReserveRequest{Max: 100, Plan: plan}, nil); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(10 * time.Second)
@@ -72,21 +72,21 @@ func TestCompare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 6, Prefix: "x/"}}); err != nil {
+		if _, _, err := queueAt(e, DefaultQueue).Insert(ctx, queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 6, Prefix: "x/"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	compare := func(a, b string) Comparison {
 		t.Helper()
-		one, err := e.Plan(DefaultQueue, fmt.Appendf(nil, "%q", a))
+		one, err := queueAt(e, DefaultQueue).Plan(fmt.Appendf(nil, "%q", a))
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := e.Plan(DefaultQueue, fmt.Appendf(nil, "%q", b))
+		other, err := queueAt(e, DefaultQueue).Plan(fmt.Appendf(nil, "%q", b))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := e.Questions().Compare(ctx, DefaultQueue, CompareRequest{A: one, B: other, Max: 8})
+		c, err := queueAt(e, DefaultQueue).Questions.Compare(ctx, CompareRequest{A: one, B: other, Max: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,8 +82,8 @@ func (e *Engine) carry(ctx context.Context) {
 
 // carryTo carries letters of one outbox to one queue. One that cannot be read is parked, and those behind it are carried; until it is
 // parked, those before it.
-func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page []queue.Outgoing) error {
-	destination, err := e.queue(to)
+func (e *Engine) carryTo(ctx context.Context, from *Queue, to string, page []queue.Outgoing) error {
+	destination, err := e.Queue(to)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (e *Engine) carryTo(ctx context.Context, from *openQueue, to string, page [
 }
 
 // unread does what follows when a letter cannot be read; nil: those behind it may go on.
-func (e *Engine) unread(ctx context.Context, from *openQueue, o queue.Outgoing, cause error) error {
+func (e *Engine) unread(ctx context.Context, from *Queue, o queue.Outgoing, cause error) error {
 	cause = fmt.Errorf("chunk %s: %w", o.Chunk, cause)
 	if ctx.Err() != nil {
 		return cause
@@ -149,7 +149,7 @@ func (e *Engine) unread(ctx context.Context, from *openQueue, o queue.Outgoing, 
 const carryBytes = 16 << 20
 
 // deliver has one queue take letters in, durably, and then the other one let go of them.
-func deliver(ctx context.Context, from, to *openQueue, list []queue.Delivery, numbers []uint64) error {
+func deliver(ctx context.Context, from, to *Queue, list []queue.Delivery, numbers []uint64) error {
 	if len(list) > 0 {
 		if err := to.shard.Forwarding.Deliver(ctx, list); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (e *Engine) feeds(name string) string {
 
 // unforwarded says why a queue cannot be deleted as long as dead letters go to it or are on their way. The caller holds e.mu and
 // forwards.doors.
-func (e *Engine) unforwarded(q *openQueue) error {
+func (e *Engine) unforwarded(q *Queue) error {
 	if user := e.feeds(q.name); user != "" {
 		return isDeadQueueOf(user)
 	}

@@ -74,18 +74,14 @@ type frames struct {
 
 // Frame is the last frame of a queue and a channel that is closed when the next one is there. It is nil before the first, which
 // comes within a second of Run.
-func (e *Engine) Frame(queueName string) (*Frame, <-chan struct{}, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, nil, err
-	}
+func (q *Queue) Frame() (*Frame, <-chan struct{}) {
 	f := &q.frames
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == nil {
 		f.next = make(chan struct{})
 	}
-	return f.last.Load(), f.next, nil
+	return f.last.Load(), f.next
 }
 
 // sample makes the next frame of every queue.
@@ -99,7 +95,7 @@ func (e *Engine) sample() {
 	}
 }
 
-func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
+func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	f := &q.frames
 	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats(), Rules: q.shard.Rules.List()}
 	f.mu.Lock()
@@ -124,7 +120,7 @@ func (q *openQueue) sample(now queue.Time, shown []queue.MetaKey) {
 
 // sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out. Those that
 // metrics show come first, and each may be as large as it likes up to maxShownVisits: an operator asked for them.
-func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
+func (q *Queue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 	keys := q.shard.Values.Keys()
 	slices.Sort(keys)
 	asked := func(key queue.MetaKey) bool { return slices.Contains(shown, key) }
@@ -159,7 +155,7 @@ func (q *openQueue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 	slices.SortFunc(frame.Keys, func(a, b KeyFrame) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-func (q *openQueue) sampleKey(key queue.MetaKey, budget int, now queue.Time) KeyFrame {
+func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) KeyFrame {
 	seen, all := q.shard.Values.List(key, budget, q.frames.visited[:0])
 	q.frames.visited = seen
 	k := KeyFrame{Key: key, Values: len(seen), Whole: all}

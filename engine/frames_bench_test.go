@@ -22,7 +22,7 @@ func BenchmarkFrame(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range maxFrameVisits {
-		if _, _, err := e.Insert(context.Background(), DefaultQueue, queue.NewSubmission{
+		if _, _, err := queueAt(e, DefaultQueue).Insert(context.Background(), queue.NewSubmission{
 			Chunks: queue.Chunks{Count: 1, Prefix: "x"}, OperationsPerChunk: 1, Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(i))}},
 		}); err != nil {
 			b.Fatal(err)

@@ -59,9 +59,9 @@ func TestFrame(t *testing.T) {
 	e := openAt(t, t.TempDir())
 	defer closed(t, e)
 	q := e.queues[DefaultQueue]
-	none, next, err := e.Frame(DefaultQueue)
-	if none != nil || err != nil {
-		t.Fatalf("before the first: got %+v, %v", none, err)
+	none, next := q.Frame()
+	if none != nil {
+		t.Fatalf("before the first: got %+v", none)
 	}
 	at := queue.Time(1_700_000_000_000)
 	q.sample(at, nil)
@@ -75,10 +75,7 @@ func TestFrame(t *testing.T) {
 	setValue(t, e, DefaultQueue, text("company", "acme"), limited(3))
 	held, _ := take(t, e, `SelectOnly("company", "acme", OldestFirst)`, 10)
 	q.sample(at.Add(2*time.Second), nil)
-	f, _, err := e.Frame(DefaultQueue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _ := q.Frame()
 	if want := (Rates{Inserted: 75, Reserved: 1.5}); f.Rates != want || f.Number != 2 || f.Stats.Ready != 147 || len(held) != 3 {
 		t.Errorf("frame %d: rates %+v, ready %d, held %d; want 2, %+v, 147, 3", f.Number, f.Rates, f.Stats.Ready, len(held), want)
 	}
@@ -98,7 +95,7 @@ func TestFrame(t *testing.T) {
 	}
 	finishAll(t, e, held)
 	q.sample(at.Add(4*time.Second), nil)
-	last, _, _ := e.Frame(DefaultQueue)
+	last, _ := q.Frame()
 	if last.Rates.Done != 1.5 {
 		t.Errorf("done per second: got %v, want 1.5", last.Rates.Done)
 	}

@@ -9,12 +9,6 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 )
 
-// Reservations are who holds which chunk, as an operator sees it.
-type Reservations struct{ e *Engine }
-
-// Reservations are those of this engine's queues.
-func (e *Engine) Reservations() Reservations { return Reservations{e} }
-
 // HeldRequest says which reservations of a queue to list.
 type HeldRequest struct {
 	Filter queue.HeldFilter
@@ -24,11 +18,7 @@ type HeldRequest struct {
 
 // List lists the chunks that are held: those for longest first, or those with the earliest deadline. What comes or goes while the list is
 // made may be missed, and a page that has a next one may have fewer than the limit.
-func (held Reservations) List(ctx context.Context, queueName string, r HeldRequest) (page Page[queue.HeldChunk], err error) {
-	q, err := held.e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+func (p Reservations) List(ctx context.Context, r HeldRequest) (page Page[queue.HeldChunk], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {
 		return page, err
@@ -39,7 +29,7 @@ func (held Reservations) List(ctx context.Context, queueName string, r HeldReque
 		return page, err
 	}
 	var more bool
-	if page.Items, after, more, err = q.shard.Reservations.List(ctx, &r.Filter, after, limit); more {
+	if page.Items, after, more, err = p.q.shard.Reservations.List(ctx, &r.Filter, after, limit); more {
 		page.Next = cursor(list, uint64(after.At)) + "." + strconv.FormatUint(after.Sequence, 36) + "." +
 			strconv.FormatUint(uint64(after.Epoch), 36)
 	}
@@ -70,27 +60,22 @@ func readHeldPlace(list, text string) (after shard.HeldPlace, err error) {
 // Release takes a chunk from the consumer that holds it, with no try counted, and says what was held. The consumer is told if it is
 // attached. said is who asks, where no access token says so; both that and the reason are kept in the audit log. CodeConflict: no consumer
 // holds the chunk.
-func (held Reservations) Release(ctx context.Context, id queue.ChunkID, said, reason string) (queue.HeldChunk, error) {
-	q, err := held.e.route(id.Submission)
-	if err != nil {
-		return queue.HeldChunk{}, err
-	}
-	if _, err := q.shard.Submissions.Chunk(ctx, id.Submission, id.Index); err != nil {
+func (p Reservations) Release(ctx context.Context, id queue.ChunkID, said, reason string) (queue.HeldChunk, error) {
+	if _, err := p.q.shard.Submissions.Chunk(ctx, id.Submission, id.Index); err != nil {
 		return queue.HeldChunk{}, err // there is no such submission or chunk
 	}
-	return q.shard.Reservations.Release(id, reason, held.e.act(ctx, said, "reservation.release", q.name, chunkTarget(id)))
+	return p.q.shard.Reservations.Release(id, reason, p.q.act(ctx, said, "reservation.release", chunkTarget(id)))
 }
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
 // it is told. said and reason are as in Release.
-func (held Reservations) ReleaseConsumer(ctx context.Context, queueName, consumer, said, reason string) (released int, err error) {
-	q, err := held.e.consumerOf(queueName, consumer)
-	if err != nil {
+func (p Reservations) ReleaseConsumer(ctx context.Context, consumer, said, reason string) (released int, err error) {
+	if err := validConsumer(consumer); err != nil {
 		return 0, err
 	}
-	act := held.e.act(ctx, said, "consumer.release", queueName, "consumer "+consumer)
-	if err := q.shard.Acts.Record(act, queue.Reasoned(reason)); err != nil {
+	act := p.q.act(ctx, said, "consumer.release", "consumer "+consumer)
+	if err := p.q.shard.Acts.Record(act, queue.Reasoned(reason)); err != nil {
 		return 0, err
 	}
-	return q.shard.Consumers.Release(consumer)
+	return p.q.shard.Consumers.Release(consumer)
 }

@@ -9,9 +9,9 @@ import (
 // Insert makes a submission exist; it is durable and visible when Insert returns. With an idempotency key that came
 // before (within queue.IdempotencyWindow) it returns the first one's submission as it is now, and replayed = true.
 // Of one whose retention is over nothing is known: queue.CodeUnknownSubmission.
-func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmission) (s queue.Submission, replayed bool, err error) {
+func (q *Queue) Insert(ctx context.Context, n queue.NewSubmission) (s queue.Submission, replayed bool, err error) {
 	one := []queue.Insertion{{New: &n}}
-	if err := e.InsertMany(ctx, queueName, one, false); err != nil {
+	if err := q.InsertMany(ctx, one, false); err != nil {
 		return s, false, err
 	}
 	return one[0].Submission, one[0].Replayed, one[0].Err
@@ -20,12 +20,8 @@ func (e *Engine) Insert(ctx context.Context, queueName string, n queue.NewSubmis
 // InsertMany makes submissions exist, in one commit, and sets in the list what became of each, as Insert says it. One that has an Err
 // already is not inserted. An atomic call inserts all, or none when one is invalid or refused. With an error of the call nothing is
 // known of any: with idempotency keys it can be repeated. The engine keeps what the list points to.
-func (e *Engine) InsertMany(ctx context.Context, queueName string, list []queue.Insertion, atomic bool) error {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return err
-	}
-	share := shareOf(ctx, e, q)
+func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
+	share := shareOf(ctx, q)
 	for i := range list {
 		if in := &list[i]; in.Err == nil {
 			in.Err = validInsert(in.New)

@@ -237,13 +237,8 @@ func mixName(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-// StrategiesInUse lists the strategies that consumers of a queue reserved by in the last hour, those that handed out most first. since is
+// InUse lists the strategies that consumers of a queue reserved by in the last hour, those that handed out most first. since is
 // from when on they are known: later than an hour ago if the server started since.
-func (ask Questions) StrategiesInUse(queueName string) (list []StrategyUse, since queue.Time, err error) {
-	q, err := ask.e.queue(queueName)
-	if err != nil {
-		return nil, 0, err
-	}
-	list, since = q.inUse.list(queue.At(ask.e.options.Now()))
-	return list, since, nil
+func (p Strategies) InUse() (list []StrategyUse, since queue.Time) {
+	return p.q.inUse.list(queue.At(p.q.e.options.Now()))
 }

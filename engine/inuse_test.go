@@ -130,20 +130,17 @@ func TestStrategiesInUse(t *testing.T) {
 	e := openAt(t, t.TempDir())
 	t.Cleanup(func() { closed(t, e) })
 	put(t, e, "default", "nightly", `"OldestFirst"`)
-	plan, err := e.Plan("default", []byte(`{"name":"nightly"}`))
+	plan, err := queueAt(e, "default").Plan([]byte(`{"name":"nightly"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, consumer := range []string{"a", "b", "a"} {
-		if _, err := e.Reserve(context.Background(), "default", ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}, nil); err != nil {
+		if _, err := queueAt(e, "default").Reserve(context.Background(), ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list, _, err := e.Questions().StrategiesInUse("default")
-	if err != nil || len(list) != 1 || list[0].Text != "OldestFirst" || list[0].Consumers != 2 {
-		t.Errorf("got %+v, %v; want OldestFirst by two", list, err)
-	}
-	if _, _, err := e.Questions().StrategiesInUse("none"); err == nil {
-		t.Error("a queue that is not there has strategies in use")
+	list, _ := queueAt(e, "default").Strategies.InUse()
+	if len(list) != 1 || list[0].Text != "OldestFirst" || list[0].Consumers != 2 {
+		t.Errorf("got %+v; want OldestFirst by two", list)
 	}
 }

@@ -22,22 +22,14 @@ const (
 )
 
 // Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.
-func (e *Engine) Ledgers(ctx context.Context, queueName string) ([]Ledger, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, err
-	}
+func (q *Queue) Ledgers(ctx context.Context) ([]Ledger, error) {
 	return q.shard.Inspect.Ledgers(ctx)
 }
 
 // LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger. found is false when no ledger in use has
 // the id.
-func (e *Engine) LedgerTenants(ctx context.Context, queueName, id string, order LedgerOrder, limit int) (l Ledger,
+func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder, limit int) (l Ledger,
 	list []LedgerTenant, sums LedgerSums, found bool, err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return l, nil, sums, false, err
-	}
 	if limit, err = validLimit(limit); err != nil {
 		return l, nil, sums, false, err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/shard"
@@ -11,26 +12,16 @@ import (
 type Work = shard.Work
 
 // Lifecycle tells how the life-cycle worker of a queue is doing. All of it is kept as counters; asking costs little.
-func (e *Engine) Lifecycle(queueName string) (Work, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return Work{}, err
-	}
-	return q.shard.Work(), nil
-}
+func (q *Queue) Lifecycle() Work { return q.shard.Work() }
 
 // RetryParked has a queue's parked life-cycle actions tried again, and says how many there were.
-func (e *Engine) RetryParked(ctx context.Context, queueName string) (int, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return 0, err
-	}
-	if err := q.shard.Acts.Record(e.act(ctx, "", "lifecycle.retry", queueName, ""), nil); err != nil {
+func (q *Queue) RetryParked(ctx context.Context) (int, error) {
+	if err := q.shard.Acts.Record(q.act(ctx, "", "lifecycle.retry", ""), nil); err != nil {
 		return 0, err
 	}
 	n := q.shard.Worker.Retry()
 	q.shard.Worker.Nudge()
-	e.posted() // letters that were parked
+	q.e.posted() // letters that were parked
 	return n, nil
 }
 
@@ -69,7 +60,7 @@ func (m *lifecycleMetrics) describe(ch chan<- *prometheus.Desc) {
 	m.recount.describe(ch)
 }
 
-func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
+func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue) {
 	w := q.shard.Work()
 	degraded := 0.0
 	if w.Degraded {

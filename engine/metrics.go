@@ -134,7 +134,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (m *metrics) collect(ch chan<- prometheus.Metric, q *openQueue, now queue.Time) {
+func (m *metrics) collect(ch chan<- prometheus.Metric, q *Queue, now queue.Time) {
 	one := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{q.name}, labels...)...)
 	}
@@ -163,7 +163,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *openQueue, now queue.T
 }
 
 // collectFair shows how the fair ledgers stood when they were added up last, within a second.
-func (m *metrics) collectFair(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
+func (m *metrics) collectFair(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue) {
 	sums := q.fair.Load()
 	if sums == nil {
 		return

@@ -95,7 +95,7 @@ func shownValue(v queue.MetaValue) string {
 
 // collectKeys shows the values of the keys that were asked for, as the last frame has them: so a scrape reads nothing of the
 // shard, and there are FrameValues of them for each key, and one for the rest.
-func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *openQueue) {
+func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue) {
 	frame := q.frames.last.Load()
 	if frame == nil {
 		return

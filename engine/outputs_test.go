@@ -19,7 +19,7 @@ func completeSix(t *testing.T, e *Engine, chunks int, outputs string) queue.Subm
 	t.Helper()
 	n := queue.NewSubmission{}
 	n.Chunks.Inline = make([][]byte, chunks)
-	sub, _, err := e.Insert(t.Context(), "default", n)
+	sub, _, err := queueAt(e, "default").Insert(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func completeSix(t *testing.T, e *Engine, chunks int, outputs string) queue.Subm
 		case 's':
 			item.Output = fmt.Appendf(nil, "of %d", r.Token.Index)
 		}
-		results, err := e.Complete(t.Context(), "default", []queue.CompleteItem{item}, nil)
+		results, err := queueAt(e, "default").Complete(t.Context(), []queue.CompleteItem{item}, nil)
 		if err != nil || results[0].Outcome != queue.OutcomeOK {
 			t.Fatalf("complete: %+v, %v", results, err)
 		}
@@ -74,7 +74,7 @@ func TestMissingOutputs(t *testing.T) {
 			e := openAt(t, dir)
 			id := completeSix(t, e, c.chunks, c.outputs)
 			if c.fold {
-				q, err := e.queue("default")
+				q, err := e.Queue("default")
 				if err == nil {
 					err = q.shard.Checkpoint()
 				}
@@ -107,22 +107,22 @@ func checkMissing(t *testing.T, e *Engine, id queue.SubmissionID, names string, 
 			t.Errorf("%s: %v; want an error that names %s and says what to do", what, err, id)
 		}
 	}
-	err := e.Outputs(t.Context(), id, func(uint32, []byte) error { return nil })
+	err := queueOf(e, id).Submissions.Outputs(t.Context(), id, func(uint32, []byte) error { return nil })
 	if names != "" {
 		if wrong("outputs", err); err != nil && !strings.Contains(err.Error(), names) {
 			t.Errorf("outputs: %v; want %q in it", err, names)
 		}
-		_, err := e.Chunks(t.Context(), id, nil, "", 100)
+		_, err := queueOf(e, id).Submissions.Chunks(t.Context(), id, nil, "", 100)
 		wrong("chunks", err)
 	} else if err != nil {
 		t.Errorf("outputs: %v", err)
 	}
 	for _, index := range bad {
-		_, err := e.Chunk(t.Context(), id, index)
+		_, err := queueOf(e, id).Submissions.Chunk(t.Context(), id, index)
 		wrong(fmt.Sprint("chunk ", index), err)
 	}
 	for _, index := range ok {
-		if _, err := e.Chunk(t.Context(), id, index); err != nil {
+		if _, err := queueOf(e, id).Submissions.Chunk(t.Context(), id, index); err != nil {
 			t.Errorf("chunk %d: %v", index, err)
 		}
 	}

@@ -88,7 +88,7 @@ func handedOut(t *testing.T, strategy string, most int) (list []place) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inserted, _, err := e.Insert(ctx, DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: s.chunks, Prefix: "x"}, Meta: meta, Priority: s.priority, OperationsPerChunk: 1})
+		inserted, _, err := queueAt(e, DefaultQueue).Insert(ctx, queue.NewSubmission{Chunks: queue.Chunks{Count: s.chunks, Prefix: "x"}, Meta: meta, Priority: s.priority, OperationsPerChunk: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,11 +98,11 @@ func handedOut(t *testing.T, strategy string, most int) (list []place) {
 		strategy string
 		most     int
 	}{{"OldestFirst", 1}, {strategy, most}} {
-		plan, err := e.Plan(DefaultQueue, fmt.Appendf(nil, "%q", step.strategy))
+		plan, err := queueAt(e, DefaultQueue).Plan(fmt.Appendf(nil, "%q", step.strategy))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Plan: plan, Max: step.most}, nil)
+		got, err := queueAt(e, DefaultQueue).Reserve(ctx, ReserveRequest{Plan: plan, Max: step.most}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,8 +32,8 @@ const maxCachedStrategy = 4096
 // Plan compiles a strategy given as a JSON value: a string (the text form), an object, or {"name":...} for one that the
 // queue keeps under that name, as it stands now. Nothing means Random. A name that the queue does not have is CodeInvalid at
 // /strategy/name.
-func (e *Engine) Plan(queueName string, raw []byte) (*strategy.Plan, error) {
-	asked, err := e.Asked(queueName, raw)
+func (q *Queue) Plan(raw []byte) (*strategy.Plan, error) {
+	asked, err := q.Asked(raw)
 	return asked.Plan, err
 }
 
@@ -46,8 +46,8 @@ type Asked struct {
 }
 
 // Asked is Plan, with what is worth telling who reserves.
-func (e *Engine) Asked(queueName string, raw []byte) (Asked, error) {
-	p := &e.plans
+func (q *Queue) Asked(raw []byte) (Asked, error) {
+	p := &q.e.plans
 	p.mu.RLock()
 	known, ok := p.byRaw[string(raw)]
 	p.mu.RUnlock()
@@ -58,16 +58,16 @@ func (e *Engine) Asked(queueName string, raw []byte) (Asked, error) {
 		}
 	}
 	if known.plan != nil {
-		resting, err := e.checkScored(known.plan)
+		resting, err := q.e.checkScored(known.plan)
 		return Asked{Plan: known.plan, Unusable: resting}, err
 	}
-	n, err := e.byName(queueName, known.name)
+	n, err := q.Strategies.byName(known.name)
 	if err != nil {
 		return Asked{}, err
 	}
-	unusable := e.Unusable(n.plan)
+	unusable := q.e.Unusable(n.plan)
 	if len(unusable) > 0 {
-		e.warnOfPlugin(queueName, n, unusable[0])
+		q.Strategies.warnOfPlugin(n, unusable[0])
 	}
 	return Asked{n.plan, known.name, unusable}, nil
 }
@@ -109,14 +109,14 @@ const warnEvery = time.Minute
 
 // warnOfPlugin logs why a block of a stored strategy yields nothing. Its reservations go on with the next branch: who
 // reserves by a name cannot replace what an operator took away.
-func (e *Engine) warnOfPlugin(queueName string, n *namedStrategy, why error) {
-	now := e.options.Now().UnixNano()
+func (p Strategies) warnOfPlugin(n *namedStrategy, why error) {
+	now := p.q.e.options.Now().UnixNano()
 	last := n.warned.Load()
 	if last != 0 && now-last < int64(warnEvery) || !n.warned.CompareAndSwap(last, now) {
 		return
 	}
-	e.options.Logger.Warn("a stored strategy names a plugin that cannot be used now; its reservations go on with the "+
-		"next branch", "queue", queueName, "strategy", n.Name, "reason", why)
+	p.q.e.options.Logger.Warn("a stored strategy names a plugin that cannot be used now; its reservations go on with the "+
+		"next branch", "queue", p.q.name, "strategy", n.Name, "reason", why)
 }
 
 // read finds out what a raw strategy says and remembers it.

@@ -39,8 +39,8 @@ type Foreseen struct {
 }
 
 // Preview tells what a reserve would hand out now, and by which seed. Nothing is reserved and nothing changes.
-func (ask Questions) Preview(ctx context.Context, queueName string, r PreviewRequest) (Foreseen, error) {
-	all, err := ask.e.previews(ctx, queueName, []*strategy.Plan{r.Plan}, r.Max, r.Seed, r.Context)
+func (p Questions) Preview(ctx context.Context, r PreviewRequest) (Foreseen, error) {
+	all, err := p.previews(ctx, []*strategy.Plan{r.Plan}, r.Max, r.Seed, r.Context)
 	if err != nil {
 		return Foreseen{}, err
 	}
@@ -48,18 +48,14 @@ func (ask Questions) Preview(ctx context.Context, queueName string, r PreviewReq
 }
 
 // previews foresees several plans on the same state with the same seed.
-func (e *Engine) previews(
-	ctx context.Context, queueName string, plans []*strategy.Plan, most int, seed *uint64, about queue.Meta,
+func (p Questions) previews(
+	ctx context.Context, plans []*strategy.Plan, most int, seed *uint64, about queue.Meta,
 ) ([]Foreseen, error) {
-	q, err := e.queue(queueName)
+	asked, err := p.question(most, seed, about)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := e.question(most, seed, about)
-	if err != nil {
-		return nil, err
-	}
-	found, grace, err := q.shard.Inspect.Preview(ctx, plans, asked)
+	found, grace, err := p.q.shard.Inspect.Preview(ctx, plans, asked)
 	all := make([]Foreseen, len(found))
 	for i := range found {
 		all[i] = Foreseen{found[i], asked.Seed, grace}
@@ -68,7 +64,7 @@ func (e *Engine) previews(
 }
 
 // question checks the numbers of a request and fills in what it leaves out.
-func (e *Engine) question(most int, seed *uint64, about queue.Meta) (*inspect.Question, error) {
+func (p Questions) question(most int, seed *uint64, about queue.Meta) (*inspect.Question, error) {
 	q := &inspect.Question{Max: most, Context: about}
 	if most == 0 {
 		q.Max = defaultPreview
@@ -78,7 +74,7 @@ func (e *Engine) question(most int, seed *uint64, about queue.Meta) (*inspect.Qu
 	}
 	switch {
 	case seed == nil:
-		q.Seed = e.options.Seed() & MaxSeed
+		q.Seed = p.q.e.options.Seed() & MaxSeed
 	case *seed > MaxSeed:
 		return nil, queue.Invalid("/seed", "is %d; 0 to %d are allowed", *seed, uint64(MaxSeed))
 	default:

@@ -41,7 +41,7 @@ func broken(t *testing.T) (dir string, id queue.SubmissionID, fix func()) {
 		put(t, e, name, "nightly", `"Random"`)
 	}
 	someWork(t, e, "before", 3)
-	page, err := e.List(t.Context(), "work", ListRequest{Limit: 1})
+	page, err := queueAt(e, "work").Submissions.List(t.Context(), ListRequest{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestDamagedQueueIsSetAside(t *testing.T) {
 	var since queue.Time
 	for range 3 {
 		e := openAt(t, dir)
-		info, err := e.Queue("work")
+		info, err := e.QueueInfo("work")
 		if err != nil || info.Quarantined == nil || !strings.Contains(info.Quarantined.Reason, filepath.Join("0001", journalFile)) {
 			t.Fatalf("the damaged queue: %+v, %v; want the file that is damaged", info, err)
 		}
@@ -109,13 +109,13 @@ func TestDamagedQueueIsSetAside(t *testing.T) {
 	fix()
 	e := openAt(t, dir)
 	defer closed(t, e)
-	if info, err := e.Queue("work"); err != nil || info.Quarantined != nil {
+	if info, err := e.QueueInfo("work"); err != nil || info.Quarantined != nil {
 		t.Fatalf("the queue with its files back: %+v, %v", info, err)
 	}
 	if sub, err := e.Submission(t.Context(), id); err != nil || sub.Done != 2 {
 		t.Errorf("a submission of it: %+v, %v; want two chunks done", sub, err)
 	}
-	if s, err := e.Strategy("work", "nightly", 0); err != nil || s.Version != 1 {
+	if s, err := queueAt(e, "work").Strategies.Get("nightly", 0); err != nil || s.Version != 1 {
 		t.Errorf("its strategy: %+v, %v", s, err)
 	}
 }
@@ -125,16 +125,12 @@ func refusesQuarantined(t *testing.T, e *Engine, id queue.SubmissionID) error {
 	t.Helper()
 	var errs []error
 	for what, call := range map[string]func() error{
-		"insert":  func() error { _, _, err := e.Insert(t.Context(), "work", queue.NewSubmission{}); return err },
-		"reserve": func() error { _, err := e.Plan("work", []byte(`{"name":"nightly"}`)); return err },
-		"stats":   func() error { _, err := e.Stats(t.Context(), "work"); return err },
-		"read":    func() error { _, err := e.Submission(t.Context(), id); return err },
-		"cancel":  func() error { _, err := e.Cancel(t.Context(), id); return err },
-		"set":     func() error { _, _, err := e.PutQueue(t.Context(), "work", queue.DefaultSettings()); return err },
-		"delete":  func() error { return e.DeleteQueue(t.Context(), "work", false) },
-		"value": func() error {
-			return e.DeleteValue(t.Context(), "work", queue.MetaEntry{Key: "n", Value: queue.IntValue(1)}, nil)
-		},
+		"find":                 func() error { _, err := e.Queue("work"); return err },
+		"find by a submission": func() error { _, err := e.QueueOf(id); return err },
+		"read":                 func() error { _, err := e.Submission(t.Context(), id); return err },
+		"list bulk":            func() error { _, err := e.Bulks("work"); return err },
+		"set":                  func() error { _, _, err := e.PutQueue(t.Context(), "work", queue.DefaultSettings()); return err },
+		"delete":               func() error { return e.DeleteQueue(t.Context(), "work", false) },
 	} {
 		if err := call(); queue.CodeOf(err) != queue.CodeQuarantined {
 			errs = append(errs, errors.New(what+": "+errors.Join(err).Error()))
@@ -169,8 +165,8 @@ func TestQuarantinedQueueIsDeleted(t *testing.T) {
 				t.Errorf("after the deletion there is %+v", q)
 			}
 		}
-		if s, err := e.Stats(t.Context(), DefaultQueue); err != nil || s.SubmissionsOpen != 0 {
-			t.Errorf("the default queue: %+v, %v; want an empty one", s, err)
+		if s := queueAt(e, DefaultQueue).Stats(); s.SubmissionsOpen != 0 {
+			t.Errorf("the default queue: %+v; want an empty one", s)
 		}
 		closed(t, e)
 		e = openAt(t, dir)

@@ -29,8 +29,10 @@ type QueueInfo struct {
 	Quarantined *Quarantined // why it does not serve; nil: it serves
 }
 
-// openQueue is a queue that serves: one shard for now.
-type openQueue struct {
+// Queue is a queue that serves: one shard for now. Once it is deleted, or the engine is closed, its calls fail.
+type Queue struct {
+	resources
+	e       *Engine
 	name    string
 	id      queue.ShardID
 	created queue.Time
@@ -49,11 +51,17 @@ type openQueue struct {
 	fair    atomic.Pointer[backlog.LedgerSums] // as they were added up last; nil: not yet
 }
 
-func (q *openQueue) info() QueueInfo {
+// Name is the name of the queue.
+func (q *Queue) Name() string { return q.name }
+
+// Relaxed says whether the queue answers before the disk has what it was told.
+func (q *Queue) Relaxed() bool { return q.config.Load().Durability == queue.Relaxed }
+
+func (q *Queue) info() QueueInfo {
 	return QueueInfo{Name: q.name, Settings: *q.config.Load(), Created: q.created}
 }
 
-func (q *openQueue) close() error {
+func (q *Queue) close() error {
 	var errs []error
 	if q.shard != nil {
 		errs = append(errs, q.shard.Close())
@@ -83,7 +91,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	q := &openQueue{name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name)}
+	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name)}
 	q.config.Store(&row.Settings)
 	for _, v := range set {
 		q.values.set(v.Entry, ValueSettings{ValueSettings: v.Settings, Version: v.Version, Changed: v.Changed})
@@ -120,6 +128,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 		q.store.Close()
 		return err
 	}
+	q.resources.of(q)
 	e.queues[q.name], e.shards[q.id] = q, q
 	return nil
 }
@@ -128,19 +137,19 @@ func (e *Engine) shardDir(id queue.ShardID) string {
 	return filepath.Join(e.options.Dir, "shards", fmt.Sprintf("%04d", id))
 }
 
-func (e *Engine) all() []*openQueue {
+func (e *Engine) all() []*Queue {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	list := make([]*openQueue, 0, len(e.queues))
+	list := make([]*Queue, 0, len(e.queues))
 	for _, q := range e.queues {
 		list = append(list, q)
 	}
-	slices.SortFunc(list, func(a, b *openQueue) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b *Queue) int { return strings.Compare(a.name, b.name) })
 	return list
 }
 
-// queue finds a queue by name.
-func (e *Engine) queue(name string) (*openQueue, error) {
+// Queue finds a queue by name. CodeUnknownQueue: there is none; CodeQuarantined: it does not serve.
+func (e *Engine) Queue(name string) (*Queue, error) {
 	e.mu.RLock()
 	q, refused := e.queues[name], error(nil)
 	if q == nil {
@@ -155,8 +164,18 @@ func unknownQueue(name string) error {
 		"/v1/queues/{queue}, or use %q, which always exists.", clip(name, queue.MaxQueueNameBytes), DefaultQueue)}
 }
 
-// route finds the queue of a submission by arithmetic on its id.
-func (e *Engine) route(id queue.SubmissionID) (*openQueue, error) {
+// stay keeps the queue from being deleted until the function that it returns is called. It fails if that has happened already.
+func (q *Queue) stay() (release func(), err error) {
+	q.e.mu.RLock()
+	if q.e.queues[q.name] == q {
+		return q.e.mu.RUnlock, nil
+	}
+	defer q.e.mu.RUnlock()
+	return nil, q.e.quarantine.absent(q.name)
+}
+
+// QueueOf finds the queue of a submission by arithmetic on its id.
+func (e *Engine) QueueOf(id queue.SubmissionID) (*Queue, error) {
 	e.mu.RLock()
 	q, refused := e.shards[id.Shard()], error(nil)
 	if q == nil {
@@ -181,8 +200,8 @@ func (e *Engine) Queues() []QueueInfo {
 	return list
 }
 
-// Queue tells a queue's configuration, also that of one in quarantine.
-func (e *Engine) Queue(name string) (QueueInfo, error) {
+// QueueInfo is a queue's configuration, also that of one in quarantine.
+func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if q := e.quarantine.find(name); q != nil {
@@ -247,10 +266,10 @@ func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Se
 
 // configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of
 // them. The caller holds e.mu.
-func (e *Engine) configure(ctx context.Context, q *openQueue, settings queue.Settings) (QueueInfo, error) {
+func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
 	if now := *q.config.Load(); settings != now {
 		row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
-		act := e.act(ctx, "", "queue.change", q.name, "")
+		act := q.act(ctx, "", "queue.change", "")
 		act.Change(store.SettingsState(now), store.SettingsState(settings))
 		if err := e.catalogue.PutQueue(row, act); err != nil {
 			return QueueInfo{}, err
@@ -289,7 +308,7 @@ func (e *Engine) freeShard() (queue.ShardID, error) {
 }
 
 // discard closes a queue and removes its files.
-func (e *Engine) discard(q *openQueue) error {
+func (e *Engine) discard(q *Queue) error {
 	delete(e.queues, q.name)
 	delete(e.shards, q.id)
 	e.metrics.forget(q.name)

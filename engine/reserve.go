@@ -33,24 +33,20 @@ type ReserveResult struct {
 }
 
 // Reserve hands chunks to a consumer. The reservations are appended to dst.
-func (e *Engine) Reserve(ctx context.Context, queueName string, r ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return ReserveResult{Reservations: dst}, err
-	}
+func (q *Queue) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	if err := validReserve(&r, q.config.Load()); err != nil {
 		return ReserveResult{Reservations: dst}, err
 	}
-	return e.reserve(ctx, q, &r, dst)
+	return q.reserve(ctx, &r, dst)
 }
 
-func (e *Engine) reserve(ctx context.Context, q *openQueue, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	from, started := len(dst), e.options.Now()
+func (q *Queue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
+	from, started := len(dst), q.e.options.Now()
 	got, err := q.shard.Reserve(ctx, machine.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
 		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited),
 		Now: queue.At(started)}, dst)
 	if err == nil {
-		q.counts.reserve.Observe((e.options.Now().Sub(started) - got.Waited).Seconds())
+		q.counts.reserve.Observe((q.e.options.Now().Sub(started) - got.Waited).Seconds())
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)
 		q.inUse.add(r.Plan, r.Consumer, len(got.Reservations)-from)
 		if len(got.Reservations) == from {

@@ -13,40 +13,32 @@ import (
 // RuledAmount is how much one rule keeps from every strategy.
 type RuledAmount = inspect.RuledAmount
 
-// SetRule sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
+// Set sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
 // what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.
-func (e *Engine) SetRule(ctx context.Context, queueName string, r queue.Rule) (rule queue.Rule, created bool, err error) {
+func (p Rules) Set(ctx context.Context, r queue.Rule) (rule queue.Rule, created bool, err error) {
 	if err := validRule(&r); err != nil {
 		return rule, false, err
 	}
-	q, err := e.queue(queueName)
-	if err != nil {
+	if err := ruleShare(ctx, p.q, &r); err != nil {
 		return rule, false, err
 	}
-	if err := ruleShare(ctx, q, &r); err != nil {
-		return rule, false, err
-	}
-	rule, created, err = q.shard.Rules.Set(r, e.act(ctx, r.Actor, "rule.create", queueName, ""))
+	rule, created, err = p.q.shard.Rules.Set(r, p.q.act(ctx, r.Actor, "rule.create", ""))
 	if err == nil {
-		e.options.Logger.Info("rule set", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match",
+		p.q.e.options.Logger.Info("rule set", "queue", p.q.name, "rule", rule.ID, "action", rule.Action, "match",
 			rule.Match, "actor", r.Actor, "reason", r.Reason, "new", created)
 	}
 	return rule, created, err
 }
 
-// LiftRule ends a rule, durably, and says what it was. One that ended before is no mistake: was is false. CodeUnknownRule: there never
+// Lift ends a rule, durably, and says what it was. One that ended before is no mistake: was is false. CodeUnknownRule: there never
 // was one of this id.
-func (e *Engine) LiftRule(ctx context.Context, queueName string, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
+func (p Rules) Lift(ctx context.Context, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
 	if err := validActor(actor); err != nil {
 		return rule, false, err
 	}
-	q, err := e.queue(queueName)
-	if err != nil {
-		return rule, false, err
-	}
-	rule, was, err = q.shard.Rules.Lift(id, actor, e.act(ctx, actor, "rule.lift", queueName, ""))
+	rule, was, err = p.q.shard.Rules.Lift(id, actor, p.q.act(ctx, actor, "rule.lift", ""))
 	if err == nil && was {
-		e.options.Logger.Info("rule lifted", "queue", queueName, "rule", rule.ID, "action", rule.Action, "match",
+		p.q.e.options.Logger.Info("rule lifted", "queue", p.q.name, "rule", rule.ID, "action", rule.Action, "match",
 			rule.Match, "actor", actor)
 	}
 	return rule, was, err
@@ -55,45 +47,13 @@ func (e *Engine) LiftRule(ctx context.Context, queueName string, id queue.RuleID
 // HeldRule is a rule with the chunks that it keeps from being handed out.
 type HeldRule = rules.Held
 
-// Rules lists a queue's rules by ascending id, each with what it keeps.
-func (e *Engine) Rules(queueName string) ([]HeldRule, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, err
-	}
-	return q.shard.Rules.Held(), nil
-}
-
-// PastRules lists the last queue.MaxEndedRules rules of a queue that have ended, the last one first.
-func (e *Engine) PastRules(queueName string) ([]queue.EndedRule, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, err
-	}
-	return q.shard.Rules.Past(), nil
-}
-
-// Rule is a rule of a queue. CodeUnknownRule: there is none of this id, or it has ended.
-func (e *Engine) Rule(queueName string, id queue.RuleID) (queue.Rule, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return queue.Rule{}, err
-	}
-	r, is := q.shard.Rules.Get(id)
+// Get is a rule of the queue. CodeUnknownRule: there is none of this id, or it has ended.
+func (p Rules) Get(id queue.RuleID) (queue.Rule, error) {
+	r, is := p.q.shard.Rules.Get(id)
 	if !is {
 		return r, &queue.Error{Code: queue.CodeUnknownRule, Message: "There is no such rule in this queue, or it has ended."}
 	}
 	return r, nil
-}
-
-// Covering is the rule that counts for submissions with this meta now, also for those that are not inserted yet: a block before a
-// pause. False: none covers them, or there is no such queue. It costs a look per meta key.
-func (e *Engine) Covering(queueName string, meta queue.Meta) (queue.Rule, bool) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return queue.Rule{}, false
-	}
-	return q.shard.Rules.Covering(meta)
 }
 
 // validRule checks what comes from outside.

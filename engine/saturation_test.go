@@ -25,11 +25,11 @@ func TestSaturatedSince(t *testing.T) {
 		t.Helper()
 		now = now.Add(after)
 		q.sample(now, nil)
-		one, err := e.Value(context.Background(), DefaultQueue, acme)
+		one, err := queueAt(e, DefaultQueue).Values.Get(context.Background(), acme)
 		if err != nil {
 			t.Fatal(err)
 		}
-		frame, _, _ := e.Frame(DefaultQueue)
+		frame, _ := queueAt(e, DefaultQueue).Frame()
 		got := map[string]queue.Time{"read by itself": one.SaturatedSince}
 		for _, v := range frame.Keys[0].Top {
 			if v.Value == acme.Value {
@@ -38,7 +38,7 @@ func TestSaturatedSince(t *testing.T) {
 				t.Errorf("%s: %s has no limit and is at it since %d", name, v.Value, v.SaturatedSince)
 			}
 		}
-		list, err := e.Values(context.Background(), DefaultQueue, "company", "ready", 10)
+		list, err := queueAt(e, DefaultQueue).Values.List(context.Background(), "company", "ready", 10)
 		if err != nil {
 			t.Fatal(err)
 		}

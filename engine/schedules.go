@@ -18,20 +18,16 @@ import (
 // quick and not call the engine. nil lets everything pass.
 type ScheduleGuard = schedules.ScheduleGuard
 
-// Schedules lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
+// List lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
 // page is the `after` of the following one.
-func (e *Engine) Schedules(queueName, after string, limit int) (page Page[queue.ScheduleInfo], err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+func (p Schedules) List(after string, limit int) (page Page[queue.ScheduleInfo], err error) {
 	if limit < 1 || limit > queue.MaxListLimit {
 		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
 	}
 	if after != "" && !strategyName(after) {
 		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 	}
-	all := q.shard.Schedules.List()
+	all := p.q.shard.Schedules.List()
 	all = slices.DeleteFunc(all, func(s queue.ScheduleInfo) bool { return after != "" && s.Name <= after })
 	slices.SortFunc(all, func(a, b queue.ScheduleInfo) int { return strings.Compare(a.Name, b.Name) })
 	if len(all) > limit {
@@ -42,18 +38,9 @@ func (e *Engine) Schedules(queueName, after string, limit int) (page Page[queue.
 	return page, nil
 }
 
-// Schedule tells how a schedule stands.
-func (e *Engine) Schedule(queueName, name string) (queue.ScheduleInfo, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return queue.ScheduleInfo{}, err
-	}
-	return q.shard.Schedules.Get(name)
-}
-
-// PutSchedule creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
+// Put creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
 // same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
-func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def queue.Schedule,
+func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 	guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
 	if !strategyName(name) {
 		return info, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' "+
@@ -62,62 +49,50 @@ func (e *Engine) PutSchedule(ctx context.Context, queueName, name string, def qu
 	if err := validSchedule(&def); err != nil {
 		return info, false, err
 	}
-	q, err := e.queue(queueName)
-	if err != nil {
-		return info, false, err
-	}
-	return q.shard.Schedules.Put(name, def, guard, e.act(ctx, "", "schedule.create", queueName, "schedule "+name))
+	return p.q.shard.Schedules.Put(name, def, guard, p.q.act(ctx, "", "schedule.create", "schedule "+name))
 }
 
-// DeleteSchedule removes a schedule. What it inserted stays.
-func (e *Engine) DeleteSchedule(ctx context.Context, queueName, name string, guard ScheduleGuard) error {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return err
-	}
-	return q.shard.Schedules.Delete(name, guard, e.act(ctx, "", "schedule.delete", queueName, "schedule "+name))
+// Delete removes a schedule. What it inserted stays.
+func (p Schedules) Delete(ctx context.Context, name string, guard ScheduleGuard) error {
+	return p.q.shard.Schedules.Delete(name, guard, p.q.act(ctx, "", "schedule.delete", "schedule "+name))
 }
 
-// SwitchSchedule pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. What it is already is no
+// Switch pauses a schedule, for a reason of at most queue.MaxPauseReasonBytes, or resumes it. What it is already is no
 // change. Ticks that pass during the pause are missed ones when it ends.
-func (e *Engine) SwitchSchedule(ctx context.Context, queueName, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
+func (p Schedules) Switch(ctx context.Context, name string, enabled bool, reason string) (queue.ScheduleInfo, error) {
 	if len(reason) > queue.MaxPauseReasonBytes {
 		return queue.ScheduleInfo{}, queue.Invalid("/reason", "has %d bytes; at most %d are allowed", len(reason),
 			queue.MaxPauseReasonBytes)
-	}
-	q, err := e.queue(queueName)
-	if err != nil {
-		return queue.ScheduleInfo{}, err
 	}
 	action := "schedule.pause"
 	if enabled {
 		action = "schedule.resume"
 	}
-	return q.shard.Schedules.Switch(name, enabled, reason, e.act(ctx, "", action, queueName, "schedule "+name))
+	return p.q.shard.Schedules.Switch(name, enabled, reason, p.q.act(ctx, "", action, "schedule "+name))
 }
 
-// TriggerSchedule inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that
+// Trigger inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that
 // came before it returns what that request inserted, and replayed = true.
-func (e *Engine) TriggerSchedule(ctx context.Context, queueName, name, key string) (s queue.Submission, replayed bool, err error) {
-	info, err := e.Schedule(queueName, name)
+func (p Schedules) Trigger(ctx context.Context, name, key string) (s queue.Submission, replayed bool, err error) {
+	info, err := p.Get(name)
 	if err != nil {
 		return s, false, err
 	}
-	now := queue.At(e.options.Now())
-	return e.insertScheduled(ctx, queueName, &info, now, scheduleKey("trigger", queueName, name, key, 0),
-		e.act(ctx, "", "schedule.trigger", queueName, "schedule "+name))
+	now := queue.At(p.q.e.options.Now())
+	return p.insert(ctx, &info, now, scheduleKey("trigger", p.q.name, name, key, 0),
+		p.q.act(ctx, "", "schedule.trigger", "schedule "+name))
 }
 
-// insertScheduled inserts what a schedule inserts for a tick. A key makes it once.
-func (e *Engine) insertScheduled(ctx context.Context, queueName string, info *queue.ScheduleInfo, tick queue.Time,
+// insert inserts what a schedule inserts for a tick. A key makes it once.
+func (p Schedules) insert(ctx context.Context, info *queue.ScheduleInfo, tick queue.Time,
 	key string, act queue.Act) (queue.Submission, bool, error) {
 	n := schedules.ScheduledSubmission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
-		n.DeadDeadline = queue.At(e.options.Now()).Add(after)
+		n.DeadDeadline = queue.At(p.q.e.options.Now()).Add(after)
 	}
 	n.Acts = []queue.Act{act}
 	n.IdempotencyKey = key // what it stands for is in the key itself, so the fingerprint says nothing more
-	return e.Insert(ctx, queueName, n)
+	return p.q.Insert(ctx, n)
 }
 
 // scheduleKey is the idempotency key of one submission of a request that came with a key; none without.
@@ -144,10 +119,10 @@ type Backfilled struct {
 	IDs   []queue.SubmissionID // none of a dry run
 }
 
-// BackfillSchedule inserts what a schedule would have inserted for past ticks, whatever became of them at their time. They are
+// Backfill inserts what a schedule would have inserted for past ticks, whatever became of them at their time. They are
 // inserted one after the other: when it fails in the middle, the same request with the same key does the rest.
-func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r BackfillRequest) (made Backfilled, err error) {
-	info, err := e.Schedule(queueName, name)
+func (p Schedules) Backfill(ctx context.Context, name string, r BackfillRequest) (made Backfilled, err error) {
+	info, err := p.Get(name)
 	if err != nil {
 		return made, err
 	}
@@ -155,7 +130,7 @@ func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r
 	if err != nil {
 		return made, err
 	}
-	switch now := queue.At(e.options.Now()); {
+	switch now := queue.At(p.q.e.options.Now()); {
 	case r.From <= 0:
 		return made, queue.Invalid("/from", "is missing; give the time of the first tick")
 	case r.To < r.From:
@@ -180,8 +155,8 @@ func (e *Engine) BackfillSchedule(ctx context.Context, queueName, name string, r
 			"shorter time", made.Ticks, r.Limit, queue.MaxBackfill)
 	}
 	for _, tick := range ticks {
-		s, _, err := e.insertScheduled(ctx, queueName, &info, tick,
-			scheduleKey("backfill", queueName, name, r.Key, tick), e.act(ctx, "", "schedule.backfill", queueName, "schedule "+name))
+		s, _, err := p.insert(ctx, &info, tick,
+			scheduleKey("backfill", p.q.name, name, r.Key, tick), p.q.act(ctx, "", "schedule.backfill", "schedule "+name))
 		if err != nil {
 			return made, err
 		}
@@ -205,21 +180,18 @@ type SchedulePreview struct {
 	Ticks []queue.Time
 }
 
-// PreviewSchedule says what a definition means, stored or not: in words, and its next n ticks (1 to queue.MaxPreview) after a moment
+// Preview says what a definition means, stored or not: in words, and its next n ticks (1 to queue.MaxPreview) after a moment
 // (0: now). Of the definition only what says when it is due is looked at.
-func (e *Engine) PreviewSchedule(queueName string, def queue.Schedule, after queue.Time, n int) (p SchedulePreview, err error) {
-	if _, err := e.queue(queueName); err != nil {
-		return p, err
-	}
-	now := queue.At(e.options.Now())
+func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out SchedulePreview, err error) {
+	now := queue.At(p.q.e.options.Now())
 	if after == 0 {
 		after = now
 	}
 	switch {
 	case n < 1 || n > queue.MaxPreview:
-		return p, queue.Invalid("/n", "is %d; 1 to %d are allowed", n, queue.MaxPreview)
+		return out, queue.Invalid("/n", "is %d; 1 to %d are allowed", n, queue.MaxPreview)
 	case def.Start != 0 && def.End != 0 && def.End < def.Start:
-		return p, queue.Invalid("/end", "is before start")
+		return out, queue.Invalid("/end", "is before start")
 	}
 	if def.Anchor == 0 {
 		def.Anchor = now
@@ -229,7 +201,7 @@ func (e *Engine) PreviewSchedule(queueName string, def queue.Schedule, after que
 	}
 	spec, err := schedules.ParseSchedule(&def)
 	if err != nil {
-		return p, err
+		return out, err
 	}
 	return SchedulePreview{Words: spec.Describe(), Zone: spec.Location(), Ticks: ticksAfter(spec, max(after, def.Start-1), def.End, n)}, nil
 }

@@ -136,17 +136,13 @@ func (r *ring) empties(over time.Duration) time.Duration {
 
 // Series are a queue's points after a moment, the oldest first: one a second for ten minutes, or with minutes one a minute for
 // a day. The first is the one at or before the moment, if it is known: rates are counted from it.
-func (e *Engine) Series(queueName string, minutes bool, after time.Time) ([]Point, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, err
-	}
+func (q *Queue) Series(minutes bool, after time.Time) []Point {
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()
 	if minutes {
-		return q.frames.minutes.since(queue.At(after)), nil
+		return q.frames.minutes.since(queue.At(after))
 	}
-	return q.frames.seconds.since(queue.At(after)), nil
+	return q.frames.seconds.since(queue.At(after))
 }
 
 // Heat is how many chunks of a value were in flight, at most, in each step of the last ten minutes; HeatUnknown where that was
@@ -247,16 +243,12 @@ func (h *heat) newRow(step int64) *heatRow {
 
 // KeySeries are the heat strips of a meta key, by value, and the end of the step that the last cells stand for. Without any
 // there is nothing in flight of the key, or no frame has it.
-func (e *Engine) KeySeries(queueName string, key queue.MetaKey) (list []Heat, ends time.Time, err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, ends, err
-	}
+func (q *Queue) KeySeries(key queue.MetaKey) (list []Heat, ends time.Time) {
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()
 	h := q.frames.heat[key]
 	if h == nil {
-		return nil, ends, nil
+		return nil, ends
 	}
 	for value, row := range h.rows {
 		cells := make([]int64, HeatCells)
@@ -268,5 +260,5 @@ func (e *Engine) KeySeries(queueName string, key queue.MetaKey) (list []Heat, en
 		list = append(list, Heat{Value: value, Cells: cells})
 	}
 	slices.SortFunc(list, func(a, b Heat) int { return a.Value.Compare(b.Value) })
-	return list, queue.Time((h.step + 1) * HeatStep.Milliseconds()).Std(), nil
+	return list, queue.Time((h.step + 1) * HeatStep.Milliseconds()).Std()
 }

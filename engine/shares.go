@@ -25,9 +25,9 @@ type insertShare struct {
 }
 
 // shareOf is the room that the caller's access token has for inserts into a queue.
-func shareOf(ctx context.Context, e *Engine, q *openQueue) insertShare {
+func shareOf(ctx context.Context, q *Queue) insertShare {
 	use, limits := access.Of(ctx).Share()
-	return insertShare{e: e, shard: q.id, use: use, limits: limits}
+	return insertShare{e: q.e, shard: q.id, use: use, limits: limits}
 }
 
 // take refuses an insert for which the access token has no room beside those that were taken before.
@@ -108,13 +108,13 @@ func (s *insertShare) add(list []queue.Insertion) {
 }
 
 // attach attaches a consumer, if its access token has room for one more.
-func (e *Engine) attach(ctx context.Context, q *openQueue, name string) (*Attached, error) {
+func (q *Queue) attach(ctx context.Context, name string) (*Attached, error) {
 	use, limits := access.Of(ctx).Share()
 	at := access.ConsumerAt{Shard: q.id, Name: name}
 	if use == nil || limits.Consumers == 0 {
 		return q.shard.Consumers.Attach(name)
 	}
-	if !use.Consumers.Has(at) && !use.Consumers.Room(1, limits.Consumers, e.attends) {
+	if !use.Consumers.Has(at) && !use.Consumers.Room(1, limits.Consumers, q.e.attends) {
 		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
 			"This access token has %d attached consumers, the most that the server's option token-consumers allows. "+
 				"Attach when some have left, give others a token of their own, or have the option raised. Work goes "+
@@ -129,7 +129,7 @@ func (e *Engine) attach(ctx context.Context, q *openQueue, name string) (*Attach
 
 // ruleShare refuses a rule of an access token that has set as many of the queue's as it may: there is room for those of others, and for
 // blocks. One that is there for its action and match is changed, and takes no room.
-func ruleShare(ctx context.Context, q *openQueue, r *queue.Rule) error {
+func ruleShare(ctx context.Context, q *Queue, r *queue.Rule) error {
 	token, limits := bounded(ctx)
 	if token == nil || limits.Rules == 0 || q.shard.Rules.Len() < limits.Rules {
 		return nil
@@ -151,7 +151,7 @@ func ruleShare(ctx context.Context, q *openQueue, r *queue.Rule) error {
 }
 
 // bulkShare refuses a bulk operation of an access token of which as many run in the queue as may.
-func bulkShare(ctx context.Context, q *openQueue) error {
+func bulkShare(ctx context.Context, q *Queue) error {
 	token, limits := bounded(ctx)
 	if token == nil || limits.Bulks == 0 {
 		return nil
@@ -180,7 +180,7 @@ func bounded(ctx context.Context) (*access.Token, *access.Limits) {
 }
 
 // shardOf is the queue of a shard; nil if it was deleted.
-func (e *Engine) shardOf(id queue.ShardID) *openQueue {
+func (e *Engine) shardOf(id queue.ShardID) *Queue {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.shards[id]

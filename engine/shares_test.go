@@ -36,7 +36,7 @@ func TestWhatARestartForgivesAToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		meta := queue.Meta{{Key: "company", Value: queue.IntValue(company)}}
-		_, _, err = e.Insert(access.With(t.Context(), &access.Caller{Token: &token, Limits: &limits}), DefaultQueue,
+		_, _, err = queueAt(e, DefaultQueue).Insert(access.With(t.Context(), &access.Caller{Token: &token, Limits: &limits}),
 			queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 1, Prefix: "x/"}})
 		return err
 	}

@@ -95,16 +95,12 @@ func ofRow(row store.StrategyRow) NamedStrategy {
 }
 
 // byName finds a strategy that a request asks for by its name, to use it.
-func (e *Engine) byName(queueName, name string) (*namedStrategy, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, err
-	}
-	n := q.named.all()[name]
+func (p Strategies) byName(name string) (*namedStrategy, error) {
+	n := p.q.named.all()[name]
 	switch {
 	case n == nil:
 		return nil, queue.Invalid("/strategy/name",
-			"is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", queueName)
+			"is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", p.q.name)
 	case n.wrong != nil:
 		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it again", n.wrong)
 	}
@@ -133,20 +129,16 @@ func strategyName(name string) bool {
 	return true
 }
 
-// Strategies lists a queue's named strategies by name, from the one after `after` on: at most limit (1 to
+// List lists a queue's named strategies by name, from the one after `after` on: at most limit (1 to
 // queue.MaxListLimit), and no more once their texts pass a mebibyte. Next of the page is the `after` of the following one.
-func (e *Engine) Strategies(queueName, after string, limit int) (page Page[NamedStrategy], err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+func (p Strategies) List(after string, limit int) (page Page[NamedStrategy], err error) {
 	if limit < 1 || limit > queue.MaxListLimit {
 		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
 	}
 	if after != "" && !strategyName(after) {
 		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 	}
-	all, bytes := q.named.all(), 0
+	all, bytes := p.q.named.all(), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if after != "" && name <= after {
 			continue
@@ -164,21 +156,17 @@ func (e *Engine) Strategies(queueName, after string, limit int) (page Page[Named
 // maxListedText ends a page of strategies: a thousand of the longest would be 64 MiB.
 const maxListedText = 1 << 20
 
-// Strategy reads a named strategy: a version of it, or as it stands for version 0. CodeUnknownStrategy: there is no such
+// Get reads a named strategy: a version of it, or as it stands for version 0. CodeUnknownStrategy: there is no such
 // name, or the version is none of the newest queue.MaxStrategyVersions.
-func (e *Engine) Strategy(queueName, name string, version uint32) (NamedStrategy, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return NamedStrategy{}, err
-	}
-	now := q.named.all()[name]
+func (p Strategies) Get(name string, version uint32) (NamedStrategy, error) {
+	now := p.q.named.all()[name]
 	if now == nil {
-		return NamedStrategy{}, unknownStrategy(queueName, name)
+		return NamedStrategy{}, unknownStrategy(p.q.name, name)
 	}
 	if version == 0 || version == now.Version {
 		return now.NamedStrategy, nil
 	}
-	row, found, err := e.catalogue.Strategy(q.id, name, version)
+	row, found, err := p.q.e.catalogue.Strategy(p.q.id, name, version)
 	if err == nil && !found {
 		err = &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: "+
 			"the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
@@ -191,9 +179,9 @@ func unknownStrategy(queueName, name string) error {
 		"makes it; GET /v1/queues/{queue}/strategies lists those there are.", queueName, clip(name, queue.MaxStrategyNameBytes))}
 }
 
-// PutStrategy stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one
+// Put stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one
 // becomes the next version, durably, and every reservation from now on uses it.
-func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []byte,
+func (p Strategies) Put(ctx context.Context, name string, raw []byte,
 	guard StrategyGuard) (s NamedStrategy, created bool, err error) {
 	if !strategyName(name) {
 		return s, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' "+
@@ -203,36 +191,35 @@ func (e *Engine) PutStrategy(ctx context.Context, queueName, name string, raw []
 	if err != nil {
 		return s, false, err
 	}
-	e.mu.RLock() // the queue is not deleted meanwhile
-	defer e.mu.RUnlock()
-	q := e.queues[queueName]
-	if q == nil {
-		return s, false, e.quarantine.absent(queueName)
+	stay, err := p.q.stay()
+	if err != nil {
+		return s, false, err
 	}
-	q.named.change.Lock()
-	defer q.named.change.Unlock()
-	now, err := q.named.guarded(name, guard)
+	defer stay()
+	p.q.named.change.Lock()
+	defer p.q.named.change.Unlock()
+	now, err := p.q.named.guarded(name, guard)
 	switch {
 	case err != nil:
 		return s, false, err
 	case now != nil && now.Text == parsed.String():
 		return now.NamedStrategy, false, nil
-	case now == nil && len(q.named.all()) >= queue.MaxStrategies:
+	case now == nil && len(p.q.named.all()) >= queue.MaxStrategies:
 		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named "+
 			"strategies already, the most it keeps. Delete one first.", queue.MaxStrategies)}
 	}
-	row := store.StrategyRow{Shard: q.id, Name: name, Version: 1, Text: parsed.String(), Created: queue.At(e.options.Now())}
-	act := e.act(ctx, "", "strategy.create", queueName, "strategy "+name)
+	row := store.StrategyRow{Shard: p.q.id, Name: name, Version: 1, Text: parsed.String(), Created: queue.At(p.q.e.options.Now())}
+	act := p.q.act(ctx, "", "strategy.create", "strategy "+name)
 	act.Change(nil, row.Text)
 	if now != nil {
 		row.Version, act.Action = now.Version+1, "strategy.change"
 		act.Change(now.Text, row.Text)
 	}
-	if err := e.catalogue.PutStrategy(row, queue.MaxStrategyVersions, act); err != nil {
+	if err := p.q.e.catalogue.PutStrategy(row, queue.MaxStrategyVersions, act); err != nil {
 		return s, false, err
 	}
-	next := &namedStrategy{NamedStrategy: ofRow(row), plan: e.plans.plan(parsed)}
-	q.named.set(name, next)
+	next := &namedStrategy{NamedStrategy: ofRow(row), plan: p.q.e.plans.plan(parsed)}
+	p.q.named.set(name, next)
 	return next.NamedStrategy, now == nil, nil
 }
 
@@ -259,37 +246,33 @@ func written(raw []byte) (*strategy.Strategy, error) {
 	return strategy.ParseJSON(raw)
 }
 
-// DeleteStrategy removes a name with all its versions. Reservations that ask for it are refused from now on.
-func (e *Engine) DeleteStrategy(ctx context.Context, queueName, name string, guard StrategyGuard) error {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	q := e.queues[queueName]
-	if q == nil {
-		return e.quarantine.absent(queueName)
+// Delete removes a name with all its versions. Reservations that ask for it are refused from now on.
+func (p Strategies) Delete(ctx context.Context, name string, guard StrategyGuard) error {
+	stay, err := p.q.stay()
+	if err != nil {
+		return err
 	}
-	q.named.change.Lock()
-	defer q.named.change.Unlock()
-	now, err := q.named.guarded(name, guard)
+	defer stay()
+	p.q.named.change.Lock()
+	defer p.q.named.change.Unlock()
+	now, err := p.q.named.guarded(name, guard)
 	if err != nil {
 		return err
 	}
 	if now == nil {
-		return unknownStrategy(queueName, name)
+		return unknownStrategy(p.q.name, name)
 	}
-	act := e.act(ctx, "", "strategy.delete", queueName, "strategy "+name)
+	act := p.q.act(ctx, "", "strategy.delete", "strategy "+name)
 	act.Change(now.Text, nil)
-	if err := e.catalogue.DeleteStrategy(q.id, name, act); err != nil {
+	if err := p.q.e.catalogue.DeleteStrategy(p.q.id, name, act); err != nil {
 		return err
 	}
-	q.named.set(name, nil)
+	p.q.named.set(name, nil)
 	return nil
 }
 
-// ReadStrategy reads a strategy as a reservation of the queue would, by its name too, without keeping it.
-func (e *Engine) ReadStrategy(queueName string, raw []byte) (*strategy.Strategy, error) {
-	if _, err := e.queue(queueName); err != nil {
-		return nil, err
-	}
+// Read reads a strategy as a reservation of the queue would, by its name too, without keeping it.
+func (p Strategies) Read(raw []byte) (*strategy.Strategy, error) {
 	if len(raw) == 0 {
 		return nil, queue.Invalid("/strategy", "is missing")
 	}
@@ -300,7 +283,7 @@ func (e *Engine) ReadStrategy(queueName string, raw []byte) (*strategy.Strategy,
 	if !ok {
 		return strategy.ParseJSON(raw)
 	}
-	n, err := e.byName(queueName, name)
+	n, err := p.byName(name)
 	if err != nil {
 		return nil, err
 	}

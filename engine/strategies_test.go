@@ -33,7 +33,7 @@ func closed(t *testing.T, e *Engine) {
 
 func put(t *testing.T, e *Engine, queueName, name, text string) NamedStrategy {
 	t.Helper()
-	s, _, err := e.PutStrategy(context.Background(), queueName, name, []byte(text), nil)
+	s, _, err := queueAt(e, queueName).Strategies.Put(context.Background(), name, []byte(text), nil)
 	if err != nil {
 		t.Fatalf("put %s %s: %v", name, text, err)
 	}
@@ -42,7 +42,7 @@ func put(t *testing.T, e *Engine, queueName, name, text string) NamedStrategy {
 
 // planOf is what a reservation by the name would go by, or the code and pointer of the refusal.
 func planOf(e *Engine, queueName, name string) string {
-	plan, err := e.Plan(queueName, fmt.Appendf(nil, `{"name":%q}`, name))
+	plan, err := queueAt(e, queueName).Plan(fmt.Appendf(nil, `{"name":%q}`, name))
 	if err != nil {
 		var failure *queue.Error
 		if errors.As(err, &failure) && len(failure.Problems) == 1 {
@@ -62,7 +62,7 @@ func TestStrategiesOutliveARestart(t *testing.T) {
 		put(t, e, DefaultQueue, "nightly", fmt.Sprintf(`"MaxSimultaneous(\"k\", %d, Random)"`, i+1))
 	}
 	put(t, e, DefaultQueue, "gone", `"Random"`)
-	if err := e.DeleteStrategy(context.Background(), DefaultQueue, "gone", nil); err != nil {
+	if err := queueAt(e, DefaultQueue).Strategies.Delete(context.Background(), "gone", nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -73,7 +73,7 @@ func TestStrategiesOutliveARestart(t *testing.T) {
 			t.Errorf("gone is %q, want a refusal", got)
 		}
 		for version, want := range map[uint32]string{0: "105", 5: "", 6: "6", 104: "104", 105: "105", 106: ""} {
-			got, err := e.Strategy(DefaultQueue, "nightly", version)
+			got, err := queueAt(e, DefaultQueue).Strategies.Get("nightly", version)
 			switch {
 			case want == "" && queue.CodeOf(err) != queue.CodeUnknownStrategy:
 				t.Errorf("version %d: got %v, %v; want %s", version, got, err, queue.CodeUnknownStrategy)
@@ -106,10 +106,11 @@ func TestStrategiesGoWithTheirQueue(t *testing.T) {
 		if got := planOf(e, DefaultQueue, "nightly"); got != "invalid /strategy/name" {
 			t.Errorf("the other queue's strategy is seen here: %q", got)
 		}
+		gone := queueAt(e, "other")
 		if err := e.DeleteQueue(ctx, "other", false); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := e.PutStrategy(ctx, "other", "nightly", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {
+		if _, _, err := gone.Strategies.Put(ctx, "nightly", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {
 			t.Errorf("put into a deleted queue: got %v, want %s", err, queue.CodeUnknownQueue)
 		}
 		closed(t, e)
@@ -133,7 +134,7 @@ func TestStrategyGuardIsExact(t *testing.T) {
 		for i := range 16 {
 			wait.Go(func() {
 				raw := fmt.Appendf(nil, `"MaxSimultaneous(\"k\", %d, Random)"`, 100*int(round)+i+1)
-				_, _, err := e.PutStrategy(context.Background(), DefaultQueue, "nightly", raw, func(now NamedStrategy, exists bool) error {
+				_, _, err := queueAt(e, DefaultQueue).Strategies.Put(context.Background(), "nightly", raw, func(now NamedStrategy, exists bool) error {
 					if exists != (round > 0) || now.Version != round {
 						return refused
 					}
@@ -167,13 +168,13 @@ func TestStrategyLimit(t *testing.T) {
 		name := fmt.Sprintf("n%d", i)
 		q.named.set(name, &namedStrategy{NamedStrategy: NamedStrategy{Name: name, Version: 1, Text: "Random"}})
 	}
-	if _, _, err := e.PutStrategy(ctx, DefaultQueue, "one-more", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeConflict {
+	if _, _, err := queueAt(e, DefaultQueue).Strategies.Put(ctx, "one-more", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("one more name: got %v, want %s", err, queue.CodeConflict)
 	}
 	put(t, e, DefaultQueue, "n5", `"OldestFirst"`)
 	var names []string
 	for after := ""; ; {
-		page, err := e.Strategies(DefaultQueue, after, 300)
+		page, err := queueAt(e, DefaultQueue).Strategies.List(after, 300)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +188,7 @@ func TestStrategyLimit(t *testing.T) {
 	if sorted := slices.IsSorted(names); len(names) != queue.MaxStrategies || !sorted {
 		t.Errorf("the pages have %d names, sorted %v; want %d", len(names), sorted, queue.MaxStrategies)
 	}
-	if err := e.DeleteStrategy(ctx, DefaultQueue, "n7", nil); err != nil {
+	if err := queueAt(e, DefaultQueue).Strategies.Delete(ctx, "n7", nil); err != nil {
 		t.Fatal(err)
 	}
 	put(t, e, DefaultQueue, "one-more", `"Random"`)
@@ -200,7 +201,7 @@ func TestStrategyNames(t *testing.T) {
 	defer closed(t, e)
 	long := strings.Repeat("n", queue.MaxStrategyNameBytes)
 	for name, valid := range map[string]bool{"a": true, "0.a_B-": true, long: true, "": false, long + "n": false, ".a": false, "-a": false, "_a": false, "a b": false, "ä": false, "a/b": false} {
-		_, _, err := e.PutStrategy(context.Background(), DefaultQueue, name, []byte(`"Random"`), nil)
+		_, _, err := queueAt(e, DefaultQueue).Strategies.Put(context.Background(), name, []byte(`"Random"`), nil)
 		if (err == nil) != valid || err != nil && queue.CodeOf(err) != queue.CodeInvalid {
 			t.Errorf("put %q: got %v, want valid = %v", name, err, valid)
 		}
@@ -232,7 +233,7 @@ func TestUnreadableStrategy(t *testing.T) {
 	if got := planOf(e, DefaultQueue, "later"); got != "invalid /strategy/name" {
 		t.Errorf("got %q, want a refusal", got)
 	}
-	if got, err := e.Strategy(DefaultQueue, "later", 0); err != nil || got.Text != "FromTheFuture" {
+	if got, err := queueAt(e, DefaultQueue).Strategies.Get("later", 0); err != nil || got.Text != "FromTheFuture" {
 		t.Errorf("it cannot be read as it is: %v, %v", got, err)
 	}
 	if got := put(t, e, DefaultQueue, "later", `"Random"`); got.Version != 4 || planOf(e, DefaultQueue, "later") != "1 Random" {
@@ -247,7 +248,7 @@ func TestAskedAllocatesNothing(t *testing.T) {
 	put(t, e, "default", "stored", `"OrElse(MaxSimultaneous(\"user\", 2, OldestFirst), Random)"`)
 	for _, raw := range []string{``, `"OldestFirst"`, `{"name":"stored"}`} {
 		allocs := testing.AllocsPerRun(100, func() {
-			asked, err := e.Asked("default", []byte(raw))
+			asked, err := queueAt(e, "default").Asked([]byte(raw))
 			if err != nil || asked.Plan == nil || asked.Unusable != nil {
 				t.Fatalf("got %+v %v", asked, err)
 			}

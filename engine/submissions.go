@@ -17,44 +17,32 @@ type Page[T any] struct {
 	Next  string
 }
 
-// Submission tells what is known about a submission, open or ended.
+// Submission tells what is known about a submission of any queue, open or ended.
 func (e *Engine) Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
-	q, err := e.route(id)
+	q, err := e.QueueOf(id)
 	if err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.Submissions.Get(ctx, id)
+	return q.Submissions.Get(ctx, id)
 }
 
-// SubmissionTrace is the trace context that a submission carries, or "": it carries none, or is not in memory any more.
-func (e *Engine) SubmissionTrace(id queue.SubmissionID) string {
-	q, err := e.route(id)
-	if err != nil {
-		return ""
-	}
-	return q.shard.Trace(id)
+// Trace is the trace context that a submission carries, or "": it carries none, or is not in memory any more.
+func (p Submissions) Trace(id queue.SubmissionID) string {
+	return p.q.shard.Trace(id)
 }
 
 // Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.
-func (e *Engine) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
-	q, err := e.route(id)
-	if err != nil {
-		return queue.Submission{}, err
-	}
-	return q.shard.Submissions.Cancel(ctx, id, e.act(ctx, "", "submission.cancel", q.name, "submission "+id.String()))
+func (p Submissions) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	return p.q.shard.Submissions.Cancel(ctx, id, p.q.act(ctx, "", "submission.cancel", "submission "+id.String()))
 }
 
 // SetPriority changes the priority (-queue.MaxPriority to queue.MaxPriority) of an open submission: strategies of order
 // CustomPriority take it at its new place from the next reservation on.
-func (e *Engine) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {
-	q, err := e.route(id)
-	if err != nil {
-		return queue.Submission{}, err
-	}
+func (p Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64) (queue.Submission, error) {
 	if err := validPriority(priority); err != nil {
 		return queue.Submission{}, err
 	}
-	return q.shard.Submissions.SetPriority(ctx, id, priority, e.act(ctx, "", "submission.change", q.name, "submission "+id.String()))
+	return p.q.shard.Submissions.SetPriority(ctx, id, priority, p.q.act(ctx, "", "submission.change", "submission "+id.String()))
 }
 
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.
@@ -83,11 +71,7 @@ func firstID(at time.Time) queue.SubmissionID {
 const defaultLimit = 100
 
 // List returns a queue's submissions, newest first.
-func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (page Page[queue.Submission], err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+func (p Submissions) List(ctx context.Context, r ListRequest) (page Page[queue.Submission], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {
 		return page, err
@@ -96,7 +80,7 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = q.shard.Submissions.List(ctx, machine.Filter{
+	page.Items, err = p.q.shard.Submissions.List(ctx, machine.Filter{
 		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
 	}, queue.SubmissionID(before), limit)
 	if len(page.Items) == limit {
@@ -107,12 +91,8 @@ func (e *Engine) List(ctx context.Context, queueName string, r ListRequest) (pag
 
 // Chunks returns a submission's chunks by index. With a sparse state a page may be short before the end: go on while Next
 // is not empty.
-func (e *Engine) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from string,
+func (p Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from string,
 	limit int) (page Page[queue.Chunk], err error) {
-	q, err := e.route(id)
-	if err != nil {
-		return page, err
-	}
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
@@ -120,37 +100,19 @@ func (e *Engine) Chunks(ctx context.Context, id queue.SubmissionID, states []que
 	if err != nil {
 		return page, err
 	}
-	sub, err := q.shard.Submissions.Get(ctx, id)
+	sub, err := p.q.shard.Submissions.Get(ctx, id)
 	if err != nil {
 		return page, err
 	}
 	if first >= uint64(sub.Chunks) {
 		return page, nil
 	}
-	list, next, err := q.shard.Submissions.Chunks(ctx, id, states, uint32(first), limit)
+	list, next, err := p.q.shard.Submissions.Chunks(ctx, id, states, uint32(first), limit)
 	page.Items = list
 	if err == nil && next < sub.Chunks {
 		page.Next = cursor("c", uint64(next))
 	}
 	return page, err
-}
-
-// Chunk tells where one chunk stands.
-func (e *Engine) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
-	q, err := e.route(id)
-	if err != nil {
-		return queue.Chunk{}, err
-	}
-	return q.shard.Submissions.Chunk(ctx, id, index)
-}
-
-// Outputs calls fn for every output of the submission's done chunks, in index order.
-func (e *Engine) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
-	q, err := e.route(id)
-	if err != nil {
-		return err
-	}
-	return q.shard.Submissions.Outputs(ctx, id, fn)
 }
 
 func validLimit(limit int) (int, error) {

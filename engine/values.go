@@ -116,22 +116,21 @@ func (e *Engine) loadValues() (map[queue.ShardID][]store.ValueRow, error) {
 	return byShard, nil
 }
 
-// PutValue sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
-// from the next one on. The same settings as before change nothing. Settings that set nothing are refused: DeleteValue removes.
-func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.MetaEntry, settings queue.ValueSettings,
+// Put sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
+// from the next one on. The same settings as before change nothing. Settings that set nothing are refused: Delete removes.
+func (p Values) Put(ctx context.Context, entry queue.MetaEntry, settings queue.ValueSettings,
 	guard ValueGuard) (v Value, created bool, err error) {
 	if err := validValue(entry, settings); err != nil {
 		return v, false, err
 	}
-	e.mu.RLock() // the queue is not deleted meanwhile
-	defer e.mu.RUnlock()
-	q := e.queues[queueName]
-	if q == nil {
-		return v, false, e.quarantine.absent(queueName)
+	stay, err := p.q.stay()
+	if err != nil {
+		return v, false, err
 	}
-	q.values.change.Lock()
-	defer q.values.change.Unlock()
-	now := q.values.find(entry)
+	defer stay()
+	p.q.values.change.Lock()
+	defer p.q.values.change.Unlock()
+	now := p.q.values.find(entry)
 	if guard != nil {
 		err = guard(now)
 	}
@@ -139,37 +138,36 @@ func (e *Engine) PutValue(ctx context.Context, queueName string, entry queue.Met
 	case err != nil:
 		return v, false, err
 	case now.ValueSettings == settings && now.Version != 0:
-		return q.value(entry), false, nil
-	case now.Version == 0 && q.values.count >= queue.MaxSetValues:
+		return p.q.value(entry), false, nil
+	case now.Version == 0 && p.q.values.count >= queue.MaxSetValues:
 		return v, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has settings for %d "+
 			"values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
 	}
-	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(e.options.Now())}
-	if err := e.catalogue.PutValue(store.ValueRow{Shard: q.id, Entry: entry, Settings: settings, Version: next.Version,
-		Changed: next.Changed}, e.actOnValue(ctx, "value.set", q.name, entry, now, next)); err != nil {
+	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(p.q.e.options.Now())}
+	if err := p.q.e.catalogue.PutValue(store.ValueRow{Shard: p.q.id, Entry: entry, Settings: settings, Version: next.Version,
+		Changed: next.Changed}, p.act(ctx, "value.set", entry, now, next)); err != nil {
 		return v, false, err
 	}
-	q.values.set(entry, next)
-	q.frames.full.drop(entry)
-	q.shard.Values.Set(entry, settings)
-	return q.value(entry), now.Version == 0, nil
+	p.q.values.set(entry, next)
+	p.q.frames.full.drop(entry)
+	p.q.shard.Values.Set(entry, settings)
+	return p.q.value(entry), now.Version == 0, nil
 }
 
-// DeleteValue removes what is set for a value, durably: it is not limited any more and weighs as much as any other.
+// Delete removes what is set for a value, durably: it is not limited any more and weighs as much as any other.
 // CodeUnknownValue: nothing is set.
-func (e *Engine) DeleteValue(ctx context.Context, queueName string, entry queue.MetaEntry, guard ValueGuard) error {
+func (p Values) Delete(ctx context.Context, entry queue.MetaEntry, guard ValueGuard) error {
 	if err := validEntry(entry); err != nil {
 		return err
 	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	q := e.queues[queueName]
-	if q == nil {
-		return e.quarantine.absent(queueName)
+	stay, err := p.q.stay()
+	if err != nil {
+		return err
 	}
-	q.values.change.Lock()
-	defer q.values.change.Unlock()
-	now := q.values.find(entry)
+	defer stay()
+	p.q.values.change.Lock()
+	defer p.q.values.change.Unlock()
+	now := p.q.values.find(entry)
 	if guard != nil {
 		if err := guard(now); err != nil {
 			return err
@@ -179,18 +177,18 @@ func (e *Engine) DeleteValue(ctx context.Context, queueName string, entry queue.
 		return &queue.Error{Code: queue.CodeUnknownValue,
 			Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
 	}
-	if err := e.catalogue.DeleteValue(q.id, entry, e.actOnValue(ctx, "value.delete", q.name, entry, now, nothingSet())); err != nil {
+	if err := p.q.e.catalogue.DeleteValue(p.q.id, entry, p.act(ctx, "value.delete", entry, now, nothingSet())); err != nil {
 		return err
 	}
-	q.values.set(entry, ValueSettings{})
-	q.frames.full.drop(entry)
-	q.shard.Values.Set(entry, queue.NoSettings())
+	p.q.values.set(entry, ValueSettings{})
+	p.q.frames.full.drop(entry)
+	p.q.shard.Values.Set(entry, queue.NoSettings())
 	return nil
 }
 
-// actOnValue is what the audit log gets of a change of what is set for a value.
-func (e *Engine) actOnValue(ctx context.Context, action, queueName string, entry queue.MetaEntry, before, after ValueSettings) queue.Act {
-	act := e.act(ctx, "", action, queueName, entry.Key+"="+entry.Value.String())
+// act is what the audit log gets of a change of what is set for a value.
+func (p Values) act(ctx context.Context, action string, entry queue.MetaEntry, before, after ValueSettings) queue.Act {
+	act := p.q.act(ctx, "", action, entry.Key+"="+entry.Value.String())
 	act.Change(before.state(), after.state())
 	return act
 }
@@ -210,17 +208,13 @@ func (s ValueSettings) state() any {
 	return state
 }
 
-// Value tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,
+// Get tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,
 // and nothing is set.
-func (e *Engine) Value(_ context.Context, queueName string, entry queue.MetaEntry) (Value, error) {
+func (p Values) Get(_ context.Context, entry queue.MetaEntry) (Value, error) {
 	if err := validEntry(entry); err != nil {
 		return Value{}, err
 	}
-	q, err := e.queue(queueName)
-	if err != nil {
-		return Value{}, err
-	}
-	v := q.value(entry)
+	v := p.q.value(entry)
 	if v.Submissions == 0 && v.Settings.Version == 0 {
 		return Value{}, &queue.Error{Code: queue.CodeUnknownValue,
 			Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value, entry.Key)}
@@ -228,7 +222,7 @@ func (e *Engine) Value(_ context.Context, queueName string, entry queue.MetaEntr
 	return v, nil
 }
 
-func (q *openQueue) value(entry queue.MetaEntry) Value {
+func (q *Queue) value(entry queue.MetaEntry) Value {
 	return Value{ValueCount: q.shard.Values.Get(entry), Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)}
 }
 
@@ -256,14 +250,11 @@ func validEntry(entry queue.MetaEntry) error {
 	return nil
 }
 
-// Values lists the values of a meta key that open submissions have or that something is set for, the largest first by `sort`:
+// List lists the values of a meta key that open submissions have or that something is set for, the largest first by `sort`:
 // "in_flight" (the default) or "ready".
-func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, sort string, limit int) ([]Value, error) {
-	q, err := e.queue(queueName)
+func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit int) ([]Value, error) {
+	limit, err := validLimit(limit)
 	if err != nil {
-		return nil, err
-	}
-	if limit, err = validLimit(limit); err != nil {
 		return nil, err
 	}
 	size := map[string]func(*Value) uint64{
@@ -274,7 +265,7 @@ func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, 
 	if size == nil {
 		return nil, queue.Invalid("/query/sort", "is not known; use in_flight or ready")
 	}
-	list := q.listValues(key)
+	list := p.q.listValues(key)
 	slices.SortFunc(list, func(a, b Value) int {
 		return cmp.Or(cmp.Compare(size(&b), size(&a)), a.Value.Compare(b.Value))
 	})
@@ -282,7 +273,7 @@ func (e *Engine) Values(_ context.Context, queueName string, key queue.MetaKey, 
 }
 
 // listValues is all values of a key, in no useful order.
-func (q *openQueue) listValues(key queue.MetaKey) (list []Value) {
+func (q *Queue) listValues(key queue.MetaKey) (list []Value) {
 	set := q.values.of(key)
 	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
@@ -310,18 +301,14 @@ type KeyInfo struct {
 
 // Keys lists the meta keys that open submissions have or that something is set for, by name, from the one after `after` on: at
 // most limit (1 to queue.MaxListLimit). Next of the page is the `after` of the following one.
-func (e *Engine) Keys(_ context.Context, queueName, after string, limit int) (page Page[KeyInfo], err error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return page, err
-	}
+func (p Values) Keys(_ context.Context, after string, limit int) (page Page[KeyInfo], err error) {
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
 	if after != "" && queue.ValidMetaKey(after) != nil {
 		return page, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 	}
-	for _, key := range q.keys() {
+	for _, key := range p.q.keys() {
 		if key <= after {
 			continue
 		}
@@ -329,7 +316,7 @@ func (e *Engine) Keys(_ context.Context, queueName, after string, limit int) (pa
 			page.Next = page.Items[limit-1].Key
 			break
 		}
-		if info := q.countValues(key); info.Values > 0 {
+		if info := p.q.countValues(key); info.Values > 0 {
 			page.Items = append(page.Items, info)
 		}
 	}
@@ -337,7 +324,7 @@ func (e *Engine) Keys(_ context.Context, queueName, after string, limit int) (pa
 }
 
 // keys are the keys that there may be values of, sorted.
-func (q *openQueue) keys() []queue.MetaKey {
+func (q *Queue) keys() []queue.MetaKey {
 	keys := q.shard.Values.Keys()
 	q.values.mu.RLock()
 	keys = slices.AppendSeq(keys, maps.Keys(q.values.byKey))
@@ -346,7 +333,7 @@ func (q *openQueue) keys() []queue.MetaKey {
 	return slices.Compact(keys)
 }
 
-func (q *openQueue) countValues(key queue.MetaKey) KeyInfo {
+func (q *Queue) countValues(key queue.MetaKey) KeyInfo {
 	set := q.values.of(key)
 	info := KeyInfo{Key: key, Values: len(set), Set: len(set)}
 	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)

@@ -14,11 +14,11 @@ import (
 // take reserves up to most chunks by a strategy and says of which values of "company" they are, sorted, or why there are none.
 func take(t *testing.T, e *Engine, strategy string, most int) (got []queue.Reservation, values string) {
 	t.Helper()
-	plan, err := e.Plan(DefaultQueue, fmt.Appendf(nil, "%q", strategy))
+	plan, err := queueAt(e, DefaultQueue).Plan(fmt.Appendf(nil, "%q", strategy))
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := e.Reserve(context.Background(), DefaultQueue, ReserveRequest{Max: most, Plan: plan, Limited: queue.MaxLimited}, nil)
+	result, err := queueAt(e, DefaultQueue).Reserve(context.Background(), ReserveRequest{Max: most, Plan: plan, Limited: queue.MaxLimited}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func said(result ReserveResult) string {
 func finishAll(t *testing.T, e *Engine, held []queue.Reservation) {
 	t.Helper()
 	for _, r := range held {
-		got, err := e.Complete(context.Background(), DefaultQueue, []queue.CompleteItem{{Token: r.Token}}, nil)
+		got, err := queueAt(e, DefaultQueue).Complete(context.Background(), []queue.CompleteItem{{Token: r.Token}}, nil)
 		if err != nil || got[0].Outcome != queue.OutcomeOK {
 			t.Fatalf("complete: %v, %v", got, err)
 		}
@@ -91,7 +91,7 @@ func TestSetLimitHoldsFromTheNextReservation(t *testing.T) {
 			expect(3, `"acme" "acme" "acme"`)
 			setValue(t, e, DefaultQueue, acme, limited(0))
 			expect(3, `all_limited company="acme":3/0`)
-			if err := e.DeleteValue(context.Background(), DefaultQueue, acme, nil); err != nil {
+			if err := queueAt(e, DefaultQueue).Values.Delete(context.Background(), acme, nil); err != nil {
 				t.Fatal(err)
 			}
 			expect(3, `"acme" "acme" "acme"`)
@@ -154,19 +154,19 @@ func TestRaisedLimitServesWhoWaits(t *testing.T) {
 		func() { setValue(t, e, DefaultQueue, acme, limited(1)) },
 		func() { setValue(t, e, DefaultQueue, acme, queue.ValueSettings{Limit: queue.NoLimit, Weight: 5}) },
 		func() {
-			if err := e.DeleteValue(ctx, DefaultQueue, acme, nil); err != nil {
+			if err := queueAt(e, DefaultQueue).Values.Delete(ctx, acme, nil); err != nil {
 				t.Error(err)
 			}
 		},
 	} {
 		setValue(t, e, DefaultQueue, acme, limited(0))
-		plan, err := e.Plan(DefaultQueue, []byte(`"Random"`))
+		plan, err := queueAt(e, DefaultQueue).Plan([]byte(`"Random"`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		answer := make(chan string, 1)
 		go func() {
-			result, err := e.Reserve(ctx, DefaultQueue, ReserveRequest{Max: 1, Plan: plan, Wait: time.Minute}, nil)
+			result, err := queueAt(e, DefaultQueue).Reserve(ctx, ReserveRequest{Max: 1, Plan: plan, Wait: time.Minute}, nil)
 			if err != nil {
 				answer <- err.Error()
 				return
@@ -175,10 +175,7 @@ func TestRaisedLimitServesWhoWaits(t *testing.T) {
 			answer <- said(result)
 		}()
 		for waiting := uint64(0); waiting == 0; {
-			stats, err := e.Stats(ctx, DefaultQueue)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stats := queueAt(e, DefaultQueue).Stats()
 			waiting = stats.ConsumersWaiting
 			select {
 			case got := <-answer:

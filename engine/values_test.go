@@ -25,7 +25,7 @@ func limited(limit uint32) queue.ValueSettings { return queue.ValueSettings{Limi
 
 func setValue(t *testing.T, e *Engine, queueName string, entry queue.MetaEntry, s queue.ValueSettings) Value {
 	t.Helper()
-	v, _, err := e.PutValue(context.Background(), queueName, entry, s, nil)
+	v, _, err := queueAt(e, queueName).Values.Put(context.Background(), entry, s, nil)
 	if err != nil {
 		t.Fatalf("put %v of %s: %v", entry, queueName, err)
 	}
@@ -34,7 +34,7 @@ func setValue(t *testing.T, e *Engine, queueName string, entry queue.MetaEntry, 
 
 func insert(t *testing.T, e *Engine, chunks uint32, meta ...queue.MetaEntry) queue.SubmissionID {
 	t.Helper()
-	s, _, err := e.Insert(context.Background(), DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "x"}, Meta: meta, OperationsPerChunk: 1})
+	s, _, err := queueAt(e, DefaultQueue).Insert(context.Background(), queue.NewSubmission{Chunks: queue.Chunks{Count: chunks, Prefix: "x"}, Meta: meta, OperationsPerChunk: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func insert(t *testing.T, e *Engine, chunks uint32, meta ...queue.MetaEntry) que
 // known is what the engine tells of a key's values, and what the shard's backlog was told of each.
 func known(t *testing.T, e *Engine, queueName, key string) string {
 	t.Helper()
-	list, err := e.Values(context.Background(), queueName, key, "ready", queue.MaxListLimit)
+	list, err := queueAt(e, queueName).Values.List(context.Background(), key, "ready", queue.MaxListLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func known(t *testing.T, e *Engine, queueName, key string) string {
 		if got := e.queues[queueName].shard.Values.Settings(entry); got != v.Settings.ValueSettings {
 			t.Errorf("the shard goes by %+v for %s, and what is set is %+v", got, v.Value, v.Settings.ValueSettings)
 		}
-		if one, err := e.Value(context.Background(), queueName, entry); err != nil || one != v {
+		if one, err := queueAt(e, queueName).Values.Get(context.Background(), entry); err != nil || one != v {
 			t.Errorf("Value(%s) = %+v, %v; the list has %+v", v.Value, one, err, v)
 		}
 	}
@@ -78,7 +78,7 @@ func TestValuesOutliveARestart(t *testing.T) {
 	setValue(t, e, DefaultQueue, text("company", "gone"), limited(1))
 	setValue(t, e, DefaultQueue, text("other", "gone"), limited(1))
 	for _, entry := range []queue.MetaEntry{text("company", "gone"), text("other", "gone")} {
-		if err := e.DeleteValue(context.Background(), DefaultQueue, entry, nil); err != nil {
+		if err := queueAt(e, DefaultQueue).Values.Delete(context.Background(), entry, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,11 +89,11 @@ func TestValuesOutliveARestart(t *testing.T) {
 		if got := known(t, e, DefaultQueue, "company"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		keys, err := e.Keys(context.Background(), DefaultQueue, "", 0)
+		keys, err := queueAt(e, DefaultQueue).Values.Keys(context.Background(), "", 0)
 		if wantKeys := []KeyInfo{{"company", 4, 3}, {"size", 1, 0}}; err != nil || !slices.Equal(keys.Items, wantKeys) {
 			t.Errorf("keys: got %+v, %v; want %+v", keys, err, wantKeys)
 		}
-		if _, err := e.Value(context.Background(), DefaultQueue, text("company", "gone")); queue.CodeOf(err) != queue.CodeUnknownValue {
+		if _, err := queueAt(e, DefaultQueue).Values.Get(context.Background(), text("company", "gone")); queue.CodeOf(err) != queue.CodeUnknownValue {
 			t.Errorf("a deleted value: got %v, want %s", err, queue.CodeUnknownValue)
 		}
 		closed(t, e)
@@ -121,10 +121,11 @@ func TestValuesGoWithTheirQueue(t *testing.T) {
 		if got := known(t, e, DefaultQueue, "company"); got != "" {
 			t.Errorf("the other queue's value is seen here: %s", got)
 		}
+		gone := queueAt(e, "other")
 		if err := e.DeleteQueue(ctx, "other", false); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := e.PutValue(ctx, "other", text("company", "acme"), limited(5), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {
+		if _, _, err := gone.Values.Put(ctx, text("company", "acme"), limited(5), nil); queue.CodeOf(err) != queue.CodeUnknownQueue {
 			t.Errorf("put into a deleted queue: got %v, want %s", err, queue.CodeUnknownQueue)
 		}
 		closed(t, e)
@@ -150,7 +151,7 @@ func TestValueGuardIsExact(t *testing.T) {
 		for i := range uint32(16) {
 			wait.Go(func() {
 				n := 100*round + i + 1
-				_, _, err := e.PutValue(context.Background(), DefaultQueue, entry, queue.ValueSettings{Limit: n, Weight: n}, func(now ValueSettings) error {
+				_, _, err := queueAt(e, DefaultQueue).Values.Put(context.Background(), entry, queue.ValueSettings{Limit: n, Weight: n}, func(now ValueSettings) error {
 					if now.Version != round {
 						return refused
 					}
@@ -165,7 +166,7 @@ func TestValueGuardIsExact(t *testing.T) {
 				}
 			})
 			wait.Go(func() {
-				v, err := e.Value(context.Background(), DefaultQueue, entry)
+				v, err := queueAt(e, DefaultQueue).Values.Get(context.Background(), entry)
 				if err == nil && v.Settings.Limit != v.Settings.Weight || err != nil && queue.CodeOf(err) != queue.CodeUnknownValue {
 					t.Errorf("read: %+v, %v", v, err)
 				}
@@ -176,7 +177,7 @@ func TestValueGuardIsExact(t *testing.T) {
 			t.Errorf("round %d: %d changes of one version went through, want 1", round, done)
 		}
 	}
-	if err := e.DeleteValue(context.Background(), DefaultQueue, entry, func(ValueSettings) error { return refused }); !errors.Is(err, refused) {
+	if err := queueAt(e, DefaultQueue).Values.Delete(context.Background(), entry, func(ValueSettings) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("guarded delete: got %v", err)
 	}
 }
@@ -192,19 +193,19 @@ func TestSetValuesLimit(t *testing.T) {
 	for i := range int64(queue.MaxSetValues) {
 		q.values.set(number(fmt.Sprintf("k%d", i%3), i), ValueSettings{ValueSettings: limited(1), Version: 1})
 	}
-	_, _, err := e.PutValue(ctx, DefaultQueue, text("k", "one-more"), limited(1), nil)
+	_, _, err := queueAt(e, DefaultQueue).Values.Put(ctx, text("k", "one-more"), limited(1), nil)
 	if queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), "Delete") {
 		t.Errorf("one more value: got %v, want %s and what to do", err, queue.CodeConflict)
 	}
 	setValue(t, e, DefaultQueue, number("k0", 0), limited(2))
-	if err := e.DeleteValue(ctx, DefaultQueue, number("k1", 1), nil); err != nil {
+	if err := queueAt(e, DefaultQueue).Values.Delete(ctx, number("k1", 1), nil); err != nil {
 		t.Fatal(err)
 	}
 	setValue(t, e, DefaultQueue, text("k", "one-more"), limited(1))
-	if _, _, err := e.PutValue(ctx, DefaultQueue, text("k", "two-more"), limited(1), nil); queue.CodeOf(err) != queue.CodeConflict {
+	if _, _, err := queueAt(e, DefaultQueue).Values.Put(ctx, text("k", "two-more"), limited(1), nil); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("full again: got %v, want %s", err, queue.CodeConflict)
 	}
-	if err := e.DeleteValue(ctx, DefaultQueue, text("k", "one-more"), nil); err != nil || q.values.byKey["k"] != nil {
+	if err := queueAt(e, DefaultQueue).Values.Delete(ctx, text("k", "one-more"), nil); err != nil || q.values.byKey["k"] != nil {
 		t.Errorf("the key of the last value is still there: %v, %v", q.values.byKey["k"], err)
 	}
 }
@@ -230,7 +231,7 @@ func TestValueRefusals(t *testing.T) {
 		{text("k", long), limited(1), ""},
 		{text("k", long+"v"), limited(1), "/path/value"},
 	} {
-		_, _, err := e.PutValue(context.Background(), DefaultQueue, c.entry, c.settings, nil)
+		_, _, err := queueAt(e, DefaultQueue).Values.Put(context.Background(), c.entry, c.settings, nil)
 		var failure *queue.Error
 		if c.pointer == "" && err != nil || c.pointer != "" && (!errors.As(err, &failure) || len(failure.Problems) != 1 || failure.Problems[0].Pointer != c.pointer) {
 			t.Errorf("put %v %+v: got %v, want %q", c.entry, c.settings, err, c.pointer)

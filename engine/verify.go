@@ -35,12 +35,12 @@ type Fault struct {
 // error is one that kept it from looking. It takes as long as that takes, and is meant for a directory in which nothing else happens.
 func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault)) (v VerifiedQueue, err error) {
 	v.Name = queueName
-	q, err := s.e.queue(queueName)
+	q, err := s.e.Queue(queueName)
 	if err != nil {
 		return v, err
 	}
 	for at := ""; ; {
-		page, err := s.e.List(ctx, queueName, ListRequest{Cursor: at, Limit: queue.MaxListLimit})
+		page, err := q.Submissions.List(ctx, ListRequest{Cursor: at, Limit: queue.MaxListLimit})
 		if err != nil {
 			tell(Fault{Queue: queueName, Chunk: NoChunk,
 				What: fmt.Sprintf("its submissions from the cursor %q on cannot be read: %v", at, err)})
@@ -71,7 +71,7 @@ func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault))
 const recountSlice = 10_000
 
 // recounted compares the counters of a queue. A total that differs is wrong when it does so twice.
-func recounted(ctx context.Context, q *openQueue, tell func(Fault)) (compared uint64, err error) {
+func recounted(ctx context.Context, q *Queue, tell func(Fault)) (compared uint64, err error) {
 	for range 2 {
 		for over := false; !over; {
 			if err := ctx.Err(); err != nil {

@@ -9,10 +9,4 @@ type (
 )
 
 // Views are the standing views of a queue, the largest first, and what those of all queues take.
-func (e *Engine) Views(queueName string) ([]View, ViewUse, error) {
-	q, err := e.queue(queueName)
-	if err != nil {
-		return nil, ViewUse{}, err
-	}
-	return q.shard.Views.List(), e.shared.views.Use(), nil
-}
+func (q *Queue) Views() ([]View, ViewUse) { return q.shard.Views.List(), q.e.shared.views.Use() }

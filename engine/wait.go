@@ -16,9 +16,9 @@ func (e *Engine) WaitEnds(ctx context.Context, ids []queue.SubmissionID, wait ti
 		enough = len(ids)
 	}
 	w := shard.NewWatch(enough)
-	of := map[*openQueue][]queue.SubmissionID{}
+	of := map[*Queue][]queue.SubmissionID{}
 	for _, id := range ids {
-		q, err := e.route(id)
+		q, err := e.QueueOf(id)
 		if err != nil {
 			w.Settle()
 			continue

@@ -65,7 +65,7 @@ func (e *Engine) watch() {
 		if q.lost || lost == nil && q.files.changed() == nil {
 			continue
 		}
-		if now, err := e.queue(q.name); err != nil || now != q {
+		if now, err := e.Queue(q.name); err != nil || now != q {
 			continue // it was deleted meanwhile, with its files
 		}
 		cause := q.shard.Lose(func() error { return cmp.Or(lost, q.files.changed()) })

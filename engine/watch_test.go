@@ -44,7 +44,7 @@ func TestFilesAreWatched(t *testing.T) {
 			if _, _, err := e.PutQueue(t.Context(), "work", queue.DefaultSettings()); err != nil {
 				t.Fatal(err)
 			}
-			sub, _, err := e.Insert(t.Context(), "work", queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "p/"}})
+			sub, _, err := queueAt(e, "work").Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "p/"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,12 +58,12 @@ func TestFilesAreWatched(t *testing.T) {
 			}
 			e.watch()
 			for _, name := range []string{"work", DefaultQueue} {
-				_, _, err := e.Insert(t.Context(), name, queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "p/"}})
+				_, _, err := queueAt(e, name).Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 3, Prefix: "p/"}})
 				if lost := name == "work" || !c.others; lost != (queue.CodeOf(err) == queue.CodeUnavailable) || !lost && err != nil {
 					t.Errorf("insert into %s: %v", name, err)
 				}
 			}
-			if _, err := e.Complete(t.Context(), "work", []queue.CompleteItem{{Token: held[0].Token}}, nil); queue.CodeOf(err) != queue.CodeUnavailable {
+			if _, err := queueAt(e, "work").Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token}}, nil); queue.CodeOf(err) != queue.CodeUnavailable {
 				t.Errorf("complete: %v, want that it is not acknowledged", err)
 			}
 			if got, err := e.Submission(t.Context(), sub.ID); err != nil || got.Chunks != 3 || got.Done != 0 {

@@ -19,7 +19,7 @@ import (
 )
 
 // This file decides who may do what, in one place and before a body is read: observe (middleware.go) calls admit for every
-// request, and the operation's line in the table (routes.go) says what it takes.
+// request, and the operation's line in the table says what it takes.
 
 const (
 	codeUnauthorized queue.Code = api.CodeUnauthorized
@@ -47,8 +47,8 @@ func (s *Server) good(by *credential) bool {
 }
 
 // noLongerGood is the problem of a request that waited when its token ended.
-func (s *Server) noLongerGood() *problem {
-	return s.newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
+func noLongerGood() *problem {
+	return newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
 }
 
 // admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of producers and
@@ -158,7 +158,7 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 			return by, token, nil
 		}
 		if by.session = s.sessionOf(r, now); by.session == nil {
-			return by, nil, s.newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
+			return by, nil, newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
 		}
 		by.proof = by.session.proof
 	} else {
@@ -168,7 +168,7 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 			by.proof, ok = access.ProofOf(given[0][len(scheme):])
 		}
 		if !ok {
-			return by, nil, s.newProblem(codeUnauthorized,
+			return by, nil, newProblem(codeUnauthorized,
 				"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.")
 		}
 	}
@@ -190,7 +190,7 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (*access.To
 // enter counts a request of a token in, unless the token has as many as it may. What entered has to leave.
 func enter(s *Server, token *access.Token, now time.Time) error {
 	if wait, ok := token.Enter(now, s.limits); !ok {
-		return s.tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
+		return tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func enter(s *Server, token *access.Token, now time.Time) error {
 // authorize refuses what the token has no scope for, and what is beyond what it is bound to.
 func (s *Server) authorize(c echo.Context, op *operation, token *access.Token) error {
 	if !token.Scopes.Allow(op.scope) {
-		return s.missingScope(token, op.scope)
+		return missingScope(token, op.scope)
 	}
 	if token.Restricted() && !op.public {
 		return s.narrowed(c, op, token)
@@ -207,8 +207,8 @@ func (s *Server) authorize(c echo.Context, op *operation, token *access.Token) e
 }
 
 // missingScope names the scope that is missing.
-func (s *Server) missingScope(token *access.Token, wanted access.Scopes) *problem {
-	return s.newProblem(codeForbidden, "This takes the scope "+strings.Join(wanted.Names(), " or ")+"; the token "+
+func missingScope(token *access.Token, wanted access.Scopes) *problem {
+	return newProblem(codeForbidden, "This takes the scope "+strings.Join(wanted.Names(), " or ")+"; the token "+
 		strconv.Quote(token.Name)+" has "+strings.Join(token.Scopes.Names(), ", ")+".")
 }
 

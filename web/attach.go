@@ -18,8 +18,9 @@ import (
 // attachHeartbeat is how often the stream of an attached consumer says that it lives.
 const attachHeartbeat = 10 * time.Second
 
-// attachConsumer is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
-func (s *Server) attachConsumer(c echo.Context) error {
+// attach is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
+func (x consumers) attach(c echo.Context) error {
+	s := x.s
 	r := c.Request()
 	if err := plainPath(r); err != nil {
 		return err
@@ -34,7 +35,11 @@ func (s *Server) attachConsumer(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	attached, err := s.engine.Attach(r.Context(), queueName, consumer)
+	q, err := s.engine.Queue(queueName)
+	if err != nil {
+		return err
+	}
+	attached, err := q.Consumers.Attach(r.Context(), consumer)
 	if err != nil {
 		return err
 	}
@@ -42,7 +47,7 @@ func (s *Server) attachConsumer(c echo.Context) error {
 	s.waitLonger(w, 0)
 	if !s.waits.enter(w, s.credentialOf(r)) {
 		attached.Close(false)
-		return s.newProblem(queue.CodeUnavailable, "The server stops.")
+		return newProblem(queue.CodeUnavailable, "The server stops.")
 	}
 	defer func() {
 		s.waits.leave(w)

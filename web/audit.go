@@ -32,7 +32,7 @@ const auditAbout = "Who changed what, the latest first. An entry is durable toge
 	"a problem as its data. `cursor`, `limit` and `until` do not go with it."
 
 // auditRoutes are the part of the table about the audit log.
-func (s *Server) auditRoutes(d *document) {
+func auditRoutes(s *Server, d *document) {
 	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
 		compress: true, freeform: true,
 		summary: "Read the audit log", about: auditAbout, params: auditParams()}, auditShape, s.getAudit)

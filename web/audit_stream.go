@@ -60,10 +60,11 @@ func (s *Server) followAudit(c echo.Context, in auditRequest) error {
 		if len(events) > 0 && s.sendEvent(c, events) != nil {
 			return nil
 		}
-		_, wait, err := s.engine.Frame(engine.DefaultQueue)
+		q, err := s.engine.Queue(engine.DefaultQueue)
 		if err != nil {
 			return nil
 		}
+		_, wait := q.Frame()
 		if stream.cursor != "" {
 			wait = always
 		}

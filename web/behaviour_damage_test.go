@@ -51,7 +51,7 @@ func TestDamagedLetterIsParked(t *testing.T) {
 			t.Errorf("%s: %d chunks arrived, want %d: %v", when, len(got), copies, got)
 		}
 		work := s.lifecycle("work")
-		if k := kindOf(work, "forward"); int(k.Parked) != parked || len(work.Parked) != parked || int(k.Pending) != 4-copies {
+		if k := lifecycleKind(work, "forward"); int(k.Parked) != parked || len(work.Parked) != parked || int(k.Pending) != 4-copies {
 			t.Fatalf("%s: got %+v, parked %+v; want %d parked and %d on their way", when, k, work.Parked, parked, 4-copies)
 		}
 		if st := s.statsOf("work"); int(st.Outgoing) != 4-copies {

@@ -53,7 +53,7 @@ func (s *scene) passes(until func(api.Lifecycle) bool) {
 	s.Fatalf("after 60 passes: %+v", s.lifecycle(""))
 }
 
-func kindOf(l api.Lifecycle, name string) api.LifecycleKind {
+func lifecycleKind(l api.Lifecycle, name string) api.LifecycleKind {
 	for _, k := range l.Kinds {
 		if k.Kind == name {
 			return k
@@ -99,7 +99,7 @@ func TestBehaviour043ARepairedDiskCatchesUp(t *testing.T) {
 	t.Parallel()
 	s, dying, _ := sick(t, 6)
 	s.advance(time.Hour)
-	if got := kindOf(s.lifecycle(""), "dead_deadline"); got.Failed == 0 || got.Error == "" || got.Done != 0 {
+	if got := lifecycleKind(s.lifecycle(""), "dead_deadline"); got.Failed == 0 || got.Error == "" || got.Done != 0 {
 		t.Fatalf("while the disk is sick: %+v, want failures and nothing done", got)
 	}
 	s.passes(func(api.Lifecycle) bool { return s.statsOf("").SubmissionsOpen == 1 }) // no client's call but looking
@@ -132,7 +132,7 @@ func TestBehaviour098OneFailingKindStopsNoOther(t *testing.T) {
 		t.Errorf("run_at: %d ready, want 1", got.Ready)
 	}
 	l := s.lifecycle("")
-	if got := kindOf(l, "dead_deadline"); got.Failed < 3 || got.Parked < 3 {
+	if got := lifecycleKind(l, "dead_deadline"); got.Failed < 3 || got.Parked < 3 {
 		t.Errorf("the failing kind: %+v; want its failures counted and its actions parked", got)
 	}
 	for _, p := range l.Parked {
@@ -143,7 +143,7 @@ func TestBehaviour098OneFailingKindStopsNoOther(t *testing.T) {
 	if got := s.submission(dying[0].ID); got.State != "open" {
 		t.Errorf("what cannot be ended is %s, want open", got.State)
 	}
-	if got := kindOf(l, "run_at"); got.Done == 0 || got.Failed != 0 {
+	if got := lifecycleKind(l, "run_at"); got.Done == 0 || got.Failed != 0 {
 		t.Errorf("another kind: %+v, want it done and never failed", got)
 	}
 	var retried api.Retried

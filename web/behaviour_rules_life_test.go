@@ -109,11 +109,7 @@ func pausedHead(s *scene, submissions int, chunks uint32) {
 // examined is how many submissions all reserves looked at so far.
 func (s *scene) examined() uint64 {
 	s.Helper()
-	n, err := s.engine.Examined(engine.DefaultQueue)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return n
+	return queueAt(s.engine, engine.DefaultQueue).Examined()
 }
 
 // 77. A pause that lasts longer than the dead_deadline ends nothing; once it is lifted there is at least one reservation timeout to run.

@@ -73,7 +73,7 @@ func TestEmptyOutputs(t *testing.T) {
 // report. Behind a chunked body the connection is closed, as it may have had a Content-Length as well.
 func TestChunkedBodies(t *testing.T) {
 	t.Parallel()
-	address := serve(t, bareServer(t))
+	address := serve(t, openServer(t))
 	for _, test := range []struct {
 		head, body string
 		status     int

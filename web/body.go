@@ -50,7 +50,7 @@ func (p *pools) free(b *buffer) {
 func (s *Server) mediaType(r *http.Request, accepted ...string) (string, error) {
 	header := r.Header.Get("Content-Type")
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return "", s.newProblem(codeMediaType, "Compressed bodies are not accepted: send it without Content-Encoding.")
+		return "", newProblem(codeMediaType, "Compressed bodies are not accepted: send it without Content-Encoding.")
 	}
 	for _, kind := range accepted {
 		if header == kind {
@@ -70,7 +70,7 @@ func (s *Server) mediaType(r *http.Request, accepted ...string) (string, error) 
 	for _, kind := range accepted[1:] {
 		want += " or " + kind
 	}
-	return "", s.newProblem(codeMediaType, "This operation reads Content-Type "+want+" in UTF-8.")
+	return "", newProblem(codeMediaType, "This operation reads Content-Type "+want+" in UTF-8.")
 }
 
 // equalFold compares ASCII without regard to case.
@@ -118,7 +118,7 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 		case err == io.EOF:
 			if !utf8.Valid(body.b) {
 				s.freeBody(body)
-				return nil, s.newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
+				return nil, newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
 			}
 			large.finish()
 			return body, nil
@@ -238,7 +238,7 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), errors.As(err, &network):
 		return n, err
 	}
-	broken := b.s.newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+
+	broken := newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+
 		strings.TrimPrefix(err.Error(), "http: ")+".")
 	b.c.Set(brokenKey, broken)
 	return n, broken

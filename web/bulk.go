@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -18,23 +19,26 @@ const bulkAbout = "Does something with all that the filter means of a queue, as 
 	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It goes on after a restart " +
 	"where it was. A dry run counts what would come of it."
 
-// bulkRoutes are the part of the table about bulk operations.
-func (s *Server) bulkRoutes(d *document) {
+// bulks are the handlers of bulk operations.
+type bulks struct{ engine *engine.Engine }
+
+// routes are the part of the table about bulk operations.
+func (x bulks) routes(d *document) {
 	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk, compress: true,
-		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, s.listBulks)
+		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, x.list)
 	register(d, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
 		method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
 		narrow: inHandler, tag: tagBulk, accepts: true,
-		summary: "Do something with much at once", about: bulkAbout}, s.startBulk)
+		summary: "Do something with much at once", about: bulkAbout}, x.start)
 	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk,
-		summary: "Read how far a bulk operation got"}, s.getBulk)
+		summary: "Read how far a bulk operation got"}, x.get)
 	register(d, operation{id: "cancel-bulk-operation", act: act{"bulk.cancel", "bulk operation {id}"},
 		method: "POST", path: "/v1/bulk-operations/{id}/cancel",
 		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation",
-		about:   "What it did stays done. One that has ended stays as it is, also who cancelled it."}, s.cancelBulk)
+		about:   "What it did stays done. One that has ended stays as it is, also who cancelled it."}, x.cancel)
 }
 
 type startBulkInput struct {
@@ -47,10 +51,7 @@ type startBulkOutput struct {
 	Body     api.BulkOperation
 }
 
-func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput, error) {
 	r, err := bulkRequest(&in.Body.value)
 	if err != nil {
 		return nil, err
@@ -63,12 +64,16 @@ func (s *Server) startBulk(ctx context.Context, in *startBulkInput) (*startBulkO
 			return nil, unknownQueue(r.To)
 		}
 		if !coversEntries(&token.Restriction, r.Filter.Meta) {
-			return nil, s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+			return nil, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 				bounds(&token.Restriction)+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + bounds(&token.Restriction)})
 		}
 	}
 	r.Actor = access.Of(ctx).Actor(r.Actor)
-	b, err := s.engine.StartBulk(ctx, in.Body.value.Queue, r)
+	q, err := x.engine.Queue(in.Body.value.Queue)
+	if err != nil {
+		return nil, err
+	}
+	b, err := q.Bulks.Start(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +97,8 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 	f, in := &r.Filter, &asked.Filter
 	f.Dead.Fingerprint = in.Fingerprint
 	if in.Submission != "" {
-		if f.Dead.Submission, err = queue.ParseSubmissionID(in.Submission); err != nil {
-			return r, queue.Invalid("/filter/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+		if f.Dead.Submission, err = submissionAt("/filter/submission", in.Submission); err != nil {
+			return r, err
 		}
 	}
 	for i, name := range in.States {
@@ -126,19 +131,13 @@ type listBulksInput struct {
 	Queue string `query:"queue" maxLength:"64" doc:"Of this queue only"`
 }
 
-type listBulksOutput struct{ Body api.Page[api.BulkOperation] }
-
-func (s *Server) listBulks(ctx context.Context, in *listBulksInput) (*listBulksOutput, error) {
-	list, err := s.engine.Bulks(in.Queue)
+func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.Page[api.BulkOperation]], error) {
+	list, err := x.engine.Bulks(in.Queue)
 	if err != nil {
 		return nil, err
 	}
 	list = within(ctx, list, func(b *queue.Bulk) bool { return coversBulk(ctx, b) })
-	out := &listBulksOutput{Body: api.Page[api.BulkOperation]{Items: make([]api.BulkOperation, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiBulk(&list[i])
-	}
-	return out, nil
+	return answeredList(list, nil, apiBulk)
 }
 
 // BulkPath names a bulk operation; exported like QueuePath.
@@ -151,40 +150,32 @@ type cancelBulkInput struct {
 	Actor string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; it is kept with the operation"`
 }
 
-type bulkOutput struct{ Body api.BulkOperation }
-
 // coversBulk says whether a bulk operation is within what the token is bound to.
 func coversBulk(ctx context.Context, b *queue.Bulk) bool {
 	token := boundTo(ctx)
 	return token == nil || token.CoversQueue(b.Queue) && coversEntries(&token.Restriction, b.Filter.Meta)
 }
 
-// coveredBulk is a bulk operation, if the token covers it.
-func (s *Server) coveredBulk(ctx context.Context, id string) (queue.Bulk, error) {
-	b, err := s.engine.Bulk(id)
+// covered is a bulk operation, if the token covers it.
+func (x bulks) covered(ctx context.Context, id string) (queue.Bulk, error) {
+	b, err := x.engine.Bulk(id)
 	if err == nil && !coversBulk(ctx, &b) {
 		err = uncovered(queue.CodeUnknownBulk, "such bulk operation")
 	}
 	return b, err
 }
 
-func (s *Server) getBulk(ctx context.Context, in *BulkPath) (*bulkOutput, error) {
-	b, err := s.coveredBulk(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &bulkOutput{Body: apiBulk(&b)}, nil
+func (x bulks) get(ctx context.Context, in *BulkPath) (*output[api.BulkOperation], error) {
+	b, err := x.covered(ctx, in.ID)
+	return answered(b, err, apiBulk)
 }
 
-func (s *Server) cancelBulk(ctx context.Context, in *cancelBulkInput) (*bulkOutput, error) {
-	if _, err := s.coveredBulk(ctx, in.ID); err != nil {
+func (x bulks) cancel(ctx context.Context, in *cancelBulkInput) (*output[api.BulkOperation], error) {
+	if _, err := x.covered(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	b, err := s.engine.CancelBulk(ctx, in.ID, access.Of(ctx).Actor(in.Actor))
-	if err != nil {
-		return nil, err
-	}
-	return &bulkOutput{Body: apiBulk(&b)}, nil
+	b, err := x.engine.CancelBulk(ctx, in.ID, access.Of(ctx).Actor(in.Actor))
+	return answered(b, err, apiBulk)
 }
 
 func apiBulk(b *queue.Bulk) api.BulkOperation {

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -19,13 +20,7 @@ type listChunksInput struct {
 	RawQuery
 }
 
-type listChunksOutput struct{ Body api.Page[api.Chunk] }
-
-func (s *Server) listChunks(ctx context.Context, in *listChunksInput) (*listChunksOutput, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
+func (x submissions) chunks(ctx context.Context, q *engine.Queue, in *listChunksInput) (*output[api.Page[api.Chunk]], error) {
 	values, err := url.ParseQuery(in.raw)
 	if err != nil {
 		return nil, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
@@ -42,15 +37,8 @@ func (s *Server) listChunks(ctx context.Context, in *listChunksInput) (*listChun
 			return nil, err
 		}
 	}
-	page, err := s.engine.Chunks(ctx, id, states, cursor, limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &listChunksOutput{Body: api.Page[api.Chunk]{Items: make([]api.Chunk, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiChunk(&page.Items[i])
-	}
-	return out, nil
+	page, err := q.Submissions.Chunks(ctx, in.id, states, cursor, limit)
+	return answeredPage(page, err, apiChunk)
 }
 
 // chunkParams documents the query of a list of chunks.
@@ -58,47 +46,30 @@ func chunkParams() []*huma.Param {
 	return append([]*huma.Param{stateParam("ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded")}, pageParams()...)
 }
 
-type getChunkInput struct {
-	SubmissionPath
-	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+func (x submissions) chunk(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Chunk], error) {
+	chunk, err := q.Submissions.Chunk(ctx, in.id, in.chunk.Index)
+	return answered(chunk, err, apiChunk)
 }
 
-type getChunkOutput struct{ Body api.Chunk }
-
-func (s *Server) getChunk(ctx context.Context, in *getChunkInput) (*getChunkOutput, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
-	index, err := strconv.ParseUint(in.Index, 10, 32)
-	if err != nil {
-		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
-	}
-	chunk, err := s.engine.Chunk(ctx, id, uint32(index))
-	if err != nil {
-		return nil, err
-	}
-	return &getChunkOutput{Body: apiChunk(&chunk)}, nil
-}
-
-// listOutputs is GET .../outputs. It writes as the engine reads, whatever the submission holds.
-func (s *Server) listOutputs(c echo.Context) error {
+// outputs is GET .../outputs. It writes as the engine reads, whatever the submission holds.
+func (x submissions) outputs(c echo.Context) error {
 	if err := plainPath(c.Request()); err != nil {
 		return err
 	}
-	id, err := SubmissionPath{ID: c.Param("id")}.parse()
+	in := SubmissionPath{ID: c.Param("id")}
+	q, err := in.locate(x.s.engine)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
 	// An unknown submission must be told before the first byte; later there is only cutting the connection.
-	if _, err := s.engine.Submission(ctx, id); err != nil {
+	if _, err := q.Submissions.Get(ctx, in.id); err != nil {
 		return err
 	}
-	line := s.pools.buffer()
-	defer s.pools.free(line)
-	return answerLines(s, c, func(writer *bufio.Writer) error {
-		return s.engine.Outputs(ctx, id, func(index uint32, output []byte) error {
+	line := x.s.pools.buffer()
+	defer x.s.pools.free(line)
+	return answerLines(x.s, c, func(writer *bufio.Writer) error {
+		return q.Submissions.Outputs(ctx, in.id, func(index uint32, output []byte) error {
 			line.b = appendOutput(line.b[:0], index, output)
 			_, err := writer.Write(line.b)
 			return err

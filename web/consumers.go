@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -29,33 +30,36 @@ const (
 	quietAbout = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
 )
 
-// consumerRoutes are the part of the table about consumers.
-func (s *Server) consumerRoutes(d *document) {
+// consumers are the handlers of consumers.
+type consumers struct{ s *Server }
+
+// routes are the part of the table about consumers.
+func (x consumers) routes(d *document) {
 	const base, one = "/v1/queues/{queue}/consumers", "/v1/queues/{queue}/consumers/{consumer}"
-	register(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead,
+	registerIn(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
-		summary: "List a queue's consumers by name", about: listConsumersAbout}, s.listConsumers)
-	register(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
+		summary: "List a queue's consumers by name", about: listConsumersAbout}, x.list)
+	registerIn(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagConsumers, compress: true,
-		summary: "Read a consumer and what it holds"}, s.getConsumer)
-	s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
+		summary: "Read a consumer and what it holds"}, x.get)
+	x.s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
-		summary: "Keep a consumer known", about: attachAbout}, attachShape, s.attachConsumer)
-	register(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
+		summary: "Keep a consumer known", about: attachAbout}, attachShape, x.attach)
+	registerIn(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
-		summary: "Let a consumer leave", about: detachAbout}, s.detachConsumer)
-	register(d, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
+		summary: "Let a consumer leave", about: detachAbout}, x.detach)
+	registerIn(d, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
 		method: "POST", path: one + "/drain", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Tell a consumer to finish and leave", about: drainAbout}, s.orderConsumer(queue.Drain))
-	register(d, operation{id: "quiet-consumer", act: act{"consumer.quiet", "consumer {consumer}"},
+		summary: "Tell a consumer to finish and leave", about: drainAbout}, x.order(queue.Drain))
+	registerIn(d, operation{id: "quiet-consumer", act: act{"consumer.quiet", "consumer {consumer}"},
 		method: "POST", path: one + "/quiet", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Keep work from a consumer", about: quietAbout}, s.orderConsumer(queue.Quiet))
-	register(d, operation{id: "resume-consumer", act: act{"consumer.resume", "consumer {consumer}"},
+		summary: "Keep work from a consumer", about: quietAbout}, x.order(queue.Quiet))
+	registerIn(d, operation{id: "resume-consumer", act: act{"consumer.resume", "consumer {consumer}"},
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Take drain or quiet back"}, s.orderConsumer(queue.NoOrder))
+		summary: "Take drain or quiet back"}, x.order(queue.NoOrder))
 }
 
 // ConsumerPath names a consumer; exported like QueuePath.
@@ -75,13 +79,13 @@ func (p *ConsumerPath) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// parse undoes the escapes.
-func (p *ConsumerPath) parse() (err error) {
-	if !p.escaped {
-		return nil
+func (p *ConsumerPath) locate(e *engine.Engine) (*engine.Queue, error) {
+	if p.escaped {
+		if err := unescape(&p.Queue, &p.Consumer); err != nil {
+			return nil, err
+		}
 	}
-	p.escaped = false
-	return unescape(&p.Queue, &p.Consumer)
+	return p.QueuePath.locate(e)
 }
 
 func unescape(parts ...*string) (err error) {
@@ -99,18 +103,9 @@ type listConsumersInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type listConsumersOutput struct{ Body api.Page[api.Consumer] }
-
-func (s *Server) listConsumers(ctx context.Context, in *listConsumersInput) (*listConsumersOutput, error) {
-	page, err := s.engine.Consumers(ctx, in.Queue, in.Cursor, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &listConsumersOutput{Body: api.Page[api.Consumer]{Items: make([]api.Consumer, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiConsumer(&page.Items[i])
-	}
-	return out, nil
+func (x consumers) list(ctx context.Context, q *engine.Queue, in *listConsumersInput) (*output[api.Page[api.Consumer]], error) {
+	page, err := q.Consumers.List(ctx, in.Cursor, in.Limit)
+	return answeredPage(page, err, apiConsumer)
 }
 
 type getConsumerInput struct {
@@ -119,58 +114,34 @@ type getConsumerInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type getConsumerOutput struct{ Body api.ConsumerDetail }
-
-func (s *Server) getConsumer(_ context.Context, in *getConsumerInput) (*getConsumerOutput, error) {
-	if err := in.parse(); err != nil {
-		return nil, err
-	}
-	page, err := s.engine.Consumer(in.Queue, in.Consumer, in.Cursor, in.Limit)
+func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput) (*output[api.ConsumerDetail], error) {
+	page, err := q.Consumers.Get(in.Consumer, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	out := &getConsumerOutput{Body: api.ConsumerDetail{Consumer: apiConsumer(&page.Consumer),
-		Items: make([]api.HeldChunk, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		h := &page.Items[i]
-		out.Body.Items[i] = api.HeldChunk{
-			Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: apiMeta(h.Meta), Attempt: uint32(h.Attempt),
-			ReservedAt: apiTime(h.Reserved), Deadline: apiTime(h.Deadline), Finishing: h.Finishing,
-		}
-		if out.Body.Items[i].Meta == nil {
-			out.Body.Items[i].Meta = api.Meta{}
-		}
-	}
-	return out, nil
+	return &output[api.ConsumerDetail]{api.ConsumerDetail{Consumer: apiConsumer(&page.Consumer),
+		Items: showAll(page.Items, func(h *queue.HeldChunk) api.HeldChunk {
+			return api.HeldChunk{
+				Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: someMeta(h.Meta), Attempt: uint32(h.Attempt),
+				ReservedAt: apiTime(h.Reserved), Deadline: apiTime(h.Deadline), Finishing: h.Finishing,
+			}
+		}), Next: page.Next}}, nil
 }
 
-type releasedOutput struct{ Body api.Released }
-
-func (s *Server) detachConsumer(ctx context.Context, in *ConsumerPath) (*releasedOutput, error) {
-	if err := in.parse(); err != nil {
-		return nil, err
-	}
+func (x consumers) detach(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Released], error) {
 	consumer, err := narrowConsumer(ctx, in.Consumer)
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.engine.Detach(in.Queue, consumer)
-	return &releasedOutput{Body: api.Released{Released: n}}, err
+	n, err := q.Consumers.Detach(consumer)
+	return &output[api.Released]{Body: api.Released{Released: n}}, err
 }
 
-type consumerOutput struct{ Body api.Consumer }
-
-// orderConsumer makes the handler of one order.
-func (s *Server) orderConsumer(order queue.ConsumerOrder) func(context.Context, *ConsumerPath) (*consumerOutput, error) {
-	return func(ctx context.Context, in *ConsumerPath) (*consumerOutput, error) {
-		if err := in.parse(); err != nil {
-			return nil, err
-		}
-		c, err := s.engine.OrderConsumer(ctx, in.Queue, in.Consumer, order)
-		if err != nil {
-			return nil, err
-		}
-		return &consumerOutput{Body: apiConsumer(&c)}, nil
+// order makes the handler of one order.
+func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engine.Queue, *ConsumerPath) (*output[api.Consumer], error) {
+	return func(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Consumer], error) {
+		c, err := q.Consumers.Order(ctx, in.Consumer, order)
+		return answered(c, err, apiConsumer)
 	}
 }
 

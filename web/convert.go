@@ -22,6 +22,14 @@ func apiMeta(meta queue.Meta) api.Meta {
 	return out
 }
 
+// someMeta is meta where an answer always has it: {} for none.
+func someMeta(meta queue.Meta) api.Meta {
+	if len(meta) == 0 {
+		return api.Meta{}
+	}
+	return apiMeta(meta)
+}
+
 // contextOf is the context of a reservation, as plugins and formulas see it.
 func contextOf(in api.Meta) (queue.Meta, error) {
 	entries := make([]queue.MetaEntry, 0, len(in))

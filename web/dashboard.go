@@ -21,6 +21,16 @@ var dashboardFiles embed.FS
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " +
 	"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// dashboardRoutes are the part of the table about the dashboard, and the events that it shows.
+func dashboardRoutes(s *Server, d *document) {
+	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
+		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, s.getEvents)
+	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
+		summary: "The dashboard"}, textShape("text/html"), s.getDashboard)
+	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
+		summary: "A file of the dashboard"}, assetShape, s.getAsset)
+}
+
 // asset is one file of the dashboard.
 type asset struct {
 	body        []byte
@@ -68,7 +78,7 @@ func (s *Server) getAsset(c echo.Context) error { return s.sendAsset(c, c.Param(
 func (s *Server) sendAsset(c echo.Context, name string) error {
 	file, ok := s.dashboard[name]
 	if !ok {
-		return s.newProblem(codeNotFound, "The dashboard has no such file.")
+		return newProblem(codeNotFound, "The dashboard has no such file.")
 	}
 	header := c.Response().Header()
 	header.Set("Content-Security-Policy", dashboardPolicy)

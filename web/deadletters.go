@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,31 +25,34 @@ const (
 		"with dead chunks is open again. 409 if its dead_deadline passed."
 )
 
-// deadRoutes are the part of the table about dead letters.
-func (s *Server) deadRoutes(d *document) {
-	register(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
+// deadLetters are the handlers of dead chunks that can be redriven.
+type deadLetters struct{ engine *engine.Engine }
+
+// routes are the part of the table about dead letters.
+func (x deadLetters) routes(d *document) {
+	registerIn(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
-		summary: "List dead letters", about: listDeadAbout, params: append(deadParams(), pageParams()...)}, s.listDead)
-	register(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
+		summary: "List dead letters", about: listDeadAbout, params: append(deadParams(), pageParams()...)}, x.list)
+	registerIn(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
-		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: deadParams()}, s.listDeadGroups)
-	register(d, operation{id: "get-dead-letter", method: "GET",
+		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: deadParams()}, x.groups)
+	registerIn(d, operation{id: "get-dead-letter", method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
-		summary: "Read a dead letter with the history of its last 10 tries"}, s.getDead)
-	register(d, operation{id: "redrive-dead-letter", act: act{"dead_letter.redrive", "submission {submission} chunk {index}"},
+		summary: "Read a dead letter with the history of its last 10 tries"}, x.get)
+	registerIn(d, operation{id: "redrive-dead-letter", act: act{"dead_letter.redrive", "submission {submission} chunk {index}"},
 		method: "POST",
 		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
 		narrow: inQueue | inSub, tag: tagDeadLetters,
-		summary: "Offer a dead chunk again", about: redriveAbout}, s.redriveDead)
-	register(d, operation{id: "forward-dead-letter", act: act{"dead_letter.forward", "submission {submission} chunk {index}"},
+		summary: "Offer a dead chunk again", about: redriveAbout}, x.redrive)
+	registerIn(d, operation{id: "forward-dead-letter", act: act{"dead_letter.forward", "submission {submission} chunk {index}"},
 		method: "POST",
 		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
 		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
-		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, s.forwardDead)
-	register(d, operation{id: "delete-dead-letter", act: act{"dead_letter.delete", "submission {submission} chunk {index}"},
+		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, x.forward)
+	registerIn(d, operation{id: "delete-dead-letter", act: act{"dead_letter.delete", "submission {submission} chunk {index}"},
 		method: "DELETE",
 		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
-		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, s.deleteDead)
+		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, x.delete)
 }
 
 // deadParams documents the filter of dead letters.
@@ -101,10 +103,10 @@ func deadParameter(name, given string, f *queue.DeadFilter) (err error) {
 	return err
 }
 
-// narrowDead has a token that is bound to a value see the letters of that value alone. A submission of another is not there for it.
-func (s *Server) narrowDead(ctx context.Context, f *queue.BulkFilter) error {
+// narrow has a token that is bound to a value see the letters of that value alone. A submission of another is not there for it.
+func (x deadLetters) narrow(ctx context.Context, f *queue.BulkFilter) error {
 	if token := tenantOf(ctx); token != nil && f.Dead.Submission != 0 {
-		if err := s.coverage(ctx, &token.Restriction, f.Dead.Submission); err != nil {
+		if err := coverage(ctx, x.engine, &token.Restriction, f.Dead.Submission); err != nil {
 			return err
 		}
 	}
@@ -112,59 +114,36 @@ func (s *Server) narrowDead(ctx context.Context, f *queue.BulkFilter) error {
 	return nil
 }
 
-type listDeadInput struct {
-	QueuePath
-	RawQuery
-}
-
-type listDeadOutput struct{ Body api.Page[api.DeadLetter] }
-
-func (s *Server) listDead(ctx context.Context, in *listDeadInput) (*listDeadOutput, error) {
+func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.DeadLetter]], error) {
 	request, err := parseDead(in.raw, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.narrowDead(ctx, &request.Filter); err != nil {
+	if err := x.narrow(ctx, &request.Filter); err != nil {
 		return nil, err
 	}
-	page, err := s.engine.DeadLetters(ctx, in.Queue, request)
-	if err != nil {
-		return nil, err
-	}
-	out := &listDeadOutput{Body: api.Page[api.DeadLetter]{Items: make([]api.DeadLetter, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiDeadLetter(&page.Items[i])
-	}
-	return out, nil
+	page, err := q.DeadLetters.List(ctx, request)
+	return answeredPage(page, err, apiDeadLetter)
 }
 
-type listGroupsInput struct {
-	QueuePath
-	RawQuery
-}
-
-type listGroupsOutput struct{ Body api.DeadGroups }
-
-func (s *Server) listDeadGroups(ctx context.Context, in *listGroupsInput) (*listGroupsOutput, error) {
+func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.DeadGroups], error) {
 	request, err := parseDead(in.raw, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.narrowDead(ctx, &request.Filter); err != nil {
+	if err := x.narrow(ctx, &request.Filter); err != nil {
 		return nil, err
 	}
-	groups, others, err := s.engine.DeadGroups(ctx, in.Queue, request.Filter)
+	groups, others, err := q.DeadLetters.Groups(ctx, request.Filter)
 	if err != nil {
 		return nil, err
 	}
-	out := &listGroupsOutput{Body: api.DeadGroups{Items: make([]api.DeadGroup, len(groups)), Others: others}}
-	for i, g := range groups {
-		out.Body.Items[i] = api.DeadGroup{
+	return &output[api.DeadGroups]{api.DeadGroups{Others: others, Items: showAll(groups, func(g *queue.DeadGroup) api.DeadGroup {
+		return api.DeadGroup{
 			Fingerprint: g.Fingerprint, Pattern: g.Pattern, Example: g.Example, Count: g.Count, Submissions: g.Submissions,
 			FirstDiedAt: apiTime(g.First), LastDiedAt: apiTime(g.Last),
 		}
-	}
-	return out, nil
+	})}}, nil
 }
 
 // DeadPath names a dead letter; exported like QueuePath.
@@ -172,50 +151,34 @@ type DeadPath struct {
 	QueuePath
 	Submission string `path:"submission" maxLength:"20" doc:"Id of the submission"`
 	Index      string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+
+	chunk queue.ChunkID
 }
 
-func (p *DeadPath) parse() (id queue.ChunkID, err error) {
-	if id.Submission, err = queue.ParseSubmissionID(p.Submission); err != nil {
-		return id, queue.Invalid("/path/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+func (p *DeadPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
+	if p.chunk, err = chunkAt("/path/submission", p.Submission, p.Index); err != nil {
+		return nil, err
 	}
-	index, err := strconv.ParseUint(p.Index, 10, 32)
-	if err != nil {
-		return id, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
-	}
-	id.Index = uint32(index)
-	return id, nil
+	return p.QueuePath.locate(e)
 }
 
-type deadOutput struct{ Body api.DeadLetter }
-
-func (s *Server) getDead(ctx context.Context, in *DeadPath) (*deadOutput, error) {
-	id, err := in.parse()
+func (x deadLetters) get(ctx context.Context, q *engine.Queue, in *DeadPath) (*output[api.DeadLetter], error) {
+	d, err := q.DeadLetters.Get(ctx, in.chunk)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.engine.DeadLetter(ctx, in.Queue, id)
-	if err != nil {
-		return nil, err
-	}
-	out := &deadOutput{Body: apiDeadLetter(&d)}
-	for _, a := range d.Past {
-		out.Body.History = append(out.Body.History, api.Attempt{
-			EndedAt: apiTime(a.Ended), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired,
-			Lost: a.Lost, Error: a.Error,
-		})
+	out := &output[api.DeadLetter]{Body: apiDeadLetter(&d)}
+	if len(d.Past) > 0 {
+		out.Body.History = showAll(d.Past, apiAttempt)
 	}
 	return out, nil
 }
 
-func (s *Server) redriveDead(ctx context.Context, in *DeadPath) (*submissionOutput, error) {
-	id, err := in.parse()
-	if err != nil {
+func (x deadLetters) redrive(ctx context.Context, q *engine.Queue, in *DeadPath) (*submissionOutput, error) {
+	if err := q.DeadLetters.Redrive(ctx, in.chunk); err != nil {
 		return nil, err
 	}
-	if err := s.engine.Redrive(ctx, in.Queue, id); err != nil {
-		return nil, err
-	}
-	return s.afterLetter(ctx, id.Submission)
+	return afterLetter(ctx, q, in.chunk.Submission)
 }
 
 type forwardDeadInput struct {
@@ -223,42 +186,24 @@ type forwardDeadInput struct {
 	Body decoded[api.ForwardRequest]
 }
 
-func (s *Server) forwardDead(ctx context.Context, in *forwardDeadInput) (*submissionOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
+func (x deadLetters) forward(ctx context.Context, q *engine.Queue, in *forwardDeadInput) (*submissionOutput, error) {
 	if token := boundTo(ctx); token != nil && !token.CoversQueue(in.Body.value.To) {
 		return nil, unknownQueue(in.Body.value.To)
 	}
-	if err := s.engine.ForwardDead(ctx, in.Queue, id, in.Body.value.To); err != nil {
+	if err := q.DeadLetters.Forward(ctx, in.chunk, in.Body.value.To); err != nil {
 		return nil, err
 	}
-	return s.afterLetter(ctx, id.Submission)
+	return afterLetter(ctx, q, in.chunk.Submission)
 }
 
 // afterLetter is what became of a submission by what was done with one of its dead chunks.
-func (s *Server) afterLetter(ctx context.Context, id queue.SubmissionID) (*submissionOutput, error) {
-	sub, err := s.engine.Submission(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	out := &submissionOutput{Body: apiSubmission(&sub)}
-	if s.relaxed(sub.Queue) {
-		out.Durability = queue.Relaxed.String()
-	}
-	return out, nil
+func afterLetter(ctx context.Context, q *engine.Queue, id queue.SubmissionID) (*submissionOutput, error) {
+	sub, err := q.Submissions.Get(ctx, id)
+	return changedSubmission(q, sub, err)
 }
 
-func (s *Server) deleteDead(ctx context.Context, in *DeadPath) (*struct{}, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.engine.DeleteDead(ctx, in.Queue, id)
+func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) (*struct{}, error) {
+	return nil, q.DeadLetters.Delete(ctx, in.chunk)
 }
 
 func apiDeadLetter(d *queue.DeadChunk) api.DeadLetter {

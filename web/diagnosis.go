@@ -18,37 +18,27 @@ const diagnosisAbout = "One sentence, and what it is made of: the open chunks by
 	"does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is " +
 	"of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. "
 
-type diagnosisOutput struct{ Body api.Diagnosis }
-
-func (ask questions) valueDiagnosis(ctx context.Context, in *ValuePath) (*diagnosisOutput, error) {
-	entry, err := in.entry()
-	if err != nil {
-		return nil, err
-	}
-	if token := tenantOf(ctx); token != nil && token.Entry != entry {
+func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *ValuePath) (*output[api.Diagnosis], error) {
+	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
 		return nil, uncovered(queue.CodeUnknownValue, "such value")
 	}
-	found, err := ask.s.engine.Questions().DiagnoseValue(ctx, in.Queue, entry)
+	found, err := q.Questions.DiagnoseValue(ctx, in.entry)
 	return diagnosed(ctx, &found, err)
 }
 
-func (ask questions) submissionDiagnosis(ctx context.Context, in *SubmissionPath) (*diagnosisOutput, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
-	found, err := ask.s.engine.Questions().DiagnoseSubmission(ctx, id)
+func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*output[api.Diagnosis], error) {
+	found, err := q.Questions.DiagnoseSubmission(ctx, in.id)
 	return diagnosed(ctx, &found, err)
 }
 
-func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*diagnosisOutput, error) {
+func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
 	if err != nil {
 		return nil, err
 	}
 	if token := tenantOf(ctx); token != nil {
 		narrowDiagnosis(d, token.Entry)
 	}
-	out := &diagnosisOutput{Body: api.Diagnosis{Sentence: diagnosisSentence(d), InFlight: d.InFlight, Holders: d.Holders,
+	out := &output[api.Diagnosis]{Body: api.Diagnosis{Sentence: diagnosisSentence(d), InFlight: d.InFlight, Holders: d.Holders,
 		Submissions: d.Present, Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes))}}
 	for i := range d.Causes {
 		out.Body.Causes[i] = apiCause(d, &d.Causes[i])

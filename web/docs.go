@@ -161,7 +161,7 @@ func sendDocsPage(s *Server) echo.HandlerFunc {
 			return err
 		}
 		if !ok {
-			return s.newProblem(codeNotFound, "There is no such page; the first one is /docs/start.")
+			return newProblem(codeNotFound, "There is no such page; the first one is /docs/start.")
 		}
 		c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
 		return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)

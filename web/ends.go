@@ -73,10 +73,11 @@ type endStream struct {
 // ends is GET /v1/queues/{queue}/ends. It runs as long as the client stays.
 func (f following) ends(c echo.Context) error {
 	s, name := f.s, c.Param("queue")
-	ends, err := s.engine.Questions().Ends(name)
+	q, err := s.engine.Queue(name)
 	if err != nil {
 		return err
 	}
+	ends := q.Ends()
 	stream, err := newEndStream(ends, c.Request())
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (f following) ends(c echo.Context) error {
 	}
 	for {
 		events, more, err := stream.next(c)
-		if _, there := s.engine.Questions().Ends(name); there != nil && err != nil {
+		if _, there := s.engine.Queue(name); there != nil && err != nil {
 			_ = s.sendEvent(c, problemEvent(s.problemOf(there), c)) // the queue was deleted
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -115,6 +116,15 @@ func kinds() []kind {
 	}
 }
 
+// kindOf is the same table by code.
+var kindOf = sync.OnceValue(func() map[queue.Code]kind {
+	byCode := map[queue.Code]kind{}
+	for _, k := range kinds() {
+		byCode[k.code] = k
+	}
+	return byCode
+})
+
 // problem is a failure as the client sees it: RFC 9457 with our additions, and what goes into the headers.
 type problem struct {
 	api.Problem
@@ -148,10 +158,10 @@ func (p *problem) GetHeaders() http.Header {
 }
 
 // newProblem makes the problem of a code. A code that is not in the table is a mistake of ours and becomes internal.
-func (s *Server) newProblem(code queue.Code, detail string, problems ...queue.Problem) *problem {
-	k, ok := s.kinds[code]
+func newProblem(code queue.Code, detail string, problems ...queue.Problem) *problem {
+	k, ok := kindOf()[code]
 	if !ok {
-		k = s.kinds[codeInternal]
+		k = kindOf()[codeInternal]
 	}
 	p := &problem{retry: k.retry, Problem: api.Problem{
 		Type: "/docs#" + string(k.code), Title: k.title, Status: k.status, Detail: detail, Code: string(k.code),
@@ -174,37 +184,37 @@ func (s *Server) problemOf(err error) *problem {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &failure):
-		p := s.newProblem(failure.Code, failure.Message, failure.Problems...)
+		p := newProblem(failure.Code, failure.Message, failure.Problems...)
 		p.cause = failure.Err
 		return p
 	case errors.As(err, &routing):
-		return s.routingProblem(routing)
+		return routingProblem(routing)
 	case errors.As(err, &large):
-		return s.newProblem(queue.CodeTooLarge, "The body is larger than the "+strconv.FormatInt(large.Limit, 10)+
+		return newProblem(queue.CodeTooLarge, "The body is larger than the "+strconv.FormatInt(large.Limit, 10)+
 			" bytes that this operation accepts.")
 	case errors.Is(err, context.Canceled) && s.waits.stopped():
-		return s.newProblem(queue.CodeUnavailable, "The server is stopping.")
+		return newProblem(queue.CodeUnavailable, "The server is stopping.")
 	case errors.Is(err, context.Canceled):
-		return s.newProblem(codeClientGone, "The client went away before the answer.")
+		return newProblem(codeClientGone, "The client went away before the answer.")
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return s.newProblem(codeSlow, "The request did not arrive in time.")
+		return newProblem(codeSlow, "The request did not arrive in time.")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return s.newProblem(codeMalformed, "The body ended early: less arrived than Content-Length announced.")
+		return newProblem(codeMalformed, "The body ended early: less arrived than Content-Length announced.")
 	}
-	p := s.newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
 	p.cause = err
 	return p
 }
 
 // routingProblem is the problem of a request that found no handler.
-func (s *Server) routingProblem(err *echo.HTTPError) *problem {
+func routingProblem(err *echo.HTTPError) *problem {
 	switch err.Code {
 	case http.StatusNotFound:
-		return s.newProblem(codeNotFound, "There is nothing at this path. GET /docs lists what there is.")
+		return newProblem(codeNotFound, "There is nothing at this path. GET /docs lists what there is.")
 	case http.StatusMethodNotAllowed:
-		return s.newProblem(codeMethod, "This path does not know the method. The Allow header lists those it knows.")
+		return newProblem(codeMethod, "This path does not know the method. The Allow header lists those it knows.")
 	}
-	p := s.newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
 	p.cause = err
 	return p
 }
@@ -239,7 +249,7 @@ func (s *Server) refuse(c echo.Context, err error) *problem {
 
 // fromHuma turns what huma found wrong with a request into a problem of ours: pointers instead of dotted paths, and
 // never the value that was sent.
-func (s *Server) fromHuma(model *huma.ErrorModel) *problem {
+func fromHuma(model *huma.ErrorModel) *problem {
 	var found []queue.Problem
 	for _, detail := range model.Errors {
 		if detail != nil {
@@ -248,17 +258,17 @@ func (s *Server) fromHuma(model *huma.ErrorModel) *problem {
 	}
 	switch model.Status {
 	case http.StatusBadRequest:
-		return s.newProblem(codeMalformed, "The body is not one complete JSON value.", found...)
+		return newProblem(codeMalformed, "The body is not one complete JSON value.", found...)
 	case http.StatusRequestTimeout:
-		return s.newProblem(codeSlow, "The request did not arrive in time.")
+		return newProblem(codeSlow, "The request did not arrive in time.")
 	case http.StatusRequestEntityTooLarge:
-		return s.newProblem(queue.CodeTooLarge, "The body is larger than this operation accepts.")
+		return newProblem(queue.CodeTooLarge, "The body is larger than this operation accepts.")
 	case http.StatusUnsupportedMediaType:
-		return s.newProblem(codeMediaType, "The body must be application/json.")
+		return newProblem(codeMediaType, "The body must be application/json.")
 	case http.StatusUnprocessableEntity:
-		return s.newProblem(queue.CodeInvalid, "The request is not valid.", found...)
+		return newProblem(queue.CodeInvalid, "The request is not valid.", found...)
 	}
-	p := s.newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
 	p.cause = model
 	return p
 }

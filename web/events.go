@@ -81,7 +81,7 @@ func (s *Server) getEvents(c echo.Context) error {
 	if token := boundTo(c.Request().Context()); token != nil && !token.CoversQueue(in.queue) {
 		return unknownQueue(in.queue)
 	}
-	if _, _, err := s.engine.Frame(in.queue); err != nil {
+	if _, err := s.engine.Queue(in.queue); err != nil {
 		return err
 	}
 	leave, err := s.beginEvents(c)
@@ -104,14 +104,14 @@ func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
 		by = token.ID
 	}
 	if !s.events.enter(by) {
-		return nil, s.newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves, "+
+		return nil, newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves, "+
 			"or %d of this access token. Close one.", maxSubscribers, maxOwnStreams))
 	}
 	w := c.Response()
 	s.waitLonger(w, 0)
 	if !s.waits.enter(w, s.credentialOf(c.Request())) {
 		s.events.leave(by)
-		return nil, s.newProblem(queue.CodeUnavailable, "The server stops.")
+		return nil, newProblem(queue.CodeUnavailable, "The server stops.")
 	}
 	w.Header().Set("Content-Type", contentEvents)
 	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
@@ -259,14 +259,15 @@ type stream struct {
 
 // begin sends what the subscriber does not have yet.
 func (o *stream) begin() error {
-	f, _, err := o.server.engine.Frame(o.request.queue)
-	if err != nil || f == nil || !o.request.stats {
+	q, err := o.server.engine.Queue(o.request.queue)
+	if err != nil || !o.request.stats {
 		return o.send([]byte(": hello\n\n"))
 	}
-	series, err := o.server.series(o.request.queue, false, o.request.lastAt.Std())
-	if err != nil {
-		return err
+	f, _ := q.Frame()
+	if f == nil {
+		return o.send([]byte(": hello\n\n"))
 	}
+	series := apiSeries(q, false, o.request.lastAt.Std())
 	// Frames that came since f was read are in it, and come again as frames: a point that is known already changes nothing.
 	event, err := o.server.events.event(api.EventSeries, f, series)
 	if err != nil {
@@ -282,10 +283,11 @@ func (o *stream) follow() {
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for {
-		f, next, err := o.server.engine.Frame(o.request.queue)
+		q, err := o.server.engine.Queue(o.request.queue)
 		if err != nil {
 			return
 		}
+		f, next := q.Frame()
 		if f != nil && f.Number != o.request.last {
 			if err := o.frame(f); err != nil {
 				return

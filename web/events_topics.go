@@ -64,7 +64,11 @@ func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTo
 
 // consumersFrame is what the topic consumers says: of all that are known those first that an operator looks for.
 func (s *Server) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
-	top, sums, err := s.engine.TopConsumers(ctx, queueName, frameConsumers)
+	q, err := s.engine.Queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	top, sums, err := q.Consumers.Top(ctx, frameConsumers)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,11 @@ func (s *Server) consumersFrame(ctx context.Context, queueName string, f *engine
 
 // schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next.
 func (s *Server) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
-	page, err := s.engine.Schedules(queueName, "", queue.MaxSchedules)
+	q, err := s.engine.Queue(queueName)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.Schedules.List("", queue.MaxSchedules)
 	if err != nil {
 		return nil, err
 	}

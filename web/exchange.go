@@ -25,19 +25,23 @@ type exchangeCall struct {
 
 // exchange is POST .../reservations/exchange: finish, commit, then reserve, in one round trip.
 func (s *Server) exchange(c echo.Context) error {
-	queueName := c.Param("queue")
 	body, err := s.hotBody(c, maxFinishBytes)
 	if err != nil {
 		return err
 	}
+	q, err := s.engine.Queue(c.Param("queue"))
+	if err != nil {
+		s.freeBody(body)
+		return err
+	}
 	call := s.pools.exchangeCall()
 	defer func() { s.pools.freeExchange(call) }()
-	if err = s.exchangeNow(c, call, body, queueName); err != nil {
+	if err = s.exchangeNow(c, call, body, q); err != nil {
 		return err
 	}
 	result := call.done.Reserve
 	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
-		call, result = s.exchangeLater(c, call, queueName)
+		call, result = s.exchangeLater(c, call, q)
 	}
 	settled := len(call.response.Complete)+len(call.response.Fail) > 0
 	if call.asked.Reserve != nil {
@@ -49,17 +53,17 @@ func (s *Server) exchange(c echo.Context) error {
 	out := s.pools.buffer()
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
-	s.sayDurability(c, queueName)
-	return s.handOver(c, queueName, result.Reservations, s.writeJSON(c, 200, out.b))
+	sayDurability(c, q)
+	return s.handOver(c, q, result.Reservations, s.writeJSON(c, 200, out.b))
 }
 
 // exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,
 // and they are committed when the engine returns.
-func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, queueName string) error {
+func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
 	defer s.freeBody(body)
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
-		return s.wireProblem(err, body.b, contentJSON)
+		return wireProblem(err, body.b, contentJSON)
 	}
 	if err := validConsumer(in.Consumer); err != nil {
 		return err
@@ -83,7 +87,7 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	asked.Reserve = nil
 	wait := time.Duration(0)
 	if in.HasReserve {
-		if call.reserve, err = s.reserveRequest(ctx, &in.Reserve, queueName, "/reserve"); err != nil {
+		if call.reserve, err = reserveRequest(ctx, &in.Reserve, q, "/reserve"); err != nil {
 			return err
 		}
 		wait, call.reserve.Wait = call.reserve.Wait, 0
@@ -93,7 +97,7 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	s.traceSettling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
 	s.traceSettling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
 	call.asking = asking{ctx, s, c.Request()}
-	err = s.engine.Exchange(&call.asking, queueName, *asked, &call.done)
+	err = q.Exchange(&call.asking, *asked, &call.done)
 	if call.asking = (asking{}); err != nil {
 		if !call.finished() {
 			return err
@@ -133,7 +137,7 @@ func (call *exchangeCall) finished() bool {
 
 // exchangeLater waits for work after all else is committed, holding no more than the results. Whatever happens while it
 // waits, the results are answered: they are facts.
-func (s *Server) exchangeLater(c echo.Context, call *exchangeCall, queueName string) (*exchangeCall, engine.ReserveResult) {
+func (s *Server) exchangeLater(c echo.Context, call *exchangeCall, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
 	request := call.reserve
 	response := wire.ExchangeResponse{
 		Complete: slices.Clone(call.response.Complete),
@@ -141,7 +145,7 @@ func (s *Server) exchangeLater(c echo.Context, call *exchangeCall, queueName str
 		Extend:   slices.Clone(call.response.Extend),
 	}
 	s.pools.freeExchange(call)
-	result, err := s.park(c, queueName, request)
+	result, err := s.park(c, q, request)
 	if err != nil {
 		result = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
 	}

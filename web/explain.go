@@ -17,20 +17,18 @@ const explainAbout = "The blocks of the strategy with what reaches each and what
 	"what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so " +
 	"under load it is of slightly different moments."
 
-type explainOutput struct{ Body api.ExplainResponse }
-
-func (ask questions) explain(ctx context.Context, in *previewInput) (*explainOutput, error) {
-	request, err := ask.s.previewRequest(in)
+func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.ExplainResponse], error) {
+	request, err := previewRequest(q, in)
 	if err != nil {
 		return nil, err
 	}
-	found, seed, err := ask.s.engine.Questions().Explain(ctx, in.Queue, request)
+	found, seed, err := q.Questions.Explain(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	plan := request.Plan.Unscored()
 	paths, nodes, leaves := pathsOf(plan), plan.Nodes(), plan.Leaves()
-	out := &explainOutput{Body: api.ExplainResponse{
+	out := &output[api.ExplainResponse]{Body: api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
 		Tree:     make([]api.ExplainBlock, len(nodes)),
 		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
@@ -124,18 +122,13 @@ type compareInput struct {
 	Body decoded[api.CompareRequest]
 }
 
-type compareOutput struct{ Body api.CompareResponse }
-
-func (ask questions) compare(ctx context.Context, in *compareInput) (*compareOutput, error) {
-	if in.Body.failed != nil {
-		return nil, ask.s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (ask questions) compare(ctx context.Context, q *engine.Queue, in *compareInput) (*output[api.CompareResponse], error) {
 	asked := &in.Body.value
-	a, err := ask.s.engine.Plan(in.Queue, asked.A)
+	a, err := q.Plan(asked.A)
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/a")
 	}
-	b, err := ask.s.engine.Plan(in.Queue, asked.B)
+	b, err := q.Plan(asked.B)
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/b")
 	}
@@ -143,12 +136,12 @@ func (ask questions) compare(ctx context.Context, in *compareInput) (*compareOut
 	if err != nil {
 		return nil, err
 	}
-	found, err := ask.s.engine.Questions().Compare(ctx, in.Queue, engine.CompareRequest{A: a, B: b,
+	found, err := q.Questions.Compare(ctx, engine.CompareRequest{A: a, B: b,
 		Max: asked.Max, Seed: asked.Seed, Context: about})
 	if err != nil {
 		return nil, err
 	}
-	return &compareOutput{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b),
+	return &output[api.CompareResponse]{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b),
 		Overlap: found.Overlap, Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace)}}, nil
 }
 

@@ -45,9 +45,9 @@ func noParameter(name string, _ []string) error {
 
 // querySubmission reads the id of a submission that narrows a list.
 func querySubmission(given string) (queue.SubmissionID, error) {
-	id, err := queue.ParseSubmissionID(given)
-	if err != nil || id == 0 {
-		return 0, queue.Invalid("/query/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+	id, err := submissionAt("/query/submission", given)
+	if err == nil && id == 0 {
+		err = queue.Invalid("/query/submission", "is 0, which no submission has")
 	}
-	return id, nil
+	return id, err
 }

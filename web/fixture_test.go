@@ -142,10 +142,7 @@ func (f *fixture) results(verb, items string) []api.Result {
 func (f *fixture) waiters(n uint64) {
 	f.Helper()
 	for {
-		stats, err := f.engine.Stats(context.Background(), engine.DefaultQueue)
-		if err != nil {
-			f.Fatal(err)
-		}
+		stats := queueAt(f.engine, engine.DefaultQueue).Stats()
 		if stats.ConsumersWaiting >= n {
 			return
 		}
@@ -194,4 +191,13 @@ func openPlugins(t testing.TB, c *plugins.Catalogue, e *engine.Engine) (end func
 			t.Errorf("plugins: %v", err)
 		}
 	}
+}
+
+// queueAt is a queue that serves.
+func queueAt(e *engine.Engine, name string) *engine.Queue {
+	q, err := e.Queue(name)
+	if err != nil {
+		panic(err)
+	}
+	return q
 }

@@ -66,14 +66,14 @@ func (g *guesses) makeRoom(now time.Time) {
 // badToken is the problem of a token that is not good.
 func (s *Server) badToken(r *http.Request) *problem {
 	if wait := s.guesses.wrong(r, s.now()); wait > 0 {
-		return s.tooMuch("Too many wrong access tokens came from this address.", wait)
+		return tooMuch("Too many wrong access tokens came from this address.", wait)
 	}
-	return s.newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+	return newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
 }
 
 // tooMuch is the problem of who asks for more than a token or an address may.
-func (s *Server) tooMuch(what string, wait time.Duration) *problem {
-	p := s.newProblem(queue.CodeOverloaded, what+" Wait as long as Retry-After says.")
+func tooMuch(what string, wait time.Duration) *problem {
+	p := newProblem(queue.CodeOverloaded, what+" Wait as long as Retry-After says.")
 	p.retry = max(time.Second, (wait + time.Second - 1).Truncate(time.Second))
 	return p
 }

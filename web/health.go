@@ -19,10 +19,8 @@ import (
 // which would not fix a full disk.
 func (s *Server) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
-type readyzOutput struct{ Body api.Readiness }
-
 // readyz fails while a part does not work or the server stops.
-func (s *Server) readyz(ctx context.Context, in *RawQuery) (*readyzOutput, error) {
+func (s *Server) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness], error) {
 	values, err := url.ParseQuery(in.raw)
 	if err != nil {
 		return nil, queue.Invalid("/query", "is not well formed")
@@ -32,11 +30,11 @@ func (s *Server) readyz(ctx context.Context, in *RawQuery) (*readyzOutput, error
 			return nil, queue.Invalid("/query/"+api.EscapePointer(name), "is not a parameter of this operation")
 		}
 	}
-	out := &readyzOutput{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
+	out := &output[api.Readiness]{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
 	var failed []queue.Problem
 	secret := s.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx) // names of queues are not for everybody
 	if secret && values.Has("verbose") {
-		return nil, s.newProblem(codeUnauthorized,
+		return nil, newProblem(codeUnauthorized,
 			"Every check by name takes a token with the scope read; without ?verbose none is needed.")
 	}
 	if s.waits.stopped() {
@@ -54,10 +52,10 @@ func (s *Server) readyz(ctx context.Context, in *RawQuery) (*readyzOutput, error
 		out.Body.Checks = append(out.Body.Checks, check)
 	}
 	if len(failed) > 0 && secret {
-		return nil, s.newProblem(codeNotReady, "A part of the server does not work; a token with the scope read is told which.")
+		return nil, newProblem(codeNotReady, "A part of the server does not work; a token with the scope read is told which.")
 	}
 	if len(failed) > 0 {
-		return nil, s.newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)
+		return nil, newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)
 	}
 	return out, nil
 }
@@ -94,16 +92,12 @@ func readyParams() []*huma.Param {
 		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
-type versionOutput struct{ Body api.Version }
-
-func (s *Server) getVersion(context.Context, *struct{}) (*versionOutput, error) {
-	return &versionOutput{Body: s.version}, nil
+func (s *Server) getVersion(context.Context, *struct{}) (*output[api.Version], error) {
+	return &output[api.Version]{Body: s.version}, nil
 }
 
-type configOutput struct{ Body api.ServerOptions }
-
-func (s *Server) getConfig(context.Context, *struct{}) (*configOutput, error) {
-	return &configOutput{Body: api.ServerOptions{Options: s.config}}, nil
+func (s *Server) getConfig(context.Context, *struct{}) (*output[api.ServerOptions], error) {
+	return &output[api.ServerOptions]{Body: api.ServerOptions{Options: s.config}}, nil
 }
 
 // cold is the frame of the operations that huma decodes: content type, body limit and the deadlines of a wait.

@@ -2,7 +2,7 @@ package web
 
 import (
 	"context"
-	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -12,7 +12,7 @@ import (
 )
 
 // held are the handlers of what an operator sees and takes back of what consumers hold.
-type held struct{ s *Server }
+type held struct{ now func() time.Time }
 
 const (
 	listHeldAbout = "Who holds what, since when and until when: the chunks that are held for longest first, or with " +
@@ -31,14 +31,14 @@ const (
 
 // routes are the part of the table about reservations as operators see them.
 func (x held) routes(d *document) {
-	register(d, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
+	registerIn(d, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
 		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldParams()}, x.list)
-	register(d, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
+	registerIn(d, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
 		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/release", scope: scopeOperate,
 		narrow: inSub, tag: tagReservations,
 		summary: "Take a chunk back from the consumer that holds it", about: releaseHeldAbout}, x.release)
-	register(d, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
+	registerIn(d, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
 		method: "POST", path: "/v1/queues/{queue}/consumers/{consumer}/release", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Take from a consumer what it holds", about: revokeAbout}, x.releaseConsumer)
@@ -58,31 +58,14 @@ func heldParams() []*huma.Param {
 	}, pageParams()...)
 }
 
-type listHeldInput struct {
-	QueuePath
-	RawQuery
-}
-
-type listHeldOutput struct {
-	Body api.Page[api.HeldReservation]
-}
-
-func (x held) list(ctx context.Context, in *listHeldInput) (*listHeldOutput, error) {
+func (x held) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.HeldReservation]], error) {
 	request, err := parseHeld(in.raw)
 	if err != nil {
 		return nil, err
 	}
 	request.Filter.Meta = ownMeta(ctx, request.Filter.Meta)
-	page, err := x.s.engine.Reservations().List(ctx, in.Queue, request)
-	if err != nil {
-		return nil, err
-	}
-	now := queue.At(x.s.now())
-	out := &listHeldOutput{Body: api.Page[api.HeldReservation]{Items: make([]api.HeldReservation, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiHeld(&page.Items[i], now)
-	}
-	return out, nil
+	page, err := q.Reservations.List(ctx, request)
+	return answeredPage(page, err, x.show)
 }
 
 // parseHeld reads the query of the list.
@@ -114,16 +97,12 @@ func heldParameter(name, given string, f *queue.HeldFilter) (err error) {
 	return err
 }
 
-func apiHeld(h *queue.HeldChunk, now queue.Time) api.HeldReservation {
-	out := api.HeldReservation{
+func (x held) show(h *queue.HeldChunk) api.HeldReservation {
+	return api.HeldReservation{
 		Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Attempt: uint32(h.Attempt), Consumer: h.Consumer,
-		Since: apiTime(h.Reserved), HeldMS: max(0, now.Sub(h.Reserved).Milliseconds()), Deadline: apiTime(h.Deadline),
-		Overdue: h.Overdue, Finishing: h.Finishing, Meta: apiMeta(h.Meta),
+		Since: apiTime(h.Reserved), HeldMS: max(0, queue.At(x.now()).Sub(h.Reserved).Milliseconds()), Deadline: apiTime(h.Deadline),
+		Overdue: h.Overdue, Finishing: h.Finishing, Meta: someMeta(h.Meta),
 	}
-	if out.Meta == nil {
-		out.Meta = api.Meta{}
-	}
-	return out
 }
 
 // ReleaseQuery says who takes chunks back, and why; exported like QueuePath.
@@ -133,27 +112,13 @@ type ReleaseQuery struct {
 }
 
 type releaseHeldInput struct {
-	SubmissionPath
+	ChunkPath
 	ReleaseQuery
-	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
 }
 
-type releaseHeldOutput struct{ Body api.HeldReservation }
-
-func (x held) release(ctx context.Context, in *releaseHeldInput) (*releaseHeldOutput, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
-	index, err := strconv.ParseUint(in.Index, 10, 32)
-	if err != nil {
-		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
-	}
-	taken, err := x.s.engine.Reservations().Release(ctx, queue.ChunkID{Submission: id, Index: uint32(index)}, in.Actor, in.Reason)
-	if err != nil {
-		return nil, err
-	}
-	return &releaseHeldOutput{Body: apiHeld(&taken, queue.At(x.s.now()))}, nil
+func (x held) release(ctx context.Context, q *engine.Queue, in *releaseHeldInput) (*output[api.HeldReservation], error) {
+	taken, err := q.Reservations.Release(ctx, in.chunk, in.Actor, in.Reason)
+	return answered(taken, err, x.show)
 }
 
 type releaseConsumerInput struct {
@@ -161,10 +126,7 @@ type releaseConsumerInput struct {
 	ReleaseQuery
 }
 
-func (x held) releaseConsumer(ctx context.Context, in *releaseConsumerInput) (*releasedOutput, error) {
-	if err := in.parse(); err != nil {
-		return nil, err
-	}
-	n, err := x.s.engine.Reservations().ReleaseConsumer(ctx, in.Queue, in.Consumer, in.Actor, in.Reason)
-	return &releasedOutput{Body: api.Released{Released: n}}, err
+func (x held) releaseConsumer(ctx context.Context, q *engine.Queue, in *releaseConsumerInput) (*output[api.Released], error) {
+	n, err := q.Reservations.ReleaseConsumer(ctx, in.Consumer, in.Actor, in.Reason)
+	return &output[api.Released]{api.Released{Released: n}}, err
 }

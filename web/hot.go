@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/wire"
 )
@@ -46,20 +47,15 @@ func (s *Server) writeJSON(c echo.Context, status int, body []byte) error {
 }
 
 // sayDurability marks the answer to a write where the queue answers before the disk has it.
-func (s *Server) sayDurability(c echo.Context, queueName string) {
-	if s.relaxed(queueName) {
+func sayDurability(c echo.Context, q *engine.Queue) {
+	if q.Relaxed() {
 		c.Response().Header().Set(headerDurability, queue.Relaxed.String())
 	}
 }
 
-func (s *Server) relaxed(queueName string) bool {
-	info, err := s.engine.Queue(queueName)
-	return err == nil && info.Settings.Durability == queue.Relaxed
-}
-
 // wireProblem is the problem of a body that wire refused: what is not JSON at all is told apart from what says
 // something wrong.
-func (s *Server) wireProblem(err error, body []byte, media string) error {
+func wireProblem(err error, body []byte, media string) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
 		return err
@@ -71,9 +67,9 @@ func (s *Server) wireProblem(err error, body []byte, media string) error {
 		}
 	}
 	if media == contentJSON && !json.Valid(body) {
-		return s.newProblem(codeMalformed, "The body is not one complete JSON value.", at)
+		return newProblem(codeMalformed, "The body is not one complete JSON value.", at)
 	}
-	return s.newProblem(queue.CodeInvalid, "The request is not valid.", at)
+	return newProblem(queue.CodeInvalid, "The request is not valid.", at)
 }
 
 // prefixed moves the pointers of err below prefix, where that part of the body stands. Pointers into the path stay.

@@ -26,10 +26,7 @@ func park(t testing.TB, f *fixture, n int) {
 		}
 	})
 	address := &syscall.SockaddrInet4{Port: at.Port, Addr: [4]byte{127, 0, 0, 1}}
-	before, err := f.engine.Stats(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := queueAt(f.engine, "default").Stats()
 	for range n {
 		socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 		if err != nil {

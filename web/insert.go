@@ -45,16 +45,19 @@ func (s *Server) insert(c echo.Context) error {
 		err = call.request.Decode(body.b)
 	}
 	if err != nil {
-		return s.wireProblem(err, body.b, media)
+		return wireProblem(err, body.b, media)
 	}
 	asked, err := newSubmission(s, c, call, key, body.b)
 	if err != nil {
 		return err
 	}
-	queueName := c.Param("queue")
+	q, err := s.engine.Queue(c.Param("queue"))
+	if err != nil {
+		return err
+	}
 	call.asking = asking{r.Context(), s, r}
 	one := []queue.Insertion{{New: &asked}}
-	if err = s.engine.InsertMany(&call.asking, queueName, one, false); err == nil {
+	if err = q.InsertMany(&call.asking, one, false); err == nil {
 		err = one[0].Err
 	}
 	call.asking = asking{}
@@ -62,7 +65,7 @@ func (s *Server) insert(c echo.Context) error {
 		return err
 	}
 	s.traceInserted(c, &one[0].Submission, one[0].Replayed)
-	s.sayDurability(c, queueName)
+	sayDurability(c, q)
 	return s.answerInsert(c, call, &one[0].Submission, one[0].Replayed)
 }
 
@@ -103,7 +106,7 @@ func newSubmission(s *Server, c echo.Context, call *insertCall, key string, text
 	}
 	ctx := c.Request().Context()
 	if token := tenantOf(ctx); token != nil && !token.CoversMeta(asked.Meta) {
-		return asked, s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+		return asked, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 			bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
 	}
 	if key != "" {

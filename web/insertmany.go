@@ -45,7 +45,7 @@ func (m insertingMany) handle(c echo.Context) error {
 		err = request.Decode(body.b)
 	}
 	if err != nil {
-		return s.wireProblem(err, body.b, media)
+		return wireProblem(err, body.b, media)
 	}
 	if len(request.Submissions) == 0 {
 		return queue.Invalid("/submissions", "is empty; give 1 to %d submissions", queue.MaxInsertions)
@@ -56,12 +56,15 @@ func (m insertingMany) handle(c echo.Context) error {
 	}
 	defer done()
 	list := m.list(c, &request)
-	queueName := c.Param("queue")
-	if err := s.engine.InsertMany(&asking{r.Context(), s, r}, queueName, list, request.Atomic); err != nil {
+	q, err := s.engine.Queue(c.Param("queue"))
+	if err != nil {
+		return err
+	}
+	if err := q.InsertMany(&asking{r.Context(), s, r}, list, request.Atomic); err != nil {
 		return err
 	}
 	m.trace(c, list)
-	s.sayDurability(c, queueName)
+	sayDurability(c, q)
 	return m.answer(c, list)
 }
 
@@ -74,7 +77,7 @@ func (m insertingMany) list(c echo.Context, request *wire.InsertManyRequest) []q
 	for i, text := range request.Submissions {
 		list[i].New = &asked[i]
 		if err := call.request.DecodeNext(text); err != nil {
-			list[i].Err = s.wireProblem(err, text, contentJSON)
+			list[i].Err = wireProblem(err, text, contentJSON)
 			continue
 		}
 		key := string(call.request.IdempotencyKey)

@@ -12,18 +12,9 @@ import (
 const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal " +
 	"division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers."
 
-type listLedgersOutput struct{ Body api.Page[api.Ledger] }
-
-func (s *Server) listLedgers(ctx context.Context, in *QueuePath) (*listLedgersOutput, error) {
-	list, err := s.engine.Ledgers(ctx, in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	out := &listLedgersOutput{Body: api.Page[api.Ledger]{Items: make([]api.Ledger, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiLedger(&list[i])
-	}
-	return out, nil
+func (x queues) ledgers(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Page[api.Ledger]], error) {
+	list, err := q.Ledgers(ctx)
+	return answeredList(list, err, apiLedger)
 }
 
 type getLedgerInput struct {
@@ -33,20 +24,18 @@ type getLedgerInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most tenants"`
 }
 
-type getLedgerOutput struct{ Body api.LedgerTenants }
-
-func (s *Server) getLedger(ctx context.Context, in *getLedgerInput) (*getLedgerOutput, error) {
+func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput) (*output[api.LedgerTenants], error) {
 	order := map[string]engine.LedgerOrder{"behind": engine.ByBehind, "ahead": engine.ByAhead}[in.Sort] // otherwise ByReceived
-	l, list, sums, found, err := s.engine.LedgerTenants(ctx, in.Queue, in.Ledger, order, in.Limit)
+	l, list, sums, found, err := q.LedgerTenants(ctx, in.Ledger, order, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return nil, s.newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for "+
+		return nil, newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for "+
 			"a while is removed to make room for others. List the ledgers again.")
 	}
-	out := &getLedgerOutput{Body: api.LedgerTenants{
-		Ledger: apiLedger(&l), At: api.Time{Time: s.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
+	out := &output[api.LedgerTenants]{Body: api.LedgerTenants{
+		Ledger: apiLedger(&l), At: api.Time{Time: x.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
 		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole,
 		Items: make([]api.LedgerTenant, len(list)),
 	}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -14,25 +15,23 @@ const (
 	retryAbout = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
 )
 
-// lifecycleRoutes are the part of the table about the life-cycle worker.
-func (s *Server) lifecycleRoutes(d *document) {
+// lifecycle are the handlers of the life-cycle worker.
+type lifecycle struct{}
+
+// routes are the part of the table about the life-cycle worker.
+func (x lifecycle) routes(d *document) {
 	const base = "/v1/queues/{queue}/lifecycle"
-	register(d, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Tell how a queue's life-cycle worker is doing", about: lifecycleAbout}, s.getLifecycle)
-	register(d, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
+	registerIn(d, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Tell how a queue's life-cycle worker is doing", about: lifecycleAbout}, x.get)
+	registerIn(d, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
 		method: "POST", path: base + "/retry", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Try parked life-cycle actions again", about: retryAbout}, s.retryLifecycle)
+		summary: "Try parked life-cycle actions again", about: retryAbout}, x.retry)
 }
 
-type lifecycleOutput struct{ Body api.Lifecycle }
-
-func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutput, error) {
-	w, err := s.engine.Lifecycle(in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	out := &lifecycleOutput{Body: api.Lifecycle{
+func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Lifecycle], error) {
+	w := q.Lifecycle()
+	out := &output[api.Lifecycle]{Body: api.Lifecycle{
 		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: apiTime(w.Grace), Slices: w.Slices,
 		Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
 		Suspects: api.Suspects{Shelved: w.Suspects.Shelved, Lent: w.Suspects.Lent, Quota: w.Suspects.Quota, Slots: w.Suspects.Slots},
@@ -67,12 +66,10 @@ func (s *Server) getLifecycle(_ context.Context, in *QueuePath) (*lifecycleOutpu
 	return out, nil
 }
 
-type retriedOutput struct{ Body api.Retried }
-
-func (s *Server) retryLifecycle(ctx context.Context, in *QueuePath) (*retriedOutput, error) {
-	n, err := s.engine.RetryParked(ctx, in.Queue)
+func (x lifecycle) retry(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Retried], error) {
+	n, err := q.RetryParked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &retriedOutput{Body: api.Retried{Retried: n}}, nil
+	return &output[api.Retried]{Body: api.Retried{Retried: n}}, nil
 }

@@ -300,7 +300,7 @@ func TestMetricsOfManyValues(t *testing.T) {
 					done <- nil
 					return
 				}
-				if _, _, err := m.engine.Insert(context.Background(), engine.DefaultQueue, newUserSubmission(i)); err != nil {
+				if _, _, err := queueAt(m.engine, engine.DefaultQueue).Insert(context.Background(), newUserSubmission(i)); err != nil {
 					done <- err
 					return
 				}

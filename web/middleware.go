@@ -117,11 +117,11 @@ func validRequestID(id string) bool {
 // guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page.
 func (s *Server) guard(r *http.Request) error {
 	if !s.hosts.allows(r.Host) && !s.certified(r) {
-		return s.newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the "+
+		return newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the "+
 			"server with this name among its allowed hosts.")
 	}
 	if err := s.crossOrigin.Check(r); err != nil {
-		return s.newProblem(codeCrossOrigin,
+		return newProblem(codeCrossOrigin,
 			"A page of another site sent this request. Send it from outside a browser, or from a page of this server.")
 	}
 	return nil

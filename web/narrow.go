@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -34,7 +35,7 @@ const (
 func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) error {
 	bound := &token.Restriction
 	if op.narrow == 0 || op.narrow&noTenants != 0 && bound.Tenant() {
-		return s.tooWide(token)
+		return tooWide(token)
 	}
 	if op.narrow&inQueue != 0 {
 		if name := c.Param("queue"); !bound.CoversQueue(name) {
@@ -44,15 +45,15 @@ func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) er
 	if op.narrow&inSub != 0 {
 		id, err := queue.ParseSubmissionID(c.Param("id") + c.Param("submission")) // a path has one of them
 		if err == nil {
-			return s.coverage(c.Request().Context(), bound, id)
+			return coverage(c.Request().Context(), s.engine, bound, id)
 		}
 	}
 	return nil
 }
 
 // tooWide is the problem of an operation that cannot be narrowed to what the token is bound to.
-func (s *Server) tooWide(token *access.Token) *problem {
-	return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+func tooWide(token *access.Token) *problem {
+	return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 		bounds(&token.Restriction)+", and this would show or change more than that. Use a token that is not bound to it.")
 }
 
@@ -79,8 +80,8 @@ var errAside = &queue.Error{Code: queue.CodeQuarantined,
 		"once it serves again."}
 
 // coverage is nil for a submission that is there and within the restriction; else why it is not shown.
-func (s *Server) coverage(ctx context.Context, bound *access.Restriction, id queue.SubmissionID) error {
-	sub, err := s.engine.Submission(ctx, id)
+func coverage(ctx context.Context, e *engine.Engine, bound *access.Restriction, id queue.SubmissionID) error {
+	sub, err := e.Submission(ctx, id)
 	switch {
 	case queue.CodeOf(err) == queue.CodeQuarantined:
 		return errAside
@@ -125,11 +126,11 @@ func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(i
 		id := at(i).Submission
 		known, asked := covered[id]
 		if !asked {
-			known = s.coverage(ctx, &token.Restriction, id) == nil
+			known = coverage(ctx, s.engine, &token.Restriction, id) == nil
 			covered[id] = known
 		}
 		if !known {
-			return s.newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
+			return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 				bounds(&token.Restriction)+". Nothing of this request was done.",
 				queue.Problem{Pointer: pointer + "/" + strconv.Itoa(i) + "/token", Detail: "is not that of a reservation within it"})
 		}
@@ -138,7 +139,7 @@ func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(i
 }
 
 // narrowPlan is the plan with nothing in it that the token does not cover.
-func (s *Server) narrowPlan(ctx context.Context, queueName string, plan *strategy.Plan) (*strategy.Plan, error) {
+func narrowPlan(ctx context.Context, q *engine.Queue, plan *strategy.Plan) (*strategy.Plan, error) {
 	token := tenantOf(ctx)
 	if token == nil {
 		return plan, nil
@@ -148,7 +149,7 @@ func (s *Server) narrowPlan(ctx context.Context, queueName string, plan *strateg
 	if err != nil {
 		return nil, fmt.Errorf("web: narrow a strategy: %w", err)
 	}
-	return s.engine.Plan(queueName, raw)
+	return q.Plan(raw)
 }
 
 // narrowConsumer is the name under which a consumer is known. A name is one consumer's own, and who has it hears of all that is held under

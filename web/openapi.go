@@ -104,6 +104,14 @@ func (d *decoded[T]) decode(data []byte) {
 	}
 }
 
+// problem is why the body could not be read; nil: it could.
+func (d *decoded[T]) problem() error {
+	if d.failed == nil {
+		return nil
+	}
+	return wireProblem(d.failed, d.body, contentJSON)
+}
+
 // Schema is that of the value.
 func (d *decoded[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
@@ -123,7 +131,7 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	var p *problem
 	switch v := v.(type) {
 	case *huma.ErrorModel:
-		p = s.fromHuma(v)
+		p = fromHuma(v)
 	case *problem:
 		p = v
 	default:

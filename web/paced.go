@@ -104,7 +104,7 @@ type pacedAnswer struct {
 func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	for piece := range slices.Chunk(b, answerPiece) {
 		if !p.mayGoOn() {
-			return written, p.server.noLongerGood()
+			return written, noLongerGood()
 		}
 		began := p.server.wall()
 		_ = p.control.SetWriteDeadline(began.Add(min(p.left, p.server.patience.write)))

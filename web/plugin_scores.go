@@ -13,22 +13,13 @@ const scoresAbout = "One entry for each version and configuration that is open, 
 	"a second beside, so that it costs those who reserve next to nothing. " +
 	"It starts from zero when a version is opened: at a start of the server, and after five minutes out of use."
 
-type listScoresOutput struct{ Body api.Page[api.PluginScores] }
-
-func (s *Server) listPluginScores(_ context.Context, in *PluginPath) (*listScoresOutput, error) {
+func (s *Server) listPluginScores(_ context.Context, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
 	list, err := c.ScoresOf(in.Name)
-	if err != nil {
-		return nil, err
-	}
-	out := &listScoresOutput{Body: api.Page[api.PluginScores]{Items: make([]api.PluginScores, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiPluginScores(&list[i])
-	}
-	return out, nil
+	return answeredList(list, err, apiPluginScores)
 }
 
 func apiPluginScores(in *plugins.Scores) api.PluginScores {

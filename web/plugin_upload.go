@@ -106,7 +106,7 @@ func readWhole(body io.Reader, size int64) ([]byte, error) {
 func (s *Server) readParts(r *http.Request, body io.Reader, into *plugins.Upload) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
-		return s.newProblem(codeMalformed, "The form has no boundary.")
+		return newProblem(codeMalformed, "The form has no boundary.")
 	}
 	reader := multipart.NewReader(body, parameters["boundary"])
 	places := map[string]*[]byte{"module": &into.Module, "manifest": &into.Manifest, "config": &into.Config}
@@ -121,7 +121,7 @@ func (s *Server) readParts(r *http.Request, body io.Reader, into *plugins.Upload
 		case errors.As(err, &large):
 			return large
 		case err != nil || n >= maxUploadParts:
-			return s.newProblem(codeMalformed, "The form cannot be read to its end, or has more than "+
+			return newProblem(codeMalformed, "The form cannot be read to its end, or has more than "+
 				strconv.Itoa(maxUploadParts)+" parts.")
 		}
 		name := part.FormName()

@@ -12,34 +12,6 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Plugins is what this face needs of the plugins; *plugins.Catalogue is it.
-type Plugins interface {
-	List(after string, limit int) (list []plugins.Plugin, next string)
-	Get(name string) (plugins.Plugin, error)
-	VersionsOf(name string) ([]plugins.Version, error)
-	VersionOf(name, version string) (plugins.Version, error)
-	Module(name, version string) ([]byte, plugins.Version, error)
-	Upload(ctx context.Context, u plugins.Upload) (v plugins.Version, created bool, err error)
-	Activate(ctx context.Context, name string, s plugins.Selection, change plugins.Change) (plugins.Plugin, error)
-	Deactivate(name string, change plugins.Change) (plugins.Plugin, error)
-	Rollback(ctx context.Context, name string, change plugins.Change) (plugins.Plugin, error)
-	Shadow(ctx context.Context, name string, s plugins.Selection, change plugins.Change) (plugins.Plugin, error)
-	Canary(ctx context.Context, name string, s plugins.Selection, percent int, change plugins.Change) (plugins.Plugin, error)
-	PutSettings(name string, s plugins.Settings, change plugins.Change) (plugins.Plugin, error)
-	Reset(name string, change plugins.Change) (plugins.Plugin, error)
-	DeleteVersion(name, version string, change plugins.Change) error
-	Delete(name string, change plugins.Change) error
-	Try(ctx context.Context, name, version string, d plugins.DryRun) (plugins.Tried, error)
-	StatsOf(name string) (plugins.Stats, error)
-	ScoresOf(name string) ([]plugins.Scores, error)
-	Starting() (names []string, active int)
-	LogsOf(name string, after uint64, limit int) (lines []plugins.LogLine, dropped uint64, err error)
-	RecordingsOf(name string) ([]plugins.Recording, error)
-	RecordingOf(name string, id uint64) ([]byte, error)
-}
-
-var _ Plugins = (*plugins.Catalogue)(nil)
-
 const (
 	selectAbout = "With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one " +
 		"swap: it holds from the next reservation on, and no reservation sees half of it."
@@ -74,13 +46,13 @@ func (s *Server) change(ctx context.Context, r *Revision) (plugins.Change, error
 	text, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(r.IfMatch), `"`), `"r`)
 	revision, err := strconv.ParseUint(text, 10, 63)
 	if !ok || err != nil {
-		return plugins.Change{}, s.newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
+		return plugins.Change{}, newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
 	}
 	return plugins.Change{Revision: revision, Unchanged: revision == 0, By: by}, nil
 }
 
 // catalogue is who holds the plugins, if this server has any.
-func (s *Server) catalogue() (Plugins, error) {
+func (s *Server) catalogue() (*plugins.Catalogue, error) {
 	if s.plugins == nil {
 		return nil, &queue.Error{Code: queue.CodeUnavailable, Message: "This server has no plugins."}
 	}
@@ -92,15 +64,13 @@ type listPluginsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type listPluginsOutput struct{ Body api.Page[api.Plugin] }
-
-func (s *Server) listPlugins(_ context.Context, in *listPluginsInput) (*listPluginsOutput, error) {
+func (s *Server) listPlugins(_ context.Context, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
 	list, next := c.List(in.Cursor, in.Limit)
-	out := &listPluginsOutput{Body: api.Page[api.Plugin]{Items: make([]api.Plugin, len(list)), Next: next}}
+	out := &output[api.Page[api.Plugin]]{Body: api.Page[api.Plugin]{Items: make([]api.Plugin, len(list)), Next: next}}
 	for i := range list {
 		out.Body.Items[i] = apiPlugin(&list[i])
 	}
@@ -129,36 +99,22 @@ func (s *Server) getPlugin(_ context.Context, in *PluginPath) (*pluginOutput, er
 	return pluginAnswer(c.Get(in.Name))
 }
 
-type listVersionsOutput struct{ Body api.Page[api.PluginVersion] }
-
-func (s *Server) listPluginVersions(_ context.Context, in *PluginPath) (*listVersionsOutput, error) {
+func (s *Server) listPluginVersions(_ context.Context, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
 	list, err := c.VersionsOf(in.Name)
-	if err != nil {
-		return nil, err
-	}
-	out := &listVersionsOutput{Body: api.Page[api.PluginVersion]{Items: make([]api.PluginVersion, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiPluginVersion(&list[i])
-	}
-	return out, nil
+	return answeredList(list, err, apiPluginVersion)
 }
 
-type pluginVersionOutput struct{ Body api.PluginVersion }
-
-func (s *Server) getPluginVersion(_ context.Context, in *PluginVersionPath) (*pluginVersionOutput, error) {
+func (s *Server) getPluginVersion(_ context.Context, in *PluginVersionPath) (*output[api.PluginVersion], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
 	v, err := c.VersionOf(in.Name, in.Version)
-	if err != nil {
-		return nil, err
-	}
-	return &pluginVersionOutput{Body: apiPluginVersion(&v)}, nil
+	return answered(v, err, apiPluginVersion)
 }
 
 type selectInput struct {
@@ -168,12 +124,10 @@ type selectInput struct {
 }
 
 // selected reads the body and the condition of an operation that puts a version to use.
-func (s *Server) selected(ctx context.Context, in *selectInput) (c Plugins, chosen plugins.Selection, change plugins.Change, err error) {
+func (s *Server) selected(ctx context.Context, in *selectInput) (c *plugins.Catalogue,
+	chosen plugins.Selection, change plugins.Change, err error) {
 	if c, err = s.catalogue(); err != nil {
 		return
-	}
-	if in.Body.failed != nil {
-		return c, chosen, change, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	chosen = plugins.Selection{Version: in.Body.value.Version, Config: configOf(in.Body.value.Config), Force: in.Body.value.Force}
 	change, err = s.change(ctx, &in.Revision)
@@ -221,7 +175,7 @@ type changePluginInput struct {
 }
 
 func (s *Server) changePlugin(ctx context.Context, in *changePluginInput,
-	do func(Plugins, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
+	do func(*plugins.Catalogue, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
@@ -234,17 +188,21 @@ func (s *Server) changePlugin(ctx context.Context, in *changePluginInput,
 }
 
 func (s *Server) deactivatePlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(ctx, in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Deactivate(in.Name, change) })
+	return s.changePlugin(ctx, in, func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
+		return c.Deactivate(in.Name, change)
+	})
 }
 
 func (s *Server) rollbackPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(ctx, in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+	return s.changePlugin(ctx, in, func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
 		return c.Rollback(ctx, in.Name, change)
 	})
 }
 
 func (s *Server) resetPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(ctx, in, func(c Plugins, change plugins.Change) (plugins.Plugin, error) { return c.Reset(in.Name, change) })
+	return s.changePlugin(ctx, in, func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
+		return c.Reset(in.Name, change)
+	})
 }
 
 // Forced is the wish to delete what stored strategies name.
@@ -297,12 +255,9 @@ type settingsInput struct {
 }
 
 func (s *Server) putPluginSettings(ctx context.Context, in *settingsInput) (*pluginOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
 	set := in.Body.value
 	return s.changePlugin(ctx, &changePluginInput{in.PluginPath, in.Revision},
-		func(c Plugins, change plugins.Change) (plugins.Plugin, error) {
+		func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
 			return c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
 				RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change)
 		})
@@ -313,15 +268,10 @@ type dryRunInput struct {
 	Body decoded[api.PluginDryRun]
 }
 
-type dryRunOutput struct{ Body api.PluginTried }
-
-func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*dryRunOutput, error) {
+func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*output[api.PluginTried], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
-	}
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
 	}
 	asked := &in.Body.value
 	about, err := contextOf(asked.Context)
@@ -334,24 +284,16 @@ func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*dryRunOutp
 		d.Strategy = "OldestFirst"
 	}
 	tried, err := c.Try(ctx, in.Name, in.Version, d)
-	if err != nil {
-		return nil, err
-	}
-	return &dryRunOutput{Body: apiTried(&tried)}, nil
+	return answered(tried, err, apiTried)
 }
 
-type pluginStatsOutput struct{ Body api.PluginStats }
-
-func (s *Server) getPluginStats(_ context.Context, in *PluginPath) (*pluginStatsOutput, error) {
+func (s *Server) getPluginStats(_ context.Context, in *PluginPath) (*output[api.PluginStats], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
 	}
 	stats, err := c.StatsOf(in.Name)
-	if err != nil {
-		return nil, err
-	}
-	return &pluginStatsOutput{Body: apiPluginStats(&stats)}, nil
+	return answered(stats, err, apiPluginStats)
 }
 
 type pluginLogsInput struct {
@@ -360,9 +302,7 @@ type pluginLogsInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
 }
 
-type pluginLogsOutput struct{ Body api.PluginLogs }
-
-func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*pluginLogsOutput, error) {
+func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*output[api.PluginLogs], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
@@ -371,7 +311,7 @@ func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*pluginL
 	if err != nil {
 		return nil, err
 	}
-	out := &pluginLogsOutput{Body: api.PluginLogs{Lines: make([]api.PluginLogLine, len(lines)), Dropped: dropped, Next: in.After}}
+	out := &output[api.PluginLogs]{Body: api.PluginLogs{Lines: make([]api.PluginLogLine, len(lines)), Dropped: dropped, Next: in.After}}
 	for i, line := range lines {
 		out.Body.Lines[i] = api.PluginLogLine{
 			Number: line.Number, Time: apiTime(line.Time), Version: line.Version, SHA256: line.SHA256,
@@ -382,11 +322,7 @@ func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*pluginL
 	return out, nil
 }
 
-type listRecordingsOutput struct {
-	Body api.Page[api.PluginRecording]
-}
-
-func (s *Server) listPluginRecordings(_ context.Context, in *PluginPath) (*listRecordingsOutput, error) {
+func (s *Server) listPluginRecordings(_ context.Context, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
 	c, err := s.catalogue()
 	if err != nil {
 		return nil, err
@@ -395,7 +331,7 @@ func (s *Server) listPluginRecordings(_ context.Context, in *PluginPath) (*listR
 	if err != nil {
 		return nil, err
 	}
-	out := &listRecordingsOutput{Body: api.Page[api.PluginRecording]{Items: make([]api.PluginRecording, len(list))}}
+	out := &output[api.Page[api.PluginRecording]]{Body: api.Page[api.PluginRecording]{Items: make([]api.PluginRecording, len(list))}}
 	for i, r := range list {
 		out.Body.Items[i] = api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256,
 			Rows: r.Rows, Size: r.Size, Fault: r.Fault}

@@ -13,21 +13,19 @@ type previewInput struct {
 	Body decoded[api.PreviewRequest]
 }
 
-type previewOutput struct{ Body api.PreviewResponse }
-
-func (ask questions) preview(ctx context.Context, in *previewInput) (*previewOutput, error) {
-	request, err := ask.s.previewRequest(in)
+func (ask questions) preview(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.PreviewResponse], error) {
+	request, err := previewRequest(q, in)
 	if err != nil {
 		return nil, err
 	}
-	if request.Plan, err = ask.s.narrowPlan(ctx, in.Queue, request.Plan); err != nil {
+	if request.Plan, err = narrowPlan(ctx, q, request.Plan); err != nil {
 		return nil, err
 	}
-	found, err := ask.s.engine.Questions().Preview(ctx, in.Queue, request)
+	found, err := q.Questions.Preview(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	out := &previewOutput{Body: api.PreviewResponse{
+	out := &output[api.PreviewResponse]{Body: api.PreviewResponse{
 		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed,
 		RestartGraceUntil: apiTime(found.Grace), Warnings: unscored(found.Faults),
 	}}
@@ -39,12 +37,9 @@ func (ask questions) preview(ctx context.Context, in *previewInput) (*previewOut
 }
 
 // previewRequest is what the body of a preview or an explain asks for.
-func (s *Server) previewRequest(in *previewInput) (r engine.PreviewRequest, err error) {
-	if in.Body.failed != nil {
-		return r, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func previewRequest(q *engine.Queue, in *previewInput) (r engine.PreviewRequest, err error) {
 	asked := &in.Body.value
-	plan, err := s.engine.Plan(in.Queue, asked.Strategy)
+	plan, err := q.Plan(asked.Strategy)
 	if err != nil {
 		return r, err
 	}
@@ -74,12 +69,8 @@ func pathsOf(plan *strategy.Plan) []string {
 }
 
 func apiPick(p *engine.Previewed, paths []string) api.PreviewPick {
-	out := api.PreviewPick{
-		Submission: p.Submission.String(), Index: p.Index, Meta: apiMeta(p.Meta), Priority: p.Priority,
+	return api.PreviewPick{
+		Submission: p.Submission.String(), Index: p.Index, Meta: someMeta(p.Meta), Priority: p.Priority,
 		Branch: p.Leaf + 1, Path: paths[p.Leaf],
 	}
-	if out.Meta == nil {
-		out.Meta = api.Meta{}
-	}
-	return out
 }

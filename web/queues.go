@@ -3,37 +3,76 @@ package web
 import (
 	"context"
 	"net/http"
+	"reflect"
+	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// QueuePath names the queue that an operation is about. It is exported because huma only looks into exported fields.
-type QueuePath struct {
-	Queue string `path:"queue" maxLength:"64" doc:"Name of the queue"`
+// queues are the handlers of queues themselves, and of what is known of one as a whole.
+type queues struct {
+	engine *engine.Engine
+	now    func() time.Time
 }
 
-type listQueuesOutput struct{ Body api.Page[api.Queue] }
+// routes are the part of the table about queues themselves.
+func (x queues) routes(d *document) {
+	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
+		tag: tagQueues, compress: true,
+		summary: "List the queues"}, x.list)
+	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
+		summary: "Read a queue's settings"}, x.get)
+	register(d, operation{id: "put-queue", act: act{"queue.set", ""},
+		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
+		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
+		summary: "Create a queue or replace its settings",
+		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, x.put)
+	register(d, operation{id: "change-queue", act: act{"queue.change", ""},
+		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read " +
+			"what is changed, also about what is in flight."}, x.change)
+	register(d, operation{id: "delete-queue", act: act{"queue.delete", ""},
+		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
+		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named " +
+			"default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; " +
+			"of the one named default an empty one takes the place."}, x.delete)
+	registerIn(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the " +
+			"same at any backlog. Totals count from the server's start."}, x.stats)
+	registerIn(d, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+		summary: "Read a queue's numbers over time", about: seriesAbout}, x.series)
+	registerIn(d, operation{id: "get-key-timeseries", method: "GET",
+		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
+		tag: tagQueues, compress: true,
+		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, x.keySeries)
+	registerIn(d, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+		summary: "List the indexes that strategies stand on, with the memory that they take", about: viewsAbout}, x.views)
+	registerIn(d, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+		summary: "List the Fair blocks that are in use"}, x.ledgers)
+	registerIn(d, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+		summary: "Read what the tenants of a Fair block were entitled to and what they received", about: ledgerAbout}, x.ledger)
+}
 
-func (s *Server) listQueues(ctx context.Context, _ *struct{}) (*listQueuesOutput, error) {
-	out := &listQueuesOutput{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
-	for _, info := range s.engine.Queues() {
+func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Queue]], error) {
+	out := &output[api.Page[api.Queue]]{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
+	for _, info := range x.engine.Queues() {
 		if token := boundTo(ctx); token == nil || token.CoversQueue(info.Name) {
-			out.Body.Items = append(out.Body.Items, apiQueue(info))
+			out.Body.Items = append(out.Body.Items, apiQueue(&info))
 		}
 	}
 	return out, nil
 }
 
-type queueOutput struct{ Body api.Queue }
-
-func (s *Server) getQueue(_ context.Context, in *QueuePath) (*queueOutput, error) {
-	info, err := s.engine.Queue(in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	return &queueOutput{Body: apiQueue(info)}, nil
+func (x queues) get(_ context.Context, in *QueuePath) (*output[api.Queue], error) {
+	info, err := x.engine.QueueInfo(in.Queue)
+	return answered(info, err, apiQueue)
 }
 
 type putQueueInput struct {
@@ -47,19 +86,16 @@ type putQueueOutput struct {
 	Body     api.Queue
 }
 
-func (s *Server) putQueue(ctx context.Context, in *putQueueInput) (*putQueueOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, error) {
 	settings := queue.DefaultSettings()
 	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
 		return nil, prefixed(err, "/settings")
 	}
-	info, created, err := s.engine.PutQueue(ctx, in.Queue, settings)
+	info, created, err := x.engine.PutQueue(ctx, in.Queue, settings)
 	if err != nil {
 		return nil, prefixed(err, "/settings")
 	}
-	out := &putQueueOutput{Status: http.StatusOK, Body: apiQueue(info)}
+	out := &putQueueOutput{Status: http.StatusOK, Body: apiQueue(&info)}
 	if created {
 		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+info.Name
 	}
@@ -71,8 +107,8 @@ type deleteQueueInput struct {
 	Quarantined bool `query:"quarantined" doc:"Delete a queue that is in quarantine: what is in it is lost"`
 }
 
-func (s *Server) deleteQueue(ctx context.Context, in *deleteQueueInput) (*struct{}, error) {
-	return nil, s.engine.DeleteQueue(ctx, in.Queue, in.Quarantined)
+func (x queues) delete(ctx context.Context, in *deleteQueueInput) (*struct{}, error) {
+	return nil, x.engine.DeleteQueue(ctx, in.Queue, in.Quarantined)
 }
 
 type patchQueueInput struct {
@@ -80,20 +116,34 @@ type patchQueueInput struct {
 	Body decoded[api.ChangeQueueRequest]
 }
 
-func (s *Server) patchQueue(ctx context.Context, in *patchQueueInput) (*queueOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	info, err := s.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
+func (x queues) change(ctx context.Context, in *patchQueueInput) (*output[api.Queue], error) {
+	info, err := x.engine.ChangeQueue(ctx, in.Queue, func(settings *queue.Settings) error {
 		return readFields(queue.AllSettings(), &in.Body.value.Settings, settings)
 	})
-	if err != nil {
-		return nil, prefixed(err, "/settings")
-	}
-	return &queueOutput{Body: apiQueue(info)}, nil
+	return answered(info, prefixed(err, "/settings"), apiQueue)
 }
 
-func apiQueue(info engine.QueueInfo) api.Queue {
+func (x queues) stats(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Stats], error) {
+	stats := q.Stats()
+	return &output[api.Stats]{apiStats(&stats, x.now())}, nil
+}
+
+const viewsAbout = "Every branch of a strategy stands on an index in memory (a view), which is made when it is used " +
+	"first. All of them together may take what the option view-memory says, and those " +
+	"that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a " +
+	"call for which there is none is answered 429."
+
+func (x queues) views(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Views], error) {
+	list, use := q.Views()
+	return &output[api.Views]{api.Views{
+		Bytes: use.Views, BytesMost: use.ViewsMost, QuestionBytes: use.Asked, QuestionBytesMost: use.AskedMost,
+		Items: showAll(list, func(v *engine.View) api.View {
+			return api.View{Branch: v.Branch, Bytes: v.Bytes, Question: v.Asked, Built: v.Built}
+		}),
+	}}, nil
+}
+
+func apiQueue(info *engine.QueueInfo) api.Queue {
 	out := api.Queue{Name: info.Name, CreatedAt: apiTime(info.Created)}
 	showFields(queue.AllSettings(), &info.Settings, &out.Settings)
 	if q := info.Quarantined; q != nil {

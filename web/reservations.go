@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
@@ -28,6 +29,29 @@ const (
 		"or invalid. One bad item does not spoil the others."
 )
 
+// reservationRoutes are what consumers call: the part of the table that is served most.
+func reservationRoutes(s *Server, d *document) {
+	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
+	s.raw(d, operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
+	s.raw(d, operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
+	s.raw(d, operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
+	s.raw(d, operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
+	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange",
+		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
+		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then " +
+			"chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
+}
+
 // reserveCall is the memory of one reserve, kept for the next.
 type reserveCall struct {
 	request  wire.ReserveRequest
@@ -39,21 +63,25 @@ type reserveCall struct {
 
 // reserve is POST .../reservations.
 func (s *Server) reserve(c echo.Context) error {
-	queueName := c.Param("queue")
 	body, err := s.hotBody(c, maxBodyBytes)
 	if err != nil {
 		return err
 	}
+	q, err := s.engine.Queue(c.Param("queue"))
+	if err != nil {
+		s.freeBody(body)
+		return err
+	}
 	call := s.pools.reserveCall()
 	defer func() { s.pools.freeReserve(call) }()
-	request, err := s.decodeReserve(c.Request().Context(), call, queueName, body)
+	request, err := s.decodeReserve(c.Request().Context(), call, q, body)
 	if err != nil {
 		return err
 	}
 	wait := request.Wait
 	request.Wait = 0
 	call.asking = asking{c.Request().Context(), s, c.Request()}
-	result, err := s.engine.Reserve(&call.asking, queueName, request, call.held[:0])
+	result, err := q.Reserve(&call.asking, request, call.held[:0])
 	call.asking = asking{}
 	if err != nil {
 		return err
@@ -63,7 +91,7 @@ func (s *Server) reserve(c echo.Context) error {
 		s.pools.freeReserve(call)
 		call = nil
 		request.Wait = wait
-		result, err = s.park(c, queueName, request)
+		result, err = s.park(c, q, request)
 		call = s.pools.reserveCall()
 		if err != nil {
 			return err
@@ -76,21 +104,21 @@ func (s *Server) reserve(c echo.Context) error {
 	out := s.pools.buffer()
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
-	return s.handOver(c, queueName, result.Reservations, s.writeJSON(c, 200, out.b))
+	return s.handOver(c, q, result.Reservations, s.writeJSON(c, 200, out.b))
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
-func (s *Server) decodeReserve(ctx context.Context, call *reserveCall, queueName string, body *buffer) (engine.ReserveRequest, error) {
+func (s *Server) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
 	defer s.freeBody(body)
 	if err := call.request.Decode(body.b); err != nil {
-		return engine.ReserveRequest{}, s.wireProblem(err, body.b, contentJSON)
+		return engine.ReserveRequest{}, wireProblem(err, body.b, contentJSON)
 	}
-	return s.reserveRequest(ctx, &call.request, queueName, "")
+	return reserveRequest(ctx, &call.request, q, "")
 }
 
 // reserveRequest resolves the strategy and checks what the engine's types cannot hold; all else is the engine's to check.
 // prefix is where the request stands in the body.
-func (s *Server) reserveRequest(ctx context.Context, in *wire.ReserveRequest, queueName, prefix string) (engine.ReserveRequest, error) {
+func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queue, prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
 	switch {
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
@@ -106,7 +134,7 @@ func (s *Server) reserveRequest(ctx context.Context, in *wire.ReserveRequest, qu
 			return out, prefixed(err, prefix)
 		}
 	}
-	asked, err := s.engine.Asked(queueName, in.Strategy)
+	asked, err := q.Asked(in.Strategy)
 	if err != nil {
 		return out, prefixed(err, prefix)
 	}
@@ -117,15 +145,15 @@ func (s *Server) reserveRequest(ctx context.Context, in *wire.ReserveRequest, qu
 		Limited: queue.MaxLimited,
 	}
 	if tenantOf(ctx) != nil {
-		err = s.narrowReserve(ctx, queueName, prefix, &out)
+		err = narrowReserve(ctx, q, prefix, &out)
 	}
 	return out, err
 }
 
 // narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer, which does not count what others have in flight.
-func (s *Server) narrowReserve(ctx context.Context, queueName, prefix string, r *engine.ReserveRequest) (err error) {
+func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engine.ReserveRequest) (err error) {
 	r.Limited = 0
-	if r.Plan, err = s.narrowPlan(ctx, queueName, r.Plan); err == nil {
+	if r.Plan, err = narrowPlan(ctx, q, r.Plan); err == nil {
 		r.Consumer, err = narrowConsumer(ctx, r.Consumer)
 	}
 	return prefixed(err, prefix)
@@ -133,7 +161,7 @@ func (s *Server) narrowReserve(ctx context.Context, queueName, prefix string, r 
 
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
 // the server stops (an empty answer that asks to come back).
-func (s *Server) park(c echo.Context, queueName string, request engine.ReserveRequest) (engine.ReserveResult, error) {
+func (s *Server) park(c echo.Context, q *engine.Queue, request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
 	by := s.credentialOf(c.Request())
 	forgetHeaders(c.Request())
@@ -142,18 +170,18 @@ func (s *Server) park(c echo.Context, queueName string, request engine.ReserveRe
 		return stopped, nil
 	}
 	defer s.waits.leave(c.Response())
-	result, err := s.engine.Reserve(c.Request().Context(), queueName, request, nil)
+	result, err := q.Reserve(c.Request().Context(), request, nil)
 	if err != nil && s.waits.stopped() {
 		return stopped, nil
 	}
 	if err != nil && by != nil && !s.good(by) {
-		return result, s.noLongerGood()
+		return result, noLongerGood()
 	}
 	return result, err
 }
 
 // handOver gives chunks back that could not be handed to the client, so that they need not wait for their deadline.
-func (s *Server) handOver(c echo.Context, queueName string, reserved []queue.Reservation, written error) error {
+func (s *Server) handOver(c echo.Context, q *engine.Queue, reserved []queue.Reservation, written error) error {
 	// Stopping ends the contexts of calls that wait; then only a failed write shows that the client is gone.
 	gone := written != nil || c.Request().Context().Err() != nil && !s.waits.stopped()
 	if len(reserved) == 0 || !gone {
@@ -164,7 +192,7 @@ func (s *Server) handOver(c echo.Context, queueName string, reserved []queue.Res
 		items[i].Token = reserved[i].Token
 	}
 	// Should this fail too, the deadline does the same later.
-	_, _ = s.engine.Release(context.WithoutCancel(c.Request().Context()), queueName, items, nil)
+	_, _ = q.Release(context.WithoutCancel(c.Request().Context()), items, nil)
 	return nil
 }
 
@@ -224,16 +252,19 @@ type finishCall struct {
 
 // finish is the common frame: read, decode, do, answer. do appends the results to its second argument.
 func (s *Server) finish(c echo.Context, limit int64,
-	do func(call *finishCall, body []byte, queueName string) ([]queue.Result, error)) error {
+	do func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error)) error {
 	body, err := s.hotBody(c, limit)
 	if err != nil {
 		return err
 	}
 	defer s.freeBody(body)
+	q, err := s.engine.Queue(c.Param("queue"))
+	if err != nil {
+		return err
+	}
 	call := s.pools.finishCall()
 	defer s.pools.freeFinish(call)
-	queueName := c.Param("queue")
-	results, err := do(call, body.b, queueName)
+	results, err := do(call, body.b, q)
 	if err != nil {
 		return err
 	}
@@ -243,15 +274,15 @@ func (s *Server) finish(c echo.Context, limit int64,
 	out := s.pools.buffer()
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
-	s.sayDurability(c, queueName)
+	sayDurability(c, q)
 	return s.writeJSON(c, 200, out.b)
 }
 
 // complete is POST .../reservations/complete.
 func (s *Server) complete(c echo.Context) error {
-	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.complete.Decode(body); err != nil {
-			return nil, s.wireProblem(err, body, contentJSON)
+			return nil, wireProblem(err, body, contentJSON)
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
@@ -260,15 +291,15 @@ func (s *Server) complete(c echo.Context) error {
 			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
-		return s.engine.Complete(c.Request().Context(), queueName, items, call.results[:0])
+		return q.Complete(c.Request().Context(), items, call.results[:0])
 	})
 }
 
 // fail is POST .../reservations/fail.
 func (s *Server) fail(c echo.Context) error {
-	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.fail.Decode(body); err != nil {
-			return nil, s.wireProblem(err, body, contentJSON)
+			return nil, wireProblem(err, body, contentJSON)
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
@@ -277,15 +308,15 @@ func (s *Server) fail(c echo.Context) error {
 			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
-		return s.engine.Fail(c.Request().Context(), queueName, items, call.results[:0])
+		return q.Fail(c.Request().Context(), items, call.results[:0])
 	})
 }
 
 // extend is POST .../reservations/extend.
 func (s *Server) extend(c echo.Context) error {
-	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.extend.Decode(body); err != nil {
-			return nil, s.wireProblem(err, body, contentJSON)
+			return nil, wireProblem(err, body, contentJSON)
 		}
 		if err := validConsumer(call.extend.Consumer); err != nil {
 			return nil, err
@@ -301,15 +332,15 @@ func (s *Server) extend(c echo.Context) error {
 			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
-		return s.engine.Extend(c.Request().Context(), queueName, items, call.results[:0])
+		return q.Extend(c.Request().Context(), items, call.results[:0])
 	})
 }
 
 // release is POST .../reservations/release.
 func (s *Server) release(c echo.Context) error {
-	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, queueName string) ([]queue.Result, error) {
+	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.release.Decode(body); err != nil {
-			return nil, s.wireProblem(err, body, contentJSON)
+			return nil, wireProblem(err, body, contentJSON)
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
@@ -318,7 +349,7 @@ func (s *Server) release(c echo.Context) error {
 			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
-		return s.engine.Release(c.Request().Context(), queueName, items, call.results[:0])
+		return q.Release(c.Request().Context(), items, call.results[:0])
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/access"
-	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Scopes: what a token must be allowed to do for an operation. Every operation declares them; of several any one is enough.
@@ -79,49 +78,24 @@ type act struct {
 func (s *Server) routes() error {
 	d := s.newDocument()
 
-	s.queueRoutes(d)
-	s.resourceRoutes(d)
-
-	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
-		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
-		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
-	s.raw(d, operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
-		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
-		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape,
-		insertingMany{s}.handle)
-	register(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
-		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "List submissions, newest first", about: listAbout, params: listParams()}, s.listSubmissions)
-	register(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
-		narrow: inSub, tag: tagSubmissions, waits: true,
-		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
-			"submission leaves the state open, or after N seconds."}, s.getSubmission)
+	queues{s.engine, s.now}.routes(d)
+	metaValues{}.routes(d)
+	dashboardRoutes(s, d)
+	strategies{s.engine}.routes(d)
+	questions{s.engine}.routes(d)
+	s.pluginRoutes(d)
+	deadLetters{s.engine}.routes(d)
+	bulks{s.engine}.routes(d)
+	rules{s.engine}.routes(d)
+	schedules{}.routes(d)
+	consumers{s}.routes(d)
+	held{s.now}.routes(d)
+	lifecycle{}.routes(d)
+	tokens{s}.routes(d)
+	auditRoutes(s, d)
+	backupRoutes(s, d)
+	submissions{s}.routes(d)
 	following{s}.routes(d)
-	s.raw(d, operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
-		narrow: inHandler, tag: tagSubmissions, compress: true,
-		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, waiting{s}.many)
-	register(d, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
-		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
-		narrow: inSub, tag: tagSubmissions,
-		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from " +
-			"the next reservation on. A submission that has ended answers 409. The priority that it has already is " +
-			"no mistake."}, s.changeSubmission)
-	register(d, operation{id: "cancel-submission", act: act{"submission.cancel", "submission {id}"},
-		method: "POST", path: "/v1/submissions/{id}/cancel",
-		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
-		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. " +
-			"Cancelling what has ended changes nothing and answers with it as it stands."}, s.cancelSubmission)
-	register(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
-		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "List a submission's chunks by index", params: chunkParams()}, s.listChunks)
-	register(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
-		narrow: inSub, tag: tagSubmissions,
-		summary: "Read one chunk"}, s.getChunk)
-	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
-		narrow: inSub, tag: tagSubmissions, compress: true,
-		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
-			"An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, s.listOutputs)
-
 	reservationRoutes(s, d)
 
 	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
@@ -141,166 +115,6 @@ func (s *Server) routes() error {
 	s.echo.HEAD("/livez", s.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
-}
-
-// reservationRoutes are what consumers call: the part of the table that is served most.
-func reservationRoutes(s *Server, d *document) {
-	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations",
-		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
-	s.raw(d, operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete",
-		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
-	s.raw(d, operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail",
-		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
-	s.raw(d, operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend",
-		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
-	s.raw(d, operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release",
-		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
-	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange",
-		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then " +
-			"chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
-}
-
-// queueRoutes are the part of the table about queues themselves.
-func (s *Server) queueRoutes(d *document) {
-	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
-		tag: tagQueues, compress: true,
-		summary: "List the queues"}, s.listQueues)
-	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
-		summary: "Read a queue's settings"}, s.getQueue)
-	register(d, operation{id: "put-queue", act: act{"queue.set", ""},
-		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
-		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
-		summary: "Create a queue or replace its settings",
-		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, s.putQueue)
-	register(d, operation{id: "change-queue", act: act{"queue.change", ""},
-		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read " +
-			"what is changed, also about what is in flight."}, s.patchQueue)
-	register(d, operation{id: "delete-queue", act: act{"queue.delete", ""},
-		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named " +
-			"default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; " +
-			"of the one named default an empty one takes the place."}, s.deleteQueue)
-	register(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
-		narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the " +
-			"same at any backlog. Totals count from the server's start."}, s.getStats)
-}
-
-// resourceRoutes are the parts of the table that stand beside their handlers or below.
-func (s *Server) resourceRoutes(d *document) {
-	s.valueRoutes(d)
-	s.dashboardRoutes(d)
-	s.strategyRoutes(d)
-	s.questionRoutes(d)
-	s.pluginRoutes(d)
-	s.deadRoutes(d)
-	s.pageRoutes(d)
-	s.bulkRoutes(d)
-	s.ruleRoutes(d)
-	s.scheduleRoutes(d)
-	s.consumerRoutes(d)
-	held{s}.routes(d)
-	s.lifecycleRoutes(d)
-	s.tokenRoutes(d)
-	s.auditRoutes(d)
-	backupRoutes(s, d)
-}
-
-// valueRoutes are the part of the table about values of meta keys.
-func (s *Server) valueRoutes(d *document) {
-	register(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
-		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
-		summary: "List the meta keys with how many values they have", about: listKeysAbout}, s.listKeys)
-	register(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
-		summary: "List the values of a meta key with what is ready, in flight and set"}, s.listValues)
-	register(d, operation{id: "get-meta-value", method: "GET",
-		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
-		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, s.getValue)
-	register(d, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
-		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
-		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
-		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, s.putValue)
-	register(d, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
-		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Remove what is set for a value of a meta key",
-		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, s.deleteValue)
-}
-
-// dashboardRoutes are the part of the table about what the dashboard shows, and the dashboard itself.
-func (s *Server) dashboardRoutes(d *document) {
-	register(d, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead,
-		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
-		summary: "Read a queue's numbers over time", about: seriesAbout}, s.getSeries)
-	register(d, operation{id: "get-key-timeseries", method: "GET",
-		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
-		tag: tagQueues, compress: true,
-		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, s.getKeySeries)
-	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
-		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, s.getEvents)
-	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
-		summary: "The dashboard"}, textShape("text/html"), s.getDashboard)
-	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
-		summary: "A file of the dashboard"}, assetShape, s.getAsset)
-}
-
-// strategyRoutes are the part of the table about named strategies.
-func (s *Server) strategyRoutes(d *document) {
-	register(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead,
-		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "List a queue's named strategies by name"}, s.listStrategies)
-	register(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
-		summary: "Read a named strategy, or an older version of it"}, s.getStrategy)
-	register(d, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
-		brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
-		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
-		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, s.putStrategy)
-	register(d, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
-		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
-		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
-		summary: "Delete a named strategy with all its versions",
-		about:   "Reservations that ask for it are refused from then on. If-Match as for PUT."}, s.deleteStrategy)
-	register(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
-		summary: "Say what a strategy means", about: validateAbout}, s.validateStrategy)
-}
-
-// questionRoutes are the part of the table about what strategies would do, and why work does not move; none of them changes anything.
-func (s *Server) questionRoutes(d *document) {
-	ask := questions{s}
-	register(d, operation{id: "list-strategies-in-use", method: "GET", path: "/v1/queues/{queue}/strategies/in-use",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "List the strategies that consumers reserved by in the last hour", about: inUseAbout}, ask.inUse)
-	register(d, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview",
-		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
-		summary: "Say what a reserve would hand out now", about: "Nothing is reserved and nothing changes. A reserve " +
-			"that comes later may get something else, and Random draws again each time."}, ask.preview)
-	register(d, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "Show how a strategy stands", about: explainAbout}, ask.explain)
-	register(d, operation{id: "compare", method: "POST", path: "/v1/queues/{queue}/strategies/compare",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "Compare what two strategies would hand out now", about: "Both are previewed on the same state with " +
-			"the same seed: how many values of each meta key get something, how evenly, and what the two have in common."}, ask.compare)
-	register(d, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead,
-		narrow: inSub | noTenants, tag: tagStrategies,
-		summary: "Say what keeps a strategy from handing out a chunk now", about: "For each branch the first " +
-			"obstacle, and about where the chunk stands: how many come before it, and how long that takes at the " +
-			"rate of the last minute."}, ask.why)
-	register(d, operation{id: "diagnose-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}/diagnosis",
-		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, summary: "Say why the chunks of a value move or do not",
-		about: diagnosisAbout + valueAbout}, ask.valueDiagnosis)
-	register(d, operation{id: "diagnose-submission", method: "GET", path: "/v1/submissions/{id}/diagnosis", scope: scopeRead,
-		narrow: inSub | inHandler, tag: tagStrategies, summary: "Say why the chunks of a submission move or do not",
-		about: diagnosisAbout}, ask.submissionDiagnosis)
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
@@ -325,10 +139,14 @@ func register[I, O any](d *document, op operation, handler func(context.Context,
 	described.RejectUnknownQueryParameters = !op.freeform
 	described.Middlewares = huma.Middlewares{s.cold(entry)}
 	huma.Register(d.api, described, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handler(ctx, in)
+		var out *O
+		err := bodyProblem(in)
+		if err == nil {
+			out, err = handler(ctx, in)
+		}
 		if err != nil {
 			if by := credentialIn(ctx); by != nil && errors.Is(err, context.Canceled) && !s.good(by) {
-				err = s.noLongerGood()
+				err = noLongerGood()
 			}
 			return nil, s.problemOf(err)
 		}

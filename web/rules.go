@@ -29,55 +29,45 @@ const (
 		"over, the one that ended last first: how it ended, when, and who lifted it."
 )
 
-// ruleRoutes are the part of the table about rules.
-func (s *Server) ruleRoutes(d *document) {
-	register(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
-		narrow: inQueue | inHandler, tag: tagRules, compress: true,
-		summary: "List a queue's pauses and blocks", about: listRulesAbout}, s.listRules)
-	register(d, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST", path: "/v1/queues/{queue}/rules",
-		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
-		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, s.setRule)
-	register(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
-		narrow: inQueue | inHandler, tag: tagRules,
-		summary: "Read a rule"}, s.getRule)
-	register(d, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
-		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
-		summary: "Lift a pause or a block", about: liftRuleAbout}, s.liftRule)
-}
+// rules are the handlers of pauses and blocks.
+type rules struct{ engine *engine.Engine }
 
-type listRulesOutput struct{ Body api.Page[api.Rule] }
+// routes are the part of the table about rules.
+func (x rules) routes(d *document) {
+	registerIn(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
+		narrow: inQueue | inHandler, tag: tagRules, compress: true,
+		summary: "List a queue's pauses and blocks", about: listRulesAbout}, x.list)
+	registerIn(d, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST", path: "/v1/queues/{queue}/rules",
+		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
+		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, x.set)
+	registerIn(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
+		narrow: inQueue | inHandler, tag: tagRules,
+		summary: "Read a rule"}, x.get)
+	registerIn(d, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
+		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
+		summary: "Lift a pause or a block", about: liftRuleAbout}, x.lift)
+}
 
 type listRulesInput struct {
 	QueuePath
 	State string `query:"state" enum:"active,ended" default:"active" doc:"active: in force; ended: lifted or over"`
 }
 
-func (s *Server) listRules(ctx context.Context, in *listRulesInput) (*listRulesOutput, error) {
+func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*output[api.Page[api.Rule]], error) {
 	if in.State == "ended" {
-		list, err := s.engine.PastRules(in.Queue)
-		if err != nil {
-			return nil, err
-		}
-		list = within(ctx, list, func(r *queue.EndedRule) bool { return s.coversRule(ctx, &r.Rule) })
-		out := &listRulesOutput{Body: api.Page[api.Rule]{Items: make([]api.Rule, len(list))}}
-		for i := range list {
-			r := apiRule(&list[i].Rule)
-			r.EndedAt, r.End, r.LiftedBy = apiTime(list[i].Ended), list[i].End.String(), list[i].By
-			out.Body.Items[i] = r
-		}
-		return out, nil
+		list := within(ctx, q.Rules.Past(), func(r *queue.EndedRule) bool { return x.covers(ctx, &r.Rule) })
+		return answeredList(list, nil, func(r *queue.EndedRule) api.Rule {
+			out := apiRule(&r.Rule)
+			out.EndedAt, out.End, out.LiftedBy = apiTime(r.Ended), r.End.String(), r.By
+			return out
+		})
 	}
-	list, err := s.engine.Rules(in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	list = within(ctx, list, func(r *engine.HeldRule) bool { return s.coversRule(ctx, &r.Rule) })
-	out := &listRulesOutput{Body: api.Page[api.Rule]{Items: make([]api.Rule, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiRule(&list[i].Rule)
-		out.Body.Items[i].Chunks = list[i].Chunks
-	}
-	return out, nil
+	list := within(ctx, q.Rules.Held(), func(r *engine.HeldRule) bool { return x.covers(ctx, &r.Rule) })
+	return answeredList(list, nil, func(r *engine.HeldRule) api.Rule {
+		out := apiRule(&r.Rule)
+		out.Chunks = r.Chunks
+		return out
+	})
 }
 
 type setRuleInput struct {
@@ -91,22 +81,19 @@ type setRuleOutput struct {
 	Body     api.Rule
 }
 
-func (s *Server) setRule(ctx context.Context, in *setRuleInput) (*setRuleOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x rules) set(ctx context.Context, q *engine.Queue, in *setRuleInput) (*setRuleOutput, error) {
 	asked, err := ruleOf(&in.Body.value)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.mayRule(ctx, asked.Action); err != nil {
+	if err := mayRule(ctx, asked.Action); err != nil {
 		return nil, err
 	}
-	if !s.coversRule(ctx, &asked) {
-		return nil, s.tooWide(access.Of(ctx).Token)
+	if !x.covers(ctx, &asked) {
+		return nil, tooWide(access.Of(ctx).Token)
 	}
 	asked.Actor = access.Of(ctx).Actor(asked.Actor)
-	rule, created, err := s.engine.SetRule(ctx, in.Queue, asked)
+	rule, created, err := q.Rules.Set(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -121,31 +108,25 @@ func (s *Server) setRule(ctx context.Context, in *setRuleInput) (*setRuleOutput,
 type RulePath struct {
 	QueuePath
 	ID string `path:"id" maxLength:"10" doc:"Id of the rule"`
+
+	id queue.RuleID
 }
 
-func (p *RulePath) parse() (queue.RuleID, error) {
+func (p *RulePath) locate(e *engine.Engine) (*engine.Queue, error) {
 	id, err := strconv.ParseUint(p.ID, 10, 32)
 	if err != nil || id == 0 {
-		return 0, queue.Invalid("/path/id", "must be a whole number from 1 on, as setting the rule returned it")
+		return nil, queue.Invalid("/path/id", "must be a whole number from 1 on, as setting the rule returned it")
 	}
-	return queue.RuleID(id), nil
+	p.id = queue.RuleID(id)
+	return p.QueuePath.locate(e)
 }
 
-type ruleOutput struct{ Body api.Rule }
-
-func (s *Server) getRule(ctx context.Context, in *RulePath) (*ruleOutput, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
-	rule, err := s.engine.Rule(in.Queue, id)
-	if err == nil && !s.coversRule(ctx, &rule) {
+func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*output[api.Rule], error) {
+	rule, err := q.Rules.Get(in.id)
+	if err == nil && !x.covers(ctx, &rule) {
 		err = unknownRule()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &ruleOutput{Body: apiRule(&rule)}, nil
+	return answered(rule, err, apiRule)
 }
 
 type liftRuleInput struct {
@@ -153,28 +134,24 @@ type liftRuleInput struct {
 	Actor string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; it is kept with the ended rule"`
 }
 
-func (s *Server) liftRule(ctx context.Context, in *liftRuleInput) (*struct{}, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
-	if rule, err := s.engine.Rule(in.Queue, id); err == nil { // one that has ended is no one's any more
-		if !s.coversRule(ctx, &rule) {
+func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*struct{}, error) {
+	if rule, err := q.Rules.Get(in.id); err == nil { // one that has ended is no one's any more
+		if !x.covers(ctx, &rule) {
 			return nil, unknownRule()
 		}
-		if err := s.mayRule(ctx, rule.Action); err != nil {
+		if err := mayRule(ctx, rule.Action); err != nil {
 			return nil, err
 		}
 	}
-	_, _, err = s.engine.LiftRule(ctx, in.Queue, id, access.Of(ctx).Actor(in.Actor))
+	_, _, err := q.Rules.Lift(ctx, in.id, access.Of(ctx).Actor(in.Actor))
 	return nil, err
 }
 
-// coversRule says whether a rule is within what the token is bound to: about its entry, or about a submission that it covers.
-func (s *Server) coversRule(ctx context.Context, r *queue.Rule) bool {
+// covers says whether a rule is within what the token is bound to: about its entry, or about a submission that it covers.
+func (x rules) covers(ctx context.Context, r *queue.Rule) bool {
 	token := tenantOf(ctx)
 	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 &&
-		s.coverage(ctx, &token.Restriction, r.Match.Submission) == nil
+		coverage(ctx, x.engine, &token.Restriction, r.Match.Submission) == nil
 }
 
 func unknownRule() error {
@@ -182,12 +159,12 @@ func unknownRule() error {
 }
 
 // mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.
-func (s *Server) mayRule(ctx context.Context, action queue.RuleAction) error {
+func mayRule(ctx context.Context, action queue.RuleAction) error {
 	token := access.Of(ctx).Token
 	if token == nil || action != queue.Block || token.Scopes.Allow(scopeAdmin) {
 		return nil
 	}
-	return s.missingScope(token, scopeAdmin)
+	return missingScope(token, scopeAdmin)
 }
 
 // ruleOf reads a rule as JSON has it.
@@ -219,8 +196,8 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	}
 	if in.Match.Submission != "" {
 		given++
-		if r.Match.Submission, err = queue.ParseSubmissionID(in.Match.Submission); err != nil {
-			return r, queue.Invalid("/match/submission", "must be a decimal number of at most 63 bits, as the insert returned it")
+		if r.Match.Submission, err = submissionAt("/match/submission", in.Match.Submission); err != nil {
+			return r, err
 		}
 	}
 	if given != 1 {

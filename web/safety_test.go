@@ -142,7 +142,7 @@ func refusals() []refusal {
 // What is wrong with a request before any use case is asked is told by status, code and pointer.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	client, address := &http.Client{}, serve(t, bareServer(t))
+	client, address := &http.Client{}, serve(t, openServer(t))
 	for _, test := range refusals() {
 		got := send(t, client, address, test.call)
 		p := got.problem(t)
@@ -271,7 +271,7 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, found := bareServer(t), 0
+	found := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Code") || len(spec.Values) != 1 {
@@ -282,7 +282,7 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		found++
-		if k, ok := s.kinds[queue.Code(code)]; !ok || k.status < 400 || k.title == "" || k.advice == "" {
+		if k, ok := kindOf()[queue.Code(code)]; !ok || k.status < 400 || k.title == "" || k.advice == "" {
 			t.Errorf("%s: the table has %+v", code, k)
 		}
 		return true
@@ -290,7 +290,7 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 	if found < 10 {
 		t.Errorf("only %d codes were found in the source", found)
 	}
-	if p := s.newProblem("no_such_code", "x"); p.Status != 500 || p.Code != string(codeInternal) {
+	if p := newProblem("no_such_code", "x"); p.Status != 500 || p.Code != string(codeInternal) {
 		t.Errorf("a code without a row: got %+v, want 500 internal", p)
 	}
 }
@@ -396,7 +396,7 @@ func TestCompression(t *testing.T) {
 // Requests are measured by operation and status; what matches none shares one route.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	client, address := &http.Client{}, serve(t, bareServer(t))
+	client, address := &http.Client{}, serve(t, openServer(t))
 	send(t, client, address, call{method: "GET", path: "/livez"})
 	send(t, client, address, call{method: "GET", path: "/random-path"})
 	send(t, client, address, call{method: "POST", path: reservePath, body: "{"})

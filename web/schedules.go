@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -32,44 +31,47 @@ const (
 	previewAbout = "Nothing is stored. `@every` counts from `start`, or from now."
 )
 
-// scheduleRoutes are the part of the table about schedules.
-func (s *Server) scheduleRoutes(d *document) {
+// schedules are the handlers of schedules.
+type schedules struct{}
+
+// routes are the part of the table about schedules.
+func (x schedules) routes(d *document) {
 	const all, one = "/v1/queues/{queue}/schedules", "/v1/queues/{queue}/schedules/{name}"
-	register(d, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants,
+	registerIn(d, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagSchedules, compress: true,
-		summary: "List a queue's schedules by name"}, s.listSchedules)
-	register(d, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
+		summary: "List a queue's schedules by name"}, x.list)
+	registerIn(d, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Say in plain words when a spec is due, with its next ticks", about: previewAbout}, s.previewSchedule)
-	register(d, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Read a schedule and how it stands"}, s.getSchedule)
-	register(d, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
+		summary: "Say in plain words when a spec is due, with its next ticks", about: previewAbout}, x.preview)
+	registerIn(d, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
+		summary: "Read a schedule and how it stands"}, x.get)
+	registerIn(d, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
 		brings: true, method: "PUT", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
-		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, s.putSchedule)
-	register(d, operation{id: "delete-schedule", act: act{"schedule.delete", "schedule {name}"},
+		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, x.put)
+	registerIn(d, operation{id: "delete-schedule", act: act{"schedule.delete", "schedule {name}"},
 		method: "DELETE", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Delete a schedule", about: "What it inserted stays. If-Match as for PUT."}, s.deleteSchedule)
-	register(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
+		summary: "Delete a schedule", about: "What it inserted stays. If-Match as for PUT."}, x.delete)
+	registerIn(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "List the next ticks of a schedule"}, s.listTicks)
-	register(d, operation{id: "trigger-schedule", act: act{"schedule.trigger", "schedule {name}"},
+		summary: "List the next ticks of a schedule"}, x.ticks)
+	registerIn(d, operation{id: "trigger-schedule", act: act{"schedule.trigger", "schedule {name}"},
 		brings: true, method: "POST", path: one + "/trigger",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Submission](),
-		summary: "Insert once, now", about: triggerAbout}, s.triggerSchedule)
-	register(d, operation{id: "pause-schedule", act: act{"schedule.pause", "schedule {name}"},
+		summary: "Insert once, now", about: triggerAbout}, x.trigger)
+	registerIn(d, operation{id: "pause-schedule", act: act{"schedule.pause", "schedule {name}"},
 		method: "POST", path: one + "/pause", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Pause a schedule", about: pauseAbout}, s.pauseSchedule)
-	register(d, operation{id: "resume-schedule", act: act{"schedule.resume", "schedule {name}"},
+		summary: "Pause a schedule", about: pauseAbout}, x.pause)
+	registerIn(d, operation{id: "resume-schedule", act: act{"schedule.resume", "schedule {name}"},
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Resume a paused schedule", about: resumeAbout}, s.resumeSchedule)
-	register(d, operation{id: "backfill-schedule", act: act{"schedule.backfill", "schedule {name}"},
+		summary: "Resume a paused schedule", about: resumeAbout}, x.resume)
+	registerIn(d, operation{id: "backfill-schedule", act: act{"schedule.backfill", "schedule {name}"},
 		brings: true, method: "POST", path: one + "/backfill",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Insert for ticks of the past", about: backfillAbout}, s.backfillSchedule)
+		summary: "Insert for ticks of the past", about: backfillAbout}, x.backfill)
 }
 
 type listSchedulesInput struct {
@@ -78,18 +80,9 @@ type listSchedulesInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type listSchedulesOutput struct{ Body api.Page[api.Schedule] }
-
-func (s *Server) listSchedules(_ context.Context, in *listSchedulesInput) (*listSchedulesOutput, error) {
-	page, err := s.engine.Schedules(in.Queue, in.Cursor, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &listSchedulesOutput{Body: api.Page[api.Schedule]{Items: make([]api.Schedule, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiSchedule(&page.Items[i])
-	}
-	return out, nil
+func (x schedules) list(_ context.Context, q *engine.Queue, in *listSchedulesInput) (*output[api.Page[api.Schedule]], error) {
+	page, err := q.Schedules.List(in.Cursor, in.Limit)
+	return answeredPage(page, err, apiSchedule)
 }
 
 // SchedulePath names a schedule of a queue. It is exported because huma only looks into exported fields.
@@ -110,8 +103,8 @@ func newScheduleOutput(info queue.ScheduleInfo, err error) (*scheduleOutput, err
 	return &scheduleOutput{ETag: scheduleETag(&info), Body: apiSchedule(&info)}, nil
 }
 
-func (s *Server) getSchedule(_ context.Context, in *SchedulePath) (*scheduleOutput, error) {
-	return newScheduleOutput(s.engine.Schedule(in.Queue, in.Name))
+func (x schedules) get(_ context.Context, q *engine.Queue, in *SchedulePath) (*scheduleOutput, error) {
+	return newScheduleOutput(q.Schedules.Get(in.Name))
 }
 
 type putScheduleInput struct {
@@ -127,10 +120,7 @@ type putScheduleOutput struct {
 	Body     api.Schedule
 }
 
-func (s *Server) putSchedule(ctx context.Context, in *putScheduleInput) (*putScheduleOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x schedules) put(ctx context.Context, q *engine.Queue, in *putScheduleInput) (*putScheduleOutput, error) {
 	if in.Name == "preview" {
 		return nil, queue.Invalid("/path/name", "is the name of an operation on schedules; choose another")
 	}
@@ -138,11 +128,7 @@ func (s *Server) putSchedule(ctx context.Context, in *putScheduleInput) (*putSch
 	if err != nil {
 		return nil, err
 	}
-	guard, err := s.scheduleGuard(&in.Conditions)
-	if err != nil {
-		return nil, err
-	}
-	info, created, err := s.engine.PutSchedule(ctx, in.Queue, in.Name, def, guard)
+	info, created, err := q.Schedules.Put(ctx, in.Name, def, in.scheduleGuard)
 	if err != nil {
 		return nil, err
 	}
@@ -158,12 +144,8 @@ type deleteScheduleInput struct {
 	Conditions
 }
 
-func (s *Server) deleteSchedule(ctx context.Context, in *deleteScheduleInput) (*struct{}, error) {
-	guard, err := s.scheduleGuard(&in.Conditions)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.engine.DeleteSchedule(ctx, in.Queue, in.Name, guard)
+func (x schedules) delete(ctx context.Context, q *engine.Queue, in *deleteScheduleInput) (*struct{}, error) {
+	return nil, q.Schedules.Delete(ctx, in.Name, in.scheduleGuard)
 }
 
 type triggerScheduleInput struct {
@@ -178,11 +160,11 @@ type triggerScheduleOutput struct {
 	Body     api.Submission
 }
 
-func (s *Server) triggerSchedule(ctx context.Context, in *triggerScheduleInput) (*triggerScheduleOutput, error) {
+func (x schedules) trigger(ctx context.Context, q *engine.Queue, in *triggerScheduleInput) (*triggerScheduleOutput, error) {
 	if err := validKey(in.Key); err != nil {
 		return nil, err
 	}
-	made, replayed, err := s.engine.TriggerSchedule(ctx, in.Queue, in.Name, in.Key)
+	made, replayed, err := q.Schedules.Trigger(ctx, in.Name, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -207,12 +189,12 @@ type pauseScheduleInput struct {
 	Reason string `query:"reason" maxLength:"500" doc:"Why, for those who look at it later"`
 }
 
-func (s *Server) pauseSchedule(ctx context.Context, in *pauseScheduleInput) (*scheduleOutput, error) {
-	return newScheduleOutput(s.engine.SwitchSchedule(ctx, in.Queue, in.Name, false, in.Reason))
+func (x schedules) pause(ctx context.Context, q *engine.Queue, in *pauseScheduleInput) (*scheduleOutput, error) {
+	return newScheduleOutput(q.Schedules.Switch(ctx, in.Name, false, in.Reason))
 }
 
-func (s *Server) resumeSchedule(ctx context.Context, in *SchedulePath) (*scheduleOutput, error) {
-	return newScheduleOutput(s.engine.SwitchSchedule(ctx, in.Queue, in.Name, true, ""))
+func (x schedules) resume(ctx context.Context, q *engine.Queue, in *SchedulePath) (*scheduleOutput, error) {
+	return newScheduleOutput(q.Schedules.Switch(ctx, in.Name, true, ""))
 }
 
 type backfillScheduleInput struct {
@@ -221,12 +203,7 @@ type backfillScheduleInput struct {
 	Body decoded[api.BackfillRequest]
 }
 
-type backfillScheduleOutput struct{ Body api.Backfilled }
-
-func (s *Server) backfillSchedule(ctx context.Context, in *backfillScheduleInput) (*backfillScheduleOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x schedules) backfill(ctx context.Context, q *engine.Queue, in *backfillScheduleInput) (*output[api.Backfilled], error) {
 	if err := validKey(in.Key); err != nil {
 		return nil, err
 	}
@@ -235,13 +212,13 @@ func (s *Server) backfillSchedule(ctx context.Context, in *backfillScheduleInput
 	if limit == 0 {
 		limit = queue.DefaultBackfill
 	}
-	made, err := s.engine.BackfillSchedule(ctx, in.Queue, in.Name, engine.BackfillRequest{
+	made, err := q.Schedules.Backfill(ctx, in.Name, engine.BackfillRequest{
 		From: queue.At(asked.From.Time), To: queue.At(asked.To.Time), Limit: limit, Key: in.Key, DryRun: asked.DryRun,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &backfillScheduleOutput{Body: api.Backfilled{Submissions: []string{}, Ticks: made.Ticks, FirstAt: apiTime(made.First)}}
+	out := &output[api.Backfilled]{Body: api.Backfilled{Submissions: []string{}, Ticks: made.Ticks, FirstAt: apiTime(made.First)}}
 	for _, id := range made.IDs {
 		out.Body.Submissions = append(out.Body.Submissions, id.String())
 	}
@@ -253,14 +230,9 @@ type previewScheduleInput struct {
 	Body decoded[api.SchedulePreviewRequest]
 }
 
-type previewScheduleOutput struct{ Body api.SchedulePreview }
-
 const defaultTicks = 5
 
-func (s *Server) previewSchedule(_ context.Context, in *previewScheduleInput) (*previewScheduleOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x schedules) preview(_ context.Context, q *engine.Queue, in *previewScheduleInput) (*output[api.SchedulePreview], error) {
 	asked := &in.Body.value
 	n := int(asked.N)
 	if n == 0 {
@@ -270,7 +242,7 @@ func (s *Server) previewSchedule(_ context.Context, in *previewScheduleInput) (*
 	if err := readFields(queue.ScheduleFields(), asked, &def); err != nil {
 		return nil, err
 	}
-	return s.ticksOf(in.Queue, def, queue.At(asked.After.Time), n)
+	return ticksOf(q, def, queue.At(asked.After.Time), n)
 }
 
 type listTicksInput struct {
@@ -278,20 +250,20 @@ type listTicksInput struct {
 	N int `query:"n" minimum:"1" maximum:"100" default:"5" doc:"How many"`
 }
 
-func (s *Server) listTicks(_ context.Context, in *listTicksInput) (*previewScheduleOutput, error) {
-	info, err := s.engine.Schedule(in.Queue, in.Name)
+func (x schedules) ticks(_ context.Context, q *engine.Queue, in *listTicksInput) (*output[api.SchedulePreview], error) {
+	info, err := q.Schedules.Get(in.Name)
 	if err != nil {
 		return nil, err
 	}
-	return s.ticksOf(in.Queue, info.Schedule, 0, in.N)
+	return ticksOf(q, info.Schedule, 0, in.N)
 }
 
-func (s *Server) ticksOf(queueName string, def queue.Schedule, after queue.Time, n int) (*previewScheduleOutput, error) {
-	preview, err := s.engine.PreviewSchedule(queueName, def, after, n)
+func ticksOf(q *engine.Queue, def queue.Schedule, after queue.Time, n int) (*output[api.SchedulePreview], error) {
+	preview, err := q.Schedules.Preview(def, after, n)
 	if err != nil {
 		return nil, err
 	}
-	out := &previewScheduleOutput{Body: api.SchedulePreview{Description: preview.Words, TZ: preview.Zone.String(),
+	out := &output[api.SchedulePreview]{Body: api.SchedulePreview{Description: preview.Words, TZ: preview.Zone.String(),
 		Ticks: []api.ScheduleTick{}}}
 	for _, tick := range preview.Ticks {
 		local := tick.Std().In(preview.Zone).Format("Monday 2 January 2006 15:04:05 -07:00")
@@ -394,27 +366,10 @@ func scheduleETag(in *queue.ScheduleInfo) string {
 	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
 }
 
-// scheduleGuard turns the conditions of a request into what the engine asks. There is none without conditions.
-func (s *Server) scheduleGuard(c *Conditions) (engine.ScheduleGuard, error) {
-	if c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*" {
-		return nil, queue.Invalid("/header/If-None-Match",
-			"must be *, which makes only a new name; to replace a known version send its ETag in If-Match")
+// scheduleGuard is what the engine asks before it changes a schedule.
+func (c *Conditions) scheduleGuard(now *queue.ScheduleInfo, exists bool) error {
+	if !exists {
+		return c.hold("schedule of this name", 0, "")
 	}
-	if c.IfMatch == "" && c.IfNoneMatch == "" {
-		return nil, nil
-	}
-	return func(now *queue.ScheduleInfo, exists bool) error {
-		switch {
-		case exists && c.IfNoneMatch != "":
-			return s.newProblem(codePrecondition, "There is a schedule of this name already, in version "+
-				strconv.FormatUint(uint64(now.Version), 10)+".")
-		case !exists && c.IfMatch != "":
-			return s.newProblem(codePrecondition, "There is no schedule of this name, so none that If-Match could name.")
-		case exists && !matchesETag(c.IfMatch, scheduleETag(now)):
-			return s.newProblem(codePrecondition, "The schedule is in version "+
-				strconv.FormatUint(uint64(now.Version), 10)+
-				", which is not one that If-Match names. Read it again, then retry with its new ETag.")
-		}
-		return nil
-	}, nil
+	return c.hold("schedule of this name", now.Version, scheduleETag(now))
 }

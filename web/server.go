@@ -15,8 +15,10 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/web/certificate"
 	"github.com/quern-queue/quern/web/trace"
@@ -59,8 +61,8 @@ const (
 
 // Options are what a Server is made of. All fields but Plugins, Tracer, Wall, Certificate, Hosts and Version are required.
 type Options struct {
-	Engine      Engine
-	Plugins     Plugins // nil: operations on plugins answer 503
+	Engine      *engine.Engine
+	Plugins     *plugins.Catalogue // nil: operations on plugins answer 503
 	Now         func() time.Time
 	Wall        func() time.Time // the operating system's clock, by which deadlines of connections are set; nil: Now
 	Seed        func() uint64    // chance: makes request ids of two runs differ
@@ -77,8 +79,8 @@ type Options struct {
 
 // Server is the HTTP face. Make it with New.
 type Server struct {
-	engine      Engine
-	plugins     Plugins
+	engine      *engine.Engine
+	plugins     *plugins.Catalogue // nil: there are none
 	now         func() time.Time
 	wall        func() time.Time
 	log         *slog.Logger
@@ -88,7 +90,6 @@ type Server struct {
 	hosts       hosts
 	certificate *certificate.Source // nil: plain HTTP
 	crossOrigin *http.CrossOriginProtection
-	kinds       map[queue.Code]kind
 	metrics     *metrics
 	tracer      *trace.Tracer
 	echo        *echo.Echo
@@ -133,14 +134,11 @@ func New(o Options) (*Server, error) {
 		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer,
 		tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
 		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
-		kinds: make(map[queue.Code]kind), operations: make(map[string]map[string]*operation),
-		patience: defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
+		operations: make(map[string]map[string]*operation),
+		patience:   defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
 	}
 	if o.Wall != nil {
 		s.wall = o.Wall
-	}
-	for _, k := range kinds() {
-		s.kinds[k.code] = k
 	}
 	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.events.count); err != nil {
 		return nil, err

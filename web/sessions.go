@@ -193,7 +193,7 @@ func (s *Server) openSession(c echo.Context) error {
 	defer s.freeBody(body)
 	var asked api.NewSession
 	if err := wire.Decode(body.b, &asked); err != nil {
-		return s.wireProblem(err, body.b, contentJSON)
+		return wireProblem(err, body.b, contentJSON)
 	}
 	table, now := s.engine.Tokens().Table(), queue.At(s.now())
 	if !table.Required() {
@@ -210,7 +210,7 @@ func (s *Server) openSession(c echo.Context) error {
 	defer token.Leave()
 	id, opened, ok := s.sessions.begin(proof, now)
 	if !ok {
-		return s.newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps, or as it keeps of one token. "+
+		return newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps, or as it keeps of one token. "+
 			"They end after an hour without a request; log out where you are logged in.")
 	}
 	token.Note(now)

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -24,26 +24,40 @@ const (
 		"no effect. Nothing is stored or reserved. A strategy that is not valid answers 422, as a reservation would."
 )
 
+// strategies are the handlers of named strategies.
+type strategies struct{ engine *engine.Engine }
+
+// routes are the part of the table about named strategies.
+func (x strategies) routes(d *document) {
+	registerIn(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+		summary: "List a queue's named strategies by name"}, x.list)
+	registerIn(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
+		summary: "Read a named strategy, or an older version of it"}, x.get)
+	registerIn(d, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
+		brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
+		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, x.put)
+	registerIn(d, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
+		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
+		summary: "Delete a named strategy with all its versions",
+		about:   "Reservations that ask for it are refused from then on. If-Match as for PUT."}, x.delete)
+	registerIn(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
+		summary: "Say what a strategy means", about: validateAbout}, x.validate)
+}
+
 type listStrategiesInput struct {
 	QueuePath
 	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type listStrategiesOutput struct {
-	Body api.Page[api.NamedStrategy]
-}
-
-func (s *Server) listStrategies(_ context.Context, in *listStrategiesInput) (*listStrategiesOutput, error) {
-	page, err := s.engine.Strategies(in.Queue, in.Cursor, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &listStrategiesOutput{Body: api.Page[api.NamedStrategy]{Items: make([]api.NamedStrategy, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiStrategy(&page.Items[i])
-	}
-	return out, nil
+func (x strategies) list(_ context.Context, q *engine.Queue, in *listStrategiesInput) (*output[api.Page[api.NamedStrategy]], error) {
+	page, err := q.Strategies.List(in.Cursor, in.Limit)
+	return answeredPage(page, err, apiStrategy)
 }
 
 // StrategyPath names a strategy of a queue. It is exported because huma only looks into exported fields.
@@ -62,19 +76,12 @@ type strategyOutput struct {
 	Body api.NamedStrategy
 }
 
-func (s *Server) getStrategy(_ context.Context, in *getStrategyInput) (*strategyOutput, error) {
-	found, err := s.engine.Strategy(in.Queue, in.Name, in.Version)
+func (x strategies) get(_ context.Context, q *engine.Queue, in *getStrategyInput) (*strategyOutput, error) {
+	found, err := q.Strategies.Get(in.Name, in.Version)
 	if err != nil {
 		return nil, err
 	}
 	return &strategyOutput{ETag: etagOf(&found), Body: apiStrategy(&found)}, nil
-}
-
-// Conditions are the headers that make a change depend on what is there. It is exported because huma only looks into
-// exported fields.
-type Conditions struct {
-	IfMatch     string `header:"If-Match" doc:"ETags of which one must be that of the newest version; *: there must be one"`
-	IfNoneMatch string `header:"If-None-Match" doc:"*: there must be none yet"`
 }
 
 type putStrategyInput struct {
@@ -90,19 +97,12 @@ type putStrategyOutput struct {
 	Body     api.NamedStrategy
 }
 
-func (s *Server) putStrategy(ctx context.Context, in *putStrategyInput) (*putStrategyOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x strategies) put(ctx context.Context, q *engine.Queue, in *putStrategyInput) (*putStrategyOutput, error) {
 	if operationName(in.Name) {
 		return nil, queue.Invalid("/path/name",
 			"is the name of an operation on strategies (validate, explain, preview, compare); choose another")
 	}
-	guard, err := s.guardOf(&in.Conditions)
-	if err != nil {
-		return nil, err
-	}
-	put, created, err := s.engine.PutStrategy(ctx, in.Queue, in.Name, in.Body.value.Strategy, guard)
+	put, created, err := q.Strategies.Put(ctx, in.Name, in.Body.value.Strategy, in.strategyGuard)
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +123,8 @@ type deleteStrategyInput struct {
 	Conditions
 }
 
-func (s *Server) deleteStrategy(ctx context.Context, in *deleteStrategyInput) (*struct{}, error) {
-	guard, err := s.guardOf(&in.Conditions)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.engine.DeleteStrategy(ctx, in.Queue, in.Name, guard)
+func (x strategies) delete(ctx context.Context, q *engine.Queue, in *deleteStrategyInput) (*struct{}, error) {
+	return nil, q.Strategies.Delete(ctx, in.Name, in.strategyGuard)
 }
 
 type validateInput struct {
@@ -136,13 +132,8 @@ type validateInput struct {
 	Body decoded[api.StrategyRequest]
 }
 
-type validateOutput struct{ Body api.ValidStrategy }
-
-func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*validateOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	read, err := s.engine.ReadStrategy(in.Queue, in.Body.value.Strategy)
+func (x strategies) validate(_ context.Context, q *engine.Queue, in *validateInput) (*output[api.ValidStrategy], error) {
+	read, err := q.Strategies.Read(in.Body.value.Strategy)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +145,13 @@ func (s *Server) validateStrategy(_ context.Context, in *validateInput) (*valida
 	if err != nil {
 		return nil, err
 	}
-	out := &validateOutput{Body: api.ValidStrategy{Strategy: read.String(), Tree: tree, Branches: []string{},
+	out := &output[api.ValidStrategy]{Body: api.ValidStrategy{Strategy: read.String(), Tree: tree, Branches: []string{},
 		Warnings: []api.StrategyWarning{}}}
 	plan := read.Plan()
 	for i := range plan.Branches {
 		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
 	}
-	for _, why := range s.engine.Unusable(plan) {
+	for _, why := range x.engine.Unusable(plan) {
 		out.Body.Warnings = append(out.Body.Warnings, unusable(why))
 	}
 	for _, w := range warnings {
@@ -199,37 +190,7 @@ func etagOf(in *engine.NamedStrategy) string {
 	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
 }
 
-// guardOf turns the conditions of a request into what the engine asks. There is none without conditions.
-func (s *Server) guardOf(c *Conditions) (engine.StrategyGuard, error) {
-	if c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*" {
-		return nil, queue.Invalid("/header/If-None-Match",
-			"must be *, which makes only a new name; to replace a known version send its ETag in If-Match")
-	}
-	if c.IfMatch == "" && c.IfNoneMatch == "" {
-		return nil, nil
-	}
-	return func(now engine.NamedStrategy, exists bool) error {
-		switch {
-		case exists && c.IfNoneMatch != "":
-			return s.newProblem(codePrecondition, "There is a strategy of this name already, in version "+
-				strconv.FormatUint(uint64(now.Version), 10)+".")
-		case !exists && c.IfMatch != "":
-			return s.newProblem(codePrecondition, "There is no strategy of this name, so none that If-Match could name.")
-		case exists && !matchesETag(c.IfMatch, etagOf(&now)):
-			return s.newProblem(codePrecondition, "The strategy is in version "+
-				strconv.FormatUint(uint64(now.Version), 10)+
-				", which is not one that If-Match names. Read it again, then retry with its new ETag.")
-		}
-		return nil
-	}, nil
-}
-
-// matchesETag compares strongly: a weak ETag matches nothing. Our ETags have no commas, so the list can be cut at them.
-func matchesETag(list, etag string) bool {
-	for candidate := range strings.SplitSeq(list, ",") {
-		if candidate = strings.TrimSpace(candidate); candidate == "*" || candidate == etag {
-			return true
-		}
-	}
-	return false
+// strategyGuard is what the engine asks before it changes a strategy.
+func (c *Conditions) strategyGuard(now engine.NamedStrategy, _ bool) error {
+	return c.hold("strategy of this name", now.Version, etagOf(&now))
 }

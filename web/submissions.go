@@ -27,18 +27,56 @@ const (
 	defaultListLimit = 100
 )
 
-// SubmissionPath names the submission that an operation is about; exported like QueuePath.
-type SubmissionPath struct {
-	ID string `path:"id" maxLength:"20" doc:"Id of the submission, as the insert returned it"`
-}
+// submissions are the handlers of submissions and their chunks, but for inserts.
+type submissions struct{ s *Server }
 
-// parse reads the id. A wrong one points at its place.
-func (p SubmissionPath) parse() (queue.SubmissionID, error) {
-	id, err := queue.ParseSubmissionID(p.ID)
-	if err != nil {
-		return 0, queue.Invalid("/path/id", "must be a decimal number of at most 63 bits, as the insert returned it")
-	}
-	return id, nil
+// routes are the part of the table about submissions.
+func (x submissions) routes(d *document) {
+	s := x.s
+	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
+		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
+		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
+	s.raw(d, operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
+		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
+		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape,
+		insertingMany{s}.handle)
+	registerIn(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "List submissions, newest first", about: listAbout, params: listParams()}, x.list)
+	registerIn(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, waits: true,
+		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
+			"submission leaves the state open, or after N seconds."}, x.get)
+	s.raw(d, operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
+		narrow: inHandler, tag: tagSubmissions, compress: true,
+		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, waiting{s}.many)
+	registerIn(d, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
+		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
+		narrow: inSub, tag: tagSubmissions,
+		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from " +
+			"the next reservation on. A submission that has ended answers 409. The priority that it has already is " +
+			"no mistake."}, x.change)
+	registerIn(d, operation{id: "cancel-submission", act: act{"submission.cancel", "submission {id}"},
+		method: "POST", path: "/v1/submissions/{id}/cancel",
+		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
+		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. " +
+			"Cancelling what has ended changes nothing and answers with it as it stands."}, x.cancel)
+	registerIn(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
+		summary: "List a submission's chunks by index", params: chunkParams()}, x.chunks)
+	registerIn(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions,
+		summary: "Read one chunk"}, x.chunk)
+	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, compress: true,
+		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
+			"An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, x.outputs)
+	registerIn(d, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
+		narrow: inSub, tag: tagSubmissions, compress: true,
+		summary: "Count a submission's chunks by state, stretch by stretch", about: mapAbout}, x.chunkMap)
+	registerIn(d, operation{id: "list-chunk-attempts", method: "GET",
+		path: "/v1/submissions/{id}/chunks/{index}/attempts", scope: scopeRead, narrow: inSub, tag: tagSubmissions,
+		summary: "List the ended tries of a chunk", about: attemptsAbout}, x.attempts)
 }
 
 type submissionOutput struct {
@@ -52,11 +90,7 @@ type getSubmissionInput struct {
 	Prefer string `header:"Prefer" doc:"wait=N: answer when the submission ends, or after N seconds (at most 60)" example:"wait=30"`
 }
 
-func (s *Server) getSubmission(ctx context.Context, in *getSubmissionInput) (*submissionOutput, error) {
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
+func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmissionInput) (*submissionOutput, error) {
 	wait, err := preferredWait(in.Prefer)
 	if err != nil {
 		return nil, err
@@ -64,12 +98,12 @@ func (s *Server) getSubmission(ctx context.Context, in *getSubmissionInput) (*su
 	applied := ""
 	if wait > 0 {
 		applied = "wait=" + strconv.Itoa(int(wait/time.Second))
-		ctx, err = waiting{s}.ends(ctx, []queue.SubmissionID{id}, wait, false)
+		ctx, err = waiting{x.s}.ends(ctx, []queue.SubmissionID{in.id}, wait, false)
 		if err != nil {
 			return nil, err
 		}
 	}
-	found, err := s.engine.Submission(ctx, id)
+	found, err := q.Submissions.Get(ctx, in.id)
 	if err != nil {
 		return nil, err
 	}
@@ -93,17 +127,18 @@ func preferredWait(header string) (time.Duration, error) {
 	return 0, nil
 }
 
-func (s *Server) cancelSubmission(ctx context.Context, in *SubmissionPath) (*submissionOutput, error) {
-	id, err := in.parse()
+func (x submissions) cancel(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*submissionOutput, error) {
+	ended, err := q.Submissions.Cancel(ctx, in.id)
+	return changedSubmission(q, ended, err)
+}
+
+// changedSubmission is the answer to a change of a submission.
+func changedSubmission(q *engine.Queue, changed queue.Submission, err error) (*submissionOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	ended, err := s.engine.Cancel(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	out := &submissionOutput{Body: apiSubmission(&ended)}
-	if s.relaxed(ended.Queue) {
+	out := &submissionOutput{Body: apiSubmission(&changed)}
+	if q.Relaxed() {
 		out.Durability = queue.Relaxed.String()
 	}
 	return out, nil
@@ -114,62 +149,22 @@ type changeInput struct {
 	Body decoded[api.SubmissionChange]
 }
 
-func (s *Server) changeSubmission(ctx context.Context, in *changeInput) (*submissionOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	id, err := in.parse()
-	if err != nil {
-		return nil, err
-	}
+func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInput) (*submissionOutput, error) {
 	if in.Body.value.Priority == nil {
 		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority, queue.MaxPriority)
 	}
-	changed, err := s.engine.SetPriority(ctx, id, *in.Body.value.Priority)
-	if err != nil {
-		return nil, err
-	}
-	out := &submissionOutput{Body: apiSubmission(&changed)}
-	if s.relaxed(changed.Queue) {
-		out.Durability = queue.Relaxed.String()
-	}
-	return out, nil
+	changed, err := q.Submissions.SetPriority(ctx, in.id, *in.Body.value.Priority)
+	return changedSubmission(q, changed, err)
 }
 
-// RawQuery keeps the query for parameters that huma cannot take apart; exported like QueuePath.
-type RawQuery struct{ raw string }
-
-// Resolve is called by huma with the request; it refuses nothing, the handler does.
-func (q *RawQuery) Resolve(ctx huma.Context) []error {
-	at := ctx.URL()
-	q.raw = at.RawQuery
-	return nil
-}
-
-var _ huma.Resolver = (*RawQuery)(nil)
-
-type listSubmissionsInput struct {
-	QueuePath
-	RawQuery
-}
-
-type listSubmissionsOutput struct{ Body api.Page[api.Submission] }
-
-func (s *Server) listSubmissions(ctx context.Context, in *listSubmissionsInput) (*listSubmissionsOutput, error) {
+func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.Submission]], error) {
 	request, err := parseList(in.raw)
 	if err != nil {
 		return nil, err
 	}
 	request.Meta = ownMeta(ctx, request.Meta)
-	page, err := s.engine.List(ctx, in.Queue, request)
-	if err != nil {
-		return nil, err
-	}
-	out := &listSubmissionsOutput{Body: api.Page[api.Submission]{Items: make([]api.Submission, len(page.Items)), Next: page.Next}}
-	for i := range page.Items {
-		out.Body.Items[i] = apiSubmission(&page.Items[i])
-	}
-	return out, nil
+	page, err := q.Submissions.List(ctx, request)
+	return answeredPage(page, err, apiSubmission)
 }
 
 // parseList reads the query of a list of submissions.

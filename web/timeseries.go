@@ -22,9 +22,7 @@ type seriesInput struct {
 	After string `query:"after" format:"date-time" doc:"Only points after this moment"`
 }
 
-type seriesOutput struct{ Body api.Series }
-
-func (s *Server) getSeries(_ context.Context, in *seriesInput) (*seriesOutput, error) {
+func (x queues) series(_ context.Context, q *engine.Queue, in *seriesInput) (*output[api.Series], error) {
 	var after time.Time
 	if in.After != "" {
 		var err error
@@ -32,20 +30,13 @@ func (s *Server) getSeries(_ context.Context, in *seriesInput) (*seriesOutput, e
 			return nil, queue.Invalid("/query/after", "%s", api.TimeDetail)
 		}
 	}
-	out, err := s.series(in.Queue, in.Step == "minute", after)
-	if err != nil {
-		return nil, err
-	}
-	return &seriesOutput{Body: out}, nil
+	return &output[api.Series]{apiSeries(q, in.Step == "minute", after)}, nil
 }
 
-func (s *Server) series(queueName string, minutes bool, after time.Time) (api.Series, error) {
-	points, err := s.engine.Series(queueName, minutes, after)
-	if err != nil {
-		return api.Series{}, err
-	}
+func apiSeries(q *engine.Queue, minutes bool, after time.Time) api.Series {
+	points := q.Series(minutes, after)
 	out := api.Series{
-		Queue: queueName, StepSeconds: 1, At: []int64{}, Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
+		Queue: q.Name(), StepSeconds: 1, At: []int64{}, Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
 		InsertedRate: []float64{}, ReservedRate: []float64{}, DoneRate: []float64{}, FailedRate: []float64{},
 	}
 	if minutes {
@@ -67,7 +58,7 @@ func (s *Server) series(queueName string, minutes bool, after time.Time) (api.Se
 		out.InsertedRate, out.ReservedRate = append(out.InsertedRate, rates.Inserted), append(out.ReservedRate, rates.Reserved)
 		out.DoneRate, out.FailedRate = append(out.DoneRate, rates.Done), append(out.FailedRate, rates.Failed)
 	}
-	return out, nil
+	return out
 }
 
 // apiRates rounds to tenths: more digits say nothing.
@@ -81,17 +72,12 @@ type keySeriesInput struct {
 	Key string `path:"key" maxLength:"64" doc:"The meta key"`
 }
 
-type keySeriesOutput struct{ Body api.KeySeries }
-
-func (s *Server) getKeySeries(_ context.Context, in *keySeriesInput) (*keySeriesOutput, error) {
+func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput) (*output[api.KeySeries], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	}
-	list, ends, err := s.engine.KeySeries(in.Queue, in.Key)
-	if err != nil {
-		return nil, err
-	}
-	out := &keySeriesOutput{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second),
+	list, ends := q.KeySeries(in.Key)
+	out := &output[api.KeySeries]{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second),
 		Ends: api.At(ends), Values: make([]api.ValueSeries, len(list))}}
 	if ends.IsZero() {
 		out.Body.Ends = api.Time{}

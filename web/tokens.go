@@ -29,31 +29,34 @@ const (
 		"the file admin-token in the data directory."
 )
 
-// tokenRoutes are the part of the table about access tokens.
-func (s *Server) tokenRoutes(d *document) {
+// tokens are the handlers of access tokens.
+type tokens struct{ s *Server }
+
+// routes are the part of the table about access tokens.
+func (x tokens) routes(d *document) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
 	register(d, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all, scope: scopeAdmin,
 		tag: tagAccess, creates: reflect.TypeFor[api.Token](),
-		summary: "Make an access token", about: newTokenAbout}, s.newToken)
+		summary: "Make an access token", about: newTokenAbout}, x.create)
 	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
 		summary: "List the access tokens, the oldest first",
-		about:   "Without their secrets, which no one has but their holders."}, s.listTokens)
+		about:   "Without their secrets, which no one has but their holders."}, x.list)
 	register(d, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
-		summary: "Read what is known of an access token"}, s.getToken)
+		summary: "Read what is known of an access token"}, x.get)
 	register(d, operation{id: "revoke-token", act: act{"token.revoke", "token {id}"},
 		method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,
-		summary: "Revoke an access token", about: revokeTokenAbout}, s.revokeToken)
+		summary: "Revoke an access token", about: revokeTokenAbout}, x.revoke)
 	register(d, operation{id: "rotate-token", act: act{"token.rotate", "token {id}"},
 		method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
-		summary: "Give an access token another secret", about: rotateTokenAbout}, s.rotateToken)
+		summary: "Give an access token another secret", about: rotateTokenAbout}, x.rotate)
 	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
 		summary: "Say who the server takes the caller for",
-		about:   "Any token may ask. Where no token is needed, the scopes are all."}, s.whoami)
-	s.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
-		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, s.openSession)
-	s.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
+		about:   "Any token may ask. Where no token is needed, the scopes are all."}, x.whoami)
+	x.s.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
+		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, x.s.openSession)
+	x.s.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
 		summary: "Log out", about: "Ends the session that the cookie names, and its streams. Without " +
-			"one it changes nothing."}, closeSessionShape, s.closeSession)
+			"one it changes nothing."}, closeSessionShape, x.s.closeSession)
 }
 
 type newTokenInput struct {
@@ -66,15 +69,12 @@ type newTokenOutput struct {
 	Body     api.Token
 }
 
-func (s *Server) newToken(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
 	asked, err := tokenRequest(&in.Body.value)
 	if err != nil {
 		return nil, err
 	}
-	made, text, err := s.engine.Tokens().New(ctx, asked)
+	made, text, err := x.s.engine.Tokens().New(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -123,30 +123,19 @@ type TokenPath struct {
 	ID string `path:"id" maxLength:"12" doc:"Id of the token: what stands between qn_ and the secret"`
 }
 
-type tokenOutput struct{ Body api.Token }
-
-type listTokensOutput struct{ Body api.Page[api.Token] }
-
-func (s *Server) listTokens(context.Context, *struct{}) (*listTokensOutput, error) {
-	list := s.engine.Tokens().All()
-	out := &listTokensOutput{Body: api.Page[api.Token]{Items: make([]api.Token, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiToken(&list[i])
-	}
-	return out, nil
+func (x tokens) list(context.Context, *struct{}) (*output[api.Page[api.Token]], error) {
+	list := x.s.engine.Tokens().All()
+	return answeredList(list, nil, apiToken)
 }
 
-func (s *Server) getToken(_ context.Context, in *TokenPath) (*tokenOutput, error) {
-	token, err := s.engine.Tokens().Token(access.ID(in.ID))
-	if err != nil {
-		return nil, err
-	}
-	return &tokenOutput{Body: apiToken(&token)}, nil
+func (x tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], error) {
+	token, err := x.s.engine.Tokens().Token(access.ID(in.ID))
+	return answered(token, err, apiToken)
 }
 
-func (s *Server) revokeToken(ctx context.Context, in *TokenPath) (*struct{}, error) {
-	err := s.engine.Tokens().Revoke(ctx, access.ID(in.ID))
-	s.expel()
+func (x tokens) revoke(ctx context.Context, in *TokenPath) (*struct{}, error) {
+	err := x.s.engine.Tokens().Revoke(ctx, access.ID(in.ID))
+	x.s.expel()
 	return nil, err
 }
 
@@ -155,32 +144,27 @@ type rotateTokenInput struct {
 	Body decoded[api.RotateToken]
 }
 
-func (s *Server) rotateToken(ctx context.Context, in *rotateTokenInput) (*tokenOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
+func (x tokens) rotate(ctx context.Context, in *rotateTokenInput) (*output[api.Token], error) {
 	overlap := in.Body.value.OverlapSeconds
 	if most := int64(queue.MaxRotationOverlap / time.Second); overlap < 0 || overlap > most {
 		return nil, queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", overlap, most)
 	}
-	token, text, err := s.engine.Tokens().Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
+	token, text, err := x.s.engine.Tokens().Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	s.expel()
-	out := &tokenOutput{Body: apiToken(&token)}
+	x.s.expel()
+	out := &output[api.Token]{Body: apiToken(&token)}
 	out.Body.Token = text
 	return out, nil
 }
 
-type whoamiOutput struct{ Body api.Whoami }
-
-func (s *Server) whoami(ctx context.Context, _ *struct{}) (*whoamiOutput, error) {
+func (x tokens) whoami(ctx context.Context, _ *struct{}) (*output[api.Whoami], error) {
 	by := credentialIn(ctx)
 	if by == nil {
-		return &whoamiOutput{Body: openWhoami()}, nil
+		return &output[api.Whoami]{Body: openWhoami()}, nil
 	}
-	return &whoamiOutput{Body: whoamiOf(access.Of(ctx).Token, by.session)}, nil
+	return &output[api.Whoami]{Body: whoamiOf(access.Of(ctx).Token, by.session)}, nil
 }
 
 // openWhoami is who everybody is while no token is needed.

@@ -181,7 +181,9 @@ func (s *Server) traceSettling(span *trace.Span, n int, token func(i int) *queue
 		}
 		last = id
 		met++
-		span.Link(s.engine.SubmissionTrace(id))
+		if q, err := s.engine.QueueOf(id); err == nil {
+			span.Link(q.Submissions.Trace(id))
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -33,24 +34,41 @@ const (
 		"`If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. " + valueAbout
 )
 
+// metaValues are the handlers of values of meta keys, and of what is set for them.
+type metaValues struct{}
+
+// routes are the part of the table about values of meta keys.
+func (x metaValues) routes(d *document) {
+	registerIn(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+		summary: "List the meta keys with how many values they have", about: listKeysAbout}, x.keys)
+	registerIn(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+		summary: "List the values of a meta key with what is ready, in flight and set"}, x.list)
+	registerIn(d, operation{id: "get-meta-value", method: "GET",
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
+		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, x.get)
+	registerIn(d, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
+		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
+		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, x.put)
+	registerIn(d, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Remove what is set for a value of a meta key",
+		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, x.delete)
+}
+
 type listKeysInput struct {
 	QueuePath
 	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type listKeysOutput struct{ Body api.Page[api.MetaKey] }
-
-func (s *Server) listKeys(ctx context.Context, in *listKeysInput) (*listKeysOutput, error) {
-	page, err := s.engine.Keys(ctx, in.Queue, in.Cursor, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &listKeysOutput{Body: api.Page[api.MetaKey]{Items: make([]api.MetaKey, len(page.Items)), Next: page.Next}}
-	for i, key := range page.Items {
-		out.Body.Items[i] = api.MetaKey{Key: key.Key, Values: uint64(key.Values), ValuesSet: uint64(key.Set)}
-	}
-	return out, nil
+func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *listKeysInput) (*output[api.Page[api.MetaKey]], error) {
+	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
+	return answeredPage(page, err, func(key *engine.KeyInfo) api.MetaKey {
+		return api.MetaKey{Key: key.Key, Values: uint64(key.Values), ValuesSet: uint64(key.Set)}
+	})
 }
 
 type listValuesInput struct {
@@ -60,21 +78,12 @@ type listValuesInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-type listValuesOutput struct{ Body api.Page[api.ValueCount] }
-
-func (s *Server) listValues(ctx context.Context, in *listValuesInput) (*listValuesOutput, error) {
+func (x metaValues) list(ctx context.Context, q *engine.Queue, in *listValuesInput) (*output[api.Page[api.ValueCount]], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	}
-	list, err := s.engine.Values(ctx, in.Queue, in.Key, in.Sort, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &listValuesOutput{Body: api.Page[api.ValueCount]{Items: make([]api.ValueCount, len(list))}}
-	for i := range list {
-		out.Body.Items[i] = apiValueCount(&list[i])
-	}
-	return out, nil
+	list, err := q.Values.List(ctx, in.Key, in.Sort, in.Limit)
+	return answeredList(list, err, apiValueCount)
 }
 
 // ValuePath names a value of a meta key. It is exported because huma only looks into exported fields.
@@ -84,6 +93,7 @@ type ValuePath struct {
 	Value string `path:"value" doc:"The value: a whole number is the integer, s:TEXT is a string"`
 
 	escaped bool // the path was cut into its parts before its escapes were undone
+	entry   queue.MetaEntry
 }
 
 var _ huma.Resolver = (*ValuePath)(nil)
@@ -95,22 +105,20 @@ func (p *ValuePath) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// entry is the key and the value; it also undoes the escapes of the queue's name.
-func (p *ValuePath) entry() (entry queue.MetaEntry, err error) {
+func (p *ValuePath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 	if p.escaped {
-		for _, part := range []*string{&p.Queue, &p.Key, &p.Value} {
-			if *part, err = url.PathUnescape(*part); err != nil {
-				return entry, queue.Invalid("/path", "has an escape that is none: %% and two hexadecimal digits")
-			}
+		if err := unescape(&p.Queue, &p.Key, &p.Value); err != nil {
+			return nil, err
 		}
-		p.escaped = false
 	}
 	if !utf8.ValidString(p.Value) {
-		return entry, queue.Invalid("/path/value", "is not UTF-8")
+		return nil, queue.Invalid("/path/value", "is not UTF-8")
 	}
-	entry.Key = p.Key
-	entry.Value, err = queryValue("/path/value", p.Value)
-	return entry, err
+	p.entry.Key = p.Key
+	if p.entry.Value, err = queryValue("/path/value", p.Value); err != nil {
+		return nil, err
+	}
+	return p.QueuePath.locate(e)
 }
 
 // location is the path of a value.
@@ -129,15 +137,11 @@ type valueOutput struct {
 	Body api.ValueCount
 }
 
-func (s *Server) getValue(ctx context.Context, in *ValuePath) (*valueOutput, error) {
-	entry, err := in.entry()
-	if err != nil {
-		return nil, err
-	}
-	if token := tenantOf(ctx); token != nil && token.Entry != entry {
+func (x metaValues) get(ctx context.Context, q *engine.Queue, in *ValuePath) (*valueOutput, error) {
+	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
 		return nil, &queue.Error{Code: queue.CodeUnknownValue, Message: "There is no such value that this token covers."}
 	}
-	v, err := s.engine.Value(ctx, in.Queue, entry)
+	v, err := q.Values.Get(ctx, in.entry)
 	if err != nil {
 		return nil, err
 	}
@@ -157,29 +161,18 @@ type putValueOutput struct {
 	Body     api.ValueCount
 }
 
-func (s *Server) putValue(ctx context.Context, in *putValueInput) (*putValueOutput, error) {
-	if in.Body.failed != nil {
-		return nil, s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	entry, err := in.entry()
-	if err != nil {
-		return nil, err
-	}
+func (x metaValues) put(ctx context.Context, q *engine.Queue, in *putValueInput) (*putValueOutput, error) {
 	settings, err := valueSettings(&in.Body.value)
 	if err != nil {
 		return nil, err
 	}
-	guard, err := s.valueGuard(&in.Conditions)
-	if err != nil {
-		return nil, err
-	}
-	put, created, err := s.engine.PutValue(ctx, in.Queue, entry, settings, guard)
+	put, created, err := q.Values.Put(ctx, in.entry, settings, in.valueGuard)
 	if err != nil {
 		return nil, err
 	}
 	out := &putValueOutput{Status: http.StatusOK, ETag: valueETag(&put.Settings), Body: apiValueCount(&put)}
 	if created {
-		out.Status, out.Location = http.StatusCreated, in.location(entry)
+		out.Status, out.Location = http.StatusCreated, in.location(in.entry)
 	}
 	return out, nil
 }
@@ -189,16 +182,8 @@ type deleteValueInput struct {
 	Conditions
 }
 
-func (s *Server) deleteValue(ctx context.Context, in *deleteValueInput) (*struct{}, error) {
-	entry, err := in.entry()
-	if err != nil {
-		return nil, err
-	}
-	guard, err := s.valueGuard(&in.Conditions)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.engine.DeleteValue(ctx, in.Queue, entry, guard)
+func (x metaValues) delete(ctx context.Context, q *engine.Queue, in *deleteValueInput) (*struct{}, error) {
+	return nil, q.Values.Delete(ctx, in.entry, in.valueGuard)
 }
 
 // valueSettings reads the settings as JSON has them: null for none, and the weight with up to three decimals.
@@ -249,26 +234,7 @@ func valueETag(in *engine.ValueSettings) string {
 	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
 }
 
-// valueGuard turns the conditions of a request into what the engine asks. There is none without conditions.
-func (s *Server) valueGuard(c *Conditions) (engine.ValueGuard, error) {
-	if c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*" {
-		return nil, queue.Invalid("/header/If-None-Match",
-			"must be *, which sets only where nothing is set; to replace known settings send their ETag in If-Match")
-	}
-	if c.IfMatch == "" && c.IfNoneMatch == "" {
-		return nil, nil
-	}
-	return func(now engine.ValueSettings) error {
-		version := strconv.FormatUint(uint64(now.Version), 10)
-		switch {
-		case now.Version != 0 && c.IfNoneMatch != "":
-			return s.newProblem(codePrecondition, "The value has settings already, in version "+version+".")
-		case now.Version == 0 && c.IfMatch != "":
-			return s.newProblem(codePrecondition, "Nothing is set for the value, so nothing that If-Match could name.")
-		case now.Version != 0 && !matchesETag(c.IfMatch, valueETag(&now)):
-			return s.newProblem(codePrecondition, "The settings are in version "+version+
-				", which is not one that If-Match names. Read them again, then retry with their new ETag.")
-		}
-		return nil
-	}, nil
+// valueGuard is what the engine asks before it changes what is set.
+func (c *Conditions) valueGuard(now engine.ValueSettings) error {
+	return c.hold("setting for this value", now.Version, valueETag(&now))
 }

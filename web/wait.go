@@ -41,7 +41,7 @@ func (w waiting) many(c echo.Context) error {
 	ctx, out := c.Request().Context(), api.WaitResponse{Ended: []api.Submission{}}
 	unknown := map[queue.SubmissionID]bool{}
 	known := within(ctx, ids, func(id *queue.SubmissionID) bool {
-		not := s.coverage(ctx, &boundTo(ctx).Restriction, *id)
+		not := coverage(ctx, s.engine, &boundTo(ctx).Restriction, *id)
 		unknown[*id] = queue.CodeOf(not) == queue.CodeUnknownSubmission
 		if err == nil && !unknown[*id] {
 			err = not
@@ -84,7 +84,7 @@ func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequ
 	}
 	defer s.freeBody(body)
 	if err := wire.Decode(body.b, &in); err != nil {
-		return nil, in, s.wireProblem(err, body.b, contentJSON)
+		return nil, in, wireProblem(err, body.b, contentJSON)
 	}
 	switch {
 	case len(in.IDs) == 0 || len(in.IDs) > queue.MaxWaitIDs:
@@ -94,9 +94,9 @@ func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequ
 	}
 	seen := make(map[queue.SubmissionID]bool, len(in.IDs))
 	for i, text := range in.IDs {
-		id, err := queue.ParseSubmissionID(text)
+		id, err := submissionAt("/ids/"+strconv.Itoa(i), text)
 		if err != nil {
-			return nil, in, queue.Invalid("/ids/"+strconv.Itoa(i), "must be a decimal number of at most 63 bits, as the insert returned it")
+			return nil, in, err
 		}
 		if !seen[id] {
 			seen[id] = true
@@ -115,7 +115,7 @@ func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Durati
 	}
 	ctx, err := w.ends(c.Request().Context(), ids, wait, all)
 	if err != nil && by != nil && !s.good(by) {
-		return ctx, s.noLongerGood()
+		return ctx, noLongerGood()
 	}
 	return ctx, err
 }

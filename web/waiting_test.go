@@ -188,7 +188,7 @@ func TestWaitsOutliveDeadlines(t *testing.T) {
 	f := newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.patience.read, s.patience.write = time.Second, 2*time.Second })
 	insert := func(kind string) queue.Submission {
 		meta := queue.Meta{{Key: "kind", Value: queue.StringValue(kind)}}
-		s, _, err := f.engine.Insert(t.Context(), engine.DefaultQueue, queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 1, Prefix: "a/"}})
+		s, _, err := queueAt(f.engine, engine.DefaultQueue).Insert(t.Context(), queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 1, Prefix: "a/"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestWaitsOutliveDeadlines(t *testing.T) {
 	if got := <-reserve; got.status != 200 || !bytes.Contains(got.body, []byte(`"token"`)) {
 		t.Errorf("reserve: got %d %s, want the chunk", got.status, got.body)
 	}
-	if _, err := f.engine.Cancel(t.Context(), submission.ID); err != nil {
+	if _, err := queueAt(f.engine, engine.DefaultQueue).Submissions.Cancel(t.Context(), submission.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-get; got.status != 200 || !bytes.Contains(got.body, []byte(api.StateCancelled)) {

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/quern-queue/quern/engine"
@@ -13,36 +12,22 @@ import (
 )
 
 type whyInput struct {
-	SubmissionPath
-	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
-	Body  decoded[api.WhyRequest]
+	ChunkPath
+	Body decoded[api.WhyRequest]
 }
 
-type whyOutput struct{ Body api.WhyResponse }
-
-func (ask questions) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
-	if in.Body.failed != nil {
-		return nil, ask.s.wireProblem(in.Body.failed, in.Body.body, contentJSON)
-	}
-	id, err := in.parse()
+func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*output[api.WhyResponse], error) {
+	plan, err := q.Plan(in.Body.value.Strategy)
 	if err != nil {
 		return nil, err
 	}
-	index, err := strconv.ParseUint(in.Index, 10, 32)
-	if err != nil {
-		return nil, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
-	}
-	plan, err := ask.s.engine.SubmissionPlan(id, in.Body.value.Strategy)
-	if err != nil {
-		return nil, err
-	}
-	resting := ask.s.engine.Unusable(plan)
+	resting := ask.engine.Unusable(plan)
 	plan = plan.Unscored()
-	found, err := ask.s.engine.Questions().Why(ctx, id, uint32(index), plan)
+	found, err := q.Questions.Why(ctx, in.id, in.chunk.Index, plan)
 	if err != nil {
 		return nil, err
 	}
-	out := &whyOutput{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
+	out := &output[api.WhyResponse]{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
 		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace),
 		Warnings: unscored(resting)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()

@@ -115,7 +115,7 @@ func TestBackupsAreKept(t *testing.T) {
 		}
 	}
 	for i := range 5 {
-		_, _, err := s.core.Insert(t.Context(), engine.DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Template: "x"}})
+		_, _, err := queueAt(s.core, engine.DefaultQueue).Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Template: "x"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,8 +139,8 @@ func TestBackupsAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := restored.Stats(t.Context(), engine.DefaultQueue)
-		if err = errors.Join(err, restored.Close()); err != nil || stats.SubmissionsOpen != open {
+		stats := queueAt(restored, engine.DefaultQueue).Stats()
+		if err := restored.Close(); err != nil || stats.SubmissionsOpen != open {
 			t.Errorf("the backup of %d o'clock has %d submissions, %v; want %d", hour, stats.SubmissionsOpen, err, open)
 		}
 	}
@@ -213,4 +213,13 @@ func TestWriteFileIsWholeOrNothing(t *testing.T) {
 			t.Errorf("%d: something is left", i)
 		}
 	}
+}
+
+// queueAt is a queue that serves.
+func queueAt(e *engine.Engine, name string) *engine.Queue {
+	q, err := e.Queue(name)
+	if err != nil {
+		panic(err)
+	}
+	return q
 }

@@ -50,14 +50,14 @@ func work(t *testing.T, e *engine.Engine, n int) {
 			for c := range 4 {
 				s.Chunks.Inline = append(s.Chunks.Inline, bytes.Repeat(fmt.Appendf(nil, "%d of %d in %s. ", c, i, name), 1+i%3*2000))
 			}
-			if _, _, err := e.Insert(t.Context(), name, s); err != nil {
+			if _, _, err := queueAt(e, name).Insert(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := e.Plan(name, []byte(`"OldestFirst"`))
+			plan, err := queueAt(e, name).Plan([]byte(`"OldestFirst"`))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := e.Reserve(t.Context(), name, engine.ReserveRequest{Max: 2, Plan: plan}, nil)
+			got, err := queueAt(e, name).Reserve(t.Context(), engine.ReserveRequest{Max: 2, Plan: plan}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func work(t *testing.T, e *engine.Engine, n int) {
 			for _, r := range got.Reservations {
 				items = append(items, queue.CompleteItem{Token: r.Token, Output: append([]byte("done: "), r.Content.Bytes...)})
 			}
-			if _, err := e.Complete(t.Context(), name, items, nil); err != nil {
+			if _, err := queueAt(e, name).Complete(t.Context(), items, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -89,13 +89,13 @@ func served(t *testing.T, dir string) (text string, err error) {
 		if q.Quarantined != nil {
 			return "", errors.New(q.Quarantined.Reason)
 		}
-		page, err := e.List(t.Context(), q.Name, engine.ListRequest{Limit: queue.MaxListLimit})
+		page, err := queueAt(e, q.Name).Submissions.List(t.Context(), engine.ListRequest{Limit: queue.MaxListLimit})
 		if err != nil {
 			return "", err
 		}
 		for _, s := range page.Items {
 			fmt.Fprintln(&b, s.ID, s.State, s.Done, s.Ready, s.Dead, s.Meta)
-			err := e.Outputs(t.Context(), s.ID, func(index uint32, output []byte) error {
+			err := queueAt(e, q.Name).Submissions.Outputs(t.Context(), s.ID, func(index uint32, output []byte) error {
 				_, err := fmt.Fprintf(&b, "  %d %q\n", index, output)
 				return err
 			})
@@ -103,11 +103,11 @@ func served(t *testing.T, dir string) (text string, err error) {
 				return "", err
 			}
 		}
-		plan, err := e.Plan(q.Name, []byte(`"OldestFirst"`))
+		plan, err := queueAt(e, q.Name).Plan([]byte(`"OldestFirst"`))
 		if err != nil {
 			return "", err
 		}
-		got, err := e.Reserve(t.Context(), q.Name, engine.ReserveRequest{Max: queue.MaxReserve, Plan: plan}, nil)
+		got, err := queueAt(e, q.Name).Reserve(t.Context(), engine.ReserveRequest{Max: queue.MaxReserve, Plan: plan}, nil)
 		if err != nil {
 			return "", err
 		}
@@ -205,7 +205,7 @@ func TestFindingsName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	e := open(t, dir)
 	work(t, e, 6)
-	page, err := e.List(t.Context(), "other", engine.ListRequest{Limit: 1})
+	page, err := queueAt(e, "other").Submissions.List(t.Context(), engine.ListRequest{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,4 +310,13 @@ func TestDamageIsFound(t *testing.T) {
 			}
 		}
 	}
+}
+
+// queueAt is a queue that serves.
+func queueAt(e *engine.Engine, name string) *engine.Queue {
+	q, err := e.Queue(name)
+	if err != nil {
+		panic(err)
+	}
+	return q
 }

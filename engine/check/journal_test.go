@@ -39,7 +39,7 @@ func TestJournalIsShown(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	e := open(t, dir)
 	work(t, e, 3)
-	page, err := e.List(t.Context(), "other", engine.ListRequest{Limit: 1})
+	page, err := queueAt(e, "other").Submissions.List(t.Context(), engine.ListRequest{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

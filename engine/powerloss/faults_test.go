@@ -258,7 +258,7 @@ func TestSlowSync(t *testing.T) {
 	}
 	defer e.Close()
 	insert := func() (queue.Submission, error) {
-		s, _, err := e.Insert(t.Context(), engine.DefaultQueue, queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Template: "x"}})
+		s, _, err := queueAt(e, engine.DefaultQueue).Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Template: "x"}})
 		return s, err
 	}
 	first, err := insert()
@@ -294,7 +294,7 @@ func TestSlowSync(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Error(err)
 	}
-	if s, err := e.Stats(t.Context(), engine.DefaultQueue); err != nil || s.SubmissionsOpen != 2 {
-		t.Errorf("afterwards: %+v, %v", s, err)
+	if s := queueAt(e, engine.DefaultQueue).Stats(); s.SubmissionsOpen != 2 {
+		t.Errorf("afterwards: %+v", s)
 	}
 }

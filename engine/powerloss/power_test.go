@@ -61,7 +61,7 @@ func (w *workload) step(ctx context.Context, n int) error {
 		return w.complete(ctx)
 	}
 	f := fact{value: queue.MetaEntry{Key: "n", Value: queue.IntValue(int64(n))}, limit: uint32(n)}
-	_, _, err := w.e.PutValue(ctx, engine.DefaultQueue, f.value, queue.ValueSettings{Limit: f.limit}, nil)
+	_, _, err := queueAt(w.e, engine.DefaultQueue).Values.Put(ctx, f.value, queue.ValueSettings{Limit: f.limit}, nil)
 	if err == nil {
 		w.acknowledged(f)
 	}
@@ -78,7 +78,7 @@ func (w *workload) insert(ctx context.Context, n int) error {
 	for c := range 3 {
 		s.Chunks.Inline = append(s.Chunks.Inline, bytes.Repeat([]byte{byte(n), byte(c), byte(w.rnd.Uint32())}, 1+size/3))
 	}
-	sub, _, err := w.e.Insert(ctx, engine.DefaultQueue, s)
+	sub, _, err := queueAt(w.e, engine.DefaultQueue).Insert(ctx, s)
 	if err == nil {
 		w.acknowledged(fact{sub: sub.ID, chunks: s.Chunks.Inline})
 	}
@@ -86,11 +86,11 @@ func (w *workload) insert(ctx context.Context, n int) error {
 }
 
 func (w *workload) complete(ctx context.Context) error {
-	plan, err := w.e.Plan(engine.DefaultQueue, []byte(`"OldestFirst"`))
+	plan, err := queueAt(w.e, engine.DefaultQueue).Plan([]byte(`"OldestFirst"`))
 	if err != nil {
 		return err
 	}
-	got, err := w.e.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: 1 + w.rnd.IntN(6), Plan: plan}, nil)
+	got, err := queueAt(w.e, engine.DefaultQueue).Reserve(ctx, engine.ReserveRequest{Max: 1 + w.rnd.IntN(6), Plan: plan}, nil)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (w *workload) complete(ctx context.Context) error {
 	for _, r := range got.Reservations {
 		items = append(items, queue.CompleteItem{Token: r.Token, Output: bytes.Repeat([]byte{byte(w.rnd.Uint32())}, w.rnd.IntN(9000))})
 	}
-	results, err := w.e.Complete(ctx, engine.DefaultQueue, items, nil)
+	results, err := queueAt(w.e, engine.DefaultQueue).Complete(ctx, items, nil)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (w *workload) complete(ctx context.Context) error {
 // holds says whether a fact is true of an engine.
 func (f *fact) holds(ctx context.Context, e *engine.Engine) error {
 	if f.value.Key != "" {
-		v, err := e.Value(ctx, engine.DefaultQueue, f.value)
+		v, err := queueAt(e, engine.DefaultQueue).Values.Get(ctx, f.value)
 		if err == nil && v.Settings.Limit != f.limit {
 			err = fmt.Errorf("the limit of %v is %d, want %d", f.value, v.Settings.Limit, f.limit)
 		}
@@ -129,7 +129,7 @@ func (f *fact) holds(ctx context.Context, e *engine.Engine) error {
 		}
 		return nil
 	}
-	c, err := e.Chunk(ctx, f.sub, f.chunk)
+	c, err := queueAt(e, engine.DefaultQueue).Submissions.Chunk(ctx, f.sub, f.chunk)
 	if err == nil && (c.State != queue.ChunkDone || !bytes.Equal(c.Output, f.output)) {
 		err = fmt.Errorf("chunk %s/%d is %s with an output of %d bytes; want it done, with %d", f.sub, f.chunk, c.State, len(c.Output), len(f.output))
 	}
@@ -288,11 +288,11 @@ func contents(ctx context.Context, e *engine.Engine, facts []fact) error {
 			want[facts[i].sub] = facts[i].chunks
 		}
 	}
-	plan, err := e.Plan(engine.DefaultQueue, []byte(`"OldestFirst"`))
+	plan, err := queueAt(e, engine.DefaultQueue).Plan([]byte(`"OldestFirst"`))
 	if err != nil {
 		return err
 	}
-	got, err := e.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: queue.MaxReserve, Plan: plan}, nil)
+	got, err := queueAt(e, engine.DefaultQueue).Reserve(ctx, engine.ReserveRequest{Max: queue.MaxReserve, Plan: plan}, nil)
 	if err != nil {
 		return err
 	}
@@ -302,4 +302,13 @@ func contents(ctx context.Context, e *engine.Engine, facts []fact) error {
 		}
 	}
 	return nil
+}
+
+// queueAt is a queue that serves.
+func queueAt(e *engine.Engine, name string) *engine.Queue {
+	q, err := e.Queue(name)
+	if err != nil {
+		panic(err)
+	}
+	return q
 }

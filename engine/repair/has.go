@@ -19,7 +19,11 @@ func has(ctx context.Context, e *engine.Engine, l *Lost) bool {
 		_, err := e.Submission(ctx, id)
 		return err == nil
 	case "complete":
-		chunk, err := e.Chunk(ctx, id, *l.Chunk)
+		var chunk queue.Chunk
+		q, err := e.QueueOf(id)
+		if err == nil {
+			chunk, err = q.Submissions.Chunk(ctx, id, *l.Chunk)
+		}
 		if err == nil {
 			return chunk.State == queue.ChunkDone
 		}

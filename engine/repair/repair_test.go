@@ -47,7 +47,7 @@ func work(t *testing.T, e *engine.Engine, name string, n int) (first queue.Token
 		for c := range 3 {
 			s.Chunks.Inline = append(s.Chunks.Inline, bytes.Repeat(fmt.Appendf(nil, "%d of %d. ", c, i), 20))
 		}
-		if _, _, err := e.Insert(t.Context(), name, s); err != nil {
+		if _, _, err := queueAt(e, name).Insert(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		got := reserve(t, e, name, 1)
@@ -56,7 +56,7 @@ func work(t *testing.T, e *engine.Engine, name string, n int) (first queue.Token
 			continue // it is held until the end
 		}
 		output := bytes.Repeat([]byte("done"), 1+i%2<<15) // a large one is in the store before its op is in the journal
-		if _, err := e.Complete(t.Context(), name, []queue.CompleteItem{{Token: got[0].Token, Output: output}}, nil); err != nil {
+		if _, err := queueAt(e, name).Complete(t.Context(), []queue.CompleteItem{{Token: got[0].Token, Output: output}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,11 +65,11 @@ func work(t *testing.T, e *engine.Engine, name string, n int) (first queue.Token
 
 func reserve(t *testing.T, e *engine.Engine, name string, most int) []queue.Reservation {
 	t.Helper()
-	plan, err := e.Plan(name, []byte(`"OldestFirst"`))
+	plan, err := queueAt(e, name).Plan([]byte(`"OldestFirst"`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Reserve(t.Context(), name, engine.ReserveRequest{Max: most, Plan: plan}, nil)
+	got, err := queueAt(e, name).Reserve(t.Context(), engine.ReserveRequest{Max: most, Plan: plan}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +80,14 @@ func reserve(t *testing.T, e *engine.Engine, name string, most int) []queue.Rese
 func facts(t *testing.T, e *engine.Engine, name string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
-	page, err := e.List(t.Context(), name, engine.ListRequest{Limit: queue.MaxListLimit})
+	page, err := queueAt(e, name).Submissions.List(t.Context(), engine.ListRequest{Limit: queue.MaxListLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range page.Items {
 		all[s.ID.String()] = true
 		for c := range s.Chunks {
-			if chunk, err := e.Chunk(t.Context(), s.ID, c); err != nil {
+			if chunk, err := queueAt(e, name).Submissions.Chunk(t.Context(), s.ID, c); err != nil {
 				t.Fatal(err)
 			} else if chunk.State == queue.ChunkDone {
 				all[fmt.Sprintf("%s/%d", s.ID, c)] = true
@@ -309,7 +309,7 @@ func goesOn(t *testing.T, e *engine.Engine, before map[string]bool, old queue.To
 	t.Helper()
 	added := map[queue.SubmissionID]bool{}
 	for range 12 {
-		sub, _, err := e.Insert(t.Context(), "other", queue.NewSubmission{Chunks: queue.Chunks{Inline: [][]byte{[]byte("new")}}})
+		sub, _, err := queueAt(e, "other").Insert(t.Context(), queue.NewSubmission{Chunks: queue.Chunks{Inline: [][]byte{[]byte("new")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,12 +325,12 @@ func goesOn(t *testing.T, e *engine.Engine, before map[string]bool, old queue.To
 		if added[x.Token.Submission] && string(x.Content.Bytes) != "new" {
 			t.Errorf("the new submission has the content %q", x.Content.Bytes)
 		}
-		if _, err := e.Complete(t.Context(), "other", []queue.CompleteItem{{Token: x.Token}}, nil); err != nil {
+		if _, err := queueAt(e, "other").Complete(t.Context(), []queue.CompleteItem{{Token: x.Token}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for id := range added {
-		err := e.Outputs(t.Context(), id, func(index uint32, _ []byte) error { return fmt.Errorf("chunk %d has one", index) })
+		err := queueAt(e, "other").Submissions.Outputs(t.Context(), id, func(index uint32, _ []byte) error { return fmt.Errorf("chunk %d has one", index) })
 		if err != nil {
 			t.Errorf("the outputs of a new submission, completed without any: %v", err)
 		}
@@ -343,13 +343,13 @@ func TestWhatIsThereIsNotLost(t *testing.T) {
 	e := open(t, filepath.Join(t.TempDir(), "data"))
 	defer closed(t, e)
 	held := work(t, e, "default", 3)
-	page, err := e.List(t.Context(), "default", engine.ListRequest{Limit: 3})
+	page, err := queueAt(e, "default").Submissions.List(t.Context(), engine.ListRequest{Limit: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range page.Items {
 		for c := range s.Chunks {
-			chunk, err := e.Chunk(t.Context(), s.ID, c)
+			chunk, err := queueAt(e, "default").Submissions.Chunk(t.Context(), s.ID, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -416,4 +416,13 @@ func TestLeftAsItIs(t *testing.T) {
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
+}
+
+// queueAt is a queue that serves.
+func queueAt(e *engine.Engine, name string) *engine.Queue {
+	q, err := e.Queue(name)
+	if err != nil {
+		panic(err)
+	}
+	return q
 }

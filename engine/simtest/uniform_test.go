@@ -107,14 +107,14 @@ func drawUniformly(t *testing.T, d *drawn) {
 	for i := range 24 { // 4 tenants with 2 sites each; sizes from 1 to 31
 		l := lot{t: i % 4, s: i / 4 % 2, mode: i / 8 % 2, chunks: uint32(1 + i*i%31)}
 		n := prefixed(l.chunks, number("t", l.t), number("s", l.s), number("mode", l.mode))
-		sub, _, err := e.Insert(ctx, engine.DefaultQueue, n)
+		sub, _, err := queueAt(e, engine.DefaultQueue).Insert(ctx, n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		lots[sub.ID] = l
 	}
 	reserve := func(text string, most int) []queue.Reservation {
-		got, err := e.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: most, Plan: plan(t, text)}, nil)
+		got, err := queueAt(e, engine.DefaultQueue).Reserve(ctx, engine.ReserveRequest{Max: most, Plan: plan(t, text)}, nil)
 		if err != nil || len(got.Reservations) != most {
 			t.Fatalf("%s: %d chunks, %v; want %d", text, len(got.Reservations), err, most)
 		}
@@ -124,7 +124,7 @@ func drawUniformly(t *testing.T, d *drawn) {
 	calls := drawsPerChunk * pools.largest()
 	asked := plan(t, d.text)
 	for range calls {
-		got, err := e.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: len(pools), Plan: asked}, nil)
+		got, err := queueAt(e, engine.DefaultQueue).Reserve(ctx, engine.ReserveRequest{Max: len(pools), Plan: asked}, nil)
 		if err != nil || len(got.Reservations) != len(pools) {
 			t.Fatalf("%d chunks, %v; want %d", len(got.Reservations), err, len(pools))
 		}
@@ -139,7 +139,7 @@ func drawUniformly(t *testing.T, d *drawn) {
 			}
 			pool[at]++
 		}
-		if _, err := e.Release(ctx, engine.DefaultQueue, back, nil); err != nil {
+		if _, err := queueAt(e, engine.DefaultQueue).Release(ctx, back, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -202,4 +202,13 @@ func (p pools) check(t *testing.T, calls int) {
 	if chi > limit {
 		t.Errorf("chi-square is %.1f over %.0f degrees, want at most %.1f; counts %v", chi, freedom, limit, p)
 	}
+}
+
+// queueAt is a queue that serves.
+func queueAt(e *engine.Engine, name string) *engine.Queue {
+	q, err := e.Queue(name)
+	if err != nil {
+		panic(err)
+	}
+	return q
 }

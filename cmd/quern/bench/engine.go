@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -43,6 +44,7 @@ func engineSuite(ctx context.Context, r *run) error {
 // bed is an engine on data of its own.
 type bed struct {
 	*engine.Engine
+	q    *engine.Queue // the default one
 	dir  string
 	stop context.CancelFunc
 	done chan struct{}
@@ -60,8 +62,12 @@ func (r *run) openOptions(ctx context.Context, name string, o engine.Options) (*
 	if err != nil {
 		return nil, err
 	}
+	q, err := e.Queue(engine.DefaultQueue)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	loops, stop := context.WithCancel(ctx)
-	b := &bed{Engine: e, dir: o.Dir, stop: stop, done: make(chan struct{})}
+	b := &bed{Engine: e, q: q, dir: o.Dir, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
 		_ = e.Run(loops) // ends with loops, without an error
@@ -106,7 +112,7 @@ func (b *bed) insert(ctx context.Context, n int, of func(i int) queue.NewSubmiss
 			if i >= n {
 				return nil
 			}
-			if _, _, err := b.Insert(ctx, engine.DefaultQueue, of(i)); err != nil {
+			if _, _, err := b.q.Insert(ctx, of(i)); err != nil {
 				return err
 			}
 		}
@@ -145,7 +151,7 @@ func loneFigures(ctx context.Context, r *run) error {
 		return err
 	}
 	defer disk.close()
-	plan, err := b.Plan(engine.DefaultQueue, nil)
+	plan, err := b.q.Plan(nil)
 	if err != nil {
 		return err
 	}
@@ -156,12 +162,12 @@ func loneFigures(ctx context.Context, r *run) error {
 			return err
 		}
 		syncs = append(syncs, d)
-		got, err := b.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: 1, Plan: plan}, nil)
+		got, err := b.q.Reserve(ctx, engine.ReserveRequest{Max: 1, Plan: plan}, nil)
 		if err != nil {
 			return err
 		}
 		started := time.Now()
-		if _, err := b.Complete(ctx, engine.DefaultQueue, []queue.CompleteItem{{Token: got.Reservations[0].Token}}, nil); err != nil {
+		if _, err := b.q.Complete(ctx, []queue.CompleteItem{{Token: got.Reservations[0].Token}}, nil); err != nil {
 			return err
 		}
 		completes = append(completes, time.Since(started))
@@ -175,7 +181,7 @@ func loneFigures(ctx context.Context, r *run) error {
 	var inserts []time.Duration
 	for i := range 300 {
 		started := time.Now()
-		if _, _, err := b.Insert(ctx, engine.DefaultQueue, submission(i, 4_000_000_000)); err != nil {
+		if _, _, err := b.q.Insert(ctx, submission(i, 4_000_000_000)); err != nil {
 			return err
 		}
 		inserts = append(inserts, time.Since(started))
@@ -233,7 +239,7 @@ func throughputFigures(ctx context.Context, r *run) error {
 
 // cycle lets callers reserve and complete batches for a while and counts the chunks.
 func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Duration) (int64, time.Duration, error) {
-	plan, err := b.Plan(engine.DefaultQueue, nil)
+	plan, err := b.q.Plan(nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -244,7 +250,7 @@ func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Durati
 		var items []queue.CompleteItem
 		var results []queue.Result
 		for time.Since(started) < lasting {
-			got, err := b.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: batch, Plan: plan}, reservations[:0])
+			got, err := b.q.Reserve(ctx, engine.ReserveRequest{Max: batch, Plan: plan}, reservations[:0])
 			if err != nil {
 				return err
 			}
@@ -252,7 +258,7 @@ func (b *bed) cycle(ctx context.Context, callers, batch int, lasting time.Durati
 			for i := range reservations {
 				items = append(items, queue.CompleteItem{Token: reservations[i].Token})
 			}
-			if results, err = b.Complete(ctx, engine.DefaultQueue, items, results[:0]); err != nil {
+			if results, err = b.q.Complete(ctx, items, results[:0]); err != nil {
 				return err
 			}
 			for i := range results {

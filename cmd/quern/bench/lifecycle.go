@@ -84,7 +84,7 @@ func (r *run) openWatched(ctx context.Context, name string) (*watched, error) {
 func (m *watched) insertOne(ctx context.Context) (time.Duration, error) {
 	m.next++
 	started := time.Now()
-	_, _, err := m.Insert(ctx, engine.DefaultQueue, submission(m.next, 1))
+	_, _, err := m.q.Insert(ctx, submission(m.next, 1))
 	return time.Since(started), err
 }
 
@@ -145,7 +145,7 @@ func (m *watched) cancelOne(ctx context.Context, r *run, scale lifecycleScale, h
 	r.progress(fmt.Sprintf("cancel of %d chunks, %d of them held", scale.chunks, held))
 	large := submission(0, scale.chunks)
 	large.Meta = queue.Meta{{Key: "large", Value: queue.IntValue(int64(held))}}
-	sub, _, err := m.Insert(ctx, engine.DefaultQueue, large)
+	sub, _, err := m.q.Insert(ctx, large)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (m *watched) cancelOne(ctx context.Context, r *run, scale lifecycleScale, h
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, failed = m.Cancel(ctx, sub.ID)
+		_, failed = m.q.Submissions.Cancel(ctx, sub.ID)
 		replied = time.Since(started)
 	}()
 	times, err := m.beside(ctx, scale.pause, func() bool {
@@ -168,8 +168,7 @@ func (m *watched) cancelOne(ctx context.Context, r *run, scale lifecycleScale, h
 		default:
 			return false
 		}
-		work, err := m.Lifecycle(engine.DefaultQueue)
-		return err != nil || work.Sweeping == 0
+		return m.q.Lifecycle().Sweeping == 0
 	})
 	swept = time.Since(started)
 	<-done

@@ -43,7 +43,7 @@ func expiryFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 				done <- nil
 				return
 			case <-ticker.C:
-				if _, err := w.Reserve(ctx, engine.DefaultQueue,
+				if _, err := w.q.Reserve(ctx,
 					engine.ReserveRequest{Max: 1, Plan: plan, Timeout: queue.MinReservation}, nil); err != nil {
 					done <- err
 					return
@@ -65,10 +65,7 @@ func expiryFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	r.add("insert_longest/no_expiries", milli(idle[len(idle)-1]), "ms")
 	r.add("insert_longest/expiries", milli(beside[len(beside)-1]), "ms")
 	r.over("insert_longest/no_expiries")
-	work, err := w.Lifecycle(engine.DefaultQueue)
-	if err != nil {
-		return err
-	}
+	work := w.q.Lifecycle()
 	for i := range work.Kinds {
 		if k := &work.Kinds[i]; k.Kind.String() == "expiry" {
 			r.add("expired", float64(k.Done), "chunks")
@@ -109,7 +106,7 @@ func inFlightFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	for n := range scale.reserves + scale.reserves/10 {
 		for i, w := range beds {
 			started := time.Now()
-			got, err := w.Reserve(ctx, engine.DefaultQueue, engine.ReserveRequest{Max: 10, Plan: plan}, nil)
+			got, err := w.q.Reserve(ctx, engine.ReserveRequest{Max: 10, Plan: plan}, nil)
 			took := time.Since(started)
 			if err != nil {
 				return err
@@ -142,7 +139,7 @@ func dueFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	}
 	defer w.close()
 	r.progress(fmt.Sprintf("%d chunks due at once", scale.due))
-	if _, _, err := w.Insert(ctx, engine.DefaultQueue, submission(0, uint32(scale.due))); err != nil {
+	if _, _, err := w.q.Insert(ctx, submission(0, uint32(scale.due))); err != nil {
 		return err
 	}
 	held, err := w.hold(ctx, everything, scale.due)
@@ -155,7 +152,7 @@ func dueFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 		for i := range batch {
 			items = append(items, queue.FailItem{Token: batch[i].Token, HasRetry: true, RetryAfter: at - queue.At(time.Now())})
 		}
-		if _, err := w.Fail(ctx, engine.DefaultQueue, items, nil); err != nil {
+		if _, err := w.q.Fail(ctx, items, nil); err != nil {
 			return err
 		}
 	}
@@ -163,13 +160,7 @@ func dueFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	if err != nil {
 		return err
 	}
-	waiting := func() uint64 {
-		s, err := w.Stats(ctx, engine.DefaultQueue)
-		if err != nil {
-			return 0
-		}
-		return s.Waiting
-	}
+	waiting := func() uint64 { return w.q.Stats().Waiting }
 	if n := waiting(); n != uint64(scale.due) {
 		return fmt.Errorf("of %d chunks only %d still wait: this machine is too slow for the figure", scale.due, n)
 	}

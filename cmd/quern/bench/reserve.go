@@ -68,17 +68,14 @@ func (b *bed) time(ctx context.Context, t timing, c reserveCase) (cost, error) {
 	if c.lone {
 		t.hold = 1
 	}
-	before, err := b.Examined(engine.DefaultQueue)
-	if err != nil {
-		return cost{}, err
-	}
+	before := b.q.Examined()
 	request := engine.ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}
 	held := make([]queue.ReleaseItem, 0, t.hold)
 	times := make([]time.Duration, 0, t.samples)
 	reservations := make([]queue.Reservation, 0, 1)
 	for i := range t.warm + t.samples {
 		started := time.Now()
-		got, err := b.Reserve(ctx, engine.DefaultQueue, request, reservations[:0])
+		got, err := b.q.Reserve(ctx, request, reservations[:0])
 		took := time.Since(started)
 		if err != nil {
 			return cost{}, err
@@ -102,9 +99,9 @@ func (b *bed) time(ctx context.Context, t timing, c reserveCase) (cost, error) {
 	if err := b.giveBack(ctx, held); err != nil {
 		return cost{}, err
 	}
-	after, err := b.Examined(engine.DefaultQueue)
+	after := b.q.Examined()
 	slices.Sort(times)
-	return cost{sorted: times, examined: float64(after-before) / float64(t.warm+t.samples)}, err
+	return cost{sorted: times, examined: float64(after-before) / float64(t.warm+t.samples)}, nil
 }
 
 // hold reserves exactly n chunks by a strategy, for giveBack.
@@ -116,7 +113,7 @@ func (b *bed) hold(ctx context.Context, text string, n int) ([]queue.ReleaseItem
 	items := make([]queue.ReleaseItem, 0, n)
 	var reservations []queue.Reservation
 	for len(items) < n {
-		got, err := b.Reserve(ctx, engine.DefaultQueue,
+		got, err := b.q.Reserve(ctx,
 			engine.ReserveRequest{Max: min(n-len(items), queue.MaxReserve), Plan: plan, Consumer: consumer}, reservations[:0])
 		if err != nil {
 			return nil, err
@@ -134,7 +131,7 @@ func (b *bed) hold(ctx context.Context, text string, n int) ([]queue.ReleaseItem
 // giveBack releases held chunks.
 func (b *bed) giveBack(ctx context.Context, held []queue.ReleaseItem) error {
 	for batch := range slices.Chunk(held, queue.MaxBatch) {
-		results, err := b.Release(ctx, engine.DefaultQueue, batch, nil)
+		results, err := b.q.Release(ctx, batch, nil)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func strategyFigures(ctx context.Context, r *run, scale strategyScale) error {
 
 // restart closes the engine and opens it on the same data: no view stands, and nothing is held.
 func (m *strategyRun) restart(ctx context.Context) error {
-	if _, err := m.Reservations().ReleaseConsumer(ctx, engine.DefaultQueue, consumer, "", ""); err != nil { // a restart keeps what is held
+	if _, err := m.q.Reservations.ReleaseConsumer(ctx, consumer, "", ""); err != nil { // a restart keeps what is held
 		return err
 	}
 	if err := m.close(); err != nil {
@@ -288,10 +288,7 @@ func (m *strategyRun) nested(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := m.Examined(engine.DefaultQueue)
-	if err != nil {
-		return err
-	}
+	before := m.q.Examined()
 	request := engine.ReserveRequest{Max: 1, Plan: plan, Consumer: consumer}
 	reservations := make([]queue.Reservation, 0, 1)
 	rnd := rand.New(rand.NewPCG(3, 1))
@@ -301,7 +298,7 @@ func (m *strategyRun) nested(ctx context.Context) error {
 		if err := m.giveBack(ctx, held[i:i+1]); err != nil {
 			return err
 		}
-		got, err := m.Reserve(ctx, engine.DefaultQueue, request, reservations[:0])
+		got, err := m.q.Reserve(ctx, request, reservations[:0])
 		if err != nil {
 			return err
 		}
@@ -312,10 +309,7 @@ func (m *strategyRun) nested(ctx context.Context) error {
 	}
 	cycles := float64(m.scale.timing.samples)
 	m.add("nested_limits_mean", micro(time.Since(started))/cycles, "us")
-	after, err := m.Examined(engine.DefaultQueue)
-	if err != nil {
-		return err
-	}
+	after := m.q.Examined()
 	m.counted("nested_limits", float64(after-before)/cycles)
 	return m.giveBack(ctx, held)
 }

@@ -1,0 +1,155 @@
+package web
+
+import (
+	"context"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// located is an input whose path names a queue, or something in one.
+type located interface {
+	// locate finds the queue, and reads what else the path names.
+	locate(e *engine.Engine) (*engine.Queue, error)
+}
+
+// registerIn adds an operation about a queue that serves: the handler is given it.
+func registerIn[I any, P interface {
+	*I
+	located
+}, O any](d *document, op operation, handler func(context.Context, *engine.Queue, *I) (*O, error)) {
+	e := d.server.engine
+	register(d, op, func(ctx context.Context, in *I) (*O, error) {
+		q, err := P(in).locate(e)
+		if err != nil {
+			return nil, err
+		}
+		return handler(ctx, q, in)
+	})
+}
+
+// bodyProblem says what is wrong with the body of an input, if it has one and that could not be read.
+func bodyProblem[I any](in *I) error {
+	field, is := reflect.TypeFor[I]().FieldByName("Body")
+	if !is {
+		return nil
+	}
+	if body, strict := reflect.ValueOf(in).Elem().FieldByIndex(field.Index).Addr().Interface().(interface{ problem() error }); strict {
+		return body.problem()
+	}
+	return nil
+}
+
+// output is the output of an operation that has nothing but a body.
+type output[T any] struct{ Body T }
+
+// answered is the answer of a handler that shows one thing, or fails.
+func answered[T, A any](thing T, err error, show func(*T) A) (*output[A], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &output[A]{show(&thing)}, nil
+}
+
+// answeredPage is the answer of a handler that shows a page of a list, or fails.
+func answeredPage[T, A any](page engine.Page[T], err error, show func(*T) A) (*output[api.Page[A]], error) {
+	return answered(page, err, func(page *engine.Page[T]) api.Page[A] {
+		return api.Page[A]{Items: showAll(page.Items, show), Next: page.Next}
+	})
+}
+
+// answeredList is the answer of a handler that shows all of a list, or fails.
+func answeredList[T, A any](list []T, err error, show func(*T) A) (*output[api.Page[A]], error) {
+	return answeredPage(engine.Page[T]{Items: list}, err, show)
+}
+
+// showAll is a list as JSON has it: an empty one is [], not null.
+func showAll[T, A any](list []T, show func(*T) A) []A {
+	out := make([]A, len(list))
+	for i := range list {
+		out[i] = show(&list[i])
+	}
+	return out
+}
+
+// QueuePath names the queue that an operation is about. It is exported because huma only looks into exported fields.
+type QueuePath struct {
+	Queue string `path:"queue" maxLength:"64" doc:"Name of the queue"`
+}
+
+func (p *QueuePath) locate(e *engine.Engine) (*engine.Queue, error) { return e.Queue(p.Queue) }
+
+// RawQuery keeps the query for parameters that huma cannot take apart; exported like QueuePath.
+type RawQuery struct{ raw string }
+
+// Resolve is called by huma with the request; it refuses nothing, the handler does.
+func (q *RawQuery) Resolve(ctx huma.Context) []error {
+	at := ctx.URL()
+	q.raw = at.RawQuery
+	return nil
+}
+
+var _ huma.Resolver = (*RawQuery)(nil)
+
+// queueQuery is the input of a list of a queue that is narrowed by parameters which huma cannot take apart.
+type queueQuery struct {
+	QueuePath
+	RawQuery
+}
+
+// SubmissionPath names the submission that an operation is about; exported like QueuePath.
+type SubmissionPath struct {
+	ID string `path:"id" maxLength:"20" doc:"Id of the submission, as the insert returned it"`
+
+	id queue.SubmissionID
+}
+
+func (p *SubmissionPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
+	if p.id, err = submissionAt("/path/id", p.ID); err != nil {
+		return nil, err
+	}
+	return e.QueueOf(p.id)
+}
+
+// submissionAt reads the id of a submission. A wrong one points at its place.
+func submissionAt(pointer, text string) (queue.SubmissionID, error) {
+	id, err := queue.ParseSubmissionID(text)
+	if err != nil {
+		return 0, queue.Invalid(pointer, "must be a decimal number of at most 63 bits, as the insert returned it")
+	}
+	return id, nil
+}
+
+// ChunkPath names a chunk; exported like QueuePath.
+type ChunkPath struct {
+	SubmissionPath
+	Index string `path:"index" maxLength:"10" doc:"Index of the chunk, from 0"`
+
+	chunk queue.ChunkID
+}
+
+func (p *ChunkPath) locate(e *engine.Engine) (q *engine.Queue, err error) {
+	if p.chunk, err = chunkAt("/path/id", p.ID, p.Index); err != nil {
+		return nil, err
+	}
+	p.id = p.chunk.Submission
+	return e.QueueOf(p.id)
+}
+
+// chunkAt reads the id of a submission, which stands at the pointer, and the index of a chunk in it.
+func chunkAt(pointer, id, index string) (chunk queue.ChunkID, err error) {
+	if chunk.Submission, err = submissionAt(pointer, id); err != nil {
+		return chunk, err
+	}
+	n, err := strconv.ParseUint(index, 10, 32)
+	if err != nil {
+		return chunk, queue.Invalid("/path/index", "must be a whole number from 0 to %d", uint32(queue.MaxChunks-1))
+	}
+	chunk.Index = uint32(n)
+	return chunk, nil
+}
