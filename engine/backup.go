@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,12 +36,20 @@ type Backup struct {
 	Size     int64 // bytes that WriteTo writes
 
 	dir     string
+	blocks  io.Writer         // gets the checksums of the blocks of all files, in their order
+	since   map[string][]byte // checksums of the blocks of the earlier backup's files, by their path; nil: this is a full one
 	release func()
 }
 
+// maxSince bounds what the checksums of an earlier backup take in memory: enough for 64 GiB of data.
+const maxSince = 64 << 20
+
 // Backup makes a backup of everything that is durable: all that was acknowledged before the call is in it. By names the program for the
 // manifest. Commits go on beside it. One at a time: a second one is refused, and so is one that the disk has no room for.
-func (s Storage) Backup(ctx context.Context, by string) (_ *Backup, err error) {
+//
+// With since, the head of an earlier backup of this data directory, it is an increment: it has what changed since that one. The head is
+// read to its end before anything is copied.
+func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Backup, err error) {
 	e := s.e
 	if !e.lock.backup.TryLock() {
 		return nil, &queue.Error{Code: queue.CodeConflict, Message: "Another backup is being made or read. Try again when it is done."}
@@ -54,6 +63,9 @@ func (s Storage) Backup(ctx context.Context, by string) (_ *Backup, err error) {
 	if err := errors.Join(s.isWhole(), s.Room(), s.roomForBackup()); err != nil {
 		return nil, err
 	}
+	if err := b.continues(since, e.identity); err != nil {
+		return nil, err
+	}
 	act := e.act(ctx, "", "server.backup", "", "")
 	if err := e.catalogue.PutAct(&act); err != nil {
 		return nil, err
@@ -62,8 +74,8 @@ func (s Storage) Backup(ctx context.Context, by string) (_ *Backup, err error) {
 	if err != nil {
 		return nil, errors.Join(err, cut.close())
 	}
-	b.Manifest = archive.Manifest{Format: archive.Format, Made: e.options.Now().UTC(), By: by,
-		Directory: hex.EncodeToString(e.identity.Directory[:])}
+	b.Manifest.Format, b.Manifest.Made, b.Manifest.By = archive.Format, e.options.Now().UTC(), by
+	b.Manifest.Directory = hex.EncodeToString(e.identity.Directory[:])
 	if err = errors.Join(b.copy(ctx, cut, e.identity), cut.close()); err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
@@ -71,6 +83,28 @@ func (s Storage) Backup(ctx context.Context, by string) (_ *Backup, err error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// continues reads the head of the earlier backup, if there is one.
+func (b *Backup) continues(since io.Reader, id queue.Identity) error {
+	if since == nil {
+		return nil
+	}
+	a, err := archive.Open(since)
+	if err == nil && a.Manifest.Directory != hex.EncodeToString(id.Directory[:]) {
+		return &queue.Error{Code: queue.CodeConflict, Message: "The earlier backup is of another data directory: a restored server is " +
+			"another one than that of which the backup was made. Make a full backup, and continue that one."}
+	}
+	if err == nil {
+		b.since, err = a.Blocks(maxSince)
+	}
+	if err != nil {
+		return &queue.Error{Code: queue.CodeInvalid,
+			Message: "The earlier backup cannot be continued: " + err.Error() + ". Make a full backup."}
+	}
+	next, err := a.Manifest.Next()
+	b.Manifest.Since = &next
+	return err
 }
 
 // isWhole refuses a backup that would lack a queue.
@@ -166,17 +200,33 @@ func (b *Backup) copy(ctx context.Context, c cut, id queue.Identity) error {
 	if err := errors.Join(os.RemoveAll(b.dir), os.MkdirAll(b.dir, 0o700)); err != nil {
 		return err
 	}
-	for i := range c.queues {
-		if err := b.copyQueue(ctx, &c.queues[i], id); err != nil {
-			return fmt.Errorf("queue %s: %w", c.queues[i].name, err)
+	return b.withBlocks(func() error {
+		for i := range c.queues {
+			if err := b.copyQueue(ctx, &c.queues[i], id); err != nil {
+				return fmt.Errorf("queue %s: %w", c.queues[i].name, err)
+			}
 		}
+		return b.add(catalogueFile, func(to string) error { return c.catalogue.CopyTo(ctx, to, id) })
+	})
+}
+
+// withBlocks makes the entry with the checksums of the blocks, which add writes.
+func (b *Backup) withBlocks(fill func() error) error {
+	f, err := os.Create(b.at(archive.BlocksName))
+	if err != nil {
+		return err
 	}
-	return b.add(catalogueFile, func(to string) error { return c.catalogue.CopyTo(ctx, to, id) })
+	hash := sha256.New()
+	out := bufio.NewWriter(io.MultiWriter(f, hash))
+	b.blocks = out
+	err = errors.Join(fill(), out.Flush(), f.Close())
+	b.Manifest.Blocks = hex.EncodeToString(hash.Sum(nil))
+	return err
 }
 
 func (b *Backup) copyQueue(ctx context.Context, q *queueCut, id queue.Identity) error {
 	folder := fmt.Sprintf("shards/%04d", q.id)
-	if err := os.MkdirAll(filepath.Join(b.dir, filepath.FromSlash(folder)), 0o700); err != nil {
+	if err := os.MkdirAll(b.at(folder), 0o700); err != nil {
 		return err
 	}
 	b.Manifest.Queues = append(b.Manifest.Queues, archive.Queue{Name: q.name, Shard: int(q.id),
@@ -192,33 +242,46 @@ func (b *Backup) copyQueue(ctx context.Context, q *queueCut, id queue.Identity) 
 	return b.add(path.Join(folder, storeFile), func(to string) error { return q.Store.CopyTo(ctx, to, id.ForShard(q.id)) })
 }
 
-// add makes a file of the backup, and lists it.
+// add makes a file of the backup, and lists it. Of an increment only the blocks that changed are kept.
 func (b *Backup) add(name string, make func(to string) error) error {
-	to := filepath.Join(b.dir, filepath.FromSlash(name))
-	if err := make(to); err != nil {
+	path := b.at(name)
+	if err := make(path); err != nil {
 		return err
 	}
-	size, sum, err := sumFile(to)
-	b.Manifest.Files = append(b.Manifest.Files, archive.File{Path: name, Size: size, SHA256: sum})
-	return err
+	whole, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	var f archive.File
+	if b.since == nil {
+		f, err = archive.Sum(whole, b.blocks, nil, nil)
+	} else {
+		f, err = b.changed(path, whole, b.since[name])
+	}
+	f.Path = name
+	b.Manifest.Files = append(b.Manifest.Files, f)
+	return errors.Join(err, whole.Close())
 }
 
-// sumFile is the size and the SHA-256 of a file.
-func sumFile(path string) (size int64, sum string, err error) {
-	f, err := os.Open(path)
+// changed puts the changed blocks of a file in its place.
+func (b *Backup) changed(path string, whole io.Reader, before []byte) (f archive.File, err error) {
+	to, err := os.Create(path + ".changed")
 	if err != nil {
-		return 0, "", err
+		return f, err
 	}
-	defer f.Close()
-	hash := sha256.New()
-	size, err = io.Copy(hash, f)
-	return size, hex.EncodeToString(hash.Sum(nil)), err
+	f, err = archive.Sum(whole, b.blocks, before, to)
+	if err = errors.Join(err, to.Close()); err != nil {
+		return f, err
+	}
+	return f, os.Rename(to.Name(), path)
 }
+
+func (b *Backup) at(name string) string { return filepath.Join(b.dir, filepath.FromSlash(name)) }
 
 // Write writes the backup as a tar.
 func (b *Backup) Write(w io.Writer) error {
 	return archive.Write(w, &b.Manifest, func(name string) (io.ReadCloser, error) {
-		return os.Open(filepath.Join(b.dir, filepath.FromSlash(name)))
+		return os.Open(b.at(name))
 	})
 }
 

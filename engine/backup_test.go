@@ -23,12 +23,13 @@ import (
 // ledger is an oracle outside of the engine: what was sent to it, and what it acknowledged.
 type ledger struct {
 	mu          sync.Mutex
+	more        chan struct{}                 // gets one when a chunk is done, unless one is in it
 	sent, known map[string]queue.SubmissionID // by name; of those that are not acknowledged 0
 	tried, done map[queue.ChunkID][]byte      // outputs
 }
 
 func newLedger() *ledger {
-	return &ledger{sent: map[string]queue.SubmissionID{}, known: map[string]queue.SubmissionID{},
+	return &ledger{more: make(chan struct{}, 1), sent: map[string]queue.SubmissionID{}, known: map[string]queue.SubmissionID{},
 		tried: map[queue.ChunkID][]byte{}, done: map[queue.ChunkID][]byte{}}
 }
 
@@ -98,6 +99,10 @@ func (l *ledger) work(e *Engine, queueName string, hold bool) (int, error) {
 		l.mu.Lock()
 		l.done[id] = out
 		l.mu.Unlock()
+		select {
+		case l.more <- struct{}{}:
+		default:
+		}
 	}
 	return len(got.Reservations), nil
 }
@@ -127,27 +132,36 @@ func (l *ledger) check(t *testing.T, e *Engine, before *ledger, queues []string)
 		}
 	}
 	for _, name := range queues {
-		page, err := queueAt(e, name).Submissions.List(t.Context(), ListRequest{Limit: queue.MaxListLimit})
-		if err != nil || page.Next != "" {
-			t.Fatalf("List: %v, next %q", err, page.Next)
-		}
-		for _, sub := range page.Items {
-			if _, was := names[sub.ID]; !was {
-				t.Errorf("submission %s was never sent, or never acknowledged and not before the end", sub.ID)
+		for at, more := "", true; more; more = at != "" {
+			page, err := queueAt(e, name).Submissions.List(t.Context(), ListRequest{Limit: queue.MaxListLimit, Cursor: at})
+			if err != nil {
+				t.Fatal(err)
 			}
-			seen := uint32(0)
-			err := queueOf(e, sub.ID).Submissions.Outputs(t.Context(), sub.ID, func(index uint32, output []byte) error {
-				seen++
-				if want, sent := l.tried[queue.ChunkID{Submission: sub.ID, Index: index}]; !sent || !bytes.Equal(output, want) {
-					t.Errorf("output of %s/%d is %.60q (%d bytes), want %.60q (%d)", sub.ID, index, output, len(output), want, len(want))
+			for i := range page.Items {
+				if _, was := names[page.Items[i].ID]; !was {
+					t.Errorf("submission %s was never sent, or never acknowledged and not before the end", page.Items[i].ID)
 				}
-				return nil
-			})
-			if err != nil || seen != sub.Done || sub.Ready+sub.Reserved+sub.Done != chunksOfEach {
-				t.Errorf("submission %s has %d outputs, %v, and counts %d ready, %d reserved, %d done of %d", sub.ID, seen, err, sub.Ready,
-					sub.Reserved, sub.Done, sub.Chunks)
+				l.compare(t, e, &page.Items[i])
 			}
+			at = page.Next
 		}
+	}
+}
+
+// compare holds the outputs and counts of a submission against what was sent.
+func (l *ledger) compare(t *testing.T, e *Engine, sub *queue.Submission) {
+	t.Helper()
+	seen := uint32(0)
+	err := queueOf(e, sub.ID).Submissions.Outputs(t.Context(), sub.ID, func(index uint32, output []byte) error {
+		seen++
+		if want, sent := l.tried[queue.ChunkID{Submission: sub.ID, Index: index}]; !sent || !bytes.Equal(output, want) {
+			t.Errorf("output of %s/%d is %.60q (%d bytes), want %.60q (%d)", sub.ID, index, output, len(output), want, len(want))
+		}
+		return nil
+	})
+	if err != nil || seen != sub.Done || sub.Ready+sub.Reserved+sub.Done != chunksOfEach {
+		t.Errorf("submission %s has %d outputs, %v, and counts %d ready, %d reserved, %d done of %d", sub.ID, seen, err, sub.Ready,
+			sub.Reserved, sub.Done, sub.Chunks)
 	}
 }
 
@@ -236,84 +250,19 @@ func loaded(t *testing.T) (e *Engine, token string) {
 	return e, token
 }
 
-// A backup that is made under load and restored has all that was acknowledged before it began and nothing that was never sent, contents and
-// outputs byte for byte, what operators set, and access tokens; it works off what is left. The server that it was made of goes on.
-func TestBackupUnderLoad(t *testing.T) {
-	t.Parallel()
-	e, token := loaded(t)
-	queues := []string{"default", "other"}
-	set := settingsOf(t, e, queues)
-	for _, has := range []string{"nightly 1", "yearly", "1.0.0", "Limit:5", "customer"} {
-		if !strings.Contains(set, has) {
-			t.Fatalf("%q is not set before the backup:\n%s", has, set)
-		}
-	}
-	l := newLedger()
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	for i := range 4 {
-		group.Go(func() {
-			for n := 0; ctx.Err() == nil && n < 400; n++ {
-				name := fmt.Sprintf("%d of %d", n, i)
-				if err := l.insert(e, queues[i%2], name); err != nil {
-					t.Errorf("insert: %v", err)
-				}
-				if _, err := l.work(e, queues[i%2], true); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	type taken struct {
-		before *ledger
-		tar    []byte
-	}
-	var backups []taken
-	for range 3 {
-		for enough := len(l.until().done) + 60; len(l.until().done) < enough && !t.Failed(); {
-			time.Sleep(time.Millisecond)
-		}
-		one := taken{before: l.until()}
-		one.tar = backedUp(t, e)
-		backups = append(backups, one)
-	}
-	cancel()
-	group.Wait()
-	for _, b := range backups {
-		dir := filepath.Join(t.TempDir(), "restored")
-		m, err := Restore(t.Context(), bytes.NewReader(b.tar), dir)
-		if err != nil || len(m.Queues) != 2 || len(m.Files) != 5 {
-			t.Fatalf("Restore: %+v, %v", m, err)
-		}
-		restored := openAt(t, dir)
-		l.check(t, restored, b.before, queues)
-		if got := settingsOf(t, restored, queues); got != set {
-			t.Errorf("restored settings:\n%swant\n%s", got, set)
-		}
-		if !proven(restored, token) {
-			t.Error("the access token is not known to the restored server")
-		}
-		again := &ledger{tried: map[queue.ChunkID][]byte{}, done: map[queue.ChunkID][]byte{}}
-		for _, name := range queues {
-			for n := 1; n > 0; {
-				if n, err = again.work(restored, name, false); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if stats := queueAt(restored, "default").Stats(); stats.Ready+stats.Reserved+stats.SubmissionsOpen != 0 {
-			t.Errorf("after all work was done: %+v", stats)
-		}
-		closed(t, restored)
-	}
-	if left, err := os.Stat(filepath.Join(e.options.Dir, backupDir)); err == nil {
-		t.Errorf("%s is left of a backup", left.Name())
-	}
-}
-
 func backedUp(t *testing.T, e *Engine) []byte {
 	t.Helper()
-	b, err := e.Storage().Backup(t.Context(), "test")
+	return continued(t, e, nil)
+}
+
+// continued is an increment of the backup in before; nil: a full backup.
+func continued(t *testing.T, e *Engine, before []byte) []byte {
+	t.Helper()
+	var since io.Reader
+	if before != nil {
+		since = bytes.NewReader(before)
+	}
+	b, err := e.Storage().Backup(t.Context(), "test", since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +290,7 @@ func TestRestoredIsAnother(t *testing.T) {
 	held := reserveNewest(t, e, "default", 1)
 	tar := backedUp(t, e)
 	dir := filepath.Join(t.TempDir(), "restored")
-	if _, err := Restore(t.Context(), bytes.NewReader(tar), dir); err != nil {
+	if _, err := Restore(t.Context(), dir, bytes.NewReader(tar)); err != nil {
 		t.Fatal(err)
 	}
 	restored := openAt(t, dir)
@@ -399,24 +348,24 @@ func TestRestoreCutOff(t *testing.T) {
 	another := backedUp(t, e)
 	for _, at := range []int{0, 100, 3000, len(tar) / 3, len(tar) / 2, len(tar) - 1025, len(tar) - 1024, len(tar) - 1} {
 		dir := filepath.Join(t.TempDir(), "restored")
-		if _, err := Restore(t.Context(), &failing{bytes.NewReader(tar), at}, dir); err == nil {
+		if _, err := Restore(t.Context(), dir, &failing{bytes.NewReader(tar), at}); err == nil {
 			t.Fatalf("a backup that is cut at byte %d of %d was restored", at, len(tar))
 		}
 		if _, err := os.Stat(filepath.Join(dir, restoringFile)); err == nil {
 			if _, err := openIn(t, dir); err == nil || !strings.Contains(err.Error(), "quern restore") {
 				t.Errorf("cut at %d: a start says %v; want it refused with what to do", at, err)
 			}
-			if _, err := Restore(t.Context(), bytes.NewReader(another), dir); err == nil || !strings.Contains(err.Error(), "another backup") {
+			if _, err := Restore(t.Context(), dir, bytes.NewReader(another)); err == nil || !strings.Contains(err.Error(), "another backup") {
 				t.Errorf("cut at %d: another backup: %v; want it refused", at, err)
 			}
 		}
-		if _, err := Restore(t.Context(), bytes.NewReader(tar), dir); err != nil {
+		if _, err := Restore(t.Context(), dir, bytes.NewReader(tar)); err != nil {
 			t.Fatalf("cut at %d, and then to the end: %v", at, err)
 		}
 		restored := openAt(t, dir)
 		l.check(t, restored, before, []string{"default", "other"})
 		closed(t, restored)
-		if _, err := Restore(t.Context(), bytes.NewReader(tar), dir); err == nil || !strings.Contains(err.Error(), "not empty") {
+		if _, err := Restore(t.Context(), dir, bytes.NewReader(tar)); err == nil || !strings.Contains(err.Error(), "not empty") {
 			t.Errorf("into a directory with data: %v; want it refused", err)
 		}
 	}
@@ -430,11 +379,11 @@ func TestDamagedBackup(t *testing.T) {
 	for at := 0; at < len(tar); at += 1 + len(tar)/150 {
 		bad := bytes.Clone(tar)
 		bad[at] ^= 0x10
-		m, err := archive.Read(bytes.NewReader(bad), archive.Reader{})
+		m, err := archive.Read(bytes.NewReader(bad))
 		if err != nil {
 			continue
 		}
-		if same, err := archive.Read(bytes.NewReader(tar), archive.Reader{}); err != nil || fmt.Sprint(same) != fmt.Sprint(m) {
+		if same, err := archive.Read(bytes.NewReader(tar)); err != nil || fmt.Sprint(same) != fmt.Sprint(m) {
 			t.Errorf("byte %d of %d is another one, and nothing was said", at, len(tar))
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,6 +45,28 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// Partial is behind the name of a file that WriteFile is at.
+const Partial = ".partial"
+
+// WriteFile makes a file that appears whole and durably, in the place of an older one, or not at all.
+func WriteFile(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path+Partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path+Partial))
+	}
+	if err := os.Rename(path+Partial, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // hasCatalogue refuses a directory with shards and no catalogue: a new one would know none of their queues.

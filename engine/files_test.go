@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -113,5 +115,29 @@ func TestUnknownShards(t *testing.T) {
 	}
 	if info, created, err := e.PutQueue(t.Context(), "third", queue.DefaultSettings()); err != nil || !created {
 		t.Errorf("a queue in the place of a deleted one: %+v, %v", info, err)
+	}
+}
+
+// What cannot be written to the end is no backup, and what stood in its place stays.
+func TestWriteFileIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	wrong := errors.New("wrong")
+	for i, row := range []struct {
+		text string
+		err  error
+		want string
+	}{{"one", nil, "one"}, {"two", wrong, "one"}, {"three", nil, "three"}} {
+		err := WriteFile(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, row.text)
+			return errors.Join(err, row.err)
+		})
+		got, read := os.ReadFile(path)
+		if !errors.Is(err, row.err) || read != nil || string(got) != row.want {
+			t.Errorf("%d: %q, %v, %v; want %q", i, got, err, read, row.want)
+		}
+		if _, err := os.Stat(path + Partial); err == nil {
+			t.Errorf("%d: something is left", i)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/archive"
 	"github.com/quern-queue/quern/engine/queue"
@@ -20,12 +22,17 @@ import (
 // restoringFile is the mark, in a data directory, of a restore that is not finished: a copy of the manifest. No server starts there.
 const restoringFile = "restoring"
 
-// Restore makes a data directory of a backup, in one that is empty or missing, or where a restore of the very same backup was cut off. It
-// returns when every file is on the disk with the checksum of the manifest. Before that no server starts there.
+// Restore makes a data directory of a backup and the increments of it, in their order, in one that is empty or missing, or where a restore
+// that began with the very same backup was cut off. It returns when every file is on the disk with the checksum of the last manifest, which
+// it returns. Before that no server starts there. Nothing is written when an increment does not continue the one before it.
 //
 // What comes of it is another data directory: it has an id of its own, so that its files and those of the old one cannot be mixed, and
 // another key for the tokens of reservations, so that none that the old server gave out is good in both. Access tokens stay good.
-func Restore(ctx context.Context, from io.Reader, dir string) (_ *archive.Manifest, err error) {
+func Restore(ctx context.Context, dir string, from ...io.Reader) (_ *archive.Manifest, err error) {
+	chain, err := openChain(from)
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", dir, err)
 	}
@@ -35,19 +42,49 @@ func Restore(ctx context.Context, from io.Reader, dir string) (_ *archive.Manife
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
 	r := restoring{ctx: ctx, dir: dir}
-	m, err := archive.Read(from, archive.Reader{Begin: r.begin, File: r.file})
-	if err == nil {
-		err = r.finish(m)
-	}
-	if err != nil {
+	if err := r.run(chain); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	return m, nil
+	return chain[len(chain)-1].Manifest, nil
+}
+
+// openChain reads the manifests of a backup and its increments, and refuses those that do not follow each other.
+func openChain(from []io.Reader) ([]*archive.Archive, error) {
+	var chain []*archive.Archive
+	for before := (*archive.Manifest)(nil); len(chain) < len(from); before = chain[len(chain)-1].Manifest {
+		a, err := archive.Open(from[len(chain)])
+		if err == nil {
+			err = a.Manifest.Continues(before)
+		}
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, a)
+	}
+	return chain, nil
 }
 
 type restoring struct {
 	ctx context.Context
 	dir string
+}
+
+func (r *restoring) run(chain []*archive.Archive) error {
+	if err := r.begin(chain[0].Manifest); err != nil {
+		return err
+	}
+	if err := chain[0].Files(r.file); err != nil {
+		return err
+	}
+	for i, a := range chain[1:] {
+		if err := a.Files(r.changed); err != nil {
+			return err
+		}
+		if err := r.remove(chain[i].Manifest, a.Manifest); err != nil {
+			return err
+		}
+	}
+	return r.finish(chain[len(chain)-1].Manifest)
 }
 
 func (r *restoring) at(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
@@ -73,54 +110,89 @@ func (r *restoring) begin(m *archive.Manifest) error {
 		return err
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); name != "lock" && name != restoringFile+partial {
+		if name := entry.Name(); name != "lock" && name != restoringFile+Partial {
 			return fmt.Errorf("%s is not empty: it has %s. Nothing was changed: choose an empty directory", r.dir, name)
 		}
 	}
-	return r.write(restoringFile, strings.NewReader(string(text)))
-}
-
-// partial is behind the name of a file that is not whole.
-const partial = ".partial"
-
-// write makes a file that appears whole and durably, or not at all.
-func (r *restoring) write(name string, content io.Reader) error {
-	to := r.at(name)
-	f, err := os.OpenFile(to+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	return WriteFile(r.at(restoringFile), func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	_, err = io.Copy(f, content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(to+partial))
-	}
-	if err := os.Rename(to+partial, to); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(to))
+	})
 }
 
 // file writes a file, unless it is there already, whole.
-func (r *restoring) file(_ *archive.Manifest, f *archive.File, content io.Reader) error {
-	if err := r.ctx.Err(); err != nil {
+func (r *restoring) file(f *archive.File, content io.Reader) error {
+	to, err := r.ready(f)
+	if err != nil {
 		return err
 	}
-	to := r.at(f.Path)
 	if size, sum, err := sumFile(to); err == nil && size == f.Size && sum == f.SHA256 {
 		return nil
 	}
-	if err := makeDir(filepath.Dir(to)); err != nil {
+	return WriteFile(to, func(w io.Writer) error {
+		_, err := io.Copy(w, content)
 		return err
+	})
+}
+
+// ready makes the folder of a file, and removes what a restore that was cut off left beside it. It returns the path of the file.
+func (r *restoring) ready(f *archive.File) (path string, err error) {
+	if err := r.ctx.Err(); err != nil {
+		return "", err
 	}
-	for _, left := range []string{"-wal", "-shm", "-journal"} { // of a restore that was cut off
-		if err := os.Remove(to + left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	to := r.at(f.Path)
+	if err := makeDir(filepath.Dir(to)); err != nil {
+		return "", err
+	}
+	return to, removeAll(to+"-wal", to+"-shm", to+"-journal")
+}
+
+func removeAll(paths ...string) error {
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return r.write(f.Path, content)
+	return nil
+}
+
+// changed makes a file what it was at an increment. One that is cut off leaves it neither as it was before nor as it is then: the restore
+// begins with the first backup again, which writes it whole.
+func (r *restoring) changed(f *archive.File, content io.Reader) error {
+	path, err := r.ready(f)
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(to.Truncate(f.Size), archive.Apply(content, f.Size, to))
+	if err == nil {
+		err = to.Sync()
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	if _, sum, err := sumFile(path); err != nil || sum != f.SHA256 {
+		return errors.Join(fmt.Errorf("%s has not become what it was: its checksum is %s and the manifest has %s",
+			f.Path, sum, f.SHA256), err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// remove removes the files that an increment does not have any more: those of queues that were deleted.
+func (r *restoring) remove(before, now *archive.Manifest) error {
+	for _, f := range before.Files {
+		if slices.ContainsFunc(now.Files, func(kept archive.File) bool { return kept.Path == f.Path }) {
+			continue
+		}
+		if err := removeAll(r.at(f.Path)); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(r.at(f.Path))) // once it is empty
+	}
+	return syncDir(r.at("shards"))
 }
 
 // finish makes the files those of a directory of their own. All are there then, with their checksums: archive.Read has compared what was
@@ -159,4 +231,16 @@ func isWhole(dir string) error {
 			"again with the same backup, which goes on where it was, or choose another directory with --data", dir)
 	}
 	return os.RemoveAll(filepath.Join(dir, backupDir))
+}
+
+// sumFile is the size and the SHA-256 of a file.
+func sumFile(path string) (size int64, sum string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	size, err = io.Copy(hash, f)
+	return size, hex.EncodeToString(hash.Sum(nil)), err
 }

@@ -50,16 +50,11 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	if r.ContentLength > maxUploadBytes {
 		return &http.MaxBytesError{Limit: maxUploadBytes}
 	}
-	holds := int64(maxUploadBytes)
-	if r.ContentLength >= 0 {
-		holds = r.ContentLength
+	release, err := holdUpload(s, r.ContentLength, maxUploadBytes)
+	if err != nil {
+		return err
 	}
-	if s.uploads.Add(holds) > maxHeldUploads {
-		s.uploads.Add(-holds)
-		return &queue.Error{Code: queue.CodeOverloaded,
-			Message: "Too many modules are being uploaded at once; send this one again in a moment."}
-	}
-	defer s.uploads.Add(-holds)
+	defer release()
 	upload, err := s.readUpload(c, media)
 	if err != nil {
 		return err
@@ -77,12 +72,26 @@ func (s *Server) uploadPlugin(c echo.Context) error {
 	return c.JSON(status, apiPluginVersion(&v))
 }
 
+// holdUpload counts a body of this length, -1 for one that is not known, against what all uploads may hold, until release is called.
+func holdUpload(s *Server, length, most int64) (release func(), err error) {
+	holds := length
+	if holds < 0 {
+		holds = most
+	}
+	if s.uploads.Add(holds) > maxHeldUploads {
+		s.uploads.Add(-holds)
+		return nil, &queue.Error{Code: queue.CodeOverloaded,
+			Message: "Too much is being uploaded at once; send this request again in a moment."}
+	}
+	return func() { s.uploads.Add(-holds) }, nil
+}
+
 // readUpload reads the body of an upload, which must keep coming.
 func (s *Server) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
 	r := c.Request()
 	body := s.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
 	if media == contentWasm {
-		upload.Module, err = readWhole(body, r.ContentLength)
+		upload.Module, err = readWhole(body, r.ContentLength, maxUploadBytes)
 	} else {
 		err = s.readParts(r, body, &upload)
 	}
@@ -93,8 +102,8 @@ func (s *Server) readUpload(c echo.Context, media string) (upload plugins.Upload
 }
 
 // readWhole reads a body, into memory of its size where the sender says it: growing from nothing leaves five times as much behind.
-func readWhole(body io.Reader, size int64) ([]byte, error) {
-	if size < 0 || size > maxUploadBytes {
+func readWhole(body io.Reader, size, most int64) ([]byte, error) {
+	if size < 0 || size > most {
 		return io.ReadAll(body)
 	}
 	whole := make([]byte, size)

@@ -56,7 +56,7 @@ func whole(t *testing.T, path string) bool {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := archive.Read(f, archive.Reader{}); err != nil {
+	if _, err := archive.Read(f); err != nil {
 		t.Errorf("%s: %v", path, err)
 	}
 	return true

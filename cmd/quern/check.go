@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,14 +15,15 @@ import (
 func checkCommand(a *app) *cobra.Command {
 	var dir, work string
 	c := &cobra.Command{
-		Use: "check [FILE|-]", Short: "Look for damage in a data directory or a backup", Args: cobra.MaximumNArgs(1),
+		Use: "check [FILE|- [INCREMENT...]]", Short: "Look for damage in a data directory or a backup", Args: cobra.ArbitraryArgs,
 		Long: "Look for damage in the data directory of a server that is stopped, or in a backup. It changes nothing: it opens a " +
 			"copy as a server\nwould, reads every row, content, attachment and output, and compares every checksum and every counter. " +
 			"Once the copy is made, the\nserver may be started again. The copy takes as much room as the data, in --work, " +
 			"until the check is over; a file system that can\nshare blocks between files makes it at once.\n\n" +
 			"The exit code is 0 when all is well, and 9 when something is damaged or missing; what, and in which submission and " +
 			"chunk, is listed.",
-		Example: "  quern check --data /var/lib/quern\n  quern check /backups/quern.tar\n  quern check --data /var/lib/quern -o json",
+		Example: "  quern check --data /var/lib/quern\n  quern check /backups/sunday.tar /backups/monday.tar\n" +
+			"  quern check --data /var/lib/quern -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (dir == "") == (len(args) == 0) {
 				return usageError{errors.New("name either a data directory with --data, or the file of a backup")}
@@ -52,16 +51,12 @@ func runCheck(ctx context.Context, a *app, dir, work string, args []string) (*ch
 		o.Copied = copied(a, dir)
 		return check.Dir(ctx, dir, o)
 	}
-	from := a.in
-	if args[0] != "-" {
-		f, err := os.Open(args[0])
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		from = io.Reader(f)
+	files, _, err := openBackups(a, args)
+	if err != nil {
+		return nil, err
 	}
-	return check.Backup(ctx, from, o)
+	defer files.close()
+	return check.Backup(ctx, o, files.from...)
 }
 
 // copied shows how much is copied, and says when the directory may be used again.

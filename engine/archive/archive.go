@@ -11,90 +11,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"time"
 )
 
 // Format is the newest form of a backup that this program knows.
-const Format = 1
+const Format = 2
 
 const (
 	manifestName = "manifest.json"
-	maxManifest  = 1 << 20 // bytes: some 256 queues with two files each take a fifth of it
-	maxFiles     = 1 + 2*1024
-	block        = 512 // a tar consists of blocks
+	// BlocksName is the entry with the checksums of all blocks.
+	BlocksName  = "blocks"
+	maxManifest = 1 << 20 // bytes: some 256 queues with two files each take a fifth of it
+	maxFiles    = 1 + 2*1024
+	block       = 512 // a tar consists of blocks
 )
 
-// Manifest says what is in a backup, and of which moment.
-type Manifest struct {
-	Format    int       `json:"format"`
-	Made      time.Time `json:"made"`      // the moment of the backup
-	By        string    `json:"by"`        // the version of the program that made it
-	Directory string    `json:"directory"` // the id of the data directory that it was made of, in hex
-	Queues    []Queue   `json:"queues"`
-	Files     []File    `json:"files"`
-}
-
-// Queue says how far a queue had come: its rows are complete up to Checkpointed, and its journal goes on from there to UpTo.
-type Queue struct {
-	Name         string `json:"name"`
-	Shard        int    `json:"shard"`
-	Checkpointed uint64 `json:"checkpointed"`
-	UpTo         uint64 `json:"up_to"`
-}
-
-// File is a file of a data directory.
-type File struct {
-	Path   string `json:"path"` // below the data directory, with slashes
-	Size   int64  `json:"size_bytes"`
-	SHA256 string `json:"sha256"` // in hex
-}
-
-// paths are the names that a file of a backup may have. No other name is ever opened, so none leads out of a directory.
-var paths = regexp.MustCompile(`^(quern\.db|shards/[0-9]{4}/(store|journal)\.db)$`)
-
-func (m *Manifest) valid() error {
-	if m.Format != Format {
-		return fmt.Errorf("archive: the backup has format %d, and this program knows format %d: use the Quern that made it, %q",
-			m.Format, Format, m.By)
-	}
-	if len(m.Files) == 0 || len(m.Files) > maxFiles {
-		return fmt.Errorf("archive: the manifest lists %d files; a backup has 1 to %d", len(m.Files), maxFiles)
-	}
-	known := map[string]bool{}
-	for _, f := range m.Files {
-		sum, err := hex.DecodeString(f.SHA256)
-		switch {
-		case !paths.MatchString(f.Path):
-			return fmt.Errorf("archive: the manifest lists %q, which is no file of a data directory", f.Path)
-		case known[f.Path]:
-			return fmt.Errorf("archive: the manifest lists %s twice", f.Path)
-		case f.Size < 0 || f.Size > 1<<60 || err != nil || len(sum) != sha256.Size:
-			return fmt.Errorf("archive: the manifest has a size or a checksum of %s that cannot be", f.Path)
-		}
-		known[f.Path] = true
-	}
-	if !known["quern.db"] {
-		return errors.New("archive: the manifest lists no catalogue quern.db")
-	}
-	return nil
-}
-
-func padded(size int64) int64 { return (size + block - 1) / block * block }
-
-// Size is the length of the whole backup in bytes.
-func (m *Manifest) Size() (int64, error) {
-	text, err := m.text()
-	total := block + padded(int64(len(text))) + 2*block // a tar ends with two empty blocks
-	for _, f := range m.Files {
-		total += block + padded(f.Size)
-	}
-	return total, err
-}
-
-func (m *Manifest) text() ([]byte, error) { return json.MarshalIndent(m, "", "  ") }
-
-// Write writes a backup of the files that open opens.
+// Write writes a backup of the files that open opens: those of the manifest, and the one of BlocksName.
 func Write(w io.Writer, m *Manifest, open func(path string) (io.ReadCloser, error)) error {
 	if err := m.valid(); err != nil {
 		return err
@@ -110,20 +42,40 @@ func Write(w io.Writer, m *Manifest, open func(path string) (io.ReadCloser, erro
 	if _, err := out.Write(text); err != nil {
 		return err
 	}
-	for _, f := range m.Files {
-		if err := m.header(out, f.Path, f.Size); err != nil {
+	for _, e := range m.entries() {
+		if err := m.header(out, e.name, e.size); err != nil {
 			return err
 		}
-		from, err := open(f.Path)
+		from, err := open(e.name)
 		if err != nil {
 			return err
 		}
 		_, err = io.Copy(out, from)
 		if err = errors.Join(err, from.Close()); err != nil {
-			return fmt.Errorf("archive: write %s: %w", f.Path, err)
+			return fmt.Errorf("archive: write %s: %w", e.name, err)
 		}
 	}
 	return out.Close()
+}
+
+// entry is what stands behind the manifest.
+type entry struct {
+	name string
+	size int64
+	sum  string // in hex
+	file *File  // nil: the checksums of the blocks
+}
+
+func (m *Manifest) entries() (list []entry) {
+	if m.Format > 1 {
+		list = append(list, entry{BlocksName, m.blocksSize(), m.Blocks, nil})
+	}
+	for i := range m.Files {
+		f := &m.Files[i]
+		size, sum := f.stored()
+		list = append(list, entry{f.Path, size, sum, f})
+	}
+	return list
 }
 
 // header uses the GNU form, whose headers are one block whatever the size of the file.
@@ -132,41 +84,83 @@ func (m *Manifest) header(out *tar.Writer, name string, size int64) error {
 		Typeflag: tar.TypeReg, Format: tar.FormatGNU})
 }
 
-// Reader is who a backup is read for.
-type Reader struct {
-	Begin func(m *Manifest) error // told of the manifest, before the files; nil: not told
-	// given each file; what it leaves of content is read; nil: all is read
-	File func(m *Manifest, f *File, content io.Reader) error
+// Archive is a backup that is being read.
+type Archive struct {
+	Manifest *Manifest
+
+	counted *counting
+	in      *tar.Reader
+	left    []entry
 }
 
-// Read reads a backup to its end and checks everything in it: nothing but what the manifest lists, in its order, with these sizes and
-// checksums, and the end. What File has read of a file is known to be right when Read goes on to the next one, or ends without an error.
-func Read(r io.Reader, to Reader) (*Manifest, error) {
+// Open reads the manifest of a backup.
+func Open(r io.Reader) (*Archive, error) {
 	counted := &counting{r: r}
-	in := tar.NewReader(counted)
-	m, err := readManifest(in)
-	if err == nil && to.Begin != nil {
-		err = to.Begin(m)
-	}
+	a := &Archive{counted: counted, in: tar.NewReader(counted)}
+	m, err := readManifest(a.in)
 	if err != nil {
 		return nil, err
 	}
+	a.Manifest, a.left = m, m.entries()
+	return a, nil
+}
+
+// Read reads a backup to its end and checks everything in it.
+func Read(r io.Reader) (*Manifest, error) {
+	a, err := Open(r)
+	if err != nil {
+		return nil, err
+	}
+	return a.Manifest, a.Files(nil)
+}
+
+// Blocks reads the checksums of the blocks of all files, by their path. It comes before Files, or in its place.
+func (a *Archive) Blocks(most int64) (map[string][]byte, error) {
+	m := a.Manifest
+	if m.Format == 1 || m.blocksSize() > most {
+		return nil, fmt.Errorf("archive: the backup of %s has no checksums of blocks, or more than %d bytes of them: "+
+			"there are no increments of it", m.Made.Format(time.RFC3339Nano), most)
+	}
+	all := make([]byte, m.blocksSize())
+	err := a.next(func(_ *File, content io.Reader) error {
+		_, err := io.ReadFull(content, all)
+		return cut(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	blocks := map[string][]byte{}
 	for i := range m.Files {
-		if err := m.readFile(in, &m.Files[i], to.File); err != nil {
-			return nil, err
+		n := blocksOf(m.Files[i].Size) * SumSize
+		blocks[m.Files[i].Path], all = all[:n:n], all[n:]
+	}
+	return blocks, nil
+}
+
+// Files gives fn each file, and reads what it leaves of it; nil: all is only read. It checks everything: there is nothing but what the
+// manifest lists, in its order, with these sizes and checksums, and the end. What fn has read of a file is known to be right when it is
+// called for the next one, or Files ends without an error.
+func (a *Archive) Files(fn func(f *File, content io.Reader) error) error {
+	for len(a.left) > 0 {
+		to := fn
+		if a.left[0].file == nil {
+			to = nil
+		}
+		if err := a.next(to); err != nil {
+			return err
 		}
 	}
-	if _, err := in.Next(); err != io.EOF {
-		return nil, errors.Join(errors.New("archive: the backup goes on behind the last file of its manifest, or its end is damaged"), err)
+	if _, err := a.in.Next(); err != io.EOF {
+		return errors.Join(errors.New("archive: the backup goes on behind the last file of its manifest, or its end is damaged"), err)
 	}
-	if _, err := io.Copy(io.Discard, counted); err != nil {
-		return nil, cut(err)
+	if _, err := io.Copy(io.Discard, a.counted); err != nil {
+		return cut(err)
 	}
-	if want, err := m.Size(); err != nil || counted.n != want {
-		return nil, errors.Join(fmt.Errorf("archive: the backup has %d bytes and should have %d: it was cut, or something was added",
-			counted.n, want), err)
+	if want, err := a.Manifest.Size(); err != nil || a.counted.n != want {
+		return errors.Join(fmt.Errorf("archive: the backup has %d bytes and should have %d: it was cut, or something was added",
+			a.counted.n, want), err)
 	}
-	return m, nil
+	return nil
 }
 
 func readManifest(in *tar.Reader) (*Manifest, error) {
@@ -194,26 +188,29 @@ func readManifest(in *tar.Reader) (*Manifest, error) {
 	return m, nil
 }
 
-func (m *Manifest) readFile(in *tar.Reader, f *File, to func(*Manifest, *File, io.Reader) error) error {
-	h, err := in.Next()
+// next reads the next entry.
+func (a *Archive) next(fn func(*File, io.Reader) error) error {
+	e := a.left[0]
+	a.left = a.left[1:]
+	h, err := a.in.Next()
 	if err != nil {
 		return cut(err)
 	}
-	if h.Name != f.Path || h.Typeflag != tar.TypeReg || h.Size != f.Size {
-		return fmt.Errorf("archive: the backup has %q (%d bytes) where its manifest has %s (%d bytes)", h.Name, h.Size, f.Path, f.Size)
+	if h.Name != e.name || h.Typeflag != tar.TypeReg || h.Size != e.size {
+		return fmt.Errorf("archive: the backup has %q (%d bytes) where its manifest has %s (%d bytes)", h.Name, h.Size, e.name, e.size)
 	}
 	hash := sha256.New()
-	content := io.TeeReader(in, hash)
-	if to != nil {
-		if err := to(m, f, content); err != nil {
+	content := io.TeeReader(a.in, hash)
+	if fn != nil {
+		if err := fn(e.file, content); err != nil {
 			return err
 		}
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {
 		return cut(err)
 	}
-	if got := hex.EncodeToString(hash.Sum(nil)); got != f.SHA256 {
-		return fmt.Errorf("archive: %s is damaged: its checksum is %s and the manifest has %s", f.Path, got, f.SHA256)
+	if got := hex.EncodeToString(hash.Sum(nil)); got != e.sum {
+		return fmt.Errorf("archive: %s is damaged: its checksum is %s and the manifest has %s", e.name, got, e.sum)
 	}
 	return nil
 }

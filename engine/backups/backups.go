@@ -108,7 +108,7 @@ func (k *Keeper) make(ctx context.Context, at time.Time) (name string, size int6
 		return "", 0, err
 	}
 	name = filepath.Join(k.o.Dir, nameOf(at))
-	err = WriteFile(name, func(w io.Writer) error { return writeChecked(ctx, b, w) })
+	err = engine.WriteFile(name, func(w io.Writer) error { return writeChecked(ctx, b, w) })
 	return name, b.Size, errors.Join(err, b.Close())
 }
 
@@ -116,7 +116,7 @@ func (k *Keeper) make(ctx context.Context, at time.Time) (name string, size int6
 func writeChecked(ctx context.Context, b *engine.Backup, w io.Writer) error {
 	from, to := io.Pipe()
 	go func() { to.CloseWithError(b.Write(to)) }()
-	_, err := archive.Read(io.TeeReader(&until{ctx, from}, w), archive.Reader{})
+	_, err := archive.Read(io.TeeReader(&until{ctx, from}, w))
 	from.CloseWithError(errors.Join(err, ctx.Err()))
 	return err
 }
@@ -132,32 +132,6 @@ func (u *until) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return u.r.Read(b)
-}
-
-// partial is behind the name of a file that is not whole.
-const partial = ".partial"
-
-// WriteFile makes a file that appears whole and durably, in the place of an older one, or not at all.
-func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path+partial))
-	}
-	if err := os.Rename(path+partial, path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // moments is the form of the time in the name of a backup.
@@ -178,7 +152,7 @@ func (k *Keeper) list() (all []made, err error) {
 		return nil, err
 	}
 	for _, entry := range entries {
-		name, cut := strings.CutSuffix(entry.Name(), partial)
+		name, cut := strings.CutSuffix(entry.Name(), engine.Partial)
 		at, err := time.Parse(moments, name)
 		if err != nil || nameOf(at) != name {
 			continue

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -58,7 +57,7 @@ func (s *scene) keeper() *Keeper {
 			if s.fail != nil {
 				return nil, s.fail
 			}
-			return s.core.Storage().Backup(ctx, "test")
+			return s.core.Storage().Backup(ctx, "test", nil)
 		}})
 	if err != nil {
 		s.Fatal(err)
@@ -131,7 +130,7 @@ func TestBackupsAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := filepath.Join(t.TempDir(), "restored")
-		_, err = engine.Restore(t.Context(), file, to)
+		_, err = engine.Restore(t.Context(), to, file)
 		if err = errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -189,30 +188,6 @@ func TestFailedBackups(t *testing.T) {
 		t.Errorf("once it can be: the next one in %v", wait)
 	}
 	s.want("quern-20260301T040000Z.tar", "quern-20260301T050000Z.tar")
-}
-
-// What cannot be written to the end is no backup, and what stood in its place stays.
-func TestWriteFileIsWholeOrNothing(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "file")
-	wrong := errors.New("wrong")
-	for i, row := range []struct {
-		text string
-		err  error
-		want string
-	}{{"one", nil, "one"}, {"two", wrong, "one"}, {"three", nil, "three"}} {
-		err := WriteFile(path, func(w io.Writer) error {
-			_, err := io.WriteString(w, row.text)
-			return errors.Join(err, row.err)
-		})
-		got, read := os.ReadFile(path)
-		if !errors.Is(err, row.err) || read != nil || string(got) != row.want {
-			t.Errorf("%d: %q, %v, %v; want %q", i, got, err, read, row.want)
-		}
-		if _, err := os.Stat(path + partial); err == nil {
-			t.Errorf("%d: something is left", i)
-		}
-	}
 }
 
 // queueAt is a queue that serves.

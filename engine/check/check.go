@@ -39,10 +39,10 @@ func Dir(ctx context.Context, dir string, o Options) (*Report, error) {
 	})
 }
 
-// Backup checks a backup. One that is cut off, or whose checksums do not match, is an error.
-func Backup(ctx context.Context, from io.Reader, o Options) (*Report, error) {
+// Backup checks a backup with its increments. One that is cut off, or whose checksums do not match, is an error.
+func Backup(ctx context.Context, o Options, from ...io.Reader) (*Report, error) {
 	return o.run(ctx, "", func(to string) error {
-		_, err := engine.Restore(ctx, from, to)
+		_, err := engine.Restore(ctx, to, from...)
 		return err
 	})
 }

@@ -165,7 +165,7 @@ func TestWhole(t *testing.T) {
 	if r, err := Dir(t.Context(), dir, Options{Work: t.TempDir(), Now: time.Now}); err == nil || !strings.Contains(err.Error(), "in use by process") {
 		t.Errorf("a directory in use: %+v, %v", r, err)
 	}
-	backup, err := e.Storage().Backup(t.Context(), "test")
+	backup, err := e.Storage().Backup(t.Context(), "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, e)
-	ofTar, err := Backup(t.Context(), bytes.NewReader(tar.Bytes()), Options{Work: t.TempDir(), Now: time.Now})
+	ofTar, err := Backup(t.Context(), Options{Work: t.TempDir(), Now: time.Now}, bytes.NewReader(tar.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestWhole(t *testing.T) {
 			t.Errorf("%s: the report tells of the copy: %s, %v", name, text, err)
 		}
 	}
-	if _, err := Backup(t.Context(), bytes.NewReader(tar.Bytes()[:tar.Len()/2]), Options{Work: t.TempDir(), Now: time.Now}); err == nil {
+	if _, err := Backup(t.Context(), Options{Work: t.TempDir(), Now: time.Now}, bytes.NewReader(tar.Bytes()[:tar.Len()/2])); err == nil {
 		t.Error("half a backup was checked")
 	}
 	if _, err := Dir(t.Context(), t.TempDir(), Options{Work: t.TempDir(), Now: time.Now}); err == nil {

@@ -233,6 +233,8 @@ def method(pattern: str, verb: str, operation: dict[str, Any], sync: bool) -> st
         arguments += ["module: bytes"]
     options = [f"{argument(p['name'])}: {optional(p)} = None" for p in asked if not (paged and p["name"] == "cursor")]
     options += [f"{HEADERS[one]}: Optional[str] = None" for one in heads]
+    if "application/x-tar" in content:
+        options.append("body: Optional[bytes] = None")
     signature = ", ".join(["self"] + arguments + (["*"] + options if options else []))
     if paged:
         item = annotation(result[len("Page"):])
@@ -254,6 +256,8 @@ def method(pattern: str, verb: str, operation: dict[str, Any], sync: bool) -> st
         given.append("body")
     elif "application/wasm" in content:
         given.append("module")
+    elif "application/x-tar" in content:
+        given.append("body")
     if heads:
         given.append("headers={" + ", ".join(f'"{one}": {HEADERS[one]}' for one in heads) + "}")
     conditions = [HEADERS[one] for one in heads if one.startswith("If-")]
@@ -265,6 +269,8 @@ def method(pattern: str, verb: str, operation: dict[str, Any], sync: bool) -> st
         given.append("safe=" + (" and ".join(f"{one} is None" for one in conditions) or "True"))
     if "application/wasm" in content:
         given.append('media="application/wasm"')
+    elif "application/x-tar" in content:
+        given.append('media="application/x-tar"')
     wait = "" if sync else "await "
     call = f"_request({', '.join(given)})"
     if result == "":

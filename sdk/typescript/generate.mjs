@@ -67,7 +67,8 @@ function method(path, verb, op, seen) {
   const target = '`' + path.replace(/\{(\w+)\}/g, (_, name) => '${part(' + (metaValue(name) ? `metaText(${name})` : name) + ')}') + '`'
   const body = op.requestBody?.content
   const media = body && (body['application/json'] ? 'application/json' : Object.keys(body)[0])
-  const bodyType = media && (media === 'application/json' ? typeOf(body[media].schema) : 'Uint8Array')
+  const optionalBody = media && media !== 'application/json' && !op.requestBody.required // then it is an option
+  const bodyType = media && !optionalBody && (media === 'application/json' ? typeOf(body[media].schema) : 'Uint8Array')
   const done = Object.entries(op.responses).find(([status]) => status < 300)?.[1].content ?? {}
   const kind = done['application/json'] ? 'json' : Object.keys(done).some((m) => m.startsWith('text/')) ? 'text' : Object.keys(done).length > 0 ? 'bytes' : 'nothing'
   const schema = done['application/json']?.schema
@@ -82,6 +83,7 @@ function method(path, verb, op, seen) {
     note(type)
     return `${comment(p.description, '    ').trimEnd().replace(/^/, '\n')}\n    ${p.in === 'header' ? camel(p.name) : quoted(p.name)}?: ${type}`
   })
+  if (optionalBody) options.push(`${comment(op.requestBody.description, '    ').trimEnd().replace(/^/, '\n')}\n    body?: Uint8Array`)
   const prefix = [...inPath.map((name) => `${name}: ${metaValue(name) ? 'MetaValue' : name === 'index' ? 'number' : 'string'}`), ...(bodyType ? [`body: ${bodyType}`] : [])]
   for (const text of [...prefix, result]) note(text)
   const optional = `options: CallOptions${options.length ? ` & {${options.join('')}\n  }` : ''} = {}`
@@ -93,7 +95,7 @@ function method(path, verb, op, seen) {
     ...(query.length ? [`query: { ${query.map((p) => (page && p.name === 'cursor' ? 'cursor' : `${quoted(p.name)}: options.${p.name}`)).join(', ')} }`] : []),
     ...(headers.length || (media && media !== 'application/json')
       ? [`headers: { ${[...headers.map((p) => `${JSON.stringify(p.name.toLowerCase())}: options.${camel(p.name)}${p.name === 'Idempotency-Key' ? ' ?? drawKey()' : ''}`), ...(media && media !== 'application/json' ? [`'content-type': ${JSON.stringify(media)}`] : [])].join(', ')} }`] : []),
-    ...(media === 'application/json' ? ['body: jsonBody(body)'] : media ? ['body'] : []),
+    ...(media === 'application/json' ? ['body: jsonBody(body)'] : optionalBody ? ['body: options.body'] : media ? ['body'] : []),
     ...(['reserve', 'wait-submissions'].includes(op.operationId) ? ['waitMs: body.wait_ms'] : op.operationId === 'exchange' ? ['waitMs: body.reserve?.wait_ms'] : []),
   ]
   const doc = comment(`${op.summary}. ${op.description ?? ''}`.trim() + (op['x-scope'] && op['x-scope'] !== 'none' ? ` Needs the scope ${op['x-scope']}.` : ''), '  ')

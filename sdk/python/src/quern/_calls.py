@@ -59,15 +59,17 @@ class Calls:
         found: types.Backfilled = self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
 
-    def backup(self) -> bytes:
+    def backup(self, *, body: Optional[bytes] = None) -> bytes:
         """Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256:
         everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins
         too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is
         read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory
         holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data
-        directory of it.
+        directory of it.  With the beginning of an earlier backup as the body, its entries `manifest.json` and `blocks`, the
+        answer is an increment: it has the blocks of files that changed since that one, and is restored behind it. The earlier one
+        may be an increment itself. One of another data directory is refused with 409: a restored server is another.
         """
-        return self._bytes(_request("backup", "POST", path("/v1/backup")))
+        return self._bytes(_request("backup", "POST", path("/v1/backup"), body, media="application/x-tar"))
 
     def canary_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score for a share of the reservations. `percent` of the reservations, drawn by their seed, are scored by
@@ -850,15 +852,17 @@ class AsyncCalls:
         found: types.Backfilled = await self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
 
-    async def backup(self) -> bytes:
+    async def backup(self, *, body: Optional[bytes] = None) -> bytes:
         """Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256:
         everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins
         too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is
         read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory
         holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data
-        directory of it.
+        directory of it.  With the beginning of an earlier backup as the body, its entries `manifest.json` and `blocks`, the
+        answer is an increment: it has the blocks of files that changed since that one, and is restored behind it. The earlier one
+        may be an increment itself. One of another data directory is refused with 409: a restored server is another.
         """
-        return await self._bytes(_request("backup", "POST", path("/v1/backup")))
+        return await self._bytes(_request("backup", "POST", path("/v1/backup"), body, media="application/x-tar"))
 
     async def canary_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score for a share of the reservations. `percent` of the reservations, drawn by their seed, are scored by

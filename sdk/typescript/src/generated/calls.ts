@@ -56,9 +56,12 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, outcome: options.outcome, cursor, limit: options.limit } }))
   }
 
-  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256: everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data directory of it. Needs the scope admin. */
-  backup(options: CallOptions = {}): Promise<Uint8Array> {
-    return this.connection.bytes({ what: "backup", method: "POST", path: `/v1/backup`, safe: false, signal: options.signal })
+  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256: everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data directory of it.  With the beginning of an earlier backup as the body, its entries `manifest.json` and `blocks`, the answer is an increment: it has the blocks of files that changed since that one, and is restored behind it. The earlier one may be an increment itself. One of another data directory is refused with 409: a restored server is another. Needs the scope admin. */
+  backup(options: CallOptions & {
+    /** The beginning of an earlier backup, for an increment; empty for a full backup */
+    body?: Uint8Array
+  } = {}): Promise<Uint8Array> {
+    return this.connection.bytes({ what: "backup", method: "POST", path: `/v1/backup`, safe: false, signal: options.signal, headers: { 'content-type': "application/x-tar" }, body: options.body })
   }
 
   /** List bulk operations, newest first. All that run, and of each queue the last 100 that have ended. Needs the scope read. */
