@@ -2,16 +2,16 @@ package shard
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // aging goes through the dead letters again and again for those that are older than the queue keeps them, a stretch at a time.
 type aging struct {
-	mu      sync.Mutex // one stretch at a time; before Shard.aging
+	mu      locks.Mutex[inStretch] // one stretch at a time
 	keep    time.Duration
 	after   queue.ChunkID // where the round is
 	began   queue.Time    // the round

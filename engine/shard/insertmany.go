@@ -17,7 +17,9 @@ type insertCall struct {
 	list     []queue.Insertion
 	asked    []asked // by index of the list
 	atomic   bool
-	admitted int // to the limit of live submissions
+	repeats  bool            // it repeats inserts of others, and is atomic: what becomes of them decides
+	beside   []store.Content // contents that the store has to have before
+	admitted int             // to the limit of live submissions
 	inserts  int
 	before   queue.SubmissionID // the last id that was drawn before
 	last     queue.SubmissionID // the last one that was drawn for it
@@ -45,30 +47,31 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 			c.asked[i].carried, c.asked[i].beside = s.contents.packFor(in.New, len(list))
 		}
 	}
-	now, seed := s.now(), s.options.Seed()
-	s.mu.Lock()
-	if err := s.takesIn(); err != nil {
-		s.mu.Unlock()
-		return err
+	batch, err := c.decideAll()
+	if err == nil && c.prepares() {
+		batch, err = c.publishPrepared(ctx)
 	}
-	c.decide(now, seed)
-	if err := c.prepare(ctx, &now); err != nil { // unlocks when it has to wait
-		c.giveUp()
-		return err
+	if err == nil && batch != nil {
+		err = s.writer.wait(commit.Set{First: batch})
 	}
-	batch := c.publish(now) // unlocks
-	if batch != nil {
-		if err := s.writer.wait(commit.Set{First: batch}); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	c.answer(ctx)
 	return nil
 }
 
-// decide looks at all of them. The mutex is held, so that of two calls with the same keys one has them all.
-func (c *insertCall) decide(now queue.Time, seed uint64) {
-	c.m = c.s.m
+// decideAll looks at all of them in one hold of the mutex, so that of two calls with the same keys one has them all; and publishes them,
+// unless something has to be prepared first.
+func (c *insertCall) decideAll() (*commit.Commit, error) {
+	s := c.s
+	now, seed := s.now(), s.options.Seed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.takesIn(); err != nil {
+		return nil, err
+	}
+	c.m = s.m
 	c.m.Seed(seed)
 	c.before = c.m.LastID
 	for i := range c.list {
@@ -77,6 +80,14 @@ func (c *insertCall) decide(now queue.Time, seed uint64) {
 		}
 	}
 	c.last = c.m.LastID
+	if c.atomic && queue.RefuseAll(c.list) {
+		c.withdraw()
+		return nil, nil
+	}
+	if c.beside, c.repeats = c.contents(), c.atomic && c.repeatsOthers(); c.prepares() {
+		return nil, nil
+	}
+	return c.publish(now), nil
 }
 
 func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time) error {
@@ -103,51 +114,41 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time)
 	return nil
 }
 
-// prepare does what has to be done before the inserts are published: it writes contents, and of an atomic call it awaits the inserts that
-// it repeats, as any of them may fail. The mutex is held, and held again at the end; with an error it is given up.
-func (c *insertCall) prepare(ctx context.Context, now *queue.Time) error {
+// prepares says that something has to be done before the inserts are published: contents are written, or, of an atomic call, the inserts
+// that it repeats are awaited, as any of them may fail.
+func (c *insertCall) prepares() bool { return len(c.beside) > 0 || c.repeats }
+
+// publishPrepared does it, and publishes the inserts if all went well.
+func (c *insertCall) publishPrepared(ctx context.Context) (*commit.Commit, error) {
 	s := c.s
-	if c.atomic && queue.RefuseAll(c.list) {
-		c.withdraw()
-		return nil
-	}
-	contents := c.contents()
-	repeats := c.atomic && c.repeatsOthers()
-	if len(contents) == 0 && !repeats {
-		return nil
-	}
-	s.mu.Unlock()
-	if repeats {
+	var err error
+	if c.repeats {
 		c.repeat(ctx, func(a *asked) bool { return !c.owns(a.entry) })
 	}
-	var err error
-	refused := repeats && queue.RefuseAll(c.list)
+	refused := c.repeats && queue.RefuseAll(c.list)
 	if !refused {
-		err = s.contents.writeAll(ctx, contents)
+		err = s.contents.writeAll(ctx, c.beside)
 	}
-	*now = s.now()
+	now := s.now()
 	s.mu.Lock()
-	if refused {
-		c.withdraw()
-		return nil
-	}
-	if err == nil {
+	defer s.mu.Unlock()
+	if err == nil && !refused {
 		err = s.usable()
 	}
-	if err == nil && s.m != c.m {
+	if err == nil && !refused && s.m != c.m {
 		err = commitError(journal.ErrUnknown) // reloaded meanwhile: the contents were no one's, and may be swept away
 	}
-	if err != nil {
-		s.mu.Unlock()
+	if err != nil || refused {
+		c.withdraw()
+		return nil, err
 	}
-	return err
+	return c.publish(now), nil
 }
 
-// publish encodes the inserts and says which batch they are in; nil: there are none. The mutex is held and given up.
+// publish encodes the inserts and says which batch they are in; nil: there are none. The mutex is held.
 func (c *insertCall) publish(now queue.Time) *commit.Commit {
 	s, m := c.s, c.m
 	if c.inserts == 0 {
-		s.mu.Unlock()
 		return nil
 	}
 	b := m.Batch.Commit
@@ -164,7 +165,6 @@ func (c *insertCall) publish(now queue.Time) *commit.Commit {
 		m.ActLog.Tell(now, c.list[i].New.Acts, nil, map[string]string{"submission": a.op.ID.String()})
 	}
 	s.writer.sealFull()
-	s.mu.Unlock()
 	c.release()
 	return b
 }
@@ -179,13 +179,6 @@ func (c *insertCall) withdraw() {
 	c.release()
 	clear(c.asked)
 	c.inserts = 0
-}
-
-// giveUp is withdraw without the mutex.
-func (c *insertCall) giveUp() {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.withdraw()
 }
 
 // release lets those go on who wait to hear what became of the inserts with the same keys.

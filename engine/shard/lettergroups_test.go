@@ -20,11 +20,14 @@ func TestAuditFindsWrongLetterGroups(t *testing.T) {
 		harm func(l *life)
 		says string
 	}{
-		"one too many":    {func(l *life) { l.parts.letters.Groups.Add(l.r.ID, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
-		"one too few":     {func(l *life) { l.parts.letters.Groups.Remove(l.r.ID, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
-		"below 0":         {func(l *life) { l.parts.letters.Groups.Remove(9, queue.Fingerprint("broken"), 5) }, "Count:-1"},
-		"others below 0":  {func(l *life) { l.parts.letters.Groups.Remove(l.r.ID, "other", 5); l.m.Stats.Dead-- }, "-1 have none"},
-		"of another kind": {func(l *life) { l.parts.letters.Groups.Drop(l.r.ID, 1); l.parts.letters.Groups.Add(l.r.ID, "other", "other", 5) }, "dead letters other"},
+		"one too many":   {func(l *life) { l.parts.letters.Groups.Add(l.r.ID, queue.Fingerprint("broken"), "broken", 5) }, "2 are in groups, 1 there"},
+		"one too few":    {func(l *life) { l.parts.letters.Groups.Remove(l.r.ID, queue.Fingerprint("broken"), 5) }, "0 are in groups or have none, 1 there"},
+		"below 0":        {func(l *life) { l.parts.letters.Groups.Remove(9, queue.Fingerprint("broken"), 5) }, "Count:-1"},
+		"others below 0": {func(l *life) { l.parts.letters.Groups.Remove(l.r.ID, "other", 5); l.m.Stats.Dead-- }, "-1 have none"},
+		"of another kind": {func(l *life) {
+			l.parts.letters.Groups.Drop(l.r.ID, 1)
+			l.parts.letters.Groups.Add(l.r.ID, "other", "other", 5)
+		}, "dead letters other"},
 	} {
 		l := heldLife(t, 1000, 100)
 		l.hold(500, reserver.Finishing)

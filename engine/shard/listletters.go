@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -15,8 +15,8 @@ import (
 type DeadLetters struct {
 	s       *Shard
 	ageing  aging
-	regroup sync.Mutex // one look at letters for the sake of their groups at a time; before Shard.mu
-	kept    queue.Time // Shard.aging guards it: of the history, all that ended before has dead letters
+	regroup locks.Mutex[inRegroup] // one look at letters for the sake of their groups at a time
+	kept    queue.Time             // Shard.aging guards it: of the history, all that ended before has dead letters
 }
 
 // List returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the

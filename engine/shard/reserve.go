@@ -59,74 +59,80 @@ func (s *Shard) lookAt(q *machine.Request) queue.Time {
 	return now
 }
 
+// reservePlain picks in slices, so that no one waits for the mutex for long.
 func (s *Shard) reservePlain(ctx context.Context, q *machine.Request, dst []queue.Reservation) (machine.Reserved, error) {
 	got := s.takePicks()
-	for len(*got) < q.Max {
-		now, seed := s.lookAt(q), s.options.Seed()
-		s.mu.Lock()
-		if err := s.handsOut(now); err != nil {
-			s.m.Undo(*got)
-			s.mu.Unlock()
-			s.givePicks(got)
-			return machine.Reserved{Reservations: dst}, err
-		}
-		if s.stale(q) {
-			s.m.Undo(*got)
-			s.mu.Unlock()
-			s.givePicks(got)
-			return machine.Reserved{Reservations: dst}, errAgain
-		}
-		if err := s.m.Backlog.Admit(q.Plan); err != nil {
-			s.m.Undo(*got)
-			s.mu.Unlock()
-			s.givePicks(got)
-			return machine.Reserved{Reservations: dst}, err
-		}
-		views, unbuilt := s.m.Views(q.Plan, s.views[:0])
-		s.views = views
-		if unbuilt != nil {
-			if err := s.Views.build(ctx, unbuilt); err != nil {
-				s.m.Undo(*got)
-				s.mu.Unlock()
-				s.givePicks(got)
-				return machine.Reserved{Reservations: dst}, err
-			}
-			s.mu.Unlock()
-			continue
-		}
-		s.m.Seed(seed)
-		most := min(q.Max-len(*got), sliceItems)
-		n, tired := s.m.ReserveBriefly(q, views, most, now, got)
-		if len(*got) == 0 && !tired {
-			s.givePicks(got)
-			return s.empty(ctx, q, now, dst) // unlocks
-		}
-		s.mu.Unlock()
-		if n < most && !tired {
-			break
-		}
+	var p picked
+	var err error
+	for err == nil && len(*got) < q.Max && !p.all {
+		err = s.pick(ctx, q, got, &p)
 	}
-	answer, err := s.fill(ctx, *got, dst)
+	answer := machine.Reserved{Reservations: dst}
+	if err == nil && len(*got) > 0 {
+		answer, err = s.fill(ctx, *got, dst)
+	}
 	s.givePicks(got)
+	switch {
+	case p.waiter != nil:
+		return s.waiters.await(ctx, q, p.waiter, dst)
+	case p.empty != nil:
+		answer, answer.Reservations = *p.empty, dst
+	}
 	return answer, err
 }
 
-// empty answers a reserve that found nothing, or waits for work. The mutex is held and given up.
-func (s *Shard) empty(ctx context.Context, q *machine.Request, now queue.Time, dst []queue.Reservation) (machine.Reserved, error) {
-	if q.Wait <= 0 {
-		answer := s.m.Empty(q, now)
-		s.mu.Unlock()
-		answer.Reservations = dst
-		return answer, nil
+// picked is what the slices of a reserve came to.
+type picked struct {
+	all    bool              // nothing more can be had
+	empty  *machine.Reserved // nothing was had at all, and why
+	waiter *waiter           // nothing was had at all, and the caller waits
+}
+
+// pick takes the next slice of picks, in one hold of the mutex. With an error those that were taken before are given back.
+func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) (err error) {
+	now, seed := s.lookAt(q), s.options.Seed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		if err != nil {
+			s.m.Undo(*got)
+		}
+	}()
+	if err := s.handsOut(now); err != nil {
+		return err
 	}
-	w := s.waiters.park(q)
-	s.mu.Unlock()
+	if s.stale(q) {
+		return errAgain
+	}
+	if err := s.m.Backlog.Admit(q.Plan); err != nil {
+		return err
+	}
+	views, unbuilt := s.m.Views(q.Plan, s.views[:0])
+	if s.views = views; unbuilt != nil {
+		return s.Views.build(ctx, unbuilt)
+	}
+	s.m.Seed(seed)
+	most := min(q.Max-len(*got), sliceItems)
+	n, tired := s.m.ReserveBriefly(q, views, most, now, got)
+	p.all = n < most && !tired
+	switch nothing := p.all && len(*got) == 0; {
+	case nothing && q.Wait > 0:
+		p.waiter = s.waiters.park(q)
+	case nothing:
+		empty := s.m.Empty(q, now)
+		p.empty = &empty
+	}
+	return nil
+}
+
+// await waits for work, as long as the caller does.
+func (p *waiters) await(ctx context.Context, q *machine.Request, w *waiter, dst []queue.Reservation) (machine.Reserved, error) {
 	if q.Over == nil {
 		q.Over = time.NewTimer(q.Wait)
 	}
-	parked := s.options.Now()
-	answer, err := s.waiters.waitFor(ctx, w, q.Over, dst)
-	q.Waited += s.options.Now().Sub(parked)
+	parked := p.s.options.Now()
+	answer, err := p.waitFor(ctx, w, q.Over, dst)
+	q.Waited += p.s.options.Now().Sub(parked)
 	return answer, err
 }
 

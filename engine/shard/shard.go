@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
@@ -87,10 +88,10 @@ type Shard struct {
 	mu       holdLock // guards everything below, and the machine
 	m        *machine.Machine
 	parts    parts
-	views    []*backlog.View // of the plan being followed
-	live     int64           // submissions that LiveLimit was told to be open
-	crowded  uint64          // inserts that it refused
-	ordering sync.Mutex      // held while a rule is set or lifted; before mu
+	views    []*backlog.View         // of the plan being followed
+	live     int64                   // submissions that LiveLimit was told to be open
+	crowded  uint64                  // inserts that it refused
+	ordering locks.Mutex[inOrdering] // held while a rule is set or lifted
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
 	lost     error // its files are not where they were: nothing is written any more, for good
@@ -101,14 +102,12 @@ type Shard struct {
 	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
 	special atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
 	quit    chan struct{}
-	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again;
-	// before applying and mu
-	aging sync.RWMutex
-	// held for reading while outputs are written, for writing by a reload; after mu, which is not needed to let go of
-	// it
-	outputs  sync.RWMutex
+	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again
+	aging locks.RWMutex[inHistory]
+	// held for reading while outputs are written, for writing by a reload; mu is not needed to let go of it
+	outputs  locks.RWMutex[inOutputs]
 	counted  counted
-	applying sync.Mutex // held while a batch is applied, and while a checkpoint takes rows
+	applying locks.Mutex[inApplying] // held while a batch is applied, and while a checkpoint takes rows
 	pools    pools
 }
 

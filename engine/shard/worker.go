@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -14,7 +15,7 @@ import (
 // Worker is the life-cycle worker: it does what time demands.
 type Worker struct {
 	s       *Shard
-	pass    sync.Mutex // one pass at a time; before all other locks
+	pass    locks.Mutex[inPass] // one pass at a time
 	running atomic.Bool
 	passes  sync.WaitGroup
 

@@ -16,6 +16,7 @@ var mayImport = map[string][]string{
 	"engine/backlog":                        {"engine/queue", "engine/strategy", "engine/fair"},
 	"engine/fair":                           {},
 	"engine/measure":                        {},
+	"engine/locks":                          {},
 	"engine/fair/gps":                       {}, // for tests and benchmarks
 	"engine/reserver":                       {"engine/queue"},
 	"engine/journal":                        {"engine/queue"},
@@ -42,7 +43,7 @@ var mayImport = map[string][]string{
 	"engine/shard/stops":                    {"engine/shard/machine", "engine/queue", "engine/journal", "engine/reserver"},
 	"engine/shard/scoring":                  {"engine/shard/machine", "engine/queue", "engine/strategy", "engine/backlog"},
 	"engine/shard/schedules":                {"engine/shard/commit", "engine/shard/machine", "engine/queue", "engine/journal", "engine/schedule"},
-	"engine/shard":                          {"engine/shard/consumers", "engine/shard/deadletters", "engine/shard/deadletters/lettergroups", "engine/shard/rules", "engine/shard/recount", "engine/shard/scoring", "engine/shard/bulks", "engine/shard/ends", "engine/shard/stops", "engine/shard/commit", "engine/shard/schedules", "engine/shard/audit", "engine/shard/inspect", "engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
+	"engine/shard":                          {"engine/locks", "engine/shard/consumers", "engine/shard/deadletters", "engine/shard/deadletters/lettergroups", "engine/shard/rules", "engine/shard/recount", "engine/shard/scoring", "engine/shard/bulks", "engine/shard/ends", "engine/shard/stops", "engine/shard/commit", "engine/shard/schedules", "engine/shard/audit", "engine/shard/inspect", "engine/shard/machine", "engine/checkpoint", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "engine/fair", "engine/reserver", "engine/journal", "engine/measure", "engine/schedule", "engine/store"},
 	"engine":                                {"engine/shard/schedules", "engine/shard/rules", "engine/shard/recount", "engine/shard/inspect", "engine/shard/machine", "engine/access", "engine/archive", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/shard", "engine/journal", "engine/journal/sqlitelog", "engine/measure", "engine/schedule", "engine/store"},
 	"engine/archive":                        {},
 	"engine/backups":                        {"engine", "engine/archive"},

@@ -43,19 +43,20 @@ func (p *pool) get(ctx context.Context, patience time.Duration) (*instance, erro
 	}
 	turn := make(chan handed, 1)
 	p.waiters = append(p.waiters, turn)
-	p.begin(p.live < p.max)
+	more := p.live < p.max
+	p.count(more)
+	p.mu.Unlock()
+	if more {
+		p.start()
+	}
 	return p.wait(ctx, turn, patience)
 }
 
-// begin ends the hold of mu, and begins a start where one is called for.
-func (p *pool) begin(wanted bool) {
-	if wanted {
+// count counts an instance that is about to be started, if one is. mu is held.
+func (p *pool) count(more bool) {
+	if more {
 		p.live++
 		p.starting++
-	}
-	p.mu.Unlock()
-	if wanted {
-		p.start()
 	}
 }
 
@@ -119,7 +120,12 @@ func (p *pool) put(i *instance) {
 func (p *pool) drop(replace bool) {
 	p.mu.Lock()
 	p.live--
-	p.begin(p.live < p.max && (len(p.waiters) > p.starting || replace && p.starting+len(p.free) == 0))
+	more := p.live < p.max && (len(p.waiters) > p.starting || replace && p.starting+len(p.free) == 0)
+	p.count(more)
+	p.mu.Unlock()
+	if more {
+		p.start()
+	}
 }
 
 // started takes the instance that a start made.
@@ -175,7 +181,7 @@ func (p *pool) evict() *instance {
 	return i
 }
 
-func (p *pool) count() int {
+func (p *pool) size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.live

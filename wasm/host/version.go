@@ -273,7 +273,7 @@ func (v *Version) scoreWithin(ctx context.Context, b *abi.Batch, scores []float6
 }
 
 // Instances is how many instances there are, in use or not.
-func (v *Version) Instances() int { return v.pool.count() }
+func (v *Version) Instances() int { return v.pool.size() }
 
 // Close lets running and waiting batches end, then frees the code. Later batches fail with ErrClosed. It may be called again.
 func (v *Version) Close() error {

@@ -1,0 +1,16 @@
+// Package locks has mutexes that know their place in an order, so that no two goroutines can wait for each other. In builds with the race
+// detector, as the tests are, a goroutine that takes one out of order panics and says what it holds; in others they are those of sync.
+package locks
+
+import "sync"
+
+// Place is where a mutex stands: of several, a goroutine takes the one with the lowest order first. A type with nothing in it is one.
+type Place interface {
+	Place() (order int, name string)
+}
+
+// Mutex is a sync.Mutex with a place.
+type Mutex[P Place] struct{ sync.Mutex }
+
+// RWMutex is a sync.RWMutex with a place.
+type RWMutex[P Place] struct{ sync.RWMutex }
