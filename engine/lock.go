@@ -70,6 +70,11 @@ func HoldDir(dir string) (release func() error, err error) {
 	return f.Close, nil
 }
 
+// SwapDirs puts two folders into each other's place, in one step.
+func SwapDirs(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}
+
 func writeAt(file *os.File, text string) error {
 	_, err := file.WriteAt([]byte(text), 0)
 	return err

@@ -215,7 +215,7 @@ func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 
 // PutQueue creates a queue or changes its settings; the next decisions read them.
 func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, created bool, err error) {
-	if err := errors.Join(validQueueName(name), settings.Valid()); err != nil {
+	if err := errors.Join(ValidQueueName(name), settings.Valid()); err != nil {
 		return info, false, err
 	}
 	e.mu.Lock()

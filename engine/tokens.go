@@ -196,7 +196,7 @@ func (t *Tokens) valid(r *TokenRequest) error {
 			"without the scope admin no one could make the others")
 	}
 	for i, name := range r.Queues {
-		if validQueueName(name) != nil {
+		if ValidQueueName(name) != nil {
 			return queue.Invalid(fmt.Sprintf("/queues/%d", i), "is not a queue's name")
 		}
 	}

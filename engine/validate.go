@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-func validQueueName(name string) error {
+// ValidQueueName says what is wrong with the name of a queue.
+func ValidQueueName(name string) error {
 	if name == "" || len(name) > queue.MaxQueueNameBytes {
 		return queue.Invalid("/path/queue", "has %d bytes; 1 to %d are allowed", len(name), queue.MaxQueueNameBytes)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // Kept is how much was read of what queues keep for submissions.
@@ -28,6 +29,8 @@ type Fault struct {
 	Queue      string
 	Submission queue.SubmissionID // 0: none
 	Chunk      int64              // NoChunk: none
+	Chunks     []uint32           // of lost outputs: those whose, as far as they can be told
+	Loss       store.Loss         // how a repair notes it; its Kind is 0 for what it cannot
 	What       string
 }
 
@@ -52,8 +55,8 @@ func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault))
 			if sub.State == queue.Open {
 				v.Open++
 			}
-			err := q.shard.Submissions.Verify(ctx, sub.ID, &v.Kept, func(chunk int64, what string) {
-				tell(Fault{Queue: queueName, Submission: sub.ID, Chunk: chunk, What: what})
+			err := q.shard.Submissions.Verify(ctx, sub.ID, &v.Kept, func(w shard.Wrong) {
+				tell(Fault{Queue: queueName, Submission: sub.ID, Chunk: w.Chunk, Chunks: w.Chunks, Loss: w.Loss, What: w.What})
 			})
 			if err != nil {
 				return v, err

@@ -12,24 +12,21 @@ import (
 	"github.com/quern-queue/quern/engine/repair"
 )
 
-// repairCommand makes a data directory that opens out of one with damaged journals.
+// repairCommand makes a data directory that opens out of a damaged one.
 func repairCommand(a *app) *cobra.Command {
 	var dir, to, work string
+	var inPlace bool
 	c := &cobra.Command{
-		Use: "repair", Short: "Cut damaged journals off where their damage begins, in a copy, and say what is lost", Args: cobra.NoArgs,
-		Long: "Make a data directory that a server opens out of one with damaged or missing journals. The directory itself stays as it " +
-			"is: the copy\nappears at --to once it is finished and checked. A journal is kept up to its first batch that is damaged or " +
-			"missing; what the store\nholds is kept anyway. Everything that was written behind that batch is undone, and listed by " +
-			"submission and chunk: submissions that\nare gone, and completed chunks that are to be done again. Of a batch that cannot be " +
-			"read only its place is known.\n\nA backup loses less if it is younger than the damage. Damage in store.db and quern.db is " +
-			"not repaired: restore a backup.\n\nThe exit code is 0 when nothing is lost and nothing is damaged any more, else 9.",
+		Use: "repair", Short: "Make a data directory that opens out of a damaged one, and say what is lost", Args: cobra.NoArgs,
+		Long: repairLong,
 		Example: "  quern repair --data /var/lib/quern --to /var/lib/quern.repaired\n" +
-			"  quern repair --data /var/lib/quern --to /var/lib/quern.repaired -o json > lost.json",
+			"  quern repair --data /var/lib/quern --to /var/lib/quern.repaired -o json > lost.json\n" +
+			"  quern repair --data /var/lib/quern --in-place --to /var/lib/quern.damaged",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" || to == "" {
 				return usageError{errors.New("name the data directory with --data, and the folder for its repaired copy with --to")}
 			}
-			report, err := runRepair(cmd.Context(), a, dir, to, work)
+			report, err := runRepair(cmd.Context(), a, dir, to, work, inPlace)
 			if err != nil {
 				return err
 			}
@@ -37,17 +34,37 @@ func repairCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&dir, "data", "", "the data directory; no server may use it until it is copied")
-	c.Flags().StringVar(&to, "to", "", "the folder that the repaired copy becomes; it must not be there yet")
+	c.Flags().StringVar(&to, "to", "", "the folder that the repaired copy becomes, or, with --in-place, the damaged directory; it must "+
+		"not be there yet")
+	c.Flags().BoolVar(&inPlace, "in-place", false, "put the repaired copy into the directory's place; no server may use it until that is "+
+		"done")
 	c.Flags().StringVar(&work, "work", "", "the folder for another copy, which is checked; by default that of temporary files")
 	a.formatFlag(c, formatTable, formatJSON)
 	a.quietFlag(c)
 	return c
 }
 
-func runRepair(ctx context.Context, a *app, dir, to, work string) (*repair.Report, error) {
+const repairLong = `Make a data directory that a server opens out of one whose files are damaged or missing. The directory itself
+stays as it is: the copy appears at --to once it is finished and checked. With --in-place the copy takes the directory's place in one
+step, and --to is where what it was is then.
+
+Of a damaged store.db or quern.db every row is kept that can be read and whose checksum matches. A journal is kept up to its first batch
+that is damaged or missing, and everything behind that batch is undone. What is lost is listed by submission and chunk: submissions that
+are gone, completed chunks that are to be done again, contents, attachments and outputs; of what cannot be read, its file, table and rows.
+A queue whose name is lost is called recovered-NNNN, one that cannot be opened at all is empty afterwards. Where access tokens may be
+lost, requests need one, and the next start writes one to the file admin-token.
+
+A backup loses less if it is younger than the damage. Files of another moment or directory are not repaired: put the right ones back.
+
+The exit code is 0 when nothing is lost and nothing is damaged any more, else 9.`
+
+func runRepair(ctx context.Context, a *app, dir, to, work string, inPlace bool) (*repair.Report, error) {
 	o := check.Options{Work: work, Now: time.Now}
 	if !a.quiet {
 		o.Doing = func(what string) { fmt.Fprintln(a.err, what) }
+	}
+	if inPlace {
+		return repair.InPlace(ctx, dir, to, o)
 	}
 	return repair.Dir(ctx, dir, to, o)
 }
@@ -61,13 +78,20 @@ func printRepair(a *app, r *repair.Report) error {
 	} else {
 		printRepaired(a, r)
 	}
-	if r.Losses == 0 && r.Check.Whole {
+	if r.Losses == 0 && len(r.Left) == 0 && r.Check.Whole {
 		return nil
 	}
-	return endedError{code: exitDamaged, text: fmt.Sprintf("%d losses, %d faults that are left", r.Losses, r.Check.Faults)}
+	return endedError{code: exitDamaged, text: fmt.Sprintf(
+		"%d losses, %d places in files that could not be kept, %d faults that are left", r.Losses, len(r.Left), r.Check.Faults)}
 }
 
 func printRepaired(a *app, r *repair.Report) {
+	for _, f := range r.Files {
+		fmt.Fprintf(a.out, "%s: %s\n  a new one has what could be read of it\n", f.File, f.Reason)
+	}
+	for i := range r.Left {
+		fmt.Fprintln(a.out, "not kept:", r.Left[i].String())
+	}
 	for _, j := range r.Journals {
 		fmt.Fprintf(a.out, "queue %s: %s\n  everything up to batch %d is kept; %d batches behind it could not be read\n",
 			j.Queue, j.Reason, j.Kept, j.Unreadable)
@@ -81,9 +105,12 @@ func printRepaired(a *app, r *repair.Report) {
 	for _, f := range r.Check.Findings {
 		fmt.Fprintln(a.out, "not repaired:", f)
 	}
-	if r.To == "" {
-		fmt.Fprintln(a.out, "no journal was repaired, and no copy is left")
-	} else {
+	switch {
+	case r.To == "":
+		fmt.Fprintln(a.out, "nothing was repaired, and no copy is left")
+	case r.Old != "":
+		fmt.Fprintf(a.out, "%d losses; %s is repaired, and what it was is %s\n", r.Losses, r.To, r.Old)
+	default:
 		fmt.Fprintf(a.out, "%d losses; the repaired data directory is %s\n", r.Losses, r.To)
 	}
 }

@@ -26,6 +26,7 @@ type Options struct {
 	Copied func(done, total int64) // told of the bytes that are copied; nil: no one is
 	Doing  func(what string)       // told what is looked at next; nil: no one is
 	Opened func(*engine.Engine)    // gets the engine of the copy once all was read; nil: no one does
+	Fault  func(engine.Fault)      // told what is wrong in a queue, besides the report; nil: no one is
 }
 
 // Dir checks a data directory.
@@ -86,6 +87,13 @@ func (c *checking) found(f Finding) {
 	c.report.add(f)
 }
 
+func (c *checking) fault(f engine.Fault) {
+	c.found(findingOf(f))
+	if c.o.Fault != nil {
+		c.o.Fault(f)
+	}
+}
+
 func (c *checking) doing(what string) {
 	if c.o.Doing != nil {
 		c.o.Doing(what)
@@ -113,7 +121,7 @@ func (c *checking) queues(ctx context.Context) (err error) {
 			continue
 		}
 		c.doing("queue " + q.Name)
-		v, err := e.Storage().Verify(ctx, q.Name, func(f engine.Fault) { c.found(findingOf(f)) })
+		v, err := e.Storage().Verify(ctx, q.Name, c.fault)
 		if err != nil {
 			return fmt.Errorf("queue %s: %w", q.Name, err)
 		}

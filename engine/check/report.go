@@ -37,8 +37,9 @@ type Queue struct {
 	Contents    uint64 `json:"contents"`
 	Attachments uint64 `json:"attachments"`
 	Outputs     uint64 `json:"outputs"`
-	Bytes       uint64 `json:"bytes"`    // of these three
-	Counters    uint64 `json:"counters"` // that were compared with what they count
+	Bytes       uint64 `json:"bytes"`          // of these three
+	Counters    uint64 `json:"counters"`       // that were compared with what they count
+	Lost        uint64 `json:"lost,omitempty"` // contents, attachments and outputs that a repair has told of
 }
 
 // File is a database.
@@ -70,7 +71,7 @@ func (r *Report) add(f Finding) {
 
 func queueOf(v engine.VerifiedQueue) Queue {
 	return Queue{Name: v.Name, Submissions: v.Submissions, Open: v.Open, Contents: v.Kept.Contents, Attachments: v.Kept.Attachments,
-		Outputs: v.Kept.Outputs, Bytes: v.Kept.Bytes, Counters: v.Counters}
+		Outputs: v.Kept.Outputs, Bytes: v.Kept.Bytes, Counters: v.Counters, Lost: v.Kept.Lost}
 }
 
 func findingOf(f engine.Fault) Finding {

@@ -8,13 +8,10 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/check"
-	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/sqlitedb"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // A journal is cut off before its first batch that is damaged or missing: an op behind it may rest on what that batch did, so replaying it
@@ -24,29 +21,6 @@ import (
 
 // spareBatches is how many batches, and starts, may have been written that no one can count.
 const spareBatches = 1 << 10
-
-// storeKeeps is what a store says about its journal.
-type storeKeeps struct {
-	checkpoint journal.Position // everything up to here is in the store
-	newest     journal.Position // some of its rows hold what was done up to here
-	ids        map[uint32]queue.SubmissionID
-}
-
-func whatIsKept(ctx context.Context, s *store.Store) (k storeKeeps, err error) {
-	if k.checkpoint, err = s.Checkpointed(ctx); err != nil {
-		return k, err
-	}
-	k.newest, k.ids = k.checkpoint, map[uint32]queue.SubmissionID{}
-	return k, s.Load(ctx, func(row checkpoint.Row) error {
-		k.ids[row.Seq] = row.ID
-		if row.State == nil {
-			return nil
-		}
-		at, err := machine.SnapshotPosition(row.State)
-		k.newest = max(k.newest, at)
-		return err
-	})
-}
 
 // faultOf says what is wrong with a journal; "": nothing, or something that no repair is for: it belongs elsewhere or to another moment.
 // ends says that the journal has its end: what is wrong is within it.
@@ -238,15 +212,8 @@ func (c *cutting) write(ctx context.Context, damaged string) error {
 			}
 			next++
 		}
-		errEnough := errors.New("enough")
-		err := sqlitelog.Salvage(ctx, damaged, next-1, func(b sqlitelog.Batch) error {
-			if b.Position > c.last {
-				return errEnough
-			}
-			next = b.Position + 1
-			return fn(b.Position, b.Bytes)
-		})
-		if err != nil && !errors.Is(err, errEnough) {
+		next, err := c.keep(ctx, damaged, next, fn)
+		if err != nil {
 			return err
 		}
 		for ; next <= c.newest+spareBatches; next++ {
@@ -256,4 +223,25 @@ func (c *cutting) write(ctx context.Context, damaged string) error {
 		}
 		return nil
 	})
+}
+
+// keep writes the batches that are kept, from a position on, and says which position comes behind them. damaged is where they are; "":
+// none is kept.
+func (c *cutting) keep(ctx context.Context, damaged string, next journal.Position,
+	fn func(journal.Position, []byte) error) (journal.Position, error) {
+	if damaged == "" {
+		return next, nil
+	}
+	enough := errors.New("enough")
+	err := sqlitelog.Salvage(ctx, damaged, next-1, func(b sqlitelog.Batch) error {
+		if b.Position > c.last {
+			return enough
+		}
+		next = b.Position + 1
+		return fn(b.Position, b.Bytes)
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return next, err
 }

@@ -15,7 +15,7 @@ func has(ctx context.Context, e *engine.Engine, l *Lost) bool {
 		return false
 	}
 	switch l.Op {
-	case "insert":
+	case "insert", "ended":
 		_, err := e.Submission(ctx, id)
 		return err == nil
 	case "complete":

@@ -1,5 +1,6 @@
-// Package repair makes a data directory that a server opens out of one with damaged journals. The directory itself stays as it is: what
-// can be kept goes into a copy, and the report names what is lost.
+// Package repair makes a data directory that a server opens out of a damaged one: journals are cut off before their damage, and of other
+// files every row goes into a new one that can be read and whose checksum matches. The directory itself stays as it is: what can be kept
+// goes into a copy, and the report names what is lost.
 package repair
 
 import (
@@ -17,10 +18,33 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Dir repairs the journals of the data directory `from` in a copy, which appears at `to` once it is finished and checked; there must be
-// nothing yet. When no journal needs it none is made, and the report says what the check found. No server may use `from` until its files
-// are copied. Of o everything is used but Opened.
-func Dir(ctx context.Context, from, to string, o check.Options) (_ *Report, err error) {
+// Dir repairs the data directory `from` in a copy, which appears at `to` once it is finished and checked; there must be nothing yet. When
+// nothing needs it none is made, and the report says what the check found. No server may use `from` until its files are copied. Of o
+// everything is used but Opened and Fault.
+func Dir(ctx context.Context, from, to string, o check.Options) (*Report, error) {
+	return repair(ctx, from, to, o, false, publish)
+}
+
+// InPlace repairs the data directory `dir` like Dir, and puts the copy into its place, in one step. What it was is at `old` then.
+func InPlace(ctx context.Context, dir, old string, o check.Options) (*Report, error) {
+	r, err := repair(ctx, dir, old, o, true, func(partial, old string) error {
+		if err := publish(partial, old); err != nil {
+			return err
+		}
+		if err := engine.SwapDirs(old, dir); err != nil {
+			return fmt.Errorf("the repaired copy is %s; it cannot be put into the place of %s: %w", old, dir, err)
+		}
+		return errors.Join(syncPath(filepath.Dir(filepath.Clean(old))), syncPath(filepath.Dir(filepath.Clean(dir))))
+	})
+	if err == nil && r.To != "" {
+		r.To, r.Old = dir, old
+	}
+	return r, err
+}
+
+// repair makes the copy, and has finish put it into its place. hold keeps servers away until then, and not only until all is copied.
+func repair(ctx context.Context, from, to string, o check.Options, hold bool,
+	finish func(partial, to string) error) (_ *Report, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("%s is there already: choose a folder that is not, and nothing was changed", to), err)
 	}
@@ -34,18 +58,47 @@ func Dir(ctx context.Context, from, to string, o check.Options) (_ *Report, err 
 	}
 	partial = filepath.Clean(partial)
 	defer func() { err = errors.Join(err, os.RemoveAll(partial)) }()
-	if err := errors.Join(o.Copy(ctx, from, partial), release()); err != nil {
+	if hold {
+		last := release
+		release = func() error { return nil }
+		defer func() { err = errors.Join(err, last()) }()
+	}
+	if err := errors.Join(o.Copy(ctx, from, partial), copyOthers(from, partial), release()); err != nil {
 		return nil, err
 	}
-	r := repairing{o: o, dir: partial, report: &Report{Version: Version, Data: from, Journals: []Journal{}}}
-	if err := r.queues(ctx); err != nil {
-		return nil, err
+	r := repairing{o: o, dir: partial, report: newReport(from)}
+	for _, step := range []func(context.Context) error{r.catalogue, r.queues, r.losses} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := r.check(ctx, to); err != nil || len(r.report.Journals) == 0 {
+	if err := r.check(ctx, to); err != nil || !r.report.repaired() {
 		return r.report, err
 	}
 	r.report.To = to
-	return r.report, publish(partial, to)
+	return r.report, finish(partial, to)
+}
+
+// copyOthers copies what is beside the databases, such as the file with a token; not the lock, nor the space that is held back.
+func copyOthers(from, to string) error {
+	list, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, entry := range list {
+		name := entry.Name()
+		if !entry.Type().IsRegular() || name == "lock" || name == "ballast" || strings.HasPrefix(name, "quern.db") || name == "restoring" {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), b, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // repairing is one repair under way.
@@ -53,14 +106,38 @@ type repairing struct {
 	o      check.Options
 	dir    string // the copy
 	report *Report
-	lost   []Lost // what was written behind the cuts
+	files  []*queueFiles
+	lost   []Lost // what was written behind the cuts, or cannot be read
 }
 
-// queues repairs the journal of every queue that needs it.
-func (r *repairing) queues(ctx context.Context) (err error) {
+// queueFiles is a queue with its files.
+type queueFiles struct {
+	name, folder string
+	id           queue.Identity
+	changed      bool // something of it was repaired
+}
+
+// queues repairs the store and the journal of every queue that needs it.
+func (r *repairing) queues(ctx context.Context) error {
+	if err := r.list(ctx); err != nil {
+		return err
+	}
+	for _, q := range r.files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.queue(ctx, q); err != nil {
+			return fmt.Errorf("queue %s: %w", q.name, err)
+		}
+	}
+	return nil
+}
+
+// list finds all queues.
+func (r *repairing) list(ctx context.Context) (err error) {
 	c, err := store.OpenCatalogue(ctx, filepath.Join(r.dir, "quern.db"))
 	if err != nil {
-		return fmt.Errorf("without its catalogue nothing of a data directory can be repaired: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	id, err := c.Identity()
@@ -72,23 +149,25 @@ func (r *repairing) queues(ctx context.Context) (err error) {
 		return err
 	}
 	for _, row := range rows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		of := id.ForShard(row.Shard)
 		if row.Quarantined > 0 {
 			of.Oldest = row.Oldest
 		}
-		if err := r.queue(ctx, row.Name, filepath.Join(r.dir, "shards", fmt.Sprintf("%04d", row.Shard)), of); err != nil {
-			return fmt.Errorf("queue %s: %w", row.Name, err)
-		}
+		folder := filepath.Join(r.dir, "shards", fmt.Sprintf("%04d", row.Shard))
+		r.files = append(r.files, &queueFiles{name: row.Name, id: of, folder: folder})
 	}
 	return nil
 }
 
-// queue repairs a journal if it is damaged, and its store can be read. The check names what is not repaired.
-func (r *repairing) queue(ctx context.Context, name, folder string, id queue.Identity) (err error) {
-	s, err := store.Open(ctx, filepath.Join(folder, "store.db"), store.Options{Identity: id})
+// queue repairs the files of a queue. The check names what is not repaired.
+func (r *repairing) queue(ctx context.Context, q *queueFiles) (err error) {
+	if err := os.MkdirAll(q.folder, 0o700); err != nil {
+		return err
+	}
+	if q.changed, err = r.store(ctx, q); err != nil {
+		return err
+	}
+	s, err := store.Open(ctx, filepath.Join(q.folder, "store.db"), store.Options{Identity: q.id})
 	if err != nil {
 		return ctx.Err()
 	}
@@ -97,19 +176,25 @@ func (r *repairing) queue(ctx context.Context, name, folder string, id queue.Ide
 	if err != nil {
 		return ctx.Err()
 	}
-	path := filepath.Join(folder, "journal.db")
-	reason, ends, err := faultOf(ctx, path, id, k.checkpoint)
+	path := filepath.Join(q.folder, "journal.db")
+	reason, ends, err := faultOf(ctx, path, q.id, k.checkpoint)
 	if err != nil || reason == "" {
 		return err
 	}
-	r.doing("queue " + name)
-	c := cutting{queue: name, path: path, ends: ends, id: id, kept: k, now: r.o.Now()}
-	if err := c.run(ctx, strings.ReplaceAll(reason, r.dir, filepath.Clean(r.report.Data))); err != nil {
+	r.doing("queue " + q.name)
+	c := cutting{queue: q.name, path: path, ends: ends, id: q.id, kept: k, now: r.o.Now()}
+	if err := c.run(ctx, r.shown(reason)); err != nil {
 		return err
 	}
+	q.changed = true
 	r.report.Journals = append(r.report.Journals, c.report)
 	r.lost = append(r.lost, c.lost...)
 	return nil
+}
+
+// shown is a text with the path of the directory in the place of that of the copy.
+func (r *repairing) shown(text string) string {
+	return strings.ReplaceAll(text, r.dir, filepath.Clean(r.report.Data))
 }
 
 func (r *repairing) doing(what string) {
@@ -121,14 +206,14 @@ func (r *repairing) doing(what string) {
 // check looks at the copy, and finds out what of the operations that were cut off it has all the same: the store may be ahead of a cut.
 func (r *repairing) check(ctx context.Context, to string) (err error) {
 	r.report.Lost = []Lost{}
-	r.o.Opened = func(e *engine.Engine) {
+	r.o.Opened, r.o.Fault = func(e *engine.Engine) {
 		for i := range r.lost {
 			if !has(ctx, e, &r.lost[i]) {
 				r.lose(&r.lost[i])
 			}
 		}
 		r.lost = nil
-	}
+	}, nil
 	if r.report.Check, err = check.Dir(ctx, r.dir, r.o); err != nil {
 		return err
 	}
@@ -136,7 +221,7 @@ func (r *repairing) check(ctx context.Context, to string) (err error) {
 		r.lose(&r.lost[i])
 	}
 	shown := to
-	if len(r.report.Journals) == 0 {
+	if !r.report.repaired() {
 		shown = r.report.Data
 	}
 	r.report.Check.Data = shown

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -370,8 +371,7 @@ func TestWhatIsThereIsNotLost(t *testing.T) {
 	}
 }
 
-// What no repair is for is left, and said: a journal of another moment, a target that is there, a directory without a catalogue. A
-// directory that is whole is not copied.
+// What no repair is for is left, and said: a journal of another moment, a target that is there. A directory that is whole is not copied.
 func TestLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	dir, _ := killed(t, true)
@@ -407,12 +407,6 @@ func TestLeftAsItIs(t *testing.T) {
 	if strings.Contains(fmt.Sprint(r.Check.Findings), "partial") {
 		t.Errorf("the findings name the copy: %v", r.Check.Findings)
 	}
-	if err := os.WriteFile(filepath.Join(older, "quern.db"), []byte("dust"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Dir(t.Context(), older, to, o); err == nil {
-		t.Error("a directory without a catalogue was repaired")
-	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
@@ -425,4 +419,74 @@ func queueAt(e *engine.Engine, name string) *engine.Queue {
 		panic(err)
 	}
 	return q
+}
+
+// A directory is repaired in its place, with what is beside its databases; what it was is where it was told to be.
+func TestInPlace(t *testing.T) {
+	t.Parallel()
+	dir, _ := killed(t, true)
+	if err := os.WriteFile(filepath.Join(dir, "admin-token"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(dir, "shards", "0001", "journal.db")
+	sqlIn(t, damaged, "UPDATE batch SET crc = crc + 1")
+	before, err := os.ReadFile(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(t.TempDir(), "old")
+	r, err := InPlace(t.Context(), dir, old, check.Options{Work: t.TempDir(), Now: time.Now})
+	if err != nil || r.To != dir || r.Old != old || len(r.Journals) != 1 || !r.Check.Whole {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(old, "shards", "0001", "journal.db")); err != nil || !bytes.Equal(b, before) {
+		t.Errorf("the damaged journal is not what it was: %v", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "admin-token")); err != nil || string(b) != "secret" {
+		t.Errorf("%q, %v", b, err)
+	}
+	closed(t, open(t, dir))
+	if r, err := InPlace(t.Context(), dir, old, check.Options{Work: t.TempDir(), Now: time.Now}); err == nil {
+		t.Errorf("%s was overwritten: %+v", old, r)
+	}
+}
+
+// A queue that does not open although its files can be read is emptied, the others stay, and what it had is named.
+func TestClosedQueueIsEmptied(t *testing.T) {
+	t.Parallel()
+	dir, _ := killed(t, true)
+	folder := filepath.Join(dir, "shards", "0001")
+	before := factsOf(t, dir, "other")
+	e := open(t, dir)
+	closed(t, e)
+	// a whole row that no start can read, and a journal that has to be cut: the repair takes both over, and the queue does not open
+	sqlIn(t, filepath.Join(folder, "store.db"), "INSERT OR REPLACE INTO standing (name, crc, state) VALUES ('rules', ?, ?)",
+		crcOf("rules\xff"), []byte{0xff})
+	sqlIn(t, filepath.Join(folder, "journal.db"), "UPDATE batch SET crc = crc + 1 WHERE n = (SELECT max(n) FROM batch)")
+	to := filepath.Join(t.TempDir(), "repaired")
+	r, err := Dir(t.Context(), dir, to, check.Options{Work: t.TempDir(), Now: time.Now})
+	if err != nil || !r.Check.Whole {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	named := map[string]bool{}
+	emptied := false
+	for i := range r.Lost {
+		named[r.Lost[i].Submission] = true
+		emptied = emptied || r.Lost[i].Op == "queue" && r.Lost[i].Queue == "other"
+	}
+	for fact := range before {
+		if id, _, _ := strings.Cut(fact, "/"); !named[id] {
+			t.Errorf("%s is gone, and was not named", id)
+		}
+	}
+	e = open(t, to)
+	defer closed(t, e)
+	if left := facts(t, e, "other"); len(left) > 0 || !emptied || len(facts(t, e, "default")) == 0 {
+		t.Errorf("emptied %v, with %v", emptied, left)
+	}
+	goesOn(t, e, before, queue.Token{})
+}
+
+func crcOf(text string) int32 {
+	return int32(crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
 }

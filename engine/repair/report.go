@@ -17,12 +17,56 @@ const maxLost = 10_000
 // Report says what was repaired, and what is lost.
 type Report struct {
 	Version  int           `json:"version"`
-	Data     string        `json:"data"`         // the directory as it was, and is
-	To       string        `json:"to,omitempty"` // the one that was made; "": no journal needed it
-	Journals []Journal     `json:"journals"`     // that were repaired
-	Losses   int           `json:"losses"`       // how many there are
-	Lost     []Lost        `json:"lost"`         // the first 10,000 of them
-	Check    *check.Report `json:"check"`        // of what was made, or of what needed no repair: what is damaged there still
+	Data     string        `json:"data"`          // the directory as it was, and is
+	To       string        `json:"to,omitempty"`  // the one that was made; "": nothing needed it
+	Old      string        `json:"old,omitempty"` // where what was damaged is, of a repair in place
+	Files    []File        `json:"files"`         // that were made of what can be read of the damaged ones
+	Left     []Rows        `json:"left"`          // what of them could not be kept
+	Journals []Journal     `json:"journals"`      // that were cut off
+	Noted    int           `json:"noted"`         // contents, attachments and outputs whose loss was noted in the store
+	Losses   int           `json:"losses"`        // how many there are
+	Lost     []Lost        `json:"lost"`          // the first 10,000 of them
+	Check    *check.Report `json:"check"`         // of what was made, or of what needed no repair: what is damaged there still
+}
+
+func newReport(data string) *Report {
+	return &Report{Version: Version, Data: data, Journals: []Journal{}, Files: []File{}, Left: []Rows{}, Lost: []Lost{}}
+}
+
+func (r *Report) repaired() bool { return len(r.Journals)+len(r.Files)+r.Noted > 0 }
+
+// File is a damaged database of which a new one was made.
+type File struct {
+	Queue  string `json:"queue,omitempty"` // none: it is the catalogue
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+}
+
+// Rows are those of a database that could not be kept.
+type Rows struct {
+	Queue  string `json:"queue,omitempty"`
+	File   string `json:"file"` // store.db or quern.db
+	Table  string `json:"table"`
+	Row    int64  `json:"row,omitempty"`
+	Upto   *int64 `json:"upto,omitempty"` // it is some of the rows from Row to this one
+	All    bool   `json:"all,omitempty"`  // nothing of the table can be read
+	Detail string `json:"detail"`
+}
+
+// String is it as a line.
+func (l *Rows) String() string {
+	where := fmt.Sprintf("row %d", l.Row)
+	switch {
+	case l.All:
+		where = "all rows"
+	case l.Upto != nil:
+		where = fmt.Sprintf("rows between %d and %d", l.Row, *l.Upto)
+	}
+	file := l.File
+	if l.Queue != "" {
+		file = "queue " + l.Queue + ", " + file
+	}
+	return fmt.Sprintf("%s, table %s, %s: %s", file, l.Table, where, l.Detail)
 }
 
 // Journal is the journal of a queue that was cut off before its damage.
@@ -36,10 +80,14 @@ type Journal struct {
 
 // Lost is something that was written, and is gone.
 type Lost struct {
-	Queue      string         `json:"queue"`
-	Position   uint64         `json:"position"` // of its batch
-	At         *time.Time     `json:"at,omitempty"`
-	Op         string         `json:"op"`                   // insert, complete, return, end, ...; damaged: no one can tell what it was
+	Queue    string     `json:"queue"`
+	Position uint64     `json:"position,omitempty"` // of its batch, of what was in a journal
+	At       *time.Time `json:"at,omitempty"`
+	// Of a journal: insert, complete, return, end, ...; damaged: no one can tell what it was. Of a store: insert: the submission is gone;
+	// state: all of its chunks are to be done again; ended: it had ended, and is gone; content, attachment, output: it is there without.
+	// settings: the queue has those of a new one; queue: everything in it is gone.
+	Op         string         `json:"op"`
+	Seq        uint32         `json:"seq,omitempty"`        // its number in the shard, where the id is not known
 	Submission string         `json:"submission,omitempty"` // none when its insert cannot be read: the fields have its number then
 	Chunk      *uint32        `json:"chunk,omitempty"`
 	Fields     map[string]any `json:"fields,omitempty"`
@@ -47,6 +95,9 @@ type Lost struct {
 
 // String is the loss as a line.
 func (l *Lost) String() string {
+	if l.Position == 0 {
+		return l.ofStore()
+	}
 	line := fmt.Sprintf("queue %s, batch %d", l.Queue, l.Position)
 	if l.At != nil {
 		line += " of " + l.At.Format(time.RFC3339Nano)
@@ -71,4 +122,43 @@ func (l *Lost) String() string {
 	}
 	fields, _ := json.Marshal(l.Fields)
 	return line + fmt.Sprintf(": %s is undone: %s", l.Op, fields)
+}
+
+// ofStore is the line of what was in a store.
+func (l *Lost) ofStore() string {
+	line := "queue " + l.Queue
+	switch {
+	case l.Submission != "":
+		line += ", submission " + l.Submission
+	case l.Seq != 0:
+		line += fmt.Sprintf(", submission number %d of the shard", l.Seq)
+	}
+	if l.Chunk != nil {
+		line += fmt.Sprintf(", chunk %d", *l.Chunk)
+	}
+	switch l.Op {
+	case "insert":
+		return line + ": it was inserted, and is gone"
+	case "state":
+		return line + ": its state is lost: all of its chunks are to be done again"
+	case "ended":
+		if l.Submission == "" {
+			return line + fmt.Sprintf(": %v submissions that had ended are gone, with numbers of the shard from %v to %v",
+				l.Fields["submissions"], l.Fields["first_seq"], l.Fields["last_seq"])
+		}
+		return line + ": it had ended, and is gone"
+	case "content", "attachment":
+		return line + ": its " + l.Op + " is lost"
+	case "output":
+		if l.Chunk == nil {
+			return line + fmt.Sprintf(": %v outputs are lost", l.Fields["outputs"])
+		}
+		return line + ": its output is lost"
+	case "settings":
+		return line + fmt.Sprintf(": its name and settings are lost; it has the files of shard %v, and the settings of a new queue",
+			l.Fields["shard"])
+	case "queue":
+		return line + fmt.Sprintf(": it cannot be opened, and is empty now: %v", l.Fields["detail"])
+	}
+	return line + ": " + l.Op
 }

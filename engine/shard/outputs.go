@@ -9,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // outcome is where the chunks of one submission stand, also when it ends meanwhile.
@@ -85,9 +86,25 @@ func (p *Submissions) Outputs(ctx context.Context, id queue.SubmissionID, fn fun
 }
 
 func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte) error) error {
+	missing, err := o.read(ctx, fn)
+	if err != nil {
+		return err
+	}
+	return o.missed(ctx, missing.what)
+}
+
+// missingOutputs are outputs that the journal tells of, and that are not there.
+type missingOutputs struct {
+	what   string // names them; "": none is missing
+	number uint32
+	sum    uint32 // of their indexes, modulo 2^32
+}
+
+// read calls fn for every output of done chunks in index order, and says what is missing.
+func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte) error) (m missingOutputs, err error) {
 	_, counted := o.outputs() // what is done meanwhile may have been passed already
 	var found machine.OutputCount
-	err := o.shard.store.Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
+	err = o.shard.store.Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
 		done, err := o.isDone(ctx, index)
 		if err != nil || !done {
 			return err // written, but its completion is not committed
@@ -96,10 +113,10 @@ func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte)
 		return fn(index, output)
 	})
 	if err != nil {
-		return err
+		return m, err
 	}
 	_, now := o.outputs()
-	return o.missed(ctx, counted.Missing(found, o.id, now == counted))
+	return missingOutputs{counted.Missing(found, o.id, now == counted), counted.Chunks - found.Chunks, counted.Sum - found.Sum}, nil
 }
 
 // missed is the error of what is missing. Before, it looks whether the submission is still there: retention removes outputs first.
@@ -186,10 +203,14 @@ func (c *counted) add(id queue.SubmissionID) {
 	c.ids[id] = struct{}{}
 }
 
-// checkLatest looks for the outputs that were stored last: a store that lost its end, or an older one, does not have them.
+// checkLatest looks for the outputs that were stored last: a store that lost its end, or an older one, does not have them. Those that a
+// repair has told of are let go.
 func (s *Shard) checkLatest(ctx context.Context, l *machine.Latest) error {
 	for i := max(len(l.Seqs)-machine.LatestMost, 0); i < len(l.Seqs); i++ {
 		_, found, err := s.store.Output(ctx, l.Seqs[i], l.Chunks[i].Index)
+		if err == nil && !found {
+			found, err = store.MayLackOutputs(ctx, s.store, l.Seqs[i])
+		}
 		if err == nil && !found {
 			err = s.store.Lacks(machine.OutputOf(l.Chunks[i].Submission, l.Chunks[i].Index))
 		}

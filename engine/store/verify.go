@@ -26,20 +26,20 @@ func Verify(ctx context.Context, path string, tell func(sqlitedb.Damage)) (rows 
 	return sqlitedb.Verify(ctx, path, summed(), tell)
 }
 
-// VerifyCatalogue is Verify for a catalogue. The checksums of most of its rows are compared by each open; here those of the modules of
-// plugins are.
+// VerifyCatalogue is Verify for a catalogue. The checksums of most of its rows are compared by each open; here those of the audit
+// log and of the modules of plugins are.
 func VerifyCatalogue(ctx context.Context, path string, tell func(sqlitedb.Damage)) (rows int64, err error) {
-	if _, err := sqlitedb.Verify(ctx, path, nil, tell); err != nil {
-		return 0, err
+	if rows, err = sqlitedb.Verify(ctx, path, []sqlitedb.Summed{auditSummed}, tell); err != nil {
+		return rows, err
 	}
 	db, err := sqlitedb.SQL(path)
 	if err != nil {
-		return 0, err
+		return rows, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	list, err := db.QueryContext(ctx, "SELECT rowid, name, version, sha256, module FROM plugin_version")
 	if err != nil {
-		return 0, ctx.Err() // what is wrong with the structure is told already
+		return rows, ctx.Err() // what is wrong with the structure is told already
 	}
 	defer list.Close()
 	for list.Next() {

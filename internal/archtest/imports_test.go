@@ -108,6 +108,7 @@ var testMayImport = map[string][]string{
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
 	"engine":                   {"engine/sqlitedb"},
 	"engine/backups":           {"engine/queue"},
+	"engine/repair":            {"engine/access"},
 	"web":                      {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest"},
 	"web/trace":                {"web/trace/tracetest"},
 	"web/site":                 {"docs"},

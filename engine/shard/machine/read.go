@@ -140,3 +140,12 @@ func EndedChunk(r *Record, sub *backlog.Submission, index uint32) queue.Chunk {
 func (f *Filter) OfSpec(spec *journal.Insert) bool {
 	return cmp.Or(f.Schedule, spec.Schedule) == spec.Schedule && f.ofMeta(spec.Meta)
 }
+
+// FirstState is the state with which a submission began, for one whose own is lost: nothing of it is done.
+func FirstState(spec []byte) ([]byte, error) {
+	s, err := journal.DecodeInsert(spec)
+	if err != nil {
+		return nil, err
+	}
+	return NewRecord(s).appendSnapshot(nil, nil, backlog.New().Insert(specOf(s))), nil
+}

@@ -1,0 +1,134 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// catalogue makes a new catalogue of a damaged one. Every folder of a shard gets its queue back.
+func (r *repairing) catalogue(ctx context.Context) error {
+	path := filepath.Join(r.dir, "quern.db")
+	reason, err := damagedOf(ctx, path, func() error {
+		c, err := store.OpenCatalogue(ctx, path)
+		if err != nil {
+			return err
+		}
+		_, err = c.Queues()
+		return errors.Join(err, c.Close())
+	}, func(tell func(sqlitedb.Damage)) error {
+		_, err := store.VerifyCatalogue(ctx, path, tell)
+		return err
+	})
+	if err != nil || reason == "" {
+		return err
+	}
+	r.doing("the catalogue")
+	damaged, err := aside(path)
+	if err != nil {
+		return err
+	}
+	id := r.identity(ctx, damaged)
+	queues := map[queue.ShardID]string{} // names in damaged rows
+	err = store.SalvageCatalogue(ctx, damaged, path, id, func(l store.LeftOut) {
+		if name, is := l.Values["name"].(string); is && l.Table == "queue" {
+			queues[queue.ShardID(l.Row)] = name
+		}
+		r.leftOut("", "quern.db", &l)
+	})
+	if err == nil {
+		err = removeFile(damaged)
+	}
+	if err != nil {
+		return err
+	}
+	r.report.Files = append(r.report.Files, File{File: r.shown(path), Reason: r.shown(reason)})
+	return r.folders(ctx, path, queues)
+}
+
+// identity is that of a directory, as its damaged catalogue or its other files have it. No file is ahead of it.
+func (r *repairing) identity(ctx context.Context, catalogue string) (id queue.Identity) {
+	paths, err := filepath.Glob(filepath.Join(r.dir, "shards", "*", "*.db"))
+	if err != nil {
+		paths = nil // the pattern is sound
+	}
+	for _, path := range append([]string{catalogue}, paths...) {
+		read := sqlitedb.StillRows // a log that a file is to have is not taken in
+		if path == catalogue {
+			read = sqlitedb.Rows
+		}
+		_ = read(ctx, path, func(row sqlitedb.Row) error { // of what can be read
+			if id.Directory == ([16]byte{}) {
+				copy(id.Directory[:], row.Blob(0))
+			}
+			id.Generation = max(id.Generation, uint64(row.Int(1)))
+			return nil
+		}, "SELECT directory, generation FROM identity")
+	}
+	id.Shard, id.Generation = queue.NoShard, id.Generation+1
+	return id
+}
+
+// folders gives each folder of a shard that the catalogue does not know any more a queue, with the settings of a new one.
+func (r *repairing) folders(ctx context.Context, path string, names map[queue.ShardID]string) (err error) {
+	c, err := store.OpenCatalogue(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	rows, err := c.Queues()
+	if err != nil {
+		return err
+	}
+	left, err := c.Leftovers()
+	if err != nil {
+		return err
+	}
+	folders, err := os.ReadDir(filepath.Join(r.dir, "shards"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, folder := range folders {
+		n, err := strconv.ParseUint(folder.Name(), 10, 16)
+		shard := queue.ShardID(n)
+		known := slices.ContainsFunc(rows, func(row store.QueueRow) bool { return row.Shard == shard })
+		if err != nil || known || slices.Contains(left, shard) {
+			continue
+		}
+		row := store.QueueRow{Name: nameOf(shard, names[shard], rows), Shard: shard, Settings: queue.DefaultSettings(),
+			Created: queue.At(r.o.Now())}
+		if err := c.PutQueue(row); err != nil {
+			return err
+		}
+		rows = append(rows, row)
+		r.lost = append(r.lost, Lost{Queue: row.Name, Op: "settings", Fields: map[string]any{"shard": folder.Name()}})
+	}
+	return nil
+}
+
+// nameOf is the name of a queue whose row is lost: the one that stands in the damaged row, if it can be one. The first shard of a directory
+// is that of the queue `default`.
+func nameOf(shard queue.ShardID, damaged string, rows []store.QueueRow) string {
+	names := []string{damaged, fmt.Sprintf("recovered-%04d", shard)}
+	if shard == 0 {
+		names = []string{damaged, engine.DefaultQueue, names[1]}
+	}
+	for _, name := range names {
+		taken := slices.ContainsFunc(rows, func(row store.QueueRow) bool { return row.Name == name })
+		if !taken && engine.ValidQueueName(name) == nil {
+			return name
+		}
+	}
+	return names[len(names)-1] + strings.Repeat("-", len(rows))
+}

@@ -1,0 +1,349 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// A damaged file is not fixed in place: SQLite's own trees may be what is damaged. Every row that can be read, and whose checksum
+// matches, goes into a new file; the others are told of.
+
+// LeftOut is what of a damaged file could not be taken over: the rows from Row to Upto of a table.
+type LeftOut struct {
+	sqlitedb.LeftOut
+	Seq   uint32               // the number of the submission that it was about; 0: of none, or no one can tell
+	ID    queue.SubmissionID   // its id; 0: no one can tell
+	Ended []queue.SubmissionID // submissions that ended and are gone with it, as far as that can be told for certain
+	Gone  uint32               // how many such submissions are gone with it; 0: no one can tell
+	Seqs  [2]uint32            // the least and the largest of their numbers
+}
+
+// Salvaging says how a store is salvaged.
+type Salvaging struct {
+	Identity queue.Identity                              // of the new file
+	First    journal.Position                            // of the journal: what the store's position is if that is lost
+	State    func(spec []byte) (state []byte, err error) // of a submission whose state is lost: nothing of it is done
+	Tell     func(LeftOut)
+}
+
+// Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no one has open. There may be no file `from`.
+func Salvage(ctx context.Context, from, to string, o Salvaging) error {
+	steps, err := stepsOf(storeKind)
+	if err != nil {
+		return err
+	}
+	err = sqlitedb.Create(to, storeKind, func(temporary string) error {
+		if err := migrate(ctx, temporary, steps); err != nil {
+			return err
+		}
+		return salvageInto(ctx, from, temporary, func(old *sql.DB, tx *sql.Tx) error {
+			s := salvage{Salvaging: o, salvageTx: salvageTx{ctx: ctx, old: old, tx: tx}, specs: map[uint32][]byte{}}
+			return s.run()
+		})
+	})
+	if err == nil {
+		err = sqlitedb.Assign(to, o.Identity)
+	}
+	return wrap("salvage", err)
+}
+
+// salvageInto runs fn in one transaction of the new file.
+func salvageInto(ctx context.Context, from, to string, fn func(old *sql.DB, tx *sql.Tx) error) (err error) {
+	old, err := sqlitedb.SQL(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, old.Close()) }()
+	db, err := sqlitedb.SQL(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := fn(old, tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// salvageTx is the filling of a new file with rows of an old one.
+type salvageTx struct {
+	ctx context.Context
+	old *sql.DB
+	tx  *sql.Tx
+}
+
+// put takes a row over, unless it is there already or is none that the table may hold. Columns that the new table does not have are left
+// out.
+func (s *salvageTx) put(table string, r *sqlitedb.Salvaged, columns []string) (taken bool, err error) {
+	var names []string
+	var values []any
+	for i, name := range r.Columns {
+		if slices.Contains(columns, name) {
+			names, values = append(names, name), append(values, r.Values[i])
+		}
+	}
+	result, err := s.tx.ExecContext(s.ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", table, strings.Join(names, ", "),
+		strings.Repeat(", ?", len(names)-1)), values...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// columns are those of a table of the new file.
+func (s *salvageTx) columns(table string) (names []string, err error) {
+	list, err := s.tx.QueryContext(s.ctx, "SELECT name FROM pragma_table_info(?)", table)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	for list.Next() {
+		var name string
+		if err := list.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, list.Err()
+}
+
+// salvage is that of a store.
+type salvage struct {
+	Salvaging
+	salvageTx
+	specs  map[uint32][]byte // of submissions whose state was not found yet
+	maxSeq uint32
+}
+
+func (s *salvage) run() error {
+	for _, t := range summed() { // submissions come before their states, and pages of the history before their spans
+		if err := s.table(&t); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{s.states, s.spans, s.position, s.lastSeq} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table takes over what is whole of a table.
+func (s *salvage) table(t *sqlitedb.Summed) error {
+	columns, err := s.columns(t.Table)
+	if err != nil {
+		return err
+	}
+	return sqlitedb.Salvage(s.ctx, s.old, storeKind, t.Table, func(r *sqlitedb.Salvaged) error {
+		s.note(seqIn(t.Table, r))
+		if !t.Whole(r) {
+			s.left(t.LeftOut(r))
+			return nil
+		}
+		return s.take(t.Table, r, columns)
+	}, s.left)
+}
+
+// take takes a whole row over. A state whose submission is not there is left out.
+func (s *salvage) take(table string, r *sqlitedb.Salvaged, columns []string) error {
+	switch seq := seqIn(table, r); table {
+	case "submission":
+		s.specs[seq], _ = r.Value("spec").([]byte)
+	case "progress":
+		if _, there := s.specs[seq]; !there {
+			s.tell(LeftOut{LeftOut: oneRow(table, r.Rowid, "is the state of a submission that is lost"), Seq: seq})
+			return nil
+		}
+		delete(s.specs, seq)
+	}
+	_, err := s.put(table, r, columns)
+	return err
+}
+
+func (s *salvage) note(seq uint32) { s.maxSeq = max(s.maxSeq, seq) }
+
+// seqIn is the number of the submission that a row is about, as it stands there; 0: of none.
+func seqIn(table string, r *sqlitedb.Salvaged) uint32 {
+	switch table {
+	case "submission", "progress", "attachment":
+		return uint32(r.Rowid)
+	case "content", "output":
+		return seqOf(r.Rowid)
+	}
+	return 0
+}
+
+// left tells of rows that cannot be taken over.
+func (s *salvage) left(d sqlitedb.LeftOut) {
+	out := LeftOut{LeftOut: d}
+	if d.Values != nil {
+		out.Seq = seqIn(d.Table, &sqlitedb.Salvaged{Rowid: d.Row})
+	}
+	spec, _ := d.Values["spec"].([]byte)
+	if insert, err := journal.DecodeInsert(spec); err == nil && d.Values["id"] == int64(insert.ID) && insert.Seq == out.Seq {
+		out.ID = insert.ID
+	}
+	if page, is := d.Values["bytes"].([]byte); is && d.Table == "history_page" {
+		out.Ended = certain(page)
+	}
+	s.tell(out)
+}
+
+func oneRow(table string, row int64, why string) sqlitedb.LeftOut {
+	return sqlitedb.LeftOut{Table: table, Row: row, Upto: row, Detail: why}
+}
+
+func (s *salvage) tell(out LeftOut) {
+	if s.Tell != nil {
+		s.Tell(out)
+	}
+}
+
+// certain are the submissions of a damaged page of the history whose inserts are whole: these tell of themselves what the page tells.
+func certain(page []byte) (ids []queue.SubmissionID) {
+	list, _ := endedPage(page)
+	for i := range list {
+		insert, err := journal.DecodeInsert(list[i].Spec)
+		if err == nil && insert.ID == list[i].ID && insert.Seq == list[i].Seq {
+			ids = append(ids, insert.ID)
+		}
+	}
+	return ids
+}
+
+// states gives submissions whose state is lost the one that they began with. What they had of outputs goes.
+func (s *salvage) states() error {
+	for seq, spec := range s.specs {
+		state, err := s.State(spec)
+		if err != nil {
+			return err
+		}
+		crc := sum(0).number(int64(seq)).bytes(state).stored()
+		_, err = s.tx.ExecContext(s.ctx, "INSERT INTO progress (seq, crc, state) VALUES (?, ?, ?)", int64(seq), crc, state)
+		if err != nil {
+			return err
+		}
+		first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
+		if _, err := s.tx.ExecContext(s.ctx, "DELETE FROM output WHERE k BETWEEN ? AND ?", first, last); err != nil {
+			return err
+		}
+		insert, err := journal.DecodeInsert(spec)
+		if err != nil {
+			return err
+		}
+		s.tell(LeftOut{LeftOut: oneRow("progress", int64(seq), "is lost"), Seq: seq, ID: insert.ID})
+	}
+	return nil
+}
+
+// spans has each page of the history have its span, and each span its page.
+func (s *salvage) spans() error {
+	spans, err := s.blobs("SELECT n, bytes FROM history_span WHERE n NOT IN (SELECT n FROM history_page)")
+	if err != nil {
+		return err
+	}
+	for n, b := range spans {
+		one, err := readSpan(n, b)
+		if err != nil {
+			return err
+		}
+		s.note(one.lastSeq)
+		if _, err := s.tx.ExecContext(s.ctx, "DELETE FROM history_span WHERE n = ?", n); err != nil {
+			return err
+		}
+		s.tell(LeftOut{LeftOut: oneRow("history_page", n, "is lost"), Gone: one.left,
+			Seqs: [2]uint32{one.firstSeq, one.lastSeq}})
+	}
+	pages, err := s.blobs("SELECT n, bytes FROM history_page WHERE n NOT IN (SELECT n FROM history_span)")
+	if err != nil {
+		return err
+	}
+	for n, b := range pages {
+		list, err := endedPage(b)
+		if err != nil {
+			return err
+		}
+		one := spanOf(n, list)
+		b := one.appendTo(nil)
+		if _, err := s.tx.ExecContext(s.ctx, "INSERT INTO history_span (n, crc, bytes) VALUES (?, ?, ?)", n,
+			sum(0).number(n).bytes(b).stored(), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *salvage) blobs(query string) (map[int64][]byte, error) {
+	list, err := s.tx.QueryContext(s.ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	all := map[int64][]byte{}
+	for list.Next() {
+		var n int64
+		var b []byte
+		if err := list.Scan(&n, &b); err != nil {
+			return nil, err
+		}
+		all[n] = b
+	}
+	return all, list.Err()
+}
+
+// position takes over up to which position of the journal the rows are complete. The journal begins at or before it.
+func (s *salvage) position() error {
+	position := int64(-1)
+	err := sqlitedb.Salvage(s.ctx, s.old, storeKind, "folded", func(r *sqlitedb.Salvaged) error {
+		position, _ = r.Value("position").(int64)
+		return nil
+	}, func(sqlitedb.LeftOut) {})
+	if err != nil {
+		return err
+	}
+	if position < 0 {
+		position = 0
+		if s.First > 1 {
+			position = int64(s.First)
+		}
+		s.tell(LeftOut{LeftOut: oneRow("folded", 1, "is lost")})
+	}
+	_, err = s.tx.ExecContext(s.ctx, "UPDATE folded SET position = ?", min(position, math.MaxInt64))
+	return err
+}
+
+// seqKind is the kind of the row beside the submissions that has the largest number given out (docs/formats/store.md, Aside).
+const seqKind = 6
+
+// lastSeq keeps the numbers of what is lost from being given out again.
+func (s *salvage) lastSeq() error {
+	row := checkpoint.Aside{Kind: seqKind}
+	var b []byte
+	err := s.tx.QueryRowContext(s.ctx, "SELECT bytes FROM aside WHERE kind = ? AND key = 0", seqKind).Scan(&b)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	d := pageReader{rest: b}
+	row.Bytes = binary.AppendUvarint(nil, max(d.uint(), uint64(s.maxSeq)))
+	kind, key := int64(row.Kind), int64(row.Key)
+	_, err = s.tx.ExecContext(s.ctx, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)", kind, key,
+		sum(0).number(kind).number(key).bytes(row.Bytes).stored(), row.Bytes)
+	return err
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// auditSummed is the audit log with what its checksums are over.
+var auditSummed = sqlitedb.Summed{Table: "audit", Columns: "shard, number, at, length(CAST(queue AS BLOB)), queue, bytes"}
+
+// SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which no one has open. Where it cannot be
+// told whether requests need an access token, they do from now on.
+func SalvageCatalogue(ctx context.Context, from, to string, id queue.Identity, tell func(LeftOut)) error {
+	steps, err := stepsOf(catalogueKind)
+	if err != nil {
+		return err
+	}
+	err = sqlitedb.Create(to, catalogueKind, func(temporary string) error {
+		if err := migrate(ctx, temporary, steps); err != nil {
+			return err
+		}
+		return salvageInto(ctx, from, temporary, func(old *sql.DB, tx *sql.Tx) error {
+			s := catalogueSalvage{salvageTx: salvageTx{ctx: ctx, old: old, tx: tx}, tell: tell, sums: map[string]map[int64]int64{}}
+			return s.run()
+		})
+	})
+	if err == nil {
+		err = sqlitedb.Assign(to, id)
+	}
+	return wrap("salvage the catalogue", err)
+}
+
+// firstSummed is the first version of a catalogue with checksums of rows. The open behind the migration to it makes them.
+const firstSummed = 9
+
+type catalogueSalvage struct {
+	salvageTx
+	tell      func(LeftOut)
+	sums      map[string]map[int64]int64 // by table and row
+	summed    bool                       // the file is of a version that has checksums
+	uncertain bool                       // something about access tokens is lost
+}
+
+func (s *catalogueSalvage) run() error {
+	version := 0
+	if err := s.old.QueryRowContext(s.ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		version = 0 // nothing of it can be read
+	}
+	s.summed = version == 0 || version >= firstSummed
+	err := sqlitedb.Salvage(s.ctx, s.old, catalogueKind, "row_sum", func(r *sqlitedb.Salvaged) error {
+		table, _ := r.Value("tab").(string)
+		row, _ := r.Value("row").(int64)
+		crc, _ := r.Value("crc").(int64)
+		if s.sums[table] == nil {
+			s.sums[table] = map[int64]int64{}
+		}
+		s.sums[table][row] = crc
+		return nil
+	}, s.left)
+	if err != nil {
+		return err
+	}
+	tables, err := s.tables()
+	for _, table := range tables {
+		if err == nil {
+			err = s.table(table)
+		}
+	}
+	if err == nil {
+		err = s.plugins()
+	}
+	if err == nil && s.uncertain {
+		_, err = s.tx.ExecContext(s.ctx, "INSERT OR REPLACE INTO access (one, required) VALUES (1, 1)")
+	}
+	return err
+}
+
+// tables are those of the new file whose rows are taken over. Checksums are made by its first open.
+func (s *catalogueSalvage) tables() (names []string, err error) {
+	list, err := s.tx.QueryContext(s.ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	for list.Next() {
+		var name string
+		if err := list.Scan(&name); err != nil {
+			return nil, err
+		}
+		if name == auditSummed.Table || !slices.Contains(unsummed, name) {
+			names = append(names, name)
+		}
+	}
+	return names, list.Err()
+}
+
+func (s *catalogueSalvage) table(table string) error {
+	columns, err := s.columns(table)
+	if err != nil {
+		return err
+	}
+	missing := maps.Clone(s.sums[table]) // rows that are not seen
+	err = sqlitedb.Salvage(s.ctx, s.old, catalogueKind, table, func(r *sqlitedb.Salvaged) error {
+		delete(missing, r.Rowid)
+		why, keep := s.judge(table, r)
+		if why != "" {
+			s.left(sqlitedb.LeftOut{Table: table, Row: r.Rowid, Upto: r.Rowid, Detail: why, Values: r.ByName()})
+		}
+		if !keep {
+			return nil
+		}
+		taken, err := s.put(table, r, columns)
+		if err == nil && !taken {
+			s.left(oneRow(table, r.Rowid, "is none that the table may hold, or another has its name"))
+		}
+		return err
+	}, func(d sqlitedb.LeftOut) {
+		maps.DeleteFunc(missing, func(row, _ int64) bool { return d.Row <= row && row <= d.Upto })
+		s.left(d)
+	})
+	for _, row := range slices.Sorted(maps.Keys(missing)) {
+		s.left(oneRow(table, row, "is missing"))
+	}
+	return err
+}
+
+// judge says what is wrong with a row, and whether it is kept all the same.
+func (s *catalogueSalvage) judge(table string, r *sqlitedb.Salvaged) (why string, keep bool) {
+	if table == auditSummed.Table {
+		if !auditSummed.Whole(r) {
+			return "does not match its checksum", false
+		}
+		return "", true
+	}
+	args := []any{table}
+	for i, name := range r.Columns {
+		if name != unsummedColumn {
+			args = append(args, name, r.Values[i])
+		}
+	}
+	sums := s.sums[table]
+	switch crc, there := sums[r.Rowid]; {
+	case there && crc != sumOf(args...):
+		return "does not match its checksum", false
+	case table == "plugin_version" && !wholeModule(r):
+		return "has another module than was uploaded", false
+	case !there && s.summed:
+		return "has lost its checksum, and is kept as it stands there", true
+	}
+	return "", true
+}
+
+func wholeModule(r *sqlitedb.Salvaged) bool {
+	module, _ := r.Value("module").([]byte)
+	of := sha256.Sum256(module)
+	was, _ := r.Value("sha256").([]byte)
+	return string(of[:]) == string(was)
+}
+
+func (s *catalogueSalvage) left(d sqlitedb.LeftOut) {
+	s.uncertain = s.uncertain || d.Table == "access" || d.Table == "token"
+	s.tell(LeftOut{LeftOut: d})
+}
+
+// plugins takes versions that are lost out of use.
+func (s *catalogueSalvage) plugins() error {
+	for _, use := range []string{"active", "previous", "shadow", "canary"} {
+		lost := fmt.Sprintf("%[1]s IS NOT NULL AND %[1]s NOT IN (SELECT sha256 FROM plugin_version)", use)
+		list, err := s.tx.QueryContext(s.ctx, "SELECT rowid, name FROM plugin WHERE "+lost)
+		if err != nil {
+			return err
+		}
+		for list.Next() {
+			var row int64
+			var name string
+			if err := list.Scan(&row, &name); err != nil {
+				list.Close()
+				return err
+			}
+			s.left(oneRow("plugin", row, fmt.Sprintf("has as %s of plugin %q a version that is lost: none is from now on", use, name)))
+		}
+		if err := list.Close(); err != nil {
+			return err
+		}
+		update := fmt.Sprintf("UPDATE plugin SET %[1]s = NULL, %[1]s_config = NULL WHERE %[2]s", use, lost)
+		if _, err := s.tx.ExecContext(s.ctx, update); err != nil {
+			return err
+		}
+	}
+	return nil
+}
