@@ -14,8 +14,9 @@ import (
 // Bulk operations belong to the shard of their queue, which keeps how far they got (shard/bulk.go). Here they get their turns, and
 // their rates are kept.
 
-// paces are how much each running operation may do now.
-type paces struct {
+// bulkRunner gives running operations their turns, and knows how much each may do now.
+type bulkRunner struct {
+	e    *Engine
 	mu   sync.Mutex
 	turn sync.Mutex // held by the goroutine that advances the operations: one at a time
 	of   map[queue.BulkID]*bulkPace
@@ -83,7 +84,7 @@ func (q *Queue) validBulk(r *queue.BulkRequest) error {
 func (e *Engine) Bulk(id string) (queue.Bulk, error) {
 	_, b, err := e.findBulk(id)
 	if err == nil {
-		e.foresee(&b)
+		e.bulks.foresee(&b)
 	}
 	return b, err
 }
@@ -116,7 +117,7 @@ func (e *Engine) Bulks(queueName string) (list []queue.Bulk, err error) {
 	}
 	slices.SortFunc(list, func(a, b queue.Bulk) int { return -compare(a.ID, b.ID) })
 	for i := range list {
-		e.foresee(&list[i])
+		e.bulks.foresee(&list[i])
 	}
 	return list, nil
 }
@@ -148,56 +149,56 @@ func (e *Engine) CancelBulk(ctx context.Context, id, actor string) (queue.Bulk, 
 	return e.Bulk(id)
 }
 
-// stepBulks takes every running operation a turn further.
-func (e *Engine) stepBulks(ctx context.Context) {
-	e.paces.turn.Lock()
-	defer e.paces.turn.Unlock()
+// step takes every running operation a turn further.
+func (p *bulkRunner) step(ctx context.Context) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	running := map[queue.BulkID]bool{}
-	for _, q := range e.all() {
+	for _, q := range p.e.all() {
 		for _, b := range q.shard.Bulks.List() {
 			if b.State == queue.BulkRunning && ctx.Err() == nil {
 				running[b.ID] = true
-				e.turnOf(ctx, q, &b)
+				p.turnOf(ctx, q, &b)
 			}
 		}
 	}
-	e.paces.mu.Lock()
-	defer e.paces.mu.Unlock()
-	for id := range e.paces.of {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.of {
 		if !running[id] {
-			delete(e.paces.of, id)
+			delete(p.of, id)
 		}
 	}
-	for id := range e.paces.met {
+	for id := range p.met {
 		if !running[id] {
-			delete(e.paces.met, id)
+			delete(p.met, id)
 		}
 	}
 }
 
 // turnOf gives one operation its turn.
-func (e *Engine) turnOf(ctx context.Context, q *Queue, b *queue.Bulk) {
-	e.meter(b)
-	left, done, looks := e.allowance(b), 0, 0
+func (p *bulkRunner) turnOf(ctx context.Context, q *Queue, b *queue.Bulk) {
+	p.meter(b)
+	left, done, looks := p.allowance(b), 0, 0
 	if left <= 0 {
 		return
 	}
 	var err error
-	if e.options.Spans != nil {
-		if span := e.options.Spans.Bulk(b); span != nil {
+	if p.e.options.Spans != nil {
+		if span := p.e.options.Spans.Bulk(b); span != nil {
 			defer func() { span.End(done, err) }()
 		}
 	}
 	for left > 0 && ctx.Err() == nil {
 		var n int
 		var more bool
-		n, more, err = e.stepBulk(ctx, q, b, min(left, bulkPage))
+		n, more, err = p.page(ctx, q, b, min(left, bulkPage))
 		done += n
 		if err != nil {
-			e.bulkFailed(ctx, q, b, err)
+			p.failed(ctx, q, b, err)
 			return
 		}
-		e.spend(b, n)
+		p.spend(b, n)
 		if n < min(left, bulkPage) {
 			looks++
 		}
@@ -207,63 +208,63 @@ func (e *Engine) turnOf(ctx context.Context, q *Queue, b *queue.Bulk) {
 	}
 }
 
-// stepBulk does a page. While dead letters are decided to leave for a queue, that queue cannot be deleted.
-func (e *Engine) stepBulk(ctx context.Context, q *Queue, b *queue.Bulk, most int) (n int, more bool, err error) {
+// page does a page. While dead letters are decided to leave for a queue, that queue cannot be deleted.
+func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int) (n int, more bool, err error) {
 	if b.Action == queue.BulkForward && !b.DryRun {
-		e.forwards.doors.RLock()
-		defer e.forwards.doors.RUnlock()
-		if _, err := e.Queue(b.To); err != nil {
+		p.e.forwards.doors.RLock()
+		defer p.e.forwards.doors.RUnlock()
+		if _, err := p.e.Queue(b.To); err != nil {
 			return 0, false, err
 		}
 	}
 	return q.shard.Bulks.Step(ctx, b.ID, most)
 }
 
-// bulkFailed decides what a failed step means: what may pass is tried again, anything else ends the operation.
-func (e *Engine) bulkFailed(ctx context.Context, q *Queue, b *queue.Bulk, err error) {
+// failed decides what a failed step means: what may pass is tried again, anything else ends the operation.
+func (p *bulkRunner) failed(ctx context.Context, q *Queue, b *queue.Bulk, err error) {
 	failure := err.Error()
 	switch code := queue.CodeOf(err); {
 	case ctx.Err() != nil:
 		return
 	case code == queue.CodeCommitFailed || code == queue.CodeDiskFull || code == queue.CodeUnavailable || code == queue.CodeOverloaded:
-		e.options.Logger.Warn("a step of a bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
+		p.e.options.Logger.Warn("a step of a bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
 		return
 	case code == "":
 		failure = "internal: the server's log says what is wrong"
 	}
-	e.options.Logger.Error("a bulk operation failed", "id", b.ID, "queue", q.name, "error", err)
+	p.e.options.Logger.Error("a bulk operation failed", "id", b.ID, "queue", q.name, "error", err)
 	if err := q.shard.Bulks.End(b.ID, queue.BulkFailed, "", failure); err != nil {
-		e.options.Logger.Error("ending a failed bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
+		p.e.options.Logger.Error("ending a failed bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
 	}
 }
 
 // allowance is how much the operation may do now.
-func (e *Engine) allowance(b *queue.Bulk) int {
+func (p *bulkRunner) allowance(b *queue.Bulk) int {
 	if b.Rate == 0 || b.DryRun {
 		return bulkMost
 	}
-	now := queue.At(e.options.Now())
-	e.paces.mu.Lock()
-	defer e.paces.mu.Unlock()
-	p := e.paces.of[b.ID]
-	if p == nil {
-		p = &bulkPace{saved: 1, at: now}
-		if e.paces.of == nil {
-			e.paces.of = map[queue.BulkID]*bulkPace{}
+	now := queue.At(p.e.options.Now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pace := p.of[b.ID]
+	if pace == nil {
+		pace = &bulkPace{saved: 1, at: now}
+		if p.of == nil {
+			p.of = map[queue.BulkID]*bulkPace{}
 		}
-		e.paces.of[b.ID] = p
+		p.of[b.ID] = pace
 	}
-	if elapsed := now.Sub(p.at).Seconds(); elapsed > 0 {
-		p.saved = min(p.saved+elapsed*float64(b.Rate), float64(b.Rate))
+	if elapsed := now.Sub(pace.at).Seconds(); elapsed > 0 {
+		pace.saved = min(pace.saved+elapsed*float64(b.Rate), float64(b.Rate))
 	}
-	p.at = now
-	return int(min(p.saved, bulkMost))
+	pace.at = now
+	return int(min(pace.saved, bulkMost))
 }
 
-func (e *Engine) spend(b *queue.Bulk, n int) {
-	e.paces.mu.Lock()
-	defer e.paces.mu.Unlock()
-	if p := e.paces.of[b.ID]; p != nil {
-		p.saved -= float64(n)
+func (p *bulkRunner) spend(b *queue.Bulk, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pace := p.of[b.ID]; pace != nil {
+		pace.saved -= float64(n)
 	}
 }

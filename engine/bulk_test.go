@@ -98,18 +98,18 @@ func TestBulkByFilter(t *testing.T) {
 	}
 	one := queue.DeadFilter{Fingerprint: queue.Fingerprint("kind b no 7")}
 	dry := startBulk(t, e, queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}, DryRun: true})
-	e.stepBulks(ctx)
+	e.bulks.step(ctx)
 	wantBulk(t, "dry run", e, dry, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after the dry run", e, 1200)
 	redrive := startBulk(t, e, queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}})
-	e.stepBulks(ctx)
+	e.bulks.step(ctx)
 	wantBulk(t, "redrive of one kind", e, redrive, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after it", e, 600)
 	// What died after an operation started is not met by it, even if it was not there yet.
 	late := startBulk(t, e, queue.BulkRequest{Action: queue.BulkDelete})
 	clock.Add(5)
 	failSome(t, e, insert(t, e, 5), func(uint32) bool { return true })
-	e.stepBulks(ctx)
+	e.bulks.step(ctx)
 	wantBulk(t, "deletion of what there was", e, late, queue.BulkCompleted, 600, 0, 0)
 	wantLetters(t, "after the deletion", e, 5)
 }
@@ -121,19 +121,19 @@ func TestBulkAtARateAndCancelled(t *testing.T) {
 	e, clock := bulkEngine(t, 10)
 	id := startBulk(t, e, queue.BulkRequest{Rate: 10})
 	for range 20 {
-		e.stepBulks(ctx)
+		e.bulks.step(ctx)
 	}
 	wantBulk(t, "at once", e, id, queue.BulkRunning, 1, 0, 0)
 	for range 20 {
 		clock.Add(50)
-		e.stepBulks(ctx)
+		e.bulks.step(ctx)
 	}
 	wantBulk(t, "after a second", e, id, queue.BulkRunning, 11, 0, 0)
 	if b, err := e.CancelBulk(t.Context(), id, "ana"); err != nil || b.State != queue.BulkCancelled {
 		t.Errorf("cancel: got %+v %v", b, err)
 	}
 	clock.Add(60_000)
-	e.stepBulks(ctx)
+	e.bulks.step(ctx)
 	wantBulk(t, "long after the cancel", e, id, queue.BulkCancelled, 11, 0, 0)
 	wantLetters(t, "after the cancel", e, 29)
 }
@@ -150,7 +150,7 @@ func TestBulkRefusals(t *testing.T) {
 	failSome(t, e, s.ID, func(uint32) bool { return true })
 	clock.Add(2000)
 	id := startBulk(t, e, queue.BulkRequest{})
-	e.stepBulks(ctx)
+	e.bulks.step(ctx)
 	wantBulk(t, "one submission refuses", e, id, queue.BulkCompleted, 4, 0, 5)
 	for range queue.MaxBulkRunning {
 		startBulk(t, e, queue.BulkRequest{})

@@ -22,24 +22,24 @@ const (
 )
 
 // meter notes how far an operation is before its turn.
-func (e *Engine) meter(b *queue.Bulk) {
-	now := bulkMark{queue.At(e.options.Now()), b.Walk.Examined}
-	e.paces.mu.Lock()
-	defer e.paces.mu.Unlock()
-	m := e.paces.met[b.ID]
+func (p *bulkRunner) meter(b *queue.Bulk) {
+	now := bulkMark{queue.At(p.e.options.Now()), b.Walk.Examined}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.met[b.ID]
 	switch {
 	case m == nil:
-		if e.paces.met == nil {
-			e.paces.met = map[queue.BulkID]*bulkMeter{}
+		if p.met == nil {
+			p.met = map[queue.BulkID]*bulkMeter{}
 		}
-		e.paces.met[b.ID] = &bulkMeter{now, now}
+		p.met[b.ID] = &bulkMeter{now, now}
 	case now.at.Sub(m.middle.at) >= bulkSpan:
 		m.from, m.middle = m.middle, now
 	}
 }
 
 // foresee sets how long an operation that runs still takes, if that can be told: at the pace that was measured, or else at its rate.
-func (e *Engine) foresee(b *queue.Bulk) {
+func (p *bulkRunner) foresee(b *queue.Bulk) {
 	left := b.Walk.Left()
 	if b.State != queue.BulkRunning || left == 0 {
 		return
@@ -48,14 +48,14 @@ func (e *Engine) foresee(b *queue.Bulk) {
 	if !b.DryRun {
 		pace = float64(b.Rate)
 	}
-	now := queue.At(e.options.Now())
-	e.paces.mu.Lock()
-	if m := e.paces.met[b.ID]; m != nil {
+	now := queue.At(p.e.options.Now())
+	p.mu.Lock()
+	if m := p.met[b.ID]; m != nil {
 		if elapsed := now.Sub(m.from.at); elapsed >= bulkSettled {
 			pace = float64(b.Walk.Examined-min(m.from.examined, b.Walk.Examined)) / elapsed.Seconds()
 		}
 	}
-	e.paces.mu.Unlock()
+	p.mu.Unlock()
 	if seconds := float64(left) / pace; pace > 0 && seconds < bulkFarOff.Seconds() {
 		b.Remaining = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
 	}

@@ -88,7 +88,7 @@ func TestBulkForeseesByItsRecentPace(t *testing.T) {
 	want := func(when string, want time.Duration) {
 		t.Helper()
 		b.Remaining = 0
-		if e.foresee(&b); b.Remaining != want {
+		if e.bulks.foresee(&b); b.Remaining != want {
 			t.Errorf("%s, at %d of %d: got %s left, want %s", when, b.Walk.Examined, b.Walk.ToExamine, b.Remaining, want)
 		}
 	}
@@ -96,13 +96,13 @@ func TestBulkForeseesByItsRecentPace(t *testing.T) {
 	b.Rate = 100
 	want("before its first turn, at a rate", 100*time.Second)
 	for range 120 { // 10 a second
-		e.meter(&b)
+		e.bulks.meter(&b)
 		clock.Add(1000)
 		b.Walk.Examined += 10
 	}
 	want("after two minutes at 10 a second", 880*time.Second)
 	for range 90 { // 40 a second
-		e.meter(&b)
+		e.bulks.meter(&b)
 		clock.Add(1000)
 		b.Walk.Examined += 40
 	}

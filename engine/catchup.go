@@ -11,8 +11,8 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 			return err
 		}
 	}
-	e.stepBulks(ctx)
-	e.carry(ctx)
+	e.bulks.step(ctx)
+	e.forwards.carry(ctx)
 	e.house(ctx)
 	e.sample()
 	return ctx.Err()

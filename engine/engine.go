@@ -55,7 +55,7 @@ type Engine struct {
 	key       reserver.Key
 	plans     plans
 	metrics   *metrics
-	paces     paces
+	bulks     bulkRunner
 	forwards  forwards
 	shared    shared
 
@@ -85,6 +85,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{options: o, queues: map[string]*Queue{}, shards: map[queue.ShardID]*Queue{},
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
+	e.bulks.e, e.forwards.e = e, e
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}
@@ -185,9 +186,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		every(ctx, time.Second, e.sample)
 	})
 	group.Go(func() {
-		every(ctx, bulkEvery, func() { e.stepBulks(ctx) })
+		every(ctx, bulkEvery, func() { e.bulks.step(ctx) })
 	})
-	group.Go(func() { e.carryAlways(ctx) })
+	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.watchAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {

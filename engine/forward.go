@@ -14,6 +14,7 @@ import (
 // forwards carries dead letters out of the outboxes of queues to the queues that they are for. What a crash interrupts is carried
 // again after the start, and the queue that has it already knows so (shard/deadletters/arrive.go).
 type forwards struct {
+	e    *Engine
 	turn sync.Mutex // held by the goroutine that delivers: one at a time
 	// held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu
 	doors sync.RWMutex
@@ -32,25 +33,25 @@ func (e *Engine) posted() {
 }
 
 // carryAlways carries until ctx ends.
-func (e *Engine) carryAlways(ctx context.Context) {
+func (f *forwards) carryAlways(ctx context.Context) {
 	ticker := time.NewTicker(carryEvery)
 	defer ticker.Stop()
 	for {
-		e.carry(ctx)
+		f.carry(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-e.forwards.nudge:
+		case <-f.nudge:
 		}
 	}
 }
 
 // carry empties the outboxes, as far as the queues that their letters are for can take them.
-func (e *Engine) carry(ctx context.Context) {
-	e.forwards.turn.Lock()
-	defer e.forwards.turn.Unlock()
-	for _, q := range e.all() {
+func (f *forwards) carry(ctx context.Context) {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	for _, q := range f.e.all() {
 		stuck := map[string]bool{}
 		after := uint64(0)
 		for ctx.Err() == nil {
@@ -70,9 +71,10 @@ func (e *Engine) carry(ctx context.Context) {
 				}
 				list = rest
 				if to := page[0].Queue; !stuck[to] { // what comes later must not arrive before
-					err := e.carryTo(ctx, q, to, page)
+					err := f.carryTo(ctx, q, to, page)
 					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && queue.CodeOf(err) != queue.CodeQuarantined {
-						e.options.Logger.Error("forwarding dead letters failed; it is tried again", "queue", q.name, "to", to, "error", err)
+						f.e.options.Logger.Error("forwarding dead letters failed; it is tried again",
+							"queue", q.name, "to", to, "error", err)
 					}
 				}
 			}
@@ -82,8 +84,8 @@ func (e *Engine) carry(ctx context.Context) {
 
 // carryTo carries letters of one outbox to one queue. One that cannot be read is parked, and those behind it are carried; until it is
 // parked, those before it.
-func (e *Engine) carryTo(ctx context.Context, from *Queue, to string, page []queue.Outgoing) error {
-	destination, err := e.Queue(to)
+func (f *forwards) carryTo(ctx context.Context, from *Queue, to string, page []queue.Outgoing) error {
+	destination, err := f.e.Queue(to)
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func (e *Engine) carryTo(ctx context.Context, from *Queue, to string, page []que
 		}
 		n, err := from.shard.Forwarding.Parcel(ctx, o)
 		if err != nil {
-			if unread = e.unread(ctx, from, o, err); unread != nil {
+			if unread = f.unread(ctx, from, o, err); unread != nil {
 				break
 			}
 			continue
@@ -131,7 +133,7 @@ func (e *Engine) carryTo(ctx context.Context, from *Queue, to string, page []que
 }
 
 // unread does what follows when a letter cannot be read; nil: those behind it may go on.
-func (e *Engine) unread(ctx context.Context, from *Queue, o queue.Outgoing, cause error) error {
+func (f *forwards) unread(ctx context.Context, from *Queue, o queue.Outgoing, cause error) error {
 	cause = fmt.Errorf("chunk %s: %w", o.Chunk, cause)
 	if ctx.Err() != nil {
 		return cause

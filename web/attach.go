@@ -20,7 +20,7 @@ const attachHeartbeat = 10 * time.Second
 
 // attach is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
 func (x consumers) attach(c echo.Context) error {
-	s := x.s
+	s := x.Server
 	r := c.Request()
 	if err := plainPath(r); err != nil {
 		return err

@@ -31,8 +31,11 @@ const auditAbout = "Who changed what, the latest first. An entry is durable toge
 	"one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with " +
 	"a problem as its data. `cursor`, `limit` and `until` do not go with it."
 
-// auditRoutes are the part of the table about the audit log.
-func auditRoutes(s *Server, d *document) {
+// auditing are the handlers of the audit log.
+type auditing struct{ *Server }
+
+// routes are the part of the table about the audit log.
+func (s auditing) routes(d *document) {
 	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
 		compress: true, freeform: true,
 		summary: "Read the audit log", about: auditAbout, params: auditParams()}, auditShape, s.getAudit)
@@ -67,7 +70,7 @@ type auditRequest struct {
 	limit  int
 }
 
-func (s *Server) getAudit(c echo.Context) error {
+func (s auditing) getAudit(c echo.Context) error {
 	in, err := parseAudit(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -137,12 +140,12 @@ func apiAuditEntry(a *queue.Act) api.AuditEntry {
 const auditPage = 1000
 
 // exportAudit writes all that match, page by page.
-func (s *Server) exportAudit(c echo.Context, in auditRequest) error {
+func (s auditing) exportAudit(c echo.Context, in auditRequest) error {
 	page, err := s.engine.Audit(in.filter, in.cursor, auditPage)
 	if err != nil {
 		return err
 	}
-	return answerLines(s, c, func(writer *bufio.Writer) error {
+	return answerLines(s.Server, c, func(writer *bufio.Writer) error {
 		lines := json.NewEncoder(writer)
 		for {
 			for i := range page.Items {

@@ -33,7 +33,7 @@ type auditStream struct {
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // followAudit sends entries as they come, until the client leaves or the server stops. It looks once a second, at the pace of frames.
-func (s *Server) followAudit(c echo.Context, in auditRequest) error {
+func (s auditing) followAudit(c echo.Context, in auditRequest) error {
 	for _, name := range []string{"cursor", "limit", "until"} {
 		if c.QueryParams().Has(name) {
 			return queue.Invalid("/query/"+name, "does not go with a stream of events, which has no pages and no end: leave it out")
@@ -98,8 +98,8 @@ func problemEvent(p *problem, c echo.Context) []byte {
 // newAuditStream begins at the time that the filter asks for, now without one, or where a stream ended whose last id is `last`. Which of
 // the entries of about that time the subscriber has cannot be told from the id, as they did not come in the order of their times: all
 // but that one are sent again, and none is missed.
-func (s *Server) newAuditStream(in auditRequest, last string) (*auditStream, error) {
-	a := &auditStream{server: s, filter: in.filter, batch: auditBatch, settled: in.filter.Since, known: map[string]bool{}}
+func (s auditing) newAuditStream(in auditRequest, last string) (*auditStream, error) {
+	a := &auditStream{server: s.Server, filter: in.filter, batch: auditBatch, settled: in.filter.Since, known: map[string]bool{}}
 	if last != "" {
 		at, err := engine.AuditTime(last)
 		a.settled, a.known[last] = max(a.settled, at.Add(-auditOverlap)), true

@@ -350,7 +350,7 @@ func TestAuditStreamReadsInBatches(t *testing.T) {
 	open := func(in auditRequest, last string) *auditStream {
 		t.Helper()
 		in.filter.Action = "rule"
-		a, err := f.server.newAuditStream(in, last)
+		a, err := auditing{f.server}.newAuditStream(in, last)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func (x submissions) outputs(c echo.Context) error {
 		return err
 	}
 	in := SubmissionPath{ID: c.Param("id")}
-	q, err := in.locate(x.s.engine)
+	q, err := in.locate(x.engine)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (x submissions) outputs(c echo.Context) error {
 	if _, err := q.Submissions.Get(ctx, in.id); err != nil {
 		return err
 	}
-	line := x.s.pools.buffer()
-	defer x.s.pools.free(line)
-	return answerLines(x.s, c, func(writer *bufio.Writer) error {
+	line := x.pools.buffer()
+	defer x.pools.free(line)
+	return answerLines(x.Server, c, func(writer *bufio.Writer) error {
 		return q.Submissions.Outputs(ctx, in.id, func(index uint32, output []byte) error {
 			line.b = appendOutput(line.b[:0], index, output)
 			_, err := writer.Write(line.b)

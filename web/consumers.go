@@ -31,7 +31,7 @@ const (
 )
 
 // consumers are the handlers of consumers.
-type consumers struct{ s *Server }
+type consumers struct{ *Server }
 
 // routes are the part of the table about consumers.
 func (x consumers) routes(d *document) {
@@ -42,7 +42,7 @@ func (x consumers) routes(d *document) {
 	registerIn(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagConsumers, compress: true,
 		summary: "Read a consumer and what it holds"}, x.get)
-	x.s.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
+	x.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Keep a consumer known", about: attachAbout}, attachShape, x.attach)
 	registerIn(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,

@@ -21,14 +21,17 @@ var dashboardFiles embed.FS
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " +
 	"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// webPages are the handlers of pages for people, and of what they are made of.
+type webPages struct{ *Server }
+
 // dashboardRoutes are the part of the table about the dashboard, and the events that it shows.
 func dashboardRoutes(s *Server, d *document) {
 	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
-		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, s.getEvents)
+		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, watching{s}.getEvents)
 	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
-		summary: "The dashboard"}, textShape("text/html"), s.getDashboard)
+		summary: "The dashboard"}, textShape("text/html"), webPages{s}.getDashboard)
 	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
-		summary: "A file of the dashboard"}, assetShape, s.getAsset)
+		summary: "A file of the dashboard"}, assetShape, webPages{s}.getAsset)
 }
 
 // asset is one file of the dashboard.
@@ -70,12 +73,12 @@ func loadDashboard() (map[string]asset, error) {
 }
 
 // getDashboard is GET /.
-func (s *Server) getDashboard(c echo.Context) error { return s.sendAsset(c, "index.html") }
+func (s webPages) getDashboard(c echo.Context) error { return s.sendAsset(c, "index.html") }
 
 // getAsset is GET /assets/{file}.
-func (s *Server) getAsset(c echo.Context) error { return s.sendAsset(c, c.Param("file")) }
+func (s webPages) getAsset(c echo.Context) error { return s.sendAsset(c, c.Param("file")) }
 
-func (s *Server) sendAsset(c echo.Context, name string) error {
+func (s webPages) sendAsset(c echo.Context, name string) error {
 	file, ok := s.dashboard[name]
 	if !ok {
 		return newProblem(codeNotFound, "The dashboard has no such file.")

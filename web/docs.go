@@ -37,9 +37,9 @@ type docsPages struct {
 // docsRoutes are the document and the pages.
 func docsRoutes(s *Server, d *document) {
 	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "This document"}, textShape(contentOpenAPI), s.getDocument)
+		summary: "This document"}, textShape(contentOpenAPI), webPages{s}.getDocument)
 	s.raw(d, operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "The reference page"}, textShape("text/html"), s.getDocs)
+		summary: "The reference page"}, textShape("text/html"), webPages{s}.getDocs)
 	s.raw(d, operation{id: "docs-page", method: "GET", path: "/docs/{page}", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
 		summary: "A page of the documents, or a search in them"}, docsPageShape, sendDocsPage(s))
 }
@@ -274,7 +274,7 @@ func formName(s *huma.Schema) string {
 }
 
 // getDocs is GET /docs.
-func (s *Server) getDocs(c echo.Context) error {
+func (s webPages) getDocs(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
 	return c.Blob(http.StatusOK, "text/html; charset=utf-8", s.pages.reference)
 }

@@ -72,8 +72,11 @@ type eventsRequest struct {
 	lastAt queue.Time
 }
 
+// watching are the handlers of the dashboard's events.
+type watching struct{ *Server }
+
 // getEvents is GET /v1/events. It runs as long as the subscriber stays.
-func (s *Server) getEvents(c echo.Context) error {
+func (s watching) getEvents(c echo.Context) error {
 	in, err := s.parseEvents(c.Request())
 	if err != nil {
 		return err
@@ -89,7 +92,7 @@ func (s *Server) getEvents(c echo.Context) error {
 		return err
 	}
 	defer leave()
-	out := &stream{server: s, c: c, request: in}
+	out := &stream{server: s.Server, c: c, request: in}
 	if err := out.begin(); err != nil {
 		return nil // the subscriber is gone: no one is left to tell
 	}
@@ -123,7 +126,7 @@ func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
 }
 
 // parseEvents reads the query and the id of the last event that the subscriber has.
-func (s *Server) parseEvents(r *http.Request) (in eventsRequest, err error) {
+func (s watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 	in = eventsRequest{queue: engine.DefaultQueue, stats: true, keys: true}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -340,7 +343,7 @@ func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
 	name := o.request.queue
 	if o.request.consumers {
 		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil,
-			func(ctx context.Context) (any, error) { return o.server.consumersFrame(ctx, name, f) })
+			func(ctx context.Context) (any, error) { return watching{o.server}.consumersFrame(ctx, name, f) })
 		if err == nil {
 			err = o.send(event)
 		}
@@ -352,7 +355,7 @@ func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
 		return nil
 	}
 	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before,
-		func(ctx context.Context) (any, error) { return o.server.schedulesFrame(ctx, name, f) })
+		func(ctx context.Context) (any, error) { return watching{o.server}.schedulesFrame(ctx, name, f) })
 	if err != nil || len(o.schedules) > 0 && &o.schedules[0] == &event[0] {
 		return err // it has what is the same
 	}

@@ -63,7 +63,7 @@ func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTo
 }
 
 // consumersFrame is what the topic consumers says: of all that are known those first that an operator looks for.
-func (s *Server) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
+func (s watching) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
 	q, err := s.engine.Queue(queueName)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Server) consumersFrame(ctx context.Context, queueName string, f *engine
 }
 
 // schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next.
-func (s *Server) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
+func (s watching) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
 	q, err := s.engine.Queue(queueName)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type exchangeCall struct {
 }
 
 // exchange is POST .../reservations/exchange: finish, commit, then reserve, in one round trip.
-func (s *Server) exchange(c echo.Context) error {
+func (s consuming) exchange(c echo.Context) error {
 	body, err := s.hotBody(c, maxFinishBytes)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Server) exchange(c echo.Context) error {
 
 // exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,
 // and they are committed when the engine returns.
-func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
+func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
 	defer s.freeBody(body)
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
@@ -96,7 +96,7 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 	span := s.spanOf(c)
 	s.traceSettling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
 	s.traceSettling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
-	call.asking = asking{ctx, s, c.Request()}
+	call.asking = asking{ctx, s.Server, c.Request()}
 	err = q.Exchange(&call.asking, *asked, &call.done)
 	if call.asking = (asking{}); err != nil {
 		if !call.finished() {
@@ -115,7 +115,7 @@ func (s *Server) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q
 }
 
 // mayExchange refuses what is beyond what the access token is bound to.
-func (s *Server) mayExchange(ctx context.Context, x *engine.Exchange) error {
+func (s consuming) mayExchange(ctx context.Context, x *engine.Exchange) error {
 	if boundTo(ctx) == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (call *exchangeCall) finished() bool {
 
 // exchangeLater waits for work after all else is committed, holding no more than the results. Whatever happens while it
 // waits, the results are answered: they are facts.
-func (s *Server) exchangeLater(c echo.Context, call *exchangeCall, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
+func (s consuming) exchangeLater(c echo.Context, call *exchangeCall, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
 	request := call.reserve
 	response := wire.ExchangeResponse{
 		Complete: slices.Clone(call.response.Complete),

@@ -15,12 +15,15 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
+// health are the handlers of what says how the server is.
+type health struct{ *Server }
+
 // livez says that the process serves requests, and nothing about its parts: a probe that fails restarts the process,
 // which would not fix a full disk.
-func (s *Server) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+func (s health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 // readyz fails while a part does not work or the server stops.
-func (s *Server) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness], error) {
+func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness], error) {
 	values, err := url.ParseQuery(in.raw)
 	if err != nil {
 		return nil, queue.Invalid("/query", "is not well formed")
@@ -61,7 +64,7 @@ func (s *Server) readyz(ctx context.Context, in *RawQuery) (*output[api.Readines
 }
 
 // pluginCheck says which plugins are not open yet. The server serves without them meanwhile, so it is no failure.
-func (s *Server) pluginCheck() (check api.Check, ok bool) {
+func (s health) pluginCheck() (check api.Check, ok bool) {
 	if s.plugins == nil {
 		return check, false
 	}
@@ -92,11 +95,11 @@ func readyParams() []*huma.Param {
 		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
-func (s *Server) getVersion(context.Context, *struct{}) (*output[api.Version], error) {
+func (s health) getVersion(context.Context, *struct{}) (*output[api.Version], error) {
 	return &output[api.Version]{Body: s.version}, nil
 }
 
-func (s *Server) getConfig(context.Context, *struct{}) (*output[api.ServerOptions], error) {
+func (s health) getConfig(context.Context, *struct{}) (*output[api.ServerOptions], error) {
 	return &output[api.ServerOptions]{Body: api.ServerOptions{Options: s.config}}, nil
 }
 

@@ -25,13 +25,13 @@ type insertCall struct {
 }
 
 // insert is POST .../submissions.
-func (s *Server) insert(c echo.Context) error {
+func (s submissions) insert(c echo.Context) error {
 	r := c.Request()
 	key, err := idempotencyKey(r.Header)
 	if err != nil {
 		return err
 	}
-	media, body, err := insertBody(s, c)
+	media, body, err := insertBody(s.Server, c)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return wireProblem(err, body.b, media)
 	}
-	asked, err := newSubmission(s, c, call, key, body.b)
+	asked, err := newSubmission(s.Server, c, call, key, body.b)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Server) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	call.asking = asking{r.Context(), s, r}
+	call.asking = asking{r.Context(), s.Server, r}
 	one := []queue.Insertion{{New: &asked}}
 	if err = q.InsertMany(&call.asking, one, false); err == nil {
 		err = one[0].Err
@@ -81,7 +81,7 @@ func insertBody(s *Server, c echo.Context) (media string, body *buffer, err erro
 	return media, body, err
 }
 
-func (s *Server) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
+func (s submissions) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
 	status := http.StatusCreated
 	header := c.Response().Header()
 	if replayed {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -91,7 +92,7 @@ func newConstant() constant {
 func (s *Server) setHeaders(c echo.Context) {
 	id := c.Request().Header.Get(headerRequestID)
 	if !validRequestID(id) {
-		id = string(strconv.AppendUint([]byte(s.idPrefix), s.idLast.Add(1), 36))
+		id = s.ids.next()
 	}
 	header := c.Response().Header()
 	header[headerRequestID] = []string{id}
@@ -99,6 +100,16 @@ func (s *Server) setHeaders(c echo.Context) {
 	header["Referrer-Policy"] = s.constant.referrer
 	header["Content-Security-Policy"] = s.constant.policy
 	header["Cache-Control"] = s.constant.cache
+}
+
+// requestIDs names the requests that bring no name: the prefix tells the runs of a server apart.
+type requestIDs struct {
+	prefix string
+	last   atomic.Uint64
+}
+
+func (r *requestIDs) next() string {
+	return string(strconv.AppendUint([]byte(r.prefix), r.last.Add(1), 36))
 }
 
 // validRequestID accepts what a proxy in front of us may have chosen, and nothing that could forge a log line.

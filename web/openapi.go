@@ -287,6 +287,6 @@ func (s *Server) finishDocument(d *document) error {
 }
 
 // getDocument is GET /openapi.json.
-func (s *Server) getDocument(c echo.Context) error {
+func (s webPages) getDocument(c echo.Context) error {
 	return c.Blob(http.StatusOK, contentOpenAPI, s.document)
 }

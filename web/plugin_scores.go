@@ -13,11 +13,7 @@ const scoresAbout = "One entry for each version and configuration that is open, 
 	"a second beside, so that it costs those who reserve next to nothing. " +
 	"It starts from zero when a version is opened: at a start of the server, and after five minutes out of use."
 
-func (s *Server) listPluginScores(_ context.Context, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
 	list, err := c.ScoresOf(in.Name)
 	return answeredList(list, err, apiPluginScores)
 }

@@ -36,26 +36,26 @@ const (
 		"The same bytes are the same version: they answer 200 and are not checked again. A version scores nothing before it is activated."
 )
 
-// uploadPlugin is POST /v1/plugins.
-func (s *Server) uploadPlugin(c echo.Context) error {
-	catalogue, err := s.catalogue()
+// upload is POST /v1/plugins.
+func (x pluginHandlers) upload(c echo.Context) error {
+	catalogue, err := x.catalogue()
 	if err != nil {
 		return err
 	}
 	r := c.Request()
-	media, err := s.mediaType(r, contentWasm, contentMultipart)
+	media, err := x.mediaType(r, contentWasm, contentMultipart)
 	if err != nil {
 		return err
 	}
 	if r.ContentLength > maxUploadBytes {
 		return &http.MaxBytesError{Limit: maxUploadBytes}
 	}
-	release, err := holdUpload(s, r.ContentLength, maxUploadBytes)
+	release, err := holdUpload(x.Server, r.ContentLength, maxUploadBytes)
 	if err != nil {
 		return err
 	}
 	defer release()
-	upload, err := s.readUpload(c, media)
+	upload, err := x.readUpload(c, media)
 	if err != nil {
 		return err
 	}
@@ -87,13 +87,13 @@ func holdUpload(s *Server, length, most int64) (release func(), err error) {
 }
 
 // readUpload reads the body of an upload, which must keep coming.
-func (s *Server) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
+func (x pluginHandlers) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
 	r := c.Request()
-	body := s.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
+	body := x.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
 	if media == contentWasm {
 		upload.Module, err = readWhole(body, r.ContentLength, maxUploadBytes)
 	} else {
-		err = s.readParts(r, body, &upload)
+		err = x.readParts(r, body, &upload)
 	}
 	if err == nil {
 		body.finish()
@@ -112,7 +112,7 @@ func readWhole(body io.Reader, size, most int64) ([]byte, error) {
 }
 
 // readParts reads a form: each part once, each within its limit.
-func (s *Server) readParts(r *http.Request, body io.Reader, into *plugins.Upload) error {
+func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins.Upload) error {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
 		return newProblem(codeMalformed, "The form has no boundary.")
@@ -155,9 +155,9 @@ func (s *Server) readParts(r *http.Request, body io.Reader, into *plugins.Upload
 	}
 }
 
-// getPluginModule is GET .../wasm.
-func (s *Server) getPluginModule(c echo.Context) error {
-	catalogue, err := s.catalogue()
+// module is GET .../wasm.
+func (x pluginHandlers) module(c echo.Context) error {
+	catalogue, err := x.catalogue()
 	if err != nil {
 		return err
 	}
@@ -170,9 +170,9 @@ func (s *Server) getPluginModule(c echo.Context) error {
 	return c.Blob(http.StatusOK, contentWasm, module)
 }
 
-// getPluginRecording is GET .../recordings/{id}.
-func (s *Server) getPluginRecording(c echo.Context) error {
-	catalogue, err := s.catalogue()
+// recording is GET .../recordings/{id}.
+func (x pluginHandlers) recording(c echo.Context) error {
+	catalogue, err := x.catalogue()
 	if err != nil {
 		return err
 	}

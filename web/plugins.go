@@ -38,7 +38,7 @@ type Revision struct {
 }
 
 // change reads the condition, and who asks.
-func (s *Server) change(ctx context.Context, r *Revision) (plugins.Change, error) {
+func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 	by := access.Of(ctx).Who("")
 	if r.IfMatch == "" || strings.TrimSpace(r.IfMatch) == "*" {
 		return plugins.Change{By: by}, nil
@@ -51,12 +51,27 @@ func (s *Server) change(ctx context.Context, r *Revision) (plugins.Change, error
 	return plugins.Change{Revision: revision, Unchanged: revision == 0, By: by}, nil
 }
 
+// pluginHandlers are the handlers of plugins, which belong to the server and not to a queue.
+type pluginHandlers struct{ *Server }
+
 // catalogue is who holds the plugins, if this server has any.
-func (s *Server) catalogue() (*plugins.Catalogue, error) {
-	if s.plugins == nil {
+func (x pluginHandlers) catalogue() (*plugins.Catalogue, error) {
+	if x.plugins == nil {
 		return nil, &queue.Error{Code: queue.CodeUnavailable, Message: "This server has no plugins."}
 	}
-	return s.plugins, nil
+	return x.plugins, nil
+}
+
+// registerPlugin adds an operation about plugins: the handler is given their catalogue.
+func registerPlugin[I, O any](d *document, op operation, handler func(context.Context, *plugins.Catalogue, *I) (*O, error)) {
+	x := pluginHandlers{d.server}
+	register(d, op, func(ctx context.Context, in *I) (*O, error) {
+		c, err := x.catalogue()
+		if err != nil {
+			return nil, err
+		}
+		return handler(ctx, c, in)
+	})
 }
 
 type listPluginsInput struct {
@@ -64,11 +79,7 @@ type listPluginsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-func (s *Server) listPlugins(_ context.Context, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
 	list, next := c.List(in.Cursor, in.Limit)
 	out := &output[api.Page[api.Plugin]]{Body: api.Page[api.Plugin]{Items: make([]api.Plugin, len(list)), Next: next}}
 	for i := range list {
@@ -91,28 +102,16 @@ func pluginAnswer(p plugins.Plugin, err error) (*pluginOutput, error) {
 	return out, nil
 }
 
-func (s *Server) getPlugin(_ context.Context, in *PluginPath) (*pluginOutput, error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*pluginOutput, error) {
 	return pluginAnswer(c.Get(in.Name))
 }
 
-func (s *Server) listPluginVersions(_ context.Context, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
 	list, err := c.VersionsOf(in.Name)
 	return answeredList(list, err, apiPluginVersion)
 }
 
-func (s *Server) getPluginVersion(_ context.Context, in *PluginVersionPath) (*output[api.PluginVersion], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) version(_ context.Context, c *plugins.Catalogue, in *PluginVersionPath) (*output[api.PluginVersion], error) {
 	v, err := c.VersionOf(in.Name, in.Version)
 	return answered(v, err, apiPluginVersion)
 }
@@ -124,14 +123,10 @@ type selectInput struct {
 }
 
 // selected reads the body and the condition of an operation that puts a version to use.
-func (s *Server) selected(ctx context.Context, in *selectInput) (c *plugins.Catalogue,
-	chosen plugins.Selection, change plugins.Change, err error) {
-	if c, err = s.catalogue(); err != nil {
-		return
-	}
+func (in *selectInput) selected(ctx context.Context) (chosen plugins.Selection, change plugins.Change, err error) {
 	chosen = plugins.Selection{Version: in.Body.value.Version, Config: configOf(in.Body.value.Config), Force: in.Body.value.Force}
-	change, err = s.change(ctx, &in.Revision)
-	return c, chosen, change, err
+	change, err = in.change(ctx)
+	return chosen, change, err
 }
 
 // configOf is a configuration, where null is none.
@@ -142,8 +137,8 @@ func configOf(raw json.RawMessage) []byte {
 	return raw
 }
 
-func (s *Server) activatePlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
-	c, chosen, change, err := s.selected(ctx, in)
+func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
+	chosen, change, err := in.selected(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,16 +148,16 @@ func (s *Server) activatePlugin(ctx context.Context, in *selectInput) (*pluginOu
 	return pluginAnswer(c.Activate(ctx, in.Name, chosen, change))
 }
 
-func (s *Server) shadowPlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
-	c, chosen, change, err := s.selected(ctx, in)
+func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
+	chosen, change, err := in.selected(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return pluginAnswer(c.Shadow(ctx, in.Name, chosen, change))
 }
 
-func (s *Server) canaryPlugin(ctx context.Context, in *selectInput) (*pluginOutput, error) {
-	c, chosen, change, err := s.selected(ctx, in)
+func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
+	chosen, change, err := in.selected(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,35 +169,28 @@ type changePluginInput struct {
 	Revision
 }
 
-func (s *Server) changePlugin(ctx context.Context, in *changePluginInput,
-	do func(*plugins.Catalogue, plugins.Change) (plugins.Plugin, error)) (*pluginOutput, error) {
-	c, err := s.catalogue()
+func (pluginHandlers) deactivate(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
+	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
 	}
-	change, err := s.change(ctx, &in.Revision)
+	return pluginAnswer(c.Deactivate(in.Name, change))
+}
+
+func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
+	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(do(c, change))
+	return pluginAnswer(c.Rollback(ctx, in.Name, change))
 }
 
-func (s *Server) deactivatePlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(ctx, in, func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
-		return c.Deactivate(in.Name, change)
-	})
-}
-
-func (s *Server) rollbackPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(ctx, in, func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
-		return c.Rollback(ctx, in.Name, change)
-	})
-}
-
-func (s *Server) resetPlugin(ctx context.Context, in *changePluginInput) (*pluginOutput, error) {
-	return s.changePlugin(ctx, in, func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
-		return c.Reset(in.Name, change)
-	})
+func (pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
+	change, err := in.change(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pluginAnswer(c.Reset(in.Name, change))
 }
 
 // Forced is the wish to delete what stored strategies name.
@@ -216,12 +204,8 @@ type deletePluginInput struct {
 	Forced
 }
 
-func (s *Server) deletePlugin(ctx context.Context, in *deletePluginInput) (*struct{}, error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
-	change, err := s.change(ctx, &in.Revision)
+func (pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *deletePluginInput) (*struct{}, error) {
+	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -235,12 +219,8 @@ type deleteVersionInput struct {
 	Forced
 }
 
-func (s *Server) deletePluginVersion(ctx context.Context, in *deleteVersionInput) (*struct{}, error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
-	change, err := s.change(ctx, &in.Revision)
+func (pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue, in *deleteVersionInput) (*struct{}, error) {
+	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -254,13 +234,14 @@ type settingsInput struct {
 	Body decoded[api.PluginSettings]
 }
 
-func (s *Server) putPluginSettings(ctx context.Context, in *settingsInput) (*pluginOutput, error) {
+func (pluginHandlers) putSettings(ctx context.Context, c *plugins.Catalogue, in *settingsInput) (*pluginOutput, error) {
+	change, err := in.change(ctx)
+	if err != nil {
+		return nil, err
+	}
 	set := in.Body.value
-	return s.changePlugin(ctx, &changePluginInput{in.PluginPath, in.Revision},
-		func(c *plugins.Catalogue, change plugins.Change) (plugins.Plugin, error) {
-			return c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
-				RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change)
-		})
+	return pluginAnswer(c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
+		RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change))
 }
 
 type dryRunInput struct {
@@ -268,11 +249,7 @@ type dryRunInput struct {
 	Body decoded[api.PluginDryRun]
 }
 
-func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*output[api.PluginTried], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue, in *dryRunInput) (*output[api.PluginTried], error) {
 	asked := &in.Body.value
 	about, err := contextOf(asked.Context)
 	if err != nil {
@@ -287,11 +264,7 @@ func (s *Server) dryRunPlugin(ctx context.Context, in *dryRunInput) (*output[api
 	return answered(tried, err, apiTried)
 }
 
-func (s *Server) getPluginStats(_ context.Context, in *PluginPath) (*output[api.PluginStats], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.PluginStats], error) {
 	stats, err := c.StatsOf(in.Name)
 	return answered(stats, err, apiPluginStats)
 }
@@ -302,11 +275,7 @@ type pluginLogsInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
 }
 
-func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*output[api.PluginLogs], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLogsInput) (*output[api.PluginLogs], error) {
 	lines, dropped, err := c.LogsOf(in.Name, in.After, in.Limit)
 	if err != nil {
 		return nil, err
@@ -322,19 +291,10 @@ func (s *Server) getPluginLogs(_ context.Context, in *pluginLogsInput) (*output[
 	return out, nil
 }
 
-func (s *Server) listPluginRecordings(_ context.Context, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
-	c, err := s.catalogue()
-	if err != nil {
-		return nil, err
-	}
+func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.RecordingsOf(in.Name)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[api.Page[api.PluginRecording]]{Body: api.Page[api.PluginRecording]{Items: make([]api.PluginRecording, len(list))}}
-	for i, r := range list {
-		out.Body.Items[i] = api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256,
+	return answeredList(list, err, func(r *plugins.Recording) api.PluginRecording {
+		return api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256,
 			Rows: r.Rows, Size: r.Size, Fault: r.Fault}
-	}
-	return out, nil
+	})
 }

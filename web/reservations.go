@@ -29,8 +29,11 @@ const (
 		"or invalid. One bad item does not spoil the others."
 )
 
-// reservationRoutes are what consumers call: the part of the table that is served most.
-func reservationRoutes(s *Server, d *document) {
+// consuming are the handlers of what consumers call.
+type consuming struct{ *Server }
+
+// routes are the part of the table that is served most.
+func (s consuming) routes(d *document) {
 	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
 		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
@@ -62,7 +65,7 @@ type reserveCall struct {
 }
 
 // reserve is POST .../reservations.
-func (s *Server) reserve(c echo.Context) error {
+func (s consuming) reserve(c echo.Context) error {
 	body, err := s.hotBody(c, maxBodyBytes)
 	if err != nil {
 		return err
@@ -80,7 +83,7 @@ func (s *Server) reserve(c echo.Context) error {
 	}
 	wait := request.Wait
 	request.Wait = 0
-	call.asking = asking{c.Request().Context(), s, c.Request()}
+	call.asking = asking{c.Request().Context(), s.Server, c.Request()}
 	result, err := q.Reserve(&call.asking, request, call.held[:0])
 	call.asking = asking{}
 	if err != nil {
@@ -108,7 +111,7 @@ func (s *Server) reserve(c echo.Context) error {
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
-func (s *Server) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
+func (s consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
 	defer s.freeBody(body)
 	if err := call.request.Decode(body.b); err != nil {
 		return engine.ReserveRequest{}, wireProblem(err, body.b, contentJSON)
@@ -161,7 +164,7 @@ func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engin
 
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
 // the server stops (an empty answer that asks to come back).
-func (s *Server) park(c echo.Context, q *engine.Queue, request engine.ReserveRequest) (engine.ReserveResult, error) {
+func (s consuming) park(c echo.Context, q *engine.Queue, request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
 	by := s.credentialOf(c.Request())
 	forgetHeaders(c.Request())
@@ -181,7 +184,7 @@ func (s *Server) park(c echo.Context, q *engine.Queue, request engine.ReserveReq
 }
 
 // handOver gives chunks back that could not be handed to the client, so that they need not wait for their deadline.
-func (s *Server) handOver(c echo.Context, q *engine.Queue, reserved []queue.Reservation, written error) error {
+func (s consuming) handOver(c echo.Context, q *engine.Queue, reserved []queue.Reservation, written error) error {
 	// Stopping ends the contexts of calls that wait; then only a failed write shows that the client is gone.
 	gone := written != nil || c.Request().Context().Err() != nil && !s.waits.stopped()
 	if len(reserved) == 0 || !gone {
@@ -251,7 +254,7 @@ type finishCall struct {
 }
 
 // finish is the common frame: read, decode, do, answer. do appends the results to its second argument.
-func (s *Server) finish(c echo.Context, limit int64,
+func (s consuming) finish(c echo.Context, limit int64,
 	do func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error)) error {
 	body, err := s.hotBody(c, limit)
 	if err != nil {
@@ -279,7 +282,7 @@ func (s *Server) finish(c echo.Context, limit int64,
 }
 
 // complete is POST .../reservations/complete.
-func (s *Server) complete(c echo.Context) error {
+func (s consuming) complete(c echo.Context) error {
 	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.complete.Decode(body); err != nil {
 			return nil, wireProblem(err, body, contentJSON)
@@ -296,7 +299,7 @@ func (s *Server) complete(c echo.Context) error {
 }
 
 // fail is POST .../reservations/fail.
-func (s *Server) fail(c echo.Context) error {
+func (s consuming) fail(c echo.Context) error {
 	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.fail.Decode(body); err != nil {
 			return nil, wireProblem(err, body, contentJSON)
@@ -313,7 +316,7 @@ func (s *Server) fail(c echo.Context) error {
 }
 
 // extend is POST .../reservations/extend.
-func (s *Server) extend(c echo.Context) error {
+func (s consuming) extend(c echo.Context) error {
 	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.extend.Decode(body); err != nil {
 			return nil, wireProblem(err, body, contentJSON)
@@ -337,7 +340,7 @@ func (s *Server) extend(c echo.Context) error {
 }
 
 // release is POST .../reservations/release.
-func (s *Server) release(c echo.Context) error {
+func (s consuming) release(c echo.Context) error {
 	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.release.Decode(body); err != nil {
 			return nil, wireProblem(err, body, contentJSON)

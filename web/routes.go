@@ -83,7 +83,7 @@ func (s *Server) routes() error {
 	dashboardRoutes(s, d)
 	strategies{s.engine}.routes(d)
 	questions{s.engine}.routes(d)
-	s.pluginRoutes(d)
+	pluginHandlers{s}.routes(d)
 	deadLetters{s.engine}.routes(d)
 	bulks{s.engine}.routes(d)
 	rules{s.engine}.routes(d)
@@ -92,27 +92,27 @@ func (s *Server) routes() error {
 	held{s.now}.routes(d)
 	lifecycle{}.routes(d)
 	tokens{s}.routes(d)
-	auditRoutes(s, d)
+	auditing{s}.routes(d)
 	backupRoutes(s, d)
 	submissions{s}.routes(d)
 	following{s}.routes(d)
-	reservationRoutes(s, d)
+	consuming{s}.routes(d)
 
 	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
-		summary: "Say that the process serves requests"}, textShape("text/plain"), s.livez)
+		summary: "Say that the process serves requests"}, textShape("text/plain"), health{s}.livez)
 	register(d, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
 		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` " +
-			"every check is listed.", params: readyParams()}, s.readyz)
+			"every check is listed.", params: readyParams()}, health{s}.readyz)
 	register(d, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free, tag: tagServer,
-		summary: "Say what is running"}, s.getVersion)
+		summary: "Say what is running"}, health{s}.getVersion)
 	register(d, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
-		summary: "Say with which options the server runs, and who set them"}, s.getConfig)
+		summary: "Say with which options the server runs, and who set them"}, health{s}.getConfig)
 	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeMetrics, tag: tagServer,
 		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
 	docsRoutes(s, d)
 
 	// Probes may ask with HEAD; it is GET without a body and has no place of its own in the document.
-	s.echo.HEAD("/livez", s.livez)
+	s.echo.HEAD("/livez", health{s}.livez)
 	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
 	return s.finishDocument(d)
 }

@@ -101,8 +101,7 @@ type Server struct {
 
 	patience patience
 	constant constant
-	idPrefix string
-	idLast   atomic.Uint64
+	ids      requestIDs
 	held     atomic.Int64 // bytes held by bodies over maxBodyBytes
 	uploads  atomic.Int64 // bytes held by modules that are being uploaded
 	pools    pools
@@ -135,7 +134,7 @@ func New(o Options) (*Server, error) {
 		tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
 		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		operations: make(map[string]map[string]*operation),
-		patience:   defaultPatience(), constant: newConstant(), idPrefix: strconv.FormatUint(o.Seed(), 36) + "-",
+		patience:   defaultPatience(), constant: newConstant(), ids: requestIDs{prefix: strconv.FormatUint(o.Seed(), 36) + "-"},
 	}
 	if o.Wall != nil {
 		s.wall = o.Wall

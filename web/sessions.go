@@ -185,7 +185,7 @@ func (s *Server) expel() {
 }
 
 // openSession is POST /v1/session.
-func (s *Server) openSession(c echo.Context) error {
+func (s tokens) openSession(c echo.Context) error {
 	body, err := s.hotBody(c, maxSessionBody)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (s *Server) openSession(c echo.Context) error {
 	if !ok || !found {
 		return s.badToken(c.Request())
 	}
-	if err := enter(s, token, s.now()); err != nil { // the request itself needs no token, and is not counted yet
+	if err := enter(s.Server, token, s.now()); err != nil { // the request itself needs no token, and is not counted yet
 		return err
 	}
 	defer token.Leave()
@@ -227,7 +227,7 @@ func answerWhoami(c echo.Context, who api.Whoami) error {
 }
 
 // closeSession is DELETE /v1/session.
-func (s *Server) closeSession(c echo.Context) error {
+func (s tokens) closeSession(c echo.Context) error {
 	if cookie, err := c.Request().Cookie(sessionCookie); err == nil {
 		s.sessions.close(cookie.Value)
 		s.expel()

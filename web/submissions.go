@@ -28,14 +28,14 @@ const (
 )
 
 // submissions are the handlers of submissions and their chunks, but for inserts.
-type submissions struct{ s *Server }
+type submissions struct{ *Server }
 
 // routes are the part of the table about submissions.
 func (x submissions) routes(d *document) {
-	s := x.s
+	s := x.Server
 	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
 		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
-		summary: "Insert a submission", about: insertAbout}, insertShape, s.insert)
+		summary: "Insert a submission", about: insertAbout}, insertShape, x.insert)
 	s.raw(d, operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
 		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape,
@@ -98,7 +98,7 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	applied := ""
 	if wait > 0 {
 		applied = "wait=" + strconv.Itoa(int(wait/time.Second))
-		ctx, err = waiting{x.s}.ends(ctx, []queue.SubmissionID{in.id}, wait, false)
+		ctx, err = waiting{x.Server}.ends(ctx, []queue.SubmissionID{in.id}, wait, false)
 		if err != nil {
 			return nil, err
 		}

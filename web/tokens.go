@@ -30,7 +30,7 @@ const (
 )
 
 // tokens are the handlers of access tokens.
-type tokens struct{ s *Server }
+type tokens struct{ *Server }
 
 // routes are the part of the table about access tokens.
 func (x tokens) routes(d *document) {
@@ -52,11 +52,11 @@ func (x tokens) routes(d *document) {
 	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
 		summary: "Say who the server takes the caller for",
 		about:   "Any token may ask. Where no token is needed, the scopes are all."}, x.whoami)
-	x.s.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
-		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, x.s.openSession)
-	x.s.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
+	x.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
+		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, x.openSession)
+	x.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
 		summary: "Log out", about: "Ends the session that the cookie names, and its streams. Without " +
-			"one it changes nothing."}, closeSessionShape, x.s.closeSession)
+			"one it changes nothing."}, closeSessionShape, x.closeSession)
 }
 
 type newTokenInput struct {
@@ -74,7 +74,7 @@ func (x tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput,
 	if err != nil {
 		return nil, err
 	}
-	made, text, err := x.s.engine.Tokens().New(ctx, asked)
+	made, text, err := x.engine.Tokens().New(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -124,18 +124,18 @@ type TokenPath struct {
 }
 
 func (x tokens) list(context.Context, *struct{}) (*output[api.Page[api.Token]], error) {
-	list := x.s.engine.Tokens().All()
+	list := x.engine.Tokens().All()
 	return answeredList(list, nil, apiToken)
 }
 
 func (x tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], error) {
-	token, err := x.s.engine.Tokens().Token(access.ID(in.ID))
+	token, err := x.engine.Tokens().Token(access.ID(in.ID))
 	return answered(token, err, apiToken)
 }
 
 func (x tokens) revoke(ctx context.Context, in *TokenPath) (*struct{}, error) {
-	err := x.s.engine.Tokens().Revoke(ctx, access.ID(in.ID))
-	x.s.expel()
+	err := x.engine.Tokens().Revoke(ctx, access.ID(in.ID))
+	x.expel()
 	return nil, err
 }
 
@@ -149,11 +149,11 @@ func (x tokens) rotate(ctx context.Context, in *rotateTokenInput) (*output[api.T
 	if most := int64(queue.MaxRotationOverlap / time.Second); overlap < 0 || overlap > most {
 		return nil, queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", overlap, most)
 	}
-	token, text, err := x.s.engine.Tokens().Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
+	token, text, err := x.engine.Tokens().Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	x.s.expel()
+	x.expel()
 	out := &output[api.Token]{Body: apiToken(&token)}
 	out.Body.Token = text
 	return out, nil
