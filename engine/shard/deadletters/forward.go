@@ -2,6 +2,7 @@ package deadletters
 
 import (
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
@@ -74,6 +75,7 @@ func (p *Part) queued(o queue.Outgoing) {
 func (p *Part) requeued(r *machine.Record, op *journal.Move) {
 	for i, index := range op.Indexes {
 		if t := r.Tries[index]; t != nil && t.Reason == journal.Forwarded && t.Number == op.Number+uint64(i) {
+			marks.Hit("a forwarded letter is put into the outbox by a replay that its row has overtaken")
 			p.queued(queue.Outgoing{Number: t.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.ID, Index: index}})
 		}
 	}

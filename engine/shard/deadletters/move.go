@@ -3,6 +3,7 @@ package deadletters
 import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
@@ -89,6 +90,7 @@ func (p *Part) move(op journal.Move) error {
 	}
 	m.Touch(r)
 	if finished != 0 {
+		marks.Hit("a submission stays ended while its dead letters go")
 		m.Deaths.Reclose(r, finished)
 	}
 	return nil
@@ -113,6 +115,7 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 // reopen brings an ended submission back, from what endedFor found. Its letters are in their groups already, or will be.
 func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 	if old := p.m.Ended[row.ID]; old != nil {
+		marks.Hit("a submission is opened again before the history has it")
 		p.Index.Remove(old)
 	}
 	r, err := p.m.Deaths.Reopen(row)
@@ -153,6 +156,7 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	case r != nil:
 		row = r.EndedRow() // nothing of it is reserved
 	case v != nil:
+		marks.Hit("a submission is opened again out of the history")
 		row = v.row
 	case m.Replay:
 		found, err := m.History.Past(seq)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 )
@@ -54,6 +55,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 // known says whether the store's rows already tell of a submission whose insert is replayed.
 func (m *Machine) known(seq uint32, id queue.SubmissionID) (bool, error) {
 	if m.LiveSeq(seq) != nil || m.Ended[id] != nil {
+		marks.Hit("an insert is replayed onto its row")
 		return true, nil
 	}
 	return m.History.Holds(id)
@@ -111,6 +113,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 		if t.Gone() {
 			return nil
 		}
+		marks.Hit("a chunk that waits is completed at a replay")
 	} else if m.Withdraw(r, c.Index, false) != backlog.Taken {
 		return nil // done before
 	}
@@ -147,6 +150,7 @@ func (m *Machine) remembered(c journal.Completed) error {
 		r, sub = found.Record, found.Sub
 	}
 	if c.Index < r.Chunks && r.Tries[c.Index] == nil && !sub.IsAvailable(c.Index) {
+		marks.Hit("who completed a chunk is known after a cut-off checkpoint")
 		m.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
 	}
 	return nil
@@ -217,6 +221,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	m.undelay(r, op.Index, t)
 	m.Suspects.acquit(r, t)
 	if n := len(t.Past); n > 0 && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
+		marks.Hit("what a consumer says is added to a counted attempt")
 		t.Past[n-1].Error = op.Error // what its consumer says of the try came after it was counted
 	} else {
 		t.ended(queue.Attempt{

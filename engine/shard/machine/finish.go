@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
@@ -62,6 +63,7 @@ func (m *Machine) failsLate(r *Record, s standing, item *queue.FailItem, now que
 	}
 	m.Batch.Mark(slot, t.Sequence)
 	if same {
+		marks.Hit("a consumer says why after its deadline")
 		m.revised(r, item, last, now)
 	} else {
 		m.failed(r, item, now)
@@ -213,12 +215,14 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			}
 		}
 		if s == onShelf {
+			marks.Hit("a shelved chunk is taken up by the consumer that had it")
 			m.Suspects.lendOut(r, t.Index, r.Tries[t.Index], now)
 			s = free
 		}
 		if s == free && m.Backlog.TakeChunk(r.Sub, t.Index) {
 			m.Ready(r, -1)
 			m.Suspects.taken(r, t.Index)
+			marks.Hit("a chunk is held again by an extend after a crash")
 			slot = m.Holds.Add(&r.Holds, reserver.Hold{
 				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.Attempt(t.Index), Counted: true,
 				Reserved: now, Deadline: now,

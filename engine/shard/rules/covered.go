@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -22,10 +23,12 @@ func (p *Part) coveringRecord(r *machine.Record) (queue.Rule, bool) {
 // that no one can have worked on it since.
 func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 	if _, covered := p.coveringRecord(r); covered {
+		marks.Hit("a dead_deadline passes under a pause")
 		p.spared = append(p.spared, r)
 		return true
 	}
 	if grace := p.Grace(r.ID, r.Meta()); grace > now {
+		marks.Hit("a dead_deadline passes a moment after a pause")
 		p.m.Lifecycle.Schedule(machine.KindDeadDeadline, machine.Due{At: grace, Seq: r.Seq})
 		return true
 	}
