@@ -40,6 +40,7 @@ func (a *app) submitCommand() *cobra.Command {
 		Long: "Insert a submission. Its chunks are, in this order of precedence:\n" +
 			"  --count N --template TEXT   N chunks whose content is TEXT with {index} replaced\n" +
 			"  --count N --prefix KEY      N chunks whose content is in object storage under KEY followed by the index\n" +
+			"                              ('quern-objects submit' uploads files there first)\n" +
 			"  FILE...                     one chunk per file, with the file's bytes\n" +
 			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find -print0)\n\n" +
 			"Files and lines become several submissions when they are more than one call can carry (" +

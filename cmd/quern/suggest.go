@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // otherNames are words that people bring from other queue servers and tools, with the command that they mean.
@@ -19,7 +20,7 @@ var otherNames = map[string][]string{
 	"extend":   {"heartbeat", "touch"},
 	"get":      {"show", "describe"},
 	"list":     {"ls"},
-	"stats":    {"status", "info", "top"},
+	"stats":    {"status", "info"},
 	"outputs":  {"result", "results", "output"},
 	"dead":     {"dlq", "dead-letters"},
 	"rules":    {"pause", "block", "resume"},
@@ -32,9 +33,37 @@ func suggest(c *cobra.Command) {
 	if c.HasSubCommands() && c.Args != nil && c.Args(c, []string{"x"}) != nil { // others take arguments of their own
 		c.Args = knownCommand
 	}
+	c.SetFlagErrorFunc(unknownFlag)
 	for _, sub := range c.Commands() {
 		suggest(sub)
 	}
+}
+
+// elsewhere are flags of another program, with what has them.
+var elsewhere = map[string]string{
+	"quern submit --upload": "'quern-objects submit' uploads files into object storage and inserts them",
+	"quern work --fetch":    "'quern-objects work' gives the command its chunk's object",
+}
+
+// unknownFlag adds to an error about an unknown flag what it resembles, or which program has it.
+func unknownFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	name := unknown.GetSpecifiedName()
+	if has, ok := elsewhere[c.CommandPath()+" --"+name]; ok {
+		return fmt.Errorf("%w; %s", err, has)
+	}
+	// Cobra finds near names among commands only: the flags are given to it as such.
+	flags := &cobra.Command{SuggestionsMinimumDistance: min(len(name)/3, 2)}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
+	})
+	if like := flags.SuggestionsFor(name); len(like) > 0 {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(like, " or --"))
+	}
+	return err
 }
 
 func knownCommand(c *cobra.Command, args []string) error {

@@ -25,6 +25,7 @@ type workOptions struct {
 	killAfter   time.Duration
 	count       int64
 	untilEmpty  bool
+	failExit    bool
 	about       contextFlag
 }
 
@@ -39,7 +40,8 @@ func (a *app) workCommand() *cobra.Command {
 			"when that is text (by the key when the content is in object storage). Its environment has\n" +
 			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
 			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
-			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty)\n" +
+			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty;\n" +
+			"                                                 'quern-objects work' gives the object instead)\n" +
 			"  TRACEPARENT, TRACESTATE                        the trace that the submission carries, if it does\n" +
 			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' " +
 			"for all but letters and digits\n\n" +
@@ -52,7 +54,7 @@ func (a *app) workCommand() *cobra.Command {
 			"consumer_grace_ms, and 'quern consumers drain'\n" +
 			"ends it as a signal does.\n\n" +
 			"The exit code is 0 when the work ended as it should and at least one command succeeded, or none had to " +
-			"be run; 1 when all failed.\n\n" +
+			"be run; 1 when all failed,\nor with --fail-exit when one did.\n\n" +
 			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; a second one kills them.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
@@ -79,6 +81,7 @@ func (a *app) workCommand() *cobra.Command {
 	limitWas(f, "count")
 	f.BoolVar(&o.untilEmpty, "until-empty", false,
 		"end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
+	f.BoolVar(&o.failExit, "fail-exit", false, "exit with 1 when any command failed, also one whose chunk was tried again, and not only when all did")
 	return c
 }
 
@@ -143,10 +146,10 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 		},
 	}, w.handle)
 	bar.End()
-	if failed := w.failed.Load(); err == nil && failed > 0 && w.done.Load() == 0 {
-		return fmt.Errorf("the command failed every time, %d times", failed)
+	if err != nil {
+		return err
 	}
-	return err
+	return w.verdict(o.failExit)
 }
 
 // working is one run of work.
@@ -186,6 +189,17 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		return nil, client.Permanent(err)
 	}
 	return output, err
+}
+
+// verdict is the error that the failed commands are: of all, or of any.
+func (w *working) verdict(strict bool) error {
+	switch done, failed := w.done.Load(), w.failed.Load(); {
+	case failed > 0 && done == 0:
+		return fmt.Errorf("the command failed every time, %d times", failed)
+	case failed > 0 && strict:
+		return fmt.Errorf("the command failed %d of %d times", failed, done+failed)
+	}
+	return nil
 }
 
 func (w *working) show() {
