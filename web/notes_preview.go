@@ -55,7 +55,7 @@ func previewNotes() map[string]note {
 func whyNotes() map[string]note {
 	return map[string]note{
 		"WhyRequest.strategy": {text: "The strategy; absent: Random", ref: "Strategy"},
-		"WhyAnswer.state":     oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped"),
+		"WhyAnswer.state":     oneOf("Where the chunk stands", "ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
 		"WhyAnswer.strategy":  {text: "The canonical text"},
 		"WhyAnswer.warnings": {text: "Blocks that are not scored now, as their plugin is not there, not active, or out of use, " +
 			"so that what follows them is gone on with. Absent when there is none"},
@@ -64,7 +64,7 @@ func whyNotes() map[string]note {
 		"WhyAnswer.standing":            {text: "About where the chunk stands; absent when no branch admits it now"},
 		"WhyBranch.obstacle": oneOf("The first obstacle; none: the branch may hand the chunk out now", api.ObstacleNone,
 			api.ObstacleDone, api.ObstacleDead,
-			api.ObstacleSkipped, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused,
+			api.ObstacleSkipped, api.ObstacleForwarded, api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused,
 			api.ObstacleBlocked, api.ObstacleFilter, api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit,
 			api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn, api.ObstacleScore),
 		"WhyBranch.detail": {text: "The obstacle in words"},

@@ -23,15 +23,15 @@ type (
 func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Bytes", &huma.Schema{
 		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they " +
-			"are UTF-8, else as {base64}",
-		OneOf: []*huma.Schema{{Type: huma.TypeString}, single("text", ""), single("base64", "base64")},
+			"are UTF-8, else as {base64}. A string is not an object, and of the objects the one field tells which it is",
+		OneOf: []*huma.Schema{{Type: huma.TypeString}, single(r, "Text", "text", ""), single(r, "Base64", "base64", "base64")},
 	})
 }
 
 func (*contentSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Content", &huma.Schema{
-		Description: "What a chunk carries: bytes, or the key of an object in object storage",
-		OneOf:       []*huma.Schema{single("text", ""), single("base64", "base64"), single("key", "")},
+		Description: "What a chunk carries: bytes, or the key of an object in object storage. It is an object whose one field tells which",
+		OneOf:       []*huma.Schema{single(r, "Text", "text", ""), single(r, "Base64", "base64", "base64"), single(r, "Key", "key", "")},
 	})
 }
 
@@ -56,10 +56,14 @@ func (*timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
 
+// ofBytes are the sentences about the objects that bytes and contents are, each a component with a name, so that generators have a type for each.
+var ofBytes = map[string]string{"Text": "Bytes that are UTF-8", "Base64": "Bytes in base64", "Key": "The key of an object in object storage"}
+
 // single is an object with one string.
-func single(name, encoding string) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{name},
-		Properties: map[string]*huma.Schema{name: {Type: huma.TypeString, ContentEncoding: encoding}}}
+func single(r huma.Registry, name, field, encoding string) *huma.Schema {
+	return component(r, name, closed(ofBytes[name], field, map[string]*huma.Schema{
+		field: {Type: huma.TypeString, ContentEncoding: encoding, Description: ofBytes[name]},
+	}))
 }
 
 func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
@@ -73,13 +77,11 @@ func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 // sentence has no property or a property has no sentence, so that the document stays complete.
 func (d *document) finishSchemas() error {
 	schemas := d.schema.Map()
-	schemas["Strategy"] = &huma.Schema{
-		Description: `What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), ` +
-			`a tree ({"type": ...}), or {"name": ...}`,
-		OneOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: true}},
-	}
 	sentences := propertyNotes()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		if ofBytes[name] != "" {
+			continue
+		}
 		for _, property := range slices.Sorted(maps.Keys(schemas[name].Properties)) {
 			at := schemas[name].Properties[property]
 			note, ok := sentences[name+"."+property]
@@ -93,6 +95,7 @@ func (d *document) finishSchemas() error {
 	for name := range sentences {
 		return fmt.Errorf("web: openapi: propertyNotes speaks of %s, which does not exist", name)
 	}
+	maps.Copy(schemas, strategySchemas()) // which have their sentences
 	return nil
 }
 

@@ -55,15 +55,11 @@ def types(document: dict[str, Any]) -> str:
     schemas: dict[str, Any] = document["components"]["schemas"]
     out = [NOTE.format("What the server's answers and requests look like: each is a dict."), "from __future__ import annotations\n\n"]
     out.append("from typing import Any, Literal, Optional, TypedDict, Union\n\n")
-    names = ["Text", "Base64", "Key"] + list(schemas)
-    out.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(names)) + "]\n\n\n")
-    out.append('class Text(TypedDict):\n    """Bytes that are UTF-8."""\n\n    text: str\n\n\n')
-    out.append('class Base64(TypedDict):\n    """Bytes in base64."""\n\n    base64: str\n\n\n')
-    out.append('class Key(TypedDict):\n    """The key of an object in object storage."""\n\n    key: str\n\n\n')
-    unions = {"Bytes": "Union[str, Text, Base64]", "Content": "Union[Text, Base64, Key]", "MetaValue": "Union[str, int]"}
-    unions["Strategy"] = "Union[str, dict[str, Any]]"
-    for name, text in unions.items():
-        out.append(comment(schemas[name].get("description", ""), "") + f"{name} = {text}\n\n")
+    out.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(schemas)) + "]\n\n\n")
+    unions = {name: schema for name, schema in schemas.items() if "oneOf" in schema}
+    for name, schema in unions.items():
+        kinds = ", ".join(quoted(python(one)) if "$ref" in one else python(one) for one in schema["oneOf"])
+        out.append(comment(schema.get("description", ""), "") + f"{name} = Union[{kinds}]\n\n")
     out.append("\n")
     for name, schema in schemas.items():
         if name in unions:

@@ -1,4 +1,5 @@
-// Command go calls a server with the client that oapi-codegen made: it inserts a chunk and finds the submission by its meta.
+// Command go calls a server with the client that oapi-codegen made: it inserts a chunk, finds the submission by its meta, and reserves
+// the chunk with a strategy that is a tree of blocks.
 package main
 
 import (
@@ -34,9 +35,44 @@ func main() {
 	if len(found.JSON200.Items) != 1 || found.JSON200.Items[0].Id != inserted.JSON201.Id {
 		log.Fatalf("listed %+v, want %s alone", found.JSON200.Items, inserted.JSON201.Id)
 	}
+	if err := reserve(ctx, c, company); err != nil {
+		log.Fatal(err)
+	}
 	refused, err := c.ListSubmissionsWithResponse(ctx, "nowhere", nil)
 	if err != nil || refused.ApplicationproblemJSON4XX == nil {
 		log.Fatalf("a queue that does not exist: %v, %s", err, refused.Body)
 	}
 	fmt.Println("oapi-codegen: inserted and found", inserted.JSON201.Id)
+}
+
+// reserve builds SelectOnly("company", 11, OrElse(OldestFirst, Random)), and reads which of its kinds the content of the chunk is.
+func reserve(ctx context.Context, c *generated.ClientWithResponses, company generated.MetaValue) error {
+	var oldest, either, random generated.StrategyNode
+	var block, inner generated.StrategyBlock
+	var whole generated.Strategy
+	for _, err := range []error{
+		oldest.FromStrategyNode0("oldest_first"),
+		inner.FromRandomBlock(generated.RandomBlock{Type: generated.Random}),
+		random.FromStrategyBlock(inner),
+		inner.FromOrElseBlock(generated.OrElseBlock{Type: generated.OrElse, Branches: &[]generated.StrategyNode{oldest, random}}),
+		either.FromStrategyBlock(inner),
+		block.FromSelectOnlyBlock(generated.SelectOnlyBlock{Type: generated.SelectOnly, MetaField: "company", Value: company, Underlying: either}),
+		whole.FromStrategyBlock(block),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if kind, err := block.Discriminator(); err != nil || kind != "select_only" {
+		return fmt.Errorf("the block is a %q, %v", kind, err)
+	}
+	got, err := c.ReserveWithResponse(ctx, "default", generated.ReserveRequest{Max: 1, Strategy: &whole})
+	if err != nil || got.JSON200 == nil || len(got.JSON200.Reservations) != 1 {
+		return fmt.Errorf("reserve: %v, %s", err, got.Body)
+	}
+	text, err := got.JSON200.Reservations[0].Content.AsText()
+	if err != nil || text.Text != "row 0" {
+		return fmt.Errorf("the content is %+v, %v", text, err)
+	}
+	return nil
 }

@@ -34,6 +34,7 @@ __all__ = [
     "ConsumersFrame",
     "Content",
     "CounterDrift",
+    "CustomPriorityBlock",
     "DeadGroup",
     "DeadGroups",
     "DeadLetter",
@@ -51,6 +52,7 @@ __all__ = [
     "ExtendRequest",
     "FailItem",
     "FailRequest",
+    "FairBlock",
     "ForwardRequest",
     "HeldChunk",
     "HeldReservation",
@@ -69,6 +71,7 @@ __all__ = [
     "LedgerTenants",
     "Lifecycle",
     "LifecycleKind",
+    "MaxSimultaneousBlock",
     "Meta",
     "MetaKey",
     "MetaValue",
@@ -77,6 +80,9 @@ __all__ = [
     "NewSubmission",
     "NewSubmissionHead",
     "NewToken",
+    "NewestFirstBlock",
+    "OldestFirstBlock",
+    "OrElseBlock",
     "Origin",
     "Output",
     "PageAttempt",
@@ -102,6 +108,7 @@ __all__ = [
     "ParkedAction",
     "Plugin",
     "PluginBin",
+    "PluginBlock",
     "PluginBreaker",
     "PluginDryRun",
     "PluginLive",
@@ -120,6 +127,7 @@ __all__ = [
     "PluginTried",
     "PluginUse",
     "PluginVersion",
+    "PreferDistinctBlock",
     "PreviewAnswer",
     "PreviewPick",
     "PreviewRequest",
@@ -130,6 +138,7 @@ __all__ = [
     "Queue",
     "QueueSettings",
     "QueueSettingsInput",
+    "RandomBlock",
     "Rates",
     "Readiness",
     "Recount",
@@ -161,6 +170,8 @@ __all__ = [
     "ScheduleTemplate",
     "ScheduleTick",
     "SchedulesFrame",
+    "ScoreBlock",
+    "SelectOnlyBlock",
     "Series",
     "ServerOption",
     "ServerOptions",
@@ -171,6 +182,9 @@ __all__ = [
     "StatsFrame",
     "StrategiesInUse",
     "Strategy",
+    "StrategyBlock",
+    "StrategyByName",
+    "StrategyNode",
     "StrategyRequest",
     "StrategyUse",
     "StrategyWarning",
@@ -199,36 +213,25 @@ __all__ = [
 ]
 
 
-class Text(TypedDict):
-    """Bytes that are UTF-8."""
+#: Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}. A
+#: string is not an object, and of the objects the one field tells which it is
+Bytes = Union[str, "Text", "Base64"]
 
-    text: str
-
-
-class Base64(TypedDict):
-    """Bytes in base64."""
-
-    base64: str
-
-
-class Key(TypedDict):
-    """The key of an object in object storage."""
-
-    key: str
-
-
-#: Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}
-Bytes = Union[str, Text, Base64]
-
-#: What a chunk carries: bytes, or the key of an object in object storage
-Content = Union[Text, Base64, Key]
+#: What a chunk carries: bytes, or the key of an object in object storage. It is an object whose one field tells which
+Content = Union["Text", "Base64", "Key"]
 
 #: A string or a whole number of 64 bits; "7" and 7 are different values
 MetaValue = Union[str, int]
 
-#: What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), a tree ({"type": ...}), or
-#: {"name": ...}
-Strategy = Union[str, dict[str, Any]]
+#: What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an object with the
+#: field name one that the queue keeps under a name, and an object with the field type a block
+Strategy = Union[str, "StrategyByName", "StrategyBlock"]
+
+#: A block with its arguments; type says which
+StrategyBlock = Union["CustomPriorityBlock", "FairBlock", "MaxSimultaneousBlock", "NewestFirstBlock", "OldestFirstBlock", "OrElseBlock", "PluginBlock", "PreferDistinctBlock", "RandomBlock", "ScoreBlock", "SelectOnlyBlock"]
+
+#: A strategy within another: a string is the text form, or the type of a block without arguments; an object is a block
+StrategyNode = Union[str, "StrategyBlock"]
 
 
 class Amount(TypedDict):
@@ -326,6 +329,12 @@ class Backoff(TypedDict):
     cap_ms: int
     #: Growth from try to try, 1 or more; 0 with a base of 0
     factor: float
+
+
+class Base64(TypedDict):
+    """Bytes in base64."""
+    #: Bytes in base64
+    base64: str
 
 
 class _BatchSubmissionRequired(TypedDict):
@@ -731,6 +740,12 @@ class CounterDrift(_CounterDriftRequired, total=False):
     value: MetaValue
 
 
+class CustomPriorityBlock(TypedDict):
+    """In text: CustomPriority."""
+    #: The block
+    type: Literal["custom_priority"]
+
+
 class _DeadGroupRequired(TypedDict):
     #: Dead letters in the group
     count: int
@@ -1010,6 +1025,21 @@ class FailRequest(TypedDict):
     items: list[FailItem]
 
 
+class _FairBlockRequired(TypedDict):
+    #: Meta key of the tenants, or $submission: each submission is one
+    meta_field: str
+    #: The block
+    type: Literal["fair"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+
+
+class FairBlock(_FairBlockRequired, total=False):
+    """In text: Fair(key, [cost], underlying)."""
+    #: What is shared out: the number of chunks, or the time that they are held
+    cost: Literal["chunk", "time"]
+
+
 class ForwardRequest(TypedDict):
     """ForwardRequest: see the server's OpenAPI document."""
     #: The queue that the dead chunk goes on to: another one, that exists
@@ -1130,6 +1160,12 @@ class InsertResult(_InsertResultRequired, total=False):
     pointer: str
     #: As a single insert answers it; absent when it was not inserted
     submission: Submission
+
+
+class Key(TypedDict):
+    """The key of an object in object storage."""
+    #: The key of an object in object storage
+    key: str
 
 
 class KeyFrame(TypedDict):
@@ -1307,6 +1343,18 @@ class LifecycleKind(_LifecycleKindRequired, total=False):
     last_success_at: str
 
 
+class MaxSimultaneousBlock(TypedDict):
+    """In text: MaxSimultaneous(key, max, underlying)."""
+    #: How many chunks of one value are in flight at once
+    max: int
+    #: Meta key
+    meta_field: str
+    #: The block
+    type: Literal["max_simultaneous"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+
+
 #: What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes
 Meta = dict[str, MetaValue]
 
@@ -1416,6 +1464,33 @@ class NewToken(_NewTokenRequired, total=False):
     meta: Meta
     #: The only queues that it sees; absent: all
     queues: list[str]
+
+
+class NewestFirstBlock(TypedDict):
+    """In text: NewestFirst."""
+    #: The block
+    type: Literal["newest_first"]
+
+
+class OldestFirstBlock(TypedDict):
+    """In text: OldestFirst."""
+    #: The block
+    type: Literal["oldest_first"]
+
+
+class _OrElseBlockRequired(TypedDict):
+    #: The block
+    type: Literal["or_else"]
+
+
+class OrElseBlock(_OrElseBlockRequired, total=False):
+    """In text: OrElse(first, second, ...)."""
+    #: The strategies, in the order in which they are asked; of two they may be given as try_first and fallback
+    branches: list[StrategyNode]
+    #: The strategy that is asked for what try_first could not fill
+    fallback: StrategyNode
+    #: The strategy that is asked first, instead of branches
+    try_first: StrategyNode
 
 
 class _OriginRequired(TypedDict):
@@ -1732,6 +1807,27 @@ class PluginBin(_PluginBinOdd):
     count: int
     #: And below this
     to: float
+
+
+class _PluginBlockRequired(TypedDict):
+    #: Name of the plugin
+    name: str
+    #: The block
+    type: Literal["plugin"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+
+
+class PluginBlock(_PluginBlockRequired, total=False):
+    """In text: Plugin(name@version, [config], [window=N], [explore=N], underlying)."""
+    #: Configuration of the plugin
+    config: dict[str, Any]
+    #: Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none
+    explore: int
+    #: Version of the plugin, or the first digits of its sha256; without it, the active one
+    version: str
+    #: How many candidates are scored at once
+    window: int
 
 
 class _PluginBreakerRequired(TypedDict):
@@ -2073,6 +2169,18 @@ class PluginVersion(_PluginVersionRequired, total=False):
     reason: str
 
 
+class PreferDistinctBlock(TypedDict):
+    """In text: PreferDistinct(key, max, underlying)."""
+    #: How many chunks of one value are in flight at once
+    max: int
+    #: Meta key
+    meta_field: str
+    #: The block
+    type: Literal["prefer_distinct"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+
+
 class _PreviewAnswerRequired(TypedDict):
     #: What would be handed out, in order
     picks: list[PreviewPick]
@@ -2252,6 +2360,12 @@ class QueueSettingsInput(TypedDict, total=False):
     retry_backoff: Backoff
     #: Of the consumers' slots, how much chunks that expired may have beside other work; 0: behind all other work; 1: no limit
     suspect_share: float
+
+
+class RandomBlock(TypedDict):
+    """In text: Random."""
+    #: The block
+    type: Literal["random"]
 
 
 class Rates(TypedDict):
@@ -2748,6 +2862,35 @@ class SchedulesFrame(TypedDict):
     queue: str
 
 
+class _ScoreBlockRequired(TypedDict):
+    #: Expression whose value is the score
+    expression: str
+    #: The block
+    type: Literal["score"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+
+
+class ScoreBlock(_ScoreBlockRequired, total=False):
+    """In text: Score(expression, [window=N], [explore=N], underlying)."""
+    #: Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none
+    explore: int
+    #: How many candidates are scored at once
+    window: int
+
+
+class SelectOnlyBlock(TypedDict):
+    """In text: SelectOnly(key, value, underlying)."""
+    #: Meta key
+    meta_field: str
+    #: The block
+    type: Literal["select_only"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+    #: Value that a submission must have under the key
+    value: MetaValue
+
+
 class Series(TypedDict):
     """Series: see the server's OpenAPI document."""
     #: When, in milliseconds since 1970
@@ -2930,6 +3073,12 @@ class StrategiesInUse(TypedDict):
     since: str
 
 
+class StrategyByName(TypedDict):
+    """A strategy that the queue keeps under this name."""
+    #: The name
+    name: str
+
+
 class StrategyRequest(TypedDict):
     """StrategyRequest: see the server's OpenAPI document."""
     #: What to name or to validate; only to validate it may be a name
@@ -3071,6 +3220,12 @@ class Tenant(_TenantRequired, total=False):
     before: int
     #: Its value of the key, or the id of the submission; absent: all submissions without the key
     value: MetaValue
+
+
+class Text(TypedDict):
+    """Bytes that are UTF-8."""
+    #: Bytes that are UTF-8
+    text: str
 
 
 class _TokenRequired(TypedDict):
@@ -3265,7 +3420,7 @@ class _WhyAnswerRequired(TypedDict):
     #: The strategy's branches, in the order in which they are asked
     branches: list[WhyBranch]
     #: Where the chunk stands
-    state: Literal["ready", "waiting", "reserved", "done", "dead", "skipped"]
+    state: Literal["ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"]
     #: The canonical text
     strategy: str
 
@@ -3287,7 +3442,7 @@ class _WhyBranchRequired(TypedDict):
     #: The obstacle in words
     detail: str
     #: The first obstacle; none: the branch may hand the chunk out now
-    obstacle: Literal["none", "done", "dead", "skipped", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score"]
+    obstacle: Literal["none", "done", "dead", "skipped", "forwarded", "waiting", "reserved", "not_yet_due", "paused", "blocked", "filter", "restart_grace", "limit", "value_limit", "hidden", "alternative", "turn", "score"]
     #: The way to the branch through the strategy
     path: str
 

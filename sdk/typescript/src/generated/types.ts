@@ -76,6 +76,12 @@ export type Backoff = {
   factor: number
 }
 
+/** Bytes in base64 */
+export type Base64 = {
+  /** Bytes in base64 */
+  base64: string
+}
+
 export type BatchSubmission = {
   /** At most 64 KiB of opaque bytes that go out with every reservation */
   attachment?: Bytes
@@ -190,12 +196,8 @@ export type BulkRequest = {
   to?: string
 }
 
-/** Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64} */
-export type Bytes = string | {
-  text: string
-} | {
-  base64: string
-}
+/** Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they are UTF-8, else as {base64}. A string is not an object, and of the objects the one field tells which it is */
+export type Bytes = string | Text | Base64
 
 export type Cause = {
   /** Open chunks that it is about; each counts for its first cause */
@@ -404,14 +406,8 @@ export type ConsumersFrame = {
   whole: boolean
 }
 
-/** What a chunk carries: bytes, or the key of an object in object storage */
-export type Content = {
-  text: string
-} | {
-  base64: string
-} | {
-  key: string
-}
+/** What a chunk carries: bytes, or the key of an object in object storage. It is an object whose one field tells which */
+export type Content = Text | Base64 | Key
 
 export type CounterDrift = {
   /** When it was found */
@@ -432,6 +428,12 @@ export type CounterDrift = {
   submission?: string
   /** The value, if it is one's */
   value?: MetaValue
+}
+
+/** In text: CustomPriority */
+export type CustomPriorityBlock = {
+  /** The block */
+  type: "custom_priority"
 }
 
 export type DeadGroup = {
@@ -667,6 +669,18 @@ export type FailRequest = {
   items: FailItem[]
 }
 
+/** In text: Fair(key, [cost], underlying) */
+export type FairBlock = {
+  /** What is shared out: the number of chunks, or the time that they are held */
+  cost?: "chunk" | "time"
+  /** Meta key of the tenants, or $submission: each submission is one */
+  meta_field: string
+  /** The block */
+  type: "fair"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+}
+
 export type ForwardRequest = {
   /** The queue that the dead chunk goes on to: another one, that exists */
   to: string
@@ -763,6 +777,12 @@ export type InsertResult = {
   status: "created" | "replayed" | "invalid" | "refused"
   /** As a single insert answers it; absent when it was not inserted */
   submission?: Submission
+}
+
+/** The key of an object in object storage */
+export type Key = {
+  /** The key of an object in object storage */
+  key: string
 }
 
 export type KeyFrame = {
@@ -918,6 +938,18 @@ export type LifecycleKind = {
   stale_total: number
 }
 
+/** In text: MaxSimultaneous(key, max, underlying) */
+export type MaxSimultaneousBlock = {
+  /** How many chunks of one value are in flight at once */
+  max: number
+  /** Meta key */
+  meta_field: string
+  /** The block */
+  type: "max_simultaneous"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+}
+
 /** What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes */
 export type Meta = { [key: string]: MetaValue }
 
@@ -1016,6 +1048,30 @@ export type NewToken = {
   queues?: string[]
   /** What it may do; admin implies all others */
   scopes: string[]
+}
+
+/** In text: NewestFirst */
+export type NewestFirstBlock = {
+  /** The block */
+  type: "newest_first"
+}
+
+/** In text: OldestFirst */
+export type OldestFirstBlock = {
+  /** The block */
+  type: "oldest_first"
+}
+
+/** In text: OrElse(first, second, ...) */
+export type OrElseBlock = {
+  /** The strategies, in the order in which they are asked; of two they may be given as try_first and fallback */
+  branches?: StrategyNode[]
+  /** The strategy that is asked for what try_first could not fill */
+  fallback?: StrategyNode
+  /** The strategy that is asked first, instead of branches */
+  try_first?: StrategyNode
+  /** The block */
+  type: "or_else"
 }
 
 export type Origin = {
@@ -1237,6 +1293,24 @@ export type PluginBin = {
   from: number
   /** And below this */
   to: number
+}
+
+/** In text: Plugin(name@version, [config], [window=N], [explore=N], underlying) */
+export type PluginBlock = {
+  /** Configuration of the plugin */
+  config?: { [key: string]: unknown }
+  /** Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none */
+  explore?: number
+  /** Name of the plugin */
+  name: string
+  /** The block */
+  type: "plugin"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+  /** Version of the plugin, or the first digits of its sha256; without it, the active one */
+  version?: string
+  /** How many candidates are scored at once */
+  window?: number
 }
 
 export type PluginBreaker = {
@@ -1533,6 +1607,18 @@ export type PluginVersion = {
   version: string
 }
 
+/** In text: PreferDistinct(key, max, underlying) */
+export type PreferDistinctBlock = {
+  /** How many chunks of one value are in flight at once */
+  max: number
+  /** Meta key */
+  meta_field: string
+  /** The block */
+  type: "prefer_distinct"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+}
+
 export type PreviewAnswer = {
   /** What would be handed out, in order */
   picks: PreviewPick[]
@@ -1689,6 +1775,12 @@ export type QueueSettingsInput = {
   retry_backoff?: Backoff
   /** Of the consumers' slots, how much chunks that expired may have beside other work; 0: behind all other work; 1: no limit */
   suspect_share?: number
+}
+
+/** In text: Random */
+export type RandomBlock = {
+  /** The block */
+  type: "random"
 }
 
 export type Rates = {
@@ -2108,6 +2200,32 @@ export type SchedulesFrame = {
   queue: string
 }
 
+/** In text: Score(expression, [window=N], [explore=N], underlying) */
+export type ScoreBlock = {
+  /** Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none */
+  explore?: number
+  /** Expression whose value is the score */
+  expression: string
+  /** The block */
+  type: "score"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+  /** How many candidates are scored at once */
+  window?: number
+}
+
+/** In text: SelectOnly(key, value, underlying) */
+export type SelectOnlyBlock = {
+  /** Meta key */
+  meta_field: string
+  /** The block */
+  type: "select_only"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+  /** Value that a submission must have under the key */
+  value: MetaValue
+}
+
 export type Series = {
   /** When, in milliseconds since 1970 */
   at: number[]
@@ -2273,8 +2391,20 @@ export type StrategiesInUse = {
   since: string
 }
 
-/** What to hand out next: the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), a tree ({"type": ...}), or {"name": ...} */
-export type Strategy = string | { [key: string]: unknown }
+/** What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an object with the field name one that the queue keeps under a name, and an object with the field type a block */
+export type Strategy = string | StrategyByName | StrategyBlock
+
+/** A block with its arguments; type says which */
+export type StrategyBlock = CustomPriorityBlock | FairBlock | MaxSimultaneousBlock | NewestFirstBlock | OldestFirstBlock | OrElseBlock | PluginBlock | PreferDistinctBlock | RandomBlock | ScoreBlock | SelectOnlyBlock
+
+/** A strategy that the queue keeps under this name */
+export type StrategyByName = {
+  /** The name */
+  name: string
+}
+
+/** A strategy within another: a string is the text form, or the type of a block without arguments; an object is a block */
+export type StrategyNode = string | StrategyBlock
 
 export type StrategyRequest = {
   /** What to name or to validate; only to validate it may be a name */
@@ -2403,6 +2533,12 @@ export type Tenant = {
   value?: MetaValue
   /** Its weight */
   weight: number
+}
+
+/** Bytes that are UTF-8 */
+export type Text = {
+  /** Bytes that are UTF-8 */
+  text: string
 }
 
 export type Token = {
@@ -2569,7 +2705,7 @@ export type WhyAnswer = {
   /** About where the chunk stands; absent when no branch admits it now */
   standing?: WhyStanding
   /** Where the chunk stands */
-  state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped"
+  state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded"
   /** The canonical text */
   strategy: string
   /** Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with. Absent when there is none */
@@ -2592,7 +2728,7 @@ export type WhyBranch = {
   /** Of limit, value_limit and restart_grace: how many may be */
   max?: number
   /** The first obstacle; none: the branch may hand the chunk out now */
-  obstacle: "none" | "done" | "dead" | "skipped" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score"
+  obstacle: "none" | "done" | "dead" | "skipped" | "forwarded" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score"
   /** The way to the branch through the strategy */
   path: string
   /** Of paused and blocked: the rule that counts */
