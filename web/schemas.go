@@ -56,8 +56,12 @@ func (*timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
 
-// ofBytes are the sentences about the objects that bytes and contents are, each a component with a name, so that generators have a type for each.
-var ofBytes = map[string]string{"Text": "Bytes that are UTF-8", "Base64": "Bytes in base64", "Key": "The key of an object in object storage"}
+// ofBytes are the sentences about the objects that bytes and contents are: components with names, so that generators have a type for each.
+var ofBytes = map[string]string{
+	"Text":   "Bytes that are UTF-8",
+	"Base64": "Bytes in base64",
+	"Key":    "The key of an object in object storage",
+}
 
 // single is an object with one string.
 func single(r huma.Registry, name, field, encoding string) *huma.Schema {

@@ -22,16 +22,18 @@ func strategySchemas() map[string]*huma.Schema {
 	}
 	schemas := map[string]*huma.Schema{
 		schemaStrategy: {
-			Description: `What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an ` +
-				`object with the field name one that the queue keeps under a name, and an object with the field type a block`,
+			Description: `What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), ` +
+				`OldestFirst)), an object with the field name one that the queue keeps under a name, and an object with ` +
+				`the field type a block`,
 			OneOf: []*huma.Schema{{Type: huma.TypeString}, refTo(schemaByName), refTo(schemaBlock)},
 		},
 		schemaByName: closed("A strategy that the queue keeps under this name", "name", map[string]*huma.Schema{
 			"name": {Type: huma.TypeString, Description: "The name"},
 		}),
 		schemaNode: {
-			Description: `A strategy within another: a string is the text form, or the type of a block without arguments; an object is a block`,
-			OneOf:       []*huma.Schema{{Type: huma.TypeString}, refTo(schemaBlock)},
+			Description: `A strategy within another: a string is the text form, or the type of a block without arguments; ` +
+				`an object is a block`,
+			OneOf: []*huma.Schema{{Type: huma.TypeString}, refTo(schemaBlock)},
 		},
 		schemaBlock: blocks,
 	}
@@ -45,7 +47,9 @@ func strategySchemas() map[string]*huma.Schema {
 }
 
 func blockSchema(form strategy.Form) *huma.Schema {
-	s := closed("In text: "+form.Usage, "type", map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{form.Type}, Description: "The block"}})
+	s := closed("In text: "+form.Usage, "type", map[string]*huma.Schema{
+		"type": {Type: huma.TypeString, Enum: []any{form.Type}, Description: "The block"},
+	})
 	for _, f := range form.Fields {
 		s.Properties[f.Name] = fieldSchema(f)
 		if !f.Optional {
@@ -101,5 +105,7 @@ func refTo(name string) *huma.Schema { return &huma.Schema{Ref: "#/components/sc
 
 // closed is an object of which one field is required and no others are known.
 func closed(about, required string, properties map[string]*huma.Schema) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, Description: about, AdditionalProperties: false, Required: []string{required}, Properties: properties}
+	return &huma.Schema{
+		Type: huma.TypeObject, Description: about, AdditionalProperties: false, Required: []string{required}, Properties: properties,
+	}
 }

@@ -81,7 +81,8 @@ func (a *app) workCommand() *cobra.Command {
 	limitWas(f, "count")
 	f.BoolVar(&o.untilEmpty, "until-empty", false,
 		"end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
-	f.BoolVar(&o.failExit, "fail-exit", false, "exit with 1 when any command failed, also one whose chunk was tried again, and not only when all did")
+	f.BoolVar(&o.failExit, "fail-exit", false,
+		"exit with 1 when any command failed, also one whose chunk was tried again, and not only when all did")
 	return c
 }
 
