@@ -97,3 +97,12 @@ func recounted(ctx context.Context, q *Queue, tell func(Fault)) (compared uint64
 	}
 	return compared / 2, nil
 }
+
+// Checkpoint has the store of a queue take up what is in its journal.
+func (s Storage) Checkpoint(queueName string) error {
+	q, err := s.e.Queue(queueName)
+	if err != nil {
+		return err
+	}
+	return q.shard.Checkpoint()
+}

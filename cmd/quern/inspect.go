@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,55 +11,118 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/check"
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // errEnough ends a listing that has what was asked for.
 var errEnough = errors.New("enough")
 
-// inspectCommand looks into the journal of a queue.
+// What inspect shows.
+const (
+	showOps         = "ops"
+	showSubmissions = "submissions"
+	showExceptions  = "exceptions"
+)
+
+// inspecting are the flags of inspect.
+type inspecting struct {
+	dir, queue, submission, work, show string
+	after                              uint64
+	states, meta                       []string
+	rows                               bool
+	limit, shown                       int
+}
+
+// inspectCommand looks into what a data directory keeps of a queue.
 func inspectCommand(a *app) *cobra.Command {
-	var dir string
-	o := check.JournalOptions{Options: check.Options{Now: time.Now}}
-	limit := 0
+	o := inspecting{}
 	c := &cobra.Command{
-		Use: "inspect", Short: "Show what the journal of a queue has, in the data directory of a stopped server", Args: cobra.NoArgs,
-		Long: "Show the operations in the journal of a queue, each with the position of its batch and its time: what was inserted, " +
-			"completed,\nreturned and ended since the last checkpoint forgot what was before. The server must be stopped; nothing in the " +
-			"directory changes.\nThe queue may be one that a server cannot open: a damaged batch is said to be one, and those behind it " +
-			"are shown.",
+		Use: "inspect", Short: "Show what a queue keeps, in the data directory of a stopped server", Args: cobra.NoArgs,
+		Long: "Show what the data directory of a stopped server has of a queue. Nothing in it changes. The queue may be one that a " +
+			"server cannot\nopen: what is damaged is said to be so, and the rest is shown as far as it can be read.\n\n" +
+			"--show ops: the operations in the journal, each with the position of its batch and its time: what was inserted, completed, " +
+			"returned\nand ended since the last checkpoint forgot what was before.\n" +
+			"--show submissions: the submissions, open and ended, with their counts, as a start of the server would have them. With " +
+			"--rows, or when\nthe queue cannot be opened, as the last checkpoint wrote them: each with the position up to which its row " +
+			"is true.\n" +
+			"--show exceptions: of submissions, the chunks that are neither untouched nor simply done: failed, waiting, dead, skipped, " +
+			"forwarded.",
 		Example: "  quern inspect --data /var/lib/quern --queue default\n" +
-			"  quern inspect --data /var/lib/quern --submission 7530822246248580517 -o jsonl",
+			"  quern inspect --data /var/lib/quern --show submissions --state open --meta customer=7\n" +
+			"  quern inspect --data /var/lib/quern --show exceptions --submission 7530822246248580517 -o jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dir == "" {
+			if o.dir == "" {
 				return usageError{errors.New("--data is missing: say which data directory to look into")}
 			}
-			n := 0
-			err := check.Journal(cmd.Context(), dir, o, func(op check.Op) error {
-				if n++; limit > 0 && n > limit {
-					return errEnough
-				}
-				return printOp(a, op)
-			})
+			err := o.run(cmd.Context(), a)
 			if errors.Is(err, errEnough) {
 				return nil
 			}
 			return err
 		},
 	}
-	c.Flags().StringVar(&dir, "data", "", "the data directory; no server may use it")
-	c.Flags().StringVar(&o.Queue, "queue", engine.DefaultQueue, "the queue")
-	c.Flags().StringVar(&o.Submission, "submission", "", "only operations on this submission")
-	c.Flags().Uint64Var(&o.After, "after", 0, "only operations behind this position")
-	c.Flags().StringVar(&o.Work, "work", "", "the folder for a copy of the journal; by default that of temporary files")
-	c.Flags().IntVarP(&limit, "limit", "n", 0, "at most so many operations; 0: all")
+	c.Flags().StringVar(&o.dir, "data", "", "the data directory; no server may use it")
+	c.Flags().StringVar(&o.queue, "queue", engine.DefaultQueue, "the queue")
+	c.Flags().StringVar(&o.show, "show", showOps, "what to show: ops, submissions or exceptions")
+	c.Flags().StringVar(&o.submission, "submission", "", "only what is about this submission")
+	c.Flags().Uint64Var(&o.after, "after", 0, "with ops: only those behind this position")
+	c.Flags().StringArrayVar(&o.states, "state", nil, "only submissions in this state (open, completed, ...); may be given several times")
+	c.Flags().StringArrayVar(&o.meta, "meta", nil, "only submissions with this meta, KEY=VALUE; may be given several times")
+	c.Flags().BoolVar(&o.rows, "rows", false,
+		"submissions and exceptions as the last checkpoint wrote them, without what the journal has since")
+	c.Flags().StringVar(&o.work, "work", "", "the folder for a copy of the files; by default that of temporary files")
+	c.Flags().IntVarP(&o.limit, "limit", "n", 0, "at most so many lines; 0: all")
 	a.formatFlag(c, formatTable, formatJSONL)
 	return c
 }
 
-func printOp(a *app, op check.Op) error {
-	if a.format == formatJSONL {
-		return json.NewEncoder(a.out).Encode(op)
+func (o *inspecting) run(ctx context.Context, a *app) error {
+	options := check.Options{Work: o.work, Now: time.Now}
+	switch o.show {
+	case showOps:
+		if len(o.states)+len(o.meta) > 0 || o.rows {
+			return usageError{errors.New("--state, --meta and --rows are for --show submissions and --show exceptions")}
+		}
+		return check.Journal(ctx, o.dir, check.JournalOptions{Options: options, Queue: o.queue, Submission: o.submission, After: o.after},
+			func(op check.Op) error { return o.print(a, op) })
+	case showSubmissions, showExceptions:
+		if o.after > 0 {
+			return usageError{errors.New("--after is for --show ops")}
+		}
+		wanted, err := o.wanted()
+		if err != nil {
+			return err
+		}
+		wanted.Options = options
+		return check.Submissions(ctx, o.dir, wanted, func(item check.Item) error { return o.print(a, item) })
 	}
-	_, err := fmt.Fprintln(a.out, op)
+	return usageError{fmt.Errorf("--show is %q: it must be ops, submissions or exceptions", o.show)}
+}
+
+// wanted is which submissions the flags ask for.
+func (o *inspecting) wanted() (w check.SubmissionOptions, err error) {
+	w = check.SubmissionOptions{Queue: o.queue, Submission: o.submission, Rows: o.rows, Exceptions: o.show == showExceptions}
+	for _, text := range o.states {
+		state, known := queue.ParseSubmissionState(text)
+		if !known {
+			return w, usageError{fmt.Errorf("--state %q is no state of a submission", text)}
+		}
+		w.States = append(w.States, state)
+	}
+	_, err = parsePairs("--meta", o.meta, func(entries []queue.MetaEntry) (meta queue.Meta, err error) {
+		w.Meta, err = queue.NewMeta(entries)
+		return w.Meta, err
+	})
+	return w, err
+}
+
+func (o *inspecting) print(a *app, line any) error {
+	if o.shown++; o.limit > 0 && o.shown > o.limit {
+		return errEnough
+	}
+	if a.format == formatJSONL {
+		return json.NewEncoder(a.out).Encode(line)
+	}
+	_, err := fmt.Fprintln(a.out, line)
 	return err
 }

@@ -18,6 +18,8 @@ import (
 // dataNames are the files of a data directory that a check reads: databases with their logs, and the mark of a restore that is not done.
 var dataNames = regexp.MustCompile(`^(restoring|quern\.db(-wal|-shm)?|shards/[0-9]{4}/(store|journal)\.db(-wal|-shm)?)$`)
 
+const catalogueName = "quern.db"
+
 // dataFiles lists them, as paths below the directory.
 func dataFiles(dir string) (names []string, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -16,6 +17,12 @@ func fieldsOf(op any) map[string]any {
 	out := map[string]any{}
 	addFields(out, reflect.Indirect(reflect.ValueOf(op)))
 	return out
+}
+
+// fieldsText is fields as a line.
+func fieldsText(fields map[string]any) string {
+	text, _ := json.Marshal(fields) // they were made by fieldsOf
+	return string(text)
 }
 
 func addFields(out map[string]any, v reflect.Value) {

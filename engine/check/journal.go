@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -67,10 +66,10 @@ func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) erro
 
 // shardOf is the folder of a queue, as the catalogue has it.
 func shardOf(ctx context.Context, o *Options, dir, work, name string) (folder string, err error) {
-	if err := o.copy(ctx, dir, work, "quern.db"); err != nil {
+	if err := o.copy(ctx, dir, work, catalogueName); err != nil {
 		return "", err
 	}
-	err = sqlitedb.Rows(ctx, filepath.Join(work, "quern.db"), func(row sqlitedb.Row) error {
+	err = sqlitedb.Rows(ctx, filepath.Join(work, catalogueName), func(row sqlitedb.Row) error {
 		folder = fmt.Sprintf("shards/%04d/", row.Int(0))
 		return nil
 	}, "SELECT shard FROM queue WHERE name = ?", name)
@@ -151,10 +150,9 @@ func (r *reading) ApplyPart(op journal.PartOp) error {
 
 // String is the operation as a line: position, time, name, submission and fields.
 func (o Op) String() string {
-	fields, _ := json.Marshal(o.Fields)
 	line := fmt.Sprintf("%d %s %s", o.Position, o.At.Format(time.RFC3339Nano), o.Op)
 	if o.Submission != "" {
 		line += " " + o.Submission
 	}
-	return line + " " + string(fields)
+	return line + " " + fieldsText(o.Fields)
 }

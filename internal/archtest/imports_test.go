@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"engine/archive":                        {},
 	"engine/backups":                        {"engine", "engine/archive"},
 	"engine/repair":                         {"engine", "engine/check", "engine/checkpoint", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/shard/machine", "engine/sqlitedb", "engine/store"},
-	"engine/check":                          {"engine", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/sqlitedb", "engine/store"},
+	"engine/check":                          {"engine", "engine/journal", "engine/journal/sqlitelog", "engine/queue", "engine/reserver", "engine/shard/machine", "engine/sqlitedb", "engine/store"},
 	"engine/powerloss":                      {"all"}, // tests only: the engine on a disk that fails
 	"engine/powerloss/disktest":             {},
 	"engine/simtest":                        {"all"}, // tests only: the whole engine against its model
