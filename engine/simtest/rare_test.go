@@ -12,7 +12,7 @@ import (
 )
 
 // A seed is nasty when much happens in it that hardly happens in others. Measured are successions: what happened, and what happened next.
-// One that is found in a share p of the seeds counts -log2 p, once in a seed. The ten seeds of a test in TestNastySeeds were chosen one after the
+// One that is found in a share p of the seeds counts -log2 p, once in a seed. The ten seeds of TestNastySeeds were chosen for each simulation one after the
 // other, each with the largest sum over successions that those before it do not have, among the seeds 1 to 2,000:
 //
 //	QUERN_SIM_SEEDS=1-2000 go test ./engine/simtest -count 1 -v -run '^TestSimulation$' -nastiest 4

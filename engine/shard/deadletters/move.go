@@ -172,7 +172,8 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	return row, known, err
 }
 
-// younger says that a record holds what the op that is being applied did, or more.
+// younger says that a record holds what the op that is being applied did, or more: at recovery, when it is of a row of the history. One
+// that ended in the replay itself has what came before this op, perhaps of the same batch, and not this op.
 func (p *Part) younger(known *machine.Record) bool {
-	return p.m.Replay && p.m.AppliedAt <= known.AppliedAt
+	return p.m.Replay && p.m.Ended[known.ID] == nil && p.m.AppliedAt <= known.AppliedAt
 }
