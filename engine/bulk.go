@@ -48,6 +48,9 @@ func (p Bulks) Start(ctx context.Context, r queue.BulkRequest) (queue.Bulk, erro
 	if err := bulkShare(ctx, p.q); err != nil {
 		return queue.Bulk{}, err
 	}
+	if err := oldest(ctx, p.q, &r); err != nil {
+		return queue.Bulk{}, err
+	}
 	return p.q.shard.Bulks.Start(r, p.q.act(ctx, r.Actor, "bulk.start", ""))
 }
 
@@ -72,6 +75,12 @@ func (q *Queue) validBulk(r *queue.BulkRequest) error {
 			return queue.Invalid("/filter/states", "has %q: only submissions that are open have something for this "+
 				"action (and, for dead letters, those that are completed_with_dead)", state)
 		}
+	}
+	if f.Dead.Oldest > 0 && !r.Action.OnLetters() {
+		return queue.Invalid("/filter/oldest", "is about dead letters: redrive, delete or forward")
+	}
+	if f.Dead.Oldest > queue.MaxOldest {
+		return queue.Invalid("/filter/oldest", "must be at most %d; leave it out for all", queue.MaxOldest)
 	}
 	if !r.Action.OnChunks() && (f.Dead.Fingerprint != "" || f.Dead.Timed()) {
 		return queue.Invalid("/filter", "has fingerprint, died_before or died_after, which are about chunks: the action %s takes "+

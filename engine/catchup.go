@@ -1,6 +1,10 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
 
 // CatchUp does at once what Run does as time goes by, up to everything that is due at the time that Options.Now tells, and returns when
 // that is committed. It may run beside Run. Call it after setting the clock forward by hand; a server need not. It fails when a
@@ -15,5 +19,6 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	e.forwards.carry(ctx)
 	e.house(ctx)
 	e.sample()
+	readLedgers(ctx, e.all(), queue.At(e.options.Now()))
 	return ctx.Err()
 }

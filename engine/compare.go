@@ -21,6 +21,8 @@ type CompareRequest struct {
 type Comparison struct {
 	A, B    Spread
 	Overlap int
+	OnlyA   []Previewed // what A would hand out and B would not, in its order
+	OnlyB   []Previewed // and the reverse
 	Seed    uint64
 	Grace   queue.Time // as in Foreseen
 }
@@ -53,20 +55,23 @@ func (p Questions) Compare(ctx context.Context, r CompareRequest) (Comparison, e
 	a, b := countPicks(all[0].Picks), countPicks(all[1].Picks)
 	c := Comparison{A: a.spread(b), B: b.spread(a), Seed: all[0].Seed, Grace: all[0].Grace}
 	c.A.Faults, c.B.Faults = all[0].Faults, all[1].Faults
-	type place struct {
-		id    queue.SubmissionID
-		index uint32
+	c.OnlyA, c.OnlyB = without(all[0].Picks, all[1].Picks), without(all[1].Picks, all[0].Picks)
+	c.Overlap = len(all[1].Picks) - len(c.OnlyB)
+	return c, nil
+}
+
+// without are the picks of chunks that are not among the others.
+func without(picks, others []Previewed) (list []Previewed) {
+	there := make(map[queue.ChunkID]bool, len(others))
+	for i := range others {
+		there[queue.ChunkID{Submission: others[i].Submission, Index: others[i].Index}] = true
 	}
-	there := map[place]bool{}
-	for _, p := range all[0].Picks {
-		there[place{p.Submission, p.Index}] = true
-	}
-	for _, p := range all[1].Picks {
-		if there[place{p.Submission, p.Index}] {
-			c.Overlap++
+	for i := range picks {
+		if !there[queue.ChunkID{Submission: picks[i].Submission, Index: picks[i].Index}] {
+			list = append(list, picks[i])
 		}
 	}
-	return c, nil
+	return list
 }
 
 // tally is how many picks each value of each key has.

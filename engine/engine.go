@@ -188,6 +188,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() {
 		every(ctx, bulkEvery, func() { e.bulks.step(ctx) })
 	})
+	group.Go(func() {
+		every(ctx, ledgerEvery, func() { readLedgers(ctx, e.all(), queue.At(e.options.Now())) })
+	})
 	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.watchAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {

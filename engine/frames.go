@@ -64,8 +64,7 @@ type frames struct {
 
 	mu      sync.Mutex // guards what follows
 	next    chan struct{}
-	seconds ring
-	minutes ring
+	past    [len(seriesKept)]ring // by step
 	heat    map[queue.MetaKey]*heat
 	visited []backlog.ValueCount // scratch
 
@@ -105,9 +104,10 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 		frame.Rates = ratesBetween(pointOf(before), pointOf(frame))
 	}
 	point := pointOf(frame)
-	f.seconds.add(point, secondsKept, time.Second)
-	f.minutes.add(point, minutesKept, time.Minute)
-	frame.Empties = f.seconds.empties(time.Minute)
+	for i, kept := range seriesKept {
+		f.past[i].add(point, kept.most, kept.step)
+	}
+	frame.Empties = f.past[0].empties(time.Minute)
 	f.full.forget(now)
 	q.sampleKeys(frame, shown)
 	f.note(frame)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 )
 
@@ -21,17 +22,30 @@ const (
 	ByAhead    = inspect.ByAhead
 )
 
+// LagBounds divide the lags of a ledger's tenants into the classes of LedgerSums.Lags.
+var LagBounds = inspect.LagBounds[:]
+
 // Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.
 func (q *Queue) Ledgers(ctx context.Context) ([]Ledger, error) {
 	return q.shard.Inspect.Ledgers(ctx)
 }
 
-// LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger. found is false when no ledger in use has
-// the id.
-func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder, limit int) (l Ledger,
-	list []LedgerTenant, sums LedgerSums, found bool, err error) {
+// LedgerView is how the tenants of a ledger stand, and what they received and were entitled to lately.
+type LedgerView struct {
+	Ledger Ledger
+	Items  []LedgerTenant
+	Sums   LedgerSums
+	Lately Lately
+}
+
+// LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger: all, or those of one value. found is false when no
+// ledger in use has the id.
+func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, limit int) (
+	v LedgerView, found bool, err error) {
 	if limit, err = validLimit(limit); err != nil {
-		return l, nil, sums, false, err
+		return v, false, err
 	}
-	return q.shard.Inspect.Tenants(ctx, id, order, limit)
+	v.Ledger, v.Items, v.Sums, found, err = q.shard.Inspect.Tenants(ctx, id, order, only, limit)
+	v.Lately = q.past.since(id, v.Items)
+	return v, found, err
 }

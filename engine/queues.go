@@ -49,6 +49,7 @@ type Queue struct {
 	files   watched
 	lost    bool                               // files are gone; watch alone looks at it
 	fair    atomic.Pointer[backlog.LedgerSums] // as they were added up last; nil: not yet
+	past    ledgerPast
 }
 
 // Name is the name of the queue.

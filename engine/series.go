@@ -9,13 +9,19 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// How much of the past is kept in memory: about 60 KB for each queue, and 50 KB for each meta key.
-const (
-	secondsKept = 10 * 60 // a point a second for ten minutes
-	minutesKept = 24 * 60 // a point a minute for a day
+// seriesKept is how much of the past is kept in memory: 200 KB for each queue once a month is over, and 50 KB for each meta key.
+var seriesKept = [...]struct {
+	step time.Duration
+	most int
+}{{time.Second, secondsKept}, {time.Minute, 24 * 60}, {time.Hour, 30 * 24}}
 
-	// HeatStep is the time that one cell of a heat strip stands for, HeatCells how many are kept.
-	HeatStep  = 5 * time.Second
+const (
+	secondsKept = 10 * 60
+
+	// HeatStep is the time that one cell of a heat strip stands for.
+	HeatStep = 5 * time.Second
+
+	// HeatCells is how many cells are kept.
 	HeatCells = 120
 
 	// HeatUnknown is the cell of a value that was not among those that the frames of that time named.
@@ -134,15 +140,18 @@ func (r *ring) empties(over time.Duration) time.Duration {
 	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
 }
 
-// Series are a queue's points after a moment, the oldest first: one a second for ten minutes, or with minutes one a minute for
-// a day. The first is the one at or before the moment, if it is known: rates are counted from it.
-func (q *Queue) Series(minutes bool, after time.Time) []Point {
+// Series are a queue's points after a moment, the oldest first: with a step of a second those of ten minutes, of a minute those of a
+// day, of an hour those of 30 days; of another step there are none. The first is the one at or before the moment, if it is known: rates
+// are counted from it.
+func (q *Queue) Series(step time.Duration, after time.Time) []Point {
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()
-	if minutes {
-		return q.frames.minutes.since(queue.At(after))
+	for i, kept := range seriesKept {
+		if kept.step == step {
+			return q.frames.past[i].since(queue.At(after))
+		}
 	}
-	return q.frames.seconds.since(queue.At(after))
+	return nil
 }
 
 // Heat is how many chunks of a value were in flight, at most, in each step of the last ten minutes; HeatUnknown where that was

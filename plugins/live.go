@@ -34,6 +34,7 @@ type Tried struct {
 // Live says what a version would do with the candidates of a strategy.
 type Live struct {
 	Rows      int
+	Of        []queue.SubmissionID // by row: the submission whose next chunk is the candidate
 	Skipped   int
 	Histogram []Bin
 	Picks     []Pick // what would be taken, in order
@@ -173,6 +174,7 @@ func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Li
 		return nil, dryRunError("live candidates", err)
 	}
 	out := describe(scores, w.Want)
+	out.Of = w.Submissions
 	if active != nil {
 		theirs, err := dryScores(ctx, active, w)
 		if err == nil { // that the active one fails is seen elsewhere

@@ -95,7 +95,7 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 		r.Priority = *asked.Priority
 	}
 	f, in := &r.Filter, &asked.Filter
-	f.Dead.Fingerprint = in.Fingerprint
+	f.Dead.Fingerprint, f.Dead.Oldest = in.Fingerprint, in.Oldest
 	if in.Submission != "" {
 		if f.Dead.Submission, err = submissionAt("/filter/submission", in.Submission); err != nil {
 			return r, err
@@ -186,6 +186,7 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		Filter: api.BulkFilter{
 			Meta: apiMeta(f.Meta), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
 			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore), DiedAfter: apiTime(f.Dead.DiedAfter),
+			Oldest: f.Dead.Oldest,
 		},
 		CreatedAt: apiTime(b.ID.Created()), FinishedAt: apiTime(b.Finished),
 		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,

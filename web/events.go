@@ -270,7 +270,7 @@ func (o *stream) begin() error {
 	if f == nil {
 		return o.send([]byte(": hello\n\n"))
 	}
-	series := apiSeries(q, false, o.request.lastAt.Std())
+	series := apiSeries(q, time.Second, o.request.lastAt.Std())
 	// Frames that came since f was read are in it, and come again as frames: a point that is known already changes nothing.
 	event, err := o.server.events.event(api.EventSeries, f, series)
 	if err != nil {

@@ -111,7 +111,7 @@ func (s watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 	for i := range page.Items[:min(len(page.Items), frameSchedules)] {
 		in := &page.Items[i]
 		one := api.ScheduleNow{
-			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next),
+			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
 			LastAt: apiTime(in.Last), WaitingAt: apiTime(in.Waiting),
 			Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
 		}
@@ -149,7 +149,7 @@ func topicNotes() map[string]note {
 		"ScheduleNow.version":         {text: "Changes when the schedule is redefined, paused or resumed"},
 		"ScheduleNow.state":           oneOf("As in Schedule", "active", "paused", "held", "finished", "broken"),
 		"ScheduleNow.reason":          {text: "Why it is paused or broken"},
-		"ScheduleNow.next_at":         {text: "The next tick, jitter not counted"},
+		"ScheduleNow.next_at":         {text: "The next tick, jitter not counted; absent while it is paused"},
 		"ScheduleNow.last_at":         {text: "The last tick that was emitted"},
 		"ScheduleNow.last_submission": {text: "What it inserted"},
 		"ScheduleNow.waiting_at":      {text: "A tick that is still to be emitted, apart from next_at"},

@@ -142,7 +142,20 @@ func (ask questions) compare(ctx context.Context, q *engine.Queue, in *compareIn
 		return nil, err
 	}
 	return &output[api.CompareResponse]{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b),
-		Overlap: found.Overlap, Seed: found.Seed, RestartGraceUntil: apiTime(found.Grace)}}, nil
+		Overlap: found.Overlap, OnlyA: apiPicks(found.OnlyA, a), OnlyB: apiPicks(found.OnlyB, b), Seed: found.Seed,
+		RestartGraceUntil: apiTime(found.Grace)}}, nil
+}
+
+// mostDiffering is how many picks of each side a comparison names.
+const mostDiffering = 50
+
+func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
+	out := make([]api.PreviewPick, min(len(picks), mostDiffering))
+	paths := pathsOf(plan.Unscored())
+	for i := range out {
+		out[i] = apiPick(&picks[i], paths)
+	}
+	return out
 }
 
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {

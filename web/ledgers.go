@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -21,12 +23,21 @@ type getLedgerInput struct {
 	QueuePath
 	Ledger string `path:"ledger" maxLength:"32" doc:"Id of the ledger"`
 	Sort   string `query:"sort" enum:"received,behind,ahead" default:"received" doc:"Whose turn it is to be listed first"`
+	Value  string `query:"value" maxLength:"1024" doc:"Only tenants of this value, written as in paths: 7, s:7 or acme"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most tenants"`
 }
 
 func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput) (*output[api.LedgerTenants], error) {
 	order := map[string]engine.LedgerOrder{"behind": engine.ByBehind, "ahead": engine.ByAhead}[in.Sort] // otherwise ByReceived
-	l, list, sums, found, err := q.LedgerTenants(ctx, in.Ledger, order, in.Limit)
+	var only *queue.MetaValue
+	if in.Value != "" {
+		value, err := queryValue("/query/value", in.Value)
+		if err != nil {
+			return nil, err
+		}
+		only = &value
+	}
+	v, found, err := q.LedgerTenants(ctx, in.Ledger, order, only, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -34,15 +45,20 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 		return nil, newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for "+
 			"a while is removed to make room for others. List the ledgers again.")
 	}
+	sums, list := &v.Sums, v.Items
 	out := &output[api.LedgerTenants]{Body: api.LedgerTenants{
-		Ledger: apiLedger(&l), At: api.Time{Time: x.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
+		Ledger: apiLedger(&v.Ledger), At: api.Time{Time: x.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
 		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole,
+		Sentence: fairness(&v.Ledger, sums), Lags: lagClasses(sums), LatelySince: apiTime(v.Lately.Since),
 		Items: make([]api.LedgerTenant, len(list)),
 	}}
 	for i := range list {
 		t := &list[i]
 		one := api.LedgerTenant{State: t.State.String(), Weight: float64(t.Weight) / 1000, Share: t.Share,
 			Received: t.Received, Entitled: t.Entitled, Lag: t.Lag, Value: tenantValue(&t.Tenant)}
+		if due, known := v.Lately.Of[engine.LatelyKey(t)]; known {
+			one.Lately = &api.TenantLately{Received: due.Received, Entitled: due.Entitled}
+		}
 		for j := range t.Around {
 			a := &t.Around[j]
 			one.Around = append(one.Around, api.Tenant{Value: tenantValue(a), State: a.State.String(),
@@ -51,6 +67,49 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 		out.Body.Items[i] = one
 	}
 	return out, nil
+}
+
+// fairness says in one sentence how far tenants are from their due.
+func fairness(l *engine.Ledger, sums *engine.LedgerSums) string {
+	unit := "chunks"
+	if l.Time {
+		unit = "s"
+	}
+	var text string
+	switch behind := sums.MostBehind; {
+	case sums.Tenants == 0:
+		return "No tenant has work or a claim now."
+	case behind <= engine.LagBounds[len(engine.LagBounds)/2]: // less than anyone could be given
+		text = "No one is owed anything"
+	default:
+		text = fmt.Sprintf("No one is owed more than %.2f %s", behind, unit)
+	}
+	if !sums.Whole {
+		text += fmt.Sprintf(", of the %d tenants that were looked at", sums.Tenants)
+	}
+	switch l.Blocked {
+	case 0:
+	case 1:
+		text += "; 1 tenant is held by limits"
+	default:
+		text += fmt.Sprintf("; %d tenants are held by limits", l.Blocked)
+	}
+	return text + "."
+}
+
+func lagClasses(sums *engine.LedgerSums) []api.LagClass {
+	bounds := engine.LagBounds
+	out := make([]api.LagClass, len(sums.Lags))
+	for i, n := range sums.Lags {
+		out[i].Tenants = n
+		if i > 0 {
+			out[i].From = &bounds[i-1]
+		}
+		if i < len(bounds) {
+			out[i].To = &bounds[i]
+		}
+	}
+	return out
 }
 
 func tenantValue(t *backlog.Tenant) *api.MetaValue {

@@ -16,6 +16,8 @@ func bulkNotes() map[string]note {
 		"BulkFilter.fingerprint":    {text: "Chunks whose last error has this fingerprint"},
 		"BulkFilter.died_before":    {text: "Chunks whose last try ended earlier than this"},
 		"BulkFilter.died_after":     {text: "Chunks whose last try ended at this time or later"},
+		"BulkFilter.oldest": between(0, queue.MaxOldest, "Of the dead letters that the rest of the filter means so many at most: those "+
+			"that died first. Which those are is settled at the start. 0 or absent: all"),
 		"BulkOperation.id":          {text: "Names it"},
 		"BulkOperation.state":       oneOf("All but running are final", "running", "completed", "cancelled", "failed"),
 		"BulkOperation.created_at":  {text: "When it was started; what came later is not meant"},

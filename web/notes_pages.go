@@ -32,9 +32,21 @@ func pageNotes() map[string]note {
 		"LedgerTenants.most_ahead":  {text: "The least"},
 		"LedgerTenants.tenants":     {text: "How many were looked at"},
 		"LedgerTenants.whole":       {text: "false: there are more"},
-		"LedgerTenants.items":       {text: "The first of them", items: 1000},
-		"LedgerTenant.value":        {text: "Of the key; left out for all submissions without it"},
-		"LedgerTenant.around":       {text: "The tenants that it is inside of, the outermost first"},
+		"LedgerTenants.sentence":    {text: "How far tenants are from their due, in words"},
+		"LedgerTenants.lately_since": {text: "Since when lately counts: up to eleven minutes ago. Absent in the first minute of the " +
+			"server and of the ledger"},
+		"LedgerTenant.lately": {text: "What it was handed out and was entitled to since lately_since; absent of those that were not " +
+			"among the thousand that had received most"},
+		"TenantLately.received": {text: "What it was handed out"},
+		"TenantLately.entitled": {text: "What an ideal division would have handed out to it"},
+		"LedgerTenants.lags": {text: "How many tenants are how far from their due, those furthest ahead first. A lag is positive for " +
+			"who is owed"},
+		"LagClass.from":       {text: "Lags above this; absent: all that are less than to"},
+		"LagClass.to":         {text: "Lags up to this; absent: all that are above from"},
+		"LagClass.tenants":    {text: "How many tenants"},
+		"LedgerTenants.items": {text: "The first of them", items: 1000},
+		"LedgerTenant.value":  {text: "Of the key; left out for all submissions without it"},
+		"LedgerTenant.around": {text: "The tenants that it is inside of, the outermost first"},
 		"LedgerTenant.state": oneOf("active: it has something to offer. owing: it has nothing and is ahead "+
 			"still. blocked: it is behind a limit", "active", "owing", "blocked"),
 		"LedgerTenant.weight":   {text: "As set for the value; 1 otherwise"},

@@ -20,6 +20,8 @@ func previewNotes() map[string]note {
 		"CompareAnswer.a":       {text: "Of the one strategy"},
 		"CompareAnswer.b":       {text: "Of the other"},
 		"CompareAnswer.overlap": {text: "Chunks that both would hand out"},
+		"CompareAnswer.only_a":  {text: "The first that only the one would hand out, in its order", items: mostDiffering},
+		"CompareAnswer.only_b":  {text: "The first that only the other would", items: mostDiffering},
 		"Spread.strategy":       {text: "The canonical text"},
 		"Spread.picks":          {text: "Chunks that would be handed out"},
 		"Spread.keys":           {text: "By meta key; $submission stands for the submission itself"},

@@ -21,8 +21,9 @@ func scheduleNotes() map[string]note {
 		"Schedule.description": {text: "When it is due, in plain words"},
 		"Schedule.state": oneOf("held: due, but a rule keeps it from inserting; finished: no tick is left; "+
 			"broken: this server cannot read its spec or time zone", "active", "paused", "held", "finished", "broken"),
-		"Schedule.reason":          {text: "Why it is paused or broken"},
-		"Schedule.next_at":         {text: "The next tick, jitter not counted; it may be past while nothing is emitted"},
+		"Schedule.reason": {text: "Why it is paused or broken"},
+		"Schedule.next_at": {text: "The next tick, jitter not counted; absent while it is paused. It may be past " +
+			"while nothing is emitted"},
 		"Schedule.last_at":         {text: "The last tick that was emitted"},
 		"Schedule.last_submission": {text: "What it inserted"},
 		"Schedule.waiting_at": {text: "A tick that is still to be emitted, apart from next_at: of " +

@@ -97,7 +97,10 @@ func apiTried(in *plugins.Tried) api.PluginTried {
 		return out
 	}
 	live := &api.PluginLive{Rows: in.Live.Rows, Skipped: in.Live.Skipped, Gained: list(in.Live.GainedInner),
-		Lost: list(in.Live.LostInner), Histogram: []api.PluginBin{}, Picks: []api.PluginPick{}}
+		Lost: list(in.Live.LostInner), Histogram: []api.PluginBin{}, Picks: []api.PluginPick{}, Submissions: []string{}}
+	for _, id := range in.Live.Of {
+		live.Submissions = append(live.Submissions, id.String())
+	}
 	for _, bin := range in.Live.Histogram {
 		live.Histogram = append(live.Histogram, api.PluginBin{From: bin.From, To: bin.To, Count: bin.Count})
 	}

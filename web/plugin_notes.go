@@ -100,6 +100,7 @@ func pluginTriedNotes() map[string]note {
 		"PluginTried.live":          {text: "Of live ones, where a queue was named", ref: "PluginLive"},
 		"PluginTried.replay":        {text: "Of a recording, where one was named", ref: "PluginReplay"},
 		"PluginLive.rows":           {text: "Candidates; a row is a place in the order without the plugin, from 0"},
+		"PluginLive.submissions":    {text: "By row: the submission whose next chunk is the candidate"},
 		"PluginLive.skipped":        {text: "Candidates that it would skip"},
 		"PluginLive.histogram":      {text: "Of the scores"},
 		"PluginLive.picks":          {text: "What would be taken, in order", items: 1000},

@@ -272,9 +272,17 @@ func ticksOf(q *engine.Queue, def queue.Schedule, after queue.Time, n int) (*out
 	return out, nil
 }
 
+// nextOf is when a schedule is due next. One that is paused is not due, whatever its spec says.
+func nextOf(in *queue.ScheduleInfo) api.Time {
+	if in.State == queue.SchedulePaused {
+		return api.Time{}
+	}
+	return apiTime(in.Next)
+}
+
 func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	out := api.Schedule{
-		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: apiTime(in.Next),
+		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
 		LastAt:    apiTime(in.Last),
 		WaitingAt: apiTime(in.Waiting), Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
 		Version: in.Version, ETag: scheduleETag(in), CreatedAt: apiTime(in.Created), ChangedAt: apiTime(in.Changed),

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	seriesAbout    = "From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day."
+	seriesAbout = "From memory, so it begins at the server's start: " +
+		"a point a second for ten minutes, a point a minute for a day, or a point an hour for 30 days."
 	keySeriesAbout = "From memory: the last ten minutes in steps of five seconds, of the values that were among " +
 		"those with most in flight. -1 where a value was not among them, so that it is not known."
 )
 
 type seriesInput struct {
 	QueuePath
-	Step  string `query:"step" enum:"second,minute" default:"second" doc:"Time from point to point"`
+	Step  string `query:"step" enum:"second,minute,hour" default:"second" doc:"Time from point to point"`
 	After string `query:"after" format:"date-time" doc:"Only points after this moment"`
 }
 
@@ -30,17 +31,17 @@ func (x queues) series(_ context.Context, q *engine.Queue, in *seriesInput) (*ou
 			return nil, queue.Invalid("/query/after", "%s", api.TimeDetail)
 		}
 	}
-	return &output[api.Series]{apiSeries(q, in.Step == "minute", after)}, nil
+	return &output[api.Series]{apiSeries(q, seriesSteps[in.Step], after)}, nil
 }
 
-func apiSeries(q *engine.Queue, minutes bool, after time.Time) api.Series {
-	points := q.Series(minutes, after)
+var seriesSteps = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
+
+func apiSeries(q *engine.Queue, step time.Duration, after time.Time) api.Series {
+	points := q.Series(step, after)
 	out := api.Series{
-		Queue: q.Name(), StepSeconds: 1, At: []int64{}, Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
+		Queue: q.Name(), StepSeconds: int(step / time.Second), At: []int64{},
+		Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
 		InsertedRate: []float64{}, ReservedRate: []float64{}, DoneRate: []float64{}, FailedRate: []float64{},
-	}
-	if minutes {
-		out.StepSeconds = 60
 	}
 	for i := range points {
 		p := &points[i]

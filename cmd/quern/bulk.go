@@ -81,6 +81,7 @@ func (a *app) bulkRunCommand() *cobra.Command {
 	f.StringVar(&o.Filter.Fingerprint, "fingerprint", "", "only chunks whose last error has this fingerprint, as dead groups shows it")
 	f.StringVar(&o.diedBefore, "died-before", "", "only chunks whose last try ended before this time, or so long ago (24h)")
 	f.StringVar(&o.diedAfter, "died-after", "", "only chunks whose last try ended since this time, or not longer ago (24h)")
+	f.Uint32Var(&o.Filter.Oldest, "oldest", 0, "at most so many dead letters, those that died first (0: all)")
 	f.StringVar(&o.To, "to", "", "forward: the queue that dead letters go on to")
 	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
 	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most so many chunks or submissions per second (0: as fast as it goes)")
@@ -116,7 +117,7 @@ func (o *bulkOptions) request(action, queueName string, prioritized bool, now ti
 	}
 	f := &r.Filter
 	narrow := f.Submission != "" || len(f.States) > 0 || len(f.Meta) > 0 || f.Fingerprint != "" ||
-		!f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero() || !f.DiedAfter.IsZero()
+		!f.CreatedBefore.IsZero() || !f.CreatedAfter.IsZero() || !f.DiedBefore.IsZero() || !f.DiedAfter.IsZero() || f.Oldest > 0
 	if narrow == o.all {
 		return nil, usageError{errors.New("say what is meant with flags such as --meta and --submission, or give --all")}
 	}

@@ -188,12 +188,12 @@ func parseChunk(text string) (id string, index uint32, err error) {
 func (a *app) deadActCommand(action, short string) *cobra.Command {
 	var f deadFilter
 	var all, dryRun bool
-	var rate uint32
+	var rate, oldest uint32
 	var to, actor string
 	c := &cobra.Command{
 		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all or flags that say which, many at once",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			many := all || f.many()
+			many := all || f.many() || oldest > 0
 			if many == (len(args) > 0) {
 				return usageError{errors.New("name dead chunks as ID/INDEX, or give --all, or flags that say which, " +
 					"such as --submission and --meta")}
@@ -213,7 +213,7 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{
 					Queue: a.queueName(), Action: action, To: to,
 					Filter: api.BulkFilter{Submission: filter.Submission, Fingerprint: filter.Fingerprint, Meta: filter.Meta,
-						DiedBefore: filter.DiedBefore, DiedAfter: filter.DiedAfter},
+						DiedBefore: filter.DiedBefore, DiedAfter: filter.DiedAfter, Oldest: oldest},
 					RatePerSecond: rate, DryRun: dryRun, Actor: a.actor(actor),
 				})
 				if err != nil {
@@ -233,6 +233,7 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
+	c.Flags().Uint32Var(&oldest, "oldest", 0, "at most so many, those that died first")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, or flags that say which")
 	c.Flags().Uint32Var(&rate, "rate", 0, "at most so many chunks per second (0: as fast as it goes)")
 	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, or flags that say which")

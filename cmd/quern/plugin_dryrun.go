@@ -20,7 +20,7 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 		Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
 		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be " +
 			"taken, which of them would not be\n" +
-			"without the plugin, and which it puts off. A row is a place in the order of --strategy, from 0.",
+			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and named by it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.selection(args[1])
 			if err != nil {
@@ -64,13 +64,13 @@ func triedFields(t api.PluginTried) [][2]string {
 		if p.Score != nil {
 			score = strconv.FormatFloat(*p.Score, 'g', 6, 64)
 		}
-		picks = append(picks, fmt.Sprintf("%d (%s)", p.Row, score))
+		picks = append(picks, fmt.Sprintf("%s (%s)", l.Submissions[p.Row], score))
 	}
 	fields = append(fields, [2]string{"candidates", strconv.Itoa(l.Rows)}, [2]string{"skipped", strconv.Itoa(l.Skipped)},
-		[2]string{"taken", strings.Join(picks, ", ")}, [2]string{"gained", rowsText(l.Gained)}, [2]string{"lost", rowsText(l.Lost)})
+		[2]string{"taken", strings.Join(picks, ", ")}, [2]string{"gained", rowsText(l, l.Gained)}, [2]string{"lost", rowsText(l, l.Lost)})
 	if l.ActiveOverlap != nil {
-		fields = append(fields, [2]string{"gained, beside the active version", rowsText(l.ActiveGained)},
-			[2]string{"lost, beside the active version", rowsText(l.ActiveLost)},
+		fields = append(fields, [2]string{"gained, beside the active version", rowsText(l, l.ActiveGained)},
+			[2]string{"lost, beside the active version", rowsText(l, l.ActiveLost)},
 			[2]string{"overlap with the active version", fmt.Sprintf("%.0f %%", 100**l.ActiveOverlap)})
 	}
 	for _, bin := range l.Histogram {
@@ -79,9 +79,14 @@ func triedFields(t api.PluginTried) [][2]string {
 	return fields
 }
 
-func rowsText(rows []int) string {
+// rowsText names the submissions of rows.
+func rowsText(l *api.PluginLive, rows []int) string {
 	if len(rows) == 0 {
 		return "-"
 	}
-	return strings.Trim(fmt.Sprint(rows), "[]")
+	names := make([]string, len(rows))
+	for i, row := range rows {
+		names[i] = l.Submissions[row]
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -9,7 +10,7 @@ import (
 // Caller is who asks for something, and by what request. A context carries it from the face that knows it to what records it.
 type Caller struct {
 	Token      *Token // nil: no one had to show one, or the server asks by itself
-	OnBehalfOf string // whom the caller acts for, as he said; at most queue.MaxActorBytes
+	OnBehalfOf string // whom the caller acts for, as the client said; at most queue.MaxActorBytes
 	From       string // the address that the request came from; "": the server itself
 	RequestID  string
 	Limits     *Limits // of the token; nil: there are none
@@ -36,10 +37,10 @@ func Of(ctx context.Context) *Caller {
 }
 
 // Actor is the name that what the caller does is recorded under: the token's, never the client's word. Where no token is needed it is
-// what the client said.
+// what the client said, in the request or, for all of its requests, by whom it acts for.
 func (c *Caller) Actor(said string) string {
 	if c.Token == nil {
-		return said
+		return cmp.Or(said, c.OnBehalfOf)
 	}
 	return c.Token.Name
 }
@@ -54,5 +55,9 @@ func (c *Caller) Share() (*Use, *Limits) {
 
 // Who is how the audit log names the caller.
 func (c *Caller) Who(said string) queue.Who {
-	return queue.Who{Actor: c.Actor(said), OnBehalfOf: c.OnBehalfOf, From: c.From, RequestID: c.RequestID}
+	who := queue.Who{Actor: c.Actor(said), OnBehalfOf: c.OnBehalfOf, From: c.From, RequestID: c.RequestID}
+	if who.Actor == who.OnBehalfOf {
+		who.OnBehalfOf = "" // they act for themselves
+	}
+	return who
 }

@@ -167,4 +167,6 @@ func ParseBulkID(text string) (BulkID, bool) {
 const (
 	MaxBulkRunning = 16  // of a queue: each takes its turn
 	MaxBulkKept    = 100 // ended ones of a queue that can be read, the newest
+
+	MaxOldest = 1_000_000 // dead letters that one can ask for as the oldest
 )

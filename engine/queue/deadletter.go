@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // MaxAttemptsKept is how many ended tries of a chunk are remembered, the newest. Older errors are cut to MaxPastErrorBytes.
 const (
@@ -38,6 +41,23 @@ type DeadFilter struct {
 	Fingerprint string       // "": any
 	DiedBefore  Time         // died earlier than this; 0: at any time
 	DiedAfter   Time         // died at this time or later; a letter of which that is not known did not
+	Oldest      uint32       // only so many, those that died first; 0: all. Until is which those are
+	Until       DeadAge      // died no later than that letter; zero: at any time
+}
+
+// DeadAge is where a dead letter stands among others by when it died; of those that died at once, by chunk.
+type DeadAge struct {
+	Died  Time
+	Chunk ChunkID
+}
+
+// Age is where the letter stands.
+func (d *DeadChunk) Age() DeadAge { return DeadAge{d.Died, d.Chunk} }
+
+// Compare orders letters by when they died.
+func (a DeadAge) Compare(b DeadAge) int {
+	return cmp.Or(cmp.Compare(a.Died, b.Died), cmp.Compare(a.Chunk.Submission, b.Chunk.Submission),
+		cmp.Compare(a.Chunk.Index, b.Chunk.Index))
 }
 
 // Timed says that the filter asks when a letter died.
@@ -47,7 +67,8 @@ func (f *DeadFilter) Timed() bool { return f.DiedBefore != 0 || f.DiedAfter != 0
 func (f *DeadFilter) Matches(d *DeadChunk) bool {
 	return (f.Submission == 0 || f.Submission == d.Chunk.Submission) &&
 		(f.Fingerprint == "" || f.Fingerprint == d.Fingerprint) &&
-		(f.DiedBefore == 0 || d.Died < f.DiedBefore) && d.Died >= f.DiedAfter
+		(f.DiedBefore == 0 || d.Died < f.DiedBefore) && d.Died >= f.DiedAfter &&
+		(f.Until == DeadAge{} || d.Age().Compare(f.Until) <= 0)
 }
 
 // DeadGroup is the dead letters of one fingerprint.

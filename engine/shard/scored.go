@@ -324,5 +324,9 @@ func (p *Scoring) lookAt(ctx context.Context, all *strategy.Branch, about queue.
 	w.Frame = s.parts.scoring.MakeFrame(all, views, reads, rows, nil)
 	w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
 	s.parts.scoring.Gather(w, all, reads, about, now)
+	w.Submissions = make([]queue.SubmissionID, len(w.Frame.Rows))
+	for row, sub := range w.Frame.Rows {
+		w.Submissions[row] = sub.ID()
+	}
 	return true, nil
 }

@@ -132,7 +132,8 @@ type Window struct {
 	Dictionary  []string // strings of the columns, each once
 	Now         queue.Time
 	Seed        uint64
-	Want        int // chunks that are wanted
+	Want        int                  // chunks that are wanted
+	Submissions []queue.SubmissionID // by row; only of candidates that someone asked to see
 	Dry, Shadow bool
 
 	// Sampler is set by a Scorer that wants to know what is taken of this window; nil of most.

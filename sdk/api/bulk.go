@@ -42,6 +42,7 @@ type BulkFilter struct {
 	Fingerprint   string   `json:"fingerprint,omitempty"` // of a chunk's last error
 	DiedBefore    Time     `json:"died_before,omitzero"`  // when its last try ended
 	DiedAfter     Time     `json:"died_after,omitzero"`   // at this time or later
+	Oldest        uint32   `json:"oldest,omitempty"`      // of the dead letters so many at most, those that died first
 }
 
 // BulkOperation is something that is done with much at once, and how far it got. It goes on after a restart.

@@ -180,7 +180,12 @@ type CompareResponse struct {
 	A       Spread `json:"a"`
 	B       Spread `json:"b"`
 	Overlap int    `json:"overlap"` // chunks that both would hand out
-	Seed    uint64 `json:"seed"`
+
+	// The first chunks that one would hand out and the other would not, each in its order.
+	OnlyA []PreviewPick `json:"only_a"`
+	OnlyB []PreviewPick `json:"only_b"`
+
+	Seed uint64 `json:"seed"`
 
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // as in PreviewResponse
 }

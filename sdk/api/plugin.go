@@ -109,6 +109,7 @@ type PluginTried struct {
 // PluginLive says what a version would do with live candidates. Rows are places in the order without the plugin, from 0.
 type PluginLive struct {
 	Rows          int          `json:"rows"`
+	Submissions   []string     `json:"submissions"` // by row: the submission whose next chunk is the candidate
 	Skipped       int          `json:"skipped"`
 	Histogram     []PluginBin  `json:"histogram"`
 	Picks         []PluginPick `json:"picks"`

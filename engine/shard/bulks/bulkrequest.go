@@ -14,6 +14,8 @@ type bulkRow struct {
 	Fingerprint   string        `json:"fingerprint,omitempty"`
 	DiedBefore    int64         `json:"died_before,omitempty"`
 	DiedAfter     int64         `json:"died_after,omitempty"`
+	Oldest        uint32        `json:"oldest,omitempty"`
+	Until         *ageRow       `json:"until,omitempty"`
 	States        []string      `json:"states,omitempty"`
 	Meta          []bulkMetaRow `json:"meta,omitempty"`
 	CreatedBefore int64         `json:"created_before,omitempty"`
@@ -23,6 +25,13 @@ type bulkRow struct {
 	Rate          uint32        `json:"rate_per_second,omitempty"`
 	DryRun        bool          `json:"dry_run,omitempty"`
 	Actor         string        `json:"actor,omitempty"`
+}
+
+// ageRow is the last of the oldest dead letters.
+type ageRow struct {
+	Died       int64  `json:"died"`
+	Submission uint64 `json:"submission"`
+	Index      uint32 `json:"index"`
 }
 
 // bulkMetaRow has an integer or a text.
@@ -39,7 +48,10 @@ func WriteBulkRequest(r *queue.BulkRequest) (string, error) {
 		Action: r.Action.String(), Submission: uint64(f.Dead.Submission), Fingerprint: f.Dead.Fingerprint,
 		DiedBefore: int64(f.Dead.DiedBefore), DiedAfter: int64(f.Dead.DiedAfter),
 		CreatedBefore: int64(f.CreatedBefore), CreatedAfter: int64(f.CreatedAfter), To: r.To, Priority: r.Priority,
-		Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor,
+		Rate: r.Rate, DryRun: r.DryRun, Actor: r.Actor, Oldest: f.Dead.Oldest,
+	}
+	if u := f.Dead.Until; u != (queue.DeadAge{}) {
+		row.Until = &ageRow{int64(u.Died), uint64(u.Chunk.Submission), u.Chunk.Index}
 	}
 	for _, state := range f.States {
 		row.States = append(row.States, state.String())
@@ -70,7 +82,11 @@ func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun, Actor: row.Actor}
 	f := &r.Filter
 	f.Dead = queue.DeadFilter{Submission: queue.SubmissionID(row.Submission), Fingerprint: row.Fingerprint,
-		DiedBefore: queue.Time(row.DiedBefore), DiedAfter: queue.Time(row.DiedAfter)}
+		DiedBefore: queue.Time(row.DiedBefore), DiedAfter: queue.Time(row.DiedAfter), Oldest: row.Oldest}
+	if u := row.Until; u != nil {
+		f.Dead.Until = queue.DeadAge{Died: queue.Time(u.Died),
+			Chunk: queue.ChunkID{Submission: queue.SubmissionID(u.Submission), Index: u.Index}}
+	}
 	f.CreatedBefore, f.CreatedAfter = queue.Time(row.CreatedBefore), queue.Time(row.CreatedAfter)
 	for _, name := range row.States {
 		state, known := queue.ParseSubmissionState(name)

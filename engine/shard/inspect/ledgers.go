@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -39,10 +40,14 @@ type LedgerTenant struct {
 // the lags add up to 0, when no one reserves meanwhile.
 type LedgerSums struct {
 	Received, Entitled, Lag float64
-	MostBehind, MostAhead   float64 // the largest lag, and the least
+	MostBehind, MostAhead   float64                 // the largest lag, and the least
+	Lags                    [len(LagBounds) + 1]int // tenants with a lag up to a bound and above the one before; the last: above all
 	Tenants                 int
 	Whole                   bool
 }
+
+// LagBounds divide the lags into classes: what an ideal division allows in the middle, and twice as much from class to class.
+var LagBounds = [...]float64{-32, -16, -8, -4, -2, -1, -0.5, -0.1, 0.1, 0.5, 1, 2, 4, 8, 16, 32}
 
 // mostMembers is how many tenants one question looks at.
 const mostMembers = 200_000
@@ -92,8 +97,8 @@ func (ins *Inspector) members(ctx context.Context, l *Ledger, fn func(*backlog.M
 	return whole, err
 }
 
-// Tenants lists up to `most` tenants of a ledger in this order. found is false when no ledger in use has the id.
-func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, most int) (l Ledger,
+// Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. found is false when no ledger in use has the id.
+func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (l Ledger,
 	list []LedgerTenant, sums LedgerSums, found bool, err error) {
 	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
 		all := ledgers(m)
@@ -112,7 +117,12 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 		sums.Received += m.Received
 		sums.Entitled += m.Entitled
 		sums.Lag += m.Lag
+		class, _ := slices.BinarySearch(LagBounds[:], m.Lag)
+		sums.Lags[class]++
 		sums.MostBehind, sums.MostAhead = max(sums.MostBehind, m.Lag), min(sums.MostAhead, m.Lag)
+		if only != nil && (!m.HasValue || m.Value != *only) {
+			return
+		}
 		at, _ := slices.BinarySearchFunc(list, m.Tenant, func(a LedgerTenant, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
 		if at < most {
 			list = slices.Insert(list, at, LedgerTenant{m.Tenant, m.Around()})

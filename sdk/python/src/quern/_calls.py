@@ -303,12 +303,12 @@ class Calls:
         found: types.KeySeries = self._fetch(_request("get key timeseries", "GET", path("/v1/queues/{}/meta-keys/{}/timeseries", queue, key), safe=True))
         return found
 
-    def get_ledger(self, queue: str, ledger: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> types.LedgerTenants:
+    def get_ledger(self, queue: str, ledger: str, *, sort: Optional[str] = None, value: Optional[str] = None, limit: Optional[int] = None) -> types.LedgerTenants:
         """Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind
         (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks
         away: GUARANTEES.md has the numbers.
         """
-        found: types.LedgerTenants = self._fetch(_request("get ledger", "GET", query(path("/v1/queues/{}/ledgers/{}", queue, ledger), {"sort": sort, "limit": limit}), safe=True))
+        found: types.LedgerTenants = self._fetch(_request("get ledger", "GET", query(path("/v1/queues/{}/ledgers/{}", queue, ledger), {"sort": sort, "value": value, "limit": limit}), safe=True))
         return found
 
     def get_lifecycle(self, queue: str) -> types.Lifecycle:
@@ -393,8 +393,8 @@ class Calls:
         return found
 
     def get_timeseries(self, queue: str, *, step: Optional[str] = None, after: Optional[str] = None) -> types.Series:
-        """Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, or a
-        point a minute for a day.
+        """Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, a
+        point a minute for a day, or a point an hour for 30 days.
         """
         found: types.Series = self._fetch(_request("get timeseries", "GET", query(path("/v1/queues/{}/timeseries", queue), {"step": step, "after": after}), safe=True))
         return found
@@ -1096,12 +1096,12 @@ class AsyncCalls:
         found: types.KeySeries = await self._fetch(_request("get key timeseries", "GET", path("/v1/queues/{}/meta-keys/{}/timeseries", queue, key), safe=True))
         return found
 
-    async def get_ledger(self, queue: str, ledger: str, *, sort: Optional[str] = None, limit: Optional[int] = None) -> types.LedgerTenants:
+    async def get_ledger(self, queue: str, ledger: str, *, sort: Optional[str] = None, value: Optional[str] = None, limit: Optional[int] = None) -> types.LedgerTenants:
         """Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind
         (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks
         away: GUARANTEES.md has the numbers.
         """
-        found: types.LedgerTenants = await self._fetch(_request("get ledger", "GET", query(path("/v1/queues/{}/ledgers/{}", queue, ledger), {"sort": sort, "limit": limit}), safe=True))
+        found: types.LedgerTenants = await self._fetch(_request("get ledger", "GET", query(path("/v1/queues/{}/ledgers/{}", queue, ledger), {"sort": sort, "value": value, "limit": limit}), safe=True))
         return found
 
     async def get_lifecycle(self, queue: str) -> types.Lifecycle:
@@ -1186,8 +1186,8 @@ class AsyncCalls:
         return found
 
     async def get_timeseries(self, queue: str, *, step: Optional[str] = None, after: Optional[str] = None) -> types.Series:
-        """Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, or a
-        point a minute for a day.
+        """Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, a
+        point a minute for a day, or a point an hour for 30 days.
         """
         found: types.Series = await self._fetch(_request("get timeseries", "GET", query(path("/v1/queues/{}/timeseries", queue), {"step": step, "after": after}), safe=True))
         return found

@@ -66,6 +66,7 @@ __all__ = [
     "KeySeries",
     "KeySpread",
     "KeysFrame",
+    "LagClass",
     "Ledger",
     "LedgerTenant",
     "LedgerTenants",
@@ -192,6 +193,7 @@ __all__ = [
     "SubmissionChange",
     "Suspects",
     "Tenant",
+    "TenantLately",
     "Text",
     "Token",
     "ValidStrategy",
@@ -384,6 +386,9 @@ class BulkFilter(TypedDict, total=False):
     fingerprint: str
     #: Of submissions with these values only
     meta: Meta
+    #: Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the
+    #: start. 0 or absent: all
+    oldest: int
     #: Of submissions in one of these states only: open; for dead letters also completed_with_dead
     states: list[str]
     #: Of this submission only
@@ -585,6 +590,10 @@ class _CompareAnswerRequired(TypedDict):
     a: Spread
     #: Of the other
     b: Spread
+    #: The first that only the one would hand out, in its order
+    only_a: list[PreviewPick]
+    #: The first that only the other would
+    only_b: list[PreviewPick]
     #: Chunks that both would hand out
     overlap: int
     #: What Random drew by; ask with it again to get the same picks from the same state
@@ -1223,6 +1232,20 @@ class KeysFrame(TypedDict):
     queue: str
 
 
+_LagClassOdd = TypedDict("_LagClassOdd", {"from": "float"}, total=False)
+
+
+class _LagClassRequired(TypedDict):
+    #: How many tenants
+    tenants: int
+
+
+class LagClass(_LagClassOdd, _LagClassRequired, total=False):
+    """LagClass: see the server's OpenAPI document."""
+    #: Lags up to this; absent: all that are above from
+    to: float
+
+
 class Ledger(TypedDict):
     """Ledger: see the server's OpenAPI document."""
     #: Tenants that have something to offer
@@ -1264,12 +1287,14 @@ class LedgerTenant(_LedgerTenantRequired, total=False):
     """LedgerTenant: see the server's OpenAPI document."""
     #: The tenants that it is inside of, the outermost first
     around: list[Tenant]
+    #: What it was handed out and was entitled to since lately_since; absent of those that were not among the thousand that had received
+    #: most
+    lately: TenantLately
     #: Of the key; left out for all submissions without it
     value: MetaValue
 
 
-class LedgerTenants(TypedDict):
-    """LedgerTenants: see the server's OpenAPI document."""
+class _LedgerTenantsRequired(TypedDict):
     #: When it was read
     at: str
     #: Likewise, by an ideal division
@@ -1278,6 +1303,8 @@ class LedgerTenants(TypedDict):
     items: list[LedgerTenant]
     #: Sum of all lags: 0, but for what was reserved while it was summed up
     lag: float
+    #: How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed
+    lags: list[LagClass]
     #: The block
     ledger: Ledger
     #: The least
@@ -1286,10 +1313,18 @@ class LedgerTenants(TypedDict):
     most_behind: float
     #: By all tenants: chunks, or seconds where time is shared
     received: float
+    #: How far tenants are from their due, in words
+    sentence: str
     #: How many were looked at
     tenants: int
     #: false: there are more
     whole: bool
+
+
+class LedgerTenants(_LedgerTenantsRequired, total=False):
+    """LedgerTenants: see the server's OpenAPI document."""
+    #: Since when lately counts: up to eleven minutes ago. Absent in the first minute of the server and of the ledger
+    lately_since: str
 
 
 class _LifecycleRequired(TypedDict):
@@ -1874,6 +1909,8 @@ class _PluginLiveRequired(TypedDict):
     rows: int
     #: Candidates that it would skip
     skipped: int
+    #: By row: the submission whose next chunk is the candidate
+    submissions: list[str]
 
 
 class PluginLive(_PluginLiveRequired, total=False):
@@ -2702,7 +2739,7 @@ class Schedule(_ScheduleRequired, total=False):
     last_at: str
     #: What it inserted
     last_submission: str
-    #: The next tick, jitter not counted; it may be past while nothing is emitted
+    #: The next tick, jitter not counted; absent while it is paused. It may be past while nothing is emitted
     next_at: str
     #: Why it is paused or broken
     reason: str
@@ -2777,7 +2814,7 @@ class ScheduleNow(_ScheduleNowRequired, total=False):
     newest: str
     #: How that stands
     newest_state: str
-    #: The next tick, jitter not counted
+    #: The next tick, jitter not counted; absent while it is paused
     next_at: str
     #: Why it is paused or broken
     reason: str
@@ -3220,6 +3257,14 @@ class Tenant(_TenantRequired, total=False):
     before: int
     #: Its value of the key, or the id of the submission; absent: all submissions without the key
     value: MetaValue
+
+
+class TenantLately(TypedDict):
+    """TenantLately: see the server's OpenAPI document."""
+    #: What an ideal division would have handed out to it
+    entitled: float
+    #: What it was handed out
+    received: float
 
 
 class Text(TypedDict):

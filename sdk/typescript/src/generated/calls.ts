@@ -378,10 +378,12 @@ export class Calls {
   getLedger(queue: string, ledger: string, options: CallOptions & {
     /** Whose turn it is to be listed first */
     sort?: "received" | "behind" | "ahead"
+    /** Only tenants of this value, written as in paths: 7, s:7 or acme */
+    value?: string
     /** Most tenants */
     limit?: number
   } = {}): Promise<LedgerTenants> {
-    return this.connection.json<LedgerTenants>({ what: "get ledger", method: "GET", path: `/v1/queues/${part(queue)}/ledgers/${part(ledger)}`, safe: true, signal: options.signal, query: { sort: options.sort, limit: options.limit } })
+    return this.connection.json<LedgerTenants>({ what: "get ledger", method: "GET", path: `/v1/queues/${part(queue)}/ledgers/${part(ledger)}`, safe: true, signal: options.signal, query: { sort: options.sort, value: options.value, limit: options.limit } })
   }
 
   /** Tell how a queue's life-cycle worker is doing. The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts. Needs the scope read. */
@@ -688,10 +690,10 @@ export class Calls {
     return this.connection.json<InsertManyAnswer>({ what: "insert batch", method: "POST", path: `/v1/queues/${part(queue)}/submissions:batch`, safe: false, signal: options.signal, headers: { "traceparent": options.traceparent, "tracestate": options.tracestate }, body: jsonBody(body) })
   }
 
-  /** Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, or a point a minute for a day. Needs the scope read. */
+  /** Read a queue's numbers over time. From memory, so it begins at the server's start: a point a second for ten minutes, a point a minute for a day, or a point an hour for 30 days. Needs the scope read. */
   getTimeseries(queue: string, options: CallOptions & {
     /** Time from point to point */
-    step?: "second" | "minute"
+    step?: "second" | "minute" | "hour"
     /** Only points after this moment */
     after?: string | Date
   } = {}): Promise<Series> {

@@ -124,6 +124,8 @@ export type BulkFilter = {
   fingerprint?: string
   /** Of submissions with these values only */
   meta?: Meta
+  /** Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the start. 0 or absent: all */
+  oldest?: number
   /** Of submissions in one of these states only: open; for dead letters also completed_with_dead */
   states?: string[]
   /** Of this submission only */
@@ -300,6 +302,10 @@ export type CompareAnswer = {
   a: Spread
   /** Of the other */
   b: Spread
+  /** The first that only the one would hand out, in its order */
+  only_a: PreviewPick[]
+  /** The first that only the other would */
+  only_b: PreviewPick[]
   /** Chunks that both would hand out */
   overlap: number
   /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
@@ -833,6 +839,15 @@ export type KeysFrame = {
   queue: string
 }
 
+export type LagClass = {
+  /** Lags above this; absent: all that are less than to */
+  from?: number
+  /** How many tenants */
+  tenants: number
+  /** Lags up to this; absent: all that are above from */
+  to?: number
+}
+
 export type Ledger = {
   /** Tenants that have something to offer */
   active: number
@@ -861,6 +876,8 @@ export type LedgerTenant = {
   entitled: number
   /** The difference: positive, it is owed; negative, it is ahead */
   lag: number
+  /** What it was handed out and was entitled to since lately_since; absent of those that were not among the thousand that had received most */
+  lately?: TenantLately
   /** What it was handed out since it was first heard of */
   received: number
   /** What it is entitled to of all that is handed out at its place now, 0 to 1 */
@@ -882,6 +899,10 @@ export type LedgerTenants = {
   items: LedgerTenant[]
   /** Sum of all lags: 0, but for what was reserved while it was summed up */
   lag: number
+  /** How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed */
+  lags: LagClass[]
+  /** Since when lately counts: up to eleven minutes ago. Absent in the first minute of the server and of the ledger */
+  lately_since?: string
   /** The block */
   ledger: Ledger
   /** The least */
@@ -890,6 +911,8 @@ export type LedgerTenants = {
   most_behind: number
   /** By all tenants: chunks, or seconds where time is shared */
   received: number
+  /** How far tenants are from their due, in words */
+  sentence: string
   /** How many were looked at */
   tenants: number
   /** false: there are more */
@@ -1360,6 +1383,8 @@ export type PluginLive = {
   rows: number
   /** Candidates that it would skip */
   skipped: number
+  /** By row: the submission whose next chunk is the candidate */
+  submissions: string[]
 }
 
 export type PluginLogLine = {
@@ -2051,7 +2076,7 @@ export type Schedule = {
   last_submission?: string
   /** Its name in the queue */
   name: string
-  /** The next tick, jitter not counted; it may be past while nothing is emitted */
+  /** The next tick, jitter not counted; absent while it is paused. It may be past while nothing is emitted */
   next_at?: string
   /** Why it is paused or broken */
   reason?: string
@@ -2115,7 +2140,7 @@ export type ScheduleNow = {
   newest?: string
   /** How that stands */
   newest_state?: string
-  /** The next tick, jitter not counted */
+  /** The next tick, jitter not counted; absent while it is paused */
   next_at?: string
   /** Of its last submissions, how many are open */
   open: number
@@ -2533,6 +2558,13 @@ export type Tenant = {
   value?: MetaValue
   /** Its weight */
   weight: number
+}
+
+export type TenantLately = {
+  /** What an ideal division would have handed out to it */
+  entitled: number
+  /** What it was handed out */
+  received: number
 }
 
 /** Bytes that are UTF-8 */
