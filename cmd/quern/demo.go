@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +41,9 @@ func demoStrategies() []string {
 		`Random`,
 		`OldestFirst`,
 		`NewestFirst`,
-		`CustomPriority`,
+		`Fair("company", OldestFirst)`,
+		`MaxSimultaneous("zone", 60, Fair("company", CustomPriority))`,
+		`OrElse(Plugin("fresh-first", SelectOnly("mode", "preview", OldestFirst)), CustomPriority)`,
 		`SelectOnly("mode", "preview", Random)`,
 		`OrElse(SelectOnly("mode", "preview", OldestFirst), Random)`,
 		`OrElse(SelectOnly("company", "acorn", OldestFirst), SelectOnly("company", "birch", Random), CustomPriority)`,
@@ -55,7 +58,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "Run a server with made-up work and consumers, to look at",
 		Long: fmt.Sprintf("Run a server with temporary data, insert %d chunks for each of %d companies, and work on "+
 			"them with %d consumers that use\n"+
-			"different strategies. Work is inserted again when it runs low. Runs until interrupted; nothing is left behind.",
+			"different strategies, beside a company with a limit, one that is paused, one whose work fails, a plugin and a schedule.\n"+
+			"Work is inserted again when it runs low. Runs until interrupted; nothing is left behind.",
 			demoPerCompany, len(demoCompanies()), demoConsumers),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
@@ -103,6 +107,9 @@ func (a *app) demoCrowd(ctx context.Context, url string) error {
 				stop(err)
 			}
 		})
+	}
+	if err := demoStory(ctx, c); err != nil {
+		return err
 	}
 	run(func(ctx context.Context) error { return demoProduce(ctx, c) })
 	strategies := demoStrategies()
@@ -199,6 +206,15 @@ func (d demoConsumer) run(ctx context.Context) error {
 			return nil
 		}
 		for _, r := range got.Reservations {
+			if company := r.Meta["company"]; company.Text() == demoDying && d.rnd.IntN(4) == 0 {
+				errors := demoErrors()
+				text := errors[d.rnd.IntN(len(errors))]
+				if strings.Contains(text, "%d") {
+					text = fmt.Sprintf(text, d.rnd.IntN(250))
+				}
+				x.Fail = append(x.Fail, api.FailItem{Token: r.Token, Error: text, Fatal: true})
+				continue
+			}
 			if d.rnd.IntN(demoFailEvery) == 0 {
 				x.Fail = append(x.Fail, api.FailItem{Token: r.Token, Error: "made-up failure, to be tried again"})
 				continue
