@@ -7,7 +7,7 @@ if (!out) throw new Error('usage: node build.mjs FOLDER')
 await rm(out, { recursive: true, force: true })
 await mkdir(out, { recursive: true })
 await build({
-  entryPoints: { app: 'src/main.tsx' },
+  entryPoints: { app: 'src/main.tsx', stream: 'src/stream-worker.ts' },
   outdir: out,
   bundle: true,
   minify: true,

@@ -1,4 +1,4 @@
-import { doubt, who } from './session'
+import { doubt, named, namedHeader, who } from './session'
 import type { MetaValue } from './types'
 
 /** What went wrong, as the server says it (problem+json), or that it could not be reached. */
@@ -31,7 +31,7 @@ export async function send<T>(method: string, path: string, body: BodyInit | und
   let response: Response
   let text: string
   try {
-    response = await fetch(path, { method, signal: signal ?? null, headers, ...(body === undefined ? {} : { body }) })
+    response = await fetch(path, { method, signal: signal ?? null, headers: method === 'GET' ? headers : { ...namedHeader(), ...headers }, ...(body === undefined ? {} : { body }) })
     text = await response.text()
   } catch (error) {
     if (signal?.aborted) throw error
@@ -80,6 +80,7 @@ export function quern(...words: (string | number)[]) {
 /** The curl command that does what call would do. The token is that of the shell, where the command line finds it too. */
 export function curl(method: string, path: string, body?: unknown): string {
   const words = ['curl', '-s', ...(method === 'GET' ? [] : ['-X', method]), location.origin + path]
+  if (method !== 'GET' && named()) words.push('-H', 'Quern-On-Behalf-Of: ' + named())
   if (body !== undefined) words.push('-H', 'Content-Type: application/json', '-d', write(body))
   return shell(...words) + (who.value?.token_required ? ' -H "Authorization: Bearer $QUERN_TOKEN"' : '')
 }

@@ -35,8 +35,11 @@ function drawMarks(u: uPlot, marks: number[]) {
   ctx.restore()
 }
 
+/** A moment as an axis that shows so many seconds has it. */
+const clock = (at: number, span: number) => new Date(at * 1000).toLocaleString(undefined, span > 2 * 86_400 ? { day: 'numeric', month: 'short' } : { hour: '2-digit', minute: '2-digit', ...(span < 300 ? { second: '2-digit' as const } : {}), hourCycle: 'h23' })
+
 /** Lines over time, and marks at moments, in seconds. Canvas is not readable by everybody, so the newest values and the marks stand beside it in words. */
-export function Chart({ at, lines, marks, name, from, to }: { at: number[]; lines: Line[]; marks: number[]; name: string; from: number; to: number }) {
+export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]; lines: Line[]; marks: number[]; name: string; from: number; to: number; zoom: (from: number, to: number) => void }) {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
   const data = () => [at.map((t) => t / 1000), ...lines.map((l) => l.values)] as uPlot.AlignedData
@@ -49,19 +52,19 @@ export function Chart({ at, lines, marks, name, from, to }: { at: number[]; line
   useEffect(() => {
     const box = place.current!
     const axis: uPlot.Axis = { stroke: token('ink-3'), grid: { stroke: token('line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
-    const day: uPlot.Axis.Values = (_, splits) => splits.map((s) => new Date(s * 1000).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...(range.current[1] - range.current[0] < 300 ? { second: '2-digit' } : {}), hourCycle: 'h23' }))
+    const day: uPlot.Axis.Values = (_, splits) => splits.map((s) => clock(s, range.current[1] - range.current[0]))
     plot.current = new uPlot({
-      width: box.clientWidth, height: box.clientHeight, legend: { show: false }, cursor: { drag: { x: false, y: false } },
+      width: box.clientWidth, height: box.clientHeight, legend: { show: false }, cursor: { drag: { x: true, y: false, setScale: false } },
       scales: { x: { range: () => range.current }, y: { range: () => [0, high.current * 1.08] } },
       axes: [{ ...axis, values: day, space: 80, size: 28, grid: { show: false } }, { ...axis, size: 52, space: 44, values: (_, splits) => splits.map((n) => short(n)) }],
-      hooks: { draw: [(u) => drawMarks(u, marked.current)] },
+      hooks: { draw: [(u) => drawMarks(u, marked.current)], setSelect: [(u) => { if (u.select.width > 4) zoom(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x')); u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false) }] },
       series: [{}, ...lines.map((l) => ({ label: l.name, stroke: token(l.of), width: 1.6, points: { show: false }, ...(l.fill ? { fill: token(l.of) + '22' } : {}) }))],
     }, data(), box)
     const watch = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: box.clientHeight }))
     watch.observe(box)
     return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
   }, [dark.value, lines.map((l) => l.of).join()])
-  useEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join()])
+  useEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join(), from, to])
   const now = lines.map((l) => `${l.name} ${short(l.values.at(-1) ?? 0)}`).join(', ')
   return <div class="chart" ref={place} role="img" aria-label={`${name}. Now: ${now}`} />
 }

@@ -14,21 +14,19 @@ interface Asked {
   /** On how many it is done, where that is known: it stands on the button, and many want it typed. */
   n?: number | undefined
   danger?: boolean
-  /** Whether it is kept who did it. */
-  who?: boolean
   /** What follows from it, in numbers. */
   children: ComponentChildren
 }
 
 /** What an action does, before it is done: with the name of who does it and the number of what it is done with, where these matter. */
-export function Question({ name, n, danger, who, children, busy, run, leave }: Asked & { busy: boolean; run: () => void; leave: () => void }) {
+export function Question({ name, n, danger, children, busy, run, leave }: Asked & { busy: boolean; run: () => void; leave: () => void }) {
   const [text, setText] = useState('')
   const many = n !== undefined && n > typedFrom
   const sure = !many || text.replaceAll(/\D/g, '') === String(n)
   return (
     <form class="stack ask" aria-label={name} onSubmit={(e) => { e.preventDefault(); if (sure) run() }} onKeyDown={(e) => { if (e.key === 'Escape') leave() }}>
       <p>{children}</p>
-      {who && <Who required />}
+      <Who required />
       {many && <label class="field">Type {n} to go on <input value={text} inputMode="numeric" autocomplete="off" onInput={(e) => setText(e.currentTarget.value)} ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>}
       <div class="row"><button class={danger ? 'danger' : 'main'} disabled={busy || !sure}>{name}{n === undefined ? '' : ` ${exact(n)}`}</button><button type="button" onClick={leave}>Keep as it is</button></div>
     </form>

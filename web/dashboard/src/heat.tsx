@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Problem, call, keyPath, valueText } from './api'
+import { MarkRow, useChanges } from './changes'
 import { exact, percent, short, shown } from './format'
 import { Failed, Width } from './parts'
 import { dark, queue, valueLink } from './state'
@@ -9,11 +10,12 @@ import type { KeyFrame, KeySeries, MetaValue, ValueCount } from './types'
 
 const cells = 120
 const stepMs = 5000
+const shownMs = cells * stepMs
 
 interface Row { value: MetaValue; cells: number[]; step: number }
 
 /** What a key's values, or only one of them, had in flight over the last ten minutes, and have now. Rows keep their place while the pointer is over them. */
-export function Heat({ frame, at, rows: most, only }: { frame: KeyFrame; at: string; rows: number; only?: string }) {
+export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame; at: string; rows: number; only?: string; /** What the marks are about, as the audit log names it; all of the queue without it. */ target?: string }) {
   const rows = useRef(new Map<string, Row>())
   const [loaded, setLoaded] = useState(0)
   const [problem, setProblem] = useState<Problem>()
@@ -21,6 +23,7 @@ export function Heat({ frame, at, rows: most, only }: { frame: KeyFrame; at: str
   const over = useRef(false)
   const ordered = useRef(0)
   const name = queue.value
+  const changes = useChanges(shownMs / 1000, target)
 
   useEffect(() => {
     const ended = new AbortController()
@@ -60,6 +63,7 @@ export function Heat({ frame, at, rows: most, only }: { frame: KeyFrame; at: str
   const peak = Math.max(1, ...order.map((key) => Math.max(0, ...(rows.current.get(key)?.cells ?? []))))
   return (
     <div class="strip" onPointerEnter={() => { over.current = true }} onPointerLeave={() => { over.current = false }}>
+      <MarkRow items={changes} from={(step + 1) * stepMs - shownMs} to={(step + 1) * stepMs} />
       {order.map((key) => {
         const v = now.get(key)
         return <Strip key={key} of={frame.key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? key} peak={peak} unknown={blind && !v} at={at} />

@@ -3,8 +3,8 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Login, Me, NotToLook, useWho } from './access'
 import { quern } from './api'
-import { short } from './format'
-import { useLive } from './live'
+import { duration, moment, short } from './format'
+import { useAction, useLive } from './live'
 import { places } from './nav'
 import { Palette, paletteOpen } from './palette'
 import { Empty, Failed, Mark, MetaChips } from './parts'
@@ -30,7 +30,7 @@ import { Tokens } from './pages/tokens'
 import { Value } from './pages/value'
 import { RulesLine, rules } from './rules'
 import { boundTo, locked, may, who } from './session'
-import { dark, inQueue, link, queue, route, setTheme, toast } from './state'
+import { dark, inQueue, link, queue, route, say, setTheme, toast } from './state'
 import { age, aside, follow, keys, missing, paused, stats } from './stream'
 import type { Page, Queue } from './types'
 
@@ -64,9 +64,29 @@ function App() {
           </>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : aside.value && places.find((p) => p.page === page)?.whole !== true ? <Quarantine name={queue.value} why={aside.value} /> : <><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
+      <main id="main" tabIndex={-1}>{!may('read') && page !== 'tokens' && page !== 'activity' ? <NotToLook /> : missing.value && places.find((p) => p.page === page)?.whole !== true ? <NoQueue name={missing.value} page={page} /> : aside.value && places.find((p) => p.page === page)?.whole !== true ? <Quarantine name={queue.value} why={aside.value} /> : <><Stale /><RulesLine key={queue.value} /><Shown page={page} rest={rest} /></>}</main>
       <Palette />
-      {toast.value && <div class="toast" role="status">{toast.value}</div>}
+      <Toast />
+    </div>
+  )
+}
+
+/** What was done a moment ago, with the way back where there is one. */
+function Toast() {
+  const action = useAction()
+  const now = toast.value
+  if (!now) return null
+  const { undo } = now
+  const back = () => void action.run(async () => {
+    await undo!.run()
+    rules.value?.again()
+    say(`${undo!.text}: done`)
+  })
+  return (
+    <div class="toast" role="status">
+      <span>{now.text}</span>{' '}
+      {undo && <button disabled={action.busy} title={undo.text} aria-label={`Undo: ${undo.text}`} onClick={back}>Undo</button>}
+      {action.problem && <p>{action.problem.title} {action.problem.detail}</p>}
     </div>
   )
 }
@@ -136,10 +156,18 @@ function Top() {
   )
 }
 
+/** Said above all numbers while they are not those of now; those are dimmed. */
+function Stale() {
+  const seconds = age.value
+  if (paused.value || seconds === null || seconds <= 3 || !stats.value) return null
+  return <div class="banner"><Mark of="dead" /><span><b>No news from the server for {duration(Math.round(seconds))}.</b> The numbers below are those of {moment(stats.value.at)}.</span></div>
+}
+
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
   const state = paused.value ? 'paused' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  useEffect(() => { document.documentElement.dataset.live = state }, [state])
   return (
     <>
       <span class={`dot ${state}`} aria-hidden="true" />

@@ -5,7 +5,6 @@ import { Confirm } from './confirm'
 import { clamped, duration, exact, metaList, moment, shown } from './format'
 import { List } from './list'
 import { useLive, type Live } from './live'
-import { asMeQuery } from './me'
 import { lacks } from './session'
 import { Copy } from './copy'
 import { Count, Mark } from './parts'
@@ -90,11 +89,16 @@ const what = (m: RuleMatch) => (m.queue ? 'the whole queue' : m.submission ? `su
 /** Lifts a rule after it was said what that lets go. For the whole queue the number is typed. */
 function Lift({ r, done }: { r: Rule; done: () => void }) {
   const n = r.chunks ?? 0
+  const of = queue.value
   const others = (rules.value?.data?.items.length ?? 1) > 1
   return (
-    <Confirm name="Lift" label={`Lift rule ${r.id}`} who lacks={r.action === 'block' ? lacks('admin') : lacks('consume', 'operate')} question={`Lift the ${r.action} of ${what(r.match)}?`} n={r.match.queue ? n : undefined} run={async () => {
-      await call('DELETE', `${queuePath(queue.value)}/rules/${r.id}${asMeQuery()}`)
-      say('Lifted: what no other rule covers is handed out again')
+    <Confirm name="Lift" label={`Lift rule ${r.id}`} lacks={r.action === 'block' ? lacks('admin') : lacks('consume', 'operate')} question={`Lift the ${r.action} of ${what(r.match)}?`} n={r.match.queue ? n : undefined} run={async () => {
+      await call('DELETE', `${queuePath(of)}/rules/${r.id}`)
+      const { action, match, reason, until, effects } = r
+      say('Lifted: what no other rule covers is handed out again', {
+        text: `${action} ${what(match)} again`,
+        run: () => call('POST', `${queuePath(of)}/rules`, { action, match, ...(reason ? { reason } : {}), ...(until ? { until } : {}), ...(effects?.insert ? { effects: { insert: true } } : {}) }),
+      })
       done()
       rules.value?.again()
     }}>

@@ -4,6 +4,34 @@ import type { Whoami } from './types'
 /** Who the server takes this page for; null until it said so. */
 export const who = signal<Whoami | null>(null)
 
+const meKey = 'quern.me'
+const stored = () => { try { return localStorage.getItem(meKey) ?? '' } catch { return '' } }
+
+/** Who sits here, as said in a form once: it goes with all that is changed, so that others see whom to ask. */
+export const me = signal(stored())
+
+export function setMe(text: string) {
+  me.value = text
+  try { localStorage.setItem(meKey, text) } catch { /* private windows keep nothing */ }
+}
+
+const header = 'Quern-On-Behalf-Of'
+const mostBytes = 128
+
+/** The name that a change is sent with; none when the login tells it, or no one said one. */
+export function named(): string {
+  if (who.value?.name) return ''
+  let name = me.value.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '').trim()
+  while (new TextEncoder().encode(name).length > mostBytes) name = [...name].slice(0, -1).join('')
+  return name
+}
+
+/** The same as a header. Headers are bytes: those of UTF-8 stand one in a character. */
+export function namedHeader(): Record<string, string> {
+  const name = named()
+  return name ? { [header]: String.fromCharCode(...new TextEncoder().encode(name)) } : {}
+}
+
 /** Whether the server wants a token before it says anything: no one is logged in, or the session has ended. */
 export const locked = signal(false)
 

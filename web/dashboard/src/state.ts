@@ -59,10 +59,19 @@ export function setTheme(t: Theme) {
   try { localStorage.setItem('quern.theme', t) } catch { /* private windows keep nothing */ }
 }
 
-export const toast = signal('')
+/** What takes a change back. */
+export interface Undo {
+  /** What it does, in words. */
+  text: string
+  run: () => Promise<unknown>
+}
+
+export const toast = signal<{ text: string; undo?: Undo | undefined } | null>(null)
 let toastTimer = 0
-export function say(text: string) {
-  toast.value = text
+
+/** Says what was done, for a moment; for longer where it can be taken back. */
+export function say(text: string, undo?: Undo) {
+  toast.value = { text, undo }
   clearTimeout(toastTimer)
-  toastTimer = setTimeout(() => { toast.value = '' }, 4000) as unknown as number
+  toastTimer = setTimeout(() => { toast.value = null }, undo ? 15_000 : 4000) as unknown as number
 }

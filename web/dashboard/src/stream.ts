@@ -2,6 +2,7 @@ import { batch, computed, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Problem, call, queuePath, read } from './api'
 import { boundTo, locked, who } from './session'
+import { source, type Source } from './source'
 import { queue } from './state'
 import type { ConsumersFrame, KeysFrame, Quarantined, Queue, SchedulesFrame, Series, StatsFrame } from './types'
 
@@ -42,9 +43,22 @@ function empty(): Series {
   return { at: [], ready: [], waiting: [], reserved: [], dead: [], inserted_rate: [], reserved_rate: [], done_rate: [], failed_rate: [] }
 }
 
+/** The two as one, in order: what is read of the past may come after what the stream said meanwhile. */
+function merge(a: Series, b: Series): Series {
+  const places = [...a.at.map((at, i) => ({ at, of: a, i })), ...b.at.map((at, i) => ({ at, of: b, i }))].sort((x, y) => x.at - y.at)
+  const once = places.filter((p, i) => p.at !== places[i - 1]?.at).slice(-kept)
+  const out = empty()
+  for (const column of Object.keys(out) as (keyof Series)[]) out[column] = once.map((p) => p.of[column][p.i]!)
+  return out
+}
+
 function append(more: Series) {
   const old = series.value
   const last = old.at.at(-1) ?? 0
+  if (more.at.length > 1 && (more.at[0] ?? 0) < last) {
+    series.value = merge(old, more)
+    return
+  }
   const from = more.at.findIndex((t) => t > last)
   if (from < 0) return
   const out = empty()
@@ -52,20 +66,21 @@ function append(more: Series) {
   series.value = out
 }
 
-let source: EventSource | null = null
+let followed: Source | null = null
 let retry = 0
 let lastFrame = 0
 
 function open(name: string, more: string) {
   close()
-  const es = new EventSource(`/v1/events?topics=stats,keys${more && ',' + more}&queue=${encodeURIComponent(name)}`)
-  source = es
-  es.addEventListener('series', (e) => batch(() => {
-    append(read<Series>(e.data))
+  const src = source(name, ['stats', 'keys', ...(more ? [more] : [])])
+  followed = src
+  const begin = (past: Series) => batch(() => {
+    append(past)
     starts.value++
-  }))
-  es.addEventListener('stats', (e) => {
-    const frame = read<StatsFrame>(e.data)
+  })
+  src.on('series', (data) => begin(read<Series>(data)))
+  src.on('stats', (data) => {
+    const frame = read<StatsFrame>(data)
     lastFrame = performance.now()
     batch(() => {
       stats.value = frame
@@ -79,20 +94,19 @@ function open(name: string, more: string) {
       })
     })
   })
-  es.addEventListener('keys', (e) => { keys.value = read<KeysFrame>(e.data) })
-  es.addEventListener('consumers', (e) => { consumers.value = read<ConsumersFrame>(e.data) })
-  es.addEventListener('schedules', (e) => { schedules.value = read<SchedulesFrame>(e.data) })
-  es.addEventListener('skipped', (e) => { skipped.value += read<{ frames: number }>(e.data).frames })
-  es.onerror = () => { // the browser comes back by itself, with the id of the last event, unless the answer was an error
-    if (es.readyState === EventSource.CLOSED && source === es) void reopen(es, name, more)
-  }
+  src.on('keys', (data) => { keys.value = read<KeysFrame>(data) })
+  src.on('consumers', (data) => { consumers.value = read<ConsumersFrame>(data) })
+  src.on('schedules', (data) => { schedules.value = read<SchedulesFrame>(data) })
+  src.on('skipped', (data) => { skipped.value += read<{ frames: number }>(data).frames })
+  src.onJoined = () => void call<Series>('GET', `${queuePath(name)}/timeseries`).then((past) => { if (followed === src) begin(past) }, () => {}) // the chart begins now
+  src.onClosed = () => { if (followed === src) void reopen(src, name, more) }
 }
 
 /** Opens a stream that was refused again, after a moment; or once there is the queue that it is about. */
-async function reopen(refused: EventSource, name: string, more: string) {
+async function reopen(refused: Source, name: string, more: string) {
   const there = await call<Queue>('GET', queuePath(name)).catch((p: Problem) => (p.status === 404 ? null : undefined)) // undefined: not known
   const found = there !== null
-  if (source !== refused) return
+  if (followed !== refused) return
   aside.value = there?.quarantined ?? null
   const came = found && missing.value === name
   missing.value = found ? '' : name
@@ -101,8 +115,8 @@ async function reopen(refused: EventSource, name: string, more: string) {
 
 function close() {
   clearTimeout(retry)
-  source?.close()
-  source = null
+  followed?.close()
+  followed = null
 }
 
 /** Follows the queue that the address names. A hidden page and a paused one follow nothing. */

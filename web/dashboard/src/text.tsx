@@ -25,3 +25,13 @@ export function Clamp({ text, most = nameLength, href }: { text: string; most?: 
   const name = <bdi title={cut ? whole : undefined}>{part}</bdi>
   return <>{href === undefined ? name : <a class="mono" href={href}>{name}</a>}{cut && <CopyMark text={text} />}</>
 }
+
+/** The room that an error has in a row. */
+const lineLength = 120
+
+/** A text of many words: its beginning, and all of it once it is opened. */
+export function Expand({ text }: { text: string }) {
+  const part = text.length > lineLength ? text.slice(0, lineLength).replace(/\s+\S*$/, '') + '…' : text.replaceAll(/\s*\n\s*/g, ' ')
+  if (part === text) return <bdi>{text}</bdi>
+  return <details class="expand"><summary><bdi>{part}</bdi></summary><pre class="wrap" tabIndex={0}>{text}</pre></details>
+}

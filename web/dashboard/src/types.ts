@@ -66,7 +66,7 @@ export interface Explained {
 }
 export interface Preview { strategy: string; picks: Pick[]; seed: number; warnings?: Warning[] | undefined }
 export interface Spread { strategy: string; picks: number; keys: { key: string; picks: number; distinct: number; max_share: number; jain: number }[]; warnings?: Warning[] | undefined }
-export interface Comparison { a: Spread; b: Spread; overlap: number; seed: number }
+export interface Comparison { a: Spread; b: Spread; overlap: number; only_a: Pick[]; only_b: Pick[]; seed: number }
 /** The JSON of a block as the server writes it: a block without fields is its name, and two alternatives have names of their own. */
 export type StrategyJSON = string | ({ type: string; underlying?: StrategyJSON; branches?: StrategyJSON[]; try_first?: StrategyJSON; fallback?: StrategyJSON } & Record<string, unknown>)
 export interface Warning { kind: string; pointer: string; detail: string }
@@ -100,7 +100,7 @@ export interface PluginScores {
   windows: number; since_at?: string; last_at?: string; rows: number; skipped: number; taken: number; distribution: { from: number; to: number; count: number; taken: number }[]
 }
 export interface PluginLive {
-  rows: number; skipped: number; histogram: { from: number; to: number; count: number }[]; picks: { row: number; score: number | null }[]
+  submissions: string[]; rows: number; skipped: number; histogram: { from: number; to: number; count: number }[]; picks: { row: number; score: number | null }[]
   gained: number[]; lost: number[]; active_gained?: number[]; active_lost?: number[]; active_overlap?: number; active_tau?: number
 }
 export interface PluginTried { report: PluginReport; live?: PluginLive; replay?: { rows: number; scored: boolean; identical: boolean; different: number } }
@@ -115,7 +115,7 @@ export interface DeadLetter {
 }
 export interface DeadGroup { fingerprint: string; pattern: string; example: string; count: number; submissions: number; first_died_at?: string; last_died_at?: string }
 export interface DeadGroups { items: DeadGroup[]; others: number }
-export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string; died_after?: string }
+export interface DeadFilter { submission?: string; fingerprint?: string; died_before?: string; died_after?: string; oldest?: number }
 /** What a bulk operation is about; everything given has to fit. */
 export interface BulkFilter extends DeadFilter { states?: string[]; meta?: Meta; created_before?: string; created_after?: string }
 export interface BulkOperation {
@@ -125,9 +125,11 @@ export interface BulkOperation {
 }
 
 export interface Ledger { id: string; branch: string; key: string; cost: string; depth: number; places: number; active: number; owing: number; blocked: number }
-export interface LedgerTenant { value?: MetaValue; around?: Tenant[]; state: string; weight: number; share: number; received: number; entitled: number; lag: number }
+export interface LedgerTenant { value?: MetaValue; around?: Tenant[]; state: string; weight: number; share: number; received: number; entitled: number; lag: number; lately?: { received: number; entitled: number } }
+/** How many tenants have a lag above `from` and up to `to`; the first has no `from`, the last no `to`. */
+export interface LagClass { from?: number; to?: number; tenants: number }
 export interface LedgerTenants {
-  ledger: Ledger; at: string; received: number; entitled: number; lag: number; most_behind: number; most_ahead: number; tenants: number; whole: boolean; items: LedgerTenant[]
+  ledger: Ledger; at: string; received: number; entitled: number; lag: number; most_behind: number; most_ahead: number; tenants: number; whole: boolean; items: LedgerTenant[]; sentence: string; lately_since?: string; lags: LagClass[]
 }
 export interface ChunkMap {
   chunks: number; from: number; to: number; each: number

@@ -112,6 +112,7 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
   const before = await letters()
   t.allow(404) // what the page reads in the moment when it is no letter any more
   await t.page.getByRole('button', { name: 'Redrive' }).click()
+  await t.page.getByRole('dialog', { name: 'Offer this chunk again?' }).getByRole('button', { name: 'Redrive' }).click()
   await t.told('ready again, with no try counted')
   assert.equal(await letters(), before - 1)
 
@@ -122,7 +123,8 @@ test('dead letters: grouped, inspected, redriven one by one, by filter and all a
     await t.page.keyboard.press('j')
     await t.page.keyboard.press('x')
   }
-  await t.page.getByRole('button', { name: 'Redrive 3' }).click()
+  await t.page.getByRole('button', { name: 'Redrive 3…' }).click()
+  await t.page.getByRole('dialog', { name: 'Offer 3 again?' }).getByRole('button', { name: 'Redrive 3' }).click()
   await t.told('3 of 3 redriven')
   assert.equal(await letters(), before - 4)
 
@@ -253,6 +255,7 @@ test('a consumer is kept from work, told to leave, and loses what it holds', asy
   await t.page.getByRole('link', { name: 'hands-1' }).click()
   await t.page.getByRole('region', { name: 'Reservations' }).locator('tbody tr').nth(4).waitFor()
   await t.page.getByRole('button', { name: 'Quiet hands-1' }).click()
+  await t.page.getByRole('dialog', { name: 'Keep new work from hands-1?' }).getByRole('button', { name: 'Quiet' }).click()
   await t.page.getByText('by deadline, quiet').waitFor()
   const asked = await reserve(quern.url, { max: 5, strategy: 'SelectOnly("for", "hands", OldestFirst)', consumer: 'hands-1' })
   assert.deepEqual([asked.reservations.length, asked.reason], [0, 'quiet'], 'the order is obeyed by the next reservation')

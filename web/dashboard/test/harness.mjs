@@ -87,7 +87,7 @@ export async function dead(url, count, meta) {
   const { id } = await insert(url, count, meta, { on_exhausted: 'dead_letter' })
   const strategy = Object.entries(meta).reduce((inner, [k, v]) => `SelectOnly("${k}", "${v}", ${inner})`, 'OldestFirst')
   for (let left = count; left > 0;) {
-    const { reservations } = await reserve(url, { max: Math.min(left, 100), strategy, consumer: 'importer-7' })
+    const { reservations } = await reserve(url, { max: Math.min(left, count > 1000 ? 1000 : 100), strategy, consumer: 'importer-7' })
     if (reservations.length === 0) throw new Error(`${left} of ${count} cannot be reserved`)
     const items = reservations.map((r, i) => ({ token: r.token, fatal: true, error: i % 3 ? `connection refused: 10.0.0.${i % 250}:5432` : i % 2 ? `row ${i}: "name" is not valid UTF-8` : 'the far side answered 503' }))
     await call(url, 'POST', '/v1/queues/default/reservations/fail', { items })
@@ -96,15 +96,16 @@ export async function dead(url, count, meta) {
   return id
 }
 
-/** A way to the server that can be cut and restored; it notes what the browser says it has when it comes back. */
+/** A way to the server that can be cut and restored; it notes which streams the browser opens, by their topics, and what it says it has when it comes back. */
 export async function proxy(url) {
   const target = new URL(url)
   const sockets = new Set()
   const seen = []
+  const streams = []
   const serve = () => createServer((from) => {
     const to = createConnection(Number(target.port), target.hostname)
     for (const s of [from, to]) { sockets.add(s); s.on('error', () => s.destroy()); s.on('close', () => { sockets.delete(s); from.destroy(); to.destroy() }) }
-    from.on('data', (data) => { for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
+    from.on('data', (data) => { for (const m of String(data).matchAll(/GET \/v1\/events\?topics=([\w,]+)/g)) streams.push(m[1]); for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
     from.pipe(to).pipe(from)
   }).unref()
   let listener = serve()
@@ -112,7 +113,7 @@ export async function proxy(url) {
   const { port } = listener.address()
   const cut = () => new Promise((closed) => { listener.close(closed); for (const s of sockets) s.destroy() })
   return {
-    url: `http://127.0.0.1:${port}`, seen, cut,
+    url: `http://127.0.0.1:${port}`, seen, streams, cut,
     restore: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
   }
 }
@@ -128,7 +129,7 @@ export async function browser() {
 }
 
 /** Opens a page and collects all that a page must not do. */
-export async function open(b, url, { width = 1440, height = 900, scheme = 'light' } = {}) {
+export async function open(b, url, { width = 1440, height = 900, scheme = 'light', me = 'ann' } = {}) {
   const context = await b.newContext({ viewport: { width, height }, colorScheme: scheme, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce' })
   const page = await context.newPage()
   const wrong = []
@@ -140,6 +141,7 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
   const expected = (m) => /the server responded with a status of (4\d\d)/.exec(m.text()) && allowed.has(/status of (4\d\d)/.exec(m.text())[1])
   context.setDefaultTimeout(patience)
   if (hostile > 0) await slow(context, page)
+  await page.addInitScript((name) => { if (localStorage.getItem('quern.me') === null) localStorage.setItem('quern.me', name) }, me) // who sits here has said so once
   await page.addInitScript(() => {
     globalThis.told = []
     new MutationObserver(() => {

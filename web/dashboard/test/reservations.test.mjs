@@ -8,7 +8,7 @@ let quern, chromium
 before(async () => {
   quern = await server()
   chromium = await browser()
-  await hard(quern.url, 5)
+  await hard(quern.url, { tenants: 5 })
 })
 after(async () => {
   await chromium?.stop()

@@ -8,7 +8,7 @@ let quern, chromium, ids
 before(async () => {
   quern = await server()
   chromium = await browser()
-  ids = await hard(quern.url, 10)
+  ids = await hard(quern.url, { tenants: 10 })
 })
 after(async () => {
   await chromium?.stop()
@@ -111,7 +111,7 @@ test('limit and weight are changed on the page of a value, and what changed is t
   const t = await open(chromium.b, quern.url)
   await t.go(hash('t0'))
   await t.page.getByRole('button', { name: 'Change…' }).click()
-  await t.page.getByLabel('Limit').fill('0')
+  await t.page.getByRole('spinbutton', { name: 'Limit' }).fill('0')
   await t.page.getByRole('button', { name: 'Save' }).click()
   await t.told('tenant=t0: limit 0, weight 2')
   await sentence(t.page).getByText('Held: 50 wait, as tenant=t0 has a limit of 0.').waitFor()

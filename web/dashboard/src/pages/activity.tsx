@@ -1,12 +1,16 @@
 import { curl, quern, write } from '../api'
+import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { clamped, exact, moment } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Empty, Failed, Mark } from '../parts'
-import { inQueue, link, refine, route } from '../state'
+import { rules } from '../rules'
+import { lacks } from '../session'
+import { inQueue, link, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp } from '../text'
+import { undoOf } from '../undo'
 import type { AuditEntry, Page } from '../types'
 
 /** How far back, in words and as the command line has it, with its minutes. */
@@ -47,7 +51,7 @@ export function Activity() {
         {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'Nothing that was changed in this time fits the filter.' : 'No one changed anything in this time. Rules, limits, cancels, schedules, plugins, tokens and settings show here, with who did it.'}</Empty>}
         {items && items.length > 0 && (
           <List name="What changed" items={items} id={(e) => e.id} scope={asked.join() + span[1] + cursor}
-            columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }]}
+            columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }, { name: 'Actions', hidden: true }]}
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,
               <td>{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">no one said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from {e.from}</p>}</td>,
@@ -55,12 +59,26 @@ export function Activity() {
               <td>{e.target && <Target e={e} />}{e.queue && <p class="note">queue <a href={inQueue(e.queue)}>{e.queue}</a></p>}</td>,
               <td class="wrap error"><Change e={e} /></td>,
               <td><span class="state"><Mark of={e.outcome === 'ok' ? 'done' : 'dead'} />{e.outcome}</span></td>,
+              <td class="r"><UndoOf e={e} done={list.again} /></td>,
             ]} />
         )}
         <p class="foot row">{cursor && <button onClick={() => refine({ cursor: undefined })}>Latest</button>}{list.data?.next && <button onClick={() => refine({ cursor: list.data!.next })}>Older</button>}</p>
       </section>
     </>
   )
+}
+
+/** Takes a change back, where that is possible. What was changed since then is overwritten, so that it is asked. */
+export function UndoOf({ e, done }: { e: AuditEntry; done: () => void }) {
+  const undo = e.outcome === 'ok' ? undoOf(e) : undefined
+  if (!undo) return null
+  const run = async () => {
+    await undo.run()
+    say(`${undo.text}: done`)
+    rules.value?.again()
+    done()
+  }
+  return <Confirm name="Undo" button="Undo…" label={`Undo ${e.action} of ${moment(e.at)}`} lacks={lacks('operate')} question={`Undo: ${undo.text}?`} run={run}>What {e.actor ? <bdi>{e.actor}</bdi> : 'someone'} did at {moment(e.at)} is taken back, and with it whatever was changed of it since then.</Confirm>
 }
 
 /** What it was done to, with a way there where there is one. */

@@ -4,10 +4,10 @@ import { call, curl, quern, valueText } from '../api'
 import { clamped, duration, exact, metaList, moment, percent, short, shown, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { asMe, asMeQuery } from '../me'
 import { Confirm, Question } from '../confirm'
 import { Copy, CopyAs } from '../copy'
 import { Count, Failed, Mark } from '../parts'
+import { named } from '../session'
 import { link, queue, say } from '../state'
 import { nextFrame, stats } from '../stream'
 import type { BulkFilter, BulkOperation, Meta, Page, Queue } from '../types'
@@ -28,7 +28,7 @@ export async function dryRun(body: object): Promise<number> {
 export const filterFlags = (f: BulkFilter) => Object.entries(f).flatMap(([name, value]) => {
   if (name === 'meta') return metaList(value as Meta).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`])
   if (name === 'states') return (value as string[]).flatMap((s) => ['--state', s])
-  return ['--' + name.replaceAll('_', '-'), value as string]
+  return ['--' + name.replaceAll('_', '-'), String(value)]
 })
 
 /** The same where a command that means all has to say so. */
@@ -43,21 +43,23 @@ export function ToQueue({ value, change }: { value: string; change: (to: string)
   return <label class="field">To queue <select required aria-label="Queue that they go on to" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
 }
 
-type Verb = 'redrive' | 'delete' | 'forward'
+export type Verb = 'redrive' | 'delete' | 'forward'
 const names: Record<Verb, string> = { redrive: 'Redrive', forward: 'Forward', delete: 'Delete' }
 const going: Record<Verb, string> = { redrive: 'Redriving', forward: 'Forwarding', delete: 'Deleting' }
 
 /** Redrives, forwards or deletes all dead letters that a filter means, at a pace. More than a hundred want their number typed. */
-export function Start({ filter, known, done }: { filter: BulkFilter; known: number | undefined; done: () => void }) {
+export function Start({ filter: meant, known, asked, setAsked, done }: { filter: BulkFilter; known: number | undefined; /** What is asked about now. */ asked: Verb | undefined; setAsked: (verb: Verb | undefined) => void; done: () => void }) {
   const [rate, setRate] = useState('')
-  const [asked, setAsked] = useState<Verb>()
   const [to, setTo] = useState('')
   const [counted, setCounted] = useState<{ what: string; n: number }>()
+  const [oldest, setOldest] = useState('')
   const action = useAction()
   const of = queue.value
+  const most = Math.floor(Number(oldest)) || 0
+  const filter: BulkFilter = most > 0 ? { ...meant, oldest: most } : meant
   const all = Object.keys(filter).length === 0
   const verb = asked ?? 'redrive'
-  const body = { queue: of, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'forward' ? { to } : {}), ...asMe() }
+  const body = { queue: of, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'forward' ? { to } : {}) }
   const what = [...filterFlags(filter), to].join('\0')
   const start = () => action.run(async () => {
     await call<BulkOperation>('POST', bulkPath, body)
@@ -66,7 +68,7 @@ export function Start({ filter, known, done }: { filter: BulkFilter; known: numb
     say(`${going[verb]}; its progress stands below`)
     done()
   })
-  const n = known ?? 0
+  const n = most > 0 ? Math.min(most, known ?? 0) : known ?? 0
   const fits = counted?.what === what ? counted.n : undefined
   const words = { redrive: (many: number) => `${exact(many)} chunks are offered again, with no try counted. More may have died by then.`, delete: (many: number) => `${exact(many)} chunks are given up for good and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
   const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
@@ -74,7 +76,8 @@ export function Start({ filter, known, done }: { filter: BulkFilter; known: numb
     <>
       <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...bulkFlags(filter), '--queue', of, ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
       <div class="stack">
-        <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}{filter.meta && <> of {metaList(filter.meta).map(([k, v]) => <bdi key={k}>{k}={clamped(visible(shown(v)), 40)} </bdi>)}</>}{filter.died_after ? ` that died since ${moment(filter.died_after)}` : ''}</p>
+        <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}{filter.meta && <> of {metaList(filter.meta).map(([k, v]) => <bdi key={k}>{k}={clamped(visible(shown(v)), 40)} </bdi>)}</>}{filter.died_after ? ` that died since ${moment(filter.died_after)}` : ''}{most > 0 && known !== undefined && most < known ? `, those that died first of ${exact(known)}` : ''}</p>
+        <label class="field">Only the oldest <input type="number" min="1" step="1" placeholder="all" value={oldest} onInput={(e) => setOldest(e.currentTarget.value)} /></label>
         <label class="field">At most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> chunks a second</label>
         {!asked && <div class="row"><button class="main" disabled={n === 0} onClick={() => setAsked('redrive')}>Redrive {exact(n)}…</button><button disabled={n === 0} onClick={() => setAsked('forward')}>Forward {exact(n)}…</button><button class="danger" disabled={n === 0} onClick={() => setAsked('delete')}>Delete {exact(n)}…</button></div>}
         {asked && asked !== 'forward' && ask(n)}
@@ -178,12 +181,11 @@ function chips(b: BulkOperation): string[] {
 }
 
 function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
-  const { actor } = asMe()
   return (
     <span class="row end">
-      <Copy text={quern('bulk', 'cancel', ...(actor ? ['--actor', actor] : []), b.id)} name="Copy CLI" />
+      <Copy text={quern('bulk', 'cancel', ...(named() ? ['--actor', named()] : []), b.id)} name="Copy CLI" />
       <Confirm name="Stop" button="Stop" question={`Stop the operation ${b.action}?`} run={async () => {
-        const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel${asMeQuery()}`)
+        const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`)
         say(`Stopped after ${exact(now.done)}`)
         done()
       }}>What it did stays done: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} are not looked at any more` : ''}.</Confirm>

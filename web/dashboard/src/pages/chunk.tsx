@@ -2,7 +2,7 @@ import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
 import { List } from '../list'
-import { useAction, useLive } from '../live'
+import { useLive } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Empty, Failed, MetaChips, State } from '../parts'
@@ -85,18 +85,16 @@ function Tries({ path, state }: { path: string; state: string }) {
 
 /** What can be done with a chunk that is out of attempts. */
 function Dead({ of, index, done }: { of: Submission; index: string; done: () => void }) {
-  const action = useAction()
   const path = `${queuePath(of.queue)}/dead-letters/${of.id}/${index}`
   const letter = useLive<DeadLetter>(path, 5)
   return (
     <div class="stack foot">
       <p class="row">
-        <button class="main" disabled={action.busy} onClick={() => void action.run(async () => { await call('POST', `${path}/redrive`); say('It is ready again, with no try counted'); done() })}>Redrive</button>
+        <Confirm name="Redrive" button="Redrive" look="main" question="Offer this chunk again?" run={async () => { await call('POST', `${path}/redrive`); say('It is ready again, with no try counted'); done() }}>1 chunk is ready again at once, with no try counted: it gets as many tries as a new one.</Confirm>
         <Confirm name="Delete" danger question="Give this chunk up for good?" run={async () => { await call('DELETE', path); say('It is given up, and counts as skipped'); done() }}>Its error and its tries are forgotten. Its submission counts it as skipped.</Confirm>
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
       {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}
-      {action.problem && <Failed problem={action.problem} />}
       <CopyAs cli={quern('dead', 'redrive', `${of.id}/${index}`, '--queue', of.queue)} curl={curl('POST', `${path}/redrive`)} />
     </div>
   )

@@ -1,6 +1,7 @@
 import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
-import { duration, exact, moment, short } from '../format'
+import { Confirm } from '../confirm'
+import { clamped, duration, exact, moment, short, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -8,6 +9,7 @@ import { Count, Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { consumers, stats, useTopic } from '../stream'
 import { Clamp } from '../text'
+import { undoOf } from '../undo'
 import type { Consumer as Of, Page } from '../types'
 import { consumerPath, Held, ReleaseAll } from './reservations'
 
@@ -82,18 +84,21 @@ export function Consumers() {
 /** What an operator can tell a consumer. */
 function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
   const action = useAction()
-  const run = (verb: string, text: string) => action.run(async () => {
+  const of = queue.value
+  const run = async (verb: string, text: string) => {
     await call('POST', `${consumerPath(c.consumer)}/${verb}`)
-    say(`${c.consumer} ${text}`)
+    say(`${c.consumer} ${text}`, undoOf({ action: 'consumer.' + verb, queue: of, target: 'consumer ' + c.consumer }))
     done()
-  })
+  }
+  const holds = `${exact(c.reserved)} ${c.reserved === 1 ? 'chunk' : 'chunks'}`
+  const name = clamped(visible(c.consumer), 40)
   const ordered = c.draining || c.quiet
   return (
     <div class="row end">
-      {ordered ? <button disabled={action.busy} aria-label={`Resume ${c.consumer}`} onClick={() => void run('resume', 'gets work again')}>Resume</button> : (
+      {ordered ? <button disabled={action.busy} aria-label={`Resume ${c.consumer}`} onClick={() => void action.run(() => run('resume', 'gets work again'))}>Resume</button> : (
         <>
-          <button class="quiet" disabled={action.busy} aria-label={`Quiet ${c.consumer}`} title="it gets nothing new, but stays" onClick={() => void run('quiet', 'gets nothing new')}>Quiet</button>
-          <button class="quiet" disabled={action.busy} aria-label={`Drain ${c.consumer}`} title="it is told to finish what it holds and leave" onClick={() => void run('drain', 'is told to finish and leave')}>Drain</button>
+          <Confirm name="Quiet" button="Quiet" label={`Quiet ${c.consumer}`} question={`Keep new work from ${name}?`} run={() => run('quiet', 'gets nothing new')}>It gets nothing new, but stays. The {holds} that it holds {c.reserved === 1 ? 'stays' : 'stay'} with it.</Confirm>
+          <Confirm name="Drain" button="Drain" label={`Drain ${c.consumer}`} question={`Have ${name} finish and leave?`} run={() => run('drain', 'is told to finish and leave')}>It gets nothing new, and is told to finish the {holds} that it holds and leave.</Confirm>
         </>
       )}
       {c.reserved > 0 && <ReleaseAll c={c} done={done} />}

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, queuePath, valueOf, valueText } from '../api'
-import { clamped, exact, metaList, moment, visible } from '../format'
+import { clamped, exact, metaList, moment, percent, visible } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
@@ -10,9 +10,9 @@ import { Chosen, Count, Empty, Failed } from '../parts'
 import { may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
-import { Clamp } from '../text'
+import { Clamp, Expand } from '../text'
 import type { BulkFilter, DeadGroup, DeadGroups, DeadLetter, Page } from '../types'
-import { filterFlags, Operations, Start, ToQueue } from './bulk'
+import { filterFlags, Operations, Start, ToQueue, type Verb } from './bulk'
 
 /** Since when a letter may have died: the words of the address, and what they mean. */
 const ages: [string, string, number][] = [['', 'at any time', 0], ['15m', 'in the last 15 min', 900], ['1h', 'in the last hour', 3600], ['24h', 'in the last day', 86400]]
@@ -43,6 +43,7 @@ export function DeadLetters() {
     const age = ages.find(([word]) => word === died)?.[2]
     return age ? new Date((stats.value ? Date.parse(stats.value.at) : Date.now()) - age * 1000).toISOString() : undefined
   }, [died])
+  const [question, setQuestion] = useState<Verb>()
   const filter = { ...filterOf(route.value.query), ...(died_after ? { died_after } : {}) }
   const query = asked(filter)
   const base = `${queuePath(queue.value)}/dead-letters`
@@ -58,24 +59,25 @@ export function DeadLetters() {
         <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.others ? `, and ${exact(groups.data.others)} letters of more kinds` : ''}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
         {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
-        {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} chosen={filter.fingerprint} />}
+        {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} others={groups.data.others} chosen={filter.fingerprint} redrive={(fingerprint) => { refine({ fingerprint, cursor: undefined }); setQuestion('redrive') }} />}
       </section>
-      <Gate scope="operate"><section class="card w4"><Start filter={filter} known={known} done={groups.again} /></section></Gate>
+      <Gate scope="operate"><section class="card w4"><Start filter={filter} known={known} asked={question} setAsked={setQuestion} done={groups.again} /></section></Gate>
       <Operations queue={queue.value} of={['redrive', 'delete', 'forward']} />
       <Letters filter={filter} base={base} changed={groups.again} />
     </>
   )
 }
 
-function Groups({ list, chosen }: { list: DeadGroup[]; chosen: string | undefined }) {
-  const most = Math.max(1, ...list.map((g) => g.count))
+function Groups({ list, others, chosen, redrive }: { list: DeadGroup[]; others: number; chosen: string | undefined; redrive: (fingerprint: string) => void }) {
+  const all = others + list.reduce((n, g) => n + g.count, 0)
   return (
     <List name="Groups of dead letters" items={list} id={(g) => g.fingerprint} scope="" keys={false} marked={chosen}
-      columns={[{ name: 'Error, with what changes left out' }, { name: 'Share' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }]}
+      columns={[{ name: 'Error, with what changes left out' }, { name: 'Share' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }, { name: 'Actions', hidden: true }]}
       cells={(g) => [
         <td class="wrap"><button class="link" aria-pressed={g.fingerprint === chosen} title={g.example} onClick={() => refine({ fingerprint: g.fingerprint === chosen ? undefined : g.fingerprint, cursor: undefined })}>{g.pattern || 'no error was reported'}</button></td>,
-        <td><div class="bar" aria-hidden="true"><i class="dead" style={{ width: `${(100 * g.count) / most}%` }} /></div></td>,
+        <td><div class="gauge"><div class="bar" aria-hidden="true"><i class="dead" style={{ width: `${percent(g.count, all)}%` }} /></div><span>{percent(g.count, all).toFixed(1)} %</span></div></td>,
         <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>,
+        <td class="r"><Gate scope="operate"><button class="quiet" aria-label={`Redrive group ${g.fingerprint}`} onClick={() => redrive(g.fingerprint)}>Redrive…</button></Gate></td>,
       ]} />
   )
 }
@@ -119,7 +121,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {action.problem && <Failed problem={action.problem} />}
       {may('operate') && <Chosen n={chosen.size} clear={close}>
-        <button disabled={action.busy} class="main" onClick={() => void each('redrive')}>Redrive {exact(chosen.size)}</button>
+        <Confirm name="Redrive" button={`Redrive ${exact(chosen.size)}…`} look="main" n={chosen.size} question={`Offer ${exact(chosen.size)} again?`} run={() => each('redrive')}>They are ready again at once, with no try counted: each gets as many tries as a new one.</Confirm>
         {to === undefined ? <button disabled={action.busy} onClick={() => setTo('')}>Forward {exact(chosen.size)}…</button> : (
           <form class="row" aria-label="Forward what is chosen" onSubmit={(e) => { e.preventDefault(); void each('forward') }}><ToQueue value={to} change={setTo} /><button disabled={action.busy || !to}>Forward {exact(chosen.size)}</button>{to && <CopyAs cli={quern('dead', 'forward', '--to', to, '--queue', queue.value, ...chosen)} curl={curl('POST', `${base}/${[...chosen][0]}/forward`, { to })} />}</form>
         )}
@@ -131,7 +133,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
           columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Tries', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}
           cells={(d) => [
             <td><a class="mono" href={link(`submissions/${d.submission}/${d.index}`)}>{id(d)}</a></td>, <td class="note">{d.died_at ? moment(d.died_at) : ''}</td>, <td class="r" title={`${d.expiries} of them by their deadline`}>{d.attempts}</td>,
-            <td class="r">{d.redrives}</td>, <td class="mono"><Clamp text={d.consumer ?? ''} /></td>, <td class="wrap error">{d.error ?? <span class="note">none reported</span>}</td>, <td class="r"><Gate scope="operate"><Redrive d={d} done={() => { list.again(); changed() }} /></Gate></td>,
+            <td class="r">{d.redrives}</td>, <td class="mono"><Clamp text={d.consumer ?? ''} /></td>, <td class="wrap error">{d.error ? <Expand text={d.error} /> : <span class="note">none reported</span>}</td>, <td class="r"><Gate scope="operate"><Redrive d={d} done={() => { list.again(); changed() }} /></Gate></td>,
           ]} />
       )}
       <p class="foot row">
@@ -144,11 +146,10 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
 }
 
 function Redrive({ d, done }: { d: DeadLetter; done: () => void }) {
-  const action = useAction()
-  return (
-    <>
-      <button class="quiet" disabled={action.busy} aria-label={`Redrive ${d.submission}/${d.index}`} onClick={() => void action.run(async () => { await call('POST', `${deadPath(d)}/redrive`); say(`${d.submission}/${d.index} is ready again, with no try counted`); done() })}>Redrive</button>
-      {action.problem && <Failed problem={action.problem} />}
-    </>
-  )
+  const run = async () => {
+    await call('POST', `${deadPath(d)}/redrive`)
+    say(`${d.submission}/${d.index} is ready again, with no try counted`)
+    done()
+  }
+  return <Confirm name="Redrive" button="Redrive" label={`Redrive ${d.submission}/${d.index}`} question={`Offer chunk ${d.submission}/${d.index} again?`} run={run}>1 chunk is ready again at once, with no try counted: it gets as many tries as a new one.</Confirm>
 }

@@ -1,13 +1,13 @@
 import { useRef } from 'preact/hooks'
 import { curl, quern, queuePath, valueText } from '../api'
-import { clamped, exact, percent, shown, visible } from '../format'
-import { List } from '../list'
+import { clamped, duration, exact, percent, shown, visible } from '../format'
+import { List, Table } from '../list'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route, valueLink } from '../state'
 import { Clamp } from '../text'
-import type { Ledger, LedgerTenant, LedgerTenants, Page } from '../types'
+import type { LagClass, Ledger, LedgerTenant, LedgerTenants, Page } from '../types'
 
 const sorts = { received: 'received most', behind: 'owed most', ahead: 'furthest ahead' } as const
 
@@ -62,17 +62,22 @@ function OneLedger({ id, base }: { id: string; base: string }) {
   if (!of) return <p class="note w12">Reading…</p>
   const unit = of.ledger.cost === 'time' ? 's' : 'chunks'
   const first = history.current[0]
-  const lately = since(of.items, first)
+  const known = of.lately_since ? Date.parse(of.lately_since) : undefined // the server's ten minutes, once it has a reading
+  const lately = known ? sums(of.items, (t) => t.lately) : since(of.items, first)
   const scale = [10, 20, 50].find((most) => [...lately.of.values()].every((t) => percent(t.received, lately.received) <= most && percent(t.entitled, lately.entitled) <= most)) ?? 100
-  const seconds = first ? (at - first.at) / 1000 : 0
+  const seconds = known ? (at - known) / 1000 : first ? (at - first.at) / 1000 : 0
   return (
     <>
+      <section class="card w12 says" aria-label="How fair it is"><p><b>{of.sentence}</b></p></section>
       <Tile name="Tenants" value={exact(of.tenants)}>{of.whole ? 'all looked at' : 'there are more'}</Tile>
       <Tile name="Furthest behind" value={signed(of.most_behind)} of="ready">{unit} owed to one tenant</Tile>
       <Tile name="Furthest ahead" value={signed(of.most_ahead)} of="reserved">{unit} that one owes</Tile>
       <Tile name="Sum of lags" value={signed(of.lag)} of={Math.abs(of.lag) < 0.5 ? 'done' : 'dead'}>{Math.abs(of.lag) < 0.5 ? 'the books agree' : 'read while reserving'}</Tile>
       <Tile name="Received" value={exact(Math.round(of.received))}>{unit} by those here now</Tile>
-      <Tile name="Seen for" value={seconds > 0 ? `${Math.round(seconds)} s` : '—'}>what the bars compare</Tile>
+      <Tile name="Seen for" value={seconds > 0 ? duration(seconds) : '—'}>{known ? 'by the server; what the bars compare' : 'by this page; what the bars compare'}</Tile>
+      <Lags of={of} unit={unit} />
+      <Furthest name="Owed most" sort="behind" id={id} base={base} of={of} />
+      <Furthest name="Ahead most" sort="ahead" id={id} base={base} of={of} />
       <section class="card w12">
         <header>
           <div class="row"><h2>Tenants of <span class="chip">{of.ledger.key}</span></h2><small>{exact(of.items.length)} of {exact(of.tenants)}</small></div>
@@ -81,7 +86,7 @@ function OneLedger({ id, base }: { id: string; base: string }) {
             <CopyAs cli={quern('ledgers', id, '--queue', queue.value, ...(sort === 'received' ? [] : ['--sort', sort]))} curl={curl('GET', path)} />
           </div>
         </header>
-        <div class="legend foot"><span><Mark of="done" />received, of what those listed were handed out while this page looked</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is owed, − is ahead</span></div>
+        <div class="legend foot"><span><Mark of="done" />received, of what those listed were handed out in {seconds > 0 ? `the last ${duration(seconds)}` : 'the time that was seen'}</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is owed, − is ahead</span></div>
         <List name="Shares by tenant" items={of.items} id={keyOf} scope={id + sort}
           columns={[{ name: 'Tenant' }, { name: 'State' }, { name: 'Weight', right: true }, { name: 'Received against entitled' }, { name: 'Received', right: true }, { name: 'Entitled', right: true }, { name: 'Now', right: true, title: 'the share that its weight gives it of what is handed out now' }, { name: 'Lag' }]}
           cells={(t) => cells(of.ledger.key, t, lately, scale)} open={(t) => (t.value === undefined ? link('keys', { key: of.ledger.key }) : valueLink(of.ledger.key, valueText(t.value)))} />
@@ -90,24 +95,71 @@ function OneLedger({ id, base }: { id: string; base: string }) {
   )
 }
 
+/** How tenants are spread over their distance from their due: most of all should be in the middle. */
+function Lags({ of, unit }: { of: LedgerTenants; unit: string }) {
+  const most = Math.max(1, ...of.lags.map((c) => c.tenants))
+  const range = (c: LagClass) => (c.from === undefined ? `${signed(c.to!)} or less` : c.to === undefined ? `above ${signed(c.from)}` : `${signed(c.from)} to ${signed(c.to)}`)
+  const middle = (of.lags.length - 1) / 2
+  return (
+    <section class="card w4">
+      <header><h2>How far from their due</h2><small>tenants by lag, in {unit}</small></header>
+      <figure class="hist">
+        <div class="bars" role="img" aria-label={`Lags of ${exact(of.tenants)} tenants; the table below has the numbers.`}>
+          {of.lags.map((c, i) => <div key={i} class="col" title={`${range(c)}: ${exact(c.tenants)} tenants`}><i class={i < middle ? 'reserved' : i > middle ? 'ready' : 'done'} style={{ height: c.tenants > 0 ? `max(3px, ${(100 * c.tenants) / most}%)` : '0' }} /></div>)}
+        </div>
+        <figcaption class="legend"><span>ahead</span><span class="mid"><span><Mark of="done" />even</span></span><span>owed</span></figcaption>
+        <details><summary>Lags as a table</summary>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Lags as a table">
+            <table><thead><tr><th>Lag</th><th class="r">Tenants</th></tr></thead><tbody>{of.lags.map((c, i) => <tr key={i}><td class="mono">{range(c)}</td><td class="r">{exact(c.tenants)}</td></tr>)}</tbody></table>
+          </div>
+        </details>
+      </figure>
+    </section>
+  )
+}
+
+/** The five tenants that are furthest from their due to one side. */
+function Furthest({ name, sort, id, base, of }: { name: string; sort: 'behind' | 'ahead'; id: string; base: string; of: LedgerTenants }) {
+  const read = useLive<LedgerTenants>(`${base}/${encodeURIComponent(id)}?sort=${sort}&limit=5`, 4)
+  const items = (read.data?.items ?? []).filter((t) => (sort === 'behind' ? t.lag > 0.005 : t.lag < -0.005))
+  return (
+    <section class="card w4">
+      <header><h2>{name}</h2><button class="quiet" onClick={() => refine({ sort })}>all</button></header>
+      {read.problem && <Failed problem={read.problem} again={read.again} />}
+      {read.data && items.length === 0 && <p class="note">{sort === 'behind' ? 'No one is owed anything.' : 'No one is ahead.'}</p>}
+      {items.length > 0 && <Table name={name} columns={[{ name: 'Tenant' }, { name: 'State' }, { name: 'Lag', right: true }]}
+        lines={items.map((t) => ({ id: keyOf(t), cells: [nameOf(of.ledger.key, t), state(t), <td class="r mono">{signed(t.lag)}</td>] }))} />}
+    </section>
+  )
+}
+
 export const signed = (n: number) => (Math.abs(n) < 0.005 ? '0' : `${n > 0 ? '+' : '−'}${Math.abs(n).toFixed(2)}`)
 const share = (n: number) => `${n.toFixed(1)} %`
 
 interface Lately { received: number; entitled: number; of: Map<string, { received: number; entitled: number }> }
 
-/** What each tenant got and was entitled to since a reading. One that was forgotten meanwhile, and came back, begins at nothing. */
+/** What each tenant got and was entitled to since a reading of this page. One that was forgotten meanwhile, and came back, begins at nothing. */
 function since(now: LedgerTenant[], first: Reading | undefined): Lately {
+  return sums(now, (t) => {
+    const was = first?.of.get(keyOf(t))
+    return !was || t.received < was.received ? undefined : { received: t.received - was.received, entitled: Math.max(0, t.entitled - was.entitled) }
+  })
+}
+
+function sums(now: LedgerTenant[], part: (t: LedgerTenant) => { received: number; entitled: number } | undefined): Lately {
   const lately: Lately = { received: 0, entitled: 0, of: new Map() }
   for (const t of now) {
-    const was = first?.of.get(keyOf(t))
-    if (!was || t.received < was.received) continue
-    const part = { received: t.received - was.received, entitled: Math.max(0, t.entitled - was.entitled) }
-    lately.received += part.received
-    lately.entitled += part.entitled
-    lately.of.set(keyOf(t), part)
+    const p = part(t)
+    if (!p) continue
+    lately.received += p.received
+    lately.entitled += p.entitled
+    lately.of.set(keyOf(t), p)
   }
   return lately
 }
+
+const nameOf = (key: string, t: LedgerTenant) => <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : <Clamp text={shown(a.value)} most={14} />} / </span>)}{t.value === undefined ? <span class="note">no value</span> : <Clamp text={shown(t.value)} {...(key === '$submission' ? {} : { href: valueLink(key, valueText(t.value)) })} />}</td>
+const state = (t: LedgerTenant) => <td><span class="state"><Mark of={t.state === 'active' ? 'done' : t.state === 'blocked' ? 'dead' : 'waiting'} />{t.state === 'blocked' ? 'held back' : t.state}</span></td>
 
 function cells(key: string, t: LedgerTenant, lately: Lately, scale: number) {
   const part = lately.of.get(keyOf(t))
@@ -116,8 +168,7 @@ function cells(key: string, t: LedgerTenant, lately: Lately, scale: number) {
   const due = known ? percent(part.entitled, lately.entitled) : 0
   const lag = Math.max(-3, Math.min(3, t.lag))
   return [
-    <td class="mono">{(t.around ?? []).map((a) => <span class="note">{a.value === undefined ? 'no value' : <Clamp text={shown(a.value)} most={14} />} / </span>)}{t.value === undefined ? <span class="note">no value</span> : <Clamp text={shown(t.value)} {...(key === '$submission' ? {} : { href: valueLink(key, valueText(t.value)) })} />}</td>,
-    <td><span class="state"><Mark of={t.state === 'active' ? 'done' : t.state === 'blocked' ? 'dead' : 'waiting'} />{t.state === 'blocked' ? 'held back' : t.state}</span></td>,
+    nameOf(key, t), state(t),
     <td class="r">{t.weight}</td>,
     <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'not seen for long enough'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,
     <td class="r">{known ? share(got) : '—'}</td>, <td class="r">{known ? share(due) : '—'}</td>, <td class="r">{t.state === 'active' ? share(100 * t.share) : '—'}</td>,

@@ -112,10 +112,10 @@ export function Edit({ of, v, close }: { of: string; v: ValueCount; close: (chan
   const [seen] = useState(v)
   const [limit, setLimit] = useState(seen.limit === null ? '' : String(seen.limit))
   const [weight, setWeight] = useState(seen.weight === null ? '' : String(seen.weight))
-  return <SettingsForm of={of} value={seen.value} etag={seen.etag} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} />
+  return <SettingsForm of={of} value={seen.value} etag={seen.etag} was={seen} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={close} />
 }
 
-function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefined; limit: string; weight: string; setLimit: (s: string) => void; setWeight: (s: string) => void; close: (changed: boolean) => void }) {
+function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefined; was: { limit: number | null; weight: number | null }; limit: string; weight: string; setLimit: (s: string) => void; setWeight: (s: string) => void; close: (changed: boolean) => void }) {
   const action = useAction()
   const path = valuePath(queue.value, p.of, p.value)
   const body = { limit: p.limit === '' ? null : Number(p.limit), weight: p.weight === '' ? null : Number(p.weight) }
@@ -123,7 +123,10 @@ function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefine
     const guard: Record<string, string> = p.etag ? { 'If-Match': p.etag } : { 'If-None-Match': '*' }
     if (body.limit !== null || body.weight !== null) await call('PUT', path, body, guard)
     else if (p.etag) await call('DELETE', path, undefined, guard)
-    say(`${p.of}=${shown(p.value)}: ${body.limit === null ? 'no limit' : 'limit ' + exact(body.limit)}, weight ${body.weight ?? 1}, from the next reservation on`)
+    say(`${p.of}=${shown(p.value)}: ${body.limit === null ? 'no limit' : 'limit ' + exact(body.limit)}, weight ${body.weight ?? 1}, from the next reservation on`, {
+      text: `limit ${p.was.limit === null ? 'none' : exact(p.was.limit)}, weight ${p.was.weight ?? 1} again`,
+      run: () => (p.was.limit === null && p.was.weight === null ? call('DELETE', path) : call('PUT', path, { limit: p.was.limit, weight: p.was.weight })),
+    })
     p.close(true)
   })
   return (
@@ -146,5 +149,5 @@ export function NewValue({ of, find, done }: { of: string; find: string; done: (
   const [limit, setLimit] = useState('')
   const [weight, setWeight] = useState('')
   const value = valueOf(find)
-  return <SettingsForm of={of} value={value} etag={undefined} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={done} />
+  return <SettingsForm of={of} value={value} etag={undefined} was={{ limit: null, weight: null }} limit={limit} weight={weight} setLimit={setLimit} setWeight={setWeight} close={done} />
 }

@@ -2,7 +2,6 @@ import { useState } from 'preact/hooks'
 import { call, curl, quern } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
-import { asMe } from '../me'
 import { Question } from '../confirm'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
@@ -19,7 +18,7 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
   const [rate, setRate] = useState('')
   const [counted, setCounted] = useState<{ what: string; n: number }>()
   const action = useAction()
-  const body = { queue: queue.value, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'reprioritize' ? { priority: Number(priority) } : {}), ...asMe() }
+  const body = { queue: queue.value, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'reprioritize' ? { priority: Number(priority) } : {}) }
   const what = JSON.stringify(body, (_, v: unknown) => (typeof v === 'bigint' ? String(v) : v))
   const count = () => action.run(async () => setCounted({ what, n: await dryRun(body) }))
   const start = () => action.run(async () => {

@@ -1,3 +1,4 @@
+import { Changes, useChanges } from '../changes'
 import { Chart, isCut, type Line } from '../chart'
 import { bytes, duration, exact, short } from '../format'
 import { Heat } from '../heat'
@@ -5,13 +6,11 @@ import { List } from '../list'
 import { useLive } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
 import { quern, queuePath } from '../api'
-import { boundTo, may, who } from '../session'
+import { PastPicker, usePast, zoom } from '../past'
+import { boundTo, who } from '../session'
 import { link, queue, refine, route } from '../state'
-import { keys, series, stats } from '../stream'
-import { Clamp } from '../text'
-import type { AuditEntry, KeysFrame, Page, Series, StatsFrame, Submission } from '../types'
-
-const minutes = 10
+import { keys, stats } from '../stream'
+import type { KeysFrame, Page, StatsFrame, Submission } from '../types'
 
 export function Overview() {
   const frame = stats.value
@@ -59,15 +58,13 @@ function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }
 }
 
 function Throughput() {
-  const day = route.value.query.get('range') === 'day'
   const backlog = route.value.query.get('chart') === 'backlog'
-  const stored = useLive<Series>(day ? `${queuePath(queue.value)}/timeseries?step=minute` : '', 30)
-  const of: Series | undefined = day ? stored.data : series.value
+  const past = usePast()
+  const { of } = past
   const lines: Line[] = !of ? [] : backlog
     ? [{ name: 'Ready', of: 'ready', values: of.ready, fill: true }, { name: 'Waiting', of: 'waiting', values: of.waiting }, { name: 'In flight', of: 'reserved', values: of.reserved }, { name: 'Dead', of: 'dead', values: of.dead }]
     : [{ name: 'Done', of: 'done', values: of.done_rate, fill: true }, { name: 'Reserved', of: 'reserved', values: of.reserved_rate }, { name: 'Inserted', of: 'ready', values: of.inserted_rate, cut: true }, { name: 'Failed', of: 'dead', values: of.failed_rate }]
-  const to = (of?.at.at(-1) ?? 0) / 1000
-  const changes = useChanges(day ? 1440 : minutes)
+  const changes = useChanges(past.within)
   return (
     <section class="card w8 tall">
       <header>
@@ -77,43 +74,17 @@ function Throughput() {
             <button aria-pressed={!backlog} onClick={() => refine({ chart: undefined })}>Throughput</button>
             <button aria-pressed={backlog} onClick={() => refine({ chart: 'backlog' })}>Backlog</button>
           </span>
-          <span class="seg" role="group" aria-label="How far back">
-            <button aria-pressed={!day} onClick={() => refine({ range: undefined })}>{minutes} min</button>
-            <button aria-pressed={day} onClick={() => refine({ range: 'day' })}>24 h</button>
-          </span>
+          <PastPicker />
         </div>
       </header>
-      {stored.problem ? <Failed problem={stored.problem} again={stored.again} />
-        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={Math.max(to - (day ? 86400 : minutes * 60), Math.min(of.at[0]! / 1000, to - 60))} to={to} />
-        : <Empty>The chart begins when the server has run for {day ? 'two minutes' : 'two seconds'}; its history is kept in memory.</Empty>}
-      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}</div>
-      {changes.length > 0 && <Changes items={changes} day={day} />}
+      {past.read.problem ? <Failed problem={past.read.problem} again={past.read.again} />
+        : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={past.from} to={past.to} zoom={zoom} />
+        : <Empty>The chart begins when the server has run for two {past.step}s; its history is kept in memory.</Empty>}
+      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart to see less of it</span></div>
+      <Changes items={changes} within={past.within} />
     </section>
   )
 }
-
-/** What was changed in this queue lately, the latest first, for those who may see it. */
-function useChanges(within: number): AuditEntry[] {
-  const now = stats.value ? Date.parse(stats.value.at) : 0
-  const since = new Date(Math.floor(now / 60_000 - within) * 60_000).toISOString() // whole minutes, so that the address changes seldom
-  const asked = new URLSearchParams({ queue: queue.value, outcome: 'ok', since, limit: '50' })
-  return useLive<Page<AuditEntry>>(now > 0 && may('admin') ? `/v1/audit?${asked}` : '', 5).data?.items ?? []
-}
-
-const mostChanges = 3
-
-/** The marks of the chart in words: who did what to what. */
-function Changes({ items, day }: { items: AuditEntry[]; day: boolean }) {
-  return (
-    <p class="foot" aria-label="What changed lately">
-      <span class="note">┊ changes: </span>
-      {items.slice(0, mostChanges).map((e, i) => <span key={e.at + i}>{i > 0 && ' · '}<span class="note">{clock(e.at)}</span> {e.actor ? <Clamp text={e.actor} /> : 'someone'} <span class="mono">{e.action}</span> {e.target && <Clamp text={e.target} />}</span>)}
-      {items.length > mostChanges && ` · ${exact(items.length - mostChanges)}${items.length === 50 ? ' and more' : ''} before`} · <a href={link('activity', { for: day ? undefined : '10m', queue: queue.value })}>all</a>
-    </p>
-  )
-}
-
-const clock = (at: string) => new Date(at).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
 
 /** What keeps chunks from being handed out, as far as counters tell; what one strategy refuses, only Explain can say. */
 function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: KeysFrame | null }) {
@@ -123,15 +94,16 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
   }).filter((k) => k.values > 0)
   return (
     <section class="card w4">
-      <header><h2>What holds work back</h2><small>of <Count n={s.ready + s.waiting + s.paused + s.blocked} /> not in flight</small></header>
+      <header><h2>What holds work back</h2><small><Count n={s.ready + s.waiting + s.paused + s.blocked + s.dead_letters} /> not in flight</small></header>
       <table>
         <caption class="sr">Chunks by what they wait for</caption>
         <tbody>
           <tr><td class="wrap"><Mark of="waiting" /> A time: run_at or a retry</td><td class="r"><Count n={s.waiting} /></td></tr>
-          {full.map((k) => <tr key={k.key}><td class="wrap"><Mark of="dead" /> Limit reached <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> {k.values} values</td><td class="r"><Count n={k.ready} /></td></tr>)}
-          {s.paused + s.blocked > 0 && <tr><td class="wrap"><Mark of="skipped" /> <a href={link('rules')}>Paused or blocked by a rule</a></td><td class="r"><Count n={s.paused + s.blocked} /></td></tr>}
-          <tr><td class="wrap"><Mark of="dead" /> Dead: out of attempts</td><td class="r"><Count n={s.dead} /></td></tr>
-          <tr><td class="wrap"><Mark of="ready" /> Ready for any consumer{full.length > 0 ? ', limits included' : ''}</td><td class="r"><Count n={s.ready} /></td></tr>
+          <tr><td class="wrap"><Mark of="paused" /> {s.paused > 0 ? <a href={link('rules')}>Paused by a rule</a> : 'Paused by a rule'}</td><td class="r"><Count n={s.paused} /></td></tr>
+          {s.blocked > 0 && <tr><td class="wrap"><Mark of="blocked" /> <a href={link('rules')}>Blocked by a rule</a></td><td class="r"><Count n={s.blocked} /></td></tr>}
+          <tr><td class="wrap"><Mark of="dead" /> {s.dead_letters > 0 ? <><a href={link('dead-letters')}>Dead: out of attempts</a>, <a href={link('dead-letters', { died: '1h' })}>those of the last hour</a></> : 'Dead: out of attempts'}</td><td class="r"><Count n={s.dead_letters} /></td></tr>
+          <tr><td class="wrap"><Mark of="ready" /> Nothing: ready, and waits for a consumer</td><td class="r"><Count n={s.ready} /></td></tr>
+          {full.map((k) => <tr key={k.key} class="part"><td class="wrap">of these behind a reached limit of <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> ({k.values} {k.values === 1 ? 'value' : 'values'})</td><td class="r"><Count n={k.ready} /></td></tr>)}
         </tbody>
       </table>
       <p class="foot">Limits are those set on values. What MaxSimultaneous and filters of one strategy hold back: <a href={link('strategies')}>Explain a strategy</a>.</p>
@@ -144,7 +116,7 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
   const chosen = route.value.query.get('key')
   const frame = keyed?.keys.find((k) => k.key === chosen) ?? keyed?.keys[0]
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header>
         <div class="row"><h2>In flight by</h2>
           {keyed && keyed.keys.length > 0 && <span class="seg" role="group" aria-label="Meta key">{keyed.keys.map((k) => <button key={k.key} aria-pressed={k.key === frame?.key} onClick={() => refine({ key: k.key })}>{k.key}</button>)}</span>}
@@ -168,7 +140,7 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
 function Newest() {
   const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?state=open&limit=6`, 2)
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header><h2>Newest open submissions</h2><a href={link('submissions')}>all submissions</a></header>
       {list.problem ? <Failed problem={list.problem} again={list.again} />
         : !list.data ? <p class="note">Reading…</p>

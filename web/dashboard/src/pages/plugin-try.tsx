@@ -5,7 +5,7 @@ import { useAction } from '../live'
 import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
 import { Empty, Failed } from '../parts'
-import { queue, refine, route } from '../state'
+import { link, queue, refine, route } from '../state'
 import type { PluginLive, PluginTried, PluginVersion } from '../types'
 import { Histogram, type ScoreBin } from './histogram'
 import { tried } from './plugin-stages'
@@ -43,8 +43,8 @@ function Live({ of, active, want }: { of: PluginLive; active: boolean; want: num
     <div class="stack foot" role="status">
       <p>{exact(of.rows)} candidates, {exact(of.picks.length)} would be taken{of.skipped > 0 ? `, ${exact(of.skipped)} skipped` : ''}.</p>
       <Histogram bins={binned(of)} taken="would be taken" />
-      <Moves name="without the plugin" gained={of.gained} lost={of.lost} want={want} />
-      {!active && of.active_overlap !== undefined && <Moves name="with the active version" gained={of.active_gained ?? []} lost={of.active_lost ?? []} want={want} overlap={of.active_overlap} tau={of.active_tau} />}
+      <Moves name="without the plugin" of={of.submissions} gained={of.gained} lost={of.lost} want={want} />
+      {!active && of.active_overlap !== undefined && <Moves name="with the active version" of={of.submissions} gained={of.active_gained ?? []} lost={of.active_lost ?? []} want={want} overlap={of.active_overlap} tau={of.active_tau} />}
     </div>
   )
 }
@@ -55,15 +55,15 @@ function binned(of: PluginLive): ScoreBin[] {
   return of.histogram.map((b, i) => ({ ...b, taken: of.picks.filter((p) => p.score !== null && p.score >= b.from && (p.score < b.to || (i === last && p.score <= b.to))).length }))
 }
 
-/** What is taken now and would not be otherwise, and the reverse; a row is a place in the order before. */
-function Moves({ name, gained, lost, want, overlap, tau }: { name: string; gained: number[]; lost: number[]; want: number; overlap?: number | undefined; tau?: number | undefined }) {
-  const rows = (list: number[]) => (list.length === 0 ? <span class="note">none</span> : <>{list.slice(0, 16).map((r) => <span class="chip" key={r}>{r + 1}</span>)}{list.length > 16 && <small>and {exact(list.length - 16)} more</small>}</>)
+/** What is taken now and would not be otherwise, and the reverse: the next chunks of these submissions. */
+function Moves({ name, of, gained, lost, want, overlap, tau }: { name: string; of: string[]; gained: number[]; lost: number[]; want: number; overlap?: number | undefined; tau?: number | undefined }) {
+  const rows = (list: number[]) => (list.length === 0 ? <span class="note">none</span> : <>{list.slice(0, 16).map((r) => <a class="chip" key={r} title={`place ${r + 1} of the order before`} href={link('submissions/' + of[r])}>{of[r]}</a>)}{list.length > 16 && <small>and {exact(list.length - 16)} more</small>}</>)
   return (
     <div class="moves">
       <b>Against the order {name}</b>
       <small>{overlap === undefined ? `${exact(gained.length)} of ${exact(want)} change` : `the same in ${(100 * overlap).toFixed(0)} %, order agrees (tau) ${(tau ?? 0).toFixed(2)}`}</small>
-      <div><span class="sign">+</span> come forward, from place {rows(gained)}</div>
-      <div><span class="sign">−</span> are put off, from place {rows(lost)}</div>
+      <div><span class="sign">+</span> come forward: the next chunk of {rows(gained)}</div>
+      <div><span class="sign">−</span> are put off: the next chunk of {rows(lost)}</div>
     </div>
   )
 }

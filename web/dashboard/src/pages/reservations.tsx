@@ -6,7 +6,6 @@ import { CopyAs } from '../copy'
 import { duration, exact, moment, short } from '../format'
 import { List } from '../list'
 import { useLive } from '../live'
-import { asMeQuery } from '../me'
 import { Empty, Failed, MetaChips, Tile } from '../parts'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
@@ -77,7 +76,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
   const done = () => { list.again(); changed?.() }
   const { limit: _, cursor, ...rest } = filters
   return (
-    <section class="card w12">
+    <section class={few ? 'card w12 half' : 'card w12'}>
       <header><div class="row"><h2>{name}</h2><small>{rest['sort'] === 'deadline' ? 'the next deadline first' : 'the longest held first'}; the bar is how much of the time until the deadline is over</small></div>{few && <a href={link('reservations', rest)}>all of them</a>}{all && <Gate scope="operate"><ReleaseShown name={all} done={done} /></Gate>}</header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {!items && !list.problem && <p class="note">Reading…</p>}
@@ -101,12 +100,12 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
 export function Release({ h, done, look }: { h: Pick<HeldReservation, 'submission' | 'index' | 'consumer'> & { held_ms?: number }; done: () => void; look?: 'plain' }) {
   const of = h.consumer || 'a consumer without a name'
   const run = async () => {
-    await call('POST', `/v1/submissions/${h.submission}/chunks/${h.index}/release${asMeQuery()}`)
+    await call('POST', `/v1/submissions/${h.submission}/chunks/${h.index}/release`)
     say(`chunk ${h.index} is taken from ${of}, and offered again`)
     done()
   }
   return (
-    <Confirm name="Release" label={`Release chunk ${h.index} of ${h.submission}`} danger who {...(look ? { look } : {})} question={`Take chunk ${h.index} from ${of}?`} run={run}>
+    <Confirm name="Release" label={`Release chunk ${h.index} of ${h.submission}`} danger {...(look ? { look } : {})} question={`Take chunk ${h.index} from ${of}?`} run={run}>
       1 chunk is offered again at once, with no try counted; all else that the consumer holds stays with it.{h.held_ms !== undefined && <> It was held for {duration(h.held_ms / 1000)}.</>} What the consumer completes of it counts only until it is handed out again.
     </Confirm>
   )
@@ -117,12 +116,12 @@ export const consumerPath = (name: string) => `${queuePath(queue.value)}/consume
 /** Takes from a consumer all that it holds. */
 export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; look?: 'plain' }) {
   const run = async () => {
-    const { released } = await call<{ released: number }>('POST', `${consumerPath(c.consumer)}/release${asMeQuery()}`)
+    const { released } = await call<{ released: number }>('POST', `${consumerPath(c.consumer)}/release`)
     say(`${exact(released)} ${released === 1 ? 'chunk is' : 'chunks are'} taken from ${c.consumer}, and offered again`)
     done()
   }
   return (
-    <Confirm name="Release" n={c.reserved} label={`Release what ${c.consumer} holds`} danger who {...(look ? { look, button: `Release all ${exact(c.reserved)}…` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
+    <Confirm name="Release" n={c.reserved} label={`Release what ${c.consumer} holds`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
       {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them counts only until they are handed out again.
     </Confirm>
   )

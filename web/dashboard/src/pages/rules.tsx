@@ -4,7 +4,7 @@ import { call, curl, quern, queuePath, valueOf } from '../api'
 import { duration, exact, metaList, moment, shown } from '../format'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
-import { Who, asMe } from '../me'
+import { Who } from '../me'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark } from '../parts'
 import { ActiveRules, Matched, Reason, effects, ruleFlags, rules } from '../rules'
@@ -12,6 +12,7 @@ import { lacks, may } from '../session'
 import { queue, refine, route, say } from '../state'
 import { keys, stats } from '../stream'
 import { Clamp } from '../text'
+import { undoOf } from '../undo'
 import type { Page, Rule, RuleMatch, RuleRequest } from '../types'
 import { fromLocal } from './schedule-paths'
 
@@ -106,22 +107,22 @@ function SetRule({ path }: { path: string }) {
   const [at, setAt] = useState('')
   const [insert, setInsert] = useState(false)
   const [revoke, setRevoke] = useState(false)
+  const of = queue.value
   const match = matchOf(what, text.trim())
   const until = untilOf(length, at, stats.value ? Date.parse(stats.value.at) : 0)
   const body: RuleRequest = {
-    action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}), ...asMe(),
+    action: verb, match: match ?? {}, ...(reason.trim() ? { reason: reason.trim() } : {}),
     ...(until ? { until } : {}), ...(insert || revoke ? { effects: { insert, revoke } } : {}),
   }
   const set = (e: SubmitEvent) => {
     e.preventDefault()
     void action.run(async () => {
       const r = await call<Rule>('POST', path, body)
-      say(`${verb === 'pause' ? 'Paused' : 'Blocked'}, from the next reservation on`)
+      say(`${verb === 'pause' ? 'Paused' : 'Blocked'}, from the next reservation on`, undoOf({ action: 'rule.create', queue: of, target: `rule ${r.id}` }))
       setText('')
       setReason('')
       refine({ submission: undefined, meta: undefined })
       rules.value?.again()
-      return void r
     })
   }
   return (

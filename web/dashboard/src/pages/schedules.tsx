@@ -11,6 +11,7 @@ import { may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { schedules, stats, useTopic } from '../stream'
 import { nameLength } from '../text'
+import { undoOf } from '../undo'
 import type { Emission, Page, Schedule, SchedulesFrame, Submission } from '../types'
 import { Backfill } from './schedule-backfill'
 import { Editor } from './schedule-form'
@@ -89,6 +90,7 @@ function useChanges(list: Live<Page<Schedule>>, frame: SchedulesFrame | null) {
 function Next({ s }: { s: Schedule }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   if (s.waiting_at) return <>waits for the one before</>
+  if (s.state === 'paused') return <>none while it is paused</>
   if (!s.next_at) return <>—</>
   if (s.state !== 'active') return <>none while it is {s.state}</>
   return <>{moment(s.next_at)}{now > 0 && <div>in {duration(Math.max(0, Date.parse(s.next_at) - now) / 1000)}</div>}</>
@@ -128,12 +130,19 @@ function Lately({ s }: { s: Schedule }) {
 
 function Acts({ s, done }: { s: Schedule; done: () => void }) {
   const action = useAction()
+  const of = queue.value
   const run = (fn: () => Promise<string>) => void action.run(async () => { say(await fn()); done() })
   const paused = s.state === 'paused'
+  const toggle = async () => {
+    const verb = paused ? 'resume' : 'pause'
+    await call('POST', `${one(s.name)}/${verb}`)
+    say(`${s.name} is ${paused ? 'active again' : 'paused'}`, undoOf({ action: 'schedule.' + verb, queue: of, target: 'schedule ' + s.name }))
+    done()
+  }
   return (
     <div class="row end">
       <button class="quiet" disabled={action.busy} aria-label={`Trigger ${s.name}`} onClick={() => run(async () => `${s.name} inserted ${(await call<Submission>('POST', `${one(s.name)}/trigger`)).id}`)}>Trigger</button>
-      <button class="quiet" disabled={action.busy} aria-label={`${paused ? 'Resume' : 'Pause'} ${s.name}`} onClick={() => run(async () => { await call('POST', `${one(s.name)}/${paused ? 'resume' : 'pause'}`); return `${s.name} is ${paused ? 'active again' : 'paused'}` })}>{paused ? 'Resume' : 'Pause'}</button>
+      <button class="quiet" disabled={action.busy} aria-label={`${paused ? 'Resume' : 'Pause'} ${s.name}`} onClick={() => void action.run(toggle)}>{paused ? 'Resume' : 'Pause'}</button>
       <Confirm name="Delete" label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', one(s.name), undefined, { 'If-Match': s.etag }); refine({ name: undefined }); say(`${s.name} is deleted`); done() }}>It inserts nothing any more. The {exact(s.emitted)} that it inserted stay as they are.</Confirm>
       {action.problem && <Failed problem={action.problem} />}
     </div>

@@ -9,9 +9,9 @@ import { ContextField, useContextPairs } from '../context'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed, MetaChips, SubmissionLink, Unscored, Width } from '../parts'
 import { lacks } from '../session'
-import { queue, refine, route, say } from '../state'
+import { link, queue, refine, route, say } from '../state'
 import { StrategyTree } from './strategy-tree'
-import type { Comparison, Explained, NamedStrategy, Page, Preview, Refused, Spread, Valid } from '../types'
+import type { Comparison, Explained, NamedStrategy, Page, Pick, Preview, Refused, Spread, Valid } from '../types'
 
 const first = 'OrElse(SelectOnly("mode", "preview", Random), OldestFirst)'
 
@@ -176,12 +176,24 @@ function Picks({ x }: { x: Preview }) {
       <header><h2>What would be handed out now</h2><small>{exact(x.picks.length)} looked ahead · seed {x.seed}</small></header>
       <Unscored list={x.warnings} />
       {x.picks.length === 0 ? <Empty>Nothing: no ready chunk is admitted. Explain shows which block holds work back.</Empty> : (
-        <Table name="Picks" columns={[{ name: '#', right: true }, { name: 'Submission' }, { name: 'Chunk', right: true }, { name: 'Meta' }, { name: 'Priority', right: true }, { name: 'Branch' }]}
-          lines={x.picks.map((p, i) => ({ id: String(i), cells: [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r">{p.index}</td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
+        <PickTable name="Picks" picks={x.picks} />
       )}
     </section>
   )
 }
+
+const PickTable = ({ name, picks }: { name: string; picks: Pick[] }) => (
+  <Table name={name} columns={[{ name: '#', right: true }, { name: 'Submission' }, { name: 'Chunk', right: true }, { name: 'Meta' }, { name: 'Priority', right: true }, { name: 'Branch' }]}
+    lines={picks.map((p, i) => ({ id: String(i), cells: [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r"><a class="mono" href={link(`submissions/${p.submission}/${p.index}`)}>{p.index}</a></td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
+)
+
+/** What only one of two strategies would hand out: the first of it. */
+const Only = ({ name, picks, n }: { name: string; picks: Pick[]; n: number }) => (
+  <section class="card w6">
+    <header><h2>Only {name} would hand out</h2><small>{picks.length < n ? `the first ${exact(picks.length)} of ${exact(n)}` : exact(n)}</small></header>
+    {picks.length === 0 ? <p class="note">Nothing that the other would not hand out too.</p> : <PickTable name={`Only ${name}`} picks={picks} />}
+  </section>
+)
 
 function Compared({ x }: { x: Comparison }) {
   const keys = [...new Set([...x.a.keys, ...x.b.keys].map((k) => k.key))]
@@ -190,6 +202,7 @@ function Compared({ x }: { x: Comparison }) {
     return k ? <><td class="r">{exact(k.distinct)}</td><td class="r">{percent(k.max_share, 1).toFixed(0)} %</td><td><div class="gauge"><div class="bar" aria-hidden="true"><Width of="done" share={k.jain * 100} /></div><span>{k.jain.toFixed(2)}</span></div></td></> : <td colSpan={3}>—</td>
   }
   return (
+    <>
     <section class="card w12">
       <header><h2>Compare</h2><small>{short(x.overlap)} chunks would be handed out by both · seed {x.seed}</small></header>
       <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
@@ -204,5 +217,8 @@ function Compared({ x }: { x: Comparison }) {
       </table></div>
       <p class="foot note">Evenness is Jain’s index over all values that either would hand out: 1 is the same number for each.</p>
     </section>
+    <Only name="A" picks={x.only_a} n={x.a.picks - x.overlap} />
+    <Only name="B" picks={x.only_b} n={x.b.picks - x.overlap} />
+    </>
   )
 }

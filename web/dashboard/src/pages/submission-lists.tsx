@@ -24,7 +24,7 @@ export function Failures({ s }: { s: Submission }) {
   const dead = groups.data?.items ?? []
   if (dead.length === 0 && rest.length === 0) return null
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header><h2>Failures</h2><small>{s.waiting > 0 && list.data ? `those that wait: of the first ${exact(list.data.items.length)}${list.data.next ? ', there are more' : ''}` : ''}</small></header>
       {(groups.problem ?? list.problem) && <Failed problem={(groups.problem ?? list.problem)!} again={() => { groups.again(); list.again() }} />}
       <div class="scroll" tabIndex={0} role="region" aria-label="Failures"><table>
@@ -44,7 +44,7 @@ export function Outputs({ s }: { s: Submission }) {
   const list = useLive<Page<Chunk>>(s.done > 0 ? `/v1/submissions/${s.id}/chunks?state=done&limit=10` : '', 5)
   const some = list.data?.items.filter((c) => c.output !== undefined) ?? []
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten that are done' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={quern('outputs', s.id)} curl={curl('GET', path)} /></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'Nothing is done yet.' : 'Nothing of it was done.') : 'The first chunks that are done left no output.'}</Empty>}

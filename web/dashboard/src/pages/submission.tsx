@@ -8,11 +8,12 @@ import { leftOf, ruledOf, usePace } from '../pace'
 import { may } from '../session'
 import { link, say } from '../state'
 import { stats } from '../stream'
+import { undoOf } from '../undo'
 import type { Submission as Sub } from '../types'
 import { ChunkMap } from './chunk-map'
 import { Failures, Outputs } from './submission-lists'
 import { Cancel } from './submissions'
-import { Says } from './value'
+import { ChangesOf, Says } from './value'
 
 export function Submission({ id }: { id: string }) {
   const sub = useLive<Sub>(`/v1/submissions/${encodeURIComponent(id)}`, 1)
@@ -38,6 +39,7 @@ export function Submission({ id }: { id: string }) {
           <ChunkMap s={s} />
           <Failures s={s} />
           <Outputs s={s} />
+          {may('admin') && <ChangesOf target={'submission ' + s.id} none="No one changed it since it was inserted." />}
         </>
       )}
     </>
@@ -68,7 +70,7 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
     e.preventDefault()
     void action.run(async () => {
       await call('PATCH', '/v1/submissions/' + s.id, { priority: Number(text) })
-      say(`Priority ${text}, from the next reservation on`)
+      say(`Priority ${text}, from the next reservation on`, undoOf({ action: 'submission.change', target: 'submission ' + s.id, before: { priority: s.priority ?? 0 } }))
       setText('')
       again()
     })
@@ -92,7 +94,7 @@ function Timeline({ s }: { s: Sub }) {
   const begun = !s.run_at || now === 0 || from(s.run_at) <= now
   if (s.run_at) steps.push({ name: 'Offered from', at: s.run_at, text: begun ? '' : `in ${duration((from(s.run_at) - now) / 1000)}`, state: begun ? 'done' : 'waiting' })
   if (s.state === 'open') {
-    steps.push({ name: 'Worked on', text: pace > 0 ? `${short(pace)} done a second while this page looked` : now > 0 ? `for ${duration((now - from(s.run_at && begun ? s.run_at : s.created_at)) / 1000)}` : '', state: begun ? 'reserved' : 'zero' })
+    steps.push({ name: 'Worked on', text: worked(s, pace), state: s.done + s.reserved + s.dead > 0 ? 'reserved' : 'zero' })
     steps.push({ name: 'Done', text: whenDone(s, pace), state: 'zero' })
     if (s.dead_deadline) steps.push({ name: 'Ends at the latest', at: s.dead_deadline, text: now > 0 ? `in ${duration((from(s.dead_deadline) - now) / 1000)}` : '', state: 'zero' })
   } else {
@@ -101,12 +103,19 @@ function Timeline({ s }: { s: Sub }) {
   return <ol class="timeline" aria-label="Timeline">{steps.map((step) => <li key={step.name}><Mark of={step.state} /><b>{step.name}</b><span>{step.at && moment(step.at)}</span><span class="note">{step.text}</span></li>)}</ol>
 }
 
+/** How the work on it goes. When the first chunk was reserved is not kept, so that no age is told. */
+function worked(s: Sub, pace: number): string {
+  if (pace > 0) return `${short(pace)} done a second in the last minute`
+  if (s.reserved > 0) return `${exact(s.reserved)} in flight`
+  return s.done + s.dead > 0 ? 'nothing of it is in flight' : 'not begun'
+}
+
 /** When what can be handed out is done. What a rule holds is done when the rule is lifted, which is not foreseen. */
 function whenDone(s: Sub, pace: number): string {
   const ruled = ruledOf(s)
   const free = leftOf(s) - ruled
   const held = [s.paused ? `${short(s.paused)} chunks are paused` : '', s.blocked ? `${short(s.blocked)} chunks are blocked` : ''].filter(Boolean).join(' and ')
   if (free === 0) return ruled > 0 ? `not while ${held}` : ''
-  const first = pace > 0 ? `in about ${duration(free / pace)}` : 'when it moves'
+  const first = pace > 0 ? `in about ${duration(free / pace)}` : s.reserved + s.done > 0 ? '– (the pace of the last minute is not known yet)' : 'when it moves'
   return ruled > 0 ? `${first}; but ${held}` : first
 }

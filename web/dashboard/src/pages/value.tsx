@@ -12,7 +12,7 @@ import { boundTo, may } from '../session'
 import { link, queue } from '../state'
 import { keys, stats } from '../stream'
 import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
-import { Change } from './activity'
+import { Change, UndoOf } from './activity'
 import { AtLimit, Edit, NewValue, newer } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
@@ -25,6 +25,7 @@ export function Value({ name, text }: { name: string; text: string }) {
   const frame = keys.value?.keys.find((k) => k.key === name)
   const streamed = frame?.top.find((v) => valueText(v.value) === valueText(value))
   const v = read.data ? newer(streamed, read.data) : undefined
+  const target = `${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`
   const gone = read.problem?.code === 'unknown_value'
   const [changed, setChanged] = useState(0)
   const again = () => { setChanged(changed + 1); read.again() }
@@ -42,7 +43,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       {read.problem && !gone && <div class="w12"><Failed problem={read.problem} again={read.again} /></div>}
       {v && <Numbers v={v} />}
       {frame && keys.value && streamed && !boundTo() && (
-        <section class="card w12"><header><h2>In flight, last 10 minutes</h2><small>a cell is 5 s</small></header><Heat frame={frame} at={keys.value.at} rows={1} only={valueText(value)} /></section>
+        <section class="card w12"><header><h2>In flight, last 10 minutes</h2><small>a cell is 5 s</small></header><Heat frame={frame} at={keys.value.at} rows={1} only={valueText(value)} target={target} /></section>
       )}
       {(v ?? gone) && <Gate scope="operate"><Settings of={name} value={value} v={v} again={again} /></Gate>}
       {own.length > 0 && <section class="card w12"><header><h2>Rules about it</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
@@ -50,7 +51,7 @@ export function Value({ name, text }: { name: string; text: string }) {
       <Held key={changed} filters={{ ['meta.' + name]: valueText(value), limit: '10' }} name="Holders" none="No consumer holds a chunk of it at the moment." changed={again} few />
       <Submissions of={name} text={valueText(value)} />
       <Failures of={name} text={valueText(value)} />
-      {may('admin') && <Changes key={changed} target={`${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`} />}
+      {may('admin') && <ChangesOf key={changed} target={target} none="No one changed its limit or weight in the time that the audit log keeps." />}
     </>
   )
 }
@@ -116,10 +117,10 @@ function Standing({ of, value }: { of: string; value: MetaValue }) {
 }
 
 function InLedger({ l, value }: { l: Ledger; value: MetaValue }) {
-  const read = useLive<LedgerTenants>(`${queuePath(queue.value)}/ledgers/${encodeURIComponent(l.id)}?limit=1000`, 4)
+  const read = useLive<LedgerTenants>(`${queuePath(queue.value)}/ledgers/${encodeURIComponent(l.id)}?limit=10&value=${encodeURIComponent(valueText(value))}`, 4)
   const t = read.data?.items.find((x) => x.value !== undefined && valueText(x.value) === valueText(value))
   const unit = l.cost === 'time' ? 's' : 'chunks'
-  if (!t) return null // of very many tenants it may be none of the thousand that received most
+  if (!t) return null
   return (
     <section class="card w12">
       <header><div class="row"><h2>Fairness</h2><code title={l.branch}>{clamped(visible(l.branch), 96)}</code></div><a href={link('fairness', { ledger: l.id })}>all tenants</a></header>
@@ -133,7 +134,7 @@ function Submissions({ of, text }: { of: string; text: string }) {
   const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?${filters}`, 3)
   const items = list.data?.items
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header><h2>Submissions</h2><div class="row"><small>the newest</small><a href={link('submissions', { ['meta.' + of]: text })}>all of them</a></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {items?.length === 0 && <Empty>No submission that is kept has it.</Empty>}
@@ -155,7 +156,7 @@ function Failures({ of, text }: { of: string; text: string }) {
   const read = useLive<DeadGroups>(`${queuePath(queue.value)}/dead-letters/groups?${new URLSearchParams(filter)}`, 10)
   const groups = read.data
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header><div class="row"><h2>Failures</h2>{groups && groups.others > 0 && <small>and {exact(groups.others)} of more kinds</small>}</div><a href={link('dead-letters', filter)}>dead letters of it</a></header>
       {read.problem && <Failed problem={read.problem} again={read.again} />}
       {groups?.items.length === 0 && groups.others === 0 && <p class="note">None of its chunks is dead.</p>}
@@ -168,18 +169,18 @@ function Failures({ of, text }: { of: string; text: string }) {
   )
 }
 
-/** What the audit log has of its limit and weight. */
-function Changes({ target }: { target: string }) {
+/** What the audit log has of something. */
+export function ChangesOf({ target, none }: { target: string; none: string }) {
   const list = useLive<Page<AuditEntry>>(`/v1/audit?${new URLSearchParams({ queue: queue.value, target, limit: '10' })}`, 10)
   const items = list.data?.items.map((e, i) => ({ ...e, id: `${e.at} ${i}` }))
   return (
-    <section class="card w12">
+    <section class="card w12 half">
       <header><h2>What changed</h2><a href={link('activity', { target, for: 'all' })}>all activity</a></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {items?.length === 0 && <p class="note">No one changed its limit or weight in the time that the audit log keeps.</p>}
+      {items?.length === 0 && <p class="note">{none}</p>}
       {items && items.length > 0 && (
-        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Before and after' }]}
-          cells={(e) => [<td class="note">{moment(e.at)}</td>, <td><bdi>{e.actor || 'no one said'}</bdi></td>, <td class="mono">{e.action}</td>, <td class="wrap error"><Change e={e} /></td>]} />
+        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Before and after' }, { name: 'Actions', hidden: true }]}
+          cells={(e) => [<td class="note">{moment(e.at)}</td>, <td><bdi>{e.actor || 'no one said'}</bdi></td>, <td class="mono">{e.action}</td>, <td class="wrap error"><Change e={e} /></td>, <td class="r"><UndoOf e={e} done={list.again} /></td>]} />
       )}
     </section>
   )

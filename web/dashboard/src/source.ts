@@ -1,0 +1,73 @@
+/** What the parts of one stream say to each other: the pages of a browser, and the worker that follows the server for all of them. */
+export type Asked = { stream: string; topics: string[] } | { ping: true } | { leave: true }
+export type Told = { event: string; data: string } | { joined: true } | { closed: true }
+
+export const events = ['series', 'stats', 'keys', 'consumers', 'schedules', 'skipped'] as const
+
+/** A stream that a page follows. */
+export interface Source {
+  on: (event: string, fn: (data: string) => void) => void
+  /** The stream was there already: what it said before is not said again. */
+  onJoined: () => void
+  /** The stream ended and does not come back by itself. */
+  onClosed: () => void
+  close: () => void
+}
+
+export const address = (stream: string, topics: string[]) => `/v1/events?topics=${topics.join()}&queue=${encodeURIComponent(stream)}`
+
+/** How often a page tells the worker that it is there, and after how long it is taken for gone: a page that crashed says nothing. */
+export const pingMs = 10_000
+export const goneMs = 45_000
+
+let refused = typeof SharedWorker === 'undefined'
+
+/** Follows a queue: with the other pages of this browser together where that can be, else alone. */
+export const source = (queue: string, topics: string[]): Source => (refused ? alone(queue, topics) : shared(queue, topics))
+
+function alone(queue: string, topics: string[]): Source {
+  const es = new EventSource(address(queue, topics))
+  const out: Source = {
+    on: (event, fn) => es.addEventListener(event, (e) => fn((e as MessageEvent<string>).data)),
+    onJoined: () => {}, onClosed: () => {}, close: () => es.close(),
+  }
+  es.onerror = () => { if (es.readyState === EventSource.CLOSED) out.onClosed() } // otherwise it comes back by itself, with the id of the last event
+  return out
+}
+
+function shared(queue: string, topics: string[]): Source {
+  const handlers = new Map<string, (data: string) => void>()
+  let own: Source | undefined
+  let over = false
+  const worker = new SharedWorker('assets/stream.js', 'quern-stream')
+  const tell = (asked: Asked) => worker.port.postMessage(asked)
+  const beat = setInterval(() => tell({ ping: true }), pingMs)
+  const leave = () => { tell({ leave: true }); worker.port.close() }
+  const end = () => {
+    over = true
+    clearInterval(beat)
+    removeEventListener('pagehide', leave)
+  }
+  const out: Source = {
+    on: (event, fn) => { handlers.set(event, fn); own?.on(event, fn) },
+    onJoined: () => {}, onClosed: () => {},
+    close: () => { end(); own ? own.close() : leave() },
+  }
+  addEventListener('pagehide', leave)
+  worker.onerror = () => { // it cannot be loaded here: each page follows alone
+    refused = true
+    if (over) return
+    end()
+    own = alone(queue, topics)
+    own.onClosed = () => out.onClosed()
+    for (const [event, fn] of handlers) own.on(event, fn)
+  }
+  worker.port.onmessage = ({ data }: MessageEvent<Told>) => {
+    if (over) return
+    if ('event' in data) handlers.get(data.event)?.(data.data)
+    else if ('joined' in data) out.onJoined()
+    else { end(); out.onClosed() }
+  }
+  tell({ stream: queue, topics })
+  return out
+}
