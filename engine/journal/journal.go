@@ -17,22 +17,29 @@ type Position uint64
 // near this is a mistake of the caller.
 const MaxBatchBytes = 64 << 20
 
-// Journal is the durable log of one shard: batches in order, appended only when the caller knows the tail. All methods may be
-// called from several goroutines at once. journaltest has the conformance suite that every implementation passes.
+// Journal is a handle of the durable log of one shard: batches in order, each chained to the one before it. It knows the batches that were
+// there when it was opened, and those that it has appended or read since, and only behind these it appends. All methods may be called from
+// several goroutines at once. journaltest has the conformance suite that every implementation passes.
 type Journal interface {
-	// Append adds one batch behind `expect`, which must be the tail (else ErrConflict), and returns its position. On nil the
-	// batch is durable, as far as the durability set promises. An empty batch is a batch. ErrFull and ErrConflict say that the
-	// batch is certainly not in the journal; after ErrUnknown only Tail and Read can tell; after ErrSync the process must end.
-	// The batch is not kept after the call.
+	// Append adds one batch behind `expect` and returns its position, if the journal ends there and has the batches that this handle knows.
+	// Else it is ErrConflict: the batch is certainly not in the journal, and will not come into it; another writer has taken its place, and
+	// this handle is never to be used again for writing. While the outcome is not known it tries again, until it knows or ctx ends: then
+	// it is ErrUnknown, and the next Append finds out first. ErrFull says that the batch is certainly not in the journal, and may be
+	// tried again, any other error that it is not and would be refused again; after ErrSync the process must end.
+	// On nil the batch is durable, as far as the durability set promises. An empty batch is a batch. It is not kept after the call.
 	Append(ctx context.Context, expect Position, batch []byte) (Position, error)
 
 	// Read calls fn for every batch behind `after`, in order and without a gap, up to the tail of the moment it gets there.
 	// `batch` is valid during the call only. fn may call Append and Trim. The first error of fn ends the reading and is
-	// returned. ErrTrimmed means that the batch after `after` is trimmed, *FormatError that what is stored is damaged.
+	// returned. ErrTrimmed means that the batch after `after` is trimmed, *FormatError that what is stored is damaged: a batch is not what
+	// its chain says. ErrConflict means that it is not what this handle knows: the journal was taken back, and has grown again.
 	Read(ctx context.Context, after Position, fn func(pos Position, batch []byte) error) error
 
 	// Tail is the position of the last batch.
 	Tail(ctx context.Context) (Position, error)
+
+	// Wait returns when there is a batch behind `after`, or with the error of ctx.
+	Wait(ctx context.Context, after Position) error
 
 	// Trim says that the batches up to and including `upTo` are not needed any more. It is cheap: the room is reclaimed in
 	// slices by the following appends and by Close. Positions past the tail are taken as the tail; the tail never moves back.
@@ -55,9 +62,9 @@ type Journal interface {
 
 // The failures of a journal; errors wrap them, so test with errors.Is.
 var (
-	ErrConflict = errors.New("journal: the tail is not where the writer expects it: another process writes here")
+	ErrConflict = errors.New("journal: it does not end where this writer left it: another one has taken its place")
 	ErrTrimmed  = errors.New("journal: the batch is trimmed")
-	ErrUnknown  = errors.New("journal: the outcome of the write is unknown, reload")
+	ErrUnknown  = errors.New("journal: the outcome of the write is unknown")
 	ErrSync     = errors.New("journal: the disk failed to sync: what it holds is unknown until a restart")
 )
 

@@ -14,7 +14,8 @@ const (
 	NoError  Class = iota
 	Full           // no room: the transaction is certainly rolled back
 	SyncLost       // a sync failed: what the disk holds is unknown until the process restarts
-	Taken          // a key that must be new exists already
+	Taken          // a key that must be new exists already, or a column that must have a value has none
+	Refused        // SQLite would not do it: a constraint of another kind, a value too large, a file that is read-only. Nothing was done
 	Damaged        // the file is no sound database
 	InUse          // another process has the file open and does not release it
 	Unclear
@@ -35,13 +36,15 @@ func ClassOf(err error) Class {
 	switch lite.ExtendedCode {
 	case sqlite3.ErrIoErrFsync, sqlite3.ErrIoErrDirFsync:
 		return SyncLost
-	case sqlite3.ErrConstraintPrimaryKey, sqlite3.ErrConstraintRowID, sqlite3.ErrConstraintUnique:
+	case sqlite3.ErrConstraintPrimaryKey, sqlite3.ErrConstraintRowID, sqlite3.ErrConstraintUnique, sqlite3.ErrConstraintNotNull:
 		return Taken
 	}
 	switch lite.Code {
 	case sqlite3.ErrFull:
 		// Only this code: an I/O error with ENOSPC inside may come after the commit frame has reached the log.
 		return Full
+	case sqlite3.ErrConstraint, sqlite3.ErrTooBig, sqlite3.ErrMismatch, sqlite3.ErrReadonly:
+		return Refused
 	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
 		return Damaged
 	case sqlite3.ErrBusy:

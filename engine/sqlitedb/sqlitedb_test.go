@@ -61,11 +61,14 @@ func TestClassOf(t *testing.T) {
 		NoError:  {nil},
 		Full:     {sqlite3.Error{Code: sqlite3.ErrFull, ExtendedCode: 13}},
 		SyncLost: {sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrFsync}, sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrDirFsync}},
-		Taken:    {sqlite3.Error{Code: sqlite3.ErrConstraint, ExtendedCode: sqlite3.ErrConstraintPrimaryKey}},
-		Damaged:  {sqlite3.Error{Code: sqlite3.ErrCorrupt, ExtendedCode: 11}, sqlite3.Error{Code: sqlite3.ErrNotADB, ExtendedCode: 26}, &FormatError{}},
-		InUse:    {sqlite3.Error{Code: sqlite3.ErrBusy, ExtendedCode: 5}},
+		Taken: {
+			sqlite3.Error{Code: sqlite3.ErrConstraint, ExtendedCode: sqlite3.ErrConstraintPrimaryKey},
+			sqlite3.Error{Code: sqlite3.ErrConstraint, ExtendedCode: sqlite3.ErrConstraintNotNull},
+		},
+		Damaged: {sqlite3.Error{Code: sqlite3.ErrCorrupt, ExtendedCode: 11}, sqlite3.Error{Code: sqlite3.ErrNotADB, ExtendedCode: 26}, &FormatError{}},
+		InUse:   {sqlite3.Error{Code: sqlite3.ErrBusy, ExtendedCode: 5}},
 		Unclear: {
-			errors.New("other"), sqlite3.Error{Code: sqlite3.ErrConstraint, ExtendedCode: sqlite3.ErrConstraintNotNull},
+			errors.New("other"),
 			// The log may hold the commit already when its index finds no room: not certainly undone.
 			sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrWrite, SystemErrno: syscall.ENOSPC},
 		},

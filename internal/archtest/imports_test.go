@@ -136,6 +136,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang": {"engine", "engine/backups", "web", "plugins", "cmd"},
 	"github.com/prometheus/client_model":  {"engine"},
 	"github.com/dchest/siphash":           {"engine/reserver"},
+	"github.com/cespare/xxhash":           {"engine/journal"},
 	"golang.org/x/sys":                    {"engine", "engine/store", "engine/sqlitedb", "web", "cmd"},
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.

@@ -15,11 +15,32 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Open makes a journal that lives in dir: an empty one the first time, the same one after a Close.
-type Open func(t *testing.T, dir string) journal.Journal
+// Medium is what keeps the journals of an implementation, each in a dir.
+type Medium struct {
+	// Open makes a journal: an empty one the first time, the same one after a Close.
+	Open func(t *testing.T, dir string) journal.Journal
+	// Beside is Open for a journal of which several handles are open at a time, all made with it.
+	Beside func(t *testing.T, dir string) journal.Journal
+	// Rewind takes the last batches from a journal, so that it ends at `to`: a copy that takes its place may lack them.
+	// Its handles do not know.
+	Rewind func(t *testing.T, dir string, to journal.Position)
+	// Fail has so many tries of the next appends of a handle end without its knowing how. It calls made within each, if that is not nil.
+	Fail func(j journal.Journal, o Outcome, tries int, made func())
+}
+
+// Outcome is what became of a try of an append that was not answered.
+type Outcome uint8
+
+const (
+	Lost    Outcome = iota // it was not written, and never will be
+	Written                // it was written
+	Late                   // it is written when the next try is made, before that
+)
+
+func (o Outcome) String() string { return [...]string{"lost", "written", "late"}[o] }
 
 // Exercise runs the suite, each part on a journal of its own.
-func Exercise(t *testing.T, open Open) {
+func Exercise(t *testing.T, m Medium) {
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T, *subject)
@@ -41,8 +62,8 @@ func Exercise(t *testing.T, open Open) {
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
-			s := &subject{t: t, open: open, dir: t.TempDir()}
-			s.Journal = open(t, s.dir)
+			s := &subject{t: t, open: m.Open, dir: t.TempDir()}
+			s.Journal = m.Open(t, s.dir)
 			t.Cleanup(func() {
 				if err := s.Close(); err != nil {
 					t.Errorf("Close: %v", err)
@@ -51,13 +72,14 @@ func Exercise(t *testing.T, open Open) {
 			part.run(t, s)
 		})
 	}
+	exerciseHandles(t, m)
 }
 
 // subject is a journal with the helpers that all parts use.
 type subject struct {
 	journal.Journal
 	t    *testing.T
-	open Open
+	open func(t *testing.T, dir string) journal.Journal
 	dir  string
 }
 

@@ -12,7 +12,7 @@ import (
 const copyBytes = 4 << 20
 
 // WriteCopy makes a journal at path, where none may be, that begins behind `after` and holds the batches that each gives, in order and
-// without a gap. It is of this identity, and was closed in good order.
+// without a gap, with a chain of its own. It is of this identity, and was closed in good order.
 func WriteCopy(path string, id queue.Identity, after journal.Position, each func(fn func(journal.Position, []byte) error) error) error {
 	err := sqlitedb.Create(path, kind, func(temporary string) error {
 		conn, err := sqlitedb.OpenUnfinished(temporary)
@@ -46,7 +46,7 @@ func (c *copying) write(each func(fn func(journal.Position, []byte) error) error
 	if _, err = c.setLow.Exec(int64(c.tail)); err != nil {
 		return err
 	}
-	if c.insert, err = c.conn.Prepare("INSERT INTO batch (n, crc, bytes) VALUES (?, ?, ?)"); err != nil {
+	if c.insert, err = c.conn.Prepare(insertSQL); err != nil {
 		return err
 	}
 	c.room = copyBytes
@@ -57,10 +57,11 @@ func (c *copying) write(each func(fn func(journal.Position, []byte) error) error
 }
 
 func (c *copying) add(position journal.Position, batch []byte) error {
-	if err := c.Log.write(position, batch); err != nil {
+	sum := c.sum.Next(position, batch)
+	if err := c.Log.write(position, sum, batch); err != nil {
 		return err
 	}
-	c.tail = position
+	c.tail, c.sum = position, sum
 	if c.room -= len(batch); c.room > 0 {
 		return nil
 	}

@@ -10,38 +10,29 @@ import (
 	"hash/crc32"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
+// What one Read takes out of the database at once while appends wait.
 const (
-	// What one append reclaims at most: enough to keep ahead of the appends, little enough not to be felt by who waits for it.
-	trimRows  = 32
-	trimBytes = 1 << 20
-	// What one Read takes out of the database at once while appends wait.
 	readRows  = 256
 	readBytes = 1 << 20
 )
 
 const schema = `
-CREATE TABLE batch (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
-CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL) STRICT;
-INSERT INTO trimmed (one, upto) VALUES (1, 0);
-` + toVersion2 + toVersion3
-
-const (
-	// toVersion2 is what version 1 did not have.
-	toVersion2 = sqlitedb.IdentityTable
-	// Up to version 2 all files had pages of 4,096 bytes, and programs that know no later version take a log of others for a damaged one.
-	toVersion3 = `
-PRAGMA user_version = 3;`
-)
+CREATE TABLE batch (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, sum BLOB NOT NULL, bytes BLOB NOT NULL) STRICT;
+CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL, sum BLOB NOT NULL) STRICT;
+INSERT INTO trimmed (one, upto, sum) VALUES (1, 0, zeroblob(16));
+` + sqlitedb.IdentityTable + `
+PRAGMA user_version = 4;`
 
 // kind is what the files of this package are: "QrnJ". An append writes whole pages to the log, and most have less than a kilobyte to say.
 // Pages of 1,024 bytes write still less, but the appends of large calls take a quarter more processor time with them.
-var kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 3, PageSize: 2048}
+var kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 4, PageSize: 2048}
 
 var _ journal.Journal = (*Log)(nil)
 
@@ -50,23 +41,33 @@ type Options struct {
 	Durability queue.Durability
 	Identity   queue.Identity // that the file has, or gets if it has none
 	MaxPages   int            // bound of the file in units of 4,096 bytes, 0 for none: how tests make a full disk
+	Shared     bool           // other handles have the file open: how tests make two writers
 }
 
 // Log is a journal in an SQLite file.
 type Log struct {
 	path string
 
-	mu                                            sync.Mutex // held during every statement
-	conn                                          *sqlitedb.Conn
-	insert, read, sizes, remove, setLow, extremes *sqlitedb.Stmt
+	mu                                                           sync.Mutex // held during every statement
+	conn                                                         *sqlitedb.Conn
+	insert, read, before, sizes, remove, setLow, touch, extremes *sqlitedb.Stmt
 
-	tail    journal.Position
+	tail    journal.Position // the last batch that this handle knows, and the chain up to it
+	sum     journal.Sum
+	doubt   bool             // it is not known whether a batch behind it was written
+	unknown journal.Sum      // then: of the chain with that batch
 	low     journal.Position // rows up to here are gone; the next one is low+1
 	trimmed journal.Position // batches up to here are not needed; low <= trimmed <= tail
 	wanted  journal.Position // what Trim was told; trimmed is behind it while a reader holds what it reads
 	holds   int              // readers that do
-	doubt   bool             // an append ended in ErrUnknown: the database knows the tail, we do not
+	closed  bool
+	shared  bool
+	refused bool          // an append was: another writer may have the journal, and what is trimmed of it is that one's affair
+	grown   chan struct{} // closed at the next append; nil: no one waits for it
 	scratch [8]byte
+	args    sumArgs
+
+	fault func(write func() error) error // makes one try of an append, as a bad disk would; nil: it is just made
 }
 
 // Open opens the journal at path, or creates an empty one. The file is this Log's alone until Close: opening it twice is an
@@ -86,14 +87,15 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{
-		Durability: o.Durability, MaxPages: o.MaxPages, Alone: true,
-		Owner: &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed},
-	})
+	how := sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages}
+	if !o.Shared {
+		how.Alone, how.Owner = true, &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
+	}
+	conn, err := sqlitedb.Open(path, kind, how)
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	l := &Log{path: path, conn: conn}
+	l := &Log{path: path, conn: conn, shared: o.Shared}
 	if err := l.start(o.Identity); err != nil {
 		conn.Close()
 		return nil, wrap("open", err)
@@ -114,42 +116,41 @@ func (l *Log) start(id queue.Identity) error {
 		return err
 	}
 	for stmt, sql := range map[**sqlitedb.Stmt]string{
-		&l.insert:   "INSERT INTO batch (n, crc, bytes) VALUES (?, ?, ?)",
-		&l.read:     "SELECT n, crc, bytes FROM batch WHERE n > ? ORDER BY n LIMIT 256",
-		&l.sizes:    "SELECT n, length(bytes) FROM batch WHERE n <= ? ORDER BY n LIMIT " + strconv.Itoa(trimRows),
-		&l.remove:   "DELETE FROM batch WHERE n <= ?",
-		&l.setLow:   "UPDATE trimmed SET upto = ? WHERE one = 1",
-		&l.extremes: "SELECT (SELECT upto FROM trimmed WHERE one = 1), (SELECT min(n) FROM batch), (SELECT max(n) FROM batch)",
+		&l.insert: insertSQL,
+		&l.read:   "SELECT n, crc, sum, bytes FROM batch WHERE n > ? ORDER BY n LIMIT 256",
+		&l.before: "SELECT sum FROM batch WHERE n = ?1 UNION ALL SELECT sum FROM trimmed WHERE upto = ?1",
+		&l.sizes:  "SELECT n, length(bytes) FROM batch WHERE n <= ? ORDER BY n LIMIT " + strconv.Itoa(trimRows),
+		&l.remove: "DELETE FROM batch WHERE n <= ?",
+		&l.setLow: "UPDATE trimmed SET upto = ?1, sum = (SELECT sum FROM batch WHERE n = ?1) WHERE one = 1",
+		&l.touch:  "UPDATE trimmed SET upto = upto WHERE one = 1", // changes nothing, but syncs the log
+		&l.extremes: `SELECT upto, (SELECT min(n) FROM batch), (SELECT max(n) FROM batch),
+			coalesce((SELECT sum FROM batch ORDER BY n DESC LIMIT 1), sum) FROM trimmed WHERE one = 1`,
 	} {
 		var err error
 		if *stmt, err = l.conn.Prepare(sql); err != nil {
 			return err
 		}
 	}
-	if err := l.locate(); err != nil {
+	x, err := l.locate()
+	if err != nil {
 		return err
 	}
-	_, err := l.conn.Own(id)
+	l.low, l.trimmed, l.tail, l.sum = x.low, x.low, x.tail, x.sum
+	if !l.shared {
+		_, err = l.conn.Own(id)
+	}
 	return err
 }
 
-// upgrade brings a file of an older version up to date.
-func (l *Log) upgrade() error {
-	version, err := l.conn.Int("PRAGMA user_version")
-	if err != nil || version >= int64(kind.Version) {
-		return err
-	}
-	steps := toVersion3
-	if version < 2 {
-		steps = toVersion2 + steps
-	}
-	return l.conn.Exec("BEGIN IMMEDIATE; " + steps + " COMMIT")
+// extent is where a journal begins and ends.
+type extent struct {
+	low, tail journal.Position
+	sum       journal.Sum // at the tail
 }
 
-// locate reads where the journal begins and ends.
-func (l *Log) locate() error {
+func (l *Log) locate() (x extent, err error) {
 	found := false
-	err := l.extremes.Query(func(r sqlitedb.Row) (bool, error) {
+	err = l.extremes.Query(func(r sqlitedb.Row) (bool, error) {
 		if r[0] == nil || r.Int(0) < 0 {
 			return false, l.damaged("has lost its record of what is trimmed")
 		}
@@ -161,58 +162,30 @@ func (l *Log) locate() error {
 			return false, l.damaged(fmt.Sprintf("begins with batch %d after everything up to %d was trimmed", first, upTo))
 		}
 		found = true
-		l.low, l.tail = journal.Position(upTo), journal.Position(last)
-		l.trimmed = max(l.trimmed, l.low)
-		l.doubt = false
-		return false, nil
+		x.low, x.tail = journal.Position(upTo), journal.Position(last)
+		return false, l.sumOf(&x.sum, r.Blob(3), last)
 	})
 	if err == nil && !found {
-		err = l.damaged("has lost its tables' rows")
+		err = l.damaged("has lost its record of what is trimmed")
 	}
-	return err
+	return x, err
 }
 
-// Append implements journal.Journal.
-func (l *Log) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
+// sumOf takes a sum out of a row.
+func (l *Log) sumOf(sum *journal.Sum, b []byte, at int64) error {
+	if copy(sum[:], b) != len(sum) || len(b) != len(sum) {
+		return l.damaged(fmt.Sprintf("has no sum of its batches up to %d", at))
 	}
-	if len(batch) > journal.MaxBatchBytes {
-		return 0, fmt.Errorf("sqlitelog: append: a batch of %d bytes; at most %d are taken", len(batch), journal.MaxBatchBytes)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.doubt {
-		if err := l.locate(); err != nil {
-			return 0, wrap("append", err)
-		}
-	}
-	if expect != l.tail {
-		return 0, fmt.Errorf("sqlitelog: append: the tail is %d, not %d: %w", l.tail, expect, journal.ErrConflict)
-	}
-	next, low := expect+1, l.low
-	var err error
-	if l.trimmed == l.low {
-		err = l.write(next, batch)
-	} else {
-		err = l.conn.Tx(func() (err error) {
-			// Reclaimed first, so that the new row can take the room.
-			if low, err = l.reclaim(); err != nil {
-				return err
-			}
-			return l.write(next, batch)
-		})
-	}
-	if err != nil {
-		return 0, l.failed(err)
-	}
-	l.tail, l.low = next, low
-	return next, nil
+	return nil
 }
 
-func (l *Log) write(pos journal.Position, batch []byte) error {
-	_, err := l.insert.Exec(int64(pos), int64(l.checksum(pos, batch)), batch)
-	return err
+// sumAt is the sum of the chain up to a batch that is there, or that was the last one to be trimmed. false: there is none.
+func (l *Log) sumAt(at journal.Position) (sum journal.Sum, found bool, err error) {
+	err = l.before.Query(func(r sqlitedb.Row) (bool, error) {
+		found = true
+		return false, l.sumOf(&sum, r.Blob(0), int64(at))
+	}, int64(at))
+	return sum, found, err
 }
 
 // checksum covers the position too, so that a batch in another's place is found. It is signed because SQLite stores small
@@ -223,84 +196,84 @@ func (l *Log) checksum(pos journal.Position, batch []byte) int32 {
 	return int32(crc32.Update(crc32.Checksum(l.scratch[:], table), table, batch))
 }
 
-// reclaim deletes one slice of the trimmed rows and returns the new low. It runs in a transaction; the caller sets l.low after
-// the commit.
-func (l *Log) reclaim() (low journal.Position, err error) {
-	low = l.low
-	room := int64(trimBytes)
-	err = l.sizes.Query(func(r sqlitedb.Row) (bool, error) {
-		low = journal.Position(r.Int(0))
-		room -= r.Int(1)
-		return room > 0, nil
-	}, int64(l.trimmed))
-	if err != nil || low == l.low {
-		return low, err
-	}
-	if _, err = l.remove.Exec(int64(low)); err != nil {
-		return low, err
-	}
-	_, err = l.setLow.Exec(int64(low))
-	return low, err
-}
-
-// failed sorts the failure of an append.
-func (l *Log) failed(err error) error {
-	switch sqlitedb.ClassOf(err) {
-	case sqlitedb.Full:
-	case sqlitedb.Taken:
-		l.doubt = true // another writer appended: look again before the next one
-	default:
-		l.doubt = true
-	}
-	return wrap("append", err)
+// entry is a batch that was read, and the chain up to it.
+type entry struct {
+	pos   journal.Position
+	sum   journal.Sum
+	batch []byte
 }
 
 // Read implements journal.Journal.
 func (l *Log) Read(ctx context.Context, after journal.Position, fn func(journal.Position, []byte) error) error {
-	type entry struct {
-		pos   journal.Position
-		batch []byte
-	}
 	var slice []entry
+	var last *journal.Sum
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		slice = slice[:0]
-		bytes := 0
-		l.mu.Lock()
-		trimmed, err := l.trimmed, error(nil)
-		if after >= trimmed {
-			err = l.read.Query(func(r sqlitedb.Row) (bool, error) {
-				pos, batch := journal.Position(r.Int(0)), r.Blob(2)
-				if want := after + journal.Position(len(slice)) + 1; pos != want {
-					return false, l.damaged(fmt.Sprintf("has no batch %d, but a batch %d", want, pos))
-				}
-				if l.checksum(pos, batch) != int32(r.Int(1)) {
-					return false, l.damaged(fmt.Sprintf("has a damaged batch %d: its checksum does not match", pos))
-				}
-				slice = append(slice, entry{pos, batch})
-				bytes += len(batch)
-				return bytes < readBytes && len(slice) < readRows, nil
-			}, int64(after))
+		var err error
+		if slice, err = l.readSome(slice[:0], after, last); err != nil || len(slice) == 0 {
+			return err
 		}
-		l.mu.Unlock()
-		if after < trimmed {
-			return fmt.Errorf("sqlitelog: read: batch %d: %w", after+1, journal.ErrTrimmed)
-		}
-		if err != nil {
-			return wrap("read", err)
-		}
-		if len(slice) == 0 {
-			return nil
-		}
-		for _, e := range slice {
-			if err := fn(e.pos, e.batch); err != nil {
+		for i := range slice {
+			if err := fn(slice[i].pos, slice[i].batch); err != nil {
 				return err
 			}
-			after = e.pos
+			after = slice[i].pos
 		}
+		last = &journal.Sum{}
+		*last = slice[len(slice)-1].sum
 	}
+}
+
+// readSome reads some batches behind `after`, where the sum of the chain is `before`; nil: it is to be looked up.
+func (l *Log) readSome(slice []entry, after journal.Position, before *journal.Sum) ([]entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if after < l.trimmed {
+		return nil, fmt.Errorf("sqlitelog: read: batch %d: %w", after+1, journal.ErrTrimmed)
+	}
+	sum, bytes := journal.Sum{}, 0
+	if before != nil {
+		sum = *before
+	} else if at, found, err := l.sumAt(after); err != nil || !found { // nothing can be behind what is not there
+		return nil, wrap("read", err)
+	} else {
+		sum = at
+	}
+	err := l.read.Query(func(r sqlitedb.Row) (bool, error) {
+		x := entry{pos: journal.Position(r.Int(0)), batch: r.Blob(3)}
+		if want := after + journal.Position(len(slice)) + 1; x.pos != want {
+			return false, l.damaged(fmt.Sprintf("has no batch %d, but a batch %d", want, x.pos))
+		}
+		if l.checksum(x.pos, x.batch) != int32(r.Int(1)) {
+			return false, l.damaged(fmt.Sprintf("has a damaged batch %d: its checksum does not match", x.pos))
+		}
+		if err := l.sumOf(&x.sum, r.Blob(2), r.Int(0)); err != nil {
+			return false, err
+		}
+		if sum = sum.Next(x.pos, x.batch); sum != x.sum {
+			return false, l.damaged(fmt.Sprintf("has a batch %d that does not follow the one before it: its sum does not match", x.pos))
+		}
+		slice = append(slice, x)
+		bytes += len(x.batch)
+		return bytes < readBytes && len(slice) < readRows, l.learn(x.pos, x.sum)
+	}, int64(after))
+	if errors.Is(err, journal.ErrConflict) {
+		return nil, err
+	}
+	return slice, wrap("read", err)
+}
+
+// learn takes in that the journal has a batch. It is a conflict when this handle knows another one.
+func (l *Log) learn(at journal.Position, sum journal.Sum) error {
+	switch {
+	case at == l.tail && sum != l.sum:
+		return fmt.Errorf("sqlitelog: read: batch %d is another one: %w", at, journal.ErrConflict)
+	case at > l.tail:
+		l.tail, l.sum, l.doubt = at, sum, false
+	}
+	return nil
 }
 
 // Tail implements journal.Journal.
@@ -310,12 +283,39 @@ func (l *Log) Tail(ctx context.Context) (journal.Position, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.doubt {
-		if err := l.locate(); err != nil {
-			return 0, wrap("tail", err)
+	x, err := l.locate()
+	return x.tail, wrap("tail", err)
+}
+
+// waitShared is how often a journal that others may append to is looked at by who waits for them.
+const waitShared = 20 * time.Millisecond
+
+// Wait implements journal.Journal.
+func (l *Log) Wait(ctx context.Context, after journal.Position) error {
+	for {
+		tail, err := l.Tail(ctx)
+		if err != nil || tail > after {
+			return err
+		}
+		l.mu.Lock()
+		if l.grown == nil {
+			l.grown = make(chan struct{})
+		}
+		grown, mine := l.grown, l.tail
+		l.mu.Unlock()
+		if mine > after {
+			continue // it was appended just now
+		}
+		var others <-chan time.Time
+		if l.shared {
+			others = time.After(waitShared)
+		}
+		select {
+		case <-ctx.Done():
+		case <-grown:
+		case <-others:
 		}
 	}
-	return l.tail, nil
 }
 
 // Trim implements journal.Journal.
@@ -325,10 +325,8 @@ func (l *Log) Trim(ctx context.Context, upTo journal.Position) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.doubt {
-		if err := l.locate(); err != nil {
-			return wrap("trim", err)
-		}
+	if l.closed {
+		return errClosed
 	}
 	l.wanted = max(l.wanted, min(upTo, l.tail))
 	l.trim()
@@ -377,7 +375,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
-	for err == nil && l.low < l.trimmed && !l.doubt {
+	for err == nil && l.low < l.trimmed && !l.doubt && !l.refused && !l.closed {
 		before, low := l.low, l.low
 		if err = l.conn.Tx(func() (err error) { low, err = l.reclaim(); return err }); err == nil {
 			l.low = low
@@ -386,6 +384,8 @@ func (l *Log) Close() error {
 			break
 		}
 	}
+	l.closed = true
+	l.tellGrown() // who waits is told that it is closed
 	return wrap("close", errors.Join(err, l.conn.Close()))
 }
 
@@ -411,6 +411,8 @@ func wrap(operation string, err error) error {
 		meaning = journal.ErrSync
 	case sqlitedb.Taken:
 		meaning = journal.ErrConflict
+	case sqlitedb.Refused: // certainly, and it would be again
+		return fmt.Errorf("sqlitelog: %s: %w", operation, err)
 	case sqlitedb.InUse:
 		return fmt.Errorf("sqlitelog: %s: the file is in use, by another process or by a journal that was not closed: %w", operation, err)
 	default:

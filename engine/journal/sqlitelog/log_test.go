@@ -18,9 +18,62 @@ import (
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	journaltest.Exercise(t, func(t *testing.T, dir string) journal.Journal {
-		return open(t, filepath.Join(dir, "journal.db"), Options{})
+	journaltest.Exercise(t, journaltest.Medium{
+		Open: func(t *testing.T, dir string) journal.Journal {
+			return open(t, filepath.Join(dir, "journal.db"), Options{})
+		},
+		Beside: func(t *testing.T, dir string) journal.Journal {
+			return open(t, filepath.Join(dir, "journal.db"), Options{Shared: true})
+		},
+		Rewind: rewind,
+		Fail: func(j journal.Journal, o journaltest.Outcome, tries int, made func()) {
+			l := j.(*Log)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.fault = failing(o, tries, made)
+		},
 	})
+}
+
+// rewind takes the batches behind `to` from a journal, beneath its handles.
+func rewind(t *testing.T, dir string, to journal.Position) {
+	t.Helper()
+	conn, err := sqlitedb.Open(filepath.Join(dir, "journal.db"), kind, sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Exec(fmt.Sprintf("DELETE FROM batch WHERE n > %d", to)), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failing makes writes of which no one is told how they ended.
+func failing(o journaltest.Outcome, tries int, made func()) func(write func() error) error {
+	errFault, late := errors.New("test: the write was not answered"), false
+	return func(write func() error) error {
+		landed := late
+		if late = false; landed {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		if tries == 0 {
+			return write()
+		}
+		tries--
+		if made != nil {
+			made()
+		}
+		switch o {
+		case journaltest.Written:
+			if err := write(); err != nil {
+				return err
+			}
+		case journaltest.Late:
+			late = !landed
+		}
+		return errFault
+	}
 }
 
 func open(t testing.TB, path string, o Options) *Log {
@@ -172,8 +225,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		"text":             {func([]byte) []byte { return []byte(strings.Repeat("not a database ", 500)) }, "not an SQLite database"},
 		"flipped magic":    {func(b []byte) []byte { b[3] ^= 4; return b }, "not an SQLite database"},
 		"another database": {func(b []byte) []byte { copy(b[68:], "XXXX"); return b }, "not a Quern journal"},
-		"newer":            {func(b []byte) []byte { b[63] = 4; return b }, "version 4"},
-		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777219"},
+		"newer":            {func(b []byte) []byte { b[63] = 5; return b }, "version 5"},
+		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777220"},
 		"no version":       {func(b []byte) []byte { b[63] = 0; return b }, "without a version"},
 		"cut off":          {func(b []byte) []byte { return b[:2048] }, "damaged"},
 		"no schema":        {func(b []byte) []byte { clear(b[100:2048]); return b }, "damaged"},
@@ -408,13 +461,13 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	}
 }
 
-// A row that is there although this writer did not append it is noticed by the primary key, and the next look finds the new tail.
+// A row that is there although this writer did not append it is noticed by the database, and known once it was read.
 func TestForeignRow(t *testing.T) {
 	t.Parallel()
 	path, ctx := filled(t, 2), context.Background()
 	l := open(t, path, Options{})
 	defer l.Close()
-	if err := l.write(3, content(3)); err != nil {
+	if err := l.write(3, l.sum.Next(3, content(3)), content(3)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Append(ctx, 2, []byte("too late")); !errors.Is(err, journal.ErrConflict) {
@@ -422,6 +475,12 @@ func TestForeignRow(t *testing.T) {
 	}
 	if tail, err := l.Tail(ctx); err != nil || tail != 3 {
 		t.Errorf("Tail = %d, %v; want 3", tail, err)
+	}
+	if _, err := l.Append(ctx, 3, content(4)); !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("Append behind a batch that was not read = %v; want ErrConflict", err)
+	}
+	if n, err := count(l, 0); err != nil || n != 3 {
+		t.Errorf("%d batches, %v; want 3", n, err)
 	}
 	add(t, l, 3)
 	if n, err := count(l, 0); err != nil || n != 4 {
@@ -473,84 +532,5 @@ func TestTrimSlicesAreBounded(t *testing.T) {
 	}
 	if _, err := l.Append(ctx, 8, nil); err != nil || l.low != 3 {
 		t.Errorf("the first append reclaimed up to %d (%v); want 3, about 1 MB", l.low, err)
-	}
-}
-
-// A journal of version 1, which does not say where it belongs, is taken once and says so from then on. When all files of the directory have
-// done so, one that does not is an older copy.
-func TestVersion1(t *testing.T) {
-	t.Parallel()
-	path, ctx := filled(t, 5), context.Background()
-	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(conn.Exec("DROP TABLE identity; PRAGMA user_version = 1"), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
-	id := queue.Identity{Directory: [16]byte{1}, Shard: 2, Generation: 9, Oldest: 8, Newest: 8}
-	if _, err := Open(ctx, path, Options{Identity: id}); err == nil || !strings.Contains(err.Error(), "older copy") {
-		t.Errorf("Open = %v; want that it is an older copy", err)
-	}
-	id.Oldest = 0
-	for range 2 {
-		l := open(t, path, Options{Identity: id})
-		if n, err := count(l, 0); err != nil || n != 5 {
-			t.Errorf("%d batches, %v; want 5", n, err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		id = id.Opened()
-	}
-	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), "another data directory") {
-		t.Errorf("Open by another directory = %v; want a refusal", err)
-	}
-}
-
-// A journal of version 2 has pages of 4,096 bytes. It is taken, killed or closed, and goes on with its pages.
-func TestVersion2(t *testing.T) {
-	t.Parallel()
-	old := sqlitedb.Kind{Name: kind.Name, ApplicationID: kind.ApplicationID, Version: 2}
-	path := filepath.Join(t.TempDir(), "journal.db")
-	if err := sqlitedb.Create(path, old, func(temporary string) error {
-		conn, err := sqlitedb.OpenUnfinished(temporary)
-		if err != nil {
-			return err
-		}
-		return errors.Join(conn.Exec(strings.ReplaceAll(schema, "user_version = 3", "user_version = 2")), conn.Close())
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for starts := range 3 {
-		l := open(t, path, Options{})
-		if n, err := count(l, 0); err != nil || n != starts {
-			t.Errorf("start %d: %d batches, %v", starts, n, err)
-		}
-		add(t, l, journal.Position(starts))
-		for pragma, want := range map[string]int64{"page_size": 4096, "wal_autocheckpoint": 1000, "user_version": 3} {
-			if got, err := l.conn.Int("PRAGMA " + pragma); err != nil || got != want {
-				t.Errorf("start %d: %s = %d, %v; want %d", starts, pragma, got, err, want)
-			}
-		}
-		killed := copyFiles(t, path)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if starts == 1 {
-			path = killed
-		}
-	}
-}
-
-// A new journal has small pages, and the log of it is copied back after as many bytes as that of other files.
-func TestPages(t *testing.T) {
-	t.Parallel()
-	l := open(t, filepath.Join(t.TempDir(), "journal.db"), Options{})
-	defer l.Close()
-	for pragma, want := range map[string]int64{"page_size": 2048, "wal_autocheckpoint": 2000} {
-		if got, err := l.conn.Int("PRAGMA " + pragma); err != nil || got != want {
-			t.Errorf("%s = %d, %v; want %d", pragma, got, err, want)
-		}
 	}
 }
