@@ -105,6 +105,8 @@ func kinds() []kind {
 			"refused until there is room; what finishes, stops or takes away goes on.", retry: 30 * time.Second},
 		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine", advice: "GET /v1/queues/{queue} says which file " +
 			"is damaged or missing. Once that is fixed and the server started again, the queue serves.", retry: 30 * time.Second},
+		{code: queue.CodeMoved, status: 503, title: "The queue has moved",
+			advice: "Wait as long as Retry-After says and send it again, to another server if there are several.", retry: time.Second},
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same " +

@@ -32,6 +32,7 @@ const (
 	CodeTooManySubmissions Code = "too_many_submissions"   // as many are open as the server allows: inserts are refused until some end
 	CodeDiskFull           Code = "disk_full"              // what brings something new is refused until there is room; completions go on
 	CodeUnavailable        Code = "unavailable"            // the shard is reloading or closing
+	CodeMoved              Code = "moved"                  // another server has taken the queue over: this one serves it no more
 	CodeQuarantined        Code = "queue_quarantined"      // the queue's files are damaged or missing; the other queues serve
 	CodeBatchRefused       Code = "batch_refused"          // an atomic call inserts nothing, as another submission of it cannot be
 	CodeCommitFailed       Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -25,6 +26,9 @@ func (s *Shard) reload(cause error) {
 	s.outputs.Lock()
 	defer s.outputs.Unlock()
 	if err := s.recovery.run(context.Background()); err != nil {
+		if errors.Is(err, journal.ErrConflict) {
+			s.writer.depose(err)
+		}
 		s.broken = err
 		s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
 		return
@@ -47,6 +51,8 @@ func (s *Shard) fence(ctx context.Context, m *machine.Machine, now queue.Time) e
 	var enc journal.Encoder
 	enc.Reset(epoch, now)
 	enc.Epoch(epoch)
+	ctx, giveUp := context.WithTimeout(ctx, appendPatience)
+	defer giveUp()
 	position, err := s.journal.Append(ctx, m.AppliedAt, enc.Bytes())
 	if err != nil {
 		return fmt.Errorf("shard: start epoch %d: %w", epoch, err)

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 
@@ -18,6 +17,7 @@ type writer struct {
 	sealed   []*machine.Batch // full, to be appended in this order before the open one
 	inflight *machine.Batch   // being appended and applied
 	spare    *machine.Batch   // its buffers are free
+	patience patience
 	wake     chan struct{}
 	ended    chan struct{} // closed when run has
 }
@@ -116,16 +116,17 @@ func (p *writer) one() bool {
 	}
 	p.inflight = b
 	tail, lost := s.m.AppliedAt, s.lost
+	ctx := p.patience.begin(s.options.Now())
 	s.mu.Unlock()
 	if cause := cmp.Or(b.Refused, lost); cause != nil {
 		p.refuse(b, cause)
 		return true
 	}
 
-	started := s.options.Now()
+	started := p.patience.since
 	var position journal.Position
 	err := s.disk.roomy(func() (err error) {
-		position, err = s.journal.Append(context.Background(), tail, b.Enc.Bytes())
+		position, err = s.journal.Append(ctx, tail, b.Enc.Bytes())
 		return err
 	})
 	if err != nil {
@@ -183,7 +184,7 @@ func (p *writer) apply(position journal.Position, b *machine.Batch) {
 }
 
 // refuse answers everybody in a failed batch, and in those that were filled meanwhile as they may rest on the failed one.
-// When the outcome of the append is unknown the shard reloads from the journal.
+// When the outcome of the append is unknown the shard reloads from the journal; when another writer has the journal, it serves no more.
 func (p *writer) refuse(b *machine.Batch, cause error) {
 	s := p.s
 	err := commitError(cause)
@@ -206,7 +207,10 @@ func (p *writer) refuse(b *machine.Batch, cause error) {
 		failed.Err = err
 		close(failed.Done)
 	}
-	if !errors.Is(cause, journal.ErrFull) && s.lost == nil {
+	switch {
+	case errors.Is(cause, journal.ErrConflict):
+		p.depose(cause)
+	case !errors.Is(cause, journal.ErrFull) && s.lost == nil:
 		s.reload(cause)
 	}
 	s.waiters.serve(s.now())
@@ -214,9 +218,23 @@ func (p *writer) refuse(b *machine.Batch, cause error) {
 	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
 }
 
+// depose ends all writing, for good: another writer has the journal. Whatever is in memory may be behind what that one does. The mutex is
+// held.
+func (p *writer) depose(cause error) {
+	if s := p.s; s.lost == nil {
+		s.lost = cause
+		s.dismiss()
+		s.options.Logger.Error("another writer has the journal: this queue is not served here any more", "queue", s.options.Queue,
+			"error", cause)
+	}
+}
+
 func commitError(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
 		return cause // which says so
+	}
+	if errors.Is(cause, journal.ErrConflict) {
+		return &queue.Error{Code: errMoved.Code, Message: errMoved.Message, Err: cause}
 	}
 	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
 		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}

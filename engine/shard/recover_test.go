@@ -20,6 +20,12 @@ import (
 // withShard runs fn on the shard in dir, then closes it.
 func withShard(t *testing.T, dir string, fn func(*Shard)) {
 	t.Helper()
+	withShardOn(t, dir, sqlitelog.Options{Durability: queue.Relaxed}, fn)
+}
+
+// withShardOn is withShard with its journal opened in a way of its own.
+func withShardOn(t *testing.T, dir string, how sqlitelog.Options, fn func(*Shard)) {
+	t.Helper()
 	ctx, settings := context.Background(), queue.DefaultSettings()
 	settings.Durability = queue.Relaxed
 	rows, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
@@ -31,7 +37,7 @@ func withShard(t *testing.T, dir string, fn func(*Shard)) {
 	s, err := Open(ctx, Options{
 		Queue: "q", Settings: settings, Key: reserver.Key{K0: 1, K1: 2}, Store: rows,
 		Journal: func(ctx context.Context) (journal.Journal, error) {
-			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{Durability: queue.Relaxed})
+			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
 		},
 		Now: lifeStart.Std, Seed: func() uint64 { seed++; return seed }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { t.Error(err) }, FreeBallast: func() bool { return false },

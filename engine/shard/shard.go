@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -94,7 +95,7 @@ type Shard struct {
 	ordering locks.Mutex[inOrdering] // held while a rule is set or lifted
 	closed   bool
 	broken   error // a reload failed: nothing works until Heal succeeds
-	lost     error // its files are not where they were: nothing is written any more, for good
+	lost     error // its files are not where they were, or another writer has its journal: nothing is written any more, for good
 
 	roster *consumers.Roster
 
@@ -179,6 +180,10 @@ var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the 
 	"replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose " +
 	"say which one; what was there can still be read. Put the files back, then restart the server."}
 
+// errMoved refuses what a shard cannot do any more because another writer has its journal. Nothing of it was done.
+var errMoved = &queue.Error{Code: queue.CodeMoved, Message: "Another server has taken this queue over, so nothing of this request was " +
+	"done. If no other one should have, stop this server; its log and /readyz?verbose say what it found."}
+
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
 // no one finds again. gone is asked while the journal is not being opened again, which makes a new file of its log.
 // What is in memory, and in the files that are still open, can be read until the server ends.
@@ -198,6 +203,8 @@ func (s *Shard) usable() error {
 	switch {
 	case s.closed:
 		return errClosing
+	case errors.Is(s.lost, journal.ErrConflict):
+		return errMoved
 	case s.lost != nil:
 		return errLost
 	case s.broken != nil:
@@ -223,7 +230,7 @@ func (s *Shard) Close() error {
 	s.Views.tellOwners(nil)
 	s.mu.Unlock()
 	close(s.quit)
-	<-s.writer.ended
+	s.writer.finish()
 	s.options.Live.open.Add(-s.live) // nothing is applied any more
 	s.Worker.passes.Wait()
 	s.checkpoints.stop()
@@ -246,6 +253,7 @@ func (s *Shard) dismiss() {
 func (s *Shard) Heal() {
 	s.applying.Lock()
 	s.mu.Lock()
+	s.writer.impatient()
 	if s.broken != nil && !s.closed && s.lost == nil && s.writer.pending() == nil { // else the writer comes to it
 		s.reload(s.broken)
 	}

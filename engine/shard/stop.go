@@ -24,9 +24,11 @@ func (s *Shard) leaveHeld() {
 		now = s.now()
 		end = m.AppliedAt
 	)
+	ctx, giveUp := context.WithTimeout(context.Background(), appendPatience)
+	defer giveUp()
 	flush := func() {
 		if err == nil {
-			end, err = s.journal.Append(context.Background(), end, enc.Bytes())
+			end, err = s.journal.Append(ctx, end, enc.Bytes())
 		}
 		enc.Reset(m.Epoch, now)
 	}

@@ -43,6 +43,7 @@ const (
 	CodeTooLarge           = "too_large"
 	CodeOverloaded         = "overloaded"
 	CodeTooManySubmissions = "too_many_submissions"
+	CodeMoved              = "moved"             // another server has taken the queue over
 	CodeQuarantined        = "queue_quarantined" // the queue's files are damaged or missing; the other queues serve
 	CodeBatchRefused       = "batch_refused"     // an atomic insert of many: another of its submissions cannot be inserted
 	CodeDiskFull           = "disk_full"

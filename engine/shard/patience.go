@@ -1,0 +1,48 @@
+package shard
+
+import (
+	"context"
+	"time"
+)
+
+// appendPatience is how long an append may go on trying when it does not know what came of a try. A fault that passes is passed by then;
+// and no one in the batch hears anything meanwhile.
+const appendPatience = time.Second
+
+// patience gives the appends of a writer their context: one for all of them, until one took too long, as a timer for each would cost every
+// commit. Its methods are called with the mutex held.
+type patience struct {
+	ctx    context.Context
+	giveUp context.CancelFunc
+	since  time.Time // when the append under way was begun
+	closed bool      // the appends that are left have no time of their own
+}
+
+// begin is the context of an append that begins now.
+func (p *patience) begin(now time.Time) context.Context {
+	if p.ctx == nil || p.ctx.Err() != nil && !p.closed {
+		p.ctx, p.giveUp = context.WithCancel(context.Background())
+	}
+	p.since = now
+	return p.ctx
+}
+
+// impatient ends an append that has taken too long. The mutex is held.
+func (p *writer) impatient() {
+	if p.inflight != nil && p.s.options.Now().Sub(p.patience.since) > appendPatience {
+		p.patience.giveUp()
+	}
+}
+
+// finish waits until what there is to be appended was appended, or refused.
+func (p *writer) finish() {
+	late := time.AfterFunc(appendPatience, func() {
+		p.s.mu.Lock()
+		defer p.s.mu.Unlock()
+		if p.patience.closed = true; p.patience.giveUp != nil {
+			p.patience.giveUp()
+		}
+	})
+	defer late.Stop()
+	<-p.ended
+}
