@@ -89,9 +89,12 @@ func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 }
 
 // askHistory replaces "unknown submission" by what the history knows: the submission ended long ago. When it cannot be read, that is an
-// error: who hears "unknown" drops the work.
+// error, and so is a token of a later life of the queue: who hears "unknown" drops the work.
 func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token func(i int) *queue.Token) error {
 	for i := range results {
+		if results[i].Code == "unknown_token" && ofLaterLife(s, token(i)) {
+			return errNewer
+		}
 		if results[i].Code != "unknown_submission" {
 			continue
 		}
@@ -107,4 +110,18 @@ func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token fu
 		}
 	}
 	return nil
+}
+
+// errNewer refuses a call with a token of a later life of the queue. What else was in the call is done, and is recognised when it is sent
+// again.
+var errNewer = &queue.Error{Code: queue.CodeMoved, Message: "A later life of this queue than the one that runs here has given out a " +
+	"token of this call: another server has the queue, or this one runs on older files. Keep the work, and send the call again to the " +
+	"server that has the queue."}
+
+// ofLaterLife says whether a token was given out by a later life of this queue. One of a queue that had its number before is not: that
+// one's submissions are older than this queue.
+func ofLaterLife(s *Shard, t *queue.Token) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.Epoch > s.m.Epoch && s.options.Key.Valid(t) && t.Submission.Time() >= s.options.Born
 }
