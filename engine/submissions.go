@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -48,23 +47,23 @@ func (p Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pri
 // ListRequest says which submissions of a queue to list. Empty States are all; every entry of Meta has to match.
 type ListRequest struct {
 	States   []queue.SubmissionState
-	Meta     []queue.MetaEntry
+	Meta     queue.Meta
 	Schedule string // only what this schedule inserted; "": any caller
 
-	CreatedBefore time.Time // zero: at any time
-	CreatedAfter  time.Time // at this time or later
+	CreatedBefore queue.Time // 0: at any time
+	CreatedAfter  queue.Time // at this time or later
 
 	Cursor string // Next of the page before; "" for the newest
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
 
-// firstID is the smallest id that is drawn at a time; 0 for the zero time. Ids grow with time.
-func firstID(at time.Time) queue.SubmissionID {
-	if at.IsZero() {
+// firstID is the smallest id that is drawn at a time; 0 for none. Ids grow with time.
+func firstID(at queue.Time) queue.SubmissionID {
+	if at == 0 {
 		return 0
 	}
 	const last = queue.Time(math.MaxInt64 >> 22) // the last millisecond that an id has room for
-	return queue.MakeSubmissionID(min(max(queue.At(at), 1), last), 0, 0)
+	return queue.MakeSubmissionID(min(max(at, 1), last), 0, 0)
 }
 
 // defaultLimit is the length of a page that names none.

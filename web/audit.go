@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -38,21 +35,30 @@ type auditing struct{ *Server }
 func (s auditing) routes(d *document) {
 	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
 		compress: true, freeform: true,
-		summary: "Read the audit log", about: auditAbout, params: auditParams()}, auditShape, s.getAudit)
+		summary: "Read the audit log", about: auditAbout, params: auditList().document()}, auditShape, s.getAudit)
 }
 
-func auditParams() []*huma.Param {
-	text := func(name, doc string) *huma.Param {
-		return &huma.Param{Name: name, In: "query", Description: doc, Schema: &huma.Schema{Type: huma.TypeString}}
+// auditList are the parameters of the log.
+func auditList() parameters[auditRequest] {
+	text := func(name, about string, field func(*auditRequest) *string) parameter[auditRequest] {
+		return textParameter(name, about, 0, field)
 	}
-	return []*huma.Param{
-		text("since", "Only what happened at this time (RFC 3339) or later"), text("until", "Only what happened before this time"),
-		text("actor", "Only what this actor did"),
-		text("action", "Only this action, such as rule.create, or all of a resource, such as rule"),
-		text("queue", "Only what was done in this queue"), text("target", "Only what was done to this, such as `rule 7`"),
-		{Name: "outcome", In: "query", Description: "Only acts with this outcome; refused: the token did not allow them",
-			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{queue.ActOK, queue.ActRefused}}},
-		text("cursor", "The next of the page before"), text("limit", "Most entries, 1 to 1000, 100 unless told"),
+	at := func(name, about string, field func(*auditRequest) *queue.Time) parameter[auditRequest] {
+		return timeParameter(name, about, &huma.Schema{Type: huma.TypeString}, field)
+	}
+	return parameters[auditRequest]{
+		at("since", "Only what happened at this time (RFC 3339) or later", func(r *auditRequest) *queue.Time { return &r.filter.Since }),
+		at("until", "Only what happened before this time", func(r *auditRequest) *queue.Time { return &r.filter.Until }),
+		text("actor", "Only what this actor did", func(r *auditRequest) *string { return &r.filter.Actor }),
+		text("action", "Only this action, such as rule.create, or all of a resource, such as rule",
+			func(r *auditRequest) *string { return &r.filter.Action }),
+		text("queue", "Only what was done in this queue", func(r *auditRequest) *string { return &r.filter.Queue }),
+		text("target", "Only what was done to this, such as `rule 7`", func(r *auditRequest) *string { return &r.filter.Target }),
+		choiceParameter("outcome", "Only acts with this outcome; refused: the token did not allow them",
+			[]string{queue.ActOK, queue.ActRefused}, func(r *auditRequest, chosen string) { r.filter.Outcome = chosen }),
+		text("cursor", "The next of the page before", func(r *auditRequest) *string { return &r.cursor }),
+		{Param: queryParam("limit", "Most entries, 1 to 1000, 100 unless told", &huma.Schema{Type: huma.TypeString}),
+			read: readLimit(func(r *auditRequest) *int { return &r.limit })},
 	}
 }
 
@@ -71,8 +77,8 @@ type auditRequest struct {
 }
 
 func (s auditing) getAudit(c echo.Context) error {
-	in, err := parseAudit(c.Request().URL.RawQuery)
-	if err != nil {
+	in := auditRequest{limit: defaultListLimit}
+	if err := auditList().read(c.Request().URL.RawQuery, &in); err != nil {
 		return err
 	}
 	switch accept := c.Request().Header.Get("Accept"); {
@@ -90,43 +96,6 @@ func (s auditing) getAudit(c echo.Context) error {
 		out.Items[i] = apiAuditEntry(&page.Items[i].Act)
 	}
 	return c.JSON(http.StatusOK, out)
-}
-
-func parseAudit(raw string) (in auditRequest, err error) {
-	in.limit = 100
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return in, queue.Invalid("/query", "is not well formed")
-	}
-	texts := map[string]*string{"actor": &in.filter.Actor, "action": &in.filter.Action, "queue": &in.filter.Queue,
-		"target": &in.filter.Target, "outcome": &in.filter.Outcome, "cursor": &in.cursor}
-	times := map[string]*queue.Time{"since": &in.filter.Since, "until": &in.filter.Until}
-	for name, given := range values {
-		pointer := "/query/" + api.EscapePointer(name)
-		switch {
-		case len(given) != 1:
-			return in, queue.Invalid(pointer, "is given %d times; give it once", len(given))
-		case texts[name] != nil:
-			*texts[name] = given[0]
-		case times[name] != nil:
-			at, err := time.Parse(time.RFC3339, given[0])
-			if err != nil || at.UnixMilli() < 0 {
-				return in, queue.Invalid(pointer, "%s", api.TimeDetail)
-			}
-			*times[name] = queue.At(at)
-		case name == "limit":
-			if in.limit, err = strconv.Atoi(given[0]); err != nil || in.limit < 1 || in.limit > 1000 {
-				return in, queue.Invalid(pointer, "must be a number from 1 to 1000")
-			}
-		default:
-			return in, queue.Invalid(pointer, "is not a parameter of this operation")
-		}
-	}
-	switch in.filter.Outcome {
-	case "", queue.ActOK, queue.ActRefused:
-		return in, nil
-	}
-	return in, queue.Invalid("/query/outcome", "must be %s or %s", queue.ActOK, queue.ActRefused)
 }
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {

@@ -3,10 +3,8 @@ package web
 import (
 	"bufio"
 	"context"
-	"net/url"
 	"strconv"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
@@ -21,29 +19,27 @@ type listChunksInput struct {
 }
 
 func (x submissions) chunks(ctx context.Context, q *engine.Queue, in *listChunksInput) (*output[api.Page[api.Chunk]], error) {
-	values, err := url.ParseQuery(in.raw)
-	if err != nil {
-		return nil, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	var request chunkRequest
+	if err := chunkList().read(in.raw, &request); err != nil {
+		return nil, err
 	}
-	var states []queue.ChunkState
-	cursor, limit := "", defaultListLimit
-	for name, given := range values {
-		if name == "state" {
-			states, err = parseStates(given, queue.ParseChunkState)
-		} else {
-			err = pageParameter(name, given, &cursor, &limit)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	page, err := q.Submissions.Chunks(ctx, in.id, states, cursor, limit)
+	page, err := q.Submissions.Chunks(ctx, in.id, request.states, request.cursor, request.limit)
 	return answeredPage(page, err, apiChunk)
 }
 
-// chunkParams documents the query of a list of chunks.
-func chunkParams() []*huma.Param {
-	return append([]*huma.Param{stateParam("ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded")}, pageParams()...)
+// chunkRequest says which chunks of a submission to list.
+type chunkRequest struct {
+	states []queue.ChunkState
+	cursor string
+	limit  int
+}
+
+// chunkList are the parameters of a list of chunks.
+func chunkList() parameters[chunkRequest] {
+	return append(parameters[chunkRequest]{
+		stateParameter(queue.ParseChunkState, func(r *chunkRequest) *[]queue.ChunkState { return &r.states },
+			"ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
+	}, pageParameters(func(r *chunkRequest) *string { return &r.cursor }, func(r *chunkRequest) *int { return &r.limit })...)
 }
 
 func (x submissions) chunk(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Chunk], error) {

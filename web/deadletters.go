@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -32,10 +31,10 @@ type deadLetters struct{ engine *engine.Engine }
 func (x deadLetters) routes(d *document) {
 	registerIn(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
-		summary: "List dead letters", about: listDeadAbout, params: append(deadParams(), pageParams()...)}, x.list)
+		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
 	registerIn(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
-		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: deadParams()}, x.groups)
+		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: letterFilter().document()}, x.groups)
 	registerIn(d, operation{id: "get-dead-letter", method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Read a dead letter with the history of its last 10 tries"}, x.get)
@@ -55,53 +54,30 @@ func (x deadLetters) routes(d *document) {
 		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, x.delete)
 }
 
-// deadParams documents the filter of dead letters.
-func deadParams() []*huma.Param {
-	text := func(name, about string, most int) *huma.Param {
-		return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
+// letterFilter are the parameters that say which dead letters are meant.
+func letterFilter() parameters[engine.DeadRequest] {
+	id, at := 20, 40 // characters
+	return parameters[engine.DeadRequest]{
+		submissionParameter("Of this submission only", &huma.Schema{Type: huma.TypeString, MaxLength: &id},
+			func(r *engine.DeadRequest) *queue.SubmissionID { return &r.Filter.Dead.Submission }),
+		textParameter("fingerprint", "With this fingerprint only", fingerprintLength,
+			func(r *engine.DeadRequest) *string { return &r.Filter.Dead.Fingerprint }),
+		timeParameter("died_before", "Died earlier than this time (RFC 3339)", &huma.Schema{Type: huma.TypeString, MaxLength: &at},
+			func(r *engine.DeadRequest) *queue.Time { return &r.Filter.Dead.DiedBefore }),
+		timeParameter("died_after", "Died at this time or later (RFC 3339)", &huma.Schema{Type: huma.TypeString, MaxLength: &at},
+			func(r *engine.DeadRequest) *queue.Time { return &r.Filter.Dead.DiedAfter }),
+		metaParameter(func(r *engine.DeadRequest) *queue.Meta { return &r.Filter.Meta }),
 	}
-	return []*huma.Param{text("submission", "Of this submission only", 20),
-		text("fingerprint", "With this fingerprint only", fingerprintLength),
-		text("died_before", "Died earlier than this time (RFC 3339)", 40),
-		text("died_after", "Died at this time or later (RFC 3339)", 40), metaParam()}
 }
 
-// parseDead reads the query of a list of dead letters, and that of their groups, which have no pages.
-func parseDead(raw string, paged bool) (out engine.DeadRequest, err error) {
-	rest := noParameter
-	if paged {
-		rest = func(name string, given []string) error { return pageParameter(name, given, &out.Cursor, &out.Limit) }
-	}
-	out.Filter.Meta, err = filterQuery(raw, []string{"submission", "fingerprint", "died_before", "died_after"},
-		func(name, given string) error { return deadParameter(name, given, &out.Filter.Dead) }, rest)
-	return out, err
+// letterList are the parameters of a list of dead letters; their groups have no pages.
+func letterList() parameters[engine.DeadRequest] {
+	return append(letterFilter(), pageParameters(func(r *engine.DeadRequest) *string { return &r.Cursor },
+		func(r *engine.DeadRequest) *int { return &r.Limit })...)
 }
 
 // fingerprintLength is that of queue.Fingerprint, in characters.
 const fingerprintLength = 16
-
-func deadParameter(name, given string, f *queue.DeadFilter) (err error) {
-	if given == "" {
-		return nil
-	}
-	var at time.Time
-	switch name {
-	case "fingerprint":
-		if f.Fingerprint = given; len(given) > fingerprintLength {
-			return queue.Invalid("/query/fingerprint", "has %d characters; a fingerprint has %d, as the groups show it",
-				len(given), fingerprintLength)
-		}
-	case "submission":
-		f.Submission, err = querySubmission(given)
-	case "died_before":
-		at, err = queryTime(name, []string{given})
-		f.DiedBefore = queue.At(at)
-	case "died_after":
-		at, err = queryTime(name, []string{given})
-		f.DiedAfter = queue.At(at)
-	}
-	return err
-}
 
 // narrow has a token that is bound to a value see the letters of that value alone. A submission of another is not there for it.
 func (x deadLetters) narrow(ctx context.Context, f *queue.BulkFilter) error {
@@ -115,8 +91,8 @@ func (x deadLetters) narrow(ctx context.Context, f *queue.BulkFilter) error {
 }
 
 func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.DeadLetter]], error) {
-	request, err := parseDead(in.raw, true)
-	if err != nil {
+	var request engine.DeadRequest
+	if err := letterList().read(in.raw, &request); err != nil {
 		return nil, err
 	}
 	if err := x.narrow(ctx, &request.Filter); err != nil {
@@ -127,8 +103,8 @@ func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 }
 
 func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.DeadGroups], error) {
-	request, err := parseDead(in.raw, false)
-	if err != nil {
+	var request engine.DeadRequest
+	if err := letterFilter().read(in.raw, &request); err != nil {
 		return nil, err
 	}
 	if err := x.narrow(ctx, &request.Filter); err != nil {

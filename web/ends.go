@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"reflect"
 	"time"
 
@@ -34,23 +33,28 @@ type following struct{ s *Server }
 func (f following) routes(d *document) {
 	f.s.raw(d, operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true,
-		summary: "Follow the ends of submissions", about: endsAbout, params: endsParams()}, endsShape, f.ends)
+		summary: "Follow the ends of submissions", about: endsAbout, params: append(endsList().document(), lastEnd())}, endsShape, f.ends)
 }
 
-func endsParams() []*huma.Param {
-	var list []*huma.Param
-	for _, p := range listParams() {
-		switch p.Name {
-		case "cursor", "limit", "created_before", "created_after":
-		default:
-			list = append(list, p)
-		}
+// endsRequest says which ends are meant, and behind which event the stream begins.
+type endsRequest struct {
+	engine.ListRequest
+	after string
+}
+
+// endsList are the parameters of the stream.
+func endsList() (list parameters[endsRequest]) {
+	for _, p := range submissionFilter() {
+		list = append(list, parameter[endsRequest]{Param: p.Param, hidden: p.hidden, many: p.many,
+			read: func(to *endsRequest, name, given string) error { return p.read(&to.ListRequest, name, given) }})
 	}
-	text := &huma.Schema{Type: huma.TypeString}
-	return append(list,
-		&huma.Param{Name: "after", In: "query", Schema: text, Description: "The id of an event behind which to begin, 0, or now"},
-		&huma.Param{Name: "Last-Event-ID", In: "header", Schema: text,
-			Description: "The id of the last event that the client has; it counts for more than after"})
+	return append(list, textParameter("after", "The id of an event behind which to begin, 0, or now", 0,
+		func(r *endsRequest) *string { return &r.after }))
+}
+
+func lastEnd() *huma.Param {
+	return &huma.Param{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
+		Description: "The id of the last event that the client has; it counts for more than after"}
 }
 
 func endsShape(d *document, op *huma.Operation) {
@@ -126,28 +130,13 @@ func (f following) ends(c echo.Context) error {
 
 // newEndStream reads what a request asks for.
 func newEndStream(ends *engine.Ends, r *http.Request) (*endStream, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	asked := endsRequest{after: "now"}
+	if err := endsList().read(r.URL.RawQuery, &asked); err != nil {
+		return nil, err
 	}
-	for _, name := range []string{"cursor", "limit", "created_before", "created_after"} {
-		if values.Has(name) {
-			return nil, queue.Invalid("/query/"+name, "does not go with a stream of events: leave it out")
-		}
-	}
-	where, from := "/query/after", "now"
-	if given := values["after"]; len(given) > 1 {
-		return nil, queue.Invalid(where, "is given %d times; give it once", len(given))
-	} else if len(given) == 1 {
-		from = given[0]
-	}
-	values.Del("after")
+	list, where, from := asked.ListRequest, "/query/after", asked.after
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		where, from = "/header/Last-Event-ID", last
-	}
-	list, err := parseList(values.Encode())
-	if err != nil {
-		return nil, err
 	}
 	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: list.Meta, Schedule: list.Schedule}, all: from == "0"}
 	if from == "now" {

@@ -33,7 +33,7 @@ const (
 func (x held) routes(d *document) {
 	registerIn(d, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
-		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldParams()}, x.list)
+		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldList().document()}, x.list)
 	registerIn(d, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
 		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/release", scope: scopeOperate,
 		narrow: inSub, tag: tagReservations,
@@ -44,57 +44,32 @@ func (x held) routes(d *document) {
 		summary: "Take from a consumer what it holds", about: revokeAbout}, x.releaseConsumer)
 }
 
-// heldParams documents the query of the list.
-func heldParams() []*huma.Param {
-	text := func(name, about string) *huma.Param {
-		return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString}}
-	}
-	return append([]*huma.Param{
-		{Name: "sort", In: "query", Description: "age: held for longest first (default). deadline: the earliest deadline first",
-			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"age", "deadline"}}},
-		{Name: "overdue", In: "query", Description: "true: only what is held for longer than the queue's reservation_timeout_ms",
-			Schema: &huma.Schema{Type: huma.TypeBoolean}},
-		text("consumer", "Only what this consumer holds"), text("submission", "Only chunks of this submission"), metaParam(),
-	}, pageParams()...)
+// heldList are the parameters of the list.
+func heldList() parameters[engine.HeldRequest] {
+	overdue := choiceParameter("overdue", "true: only what is held for longer than the queue's reservation_timeout_ms",
+		[]string{"true", "false"}, func(r *engine.HeldRequest, chosen string) { r.Filter.Overdue = chosen == "true" })
+	overdue.Schema = &huma.Schema{Type: huma.TypeBoolean}
+	consumer := textParameter("consumer", "Only what this consumer holds", queue.MaxConsumerBytes,
+		func(r *engine.HeldRequest) *string { return &r.Filter.Consumer })
+	consumer.Schema = &huma.Schema{Type: huma.TypeString}
+	return append(parameters[engine.HeldRequest]{
+		choiceParameter("sort", "age: held for longest first (default). deadline: the earliest deadline first", []string{"age", "deadline"},
+			func(r *engine.HeldRequest, chosen string) { r.Filter.ByDeadline = chosen == "deadline" }),
+		overdue, consumer,
+		submissionParameter("Only chunks of this submission", &huma.Schema{Type: huma.TypeString},
+			func(r *engine.HeldRequest) *queue.SubmissionID { return &r.Filter.Submission }),
+		metaParameter(func(r *engine.HeldRequest) *queue.Meta { return &r.Filter.Meta }),
+	}, pageParameters(func(r *engine.HeldRequest) *string { return &r.Cursor }, func(r *engine.HeldRequest) *int { return &r.Limit })...)
 }
 
 func (x held) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.HeldReservation]], error) {
-	request, err := parseHeld(in.raw)
-	if err != nil {
+	var request engine.HeldRequest
+	if err := heldList().read(in.raw, &request); err != nil {
 		return nil, err
 	}
 	request.Filter.Meta = ownMeta(ctx, request.Filter.Meta)
 	page, err := q.Reservations.List(ctx, request)
 	return answeredPage(page, err, x.show)
-}
-
-// parseHeld reads the query of the list.
-func parseHeld(raw string) (out engine.HeldRequest, err error) {
-	out.Filter.Meta, err = filterQuery(raw, []string{"sort", "overdue", "consumer", "submission"},
-		func(name, given string) error { return heldParameter(name, given, &out.Filter) },
-		func(name string, given []string) error { return pageParameter(name, given, &out.Cursor, &out.Limit) })
-	return out, err
-}
-
-func heldParameter(name, given string, f *queue.HeldFilter) (err error) {
-	switch name {
-	case "sort":
-		if f.ByDeadline = given == "deadline"; given != "age" && given != "deadline" {
-			return queue.Invalid("/query/sort", "must be age or deadline")
-		}
-	case "overdue":
-		if f.Overdue = given == "true"; given != "true" && given != "false" {
-			return queue.Invalid("/query/overdue", "must be true or false")
-		}
-	case "consumer":
-		if f.Consumer = given; len(given) > queue.MaxConsumerBytes {
-			return queue.Invalid("/query/consumer", "has %d bytes; the name of a consumer has at most %d",
-				len(given), queue.MaxConsumerBytes)
-		}
-	case "submission":
-		f.Submission, err = querySubmission(given)
-	}
-	return err
 }
 
 func (x held) show(h *queue.HeldChunk) api.HeldReservation {

@@ -13,12 +13,12 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// parameter is a parameter of a path as echo has it.
-var parameter = regexp.MustCompile(`\\?:[a-z]+`)
+// placeholder is a placeholder of a path as echo has it.
+var placeholder = regexp.MustCompile(`\\?:[a-z]+`)
 
 // filledIn is a path of the route table with its parameters replaced. A colon behind a backslash stands for itself.
 func filledIn(path string, value func(name string) string) string {
-	return parameter.ReplaceAllStringFunc(path, func(found string) string {
+	return placeholder.ReplaceAllStringFunc(path, func(found string) string {
 		if literal, ok := strings.CutPrefix(found, `\`); ok {
 			return literal
 		}

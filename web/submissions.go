@@ -3,7 +3,7 @@ package web
 import (
 	"context"
 	"math"
-	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +42,7 @@ func (x submissions) routes(d *document) {
 		insertingMany{s}.handle)
 	registerIn(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "List submissions, newest first", about: listAbout, params: listParams()}, x.list)
+		summary: "List submissions, newest first", about: listAbout, params: submissionList().document()}, x.list)
 	registerIn(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
@@ -63,7 +63,7 @@ func (x submissions) routes(d *document) {
 			"Cancelling what has ended changes nothing and answers with it as it stands."}, x.cancel)
 	registerIn(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "List a submission's chunks by index", params: chunkParams()}, x.chunks)
+		summary: "List a submission's chunks by index", params: chunkList().document()}, x.chunks)
 	registerIn(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, x.chunk)
@@ -158,8 +158,8 @@ func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInpu
 }
 
 func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.Submission]], error) {
-	request, err := parseList(in.raw)
-	if err != nil {
+	request := engine.ListRequest{Limit: defaultListLimit}
+	if err := submissionList().read(in.raw, &request); err != nil {
 		return nil, err
 	}
 	request.Meta = ownMeta(ctx, request.Meta)
@@ -167,48 +167,27 @@ func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 	return answeredPage(page, err, apiSubmission)
 }
 
-// parseList reads the query of a list of submissions.
-func parseList(raw string) (engine.ListRequest, error) {
-	out := engine.ListRequest{Limit: defaultListLimit}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return out, queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends.
+func submissionFilter() parameters[engine.ListRequest] {
+	schedule := textParameter("schedule", "", 0, func(r *engine.ListRequest) *string { return &r.Schedule })
+	schedule.hidden = true
+	return parameters[engine.ListRequest]{
+		stateParameter(queue.ParseSubmissionState, func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States },
+			"open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
+		metaParameter(func(r *engine.ListRequest) *queue.Meta { return &r.Meta }), schedule,
 	}
-	for name, given := range values {
-		if to := map[string]*time.Time{"created_before": &out.CreatedBefore, "created_after": &out.CreatedAfter}[name]; to != nil {
-			if *to, err = queryTime(name, given); err != nil {
-				return out, err
-			}
-			continue
-		}
-		if name == "schedule" {
-			if len(given) != 1 {
-				return out, queue.Invalid("/query/schedule", "is given %d times; a submission has one schedule at most", len(given))
-			}
-			out.Schedule = given[0]
-			continue
-		}
-		if key, isMeta := metaKeyOf(name); isMeta {
-			entry, err := metaParameter(key, given)
-			if err != nil {
-				return out, err
-			}
-			out.Meta = append(out.Meta, entry)
-			continue
-		}
-		if name == "state" {
-			if out.States, err = parseStates(given, queue.ParseSubmissionState); err != nil {
-				return out, err
-			}
-			continue
-		}
-		if err := pageParameter(name, given, &out.Cursor, &out.Limit); err != nil {
-			return out, err
-		}
-	}
-	meta, err := queue.NewMeta(out.Meta)
-	out.Meta = meta
-	return out, err
+}
+
+// submissionList are the parameters of a list of submissions.
+func submissionList() parameters[engine.ListRequest] {
+	at := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+	return slices.Concat(parameters[engine.ListRequest]{
+		timeParameter("created_before", "Only submissions that were inserted before this time", at,
+			func(r *engine.ListRequest) *queue.Time { return &r.CreatedBefore }),
+		timeParameter("created_after", "Only submissions that were inserted at this time or later", at,
+			func(r *engine.ListRequest) *queue.Time { return &r.CreatedAfter }),
+	}, submissionFilter(), pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
+		func(r *engine.ListRequest) *int { return &r.Limit }))
 }
 
 // metaKeyOf takes the key out of a parameter's name: meta.KEY, or meta[KEY], as generated clients write it (deepObject).
@@ -217,70 +196,6 @@ func metaKeyOf(name string) (key string, is bool) {
 		return strings.CutSuffix(key, "]")
 	}
 	return strings.CutPrefix(name, "meta.")
-}
-
-// metaParameter reads the value of meta.KEY.
-func metaParameter(key string, given []string) (entry queue.MetaEntry, err error) {
-	name := "meta." + key
-	if queue.ValidMetaKey(key) != nil {
-		return entry, queue.Invalid("/query/"+api.EscapePointer(name),
-			"is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
-	}
-	if len(given) != 1 {
-		return entry, queue.Invalid("/query/"+name, "is given %d times; a submission has one value per key", len(given))
-	}
-	value, err := queryValue("/query/"+name, given[0])
-	return queue.MetaEntry{Key: key, Value: value}, err
-}
-
-// queryTime reads a time of a query.
-func queryTime(name string, given []string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, given[0])
-	if err != nil || len(given) != 1 || at.UnixMilli() <= 0 {
-		return time.Time{}, queue.Invalid("/query/"+name, "must be one RFC 3339 time after 1970, such as 2026-01-31T12:00:00Z")
-	}
-	return at, nil
-}
-
-// pageParameter reads cursor and limit and refuses every other name.
-func pageParameter(name string, given []string, cursor *string, limit *int) error {
-	switch {
-	case name != "cursor" && name != "limit":
-		return noParameter(name, given)
-	case len(given) != 1:
-		return queue.Invalid("/query/"+name, "is given %d times; give it once", len(given))
-	case name == "cursor":
-		*cursor = given[0]
-		return nil
-	}
-	n, err := strconv.Atoi(given[0])
-	if err != nil || n < 1 || n > queue.MaxListLimit {
-		return queue.Invalid("/query/limit", "must be a whole number from 1 to %d", queue.MaxListLimit)
-	}
-	*limit = n
-	return nil
-}
-
-// parseStates reads states that are repeated, comma-separated or both.
-func parseStates[S comparable](given []string, parse func(string) (S, bool)) ([]S, error) {
-	var out []S
-	seen := make(map[S]bool)
-	for _, list := range given {
-		for name := range strings.SplitSeq(list, ",") {
-			if name == "" {
-				continue // state= means no filter, as a form sends it
-			}
-			state, ok := parse(name)
-			if !ok {
-				return nil, queue.Invalid("/query/state", "names a state that does not exist; see the list in the reference")
-			}
-			if !seen[state] {
-				seen[state] = true
-				out = append(out, state)
-			}
-		}
-	}
-	return out, nil
 }
 
 // queryValue reads a meta value: a bare whole number is the integer, what follows "s:" is a string, and so is anything
@@ -304,43 +219,4 @@ func queryValue(pointer, text string) (queue.MetaValue, error) {
 func looksLikeNumber(text string) bool {
 	digits := strings.TrimLeft(text, "+-")
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
-}
-
-// listParams documents the query of a list of submissions.
-func listParams() []*huma.Param {
-	at := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
-	return append([]*huma.Param{
-		{Name: "created_before", In: "query", Description: "Only submissions that were inserted before this time", Schema: at},
-		{Name: "created_after", In: "query", Description: "Only submissions that were inserted at this time or later", Schema: at},
-		stateParam("open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
-		metaParam(),
-	}, pageParams()...)
-}
-
-// metaParam documents meta.KEY=VALUE and meta[KEY]=VALUE.
-func metaParam() *huma.Param {
-	explode := true
-	return &huma.Param{Name: "meta", In: "query", Style: "deepObject", Explode: &explode, Description: "Filter by meta: written as " +
-		"meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string.",
-		Schema:     &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}},
-		Extensions: map[string]any{"x-name-prefix": "meta."}}
-}
-
-func stateParam(states ...string) *huma.Param {
-	enum := make([]any, len(states))
-	for i, state := range states {
-		enum[i] = state
-	}
-	return &huma.Param{Name: "state", In: "query",
-		Description: "Only these states; repeated or comma-separated. Without it, all.", Explode: new(true),
-		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}}}
-}
-
-func pageParams() []*huma.Param {
-	least, most := 1.0, float64(queue.MaxListLimit)
-	return []*huma.Param{
-		{Name: "cursor", In: "query", Description: "The next of the page before", Schema: &huma.Schema{Type: huma.TypeString}},
-		{Name: "limit", In: "query", Description: "Most items of one page",
-			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}},
-	}
 }

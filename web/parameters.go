@@ -1,0 +1,189 @@
+package web
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// parameter is a parameter of the query of a list, declared once: what the document says of it, and how it is read into T, which is what
+// the list is asked for. An empty value is none, as a form sends it.
+type parameter[T any] struct {
+	*huma.Param
+	hidden bool // the document speaks of it in the text of the operation
+	many   bool // may be repeated
+	read   func(to *T, name, given string) error
+}
+
+// parameters are those of one list.
+type parameters[T any] []parameter[T]
+
+// document is what the document says of them.
+func (all parameters[T]) document() (list []*huma.Param) {
+	for _, p := range all {
+		if !p.hidden {
+			list = append(list, p.Param)
+		}
+	}
+	return list
+}
+
+// read reads a query. What is none of the parameters is refused.
+func (all parameters[T]) read(raw string, to *T) error {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+	}
+	for name, given := range values {
+		pointer, declared := "/query/"+api.EscapePointer(name), name
+		if _, is := metaKeyOf(name); is {
+			declared = "meta"
+		}
+		at := slices.IndexFunc(all, func(p parameter[T]) bool { return p.Name == declared })
+		switch {
+		case at < 0 || name == "meta":
+			return queue.Invalid(pointer, "is not a parameter of this operation")
+		case len(given) != 1 && !all[at].many:
+			return queue.Invalid(pointer, "is given %d times; give it once", len(given))
+		}
+		for _, value := range given {
+			if value == "" && declared != "meta" {
+				continue
+			}
+			if err := all[at].read(to, name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func queryParam(name, about string, schema *huma.Schema) *huma.Param {
+	return &huma.Param{Name: name, In: "query", Description: about, Schema: schema}
+}
+
+// textParameter is a text of at most so many bytes; 0: of any length.
+func textParameter[T any](name, about string, most int, field func(*T) *string) parameter[T] {
+	schema := &huma.Schema{Type: huma.TypeString}
+	if most > 0 {
+		schema.MaxLength = &most
+	}
+	return parameter[T]{Param: queryParam(name, about, schema), read: func(to *T, name, given string) error {
+		if most > 0 && len(given) > most {
+			return queue.Invalid("/query/"+name, "has %d bytes; at most %d are allowed", len(given), most)
+		}
+		*field(to) = given
+		return nil
+	}}
+}
+
+// choiceParameter is one of some names.
+func choiceParameter[T any](name, about string, names []string, set func(to *T, chosen string)) parameter[T] {
+	schema := &huma.Schema{Type: huma.TypeString}
+	for _, one := range names {
+		schema.Enum = append(schema.Enum, one)
+	}
+	return parameter[T]{Param: queryParam(name, about, schema), read: func(to *T, name, given string) error {
+		if !slices.Contains(names, given) {
+			return queue.Invalid("/query/"+name, "must be %s", strings.Join(names, " or "))
+		}
+		set(to, given)
+		return nil
+	}}
+}
+
+// timeParameter is a time; the schema is what the document says of it.
+func timeParameter[T any](name, about string, schema *huma.Schema, field func(*T) *queue.Time) parameter[T] {
+	return parameter[T]{Param: queryParam(name, about, schema), read: func(to *T, name, given string) error {
+		at, err := time.Parse(time.RFC3339, given)
+		if err != nil || at.UnixMilli() <= 0 {
+			return queue.Invalid("/query/"+name, "must be one RFC 3339 time after 1970, such as 2026-01-31T12:00:00Z")
+		}
+		*field(to) = queue.At(at)
+		return nil
+	}}
+}
+
+// submissionParameter is the id of a submission.
+func submissionParameter[T any](about string, schema *huma.Schema, field func(*T) *queue.SubmissionID) parameter[T] {
+	return parameter[T]{Param: queryParam("submission", about, schema), read: func(to *T, name, given string) (err error) {
+		id, err := submissionAt("/query/"+name, given)
+		if err == nil && id == 0 {
+			err = queue.Invalid("/query/"+name, "is 0, which no submission has")
+		}
+		*field(to) = id
+		return err
+	}}
+}
+
+// stateParameter is states that are repeated, comma-separated or both.
+func stateParameter[T any, S comparable](parse func(string) (S, bool), field func(*T) *[]S, names ...string) parameter[T] {
+	enum := make([]any, len(names))
+	for i, name := range names {
+		enum[i] = name
+	}
+	param := queryParam("state", "Only these states; repeated or comma-separated. Without it, all.",
+		&huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}})
+	param.Explode = new(true)
+	return parameter[T]{Param: param, many: true, read: func(to *T, _, given string) error {
+		for name := range strings.SplitSeq(given, ",") {
+			state, ok := parse(name)
+			switch {
+			case name == "":
+			case !ok:
+				return queue.Invalid("/query/state", "names a state that does not exist; see the list in the reference")
+			case !slices.Contains(*field(to), state):
+				*field(to) = append(*field(to), state)
+			}
+		}
+		return nil
+	}}
+}
+
+// metaParameter is meta.KEY=VALUE, or meta[KEY]=VALUE, once for each key.
+func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
+	param := queryParam("meta", "Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole "+
+		"number is the integer; s:TEXT is a string.",
+		&huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}})
+	param.Style, param.Explode, param.Extensions = "deepObject", new(true), map[string]any{"x-name-prefix": "meta."}
+	return parameter[T]{Param: param, read: func(to *T, name, given string) error {
+		key, _ := metaKeyOf(name)
+		pointer := "/query/" + api.EscapePointer("meta."+key)
+		if queue.ValidMetaKey(key) != nil {
+			return queue.Invalid(pointer, "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+		}
+		value, err := queryValue(pointer, given)
+		if err == nil {
+			*field(to), err = queue.NewMeta(append(*field(to), queue.MetaEntry{Key: key, Value: value}))
+		}
+		return err
+	}}
+}
+
+// pageParameters are those of a list that has pages.
+func pageParameters[T any](cursor func(*T) *string, limit func(*T) *int) parameters[T] {
+	least, most := 1.0, float64(queue.MaxListLimit)
+	return parameters[T]{
+		textParameter("cursor", "The next of the page before", 0, cursor),
+		{Param: queryParam("limit", "Most items of one page",
+			&huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}), read: readLimit(limit)},
+	}
+}
+
+func readLimit[T any](field func(*T) *int) func(to *T, name, given string) error {
+	return func(to *T, name, given string) error {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > queue.MaxListLimit {
+			return queue.Invalid("/query/"+name, "must be a whole number from 1 to %d", queue.MaxListLimit)
+		}
+		*field(to) = n
+		return nil
+	}
+}
