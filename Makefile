@@ -25,7 +25,7 @@ SEEDS    ?= 100000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help guarantees container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ soak: build browser-tools ## all kill -9 loops for long, those of the audit log,
 
 mutate: prepare ## change the code in 195 small ways, and see that tests notice (an hour or more; MUTATE='-run REGEXP -short' for less); prints those that nothing noticed
 	go run ./internal/mutate $(MUTATE)
+
+guarantees: prepare ## run the tests behind the promises of docs/GUARANTEES.md and SECURITY.md, and write there what they counted
+	go run ./internal/guarantees
 
 fmt: ## format all Go files (gofumpt, a stricter gofmt)
 	$(TOOL) gofumpt -w .

@@ -107,6 +107,7 @@ func positions(t *testing.T, work string, seed uint64, kind byte, rnd *rand.Rand
 	all := rnd.Perm(trace.Count(kind))
 	all = all[:min(len(all), number(t, "QUERN_DISK_FAULTS", 60))]
 	slices.Sort(all)
+	t.Logf("counted: %d places of a workload at which the disk fails", len(all))
 	return all
 }
 

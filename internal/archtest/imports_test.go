@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"examples/producer-consumer":            {"sdk/api", "sdk/client"},
 	"internal/archtest":                     {},
 	"internal/mutate":                       {},
+	"internal/guarantees":                   {},
 	"internal/sbom":                         {},
 
 	"examples/plugins/compare/go":     {"sdk/plugin"},
@@ -142,7 +143,7 @@ var homes = map[string][]string{
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
 	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples", "sdk/conformance", "wasm/compile", "internal/mutate"},
+	"os/exec":      {"cmd", "examples", "sdk/conformance", "wasm/compile", "internal/guarantees", "internal/mutate"},
 	"C":            {"engine/sqlitedb", "engine/powerloss/disktest"},
 	"testing":      {"engine/journal/journaltest"},
 }

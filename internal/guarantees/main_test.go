@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// row is a row of a table.
+var row = regexp.MustCompile("(?m)^\\| `(Test[A-Za-z0-9_]+)` \\| `([^`]+)` \\| (.*) \\|$")
+
+// Each document has the table that would be made of it, but for what the tests counted when it was made; and each of them passed then.
+func TestTablesAreOfTheDocuments(t *testing.T) {
+	t.Parallel()
+	where, err := folders("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range documents {
+		b, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests, err := testsOf(string(b), where)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(tests) == 0 {
+			t.Errorf("%s names no test", name)
+		}
+		before := map[string]string{}
+		for _, found := range row.FindAllStringSubmatch(string(b), -1) {
+			before[found[2]+" "+found[1]] = found[3]
+		}
+		for i := range tests {
+			if tests[i].counted = before[tests[i].folder+" "+tests[i].test]; !strings.HasPrefix(tests[i].counted, "passed") {
+				t.Errorf("%s: %s has not been run: make guarantees", name, tests[i].test)
+			}
+		}
+		if next, err := replaced(string(b), table(tests)); err != nil || next != string(b) {
+			t.Errorf("%s: the table is not of the tests that it names, %v: make guarantees", name, err)
+		}
+	}
+}
+
+// What a test counted is read from its own lines; one that did not run did not pass.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	out := []byte(`{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"    a_test.go:1: counted: 7 states\n"}
+{"Action":"pass","Test":"TestA/one"}
+{"Action":"pass","Test":"TestA/two"}
+{"Action":"pass","Test":"TestA"}
+{"Action":"pass","Test":"TestB"}
+{"Action":"skip","Test":"TestC"}
+`)
+	for test, want := range map[string]string{"TestA": "passed: 7 states; 2 cases", "TestB": "passed", "TestC": "", "TestD": ""} {
+		if got, err := counted(out, test); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", test, got, err, want)
+		}
+	}
+	if _, err := testsOf("`TestNone`", map[string][]string{}); err == nil {
+		t.Error("a test that there is not was taken")
+	}
+	if _, err := replaced("no marks", ""); err == nil {
+		t.Error("a document without a place was taken")
+	}
+}
