@@ -179,7 +179,7 @@ test('a limit that is set in the page is obeyed by the next reservation; one tha
   await t.page.getByRole('button', { name: 'Save' }).click()
   const alert = t.page.getByRole('alert')
   await alert.waitFor()
-  await eventually(async () => assert.match(await alert.textContent(), /Read them again/))
+  await eventually(async () => assert.match(await alert.textContent(), /Read it again/))
   await eventually(async () => assert.match(await alert.textContent(), /request \S+/, 'an error names its request'))
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/solo')).limit, 9)
   await t.page.getByRole('button', { name: 'Leave as it is' }).click()
