@@ -4,11 +4,14 @@ import { browser, call, consumers, dead, eventually, insert, live, manifest, ope
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
-let quern, chromium, stopConsumers, submission, failed
+let quern, chromium, stopConsumers, submission, failed, held
 
 before(async () => {
   quern = await server()
   chromium = await browser()
+  // Its chunks are never handed out: what keeps them back can be asked at any moment.
+  await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/source/values/held', { limit: 0 })
+  held = (await insert(quern.url, 20_000, { source: 'held', mode: 'full' })).id
   for (const [i, company] of companies.entries()) {
     for (const mode of ['full', 'preview']) submission = (await insert(quern.url, 20_000 * (1 + (i % 4)), { company, mode }, { priority: i % 5 })).id
   }
@@ -48,7 +51,7 @@ const pages = () => [
   ['submissions', '#/submissions', (p) => p.locator('tbody tr').nth(5).waitFor()],
   ['submission', `#/submissions/${submission}`, (p) => p.locator('.map a').nth(100).waitFor()],
   ['submission-failed', `#/submissions/${failed}`, (p) => p.getByText('inspect and redrive').first().waitFor()],
-  ['chunk', `#/submissions/${submission}/19990`, async (p) => {
+  ['chunk', `#/submissions/${held}/19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
     await p.getByText('Branch 2').first().waitFor()
