@@ -152,6 +152,7 @@ monitors: prepare
 proxies: prepare
 	@[ -x bin/proxies/usr/bin/caddy ] || { echo "fetching nginx and Caddy (the examples for proxies are tested in them)"; \
 		dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && apt-get update -qq && (cd "$$dir" && apt-get download -qq nginx caddy) && \
+		mkdir -p bin/proxies && \
 		for package in "$$dir"/*.deb; do dpkg-deb -x "$$package" bin/proxies; done; }
 
 node-tools: prepare
