@@ -38,7 +38,7 @@ func (p *bulkRunner) meter(b *queue.Bulk) {
 	}
 }
 
-// foresee sets how long an operation that runs still takes, if that can be told: at the pace that was measured, or else at its rate.
+// foresee sets how long an operation that runs still takes, if that is known: at the pace that was measured, or else at its rate.
 func (p *bulkRunner) foresee(b *queue.Bulk) {
 	left := b.Walk.Left()
 	if b.State != queue.BulkRunning || left == 0 {

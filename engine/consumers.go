@@ -46,7 +46,7 @@ func (p Consumers) Detach(consumer string) (released int, err error) {
 // orderActions are the orders as the audit log names them.
 var orderActions = [...]string{queue.NoOrder: "consumer.resume", queue.Quiet: "consumer.quiet", queue.Drain: "consumer.drain"}
 
-// Order tells a consumer what an operator wants of it, NoOrder taking back what was told before. An order is forgotten when
+// Order gives a consumer an order of an operator; NoOrder takes the last one back. An order is forgotten when
 // the consumer leaves or is lost, or is not heard of for an hour, and at a restart.
 func (p Consumers) Order(ctx context.Context, consumer string, order queue.ConsumerOrder) (queue.Consumer, error) {
 	if err := validConsumer(consumer); err != nil {

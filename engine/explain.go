@@ -67,7 +67,7 @@ type Why struct {
 	Wait      time.Duration
 }
 
-// longestWait is the longest expectation that is told: further on, it says nothing.
+// longestWait bounds the expected wait that is reported: a longer one says nothing.
 const longestWait = 365 * 24 * time.Hour
 
 // Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is

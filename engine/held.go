@@ -57,9 +57,9 @@ func readHeldPlace(list, text string) (after shard.HeldPlace, err error) {
 	return shard.HeldPlace{At: queue.Time(n), Sequence: number, Epoch: uint32(life)}, err
 }
 
-// Release takes a chunk from the consumer that holds it, with no try counted, and says what was held. The consumer is told if it is
-// attached. said is who asks, where no access token says so; both that and the reason are kept in the audit log. CodeConflict: no consumer
-// holds the chunk.
+// Release takes a chunk from the consumer that holds it, with no try counted, and says what was held. A consumer that is
+// attached is notified. said is who asks, where no access token says so; both that and the reason are kept in the audit log.
+// CodeConflict: no consumer holds the chunk.
 func (p Reservations) Release(ctx context.Context, id queue.ChunkID, said, reason string) (queue.HeldChunk, error) {
 	if _, err := p.q.shard.Submissions.Chunk(ctx, id.Submission, id.Index); err != nil {
 		return queue.HeldChunk{}, err // there is no such submission or chunk
@@ -68,7 +68,7 @@ func (p Reservations) Release(ctx context.Context, id queue.ChunkID, said, reaso
 }
 
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
-// it is told. said and reason are as in Release.
+// it is notified. said and reason are as in Release.
 func (p Reservations) ReleaseConsumer(ctx context.Context, consumer, said, reason string) (released int, err error) {
 	if err := validConsumer(consumer); err != nil {
 		return 0, err

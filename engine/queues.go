@@ -55,7 +55,7 @@ type Queue struct {
 // Name is the name of the queue.
 func (q *Queue) Name() string { return q.name }
 
-// Relaxed says whether the queue answers before the disk has what it was told.
+// Relaxed reports whether the queue answers before a change is on the disk.
 func (q *Queue) Relaxed() bool { return q.config.Load().Durability == queue.Relaxed }
 
 func (q *Queue) info() QueueInfo {

@@ -9,7 +9,7 @@ import (
 
 // saturations is since when values have been at their limits, as the frames saw it. A value whose chunks are short is below its
 // limit for a moment whenever one of them ends; that is no end of being at the limit. It has to be seen below for a HeatStep, so
-// that what is told here and what a heat strip draws are the same.
+// that what is reported here and what a heat strip draws are the same.
 type saturations struct {
 	mu sync.Mutex // the last to be taken
 	of map[queue.MetaEntry]saturation

@@ -104,7 +104,7 @@ func scheduleKey(what, queueName, name, key string, tick queue.Time) string {
 	return "schedule-" + what + "-" + hex.EncodeToString(sum[:])
 }
 
-// BackfillRequest asks for the submissions of ticks that lie in the past.
+// BackfillRequest asks for the submissions of past ticks.
 type BackfillRequest struct {
 	From, To queue.Time // ticks from and up to these
 	Limit    int        // at most so many, 1 to queue.MaxBackfill; more ticks than that are refused

@@ -175,9 +175,9 @@ func (s *samples) show() Scores {
 	return out
 }
 
-// distribution counts scores, in bins of the same width. Where few scores lie far outside, as those of candidates that a plugin wants
+// distribution counts scores, in bins of the same width. Where few scores are far outside, as those of candidates that a plugin wants
 // last of all, all others would be in one bin: then the first and the last bin are as wide as it takes, and the others share what the
-// middle 98 of 100 scores lie in.
+// middle 98 of 100 scores are in.
 func distribution(scores []float64, taken []bool) (out []TakenBin) {
 	var finite []float64
 	for _, score := range scores {

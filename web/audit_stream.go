@@ -43,7 +43,7 @@ func (s auditing) followAudit(c echo.Context, in auditRequest) error {
 	if err != nil {
 		return err
 	}
-	// The first batch is read before the answer begins: a client that comes back to a damaged log is told.
+	// The first batch is read before the answer begins: a client that comes back to a damaged log gets an error.
 	events := stream.place()
 	first, err := stream.next()
 	if err != nil {

@@ -58,7 +58,7 @@ func (x submissions) outputs(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	// An unknown submission must be told before the first byte; later there is only cutting the connection.
+	// An unknown submission must be reported before the first byte: after it, the connection can only be cut.
 	if _, err := q.Submissions.Get(ctx, in.id); err != nil {
 		return err
 	}

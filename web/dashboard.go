@@ -41,7 +41,7 @@ type asset struct {
 	etag        string
 }
 
-// loadDashboard reads the built dashboard, whose files have fixed names: index.html is the page, the others lie beside it.
+// loadDashboard reads the built dashboard, whose files have fixed names: index.html is the page, the others are beside it.
 func loadDashboard() (map[string]asset, error) {
 	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}

@@ -174,7 +174,7 @@ func newProblem(code queue.Code, detail string, problems ...queue.Problem) *prob
 	return p
 }
 
-// problemOf finds what the client is told about err. The text of an error that is not meant for callers stays here.
+// problemOf is err as the client sees it. The text of an error that is not meant for callers stays here.
 func (s *Server) problemOf(err error) *problem {
 	var (
 		known   *problem

@@ -102,7 +102,7 @@ func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer,
 		if !call.finished() {
 			return err
 		}
-		// All of it is committed and only the reserve failed: the results are facts, and are told.
+		// All of it is committed and only the reserve failed: the results are facts, and are sent.
 		call.done.Reserve = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
 		wait = 0
 	}

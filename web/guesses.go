@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Who sends wrong tokens is told to wait. Right ones are always let in: a consumer that has an old secret must not shut
+// A client that sends wrong tokens has to wait. Right ones are always let in: a consumer that has an old secret must not shut
 // out those at the same address that have the new one, and 256 random bits are not found by asking.
 const (
 	guessEvery   = time.Second      // a wrong token per address and second,

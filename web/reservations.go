@@ -17,7 +17,7 @@ const (
 	// maxFinishBytes bounds the bodies that may carry outputs: a full batch of tokens is 0.6 MB, the rest is for outputs.
 	maxFinishBytes = 16 << 20
 
-	// stoppedRetry is what a waiting consumer is told when the server stops under it.
+	// stoppedRetry is the time after which a waiting consumer is asked to come back when the server stops.
 	stoppedRetry = time.Second
 )
 

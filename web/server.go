@@ -55,7 +55,7 @@ const (
 	maxHeldUploads = 8 * maxUploadBytes
 
 	// maxHeldBytes bounds what all bodies over maxBodyBytes that are being read or decoded may hold together. Eight of
-	// the largest fit; the next one is told to come back.
+	// the largest fit; the next one is refused, and may come back.
 	maxHeldBytes = 8 * maxInsertBytes
 )
 

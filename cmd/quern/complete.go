@@ -87,7 +87,7 @@ func pluginVersions(ctx context.Context, c *client.Client, _ string, before []st
 	return offers(c.PluginVersions(ctx, before[0]), func(v api.PluginVersion) (string, string) { return v.Version, v.State })
 }
 
-// ofQueue is a list that each queue has, ofServer one that the server has; what they list is told in two texts, the value and a note.
+// ofQueue is a list that each queue has, ofServer one that the server has; an entry has two texts, the value and a note.
 func ofQueue[T any](list func(*client.Client, context.Context, string) iter.Seq2[T, error], text func(T) (string, string)) lister {
 	return func(ctx context.Context, c *client.Client, queue string, _ []string) iter.Seq2[string, error] {
 		return offers(list(c, ctx, queue), text)

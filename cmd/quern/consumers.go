@@ -55,7 +55,7 @@ func (a *app) consumersListCommand() *cobra.Command {
 	return c
 }
 
-// orderOf is what an operator told a consumer, in a word.
+// orderOf is the order that a consumer has, in a word.
 func orderOf(x *api.Consumer) string {
 	switch {
 	case x.Draining:

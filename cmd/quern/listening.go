@@ -82,7 +82,7 @@ func (c *Config) checkListening() error {
 	reachable, err := c.reachable()
 	switch {
 	case err != nil:
-		return fmt.Errorf("listen %w", err) // its own check has told
+		return fmt.Errorf("listen %w", err) // its own check has reported it
 	case c.Listen == "" && c.secure():
 		return errors.New("listen is only a Unix socket, which speaks plain HTTP: give an address too, or no certificate")
 	case (c.TLS.Certificate == "") != (c.TLS.Key == ""):

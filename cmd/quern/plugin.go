@@ -389,7 +389,7 @@ func versionFields(v api.PluginVersion) [][2]string {
 	}
 }
 
-// maxModuleFile is the largest module that is read: the ceiling of what a server can be told to accept.
+// maxModuleFile is the largest module that is read: the most that a server can be configured to accept.
 const maxModuleFile = 16 << 20
 
 // writeNew writes a file that is not there yet.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// lineEvery is how often progress is told where no bar can be drawn: seldom enough for a log file.
+	// lineEvery is how often progress is reported where no bar can be drawn: seldom enough for a log file.
 	lineEvery = 10 * time.Second
 
 	// drawEvery is how often a bar is redrawn: often enough for the eye.

@@ -24,7 +24,7 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-// serveCommand runs a server until it is told to end.
+// serveCommand runs a server until it is stopped.
 func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",

@@ -49,7 +49,7 @@ type Rule struct {
 	Chunks   uint64      `json:"chunks,omitempty"`    // in the list of those that hold: how many it keeps from being handed out
 	EndedAt  Time        `json:"ended_at,omitzero"`   // of one that has ended
 	End      string      `json:"end,omitempty"`       // likewise: lifted, over (its until came) or submission_ended
-	LiftedBy string      `json:"lifted_by,omitempty"` // likewise: who lifted it, if he said so
+	LiftedBy string      `json:"lifted_by,omitempty"` // likewise: who lifted it, if they said so
 }
 
 // RuledAmount is what one rule keeps from every strategy.

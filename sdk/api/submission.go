@@ -26,7 +26,7 @@ type NewSubmission struct {
 	Trace              string `json:"trace,omitempty"` // W3C traceparent, optionally ";" and tracestate, in the place of the headers
 }
 
-// Chunks is the work of a submission, in exactly one of three forms: Count with Prefix (contents lie in object storage at
+// Chunks is the work of a submission, in exactly one of three forms: Count with Prefix (contents are in object storage at
 // prefix+index), Count with Template (each "{index}" in it is replaced), or Inline (one entry per chunk, at most 100,000).
 type Chunks struct {
 	Count    uint32  `json:"count,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// ErrDrained is what WorkOptions.OnError hears when an operator told this consumer to finish what it holds and leave. Work then
+// ErrDrained is what WorkOptions.OnError gets when an operator ordered this consumer to finish what it holds and leave. Work then
 // ends as if its context had.
 var ErrDrained = errors.New("quern: an operator told this consumer to finish what it holds and leave")
 
@@ -164,7 +164,7 @@ func merged(into, more map[string]api.Result) map[string]api.Result {
 // detachWait bounds how long a worker that is done tries to say so.
 const detachWait = 2 * time.Second
 
-// detach ends the stream, after it has told the server that we leave. When that fails the server misses us, and finds that we
+// detach ends the stream, after it has sent the server that we leave. When that fails the server misses us, and finds that we
 // hold nothing.
 func (w *worker) detach() {
 	if w.attached.stop == nil {

@@ -68,14 +68,14 @@ func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = con
 // beside it.
 func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.httpClient = h } }
 
-// WithRetries sets how often a call is tried again, DefaultRetries unless told; 0 is never.
+// WithRetries sets how often a call is tried again, DefaultRetries by default; 0 is never.
 func WithRetries(n int) Option { return func(s *settings) { s.retries = max(n, 0) } }
 
 // WithCallTimeout sets how long one try may take beyond the time that it asks the server to wait, DefaultCallTimeout
 // unless told.
 func WithCallTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
-// WithMaxIdle sets how many unused connections of the hot calls are kept, DefaultMaxIdle unless told.
+// WithMaxIdle sets how many unused connections of the hot calls are kept, DefaultMaxIdle by default.
 func WithMaxIdle(n int) Option { return func(s *settings) { s.maxIdle = max(n, 0) } }
 
 // WithRandom draws idempotency keys and the jitter of pauses from r instead of crypto/rand.

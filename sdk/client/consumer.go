@@ -45,7 +45,8 @@ func (c *Client) QuietConsumer(ctx context.Context, queue, consumer string) (*ap
 	return c.orderConsumer(ctx, queue, consumer, "quiet")
 }
 
-// ResumeConsumer takes back what DrainConsumer or QuietConsumer told a consumer. One that has left by then does not come back by it.
+// ResumeConsumer takes back the order that DrainConsumer or QuietConsumer gave a consumer. One that has left
+// by then does not come back by it.
 func (c *Client) ResumeConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
 	return c.orderConsumer(ctx, queue, consumer, "resume")
 }
@@ -79,7 +80,7 @@ func consumerPath(queue, consumer, below string) string {
 	return queuePath(queue, "/consumers/"+url.PathEscape(consumer)+below)
 }
 
-// ConsumerEvent is what an attached consumer is told: Name is one of api.EventHello, EventDrain, EventQuiet, EventResume and
+// ConsumerEvent is a notification to an attached consumer: Name is one of api.EventHello, EventDrain, EventQuiet, EventResume and
 // EventRevoked, and Hello and Revoked belong to the events of these names.
 type ConsumerEvent struct {
 	Name    string

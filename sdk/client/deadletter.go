@@ -51,7 +51,7 @@ func (c *Client) DeadLetter(ctx context.Context, queue, submission string, index
 }
 
 // Redrive offers a dead chunk again, with no try counted, and returns its submission. It is tried once: after a lost answer a
-// second try would be told that the chunk is not dead.
+// second try would be answered that the chunk is not dead.
 func (c *Client) Redrive(ctx context.Context, queue, submission string, index uint32) (*api.Submission, error) {
 	return fetch[api.Submission](ctx, c, "redrive",
 		&request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/redrive"})

@@ -15,7 +15,7 @@ const followPatience = time.Minute
 
 // place is how far a stream that is followed has come, and what its events tell.
 type place[T any] interface {
-	// at is the id to go on after; begun says that the server has told one.
+	// at is the id to go on after; begun says that the server has sent one.
 	at() (id string, begun bool)
 	// take says what an event tells, and whether that is for the caller.
 	take(got event) (item T, fresh bool, err error)

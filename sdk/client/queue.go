@@ -47,7 +47,7 @@ type DeleteOption string
 // Quarantined has DeleteQueue delete a queue that is in quarantine, with all that is in it.
 const Quarantined DeleteOption = "?quarantined=true"
 
-// DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be told
+// DeleteQueue deletes a queue without open submissions. It is tried once: after a lost answer a second try would be answered
 // that there is no such queue.
 func (c *Client) DeleteQueue(ctx context.Context, name string, options ...DeleteOption) error {
 	path := queuePath(name, "")

@@ -28,7 +28,7 @@ func (c *Client) Token(ctx context.Context, id string) (*api.Token, error) {
 }
 
 // NewToken makes an access token; the answer has its text, which is not shown again. It is tried once: after a lost answer a second try
-// would be told that there is a token of this name, and no one has its text.
+// would be answered that there is a token of this name, and no one has its text.
 func (c *Client) NewToken(ctx context.Context, t *api.NewToken) (*api.Token, error) {
 	return c.sendToken(ctx, "new token", "/v1/tokens", t)
 }

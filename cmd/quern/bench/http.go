@@ -88,7 +88,7 @@ var httpRates = []rated{
 		inserting([]byte(`{"meta":{"company":7,"mode":"batch"},"chunks":{"count":1000000,"prefix":"s3://bucket/input/"}}`), 1)},
 }
 
-// work is what one client does until it is told to end.
+// work is what one client does until it is stopped.
 type work = func(s *serveProcess, more func() bool, count *atomic.Int64) error
 
 func exchanging(batch int) work {
