@@ -1,5 +1,5 @@
-// Package locks has mutexes that know their place in an order, so that no two goroutines can wait for each other. In builds with the race
-// detector, as the tests are, a goroutine that takes one out of order panics and says what it holds; in others they are those of sync.
+// Package locks has mutexes that know their place in an order, so that no two goroutines can wait for each other. In tests under the
+// race detector that call Assert, a goroutine that takes one out of order panics and says what it holds; elsewhere they are those of sync.
 package locks
 
 import "sync"

@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+func init() { Assert() }
+
 type (
 	outer struct{}
 	inner struct{}

@@ -6,7 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/locks"
 )
 
-// The places of a shard's locks: a goroutine that takes several takes them in this order. Tests run with it asserted (engine/locks).
+// The places of a shard's locks: a goroutine that takes several takes them in this order, which tests here and in engine assert.
 type (
 	inPass     struct{} // Worker.pass: one pass of the life-cycle worker at a time
 	inStretch  struct{} // aging.mu: one stretch of dead letters that are too old at a time

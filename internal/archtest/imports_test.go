@@ -108,7 +108,7 @@ var testMayImport = map[string][]string{
 	"wasm/host":                {"wasm/scan", "wasm/wasmtest", "engine/strategy"},
 	"sdk/client":               {"all"},
 	"plugins":                  {"engine/store", "wasm/wasmtest"},
-	"engine":                   {"engine/sqlitedb"},
+	"engine":                   {"engine/locks", "engine/sqlitedb"},
 	"engine/backups":           {"engine/queue"},
 	"engine/repair":            {"engine/access"},
 	"web": {"engine/sqlitedb", "sdk/client", "wasm/compile", "wasm/manifest", "wasm/wasmtest", "sdk/abi", "web/trace/tracetest",
