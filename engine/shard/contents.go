@@ -69,6 +69,13 @@ func (c *contents) writeAll(ctx context.Context, list []store.Content) error {
 // read reads inline bytes and attachments, in one query for each run of chunks of one submission.
 func (c *contents) read(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
 	for i := 0; i < len(picks); {
+		if n := firstOnly(picks[i:]); n > 1 {
+			if err := c.readFirst(ctx, picks[i:i+n], dst[i:i+n]); err != nil {
+				return err
+			}
+			i += n
+			continue
+		}
 		r := picks[i].R
 		run := i + 1
 		for run < len(picks) && picks[run].R == r {
@@ -91,6 +98,23 @@ func (c *contents) read(ctx context.Context, picks []machine.Pick, dst []queue.R
 		i = run
 	}
 	return nil
+}
+
+// firstOnly is how many picks, from the first on, are the first inline chunk of their submission, which has no attachment.
+func firstOnly(picks []machine.Pick) (n int) {
+	for n < len(picks) && picks[n].R.Inline && !picks[n].R.Attached && picks[n].Token.Index == 0 {
+		n++
+	}
+	return n
+}
+
+// readFirst reads the first chunks of several submissions.
+func (c *contents) readFirst(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
+	seqs := make([]uint32, len(picks))
+	for i := range picks {
+		seqs[i] = picks[i].R.Seq
+	}
+	return c.s.store.Singles.ReadFirst(ctx, seqs, func(i int, content []byte) { dst[i].Content.Bytes = content })
 }
 
 // readInline reads the inline bytes of chunks of one submission.

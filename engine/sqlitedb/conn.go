@@ -35,15 +35,16 @@ type Options struct {
 
 // Conn is one connection. It is for one goroutine at a time: the owner has the lock.
 type Conn struct {
-	raw                     *sqlite3.SQLiteConn
-	path                    string
-	pageSize                int64 // of the file, in bytes
-	stmts                   []*Stmt
-	begin, commit, rollback *Stmt
-	lost                    error           // why nothing is written any more: a failed sync, or Lose
-	owed                    *queue.Identity // that Own had no room to write; nil: nothing is owed
-	owned                   bool            // the file says that it is in use, and Close has to take that back
-	closed                  bool
+	raw                      *sqlite3.SQLiteConn
+	path                     string
+	pageSize                 int64 // of the file, in bytes
+	stmts                    []*Stmt
+	begin, commit, rollback  *Stmt
+	beginReading, endReading *Stmt           // nil until they are needed
+	lost                     error           // why nothing is written any more: a failed sync, or Lose
+	owed                     *queue.Identity // that Own had no room to write; nil: nothing is owed
+	owned                    bool            // the file says that it is in use, and Close has to take that back
+	closed                   bool
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
@@ -240,6 +241,28 @@ func (c *Conn) Tx(fn func() error) error {
 		}
 	}
 	return err
+}
+
+// Reading runs fn, which reads only, and in one transaction if there is more than one query to come: SQLite locks and unlocks the log for
+// each transaction, which takes as long as many a query.
+func (c *Conn) Reading(several bool, fn func() error) error {
+	if !several {
+		return fn()
+	}
+	if c.beginReading == nil {
+		for sql, stmt := range map[string]**Stmt{"BEGIN": &c.beginReading, "COMMIT": &c.endReading} {
+			var err error
+			if *stmt, err = c.Prepare(sql); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := c.beginReading.Exec(); err != nil {
+		return err
+	}
+	err := fn()
+	_, ended := c.endReading.Exec()
+	return errors.Join(err, ended)
 }
 
 // errClosed is the error of a statement of a connection that is closed. SQLite would read memory that is not its own any more.

@@ -122,6 +122,10 @@ func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, err
 func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32) (contents [][]byte, err error) {
 	if kept := s.Memtable.content(seq); kept != nil {
 		contents, err = chunksOf(seq, indexes, func(index uint32) (uint32, []byte, error) { return keptPage(kept, index) })
+	} else if len(indexes) == 1 && indexes[0] == 0 {
+		contents = make([][]byte, 1)
+		err = s.Singles.ReadFirst(ctx, []uint32{seq}, func(_ int, content []byte) { contents[0] = content })
+		return contents, err
 	} else {
 		err = s.hot.with(ctx, func(r *reader) (err error) {
 			contents, err = chunksOf(seq, indexes, func(index uint32) (uint32, []byte, error) { return s.contentPage(r, seq, index) })

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
@@ -93,6 +94,9 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 			room.rows--
 			n++
 		}
+		if err := w.eraseSingles(h.s, seqsOf(list[:n])); err != nil {
+			return err
+		}
 		if last, err = h.noteGone(w, list[:n]); err != nil {
 			return err
 		}
@@ -114,12 +118,22 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	return n, nil
 }
 
+func seqsOf(list []Outlived) []uint32 {
+	seqs := make([]uint32, len(list))
+	for i := range list {
+		seqs[i] = list[i].Seq
+	}
+	slices.Sort(seqs)
+	return seqs
+}
+
 // budget is what is left of a transaction's bounds.
 type budget struct{ rows, bytes int64 }
 
 func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
 
-// erase deletes content, outputs and attachment of a submission as far as the budget goes; `gone` says that nothing is left.
+// erase deletes content (but for singles), outputs and attachment of a submission as far as the budget goes; `gone` says that nothing
+// is left.
 func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
 	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
 	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent}, {w.sizeOutput, w.dropOutput}} {

@@ -225,10 +225,16 @@ func (m *Memtable) flushPortion(w *writer) error {
 	pages.add(f.outputs)
 	pages.finish()
 	err := w.conn.Tx(func() error {
+		singles := make([]logEntry, 0, len(f.contents))
 		for _, c := range f.contents {
-			if err := w.contents(c); err != nil {
+			if e, is := singleOf(c); is {
+				singles = append(singles, e)
+			} else if err := w.contents(c); err != nil {
 				return err
 			}
+		}
+		if err := w.putSingles(s, singles); err != nil {
+			return err
 		}
 		return pages.write(w)
 	})

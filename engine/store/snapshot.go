@@ -125,6 +125,11 @@ func (s *Store) MaxSeq(ctx context.Context) (largest uint32, err error) {
 			}
 			largest = max(largest, uint32(seq))
 		}
+		seq, err := r.lastSingle(s)
+		if err != nil {
+			return err
+		}
+		largest = max(largest, seq)
 		for _, table := range []string{"content", "output"} {
 			for _, half := range []string{"<", ">="} { // seqs from 1<<31 on have negative keys
 				key, err := r.conn.Int("SELECT k FROM " + table + " WHERE k " + half + " 0 ORDER BY k DESC LIMIT 1")

@@ -8,11 +8,17 @@ type writeStmts struct {
 	spans, endedPage, putPage, dropPage, putSpan, dropSpan    *sqlitedb.Stmt
 	setCheckpointed, putAside, dropAside                      *sqlitedb.Stmt
 	putContent, sizeContent, dropContent                      *sqlitedb.Stmt
-	putAttachment, dropAttachment                             *sqlitedb.Stmt
-	putLog, resetLog, sizeLog, dropLog                        *sqlitedb.Stmt
-	putOutput, sizeOutput, dropOutput                         *sqlitedb.Stmt
-	putStanding                                               *sqlitedb.Stmt
-	putSchedule, dropSchedule                                 *sqlitedb.Stmt
+	singleStmts
+	putAttachment, dropAttachment      *sqlitedb.Stmt
+	putLog, resetLog, sizeLog, dropLog *sqlitedb.Stmt
+	putOutput, sizeOutput, dropOutput  *sqlitedb.Stmt
+	putStanding                        *sqlitedb.Stmt
+	putSchedule, dropSchedule          *sqlitedb.Stmt
+}
+
+// singleStmts are those for pages of singles.
+type singleStmts struct {
+	singlesBefore, singlesIn, putSinglePage, dropSinglePage *sqlitedb.Stmt
 }
 
 func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
@@ -34,6 +40,10 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putContent, "INSERT OR REPLACE INTO content (k, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.sizeContent, "SELECT k, length(bytes) FROM content WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
 		{&w.dropContent, "DELETE FROM content WHERE k BETWEEN ? AND ?"},
+		{&w.singlesBefore, singlesBeforeSQL},
+		{&w.singlesIn, "SELECT n, crc, bytes FROM content_page WHERE n > ? AND n <= ? ORDER BY n"},
+		{&w.putSinglePage, "INSERT INTO content_page (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropSinglePage, "DELETE FROM content_page WHERE n = ?"},
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
 		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
@@ -53,10 +63,13 @@ type readStmts struct {
 	checkpointed, load, standing, asides               *sqlitedb.Stmt
 	endedPage                                          *sqlitedb.Stmt
 	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
+	nextSingles, singlesBefore                         *sqlitedb.Stmt
 	logPages, logPage                                  *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
 	schedules                                          *sqlitedb.Stmt
 }
+
+const singlesBeforeSQL = "SELECT n, crc, bytes FROM content_page WHERE n <= ? ORDER BY n DESC LIMIT 1"
 
 const endedPageSQL = "SELECT crc, bytes FROM history_page WHERE n = ?"
 
@@ -70,6 +83,8 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.endedPage, endedPageSQL},
 		{&r.contentAt, "SELECT k, crc, bytes FROM content WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 		{&r.nextContent, "SELECT k FROM content WHERE k >= ? ORDER BY k LIMIT 1"},
+		{&r.nextSingles, "SELECT n, crc, bytes FROM content_page WHERE n >= ? ORDER BY n LIMIT 1"},
+		{&r.singlesBefore, singlesBeforeSQL},
 		{&r.attachment, "SELECT crc, bytes FROM attachment WHERE seq = ?"},
 		{&r.nextAttachment, "SELECT seq FROM attachment WHERE seq >= ? ORDER BY seq LIMIT 1"},
 		{&r.logPages, "SELECT n, crc, bytes FROM output_log WHERE n > ? AND n <= ? ORDER BY n LIMIT 64"},

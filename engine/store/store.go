@@ -26,16 +26,22 @@ type Options struct {
 
 // Store is the file of one shard. All methods may be called from several goroutines at once.
 type Store struct {
-	path     string
-	around   func(write func() error) error // Options.Around
-	write    writer
-	hot      reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
-	scan     reader // loading, lists, whole submissions' outputs
+	path   string
+	around func(write func() error) error // Options.Around
+	write  writer
+	readers
 	commits  commits
 	Memtable Memtable
+	Singles  Singles
 	outputs  outputLog
 	History  History
 	doubts   doubts
+}
+
+// readers are the connections that read.
+type readers struct {
+	hot  reader // content, attachments, single outputs: what a reservation or a page of the dashboard waits for
+	scan reader // loading, lists, whole submissions' outputs
 }
 
 // moves are those of outputs from one place to another, and out of the file.
@@ -65,7 +71,7 @@ type reader struct {
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
-	s.History.s = s
+	s.History.s, s.Singles.s = s, s
 	if err := s.open(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)

@@ -78,6 +78,7 @@ func reopen(t testing.TB, s *Store) {
 	}
 	s.write.conn, s.write.writeStmts = again.write.conn, again.write.writeStmts
 	s.hot.conn, s.hot.readStmts = again.hot.conn, again.hot.readStmts
+	s.Singles.kept = singlesKept{}
 	s.scan.conn, s.scan.readStmts = again.scan.conn, again.scan.readStmts
 	s.History.index.blocks, s.History.index.next = again.History.index.blocks, again.History.index.next
 	o, p := &s.outputs, &again.outputs

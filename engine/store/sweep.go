@@ -37,6 +37,9 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 		for gone := false; !gone; {
 			err := s.tx(ctx, func(w *writer) (err error) {
 				s.Memtable.drop(seq)
+				if err := w.eraseSingles(s, []uint32{seq}); err != nil {
+					return err
+				}
 				gone, err = w.erase(seq, &budget{rows: eraseRows, bytes: eraseBytes})
 				return err
 			})
@@ -85,6 +88,9 @@ func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 			}
 			from++
 		}
+	}
+	if err := s.Singles.visit(ctx, fn); err != nil {
+		return err
 	}
 	for _, seq := range slices.Concat(s.outputs.seqs(), s.Memtable.seqs()) {
 		if err := fn(seq); err != nil {

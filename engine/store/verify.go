@@ -14,7 +14,7 @@ func summed() []sqlitedb.Summed {
 	return []sqlitedb.Summed{
 		{Table: "submission", Columns: "seq, id, spec"}, {Table: "progress", Columns: "seq, state"},
 		{Table: "history_page", Columns: "n, bytes"}, {Table: "history_span", Columns: "n, bytes"},
-		{Table: "content", Columns: "k, bytes"}, {Table: "attachment", Columns: "seq, bytes"},
+		{Table: "content", Columns: "k, bytes"}, {Table: "content_page", Columns: "n, bytes"}, {Table: "attachment", Columns: "seq, bytes"},
 		{Table: "output_log", Columns: "n, bytes"}, {Table: "output", Columns: "k, run, bytes"},
 		{Table: "aside", Columns: "kind, key, bytes"}, {Table: "standing", Columns: "name, state"},
 		{Table: "schedule", Columns: "length(CAST(name AS BLOB)), name, bytes"},

@@ -1,0 +1,384 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// A single is the content of a submission that has one small chunk and no attachment, as most have that bring bytes. In a row of its own it
+// costs a statement to write and a query to read, which take longer than all else that is done with the chunk. So the singles that a
+// checkpoint writes share pages: those of submissions whose numbers follow each other, sorted, in the encoding of a page of outputs with
+// the seq in the place of the index. No two pages overlap, so a single is in the last page that begins at or before its seq, or nowhere.
+
+// singleOf is the single that these contents are, if they are one.
+func singleOf(c *journal.Contents) (e logEntry, is bool) {
+	if c.Attachment != nil || len(c.Pages) != 1 || c.Pages[0].First != 0 {
+		return e, false
+	}
+	d := pageReader{rest: c.Pages[0].Bytes}
+	if n, size := d.uint(), d.uint(); n != 1 || size > loneBytes || size != uint64(len(d.rest)) {
+		return e, false
+	}
+	return logEntry{index: c.Seq, bytes: d.rest}, true
+}
+
+// nearSingles bounds the distance of two neighbours in a page: to write one, what there is already in its span has to be read.
+const nearSingles = 4096
+
+// putSingles writes singles, which are sorted by seq.
+func (w *writer) putSingles(s *Store, list []logEntry) error {
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].index-list[n-1].index < nearSingles {
+			n++
+		}
+		if err := w.putNear(s, list[:n]); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// putNear writes singles, together with what is in the pages that they overlap. There are such when the journal is replayed from before a
+// flush that was followed by a crash.
+func (w *writer) putNear(s *Store, list []logEntry) error {
+	first, last := list[0].index, list[len(list)-1].index
+	overlapped, err := w.overlapped(s, first, last)
+	if err != nil {
+		return err
+	}
+	var there []logEntry
+	for i := range overlapped {
+		if err := w.dropPageOf(s, &overlapped[i]); err != nil {
+			return err
+		}
+		if there, err = runEntries(there, 0, overlapped[i].bytes); err != nil {
+			return err
+		}
+	}
+	if len(there) > 0 {
+		list = slices.Concat(list, there)
+		slices.SortStableFunc(list, func(a, b logEntry) int { return cmp.Compare(a.index, b.index) })
+		list = slices.CompactFunc(list, func(a, b logEntry) bool { return a.index == b.index })
+	}
+	return w.putPages(list)
+}
+
+// singlesBytes is about how large a page of singles is. A larger one would take fewer statements to write, but longer to read for one of
+// them.
+const singlesBytes = 1000
+
+// putPages makes pages of singles, which are sorted by seq.
+func (w *writer) putPages(list []logEntry) error {
+	for len(list) > 0 {
+		n, size := 1, sizeInRun(&list[0])
+		for ; n < len(list) && size+sizeInRun(&list[n]) <= singlesBytes; n++ {
+			size += sizeInRun(&list[n])
+		}
+		key, page := int64(list[0].index), appendRunPage(nil, list[:n])
+		if _, err := w.putSinglePage.Exec(key, sum(0).number(key).bytes(page).stored(), page); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+func (w *writer) dropPageOf(s *Store, p *singlePage) error {
+	s.Singles.kept.drop(p)
+	_, err := w.dropSinglePage.Exec(int64(p.first))
+	return err
+}
+
+// overlapped are the pages that have singles between two seqs, by seq.
+func (w *writer) overlapped(s *Store, first, last uint32) (pages []singlePage, err error) {
+	read := func(row sqlitedb.Row) (bool, error) {
+		p, err := s.Singles.page(row.Int(0), row.Int(1), row.Blob(2))
+		if err == nil && p.last >= first {
+			pages = append(pages, p)
+		}
+		return true, err
+	}
+	if err := w.singlesBefore.Query(read, int64(first)); err != nil {
+		return nil, err
+	}
+	return pages, w.singlesIn.Query(read, int64(first), int64(last))
+}
+
+// eraseSingles deletes the singles of these submissions, which are sorted by seq, if they have any. A damaged page stays: what it has
+// cannot be told.
+func (w *writer) eraseSingles(s *Store, seqs []uint32) error {
+	for len(seqs) > 0 {
+		pages, err := w.overlapped(s, seqs[0], seqs[0])
+		if _, damaged := err.(*journal.FormatError); err != nil && !damaged {
+			return err
+		}
+		if len(pages) == 0 {
+			seqs = seqs[1:]
+			continue
+		}
+		p := &pages[0]
+		n, _ := slices.BinarySearch(seqs, p.last)
+		if n < len(seqs) && seqs[n] == p.last {
+			n++
+		}
+		left, err := runEntries(nil, 0, p.bytes)
+		if err != nil {
+			return err
+		}
+		before := len(left)
+		left = slices.DeleteFunc(left, func(e logEntry) bool { _, gone := slices.BinarySearch(seqs[:n], e.index); return gone })
+		if len(left) < before {
+			if err := w.dropPageOf(s, p); err != nil {
+				return err
+			}
+			if err := w.putPages(left); err != nil {
+				return err
+			}
+		}
+		seqs = seqs[n:]
+	}
+	return nil
+}
+
+// singlePage is a page of singles; there is at least one in it.
+type singlePage struct {
+	first, last uint32
+	bytes       []byte
+}
+
+// page reads a row.
+func (x *Singles) page(n, crc int64, page []byte) (p singlePage, err error) {
+	p.bytes = page
+	var whole bool
+	if p.first, p.last, whole = spanOfRun(page); sum(0).number(n).bytes(page).stored() != crc || !whole || int64(p.first) != n {
+		return p, x.s.damaged("content_page", n)
+	}
+	return p, nil
+}
+
+// spanOfRun is the first and the last index of a page in the encoding of outputs; whole: it has both, and all of its bytes.
+func spanOfRun(page []byte) (first, last uint32, whole bool) {
+	d, bytes := pageReader{rest: page}, uint64(0)
+	n := d.uint()
+	for i := uint64(0); i < n && !d.short; i++ {
+		if last += uint32(d.uint()); i == 0 {
+			first = last
+		}
+		bytes += d.uint()
+	}
+	return first, last, n > 0 && !d.short && bytes == uint64(len(d.rest))
+}
+
+// content is that of a submission; nil: it is not in this page.
+func (p *singlePage) content(seq uint32) []byte {
+	d, at, before, size, found := pageReader{rest: p.bytes}, uint32(0), uint64(0), uint64(0), false
+	for n := d.uint(); n > 0; n-- {
+		at += uint32(d.uint())
+		length := d.uint()
+		if at < seq {
+			before += length
+		}
+		if at == seq {
+			size, found = length, true
+		}
+	}
+	if !found {
+		return nil
+	}
+	d.bytes(before)
+	return d.bytes(size)
+}
+
+// Singles are the contents of a store that share pages.
+type Singles struct {
+	s    *Store
+	kept singlesKept
+}
+
+// ReadFirst reads the chunk 0 of several submissions: fn gets each content, with its place in the list. The bytes must not be changed.
+func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, fn func(i int, content []byte)) error {
+	var rest []int // what is in the file only. It is there before the transaction begins that reads it: a flush may go on beside
+	for i, seq := range seqs {
+		content, err := x.inMemory(seq)
+		switch {
+		case err != nil:
+			return wrap("read content", err)
+		case content != nil:
+			fn(i, content)
+		default:
+			rest = append(rest, i)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return wrap("read content", x.s.hot.with(ctx, func(r *reader) error {
+		return r.conn.Reading(len(rest) > 1, func() error {
+			for _, i := range rest {
+				content := x.kept.content(seqs[i]) // a page of another one may have it
+				if content == nil {
+					var err error
+					if content, err = x.read(r, seqs[i]); err != nil {
+						return err
+					}
+				}
+				fn(i, content)
+			}
+			return nil
+		})
+	}))
+}
+
+// inMemory is the chunk 0 of a submission, if it is in memory.
+func (x *Singles) inMemory(seq uint32) (content []byte, err error) {
+	kept := x.s.Memtable.content(seq)
+	if kept == nil {
+		return x.kept.content(seq), nil
+	}
+	start, page, err := keptPage(kept, 0)
+	if err != nil || start != 0 {
+		return nil, err
+	}
+	content, found, err := chunkOf(page, 0)
+	if err == nil && !found {
+		err = missingChunk(seq, 0)
+	}
+	return content, err
+}
+
+// read reads it from whichever of the two tables it is in.
+func (x *Singles) read(r *reader, seq uint32) (content []byte, err error) {
+	var damage error
+	err = r.singlesBefore.Query(func(row sqlitedb.Row) (bool, error) {
+		p := new(singlePage)
+		if *p, damage = x.page(row.Int(0), row.Int(1), row.Blob(2)); damage == nil && seq <= p.last {
+			x.kept.keep(p)
+			content = p.content(seq)
+		}
+		return false, nil
+	}, int64(seq))
+	if err != nil || content != nil {
+		return content, err
+	}
+	_, page, err := x.s.contentPage(r, seq, 0)
+	if err == nil {
+		content, _, err = chunkOf(page, 0)
+	} else if errors.Is(err, ErrMissing) && damage != nil {
+		err = damage
+	}
+	return content, err
+}
+
+// visit calls fn for the seq of every single, in order. It passes over damaged pages: they are told of when they are read.
+func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
+	for from := int64(0); ; {
+		var list []logEntry
+		found := false
+		err := x.s.scan.with(ctx, func(r *reader) error {
+			return r.nextSingles.Query(func(row sqlitedb.Row) (bool, error) {
+				found, from = true, row.Int(0)+1
+				p, err := x.page(row.Int(0), row.Int(1), row.Blob(2))
+				if err == nil {
+					list, err = runEntries(nil, 0, p.bytes)
+				}
+				if _, damaged := err.(*journal.FormatError); damaged {
+					err = nil
+				}
+				return false, err
+			}, from)
+		})
+		if err != nil || !found {
+			return err
+		}
+		for i := range list {
+			if err := fn(list[i].index); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// singlesKept has pages of singles that were read last, so that consumers who take submissions in about the order in which they came read
+// each page once. Its slots are for the seqs around one; a page has those of all that it holds. What it gives never changes: one that is
+// read while it is deleted may stay in here, and is the same bytes.
+type singlesKept struct {
+	slots atomic.Pointer[singleSlots] // nil until the first page
+}
+
+type singleSlots [4096]atomic.Pointer[singlePage] // for 4 MiB of pages
+
+const slotSeqs = 8
+
+func (s *singleSlots) of(seq uint32) *atomic.Pointer[singlePage] {
+	return &s[seq/slotSeqs%uint32(len(s))]
+}
+
+func (k *singlesKept) content(seq uint32) []byte {
+	slots := k.slots.Load()
+	if slots == nil {
+		return nil
+	}
+	p := slots.of(seq).Load()
+	if p == nil || seq < p.first || seq > p.last {
+		return nil
+	}
+	return p.content(seq)
+}
+
+func (k *singlesKept) keep(p *singlePage) {
+	slots := k.slots.Load()
+	if slots == nil {
+		k.slots.CompareAndSwap(nil, new(singleSlots))
+		slots = k.slots.Load()
+	}
+	p.each(slots, func(slot *atomic.Pointer[singlePage]) { slot.Store(p) })
+}
+
+// drop forgets a page that goes from the file.
+func (k *singlesKept) drop(p *singlePage) {
+	if slots := k.slots.Load(); slots != nil {
+		p.each(slots, func(slot *atomic.Pointer[singlePage]) {
+			if old := slot.Load(); old != nil && old.first == p.first {
+				slot.Store(nil)
+			}
+		})
+	}
+}
+
+// each calls fn for the slots of what is in a page.
+func (p *singlePage) each(slots *singleSlots, fn func(*atomic.Pointer[singlePage])) {
+	var last *atomic.Pointer[singlePage]
+	d, seq := pageReader{rest: p.bytes}, uint32(0)
+	for n := d.uint(); n > 0; n-- {
+		seq += uint32(d.uint())
+		d.uint() // its length
+		if slot := slots.of(seq); slot != last {
+			fn(slot)
+			last = slot
+		}
+	}
+}
+
+// lastSingle is the largest seq of a single, 0 without one.
+func (r *reader) lastSingle(s *Store) (seq uint32, err error) {
+	err = r.singlesBefore.Query(func(row sqlitedb.Row) (bool, error) {
+		seq = uint32(row.Int(0))
+		if p, err := s.Singles.page(row.Int(0), row.Int(1), row.Blob(2)); err == nil {
+			seq = p.last
+		}
+		return false, nil
+	}, int64(lastNumber))
+	if err != nil {
+		return 0, fmt.Errorf("the last page of contents: %w", err)
+	}
+	return seq, nil
+}
