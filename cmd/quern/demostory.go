@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	_ "embed"
-	"fmt"
+	"encoding/json"
 	"time"
 
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/plugins/score"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -20,10 +21,8 @@ const (
 	demoDyingChunks  = 600
 )
 
-// demoModule scores candidates by ten times their first column, less five times their second.
-//
-//go:embed demo.module
-var demoModule []byte
+// demoFormula is what the demo's plugin scores by: compiled here, uploaded as the module of any author is.
+const demoFormula = "priority*10 - age_s"
 
 // demoErrors are why chunks of demoDying fail.
 func demoErrors() []string {
@@ -68,10 +67,23 @@ func demoMeta(company string) api.Meta {
 
 // demoScores uploads the plugin and takes it into use.
 func demoScores(ctx context.Context, c *client.Client) error {
-	manifest := fmt.Sprintf(`{"name":%q,"version":"1.0.0","abi":1,"columns":["priority","age_ms"],"window":{"max":1024}}`, demoPlugin)
-	if _, err := c.UploadPlugin(ctx, client.PluginUpload{Module: demoModule, Manifest: []byte(manifest)}); err != nil {
+	formula, err := strategy.ParseExpression(demoFormula)
+	if err != nil {
 		return err
 	}
-	_, err := c.ActivatePlugin(ctx, demoPlugin, api.PluginSelection{Version: "1.0.0"}, client.Condition{})
+	module, columns := score.Compile(formula)
+	names := make([]string, len(columns))
+	for i, column := range columns {
+		names[i] = column.Name
+	}
+	manifest, err := json.Marshal(map[string]any{"name": demoPlugin, "version": "1.0.0", "abi": 1, "columns": names,
+		"window": map[string]int{"max": 1024}})
+	if err != nil {
+		return err
+	}
+	if _, err := c.UploadPlugin(ctx, client.PluginUpload{Module: module, Manifest: manifest}); err != nil {
+		return err
+	}
+	_, err = c.ActivatePlugin(ctx, demoPlugin, api.PluginSelection{Version: "1.0.0"}, client.Condition{})
 	return err
 }
