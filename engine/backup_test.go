@@ -23,6 +23,7 @@ import (
 // ledger is an oracle outside of the engine: what was sent to it, and what it acknowledged.
 type ledger struct {
 	mu          sync.Mutex
+	inserts     sync.RWMutex                  // held for reading by inserts under way
 	more        chan struct{}                 // gets one when a chunk is done, unless one is in it
 	sent, known map[string]queue.SubmissionID // by name; of those that are not acknowledged 0
 	tried, done map[queue.ChunkID][]byte      // outputs
@@ -53,6 +54,8 @@ func outputOf(content []byte) []byte {
 }
 
 func (l *ledger) insert(e *Engine, queueName, name string) error {
+	l.inserts.RLock()
+	defer l.inserts.RUnlock()
 	l.mu.Lock()
 	l.sent[name] = 0
 	l.mu.Unlock()
@@ -105,6 +108,15 @@ func (l *ledger) work(e *Engine, queueName string, hold bool) (int, error) {
 		}
 	}
 	return len(got.Reservations), nil
+}
+
+// settled has the inserts that are under way be known, and calls fn while nothing changes.
+func (l *ledger) settled(fn func()) {
+	l.inserts.Lock()
+	defer l.inserts.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fn()
 }
 
 // until is what was acknowledged up to now.

@@ -122,9 +122,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		}
 		t.Logf("round %d: backups of %v bytes", round, sizes)
 		restored := openAt(t, dir)
-		l.mu.Lock()
-		l.check(t, restored, before, queues)
-		l.mu.Unlock()
+		l.settled(func() { l.check(t, restored, before, queues) })
 		if got := settingsOf(t, restored, queues); got != set {
 			t.Errorf("restored settings:\n%swant\n%s", got, set)
 		}

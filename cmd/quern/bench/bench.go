@@ -53,6 +53,7 @@ func Suites() []Suite {
 		{Name: "fair", Names: fairNames, run: fairSuite},
 		{Name: "lifecycle", Names: lifecycleNames, run: lifecycleSuite},
 		{Name: "plugins", Names: pluginNames, run: pluginSuite},
+		{Name: "backup", Names: backupNames, run: backupSuite},
 		{Name: "clients", Names: clientNames, run: clientSuite},
 	}
 }
