@@ -154,8 +154,8 @@ func (p *recovery) replay(ctx context.Context, m *machine.Machine) (bytes int64,
 		return nil
 	})
 	if errors.Is(err, journal.ErrTrimmed) {
-		return bytes, fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files are "+
-			"not of one moment; restore both from the same backup", checkpointed)
+		return bytes, fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files "+
+			"are not of one moment; restore both from the same backup", checkpointed)
 	}
 	return bytes, err
 }
