@@ -265,8 +265,8 @@ func TestPoisonousRetention(t *testing.T) {
 	var ended []queue.Submission
 	for i := range 30 {
 		spec := prefixed(1)
-		if i == 9 { // its content cannot be removed
-			spec.Chunks = queue.Chunks{Count: 1, Inline: [][]byte{[]byte("content")}}
+		if i == 9 { // its contents, of more than one chunk and so in rows of their own, cannot be removed
+			spec.Chunks = queue.Chunks{Count: 2, Inline: [][]byte{[]byte("one"), []byte("two")}}
 		}
 		sub := mustInsert(t, b, spec)
 		ended = append(ended, sub)
