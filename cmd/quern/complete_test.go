@@ -12,7 +12,7 @@ import (
 // Every argument that a command's usage names is completed, or is one that no server knows; so is every flag that takes one of a few words.
 func TestEverythingIsCompleted(t *testing.T) {
 	t.Parallel()
-	free := regexp.MustCompile(`^(.* (FILE|FILE\|-|DIR|STRATEGY|NUMBER|INDEX|PERCENT|TOKEN|COMMAND|ARG|SUITE|ACTION|SCOPE,|FILE\.wasm|MODULE\.wasm|` +
+	free := regexp.MustCompile(`^(.* (FILE|FILE\|-|INCREMENT|DIR|STRATEGY|NUMBER|INDEX|PERCENT|TOKEN|COMMAND|ARG|SUITE|ACTION|SCOPE,|FILE\.wasm|MODULE\.wasm|` +
 		`MANIFEST\.json|KEY=VALUE)|token NAME|plugin ID|quern STRATEGY)$`)
 	used := make(map[string]bool)
 	walkCommands(func(c *cobra.Command) {
