@@ -129,7 +129,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		return nil, err
 	}
 	e.full.Store(!e.ballast.settle())
-	return e, e.loadStrategies()
+	return e, nil
 }
 
 func (o *Options) fill() {

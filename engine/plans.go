@@ -65,11 +65,12 @@ func (q *Queue) Asked(raw []byte) (Asked, error) {
 	if err != nil {
 		return Asked{}, err
 	}
-	unusable := q.e.Unusable(n.plan)
+	plan, _ := n.compiled()
+	unusable := q.e.Unusable(plan)
 	if len(unusable) > 0 {
 		q.Strategies.warnOfPlugin(n, unusable[0])
 	}
-	return Asked{n.plan, known.name, unusable}, nil
+	return Asked{plan, known.name, unusable}, nil
 }
 
 // Unusable says why blocks of a plan are not scored now: a plugin or version is not there, or not active, or each that does

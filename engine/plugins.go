@@ -17,11 +17,12 @@ func (e *Engine) PluginUsers(plugin string) (users []queue.PluginUser) {
 	defer e.mu.RUnlock()
 	for _, q := range e.queues {
 		for _, n := range q.named.all() {
-			if n.plan == nil {
+			plan, wrong := n.compiled()
+			if wrong != nil {
 				continue
 			}
-			for i := range n.plan.Branches {
-				if scored := n.plan.Branches[i].Scored; scored != nil && scored.Expression == nil && scored.Plugin == plugin {
+			for i := range plan.Branches {
+				if scored := plan.Branches[i].Scored; scored != nil && scored.Expression == nil && scored.Plugin == plugin {
 					users = append(users, queue.PluginUser{Queue: q.name, Strategy: n.Name, Version: scored.Version})
 				}
 			}

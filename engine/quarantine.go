@@ -82,11 +82,8 @@ func (e *Engine) openQueues(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := opening{e: e}
+	o := opening{e}
 	if err := o.knowsFolders(rows); err != nil {
-		return err
-	}
-	if o.values, err = e.loadValues(); err != nil {
 		return err
 	}
 	var refused []error
@@ -110,10 +107,7 @@ func (e *Engine) openQueues(ctx context.Context) error {
 }
 
 // opening opens the queues that were there before. No other goroutine has the engine yet.
-type opening struct {
-	e      *Engine
-	values map[queue.ShardID][]store.ValueRow // what is set for values
-}
+type opening struct{ e *Engine }
 
 func (o *opening) open(ctx context.Context, row store.QueueRow) error {
 	id := o.e.identity.ForShard(row.Shard)
@@ -123,7 +117,7 @@ func (o *opening) open(ctx context.Context, row store.QueueRow) error {
 	if err := o.hasFiles(row); err != nil {
 		return err
 	}
-	if err := o.e.openQueue(ctx, row, id, o.values[row.Shard]); err != nil {
+	if err := o.e.openQueue(ctx, row, id); err != nil {
 		return err
 	}
 	if row.Quarantined > 0 {
@@ -155,7 +149,7 @@ func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 		return isDeadQueueOf(user)
 	}
 	act := e.act(ctx, "", "queue.delete", q.Name, "")
-	act.Change(store.SettingsState(q.Settings), nil)
+	act.Change(queue.SettingsRow(q.Settings), nil)
 	if err := e.catalogue.DeleteQueue(q.Name, act); err != nil {
 		return err
 	}

@@ -62,6 +62,11 @@ func (q *Queue) info() QueueInfo {
 	return QueueInfo{Name: q.name, Settings: *q.config.Load(), Created: q.created}
 }
 
+// row is the queue as the catalogue keeps it.
+func (q *Queue) row() store.QueueRow {
+	return store.QueueRow{Name: q.name, Shard: q.id, Settings: *q.config.Load(), Created: q.created}
+}
+
 func (q *Queue) close() error {
 	var errs []error
 	if q.shard != nil {
@@ -86,17 +91,14 @@ func (e *Engine) loadKey() error {
 	return nil
 }
 
-// openQueue recovers a queue's shard, with what is set for values. The caller holds e.mu, or is the only one with the engine yet.
-func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity, set []store.ValueRow) error {
+// openQueue recovers a queue's shard. The caller holds e.mu, or is the only one with the engine yet.
+func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity) error {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {
 		return err
 	}
 	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name)}
 	q.config.Store(&row.Settings)
-	for _, v := range set {
-		q.values.set(v.Entry, ValueSettings{ValueSettings: v.Settings, Version: v.Version, Changed: v.Changed})
-	}
 	var err error
 	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{Identity: id}); err != nil {
 		return err
@@ -120,7 +122,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 		},
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
-		Values: q.values.each, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
+		Set: q.set, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
 		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted,
 		CheckpointBytes: e.options.CheckpointBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
@@ -128,6 +130,12 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	if err != nil {
 		q.store.Close()
 		return err
+	}
+	if err := q.adopt(); err != nil {
+		return errors.Join(err, q.close())
+	}
+	if row.Settings != *q.config.Load() {
+		e.noteSettings(q)
 	}
 	q.resources.of(q)
 	e.queues[q.name], e.shards[q.id] = q, q
@@ -254,30 +262,15 @@ func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Se
 	}
 	fresh := e.identity.ForShard(id)
 	fresh.Oldest = 0
-	if err := e.openQueue(ctx, row, fresh, nil); err != nil {
+	if err := e.openQueue(ctx, row, fresh); err != nil {
 		return info, errors.Join(e.ballast.unlessFull(err), os.RemoveAll(e.shardDir(id)))
 	}
 	act := e.act(ctx, "", "queue.create", name, "")
-	act.Change(nil, store.SettingsState(settings))
+	act.Change(nil, queue.SettingsRow(settings))
 	if err := e.catalogue.PutQueue(row, act); err != nil {
 		return info, errors.Join(err, e.discard(e.queues[name]))
 	}
 	return e.queues[name].info(), nil
-}
-
-// configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of
-// them. The caller holds e.mu.
-func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
-	if now := *q.config.Load(); settings != now {
-		row := store.QueueRow{Name: q.name, Shard: q.id, Settings: settings, Created: q.created}
-		act := q.act(ctx, "", "queue.change", "")
-		act.Change(store.SettingsState(now), store.SettingsState(settings))
-		if err := e.catalogue.PutQueue(row, act); err != nil {
-			return QueueInfo{}, err
-		}
-		q.config.Store(&settings)
-	}
-	return q.info(), q.shard.SetSettings(settings)
 }
 
 // ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
@@ -347,7 +340,7 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 		return err
 	}
 	act := e.act(ctx, "", "queue.delete", name, "")
-	act.Change(store.SettingsState(*q.config.Load()), nil)
+	act.Change(queue.SettingsRow(*q.config.Load()), nil)
 	if err := e.catalogue.DeleteQueue(name, act); err != nil {
 		return err
 	}

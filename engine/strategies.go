@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
@@ -27,16 +27,16 @@ type NamedStrategy struct {
 type StrategyGuard func(now NamedStrategy, exists bool) error
 
 // named are the named strategies of one queue, as they stand. A reserve reads a map that is never changed;
-// a change of a name puts a new map in its place.
+// what its shard tells puts a new map in its place.
 type named struct {
-	change sync.Mutex // one change at a time
+	change sync.Mutex // one change at a time; taken before the shard's mutex
 	byName atomic.Pointer[map[string]*namedStrategy]
 }
 
 type namedStrategy struct {
 	NamedStrategy
-	plan  *strategy.Plan
-	wrong error // why it has no plan: a language that this program does not know any more
+	// compiled is its plan, or why it has none: a language that this program does not know any more.
+	compiled func() (*strategy.Plan, error)
 
 	warned atomic.Int64 // when it was last logged that it names a plugin that cannot be used, in nanoseconds of the clock
 }
@@ -48,61 +48,33 @@ func (n *named) all() map[string]*namedStrategy {
 	return nil
 }
 
-// set replaces one name, or removes it when s is nil. The caller holds n.change.
-func (n *named) set(name string, s *namedStrategy) {
-	m := maps.Clone(n.all())
-	if m == nil {
-		m = map[string]*namedStrategy{}
-	}
-	if s == nil {
-		delete(m, name)
-	} else {
-		m[name] = s
-	}
-	n.byName.Store(&m)
+// namedOf makes a strategy of what its shard has. It is compiled when it is used first. One that does not compile fails where it is
+// used: one bad name is no reason for a queue not to start.
+func (q *Queue) namedOf(set *journal.Set) *namedStrategy {
+	n := &namedStrategy{NamedStrategy: strategyOf(set)}
+	n.compiled = sync.OnceValues(func() (*strategy.Plan, error) {
+		s, err := strategy.Parse(set.Text)
+		if err != nil {
+			return nil, err
+		}
+		return q.e.plans.plan(s), nil
+	})
+	return n
 }
 
-// loadStrategies reads all names at the start. A strategy that does not compile is kept and fails where it is used: one bad
-// name is no reason for a server not to start.
-func (e *Engine) loadStrategies() error {
-	rows, err := e.catalogue.Strategies()
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		q := e.shards[row.Shard]
-		if q == nil && e.quarantine.has(row.Shard) {
-			continue
-		}
-		if q == nil {
-			return fmt.Errorf("engine: the strategy %q belongs to shard %d, which no queue has", row.Name, row.Shard)
-		}
-		n := &namedStrategy{NamedStrategy: ofRow(row)}
-		if s, err := strategy.Parse(row.Text); err != nil {
-			n.wrong = err
-		} else {
-			n.plan = e.plans.plan(s)
-		}
-		q.named.change.Lock()
-		q.named.set(row.Name, n)
-		q.named.change.Unlock()
-	}
-	return nil
-}
-
-func ofRow(row store.StrategyRow) NamedStrategy {
-	return NamedStrategy{Name: row.Name, Version: row.Version, Text: row.Text, Created: row.Created}
+func strategyOf(set *journal.Set) NamedStrategy {
+	return NamedStrategy{Name: set.Name, Version: set.Version, Text: set.Text, Created: set.Changed}
 }
 
 // byName finds a strategy that a request asks for by its name, to use it.
 func (p Strategies) byName(name string) (*namedStrategy, error) {
 	n := p.q.named.all()[name]
-	switch {
-	case n == nil:
+	if n == nil {
 		return nil, queue.Invalid("/strategy/name",
 			"is the name of no strategy of the queue %q; GET /v1/queues/{queue}/strategies lists those there are", p.q.name)
-	case n.wrong != nil:
-		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it again", n.wrong)
+	}
+	if _, wrong := n.compiled(); wrong != nil {
+		return nil, queue.Invalid("/strategy/name", "names a strategy that this server cannot read (%v); put it again", wrong)
 	}
 	return n, nil
 }
@@ -166,12 +138,12 @@ func (p Strategies) Get(name string, version uint32) (NamedStrategy, error) {
 	if version == 0 || version == now.Version {
 		return now.NamedStrategy, nil
 	}
-	row, found, err := p.q.e.catalogue.Strategy(p.q.id, name, version)
-	if err == nil && !found {
-		err = &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: "+
+	set, found := p.q.shard.Settings.Strategy(name, version)
+	if !found {
+		return NamedStrategy{}, &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: "+
 			"the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
 	}
-	return ofRow(row), err
+	return strategyOf(&set), nil
 }
 
 func unknownStrategy(queueName, name string) error {
@@ -208,19 +180,13 @@ func (p Strategies) Put(ctx context.Context, name string, raw []byte,
 		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named "+
 			"strategies already, the most it keeps. Delete one first.", queue.MaxStrategies)}
 	}
-	row := store.StrategyRow{Shard: p.q.id, Name: name, Version: 1, Text: parsed.String(), Created: queue.At(p.q.e.options.Now())}
-	act := p.q.act(ctx, "", "strategy.create", "strategy "+name)
-	act.Change(nil, row.Text)
+	next := journal.Set{Kind: journal.SetStrategy, Name: name, Version: 1, Text: parsed.String(), Changed: queue.At(p.q.e.options.Now())}
+	act, before := p.q.act(ctx, "", "strategy.create", "strategy "+name), any(nil)
 	if now != nil {
-		row.Version, act.Action = now.Version+1, "strategy.change"
-		act.Change(now.Text, row.Text)
+		next.Version, act.Action, before = now.Version+1, "strategy.change", now.Text
 	}
-	if err := p.q.e.catalogue.PutStrategy(row, queue.MaxStrategyVersions, act); err != nil {
-		return s, false, err
-	}
-	next := &namedStrategy{NamedStrategy: ofRow(row), plan: p.q.e.plans.plan(parsed)}
-	p.q.named.set(name, next)
-	return next.NamedStrategy, now == nil, nil
+	err = p.q.shard.Settings.Put(&next, before, next.Text, act)
+	return strategyOf(&next), now == nil && err == nil, err
 }
 
 // guarded reads what a change is about and asks its guard. The caller holds n.change.
@@ -262,13 +228,8 @@ func (p Strategies) Delete(ctx context.Context, name string, guard StrategyGuard
 	if now == nil {
 		return unknownStrategy(p.q.name, name)
 	}
-	act := p.q.act(ctx, "", "strategy.delete", "strategy "+name)
-	act.Change(now.Text, nil)
-	if err := p.q.e.catalogue.DeleteStrategy(p.q.id, name, act); err != nil {
-		return err
-	}
-	p.q.named.set(name, nil)
-	return nil
+	return p.q.shard.Settings.Put(&journal.Set{Kind: journal.SetStrategy, Name: name, Changed: queue.At(p.q.e.options.Now())},
+		now.Text, nil, p.q.act(ctx, "", "strategy.delete", "strategy "+name))
 }
 
 // Read reads a strategy as a reservation of the queue would, by its name too, without keeping it.

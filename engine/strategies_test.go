@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 func openAt(t *testing.T, dir string) *Engine {
@@ -164,10 +163,11 @@ func TestStrategyLimit(t *testing.T) {
 	defer closed(t, e)
 	// Filled from below: a thousand durable commits would only take time.
 	q := e.queues[DefaultQueue]
+	var list []journal.Set
 	for i := range queue.MaxStrategies {
-		name := fmt.Sprintf("n%d", i)
-		q.named.set(name, &namedStrategy{NamedStrategy: NamedStrategy{Name: name, Version: 1, Text: "Random"}})
+		list = append(list, journal.Set{Kind: journal.SetStrategy, Name: fmt.Sprintf("n%d", i), Version: 1, Text: "Random"})
 	}
+	q.set(list, false)
 	if _, _, err := queueAt(e, DefaultQueue).Strategies.Put(ctx, "one-more", []byte(`"Random"`), nil); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("one more name: got %v, want %s", err, queue.CodeConflict)
 	}
@@ -219,16 +219,13 @@ func TestStrategyNames(t *testing.T) {
 func TestUnreadableStrategy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	closed(t, openAt(t, dir))
-	catalogue, err := store.OpenCatalogue(context.Background(), filepath.Join(dir, "quern.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(catalogue.PutStrategy(store.StrategyRow{Name: "later", Version: 3, Text: "FromTheFuture", Created: 1}, 100), catalogue.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
 	e := openAt(t, dir)
+	later := journal.Set{Kind: journal.SetStrategy, Name: "later", Version: 3, Text: "FromTheFuture", Changed: 1}
+	if err := e.queues[DefaultQueue].shard.Settings.Put(&later, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, e)
+	e = openAt(t, dir)
 	defer closed(t, e)
 	if got := planOf(e, DefaultQueue, "later"); got != "invalid /strategy/name" {
 		t.Errorf("got %q, want a refusal", got)

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // ValueSettings are what an operator set for one value of a meta key. Versions count from 1; each change makes the next.
@@ -40,9 +40,9 @@ func (v *Value) Saturated() bool {
 // in the queue, and its error is the change's. nil lets everything pass.
 type ValueGuard func(now ValueSettings) error
 
-// values are what is set for values of meta keys in one queue.
+// values are what is set for values of meta keys in one queue, as its shard told last.
 type values struct {
-	change sync.Mutex // one change at a time; taken before mu
+	change sync.Mutex // one change at a time; taken before the shard's mutex
 
 	mu    sync.RWMutex // guards what follows; its holder calls nothing else, so that the shard may ask while it holds its own
 	byKey map[queue.MetaKey]map[queue.MetaValue]ValueSettings
@@ -92,28 +92,11 @@ func (v *values) of(key queue.MetaKey) map[queue.MetaValue]ValueSettings {
 	return maps.Clone(v.byKey[key])
 }
 
-// each calls fn for everything that is set.
-func (v *values) each(fn func(queue.MetaEntry, queue.ValueSettings)) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for key, of := range v.byKey {
-		for value, s := range of {
-			fn(queue.MetaEntry{Key: key, Value: value}, s.ValueSettings)
-		}
-	}
-}
-
-// loadValues reads what is set in all queues, before any of them is opened.
-func (e *Engine) loadValues() (map[queue.ShardID][]store.ValueRow, error) {
-	rows, err := e.catalogue.Values()
-	if err != nil {
-		return nil, err
-	}
-	byShard := map[queue.ShardID][]store.ValueRow{}
-	for _, row := range rows {
-		byShard[row.Shard] = append(byShard[row.Shard], row)
-	}
-	return byShard, nil
+// clear forgets everything.
+func (v *values) clear() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.byKey, v.count = nil, 0
 }
 
 // Put sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
@@ -144,13 +127,9 @@ func (p Values) Put(ctx context.Context, entry queue.MetaEntry, settings queue.V
 			"values already, the most it keeps. Delete those of values that are not needed any more.", queue.MaxSetValues)}
 	}
 	next := ValueSettings{ValueSettings: settings, Version: now.Version + 1, Changed: queue.At(p.q.e.options.Now())}
-	if err := p.q.e.catalogue.PutValue(store.ValueRow{Shard: p.q.id, Entry: entry, Settings: settings, Version: next.Version,
-		Changed: next.Changed}, p.act(ctx, "value.set", entry, now, next)); err != nil {
+	if err := p.put(ctx, "value.set", entry, now, next); err != nil {
 		return v, false, err
 	}
-	p.q.values.set(entry, next)
-	p.q.frames.full.drop(entry)
-	p.q.shard.Values.Set(entry, settings)
 	return p.q.value(entry), now.Version == 0, nil
 }
 
@@ -177,20 +156,14 @@ func (p Values) Delete(ctx context.Context, entry queue.MetaEntry, guard ValueGu
 		return &queue.Error{Code: queue.CodeUnknownValue,
 			Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
 	}
-	if err := p.q.e.catalogue.DeleteValue(p.q.id, entry, p.act(ctx, "value.delete", entry, now, nothingSet())); err != nil {
-		return err
-	}
-	p.q.values.set(entry, ValueSettings{})
-	p.q.frames.full.drop(entry)
-	p.q.shard.Values.Set(entry, queue.NoSettings())
-	return nil
+	return p.put(ctx, "value.delete", entry, now, nothingSet())
 }
 
-// act is what the audit log gets of a change of what is set for a value.
-func (p Values) act(ctx context.Context, action string, entry queue.MetaEntry, before, after ValueSettings) queue.Act {
-	act := p.q.act(ctx, "", action, entry.Key+"="+entry.Value.String())
-	act.Change(before.state(), after.state())
-	return act
+// put has the shard go by what is set for a value from now on.
+func (p Values) put(ctx context.Context, action string, entry queue.MetaEntry, before, after ValueSettings) error {
+	return p.q.shard.Settings.Put(&journal.Set{
+		Kind: journal.SetValue, Entry: entry, Version: after.Version, Changed: after.Changed, Demand: after.ValueSettings,
+	}, before.state(), after.state(), p.q.act(ctx, "", action, entry.Key+"="+entry.Value.String()))
 }
 
 // state is what is set as the audit log tells of it; nil for nothing.

@@ -18,7 +18,7 @@ type Applier interface {
 	ApplyPart(op PartOp) error // op is valid during the call only
 }
 
-// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move, *Output, Redrive, Rule or *Schedule.
+// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move, *Output, Redrive, Rule, *Schedule or *Set.
 type PartOp interface{ ofPart() }
 
 func (*Act) ofPart()      {}
@@ -30,6 +30,7 @@ func (*Output) ofPart()   {}
 func (Redrive) ofPart()   {}
 func (Rule) ofPart()      {}
 func (*Schedule) ofPart() {}
+func (*Set) ofPart()      {}
 
 // Decoder reads a batch op by op.
 type Decoder struct {
@@ -180,6 +181,8 @@ func (d *Decoder) partOp(code byte) PartOp {
 		return *read(d, new(Rule))
 	case opSchedule:
 		return read(d, new(Schedule))
+	case opSet:
+		return read(d, new(Set))
 	}
 	return nil
 }

@@ -124,3 +124,6 @@ func (e *Encoder) Act(a *Act) { a.fields(e.op(opAct)) }
 
 // Held records what a consumer holds.
 func (e *Encoder) Held(h *Held) { h.fields(e.op(opHeld)) }
+
+// Set records what an operator sets.
+func (e *Encoder) Set(s *Set) { s.fields(e.op(opSet)) }

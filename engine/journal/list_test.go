@@ -86,6 +86,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Epoch(op)
 		case *Held:
 			e.Held(op)
+		case *Set:
+			e.Set(op)
 		case *Contents:
 			e.Contents(op)
 		case *Output:
@@ -217,9 +219,37 @@ func anyHeld(t *rapid.T) *Held {
 	return h
 }
 
+func anySet(t *rapid.T) *Set {
+	s := &Set{Kind: SetKind(rapid.IntRange(0, 2).Draw(t, "kind")), Version: anyUint32(t, "version"), Changed: anyTime(t, "changed")}
+	switch s.Kind {
+	case SetQueue:
+		s.Version = max(s.Version, 1)
+		s.Settings = anyText(t, "settings")
+	case SetValue:
+		s.Entry, s.Demand = queue.MetaEntry{Key: "k", Value: queue.IntValue(rapid.Int64().Draw(t, "value"))}, queue.NoSettings()
+		if rapid.Bool().Draw(t, "text") {
+			s.Entry.Value = queue.StringValue(anyText(t, "value"))
+		}
+		if s.Version > 0 {
+			s.Demand.Weight = uint32(rapid.IntRange(1, queue.MaxWeight).Draw(t, "weight"))
+		}
+		if s.Version > 0 && rapid.Bool().Draw(t, "limited") {
+			s.Demand.Limit = uint32(rapid.IntRange(0, queue.MaxValueLimit).Draw(t, "limit"))
+		}
+	case SetStrategy:
+		s.Name = "n" + anyText(t, "name")
+		if s.Version > 0 {
+			s.Text = "t" + anyText(t, "text")
+		}
+	}
+	return s
+}
+
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 14).Draw(t, "op") {
+		switch rapid.IntRange(0, 15).Draw(t, "op") {
+		case 15:
+			ops = append(ops, anySet(t))
 		case 14:
 			ops = append(ops, anyHeld(t))
 		case 13:

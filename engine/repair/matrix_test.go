@@ -93,11 +93,11 @@ func shown(t *testing.T, e *engine.Engine) map[string]string {
 	for _, q := range e.Queues() {
 		all["catalogue queue "+q.Name] = fmt.Sprintf("%+v", q.Settings)
 		if s, err := queueAt(e, q.Name).Strategies.Get("nightly", 0); err == nil {
-			all["catalogue strategy nightly of "+q.Name] = fmt.Sprint(s)
+			all["set strategy nightly of "+q.Name] = fmt.Sprint(s)
 		}
 		v, err := queueAt(e, q.Name).Values.Get(t.Context(), queue.MetaEntry{Key: "n", Value: queue.IntValue(1)})
 		if err == nil && v.Settings.Limit == 7 {
-			all["catalogue meta_value n=1 of "+q.Name] = ""
+			all["set value n=1 of "+q.Name] = ""
 		}
 		page, err := queueAt(e, q.Name).Submissions.List(t.Context(), engine.ListRequest{Limit: queue.MaxListLimit})
 		if err != nil {
@@ -158,6 +158,8 @@ func places(t *testing.T, dir string) map[string]place {
 		err := check.Journal(t.Context(), dir, o, func(op check.Op) error {
 			seq, _ := op.Fields["seq"].(uint32)
 			switch op.Op {
+			case "set":
+				all[setFact(name, op.Fields)] = place{position: op.Position}
 			case "insert":
 				all[op.Submission] = place{op.Position, uint64(seq)}
 			case "complete":
@@ -171,6 +173,15 @@ func places(t *testing.T, dir string) map[string]place {
 		}
 	}
 	return all
+}
+
+// setFact is what an operator set, by the fields of its op.
+func setFact(queueName string, fields map[string]any) string {
+	what := fmt.Sprint("strategy ", fields["name"])
+	if entry, is := fields["entry"].(map[string]any); is {
+		what = fmt.Sprintf("value %v=%v", entry["key"], entry["value"])
+	}
+	return "set " + what + " of " + queueName
 }
 
 // matrix is a directory that was stopped or killed, and what it has.
@@ -200,7 +211,7 @@ func matrices(t *testing.T) map[string]*matrix {
 	return map[string]*matrix{"stopped": {live, shownOf(t, live), at}, "killed": {killed, shownOf(t, killed), at}}
 }
 
-// operate has an operator set what the catalogue keeps.
+// operate has an operator set what journals and the catalogue keep.
 func operate(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	_, _, err := queueAt(e, "other").Strategies.Put(t.Context(), "nightly", []byte(`"OldestFirst"`), nil)
@@ -305,6 +316,9 @@ func (m *matrix) repaired(t *testing.T, damaged string) {
 		}
 	}
 	for fact := range l.facts {
+		if fact == setFact("other", nil) || fact == setFact("default", nil) {
+			continue // settings of a queue, which the catalogue has a copy of
+		}
 		_, was := m.want[fact]
 		if _, is := got[fact]; is || !was && !strings.HasSuffix(fact, " content") && !strings.HasSuffix(fact, " attachment") {
 			t.Errorf("%s was reported lost: it was there before: %v, is: %v", fact, was, is)
@@ -313,7 +327,7 @@ func (m *matrix) repaired(t *testing.T, damaged string) {
 	for fact := range got {
 		// what was handed out when its completion got lost is ready again
 		_, was := m.want[fact]
-		if !was && !strings.HasPrefix(fact, "catalogue ") && !strings.HasSuffix(fact, " content") && !strings.HasSuffix(fact, " attachment") {
+		if !was && !strings.HasPrefix(fact, "catalogue ") && !strings.HasPrefix(fact, "set ") && !strings.HasSuffix(fact, " content") && !strings.HasSuffix(fact, " attachment") {
 			t.Errorf("%s was made up", fact)
 		}
 	}
@@ -360,6 +374,8 @@ func listed(r *Report) *lists {
 					l.from = x.Position
 				}
 			}
+		case x.Op == "set":
+			l.facts[setFact(x.Queue, x.Fields)] = true
 		case (x.Op == "insert" || x.Op == "ended") && x.Submission != "":
 			l.facts[x.Submission] = true
 		case x.Op == "insert":
@@ -399,8 +415,13 @@ func (m *matrix) explained(l *lists, fact string, got map[string]string) bool {
 	if of, is := strings.CutPrefix(fact, "catalogue "); is {
 		table, _, _ := strings.Cut(of, " ")
 		return slices.ContainsFunc(l.report.Left, func(rows Rows) bool {
-			return rows.File == "quern.db" && (rows.Table == table || rows.Table == "queue" && strings.Contains(of, " of ")) // of a queue
+			return rows.File == "quern.db" && rows.Table == table
 		})
+	}
+	if strings.HasPrefix(fact, "set ") && slices.ContainsFunc(l.report.Left, func(rows Rows) bool {
+		return rows.File == "quern.db" && rows.Table == "queue" || rows.File == "store.db" && rows.Table == "aside"
+	}) {
+		return true
 	}
 	if l.facts[fact] || l.all {
 		return true

@@ -117,11 +117,24 @@ func (l *Lost) String() string {
 				l.Fields["seq"])
 		}
 		return line + ": it was completed, and is to be done again"
+	case "set":
+		return line + ": what was set for " + l.target() + " is undone"
 	case check.OpDamaged:
 		return line + fmt.Sprintf(": whatever was written is gone: %v", l.Fields["detail"])
 	}
 	fields, _ := json.Marshal(l.Fields)
 	return line + fmt.Sprintf(": %s is undone: %s", l.Op, fields)
+}
+
+// target is what something was set for.
+func (l *Lost) target() string {
+	if entry, is := l.Fields["entry"].(map[string]any); is {
+		return fmt.Sprintf("the value %v of %q", entry["value"], entry["key"])
+	}
+	if name, is := l.Fields["name"]; is {
+		return fmt.Sprintf("the strategy %q, version %v,", name, l.Fields["version"])
+	}
+	return "the queue"
 }
 
 // ofStore is the line of what was in a store.

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/rules"
 	"github.com/quern-queue/quern/engine/shard/schedules"
 	"github.com/quern-queue/quern/engine/shard/scoring"
+	"github.com/quern-queue/quern/engine/shard/settings"
 	"github.com/quern-queue/quern/engine/shard/stops"
 )
 
@@ -23,6 +24,7 @@ type parts struct {
 	rules     *rules.Part
 	schedules *schedules.Part
 	scoring   *scoring.Part
+	settings  *settings.Part
 	stops     *stops.Part
 }
 
@@ -31,19 +33,19 @@ func join(m *machine.Machine) parts {
 	letters := deadletters.New(m)
 	p := parts{
 		bulks: bulks.New(m, letters.Of), letters: letters, ends: ends.New(m), rules: rules.NewPart(m),
-		schedules: schedules.New(m), scoring: scoring.New(m), stops: stops.New(m),
+		schedules: schedules.New(m), scoring: scoring.New(m), settings: settings.New(m), stops: stops.New(m),
 	}
 	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m, letters)})
 	p.recount.Relist = letters.Recounted
 	m.Joined = machine.Joined{
-		Parts:     []machine.Part{p.bulks, p.letters, p.rules, p.schedules, p.stops},
+		Parts:     []machine.Part{p.bulks, p.letters, p.rules, p.schedules, p.settings, p.stops},
 		Rows:      p.letters.Rows(),
 		Steps:     map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
 		Rules:     p.rules,
 		Began:     []func(){p.stops.Began},
 		Opened:    []func(*machine.Record){p.schedules.Opened},
 		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
-		Settled:   []func(){p.letters.Settled, p.rules.Settled},
+		Settled:   []func(){p.letters.Settled, p.rules.Settled, p.settings.Settled},
 		Inserting: []func(*journal.Insert){p.letters.Inserting},
 		Dying:     []func(*machine.Record, uint32, queue.Time){p.letters.Dying},
 		Died:      []func(*machine.Record, uint32, int){p.letters.Died},
@@ -52,7 +54,7 @@ func join(m *machine.Machine) parts {
 		Audited:   []func() error{p.letters.Audit, p.rules.Audit},
 		Retried:   []func(machine.Action) bool{p.schedules.Retried},
 	}
-	m.Joined.Rows[machine.AsideBulk] = p.bulks
+	m.Joined.Rows[machine.AsideBulk], m.Joined.Rows[machine.AsideSet] = p.bulks, p.settings
 	return p
 }
 

@@ -29,7 +29,7 @@ func (p *recovery) run(ctx context.Context) error {
 	now := s.now()
 	m := machine.New(s.options.ID, s.options.Key, s.options.Settings, now)
 	parts := join(m)
-	m.Roster, m.Ran = s.roster, s.options.RunSeconds
+	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.RunSeconds, s.options.Set
 	m.Storage = machine.Storage{Trust: s.store.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
 	if s.options.LastAct != nil {
 		if m.ActLog.Last, err = s.options.LastAct(); err != nil {
@@ -70,9 +70,6 @@ func (p *recovery) run(ctx context.Context) error {
 	p.hold(m, &parts, now)
 	m.Settle(now)
 	parts.settle()
-	if s.options.Values != nil {
-		s.options.Values(m.ValueLimits.Set)
-	}
 	if err := s.fence(ctx, m, now); err != nil {
 		return err
 	}
@@ -86,7 +83,7 @@ func (p *recovery) run(ctx context.Context) error {
 	if err := log.Trim(ctx, max(checkpointed, 1)-1); err != nil { // what a crash left of the last checkpoint's trim
 		return err
 	}
-	return log.SetDurability(s.options.Settings.Durability)
+	return log.SetDurability(m.Settings.Durability)
 }
 
 // hold has a machine know what consumers hold, or restrain it if no one can tell.

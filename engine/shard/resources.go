@@ -17,6 +17,7 @@ type resources struct {
 	Rules        Rules
 	Schedules    Schedules
 	Scoring      Scoring
+	Settings     Settings
 	Submissions  Submissions
 	Values       Values
 	Views        Views
@@ -27,7 +28,7 @@ type resources struct {
 func (r *resources) of(s *Shard) {
 	*r = resources{
 		Acts{s: s}, Bulks{s: s}, Consumers{s: s}, Cuts{s}, DeadLetters{s: s}, Ends{s: s}, Forwarding{s: s}, inspect.New(inspected{s}),
-		Recounts{s: s}, Reservations{s}, Rules{s: s}, Schedules{s: s}, Scoring{s: s}, Submissions{s: s},
+		Recounts{s: s}, Reservations{s}, Rules{s: s}, Schedules{s: s}, Scoring{s: s}, Settings{s}, Submissions{s: s},
 		Values{s: s}, Views{s: s}, Worker{s: s},
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Full, Held, Values, WaitSeconds, RunSeconds, Scorers, Born,
+// Options is what a shard is made of. Every field but Full, Held, Set, WaitSeconds, RunSeconds, Scorers, Born,
 // Posted, Live, ViewMemory, RecountEvery, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
-	Settings queue.Settings
+	Settings queue.Settings // until some are set
 	Key      reserver.Key
 
 	Journal   func(context.Context) (journal.Journal, error) // opens the journal, also again after a failed commit
@@ -40,9 +40,9 @@ type Options struct {
 	FreeBallast func() bool              // makes room on a full disk; false when there is none left to free
 	Held        func(took time.Duration) // told of every hold of the mutex, while it is held; nil: holds are not measured
 
-	// Values calls its argument for everything that is set for values of meta keys: at the start, and again when the state is
-	// made again after a failed commit. It must not call the shard. nil: nothing is set.
-	Values func(func(queue.MetaEntry, queue.ValueSettings))
+	// Set is told what operators have set: at the start, and when the state is made again after a failed commit, all of it; then each
+	// change. It must not call the shard. nil: no one is.
+	Set func(list []journal.Set, all bool)
 
 	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
 	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
@@ -283,19 +283,6 @@ func (s *Shard) Tidy() {
 		clean = s.m.Backlog.Sweep(sweepSlice)
 		s.mu.Unlock()
 	}
-}
-
-// SetSettings changes the queue's configuration; the next decisions read it.
-func (s *Shard) SetSettings(settings queue.Settings) error {
-	s.mu.Lock()
-	s.m.Settings = settings
-	s.options.Settings = settings
-	if g := s.m.ValueLimits.Grace; g != nil {
-		g.Until = min(g.Until, g.Began.Add(settings.RestartGrace)) // it may be cut short, but not begin again
-	}
-	log := s.journal
-	s.mu.Unlock()
-	return log.SetDurability(settings.Durability)
 }
 
 // SetFull says whether the disk has room again; while it has not, inserts are refused.

@@ -66,20 +66,7 @@ func (p *Values) Keys() (keys []queue.MetaKey) {
 	return keys
 }
 
-// Set changes what is demanded of one value of a meta key, from the next reservation on; what is in flight stays.
-// queue.NoSettings() removes it. Consumers that wait are served what a raised limit lets them have.
-func (p *Values) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
-	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.m.ValueLimits.Set(entry, settings)
-	if s.usable() == nil {
-		s.waiters.serve(now)
-	}
-}
-
-// Settings are what Set set last for a value.
+// Settings are what is set for a value.
 func (p *Values) Settings(entry queue.MetaEntry) queue.ValueSettings {
 	s := p.s
 	s.mu.Lock()

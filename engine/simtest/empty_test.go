@@ -49,7 +49,7 @@ func TestEmptyTellsRulesFromLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask("the rule is lifted", `MaxSimultaneous("e", 1, MaxSimultaneous("c", 3, OldestFirst))`, queue.AllLimited, 2)
-	b.shard.Values.Set(number("d", 1), queue.ValueSettings{Limit: 0})
+	b.setValue(number("d", 1), queue.ValueSettings{Limit: 0})
 	ask("a limit that the fallback does without", `MaxSimultaneous("e", 1, PreferDistinct("c", 3, OldestFirst))`, queue.AllLimited, 2)
 	if err := b.shard.Audit(); err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	withheld := mustInsert(t, b, prefixed(2, number("owner", 9)))
 	one := queue.NoSettings()
 	one.Limit = 1
-	b.values = func(set func(queue.MetaEntry, queue.ValueSettings)) { set(number("owner", 9), one) }
+	b.setValue(number("owner", 9), one)
 	b.crashed(time.Hour)
 	until := b.clock.now().Add(30 * time.Second)
 	const (

@@ -149,13 +149,11 @@ func playOutside(t *testing.T, seed uint64, grace time.Duration) *outside {
 	settings := relaxed()
 	settings.RestartGrace = grace
 	b := newBox(t, settings)
-	b.values = func(set func(queue.MetaEntry, queue.ValueSettings)) {
-		two := queue.NoSettings()
-		two.Limit = 2
-		set(number("company", 2), two)
-	}
 	b.seeds.Store(seed << 20)
 	b.open()
+	two := queue.NoSettings()
+	two.Limit = 2
+	b.setValue(number("company", 2), two)
 	o := &outside{b: b, r: rand.New(rand.NewPCG(seed, 7)), most: map[queue.MetaValue]int{}}
 	for i := range 12 {
 		o.workers = append(o.workers, &outsider{name: fmt.Sprint("worker-", i)})
@@ -241,7 +239,7 @@ func TestRestartGrace(t *testing.T) {
 	}
 	one := queue.NoSettings()
 	one.Limit = 4
-	b.shard.Values.Set(number("company", 1), one) // an operator sets a limit meanwhile
+	b.setValue(number("company", 1), one) // an operator sets a limit meanwhile
 	want("under the operator's limit", "Random", queue.RestartGrace, 20*time.Second)
 	got, err := b.shard.Extend(ctx, []queue.ExtendItem{{Token: held[0].Token, Consumer: "it"}, {Token: held[1].Token, Consumer: "it"}}, nil)
 	if err != nil || got[0].Outcome != queue.OutcomeOK || got[1].Outcome != queue.OutcomeOK {
@@ -266,7 +264,7 @@ func TestRestartGrace(t *testing.T) {
 		t.Errorf("what the operator set: got %+v, want %+v", got, one)
 	}
 	settings.RestartGrace = time.Minute
-	if err := b.shard.SetSettings(settings); err != nil { // too late for this life
+	if err := b.putSettings(settings); err != nil { // too late for this life
 		t.Fatal(err)
 	}
 	want("after a longer grace is set", limited, queue.AllLimited, 0)
@@ -274,7 +272,7 @@ func TestRestartGrace(t *testing.T) {
 	b.crashed(0)
 	want("after the next crash", limited, queue.RestartGrace, time.Minute)
 	settings.RestartGrace = 0
-	if err := b.shard.SetSettings(settings); err != nil {
+	if err := b.putSettings(settings); err != nil {
 		t.Fatal(err)
 	}
 	b.tickAfter(0)

@@ -173,7 +173,7 @@ func must(t testing.TB, err error) {
 func (b *box) setting(change func(s *queue.Settings)) {
 	b.t.Helper()
 	change(&b.settings)
-	must(b.t, b.shard.SetSettings(b.settings))
+	must(b.t, b.putSettings(b.settings))
 }
 
 // fatal fails a chunk for good.

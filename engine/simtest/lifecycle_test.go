@@ -296,13 +296,13 @@ func TestLimitsAreReadAtDecision(t *testing.T) {
 	b.mustFail(mustReserve(t, b, "OldestFirst", 1), nil)
 	held := mustReserve(t, b, "OldestFirst", 1)
 	s.MaxAttempts = 5
-	if err := b.shard.SetSettings(s); err != nil {
+	if err := b.putSettings(s); err != nil {
 		t.Fatal(err)
 	}
 	b.mustFail(held, nil)
 	b.wantCounts("raised to 5", sub.ID, queue.Submission{Ready: 1})
 	s.MaxAttempts, s.OnExhausted = 1, queue.Skip
-	if err := b.shard.SetSettings(s); err != nil {
+	if err := b.putSettings(s); err != nil {
 		t.Fatal(err)
 	}
 	b.wantCounts("lowered below what is counted", sub.ID, queue.Submission{Ready: 1})

@@ -277,7 +277,7 @@ func TestExplainNested(t *testing.T) {
 	for i := range 12 {
 		mustInsert(t, b, prefixed(9, number("company", i%3), number("user", i/3)))
 	}
-	b.shard.Values.Set(number("company", 1), queue.ValueSettings{Limit: queue.NoLimit, Weight: 2500})
+	b.setValue(number("company", 1), queue.ValueSettings{Limit: queue.NoLimit, Weight: 2500})
 	const text = `Fair("company", OrElse(MaxSimultaneous("company", 1, NewestFirst), Fair("user", OldestFirst)))`
 	x := mustExplain(t, b, text, 5)
 	outer, inner := x.Leaves[1].Fair[0], x.Leaves[1].Fair[1]
@@ -344,7 +344,7 @@ func TestWithheldByOperator(t *testing.T) {
 	sub := mustInsert(t, b, prefixed(5, number("company", 7)))
 	mustInsert(t, b, prefixed(4, number("company", 8)))
 	entry := number("company", 7)
-	b.shard.Values.Set(entry, queue.ValueSettings{Limit: 1})
+	b.setValue(entry, queue.ValueSettings{Limit: 1})
 	mustReserve(t, b, "OldestFirst", 1)
 	const text = `OrElse(MaxSimultaneous("company", 1, OldestFirst), OldestFirst)`
 	want := []inspect.BranchWhy{
@@ -362,7 +362,7 @@ func TestWithheldByOperator(t *testing.T) {
 	if n := x.Nodes[0]; n.Entered != (machine.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
 		t.Errorf("%+v reach the root and %d chunks are picked, want only the other company's 4", n.Entered, len(x.Picks))
 	}
-	b.shard.Values.Set(entry, queue.ValueSettings{Limit: 0})
+	b.setValue(entry, queue.ValueSettings{Limit: 0})
 	if w := mustWhy(t, b, sub.ID, 3, "Random").Leaves[0]; w.Obstacle != inspect.IsWithheld || w.Limit.Max != 0 {
 		t.Errorf("with a limit of 0: got %+v", w)
 	}

@@ -113,7 +113,7 @@ func (m *scoredModel) act() {
 			delete(m.limit, rank)
 			settings = queue.NoSettings()
 		}
-		m.b.shard.Values.Set(queue.MetaEntry{Key: "rank", Value: queue.IntValue(rank)}, settings)
+		m.b.setValue(queue.MetaEntry{Key: "rank", Value: queue.IntValue(rank)}, settings)
 	}
 }
 

@@ -274,7 +274,7 @@ func TestScoredColumns(t *testing.T) {
 	first := b.insertRanked(10, 5, acme)
 	b.clock.pass(2500 * time.Millisecond)
 	second := b.insertRanked(20, 3)
-	b.shard.Values.Set(acme, queue.ValueSettings{Limit: 4})
+	b.setValue(acme, queue.ValueSettings{Limit: 4})
 	context := queue.Meta{{Key: "warm", Value: queue.StringValue("acme")}, {Key: "zone", Value: queue.IntValue(3)}}
 	ask := func() {
 		t.Helper()

@@ -72,7 +72,7 @@ func (c command) settings() {
 	if err := c.box.settings.Valid(); err != nil {
 		c.stop("%v", err)
 	}
-	must(c.t, c.shard.SetSettings(c.box.settings))
+	must(c.t, c.box.putSettings(c.box.settings))
 }
 
 // setFields gives `to` the options, by the names of its declared fields in JSON.

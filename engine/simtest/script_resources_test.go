@@ -125,7 +125,7 @@ func (c command) value() {
 	if len(entries) != 1 {
 		c.stop("%q is not KEY:VALUE", c.words[0])
 	}
-	c.shard.Values.Set(entries[0], settings)
+	c.box.setValue(entries[0], settings)
 }
 
 func (c command) values() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,7 +28,6 @@ type sim struct {
 	remember int // completions that it did
 	faults   *faults
 	ledgers  map[string]bool // fair branches asked for
-	setting  sync.Mutex      // guards model.values: a shard that reloads asks for them
 	deep     []string        // strategies that nest deeply
 	recounts *rand.Rand
 	rounds   uint64 // of recounts, the most between two starts
@@ -79,7 +77,6 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s.now = s.clock.now()
 	s.m = newModel(settings)
 	s.m.tally = s.tally
-	s.values = s.eachValue
 	step := 0
 	defer func() {
 		problem := recover()
@@ -181,12 +178,14 @@ func (s *sim) changeSettings() {
 	q := s.drawSettings()
 	q.Durability = s.settings.Durability
 	s.log.add("settings %+v", q)
-	s.settings, s.m.settings = q, q
-	s.tally.add("settings changed", 1)
-	if s.m.grace != 0 {
-		s.m.grace = min(s.m.grace, s.m.began.Add(q.RestartGrace))
-	}
-	s.must("set settings", s.shard.SetSettings(q))
+	failed, written := s.commitFailed("set settings", s.putSettings(q))
+	s.takeEffect([]func(){func() {
+		s.settings, s.m.settings = q, q
+		s.tally.add("settings changed", 1)
+		if s.m.grace != 0 {
+			s.m.grace = min(s.m.grace, s.m.began.Add(q.RestartGrace))
+		}
+	}}, failed, written)
 }
 
 // setValue has an operator set something for a value, or take it back.
@@ -198,21 +197,13 @@ func (s *sim) setValue() {
 		set.Weight = pickOf[uint32](s, 0, 0, 1, 500, 3000, 1_000_000)
 	}
 	s.log.add("set %s=%s to %+v", entry.Key, entry.Value.Text(), set)
-	s.setting.Lock()
-	if s.m.values[entry] = set; set == queue.NoSettings() {
-		delete(s.m.values, entry)
-	}
-	s.setting.Unlock()
-	s.shard.Values.Set(entry, set)
-	s.tally.add("value set", 1)
-}
-
-func (s *sim) eachValue(fn func(queue.MetaEntry, queue.ValueSettings)) {
-	s.setting.Lock()
-	defer s.setting.Unlock()
-	for entry, set := range s.m.values {
-		fn(entry, set)
-	}
+	failed, written := s.commitFailed("set a value", s.putValue(entry, set))
+	s.takeEffect([]func(){func() {
+		if s.m.values[entry] = set; set == queue.NoSettings() {
+			delete(s.m.values, entry)
+		}
+		s.tally.add("value set", 1)
+	}}, failed, written)
 }
 
 // wait lets time pass and ticks.

@@ -1,30 +1,48 @@
 package simtest
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// What is set for values holds from the start, and again when the state was made again after a failed commit.
+// heard is what a shard's owner has been told of values.
+type heard struct {
+	values map[queue.MetaEntry]queue.ValueSettings
+	starts int // how often it was told of all
+}
+
+func (h *heard) take(list []journal.Set, all bool) {
+	if all {
+		h.values = map[queue.MetaEntry]queue.ValueSettings{}
+		h.starts++
+	}
+	for _, set := range list {
+		switch {
+		case set.Kind != journal.SetValue:
+		case set.Version == 0:
+			delete(h.values, set.Entry)
+		default:
+			h.values[set.Entry] = set.Demand
+		}
+	}
+}
+
+// What is set for values holds from its answer on: after a failed commit, after a kill, and after the rows are all that is left of it. An
+// answer of unknown outcome holds or not, as the journal has it. The shard's owner is told the same.
 func TestValuesOutliveAReload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &faults{spare: true}
+		f, h := &faults{spare: true}, new(heard)
 		b := newBox(t, relaxed())
-		b.wrap = f.wrap
+		b.wrap, b.reported = f.wrap, h.take
+		b.open()
 		first := queue.MetaEntry{Key: "a", Value: queue.IntValue(1)}
 		later := queue.MetaEntry{Key: "a", Value: queue.StringValue("1")}
-		set := map[queue.MetaEntry]queue.ValueSettings{first: {Limit: 3, Weight: 4}}
-		asked := 0
-		b.values = func(fn func(queue.MetaEntry, queue.ValueSettings)) {
-			asked++
-			for entry, settings := range set {
-				fn(entry, settings)
-			}
-		}
-		b.open()
+		set := map[queue.MetaEntry]queue.ValueSettings{}
 		check := func(when string) {
 			t.Helper()
 			for _, entry := range []queue.MetaEntry{first, later} {
@@ -36,23 +54,49 @@ func TestValuesOutliveAReload(t *testing.T) {
 					t.Errorf("%s: %v is %+v, want %+v", when, entry, got, want)
 				}
 			}
+			if !maps.Equal(h.values, set) {
+				t.Errorf("%s: its owner was told %v, want %v", when, h.values, set)
+			}
 		}
-		check("at the start")
-		set[later] = queue.ValueSettings{Limit: 0}
-		b.shard.Values.Set(later, set[later])
-		check("after SetValue")
-		f.arm(unknownLost, 0)
-		if _, _, err := b.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 1}}); queue.CodeOf(err) != queue.CodeCommitFailed {
-			t.Errorf("insert: got %v, want %s", err, queue.CodeCommitFailed)
+		put := func(entry queue.MetaEntry, demand queue.ValueSettings) {
+			b.setValue(entry, demand)
+			if set[entry] = demand; demand == queue.NoSettings() {
+				delete(set, entry)
+			}
 		}
-		synctest.Wait()
-		if asked != 2 {
-			t.Errorf("the values were asked for %d times, want 2: at the start and at the reload", asked)
+		put(first, queue.ValueSettings{Limit: 3, Weight: 4})
+		check("at first")
+		put(later, queue.ValueSettings{Limit: 0})
+		check("when more is set")
+		for kind, holds := range map[fault]bool{unknownLost: false, unknownWritten: true} {
+			f.arm(kind, 0)
+			if err := b.putValue(first, queue.NoSettings()); queue.CodeOf(err) != queue.CodeCommitFailed {
+				t.Errorf("a removal whose commit fails: got %v, want %s", err, queue.CodeCommitFailed)
+			}
+			synctest.Wait()
+			if holds {
+				delete(set, first)
+			}
+			check("after a reload")
+			put(first, queue.ValueSettings{Limit: 5, Weight: 4})
 		}
-		check("after a reload")
-		delete(set, first)
-		b.shard.Values.Set(first, queue.NoSettings())
+		if h.starts != 3 {
+			t.Errorf("its owner was told of everything %d times, want 3: at the start and at two reloads", h.starts)
+		}
+		b.close()
+		for _, when := range []string{"after a restart", "from the rows"} {
+			b.open()
+			check(when)
+			must(t, b.shard.Checkpoint())
+			b.close()
+		}
+		b.open()
+		put(first, queue.NoSettings())
 		check("after a removal")
+		must(t, b.shard.Checkpoint())
+		b.close()
+		b.open()
+		check("a removal in the rows")
 		b.close()
 	})
 }

@@ -51,7 +51,7 @@ type box struct {
 	opening  func()                                // told before a journal is opened; nil: no one is
 	fatal    func(error)
 	ballast  func() bool
-	values   func(func(queue.MetaEntry, queue.ValueSettings))
+	reported func(list []journal.Set, all bool) // what operators set; nil: no one is
 	scorers  strategy.Scorers
 	live     *shard.LiveLimit  // nil: any number may be open
 	views    *shard.ViewMemory // nil: as much as is usual
@@ -114,7 +114,7 @@ func (b *box) options() shard.Options {
 			b.fatal(err)
 		},
 		FreeBallast:     func() bool { return b.ballast != nil && b.ballast() },
-		Values:          b.values,
+		Set:             b.reported,
 		Scorers:         b.scorers,
 		ViewMemory:      b.views,
 		Live:            b.live,

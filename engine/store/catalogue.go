@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -13,9 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Catalogue is the file of the whole server: which queues there are, their named strategies, what is set for values of
-// meta keys, the plugins, the access tokens, and its secrets. It is read at start and written when an operator changes
-// something, so one connection does.
+// Catalogue is the file of the whole server: which queues there are, the plugins, the access tokens, and its secrets. It is read at the
+// start and written when an operator changes something, so one connection does.
 type Catalogue struct {
 	path string
 
@@ -30,11 +28,8 @@ type Catalogue struct {
 	secret, putSecret, inShards *sqlitedb.Stmt
 	leftovers, leave, taken     *sqlitedb.Stmt
 	leaveNamed, quarantine      *sqlitedb.Stmt
-	strategies, strategyAt      *sqlitedb.Stmt
-	putStrategy, trimStrategy   *sqlitedb.Stmt
-	dropStrategy, dropAll       *sqlitedb.Stmt
-	values, putValue            *sqlitedb.Stmt
-	dropValue, dropAllValues    *sqlitedb.Stmt
+	values, strategies          *sqlitedb.Stmt
+	dropValues, dropStrategies  *sqlitedb.Stmt
 	plugin                      pluginStatements
 	token                       tokenStatements
 	act                         actStatements
@@ -91,19 +86,10 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.taken, "DELETE FROM leftover WHERE shard = ?"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
-		// beside a max SQLite gives the other columns of its row
-		{&c.strategies, "SELECT shard, name, max(version), text, created FROM strategy GROUP BY shard, name ORDER BY shard, name"},
-		{&c.strategyAt, "SELECT shard, name, version, text, created FROM strategy WHERE shard = ? AND name = ? AND version = ?"},
-		{&c.putStrategy, "INSERT INTO strategy (shard, name, version, text, created) VALUES (?, ?, ?, ?, ?)"},
-		{&c.trimStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ? AND version <= ?"},
-		{&c.dropStrategy, "DELETE FROM strategy WHERE shard = ? AND name = ?"},
-		{&c.dropAll, "DELETE FROM strategy WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
-		{&c.values, "SELECT shard, key, value, most, weight, version, changed FROM meta_value ORDER BY shard, key, value"},
-		{&c.putValue, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (?, ?, ?, " +
-			"?, ?, ?, ?) ON CONFLICT (shard, key, value) DO UPDATE SET most = excluded.most, weight = " +
-			"excluded.weight, version = excluded.version, changed = excluded.changed"},
-		{&c.dropValue, "DELETE FROM meta_value WHERE shard = ? AND key = ? AND value = ?"},
-		{&c.dropAllValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
+		{&c.values, "SELECT key, value, most, weight, version, changed FROM meta_value WHERE shard = ? ORDER BY key, value"},
+		{&c.strategies, "SELECT name, version, text, created FROM strategy WHERE shard = ? ORDER BY name, version"},
+		{&c.dropValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
+		{&c.dropStrategies, "DELETE FROM strategy WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 	}))
 }
 
@@ -165,7 +151,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 		q := QueueRow{Name: row.Text(0), Shard: queue.ShardID(row.Int(1)), Created: queue.Time(row.Int(3)),
 			Quarantined: queue.Time(row.Int(4)), Oldest: uint64(row.Int(5))}
 		var err error
-		if q.Settings, err = settingsOf(row.Text(2)); err != nil {
+		if q.Settings, err = queue.SettingsOf(row.Text(2)); err != nil {
 			return false, &journal.FormatError{
 				Path: c.path, Reason: fmt.Sprintf("has settings of queue %q that cannot be read", q.Name),
 				Advice: sqlitedb.AdviceDamaged, Err: err,
@@ -183,14 +169,10 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
 func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
-	settings, err := json.Marshal(settingsRow(q.Settings))
-	if err != nil {
-		return wrap("put queue", err)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	holder := ""
-	err = c.inShards.Query(func(row sqlitedb.Row) (bool, error) { holder = row.Text(0); return false, nil }, int64(q.Shard))
+	err := c.inShards.Query(func(row sqlitedb.Row) (bool, error) { holder = row.Text(0); return false, nil }, int64(q.Shard))
 	if err == nil && holder != "" && holder != q.Name {
 		err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
 	}
@@ -201,7 +183,7 @@ func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
 		if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
 			return err
 		}
-		_, err := c.put.Exec(int64(q.Shard), q.Name, string(settings), int64(q.Created))
+		_, err := c.put.Exec(int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created))
 		return err
 	})
 }
@@ -234,19 +216,17 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 	return wrap("leave", err)
 }
 
-// DeleteQueue removes a queue durably, with its named strategies and what is set for values; its shard is a leftover.
-// One that is not there is removed already.
+// DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changing("delete queue", acts, func() error {
-		for _, drop := range []*sqlitedb.Stmt{c.leaveNamed, c.dropAll, c.dropAllValues} {
-			if _, err := drop.Exec(name); err != nil {
+		for _, step := range []*sqlitedb.Stmt{c.leaveNamed, c.dropValues, c.dropStrategies, c.drop} {
+			if _, err := step.Exec(name); err != nil {
 				return err
 			}
 		}
-		_, err := c.drop.Exec(name)
-		return err
+		return nil
 	})
 }
 

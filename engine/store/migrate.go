@@ -18,7 +18,7 @@ var migrations embed.FS
 // What the two files are: "QrnS" and "QrnC", each at the version that its last migration sets as user_version.
 var (
 	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 7}
-	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 10}
+	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 11}
 )
 
 // ensure makes the database at path if there is none and brings an older one up to date. goose runs only then: an ordinary

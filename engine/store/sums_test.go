@@ -31,16 +31,13 @@ func fullCatalogue(t *testing.T) (path string) {
 	must(t, c.DeleteQueue("gone"))
 	_, err = c.Secret("token", 16, rand.NewChaCha8([32]byte{2}))
 	must(t, err)
-	for version, text := range []string{"Random", "OldestFirst", "NewestFirst"} {
-		must(t, c.PutStrategy(StrategyRow{1, "nightly", uint32(version + 1), text, 7}, 2))
+	for _, sql := range []string{
+		insertStrategy + "(1, 'nightly', 2, 'OldestFirst', 7), (1, 'nightly', 3, 'NewestFirst', 7)",
+		insertValue + "(1, 'customer', 0, 3, 2000, 1, 9), (1, 'customer', 1, 3, 2000, 1, 9), (1, 'customer', 2, 3, 2000, 1, 9)",
+		"UPDATE meta_value SET most = 5, version = 2", "DELETE FROM meta_value WHERE value = 1",
+	} {
+		must(t, c.conn.Exec(sql))
 	}
-	for i := range int64(3) {
-		v := ValueRow{1, queue.MetaEntry{Key: "customer", Value: queue.IntValue(i)}, queue.ValueSettings{Limit: 3, Weight: 2000}, 1, 9}
-		must(t, c.PutValue(v))
-		v.Settings.Limit, v.Version = 5, 2
-		must(t, c.PutValue(v))
-	}
-	must(t, c.DeleteValue(1, queue.MetaEntry{Key: "customer", Value: queue.IntValue(1)}))
 	must(t, c.PutPluginVersion(queue.PluginVersion{SHA256: queue.SHA256{1}, Name: "p", Version: "1.0.0", State: "ready", Size: 3, Manifest: []byte(`{"a":1}`), Report: []byte(`{}`), Created: 7, Actor: "ana"}, []byte("module")))
 	must(t, c.SetPluginState(queue.SHA256{1}, "quarantined", "it failed"))
 	must(t, c.PutPluginRecord(queue.PluginRecord{Name: "p", Revision: 1, Active: queue.PluginUse{SHA256: queue.SHA256{1}, Config: []byte(`{}`)}, Settings: []byte(`{}`), Changed: 8, Actor: "ana"}))
@@ -162,12 +159,8 @@ func describe(path string) (text string, err error) {
 	tell(leftovers, e)
 	secret, e := c.Secret("token", 16, rand.NewChaCha8([32]byte{9}))
 	tell(secret, e)
-	strategies, e := c.Strategies()
-	tell(strategies, e)
-	older, found, e := c.Strategy(1, "nightly", 2)
-	tell(fmt.Sprint(older, found), e)
-	values, e := c.Values()
-	tell(values, e)
+	adoptable, e := c.Adoptable(1)
+	tell(adoptable, e)
 	versions, e := c.PluginVersions()
 	tell(versions, e)
 	records, e := c.PluginRecords()
@@ -213,8 +206,8 @@ func TestCatalogueFromVersionEight(t *testing.T) {
 	editing(t, path, "INSERT INTO meta_value (shard, key, value, most, weight, version, changed) VALUES (0, 'customer', 1, 3, NULL, 1, 1)")
 	for range 2 {
 		c := openCatalogue(t, path)
-		if got, err := c.Values(); err != nil || len(got) != 1 || got[0].Settings.Limit != 3 {
-			t.Errorf("Values = %v, %v; want what was there before", got, err)
+		if got, err := c.Adoptable(0); err != nil || len(got) != 1 || got[0].Demand.Limit != 3 {
+			t.Errorf("Adoptable = %v, %v; want what was there before", got, err)
 		}
 		must(t, c.Close())
 	}

@@ -14,7 +14,7 @@ var (
 		"engine/shard/audit", "engine/shard/bulks", "engine/shard/consumers", "engine/shard/deadletters",
 		"engine/shard/deadletters/lettergroups", "engine/shard/deadletters/outbox", "engine/shard/ends", "engine/shard/indexset",
 		"engine/shard/machine", "engine/shard/recount", "engine/shard/rules",
-		"engine/shard/schedules", "engine/shard/scoring", "engine/shard/stops",
+		"engine/shard/schedules", "engine/shard/scoring", "engine/shard/settings", "engine/shard/stops",
 	}
 	machineOnce = []string{"imports sync", "uses sync.Once"}
 	ioPackages  = []string{"context", "database/sql", "io", "io/fs", "log/slog", "net", "net/http", "os"}
@@ -52,7 +52,7 @@ func TestPartsAreApart(t *testing.T) {
 	}
 	parts := []string{
 		"engine/shard/bulks", "engine/shard/deadletters", "engine/shard/ends", "engine/shard/recount", "engine/shard/rules", "engine/shard/schedules",
-		"engine/shard/scoring", "engine/shard/stops",
+		"engine/shard/scoring", "engine/shard/settings", "engine/shard/stops",
 	}
 	var findings []string
 	for name, imports := range mayImport {

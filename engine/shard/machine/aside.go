@@ -20,6 +20,7 @@ const (
 	AsideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
 	AsideSeq    uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
 	AsideRecent uint8 = 7 // by part: which tokens completed chunks lately
+	AsideSet    uint8 = 8 // by number: what an operator set
 )
 
 // Aside names a row.

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"time"
+
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -75,6 +77,13 @@ func (p *valueLimits) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
 		}
 	}
 	p.m.Backlog.SetValue(entry.Key, entry.Value, settings)
+}
+
+// Shorten ends the restart grace at once, or as soon as one of this length would have ended. One that is over does not begin again.
+func (p *valueLimits) Shorten(grace time.Duration) {
+	if p.Grace != nil {
+		p.Grace.Until = min(p.Grace.Until, p.Grace.Began.Add(grace))
+	}
 }
 
 // Settings are what setValue set last.

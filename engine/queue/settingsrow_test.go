@@ -1,33 +1,30 @@
-package store
+package queue
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
-
-	"github.com/quern-queue/quern/engine/queue"
 )
 
 // Settings are in the catalogue, byte for byte, as every version wrote them: names, units, order, and what is left out at zero.
 func TestSettingsRows(t *testing.T) {
 	t.Parallel()
-	all := queue.Settings{
-		Durability: queue.Relaxed, MaxAttempts: 1, MaxExpiries: 2, OnExhausted: queue.Skip, ReservationTimeout: 3 * time.Second, MaxReservation: 4 * time.Hour,
-		RetryBackoff: queue.Backoff{Base: 5 * time.Millisecond, Factor: 1.25, Cap: 6 * time.Minute}, ExpiryBackoff: queue.Backoff{Base: 7 * time.Second, Factor: 8, Cap: 9 * time.Hour},
+	all := Settings{
+		Durability: Relaxed, MaxAttempts: 1, MaxExpiries: 2, OnExhausted: Skip, ReservationTimeout: 3 * time.Second, MaxReservation: 4 * time.Hour,
+		RetryBackoff: Backoff{Base: 5 * time.Millisecond, Factor: 1.25, Cap: 6 * time.Minute}, ExpiryBackoff: Backoff{Base: 7 * time.Second, Factor: 8, Cap: 9 * time.Hour},
 		Retention: 10 * 24 * time.Hour, ConsumerGrace: 11 * time.Second, RestartGrace: 12 * time.Millisecond, Draining: true, DeadLetterQueue: "<späte> post", DeadRetention: 13*time.Second + 14*time.Millisecond,
-		SuspectShare: 0.75, Requeue: queue.Tail,
+		SuspectShare: 0.75, Requeue: Tail,
 	}
-	for _, d := range queue.AllSettings() {
+	for _, d := range AllSettings() {
 		if d.LeftOut(&all) {
 			t.Errorf("this test leaves %s at zero: its row is a format, and has to stand here", d.Name)
 		}
 	}
-	none := queue.Settings{OnExhausted: queue.DeadLetter}
+	none := Settings{OnExhausted: DeadLetter}
 	for _, test := range []struct {
-		settings queue.Settings
+		settings Settings
 		want     string
 	}{
-		{queue.DefaultSettings(), `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"fail_submission","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +
+		{DefaultSettings(), `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"fail_submission","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +
 			`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":1000,"factor":2,"cap_ms":300000},"retention_ms":604800000,"consumer_grace_ms":30000,"suspect_share":0.3}`},
 		{none, `{"durability":"full","max_attempts":0,"max_expiries":0,"on_exhausted":"dead_letter","reservation_timeout_ms":0,"max_reservation_ms":0,` +
 			`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"retention_ms":0,"consumer_grace_ms":0,"suspect_share":0}`},
@@ -35,26 +32,26 @@ func TestSettingsRows(t *testing.T) {
 			`"retry_backoff":{"base_ms":5,"factor":1.25,"cap_ms":360000},"expiry_backoff":{"base_ms":7000,"factor":8,"cap_ms":32400000},"retention_ms":864000000,` +
 			`"dead_retention_ms":13014,"dead_letter_queue":"\u003cspäte\u003e post","consumer_grace_ms":11000,"restart_grace_ms":12,"draining":true,"suspect_share":0.75,"requeue":"tail"}`},
 	} {
-		text, err := json.Marshal(SettingsState(test.settings))
-		if err != nil || string(text) != test.want {
-			t.Errorf("got %s, %v, want %s", text, err, test.want)
+		text := test.settings.Row()
+		if text != test.want {
+			t.Errorf("got %s, want %s", text, test.want)
 		}
-		if got, err := settingsOf(test.want); err != nil || got != test.settings {
+		if got, err := SettingsOf(test.want); err != nil || got != test.settings {
 			t.Errorf("%s is read as %+v, %v, want %+v", test.want, got, err, test.settings)
 		}
 	}
 }
 
-// A row that says what no version wrote is refused; what an older one did not know is as in a new queue.
+// A row that says what no version wrote is refused; what an older one did not know is as in a new
 func TestSettingsRowsOfOthers(t *testing.T) {
 	t.Parallel()
 	const old = `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"fail_submission","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +
 		`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":1000,"factor":2,"cap_ms":300000},"retention_ms":604800000}`
-	if got, err := settingsOf(old); err != nil || got != queue.DefaultSettings() {
+	if got, err := SettingsOf(old); err != nil || got != DefaultSettings() {
 		t.Errorf("a row of the first version is read as %+v, %v", got, err)
 	}
 	for _, wrong := range []string{``, `[]`, `{"durability":"never"}`, `{"durability":"full","on_exhausted":""}`, `{"durability":"full","on_exhausted":"skip","requeue":"middle"}`, `{"max_attempts":65536}`, `{"retention_ms":"long"}`, `{"retry_backoff":5}`} {
-		if got, err := settingsOf(wrong); err == nil {
+		if got, err := SettingsOf(wrong); err == nil {
 			t.Errorf("%s is read as %+v", wrong, got)
 		}
 	}

@@ -1,23 +1,20 @@
-package store
+package queue
 
 import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/quern-queue/quern/engine/queue"
 )
 
-// SettingsState is settings as the audit log shows them: with the names that they have in the catalogue.
-func SettingsState(s queue.Settings) any { return settingsRow(s) }
+// SettingsRow is settings as files and the audit log have them: a JSON object in the order of their declaration, every duration in
+// milliseconds.
+type SettingsRow Settings
 
-// settingsRow is settings as they are in the catalogue: a JSON object in the order of their declaration, every duration in milliseconds.
-type settingsRow queue.Settings
-
-func (r settingsRow) MarshalJSON() ([]byte, error) {
-	settings := queue.Settings(r)
+// MarshalJSON leaves out what is new since the first version and at zero, so that a row that needs nothing new is as that wrote it.
+func (r SettingsRow) MarshalJSON() ([]byte, error) {
+	settings := Settings(r)
 	text := []byte{'{'}
-	for _, d := range queue.AllSettings() {
+	for _, d := range AllSettings() {
 		if d.LeftOut(&settings) {
 			continue
 		}
@@ -25,7 +22,7 @@ func (r settingsRow) MarshalJSON() ([]byte, error) {
 		switch v := d.Pointer(&settings).(type) {
 		case *time.Duration:
 			value = v.Milliseconds()
-		case *queue.Backoff:
+		case *Backoff:
 			value = backoffRow{v.Base.Milliseconds(), v.Factor, v.Cap.Milliseconds()}
 		}
 		written, err := json.Marshal(value)
@@ -40,14 +37,23 @@ func (r settingsRow) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// settingsOf reads a row. What an older version did not know is as in a new queue.
-func settingsOf(text string) (queue.Settings, error) {
-	s := queue.DefaultSettings()
+// Row is the settings in one text.
+func (s Settings) Row() string {
+	text, err := SettingsRow(s).MarshalJSON()
+	if err != nil {
+		panic(err) // numbers, names and durations always can be written
+	}
+	return string(text)
+}
+
+// SettingsOf reads a row. What an older version did not know is as in a new queue.
+func SettingsOf(text string) (Settings, error) {
+	s := DefaultSettings()
 	var row map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &row); err != nil {
 		return s, err
 	}
-	for _, d := range queue.AllSettings() {
+	for _, d := range AllSettings() {
 		if value, ok := row[d.RowName()]; ok {
 			if err := readSetting(d, &s, value); err != nil {
 				return s, fmt.Errorf("%s: %w", d.RowName(), err)
@@ -57,16 +63,16 @@ func settingsOf(text string) (queue.Settings, error) {
 	return s, nil
 }
 
-func readSetting(d *queue.Setting, s *queue.Settings, value json.RawMessage) (err error) {
+func readSetting(d *Setting, s *Settings, value json.RawMessage) (err error) {
 	switch to := d.Pointer(s).(type) {
 	case *time.Duration:
 		var n int64
 		err = json.Unmarshal(value, &n)
-		*to = milliseconds(n)
-	case *queue.Backoff:
+		*to = ofMilliseconds(n)
+	case *Backoff:
 		var b backoffRow
 		err = json.Unmarshal(value, &b)
-		*to = queue.Backoff{Base: milliseconds(b.BaseMs), Factor: b.Factor, Cap: milliseconds(b.CapMs)}
+		*to = Backoff{Base: ofMilliseconds(b.BaseMs), Factor: b.Factor, Cap: ofMilliseconds(b.CapMs)}
 	default:
 		if d.Names == nil {
 			return json.Unmarshal(value, to)
@@ -85,4 +91,4 @@ type backoffRow struct {
 	CapMs  int64   `json:"cap_ms"`
 }
 
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+func ofMilliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

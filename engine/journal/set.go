@@ -1,0 +1,85 @@
+package journal
+
+import "github.com/quern-queue/quern/engine/queue"
+
+// SetKind says what an operator sets something for.
+type SetKind uint8
+
+// The kinds. They are numbers in files: never used again for something else.
+const (
+	SetQueue    SetKind = iota // the settings of the queue
+	SetValue                   // limit and weight of a value of a meta key
+	SetStrategy                // a strategy under a name
+)
+
+func (k SetKind) String() string { return [...]string{"queue", "value", "strategy"}[k] }
+
+// Set is what an operator sets, from the batch on that has it. It says all that is known of one version, so applying it twice is applying
+// it once.
+type Set struct {
+	Kind    SetKind
+	Version uint32 // from 1, each change makes the next; 0: what is set is removed
+	Changed queue.Time
+
+	Settings string              // of the queue: as queue.Settings.Row has them
+	Entry    queue.MetaEntry     // the value
+	Demand   queue.ValueSettings // of the value; queue.NoSettings with version 0
+	Name     string              // of the strategy
+	Text     string              // of the strategy, canonical; "" with version 0
+}
+
+// setVersion is the first byte of a Set as the store keeps it.
+const setVersion = 1
+
+func (s *Set) fields(c *coder) {
+	octet(c, &s.Kind, SetStrategy)
+	unsigned(c, &s.Version)
+	signed(c, &s.Changed)
+	switch s.Kind {
+	case SetQueue:
+		c.text(&s.Settings)
+		c.must(s.Version > 0)
+	case SetValue:
+		s.valueFields(c)
+	case SetStrategy:
+		c.text(&s.Name)
+		c.text(&s.Text)
+		c.must(s.Name != "" && (s.Text != "") == (s.Version > 0))
+	}
+}
+
+func (s *Set) valueFields(c *coder) {
+	entry := queue.Meta{s.Entry}
+	meta(c, &entry)
+	if c.must(len(entry) == 1); c.reading && !c.bad {
+		s.Entry = entry[0]
+	}
+	limited := s.Demand.Limit != queue.NoLimit
+	if c.yes(&limited); limited {
+		atMost(c, &s.Demand.Limit, queue.MaxValueLimit)
+	} else {
+		s.Demand.Limit = queue.NoLimit
+	}
+	atMost(c, &s.Demand.Weight, queue.MaxWeight)
+	c.must((s.Demand == queue.NoSettings()) == (s.Version == 0))
+}
+
+// AppendSet appends the encoding of a Set as the store keeps it, described in docs/formats/ops.md.
+func AppendSet(dst []byte, s *Set) []byte {
+	c := coder{b: append(dst, setVersion)}
+	s.fields(&c)
+	return c.b
+}
+
+// DecodeSet reads what AppendSet wrote.
+func DecodeSet(b []byte) (s Set, err error) {
+	if len(b) == 0 || b[0] != setVersion {
+		return Set{}, errDamaged
+	}
+	c := coder{b: b[1:], reading: true}
+	s.fields(&c)
+	if err := c.whole(); err != nil {
+		return Set{}, err
+	}
+	return s, nil
+}

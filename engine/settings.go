@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"maps"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// What operators set for a queue is in the journal of its shard. Here is what the shard tells of it, in the form in which calls look it up
+// without the shard's mutex.
+
+// set takes over what the shard tells; with all, nothing else is set. The shard's mutex is held.
+func (q *Queue) set(list []journal.Set, all bool) {
+	named := maps.Clone(q.named.all())
+	if named == nil || all {
+		named = map[string]*namedStrategy{}
+	}
+	if all {
+		q.values.clear()
+	}
+	for i := range list {
+		switch set := &list[i]; set.Kind {
+		case journal.SetQueue:
+			if settings, err := queue.SettingsOf(set.Settings); err == nil { // else the shard has refused them
+				q.config.Store(&settings)
+			}
+		case journal.SetValue:
+			q.values.set(set.Entry, ValueSettings{ValueSettings: set.Demand, Version: set.Version, Changed: set.Changed})
+			q.frames.full.drop(set.Entry)
+		case journal.SetStrategy:
+			if named[set.Name] = q.namedOf(set); set.Version == 0 {
+				delete(named, set.Name)
+			}
+		}
+	}
+	q.named.byName.Store(&named)
+}
+
+// adopt has a shard take over what an older version, or the creation of the queue, left in the catalogue.
+func (q *Queue) adopt() error {
+	catalogue := q.e.catalogue
+	list, err := catalogue.Adoptable(q.id)
+	if err != nil {
+		return err
+	}
+	if !q.shard.Settings.Known() {
+		list := append(list, journal.Set{Kind: journal.SetQueue, Version: 1, Changed: q.created, Settings: q.config.Load().Row()})
+		if err := q.shard.Settings.Adopt(list); err != nil {
+			return err
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return catalogue.Adopted(q.name)
+}
+
+// configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller
+// holds e.mu.
+func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
+	now := *q.config.Load()
+	if settings == now {
+		return q.info(), nil
+	}
+	set := journal.Set{Kind: journal.SetQueue, Changed: queue.At(e.options.Now()), Settings: settings.Row()}
+	err := q.shard.Settings.Put(&set, queue.SettingsRow(now), queue.SettingsRow(settings), q.act(ctx, "", "queue.change", ""))
+	if err != nil {
+		return QueueInfo{}, err
+	}
+	e.noteSettings(q)
+	return q.info(), nil
+}
+
+// noteSettings brings the catalogue's copy of the settings up to date. It is no more than that: when it fails, the next start does it.
+func (e *Engine) noteSettings(q *Queue) {
+	if err := e.catalogue.PutQueue(q.row()); err != nil {
+		e.options.Logger.Warn("the catalogue's copy of a queue's settings could not be written; the next start does it",
+			"queue", q.name, "error", err)
+	}
+}

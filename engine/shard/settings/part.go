@@ -1,0 +1,202 @@
+package settings
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// Part has what is set, and the rows in which checkpoints keep it.
+type Part struct {
+	m *machine.Machine
+	// Report gets all that is set when a replay is through, and then each change; nil: no one does.
+	Report func(list []journal.Set, all bool)
+
+	queue      *row // nil: the settings are those that the machine was made with
+	values     map[queue.MetaEntry]*row
+	strategies map[string][]*row // the newest versions of each, the newest last
+
+	rows map[uint64]*row // by number
+	last uint64          // the largest number of a row
+}
+
+// row is a version of something that is set.
+type row struct {
+	number uint64
+	set    journal.Set
+}
+
+// New is the part of a machine for which nothing is set.
+func New(m *machine.Machine) *Part {
+	return &Part{m: m, values: map[queue.MetaEntry]*row{}, strategies: map[string][]*row{}, rows: map[uint64]*row{}}
+}
+
+// Queue is the version of the queue's settings; 0: none was set.
+func (p *Part) Queue() uint32 {
+	if p.queue == nil {
+		return 0
+	}
+	return p.queue.set.Version
+}
+
+// Strategy is a version of a strategy, if it is kept.
+func (p *Part) Strategy(name string, version uint32) (set journal.Set, found bool) {
+	of := p.strategies[name]
+	if at, found := place(of, version); found {
+		return of[at].set, true
+	}
+	return journal.Set{}, false
+}
+
+// place is where a version is, or would be.
+func place(of []*row, version uint32) (at int, found bool) {
+	return slices.BinarySearchFunc(of, version, func(r *row, version uint32) int { return cmp.Compare(r.set.Version, version) })
+}
+
+// Apply takes over what was set.
+func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
+	set, mine := op.(*journal.Set)
+	if !mine {
+		return false, nil
+	}
+	switch set.Kind {
+	case journal.SetQueue:
+		p.queue = p.keep(p.queue, set)
+	case journal.SetValue:
+		p.setValue(set)
+	case journal.SetStrategy:
+		p.setStrategy(set)
+	}
+	return true, p.takeEffect(set)
+}
+
+func (p *Part) setValue(set *journal.Set) {
+	r := p.values[set.Entry]
+	if set.Version > 0 {
+		p.values[set.Entry] = p.keep(r, set)
+		return
+	}
+	p.drop(r)
+	delete(p.values, set.Entry)
+}
+
+// setStrategy puts a version beside those before it, of which it keeps the newest; without a version it removes them all. A replay may
+// come to a version that a younger row has already, or that has been forgotten since.
+func (p *Part) setStrategy(set *journal.Set) {
+	of := p.strategies[set.Name]
+	gone := len(of)
+	if set.Version > 0 {
+		at, found := place(of, set.Version)
+		if found {
+			p.keep(of[at], set)
+		} else {
+			of = slices.Insert(of, at, p.keep(nil, set))
+		}
+		gone = max(0, len(of)-queue.MaxStrategyVersions)
+	}
+	for _, r := range of[:gone] {
+		p.drop(r)
+	}
+	if p.strategies[set.Name] = slices.Delete(of, 0, gone); len(of) == gone {
+		delete(p.strategies, set.Name)
+	}
+}
+
+// takeEffect has the machine go by what was set. At a replay it is the last word that counts: Settled has it.
+func (p *Part) takeEffect(set *journal.Set) error {
+	if set.Kind == journal.SetQueue {
+		settings, err := queue.SettingsOf(set.Settings)
+		if err != nil {
+			return fmt.Errorf("settings of the queue cannot be read: %w", err)
+		}
+		p.m.Settings = settings
+		p.m.ValueLimits.Shorten(settings.RestartGrace)
+	}
+	if p.m.Replay {
+		return nil
+	}
+	if set.Kind == journal.SetValue {
+		p.m.ValueLimits.Set(set.Entry, set.Demand)
+	}
+	if p.Report != nil {
+		p.Report([]journal.Set{*set}, false)
+	}
+	return nil
+}
+
+// Settled ends a replay: before anything is offered, all that is set holds.
+func (p *Part) Settled() {
+	list := make([]journal.Set, 0, len(p.rows))
+	for _, number := range slices.Sorted(maps.Keys(p.rows)) {
+		set := &p.rows[number].set
+		switch set.Kind {
+		case journal.SetValue:
+			p.m.ValueLimits.Set(set.Entry, set.Demand)
+		case journal.SetStrategy:
+			if of := p.strategies[set.Name]; of[len(of)-1].number != number {
+				continue
+			}
+		}
+		list = append(list, *set)
+	}
+	if p.Report != nil {
+		p.Report(list, true)
+	}
+}
+
+// Intended counts nothing: the caller waits for what it sets, and nothing rests on it before.
+func (p *Part) Intended(func(what string, n int)) {}
+
+// keep has a row hold what was set; nil is a new one.
+func (p *Part) keep(r *row, set *journal.Set) *row {
+	if r == nil {
+		p.last++
+		r = &row{number: p.last}
+		p.rows[r.number] = r
+	}
+	r.set = *set
+	p.m.Asides.Changed(machine.AsideSet, r.number)
+	return r
+}
+
+// drop removes a row; nil is none.
+func (p *Part) drop(r *row) {
+	if r != nil {
+		delete(p.rows, r.number)
+		p.m.Asides.Changed(machine.AsideSet, r.number)
+	}
+}
+
+// Row is what a row has to hold now; nil: nothing.
+func (p *Part) Row(key uint64) []byte {
+	if r := p.rows[key]; r != nil {
+		return journal.AppendSet(nil, &r.set)
+	}
+	return nil
+}
+
+// Load reads a row.
+func (p *Part) Load(key uint64, bytes []byte) error {
+	set, err := journal.DecodeSet(bytes)
+	if err != nil {
+		return machine.AsideError(machine.AsideSet)
+	}
+	r := &row{key, set}
+	p.rows[key], p.last = r, max(p.last, key)
+	switch set.Kind {
+	case journal.SetQueue:
+		p.queue = r
+	case journal.SetValue:
+		p.values[set.Entry] = r
+	case journal.SetStrategy:
+		of := p.strategies[set.Name]
+		at, _ := place(of, set.Version)
+		p.strategies[set.Name] = slices.Insert(of, at, r)
+	}
+	return p.takeEffect(&r.set)
+}
