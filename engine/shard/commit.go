@@ -68,20 +68,33 @@ func (p *writer) take() (b *machine.Batch) {
 }
 
 // wait starts the writer and waits for the commits.
-func (p *writer) wait(c commit.Set) error {
+func (p *writer) wait(c commit.Set) error { return p.settle(c, nil) }
+
+// settle is wait for a call that goes no further, as cause says; nil: it came to its end. The error says that nothing was done only if
+// nothing was.
+func (p *writer) settle(c commit.Set, cause error) error {
 	if c.First == nil {
-		return nil
+		return cause
 	}
 	p.kick()
-	if err := c.First.Wait(); err != nil {
-		return err
+	some, err := c.Wait()
+	if cause == nil {
+		cause = err
 	}
-	for _, b := range c.More {
-		if err := b.Wait(); err != nil {
-			return err
-		}
+	if cause != nil && some {
+		return partly(cause)
 	}
-	return nil
+	return cause
+}
+
+// partly is the error of a call of which something may have been done, for one that says that nothing was.
+func partly(cause error) error {
+	switch queue.CodeOf(cause) {
+	case queue.CodeDiskFull, queue.CodeUnavailable, queue.CodeMoved:
+		return &queue.Error{Code: queue.CodeCommitFailed, Message: "Some of this request may have been done, and some was not. Ask again: " +
+			"completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
+	}
+	return cause
 }
 
 func (p *writer) kick() {

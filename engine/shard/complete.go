@@ -54,7 +54,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 			dst, err = s.completeWriting(ctx, slice, dst, &waits)
 		}
 		if err != nil {
-			return dst, err
+			return dst, s.writer.settle(waits, err)
 		}
 	}
 	s.pools.scratch.Put(scratch)
@@ -150,7 +150,9 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 	for _, mark := range own.Marked {
 		m.Writing[mark.Slot] = own.Commit
 	}
-	waits.Add(s.writer.pending())
+	if len(list) < len(items) { // what is done already may rest on it
+		waits.Add(s.writer.pending())
+	}
 	waits.Add(own.Commit)
 	s.outputs.RLock() // under the mutex, so that no reload comes in between
 	s.mu.Unlock()

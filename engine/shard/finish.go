@@ -21,7 +21,7 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 		s.mu.Lock()
 		if err := s.usable(); err != nil {
 			s.mu.Unlock()
-			return dst, err
+			return dst, s.writer.settle(waits, err)
 		}
 		s.m.Seed(s.options.Seed())
 		dst = s.m.Fails(slice, now, dst, &waits)

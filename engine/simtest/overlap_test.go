@@ -30,7 +30,8 @@ type overlap struct {
 	disk        *diskModel
 	lines       []string // the history
 	stepNo      int
-	begun       int // calls
+	ending      bool // all gates are open
+	begun       int  // calls
 	calls       []*call
 	asked       []*asking // inserts, by number
 	tokens      []*token
@@ -326,6 +327,7 @@ func (o *overlap) end() {
 // finish lets everything end well and compares all there is, then again after a restart.
 func (o *overlap) finish() {
 	o.note("the end")
+	o.ending = true
 	o.shard.SetFull(false)
 	shut := o.gates.throw()
 	for range 3 {

@@ -43,6 +43,23 @@ func (s *Set) Add(c *Commit) {
 	}
 }
 
+// Wait waits for all of them. err is the first failure; some says that others of them did not fail.
+func (s *Set) Wait() (some bool, err error) {
+	if s.First == nil {
+		return false, nil
+	}
+	err = s.First.Wait()
+	some = err == nil
+	for _, c := range s.More {
+		failed := c.Wait()
+		some = some || failed == nil
+		if err == nil {
+			err = failed
+		}
+	}
+	return some, err
+}
+
 // Late says that some of what was waited for came to nothing, without an error: an "already" that rests on it has to be looked at again.
 func (s *Set) Late() bool {
 	return s.First != nil && (s.First.Late || slices.ContainsFunc(s.More, func(c *Commit) bool { return c.Late }))
