@@ -45,7 +45,7 @@ func join(m *machine.Machine) parts {
 		Began:     []func(){p.stops.Began},
 		Opened:    []func(*machine.Record){p.schedules.Opened},
 		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
-		Settled:   []func(){p.letters.Settled, p.rules.Settled, p.settings.Settled},
+		Settled:   []func(){p.letters.Settled, p.rules.Settled},
 		Inserting: []func(*journal.Insert){p.letters.Inserting},
 		Dying:     []func(*machine.Record, uint32, queue.Time){p.letters.Dying},
 		Died:      []func(*machine.Record, uint32, int){p.letters.Died},
@@ -75,6 +75,7 @@ func endedLetters(m *machine.Machine, p *deadletters.Part) recount.Total {
 func (p *parts) settle() {
 	p.bulks.Settle()
 	p.schedules.Settle()
+	p.settings.Settle()
 }
 
 // carry takes over what counts on over a reload.

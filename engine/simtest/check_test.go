@@ -20,6 +20,9 @@ func (s *sim) tick() {
 		err = s.faults.expected() // the tick's commit failed before settle could wait for it: no one else does
 	}
 	failed, written := s.commitFailed("tick", err)
+	if failed && s.faults.fired != full {
+		written = false // a tick makes more than one commit: the one behind the reload does what is left, and tells of all
+	}
 	for key, known := range s.m.keys {
 		if known.at.Add(queue.IdempotencyWindow) < s.now {
 			delete(s.m.keys, key)
@@ -32,16 +35,19 @@ func (s *sim) tick() {
 	}
 	lost, later := s.absent()
 	s.takeEffect([]func(){func() {
-		for _, x := range s.m.subs {
-			if x.state == queue.Open {
-				s.expire(x)
+		if s.faults != nil {
+			s.overtake(slices.Concat(lost, later))
+			s.m.expireAll(s.now)
+			s.syncTotals()
+		} else {
+			for _, x := range s.m.subs {
+				if x.state == queue.Open {
+					s.expire(x)
+				}
 			}
-		}
-		s.loseAll(lost)
-		s.m.expireAll(s.now)
-		s.loseAll(later)
-		if s.faults != nil { // see otherEnd: then a deadline may be counted or not
-			s.m.totals.expired = s.shard.Stats().ExpiredTotal
+			s.loseAll(lost)
+			s.m.expireAll(s.now)
+			s.loseAll(later)
 		}
 		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now && s.counts("rule ends by itself") })
 	}}, failed, written)
@@ -52,11 +58,11 @@ func (s *sim) tick() {
 // expire ends the overdue reservations of one submission. When one of them ends the submission, the order in which the
 // shard took them decides which others are counted: then the model takes over what the shard did.
 func (s *sim) expire(x *modelSub) {
-	const why = "the reservation's deadline passed"
+	const why = errorLate
 	var late []int
 	ends, last := false, uint32(0)
 	for i, c := range x.chunks {
-		if c.state == queue.ChunkReserved && c.hold.deadline <= s.now && !s.otherEnd(x, i) {
+		if c.state == queue.ChunkReserved && c.hold.deadline <= s.now {
 			late = append(late, i)
 			if s.lastExpiry(x, c) {
 				ends = ends || s.m.endsSubmission(x, last)
@@ -82,27 +88,6 @@ func (s *sim) expire(x *modelSub) {
 			s.putBack(x, c, s.backedOff(x, uint32(i), s.settings.ExpiryBackoff, int(c.expiries)))
 		}
 	}
-}
-
-// otherEnd says that something else came before the deadline of a chunk was looked at: after a failed commit the worker takes each kind
-// of action in slices of its own, so that any may be first.
-func (s *sim) otherEnd(x *modelSub, index int) bool {
-	if s.faults == nil {
-		return false
-	}
-	got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(index))
-	s.must("chunk", err)
-	return s.endedBefore(x, index) || got.Attempts == x.chunks[index].attempts+1 && got.Error == errorLost
-}
-
-// endedBefore says that the dead_deadline of the submission came before a try of a chunk could be counted.
-func (s *sim) endedBefore(x *modelSub, index int) bool {
-	if s.faults == nil || x.asked.DeadDeadline == 0 || x.asked.DeadDeadline > s.now {
-		return false
-	}
-	got, err := s.shard.Submissions.Chunk(ctx, x.id, uint32(index))
-	s.must("chunk", err)
-	return got.State == queue.ChunkSkipped && got.Attempts == x.chunks[index].attempts
 }
 
 func (s *sim) lastExpiry(x *modelSub, c *modelChunk) bool {
@@ -159,6 +144,7 @@ func (s *sim) checkSubmission(x *modelSub) {
 
 func (s *sim) checkStats() {
 	s.adopt()
+	s.checkDemands()
 	s.must("audit", s.shard.Audit())
 	got := s.shard.Stats()
 	t := &s.m.totals

@@ -200,7 +200,7 @@ func (s *sim) lose(name string) {
 	s.log.add("%s, which holds %d chunks, is lost", name, len(held))
 	for _, c := range held {
 		x := s.m.sub(of[c].Submission)
-		if x.state != queue.Open || s.endedBefore(x, int(of[c].Index)) {
+		if x.state != queue.Open {
 			continue // something before it ended the submission
 		}
 		last := c.attempts+1 >= s.m.maxAttempts(x)

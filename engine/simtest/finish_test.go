@@ -81,7 +81,7 @@ func (s *sim) check(i int, it *item, v verb, got queue.Result) bool {
 	names := [...]string{"complete", "fail", "extend", "release"}
 	if it.standing == completed {
 		if got.Outcome == queue.OutcomeLost && v <= failIt || got.Outcome == queue.OutcomeGone && it.x.state != queue.Open {
-			s.evicted++ // the table of recent completions is small: another one fell on its place
+			s.evicted[it.token] = true // the table of recent completions is small: another one fell on its place
 			return false
 		}
 		if v <= failIt {
@@ -292,7 +292,7 @@ func (s *sim) backedOff(x *modelSub, index uint32, b queue.Backoff, tries int) q
 		return 0 // the submission ended behind it
 	}
 	if got.NotBefore <= s.now || got.NotBefore > s.now.Add(delay)+1 {
-		s.fail("chunk %s/%d waits until %d: want within %s after %d", x.id, index, got.NotBefore, delay, s.now)
+		s.fail("chunk %s/%d, which is %s, waits until %d: want within %s after %d", x.id, index, got.State, got.NotBefore, delay, s.now)
 	}
 	return got.NotBefore
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -98,5 +99,34 @@ func TestValuesOutliveAReload(t *testing.T) {
 		b.open()
 		check("a removal in the rows")
 		b.close()
+	})
+}
+
+// A change of the restart grace whose outcome is unknown, and that turns out to be written, cuts a grace short as any other does.
+func TestReloadCutsGraceShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &faults{spare: true}
+		settings := relaxed()
+		settings.RestartGrace = time.Hour
+		b := newBox(t, settings)
+		b.wrap = f.wrap
+		b.open()
+		mustInsert(t, b, prefixed(4, number("company", 1)))
+		b.setValue(number("company", 1), queue.ValueSettings{Limit: 3})
+		b.crashed(time.Second)
+		if got := mustReserve(t, b, "OldestFirst", 4); len(got) != 0 {
+			t.Errorf("during the grace: got %d chunks of a limited value, want none", len(got))
+		}
+		settings.RestartGrace = 0
+		f.arm(unknownWritten, 0)
+		if err := b.putSettings(settings); queue.CodeOf(err) != queue.CodeCommitFailed {
+			t.Errorf("got %v, want %s", err, queue.CodeCommitFailed)
+		}
+		synctest.Wait()
+		b.tickAfter(0)
+		if got := mustReserve(t, b, "OldestFirst", 4); len(got) != 3 {
+			t.Errorf("after it: got %d chunks, want the 3 that the limit allows", len(got))
+		}
 	})
 }
