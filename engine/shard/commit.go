@@ -91,8 +91,8 @@ func (p *writer) settle(c commit.Set, cause error) error {
 func partly(cause error) error {
 	switch queue.CodeOf(cause) {
 	case queue.CodeDiskFull, queue.CodeUnavailable, queue.CodeMoved:
-		return &queue.Error{Code: queue.CodeCommitFailed, Message: "Some of this request may have been done, and some was not. Ask again: " +
-			"completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
+		return &queue.Error{Code: queue.CodeCommitFailed, Message: "Some of this request may have been done, and some was not. " +
+			"Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
 	}
 	return cause
 }
