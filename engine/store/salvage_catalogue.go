@@ -139,15 +139,9 @@ func (s *catalogueSalvage) judge(table string, r *sqlitedb.Salvaged) (why string
 		}
 		return "", true
 	}
-	args := []any{table}
-	for i, name := range r.Columns {
-		if name != unsummedColumn {
-			args = append(args, name, r.Values[i])
-		}
-	}
 	sums := s.sums[table]
 	switch crc, there := sums[r.Rowid]; {
-	case there && crc != sumOf(args...):
+	case there && crc != sumOfRow(table, r, false) && crc != sumOfRow(table, r, true):
 		return "does not match its checksum", false
 	case table == "plugin_version" && !wholeModule(r):
 		return "has another module than was uploaded", false
@@ -155,6 +149,18 @@ func (s *catalogueSalvage) judge(table string, r *sqlitedb.Salvaged) (why string
 		return "has lost its checksum, and is kept as it stands there", true
 	}
 	return "", true
+}
+
+// sumOfRow is the checksum of a row, or what it was before columns were added to its table.
+func sumOfRow(table string, r *sqlitedb.Salvaged, before bool) int64 {
+	args := []any{table}
+	for i, name := range r.Columns {
+		old := before && r.Values[i] == nil && slices.Contains(addedColumns[table], name)
+		if name != unsummedColumn && !old {
+			args = append(args, name, r.Values[i])
+		}
+	}
+	return sumOf(args...)
 }
 
 func wholeModule(r *sqlitedb.Salvaged) bool {

@@ -17,6 +17,10 @@ import (
 // Tables with checksums of their own, and goose's record, which nothing but a migration reads.
 var unsummed = []string{"row_sum", "identity", "audit", "goose_db_version"}
 
+// addedColumns are those that a migration added to a table whose rows had checksums by then. The checksum of a row from before it is
+// without them, which all are NULL there, until the row is written again.
+var addedColumns = map[string][]string{"queue": {"quarantined", "oldest"}}
+
 // unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that loads it compares. It is too
 // large to be read at each open.
 const unsummedColumn = "module"
@@ -74,8 +78,7 @@ func sumSQL(of, table string, columns []string) string {
 }
 
 // sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of a table's row these are the
-// name of the table, and the name and the value of each column. One that is NULL is left out with its name, so that a
-// migration may add columns.
+// name of the table, and the name and the value of each column. NULL counts as a blob without bytes: as that it comes from SQLite.
 func sumOf(args ...any) int64 {
 	var enc []byte
 	put := func(kind byte, value string) {
@@ -83,13 +86,12 @@ func sumOf(args ...any) int64 {
 	}
 	put('t', args[0].(string))
 	for i := 1; i+1 < len(args); i += 2 {
-		if args[i+1] == nil {
-			continue
-		}
 		put('t', args[i].(string))
 		switch value := args[i+1].(type) {
 		case string:
 			put('t', value)
+		case nil:
+			put('b', "")
 		case []byte:
 			put('b', string(value))
 		default:
@@ -110,8 +112,13 @@ func (c *Catalogue) fillSums(tables []string) error {
 }
 
 func (c *Catalogue) compareSums(table string, columns []string) error {
+	wrong := "s.crc IS NOT " + sumSQL("t", table, columns)
+	if added := addedColumns[table]; added != nil {
+		before := slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return slices.Contains(added, name) })
+		wrong += fmt.Sprintf(" AND (coalesce(%s) IS NOT NULL OR s.crc IS NOT %s)", strings.Join(added, ", "), sumSQL("t", table, before))
+	}
 	row, err := c.first(fmt.Sprintf("SELECT t.rowid FROM %s t LEFT JOIN row_sum s ON s.tab = '%[1]s' AND s.row = "+
-		"t.rowid WHERE s.crc IS NOT %s LIMIT 1", table, sumSQL("t", table, columns)))
+		"t.rowid WHERE %s LIMIT 1", table, wrong))
 	if err == nil && row != nil {
 		return c.damagedRow(table, *row, "its checksum does not match")
 	}

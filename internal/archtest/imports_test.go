@@ -85,6 +85,7 @@ var mayImport = map[string][]string{
 	"examples/producer-consumer":            {"sdk/api", "sdk/client"},
 	"internal/archtest":                     {},
 	"internal/mutate":                       {},
+	"internal/fixtures":                     {},
 	"internal/guarantees":                   {},
 	"internal/sbom":                         {},
 
@@ -143,8 +144,8 @@ var homes = map[string][]string{
 
 	// Of the standard library: SQL goes through engine/sqlitedb, the network stays at the faces, C stays beside SQLite.
 	"database/sql": {"engine/sqlitedb", "engine/store"}, // for the migration tool only
-	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples"},
-	"os/exec":      {"cmd", "examples", "sdk/conformance", "wasm/compile", "internal/guarantees", "internal/mutate"},
+	"net/http":     {"web", "sdk/client", "sdk/conformance", "cmd", "examples", "internal/fixtures"},
+	"os/exec":      {"cmd", "examples", "sdk/conformance", "wasm/compile", "internal/fixtures", "internal/guarantees", "internal/mutate"},
 	"C":            {"engine/sqlitedb", "engine/powerloss/disktest"},
 	"testing":      {"engine/journal/journaltest"},
 }
