@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -44,9 +45,9 @@ func auditList() parameters[auditRequest] {
 		return textParameter(name, about, 0, field)
 	}
 	at := func(name, about string, field func(*auditRequest) *queue.Time) parameter[auditRequest] {
-		return timeParameter(name, about, &huma.Schema{Type: huma.TypeString}, field)
+		return timeParameter(name, about, &huma.Schema{Type: huma.TypeString, Format: "date-time"}, field)
 	}
-	return parameters[auditRequest]{
+	return slices.Concat(parameters[auditRequest]{
 		at("since", "Only what happened at this time (RFC 3339) or later", func(r *auditRequest) *queue.Time { return &r.filter.Since }),
 		at("until", "Only what happened before this time", func(r *auditRequest) *queue.Time { return &r.filter.Until }),
 		text("actor", "Only what this actor did", func(r *auditRequest) *string { return &r.filter.Actor }),
@@ -56,10 +57,7 @@ func auditList() parameters[auditRequest] {
 		text("target", "Only what was done to this, such as `rule 7`", func(r *auditRequest) *string { return &r.filter.Target }),
 		choiceParameter("outcome", "Only acts with this outcome; refused: the token did not allow them",
 			[]string{queue.ActOK, queue.ActRefused}, func(r *auditRequest, chosen string) { r.filter.Outcome = chosen }),
-		text("cursor", "The next of the page before", func(r *auditRequest) *string { return &r.cursor }),
-		{Param: queryParam("limit", "Most entries, 1 to 1000, 100 unless told", &huma.Schema{Type: huma.TypeString}),
-			read: readLimit(func(r *auditRequest) *int { return &r.limit })},
-	}
+	}, pageParameters(func(r *auditRequest) *string { return &r.cursor }, func(r *auditRequest) *int { return &r.limit }))
 }
 
 func auditShape(d *document, op *huma.Operation) {

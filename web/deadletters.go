@@ -56,15 +56,15 @@ func (x deadLetters) routes(d *document) {
 
 // letterFilter are the parameters that say which dead letters are meant.
 func letterFilter() parameters[engine.DeadRequest] {
-	id, at := 20, 40 // characters
+	id, at := 20, &huma.Schema{Type: huma.TypeString, Format: "date-time"} // characters of an id
 	return parameters[engine.DeadRequest]{
 		submissionParameter("Of this submission only", &huma.Schema{Type: huma.TypeString, MaxLength: &id},
 			func(r *engine.DeadRequest) *queue.SubmissionID { return &r.Filter.Dead.Submission }),
 		textParameter("fingerprint", "With this fingerprint only", fingerprintLength,
 			func(r *engine.DeadRequest) *string { return &r.Filter.Dead.Fingerprint }),
-		timeParameter("died_before", "Died earlier than this time (RFC 3339)", &huma.Schema{Type: huma.TypeString, MaxLength: &at},
+		timeParameter("died_before", "Died earlier than this time", at,
 			func(r *engine.DeadRequest) *queue.Time { return &r.Filter.Dead.DiedBefore }),
-		timeParameter("died_after", "Died at this time or later (RFC 3339)", &huma.Schema{Type: huma.TypeString, MaxLength: &at},
+		timeParameter("died_after", "Died at this time or later", at,
 			func(r *engine.DeadRequest) *queue.Time { return &r.Filter.Dead.DiedAfter }),
 		metaParameter(func(r *engine.DeadRequest) *queue.Meta { return &r.Filter.Meta }),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -44,8 +45,9 @@ type endsRequest struct {
 
 // endsList are the parameters of the stream.
 func endsList() (list parameters[endsRequest]) {
-	for _, p := range submissionFilter() {
-		list = append(list, parameter[endsRequest]{Param: p.Param, hidden: p.hidden, many: p.many,
+	ended := slices.DeleteFunc(queue.SubmissionStateNames(), func(name string) bool { return name == queue.Open.String() })
+	for _, p := range submissionFilter(ended...) {
+		list = append(list, parameter[endsRequest]{Param: p.Param, many: p.many,
 			read: func(to *endsRequest, name, given string) error { return p.read(&to.ListRequest, name, given) }})
 	}
 	return append(list, textParameter("after", "The id of an event behind which to begin, 0, or now", 0,

@@ -17,9 +17,8 @@ import (
 // the list is asked for. An empty value is none, as a form sends it.
 type parameter[T any] struct {
 	*huma.Param
-	hidden bool // the document speaks of it in the text of the operation
-	many   bool // may be repeated
-	read   func(to *T, name, given string) error
+	many bool // may be repeated
+	read func(to *T, name, given string) error
 }
 
 // parameters are those of one list.
@@ -28,9 +27,7 @@ type parameters[T any] []parameter[T]
 // document is what the document says of them.
 func (all parameters[T]) document() (list []*huma.Param) {
 	for _, p := range all {
-		if !p.hidden {
-			list = append(list, p.Param)
-		}
+		list = append(list, p.Param)
 	}
 	return list
 }
@@ -137,8 +134,8 @@ func stateParameter[T any, S comparable](parse func(string) (S, bool), field fun
 			state, ok := parse(name)
 			switch {
 			case name == "":
-			case !ok:
-				return queue.Invalid("/query/state", "names a state that does not exist; see the list in the reference")
+			case !ok || !slices.Contains(names, name):
+				return queue.Invalid("/query/state", "must be of %s", strings.Join(names, ", "))
 			case !slices.Contains(*field(to), state):
 				*field(to) = append(*field(to), state)
 			}

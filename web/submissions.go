@@ -21,7 +21,6 @@ const (
 		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, " +
 		"`meta.company=s:123` the text). " +
 		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. " +
-		"`schedule=NAME` lists what that schedule inserted, also when it is deleted since. " +
 		"`next` is the cursor of the next page and absent on the last."
 
 	defaultListLimit = 100
@@ -167,14 +166,13 @@ func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 	return answeredPage(page, err, apiSubmission)
 }
 
-// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends.
-func submissionFilter() parameters[engine.ListRequest] {
-	schedule := textParameter("schedule", "", 0, func(r *engine.ListRequest) *string { return &r.Schedule })
-	schedule.hidden = true
+// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends, by their states among others.
+func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	return parameters[engine.ListRequest]{
-		stateParameter(queue.ParseSubmissionState, func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States },
-			"open", "completed", "completed_with_dead", "failed", "cancelled", "expired"),
-		metaParameter(func(r *engine.ListRequest) *queue.Meta { return &r.Meta }), schedule,
+		stateParameter(queue.ParseSubmissionState, func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States }, states...),
+		metaParameter(func(r *engine.ListRequest) *queue.Meta { return &r.Meta }),
+		textParameter("schedule", "Only what this schedule inserted, also when it is deleted since", queue.MaxScheduleNameBytes,
+			func(r *engine.ListRequest) *string { return &r.Schedule }),
 	}
 }
 
@@ -186,7 +184,7 @@ func submissionList() parameters[engine.ListRequest] {
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedBefore }),
 		timeParameter("created_after", "Only submissions that were inserted at this time or later", at,
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedAfter }),
-	}, submissionFilter(), pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
+	}, submissionFilter(queue.SubmissionStateNames()...), pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
 		func(r *engine.ListRequest) *int { return &r.Limit }))
 }
 

@@ -37,9 +37,9 @@ export class Calls {
   /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` do not go with it. Needs the scope admin. */
   listAudit(options: CallOptions & {
     /** Only what happened at this time (RFC 3339) or later */
-    since?: string
+    since?: string | Date
     /** Only what happened before this time */
-    until?: string
+    until?: string | Date
     /** Only what this actor did */
     actor?: string
     /** Only this action, such as rule.create, or all of a resource, such as rule */
@@ -50,8 +50,8 @@ export class Calls {
     target?: string
     /** Only acts with this outcome; refused: the token did not allow them */
     outcome?: "ok" | "refused"
-    /** Most entries, 1 to 1000, 100 unless told */
-    limit?: string
+    /** Most items of one page */
+    limit?: number
   } = {}): AsyncIterableIterator<AuditEntry> {
     return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, outcome: options.outcome, cursor, limit: options.limit } }))
   }
@@ -321,10 +321,10 @@ export class Calls {
     submission?: string
     /** With this fingerprint only */
     fingerprint?: string
-    /** Died earlier than this time (RFC 3339) */
-    died_before?: string
-    /** Died at this time or later (RFC 3339) */
-    died_after?: string
+    /** Died earlier than this time */
+    died_before?: string | Date
+    /** Died at this time or later */
+    died_after?: string | Date
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
     /** Most items of one page */
@@ -339,10 +339,10 @@ export class Calls {
     submission?: string
     /** With this fingerprint only */
     fingerprint?: string
-    /** Died earlier than this time (RFC 3339) */
-    died_before?: string
-    /** Died at this time or later (RFC 3339) */
-    died_after?: string
+    /** Died earlier than this time */
+    died_before?: string | Date
+    /** Died at this time or later */
+    died_after?: string | Date
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
   } = {}): Promise<DeadGroups> {
@@ -664,7 +664,7 @@ export class Calls {
     return this.connection.json<NamedStrategy>({ what: "put strategy", method: "PUT", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `schedule=NAME` lists what that schedule inserted, also when it is deleted since. `next` is the cursor of the next page and absent on the last. Needs the scope read. */
+  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. Needs the scope read. */
   listSubmissions(queue: string, options: CallOptions & {
     /** Only submissions that were inserted before this time */
     created_before?: string | Date
@@ -674,10 +674,12 @@ export class Calls {
     state?: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired" | ("open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired")[]
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
+    /** Only what this schedule inserted, also when it is deleted since */
+    schedule?: string
     /** Most items of one page */
     limit?: number
   } = {}): AsyncIterableIterator<Submission> {
-    return pages((cursor) => this.connection.json<PageSubmission>({ what: "list submissions", method: "GET", path: `/v1/queues/${part(queue)}/submissions`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, state: options.state, meta: options.meta, cursor, limit: options.limit } }))
+    return pages((cursor) => this.connection.json<PageSubmission>({ what: "list submissions", method: "GET", path: `/v1/queues/${part(queue)}/submissions`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, state: options.state, meta: options.meta, schedule: options.schedule, cursor, limit: options.limit } }))
   }
 
   /** Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created, replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid or refused keep no other from being inserted, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely. Needs the scope produce. */
