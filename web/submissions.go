@@ -166,7 +166,7 @@ func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 	return answeredPage(page, err, apiSubmission)
 }
 
-// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends, by their states among others.
+// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends; states are those there are.
 func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	return parameters[engine.ListRequest]{
 		stateParameter(queue.ParseSubmissionState, func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States }, states...),
