@@ -72,8 +72,8 @@ client-typescript: node-tools build client-tools
 	cd $(TYPESCRIPT) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
 	cd $(TYPESCRIPT) && npm run --silent build && npm run --silent test
 	go build -o bin/conformance ./sdk/conformance
-	@echo "with the connections of Node.js, and with fetch, as Deno and browsers have it:"
-	bin/conformance node $(TYPESCRIPT)/test/conformant.mjs & node=$$!; bin/conformance node --conditions=deno $(TYPESCRIPT)/test/conformant.mjs; wait $$node
+	@echo "in Node.js with its connections, and in Deno with fetch, as browsers have it:"
+	bin/conformance node $(TYPESCRIPT)/test/conformant.mjs & node=$$!; bin/conformance $(TYPESCRIPT)/node_modules/.bin/deno run -A $(TYPESCRIPT)/test/conformant.mjs; wait $$node
 
 pictures: dashboard-check build ## retake the pictures of the dashboard in docs/img, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \

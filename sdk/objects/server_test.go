@@ -43,8 +43,8 @@ func connectTo(t *testing.T) (c *client.Client, address string) {
 	return c, address
 }
 
-// buckets are the addresses of a bucket of files, and of one on a server that speaks S3, of which the AWS SDK knows nothing more
-// than of any other.
+// buckets are the addresses of a bucket of files, of one on a server that speaks S3, of which the AWS SDK knows nothing more than of any
+// other, and of one on a server that speaks as Google Cloud Storage does.
 func buckets(t *testing.T) map[string]string {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey)
@@ -56,6 +56,7 @@ func buckets(t *testing.T) map[string]string {
 	speaks := httptest.NewServer(server)
 	t.Cleanup(speaks.Close)
 	return map[string]string{
+		"GCS":   gcsBucket(t),
 		"files": "file://" + t.TempDir() + "?no_tmp_dir=true",
 		"S3": fmt.Sprintf("s3://%s?region=%s&use_path_style=true&prefix=below/&endpoint=%s", s3test.Bucket, s3test.Region,
 			url.QueryEscape(speaks.URL)),
