@@ -101,7 +101,7 @@ func (b *box) open() {
 func (b *box) options() shard.Options {
 	return shard.Options{
 		ID: 7, Queue: queueName, Settings: b.settings, Key: reserver.Key{K0: 1, K1: 2}, Store: b.store,
-		Journal:   b.openJournal,
+		Journal:   b.journalOf(b.settings.Durability),
 		Now:       b.clock.std,
 		Seed:      func() uint64 { return b.seeds.Add(1) * 0x9E3779B97F4A7C15 },
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -124,18 +124,18 @@ func (b *box) options() shard.Options {
 	}
 }
 
-func (b *box) openJournal(ctx context.Context) (journal.Journal, error) {
-	if b.opening != nil {
-		b.opening()
-	}
-	log, err := sqlitelog.Open(ctx, filepath.Join(b.dir, "journal.db"), sqlitelog.Options{Durability: b.settings.Durability})
-	if err != nil {
-		return nil, err
-	}
-	if b.wrap != nil {
+// journalOf opens the journal, also in a goroutine of the shard, while a test may change the settings.
+func (b *box) journalOf(durability queue.Durability) func(context.Context) (journal.Journal, error) {
+	return func(ctx context.Context) (journal.Journal, error) {
+		if b.opening != nil {
+			b.opening()
+		}
+		log, err := sqlitelog.Open(ctx, filepath.Join(b.dir, "journal.db"), sqlitelog.Options{Durability: durability})
+		if err != nil || b.wrap == nil {
+			return log, err
+		}
 		return b.wrap(log), nil
 	}
-	return log, nil
 }
 
 func (b *box) close() {
