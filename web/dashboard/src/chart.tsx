@@ -15,6 +15,9 @@ function top(lines: Line[]): number {
 /** Whether a line goes beyond the scale. */
 export const isCut = (line: Line, lines: Line[]) => line.cut === true && Math.max(0, ...line.values) > top(lines) * 1.08
 
+/** Half of the shortest time that a chart shows, in seconds. */
+const leastZoom = 5
+
 const token = (name: string) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()
 
 /** Draws moments as dashed lines from top to bottom. */
@@ -65,6 +68,16 @@ export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]
     return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
   }, [dark.value, lines.map((l) => l.of).join()])
   useEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join(), from, to])
+  /** Plus and minus see less and more of the time, the arrows what is beside it. */
+  const press = (e: KeyboardEvent) => {
+    const [from, to] = range.current
+    const [middle, half] = [(from + to) / 2, (to - from) / 2]
+    const by: Record<string, [number, number]> = { '+': [middle, half / 2], '=': [middle, half / 2], '-': [middle, half * 2], ArrowLeft: [middle - half / 2, half], ArrowRight: [middle + half / 2, half] }
+    const next = by[e.key]
+    if (!next || e.ctrlKey || e.metaKey || e.altKey) return
+    e.preventDefault()
+    if (next[1] >= leastZoom) zoom(next[0] - next[1], Math.min(next[0] + next[1], Date.now() / 1000))
+  }
   const now = lines.map((l) => `${l.name} ${short(l.values.at(-1) ?? 0)}`).join(', ')
-  return <div class="chart" ref={place} role="img" aria-label={`${name}. Now: ${now}`} />
+  return <div class="chart" ref={place} role="img" tabIndex={0} onKeyDown={press} aria-keyshortcuts="+ - ArrowLeft ArrowRight" aria-label={`${name}. Now: ${now}`} />
 }

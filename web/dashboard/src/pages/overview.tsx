@@ -80,7 +80,7 @@ function Throughput() {
       {past.read.problem ? <Failed problem={past.read.problem} again={past.read.again} />
         : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={past.from} to={past.to} zoom={zoom} />
         : <Empty>The chart begins when the server has run for two {past.step}s; its history is kept in memory.</Empty>}
-      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart to see less of it</span></div>
+      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart, or press + on it, to see less of it</span></div>
       <Changes items={changes} within={past.within} />
     </section>
   )
