@@ -17,11 +17,11 @@ import (
 )
 
 const auditAbout = "Who changed what, the latest first. An entry is durable together with what it tells of: there is " +
-	"no change without its entry, and none is told of that did not happen. " +
+	"no change without its entry, and no entry of a change that did not happen. " +
 	"An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the " +
 	"answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since " +
 	"the previous entry that have none. " +
-	"`next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many " +
+	"`next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many " +
 	"entries are looked at for one page. " +
 	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
 	"it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an " +

@@ -16,7 +16,7 @@ import (
 
 const bulkAbout = "Does something with all that the filter means of a queue, as it is now, in the background: " +
 	"redrive, delete or forward (to another queue) dead letters, " +
-	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It goes on after a restart " +
+	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart " +
 	"where it was. A dry run counts what would come of it."
 
 // bulks are the handlers of bulk operations.

@@ -25,7 +25,7 @@ const (
 		"with no try counted. To be called when it has finished."
 	orderAbout = "An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or " +
 		"is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
-	drainAbout = "It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is " +
+	drainAbout = "It gets nothing new, and is asked to finish what it holds and leave: by the event `drain` if it is " +
 		"attached, and by the reason `draining` of its reserves. " + orderAbout
 	quietAbout = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
 )

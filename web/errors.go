@@ -100,9 +100,9 @@ func kinds() []kind {
 		{code: queue.CodeOverloaded, status: 429, title: "Too much at once",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeTooManySubmissions, status: 429, title: "Too many open submissions",
-			advice: "Inserts are refused until some have ended; everything else goes on.", retry: 10 * time.Second},
+			advice: "Inserts are refused until some have ended; everything else works.", retry: 10 * time.Second},
 		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "What brings something new is " +
-			"refused until there is room; what finishes, stops or takes away goes on.", retry: 30 * time.Second},
+			"refused until there is room; what finishes, stops or takes away still works.", retry: 30 * time.Second},
 		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine", advice: "GET /v1/queues/{queue} says which file " +
 			"is damaged or missing. Once that is fixed and the server started again, the queue serves.", retry: 30 * time.Second},
 		{code: queue.CodeMoved, status: 503, title: "The queue has moved",

@@ -36,7 +36,7 @@ const (
 		"have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who names these " +
 		"topics; schedules only when something changed. " +
 		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as " +
-		"browsers do by themselves: the stream then goes on " +
+		"browsers do by themselves: the stream then continues " +
 		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and " +
 		"before it `skipped` with how many it missed."
 )

@@ -55,7 +55,7 @@ func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 		out.Body.Checks = append(out.Body.Checks, check)
 	}
 	if len(failed) > 0 && secret {
-		return nil, newProblem(codeNotReady, "A part of the server does not work; a token with the scope read is told which.")
+		return nil, newProblem(codeNotReady, "A part of the server does not work; a token with the scope read can see which.")
 	}
 	if len(failed) > 0 {
 		return nil, newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)

@@ -22,10 +22,10 @@ const (
 		"page with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two " +
 		"pages may be in both. Tokens are not shown."
 	releaseHeldAbout = "The chunk is offered again at once, with no try counted, and the answer says what was taken back from " +
-		"whom. If the consumer is attached it is told by the event `revoked`. The consumer may still work on the chunk: what it " +
+		"whom. An attached consumer gets the event `revoked`. The consumer may still work on the chunk: what it " +
 		"completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held " +
 		"it and the reason."
-	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it is told by the " +
+	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it gets the " +
 		"event `revoked`. It may get other chunks; see drain and quiet."
 )
 

@@ -110,7 +110,7 @@ func statsNotes() map[string]note {
 		"Stats.draining":                   between(0, 1, "1: inserts are refused by the queue's settings"),
 		"Stats.empty":                      between(0, 1, "1: no submission is open"),
 		"Stats.submissions_inserted_total": {text: "Submissions inserted"},
-		"Stats.submissions_ended_total":    {text: "Submissions that ended, in whatever way"},
+		"Stats.submissions_ended_total":    {text: "Submissions that ended, in any way"},
 		"Stats.commits_total":              {text: "Group commits"},
 		"Stats.commit_bytes_total":         {text: "Bytes of all group commits"},
 		"Stats.journal_bytes":              {text: "Size of the journal on disk"},

@@ -52,7 +52,7 @@ func auditNotes() map[string]note {
 		"AuditEntry.queue":        {text: "Queue that it was done in; absent of what is about the server as a whole"},
 		"AuditEntry.target":       {text: "What it was done to, such as `rule 7`; absent of the queue or the server itself"},
 		"AuditEntry.before": {text: "What was changed as it stood before; absent when there was nothing. One " +
-			"that takes more than 16 KiB is told by its size"},
+			"that takes more than 16 KiB is given by its size"},
 		"AuditEntry.after":      {text: "The same as it stood afterwards; absent when there is nothing left"},
 		"AuditEntry.request_id": {text: "Id of the request, as its answer has it in X-Request-ID"},
 		"PageAuditEntry.items":  {text: "The entries, the latest first"},

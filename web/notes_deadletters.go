@@ -2,7 +2,7 @@ package web
 
 func deadLetterNotes() map[string]note {
 	out := map[string]note{
-		"ForwardRequest.to":           {text: "The queue that the dead chunk goes on to: another one, that exists"},
+		"ForwardRequest.to":           {text: "The queue that the dead chunk is sent to: another one, which exists"},
 		"DeadLetter.submission":       {text: "Its submission"},
 		"DeadLetter.index":            {text: "Index of the chunk"},
 		"DeadLetter.submission_state": oneOf("Where the submission stands", "open", "completed_with_dead"),

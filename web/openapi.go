@@ -53,7 +53,7 @@ func (s *Server) newDocument() *document {
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
-				{Name: tagRules, Description: "Pauses and blocks: what operators keep from being handed out, whatever strategy asks"},
+				{Name: tagRules, Description: "Pauses and blocks: what operators keep from being handed out, by any strategy"},
 				{Name: tagSchedules, Description: "What is inserted again and again, by the clock"},
 				{Name: tagConsumers, Description: "Who holds what; the stream that keeps a consumer known; what operators tell consumers"},
 				{Name: tagDeadLetters, Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},

@@ -39,8 +39,9 @@ func (ask questions) routes(d *document) {
 		about: diagnosisAbout}, ask.submissionDiagnosis)
 }
 
-const inUseAbout = "Those that handed out most chunks first. At most 256 are told apart: the one that was unused for longest makes room. " +
-	"Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many names reserved by it in " +
+const inUseAbout = "Those that handed out most chunks first. At most 256 are distinguished: the one that was unused for longest " +
+	"makes room. Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many " +
+	"names reserved by it in " +
 	"the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the " +
 	"list begins again with the server."
 

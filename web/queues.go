@@ -36,8 +36,8 @@ func (x queues) routes(d *document) {
 	register(d, operation{id: "delete-queue", act: act{"queue.delete", ""},
 		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named " +
-			"default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; " +
-			"of the one named default an empty one takes the place."}, x.delete)
+			"default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, with everything " +
+			"in it; of the one named default an empty one takes the place."}, x.delete)
 	registerIn(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the " +

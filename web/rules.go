@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	setRuleAbout = "From its answer on nothing that the rule covers is handed out, whatever strategy asks; chunks " +
+	setRuleAbout = "From its answer on nothing that the rule covers is handed out, by any strategy; chunks " +
 		"that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. " +
 		"There is one rule for each action and match: the same again changes nothing and answers 200, another " +
 		"reason, end or effect changes that rule. " +

@@ -18,14 +18,14 @@ const (
 	putScheduleAbout = "What a tick inserts is committed together with the note that the tick is done: also over " +
 		"crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. " +
 		"The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule " +
-		"goes on where it was; otherwise its ticks begin after now. " +
+		"continues where it was; otherwise its ticks begin after now. " +
 		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; " +
 		"else 412. A new name answers 201."
-	triggerAbout = "Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and " +
+	triggerAbout = "Inserts what a tick would insert, at once, regardless of the state of the schedule, its overlap and " +
 		"its ticks, which stay as they are. The submission's scheduled_at is now."
 	pauseAbout    = "Ticks that pass meanwhile are missed ones when it is resumed. A paused schedule stays as it is."
 	resumeAbout   = "What was missed meanwhile is emitted or dropped as `missed` says. A schedule that is not paused stays as it is."
-	backfillAbout = "Inserts what ticks of the past would have inserted, whatever became of them then. With " +
+	backfillAbout = "Inserts what ticks of the past would have inserted, regardless of what became of them then. With " +
 		"`dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 " +
 		"hours, however often the request is sent."
 	previewAbout = "Nothing is stored. `@every` counts from `start`, or from now."

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	putStrategyAbout = "The same strategy as before, in whatever spelling, changes nothing; another one becomes the " +
+	putStrategyAbout = "The same strategy as before, in any spelling, changes nothing; another one becomes the " +
 		"next version, and the next reservation uses it. " +
 		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; " +
 		"else 412. A new name answers 201."
@@ -170,7 +170,7 @@ func unusable(err error) api.StrategyWarning {
 	case errors.As(err, &resting) && resting.Inactive:
 		w.Detail += ": " + resting.Detail
 	case errors.As(err, &resting):
-		w.Kind, w.Detail = strategy.WarnUnavailable, "has a block that is not scored now, and goes on with what follows it: "+resting.Detail
+		w.Kind, w.Detail = strategy.WarnUnavailable, "has a block that is not scored now, and uses what follows it: "+resting.Detail
 	case errors.As(err, &known):
 		for _, p := range known.Problems {
 			w.Detail += ": " + p.Pointer + " " + p.Detail

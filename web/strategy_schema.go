@@ -63,7 +63,7 @@ func blockSchema(form strategy.Form) *huma.Schema {
 var fieldNotes = map[string]string{
 	"max":        "How many chunks of one value are in flight at once",
 	"window":     "How many candidates are scored at once",
-	"explore":    "Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none",
+	"explore":    "Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none",
 	"underlying": "The strategy that it works on",
 	"try_first":  "The strategy that is asked first, instead of branches",
 	"fallback":   "The strategy that is asked for what try_first could not fill",

@@ -27,7 +27,7 @@ const (
 		"(`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved " +
 		"is percent-encoded (`a%2Fb`)."
 	putValueAbout = "Both settings are replaced: one that is left out or null is not set any more. `limit` holds for " +
-		"every reservation of the queue, whatever its strategy; MaxSimultaneous can only be tighter. " +
+		"every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. " +
 		"0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both " +
 		"hold from the next reservation on, and before any submission has the value. " +
 		"The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with " +

@@ -27,7 +27,7 @@ func (a *app) auditCommand() *cobra.Command {
 			"happened in the server as a whole has no\n" +
 			"queue. Times are RFC 3339, or as far from now as a duration says: -90m. " +
 			"\"--follow\" prints entries as they come, the oldest first, from\n" +
-			"\"--since\" or from now on, and goes on after a cut or a restart of the server, with none missed and none twice.",
+			"\"--since\" or from now on, and continues after a cut or a restart of the server, with none missed and none twice.",
 		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o jsonl > audit.jsonl\n" +
 			"  quern audit --follow --outcome refused",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,7 +20,7 @@ func backupCommand(a *app) *cobra.Command {
 	var since string
 	c := &cobra.Command{
 		Use: "backup FILE|-", Short: "Make a backup of a running server", Args: cobra.ExactArgs(1),
-		Long: "Make a backup of everything a running server keeps, as of one moment, while work goes on. It is checked " +
+		Long: "Make a backup of everything a running server keeps, as of one moment, without stopping work. It is checked " +
 			"while it is written: FILE appears\nwhen all of it is there and on the disk, and takes the place of an older one. " +
 			"With \"-\" it goes to standard output; it is whole when\nthe exit code is 0. It is as secret as the data directory.\n\n" +
 			"With --since it is an increment: it has what changed since that backup, which may be an increment itself. To restore it, " +
@@ -89,7 +89,7 @@ func restoreCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore FILE|- [INCREMENT...]", Short: "Make a data directory of a backup", Args: cobra.MinimumNArgs(1),
 		Long: "Make a data directory of a backup, in one that is empty or missing. Every checksum is compared before it says " +
-			"that it is done. One that\nwas cut off goes on when it is run again with the same backup; until it is done no " +
+			"that it is done. One that\nwas cut off continues when it is run again with the same backup; until it is done no " +
 			"server starts there.\nIncrements come behind the full backup in the order in which they were made. One that does not " +
 			"continue the one before it is refused\nbefore anything is written.\n\n" +
 			"The restored server is another one: what the old one did after the backup it does " +

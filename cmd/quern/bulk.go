@@ -44,7 +44,7 @@ func (a *app) bulkRunCommand() *cobra.Command {
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
 		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are " +
 			"about dead letters, retry about chunks\n" +
-			"that wait for a retry, cancel and reprioritize about open submissions. The operation goes on when the " +
+			"that wait for a retry, cancel and reprioritize about open submissions. The operation continues when the " +
 			"server is restarted; an interrupt cancels it.",
 		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),

@@ -22,9 +22,9 @@ func endsCommand(a *app) *cobra.Command {
 		Use:   "ends",
 		Short: "Follow the ends of submissions",
 		Args:  cobra.NoArgs,
-		Long: "Print each submission of a queue when it has ended, in the order of the ends, until interrupted. It goes on\n" +
+		Long: "Print each submission of a queue when it has ended, in the order of the ends, until interrupted. It continues\n" +
 			"after a cut or a restart of the server, with none missed and none twice. The first column is the place of\n" +
-			"the end: \"--after\" goes on behind it. With \"--after 0\" it begins with all that the queue's retention has kept.",
+			"the end, for \"--after\". With \"--after 0\" it begins with all that the queue's retention has kept.",
 		Example: "  quern ends --meta company=7\n  quern ends --after 1234-56 -o jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error

@@ -20,7 +20,7 @@ func healthCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "health", Short: "Ask whether a server is ready", Args: cobra.NoArgs,
 		Long: "Ask whether all parts of a server work: exit code 0 if they do, 3 if one does not or no server answers. It takes no\n" +
-			"token, and works at the address of --metrics-listen too, over plain HTTP whatever the main address speaks.",
+			"token, and works at the address of --metrics-listen too, over plain HTTP, also when the main address speaks TLS.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait < 0 {
 				return usageError{fmt.Errorf("--wait is %s; give 0 or more", wait)}

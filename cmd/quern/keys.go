@@ -110,7 +110,7 @@ func (a *app) keysSetCommand() *cobra.Command {
 		Short: "Limit a value of a meta key, or weigh it; what is not given stays as it is",
 		Long: "Limit a value of a meta key, or weigh it; what is not given stays as it is. The limit holds for every " +
 			"reservation of the queue,\n" +
-			"whatever its strategy, from the next one on; what is in flight stays. The weight is the value's share under Fair.",
+			"with any strategy, from the next one on; what is in flight stays. The weight is the value's share under Fair.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -103,7 +103,7 @@ func dataOptions() []option {
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
-			"audit-keep", "2160h", "1h to 87600h, or 0 for ever", "how long entries of the audit log are kept: 90 days unless told",
+			"audit-keep", "2160h", "1h to 87600h, or 0 for ever", "how long entries of the audit log are kept",
 			func(c *Config, text string) error { return setPeriod(&c.AuditKeep, text, time.Hour, 87600*time.Hour) },
 		},
 		{

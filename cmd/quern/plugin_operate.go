@@ -58,7 +58,7 @@ func (a *app) pluginSettingsCommand() *cobra.Command {
 			return printOne(a, p.Settings, settingsFields)
 		},
 	}
-	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it whatever happens; auto: as its breaker says")
+	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it even when it fails; auto: as its breaker says")
 	c.Flags().Float64Var(&f.cpuShare, "cpu-share", 0, "processor time that it may use, as a share of one core")
 	c.Flags().IntVar(&f.recordEvery, "record-every", 0, "record one of so many batches")
 	c.Flags().StringVar(&f.logLevel, "log-level", "", "drop lines below it: debug, info, warn, error")

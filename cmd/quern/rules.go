@@ -20,7 +20,7 @@ func (a *app) rulesCommand() *cobra.Command {
 	}
 	c.AddCommand(a.rulesListCommand(),
 		a.rulesSetCommand(api.ActionPause, "Keep chunks from being handed out"),
-		a.rulesSetCommand(api.ActionBlock, "Keep chunks from being handed out, whatever pauses are lifted"),
+		a.rulesSetCommand(api.ActionBlock, "Keep chunks from being handed out, also when pauses are lifted"),
 		a.rulesLiftCommand())
 	return c
 }

@@ -2,7 +2,7 @@ package api
 
 // ForwardRequest is the body of POST /v1/queues/{queue}/dead-letters/{submission}/{index}/forward.
 type ForwardRequest struct {
-	To string `json:"to"` // the queue that the dead chunk goes on to
+	To string `json:"to"` // the queue that the dead chunk is sent to
 }
 
 // DeadLetter is a dead chunk that can be redriven, deleted or forwarded.

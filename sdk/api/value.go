@@ -28,7 +28,7 @@ type ValueCount struct {
 
 // ValueSettings is the body of PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}. It replaces both: nil is not set.
 type ValueSettings struct {
-	Limit  *uint32  `json:"limit,omitempty"`  // most chunks in flight, whatever the strategy: 0 to 2,147,483,647
+	Limit  *uint32  `json:"limit,omitempty"`  // most chunks in flight, with any strategy: 0 to 2,147,483,647
 	Weight *float64 `json:"weight,omitempty"` // share under Fair: 0.001 to 1000, with at most three decimals
 }
 

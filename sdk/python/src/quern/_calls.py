@@ -52,9 +52,9 @@ class Calls:
         return found
 
     def backfill_schedule(self, queue: str, name: str, body: types.BackfillRequest, *, key: Optional[str] = None) -> types.Backfilled:
-        """Insert for ticks of the past. Inserts what ticks of the past would have inserted, whatever became of them then. With
-        `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however
-        often the request is sent.
+        """Insert for ticks of the past. Inserts what ticks of the past would have inserted, regardless of what became of them then.
+        With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours,
+        however often the request is sent.
         """
         found: types.Backfilled = self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
@@ -166,8 +166,8 @@ class Calls:
 
     def delete_queue(self, queue: str, *, quarantined: Optional[bool] = None) -> None:
         """Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in
-        quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; of the one named
-        default an empty one takes the place.
+        quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, with everything in it; of the one
+        named default an empty one takes the place.
         """
         self._bytes(_request("delete queue", "DELETE", query(path("/v1/queues/{}", queue), {"quarantined": quarantined})))
 
@@ -213,7 +213,7 @@ class Calls:
         return (self._bytes(_request("docs page", "GET", query(path("/docs/{}", page), {"q": q}), safe=True))).decode()
 
     def drain_consumer(self, queue: str, consumer: str) -> types.Consumer:
-        """Tell a consumer to finish and leave. It gets nothing new, and is told to finish what it holds and leave: by the event
+        """Tell a consumer to finish and leave. It gets nothing new, and is asked to finish what it holds and leave: by the event
         `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with
         `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and
         at a restart of the server.
@@ -423,15 +423,15 @@ class Calls:
 
     def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.AuditEntry]:
         """Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no
-        change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome
-        `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a
-        minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page
-        may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
-        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or
-        those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and
-        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When
-        the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until`
-        do not go with it.
+        change without its entry, and no entry of a change that did not happen. An act that the token did not allow has the
+        outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each,
+        then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of
+        older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page.
+        With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is
+        those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how
+        far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and
+        their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data.
+        `cursor`, `limit` and `until` do not go with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -540,7 +540,7 @@ class Calls:
 
     def list_strategies_in_use(self, queue: str) -> types.StrategiesInUse:
         """List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are
-        told apart: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
+        distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
         included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to
         20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server.
         """
@@ -600,7 +600,7 @@ class Calls:
 
     def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
         """Set a limit and a weight for a value of a meta key. Both settings are replaced: one that is left out or null is not set
-        any more. `limit` holds for every reservation of the queue, whatever its strategy; MaxSimultaneous can only be tighter. 0
+        any more. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0
         hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both hold from the next
         reservation on, and before any submission has the value. The same settings as before change nothing. With If-Match only
         settings with this ETag are replaced, with `If-None-Match: *` only where nothing is set; else 412. Where nothing was set
@@ -629,7 +629,7 @@ class Calls:
     def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
         """Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also
         over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before
-        changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks
+        changes nothing. As long as spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks
         begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made;
         else 412. A new name answers 201.
         """
@@ -637,9 +637,9 @@ class Calls:
         return found
 
     def put_strategy(self, queue: str, name: str, body: types.StrategyRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.NamedStrategy:
-        """Name a strategy, or change the one behind a name. The same strategy as before, in whatever spelling, changes nothing;
-        another one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is
-        replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201.
+        """Name a strategy, or change the one behind a name. The same strategy as before, in any spelling, changes nothing; another
+        one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is replaced,
+        with `If-None-Match: *` only a new name is made; else 412. A new name answers 201.
         """
         found: types.NamedStrategy = self._fetch(_request("put strategy", "PUT", path("/v1/queues/{}/strategies/{}", queue, name), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -673,16 +673,16 @@ class Calls:
 
     def release_chunk(self, id: Union[str, int], index: Union[str, int], *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.HeldReservation:
         """Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer
-        says what was taken back from whom. If the consumer is attached it is told by the event `revoked`. The consumer may still
-        work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The
-        audit log keeps who held it and the reason.
+        says what was taken back from whom. An attached consumer gets the event `revoked`. The consumer may still work on the
+        chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log
+        keeps who held it and the reason.
         """
         found: types.HeldReservation = self._fetch(_request("release chunk", "POST", query(path("/v1/submissions/{}/chunks/{}/release", id, index), {"actor": actor, "reason": reason})))
         return found
 
     def release_consumer(self, queue: str, consumer: str, *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.Released:
-        """Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it is
-        told by the event `revoked`. It may get other chunks; see drain and quiet.
+        """Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it gets
+        the event `revoked`. It may get other chunks; see drain and quiet.
         """
         found: types.Released = self._fetch(_request("release consumer", "POST", query(path("/v1/queues/{}/consumers/{}/release", queue, consumer), {"actor": actor, "reason": reason})))
         return found
@@ -746,8 +746,8 @@ class Calls:
 
     def set_rule(self, queue: str, body: types.RuleRequest) -> types.Rule:
         """Pause or block a queue, a value of a meta key or a submission. From its answer on nothing that the rule covers is handed
-        out, whatever strategy asks; chunks that are held may be finished. A block counts before a pause, and the two are set and
-        lifted by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another
+        out, by any strategy; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted
+        by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another
         reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (rules about a submission have none to
         refuse), `effects.revoke` releases reservations without counting a try. With the scope consume or operate one may pause;
         only admin blocks. Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and
@@ -767,13 +767,13 @@ class Calls:
     def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Do something with much at once. Does something with all that the filter means of a queue, as it is now, in the background:
         redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize
-        open submissions. It goes on after a restart where it was. A dry run counts what would come of it.
+        open submissions. It continues after a restart where it was. A dry run counts what would come of it.
         """
         found: types.BulkOperation = self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
 
     def trigger_schedule(self, queue: str, name: str, *, key: Optional[str] = None) -> types.Submission:
-        """Insert once, now. Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and its
+        """Insert once, now. Inserts what a tick would insert, at once, regardless of the state of the schedule, its overlap and its
         ticks, which stay as they are. The submission's scheduled_at is now.
         """
         found: types.Submission = self._fetch(_request("trigger schedule", "POST", path("/v1/queues/{}/schedules/{}/trigger", queue, name), headers={"Idempotency-Key": key}, safe=key is not None))
@@ -845,9 +845,9 @@ class AsyncCalls:
         return found
 
     async def backfill_schedule(self, queue: str, name: str, body: types.BackfillRequest, *, key: Optional[str] = None) -> types.Backfilled:
-        """Insert for ticks of the past. Inserts what ticks of the past would have inserted, whatever became of them then. With
-        `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however
-        often the request is sent.
+        """Insert for ticks of the past. Inserts what ticks of the past would have inserted, regardless of what became of them then.
+        With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours,
+        however often the request is sent.
         """
         found: types.Backfilled = await self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
@@ -959,8 +959,8 @@ class AsyncCalls:
 
     async def delete_queue(self, queue: str, *, quarantined: Optional[bool] = None) -> None:
         """Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in
-        quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; of the one named
-        default an empty one takes the place.
+        quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, with everything in it; of the one
+        named default an empty one takes the place.
         """
         await self._bytes(_request("delete queue", "DELETE", query(path("/v1/queues/{}", queue), {"quarantined": quarantined})))
 
@@ -1006,7 +1006,7 @@ class AsyncCalls:
         return (await self._bytes(_request("docs page", "GET", query(path("/docs/{}", page), {"q": q}), safe=True))).decode()
 
     async def drain_consumer(self, queue: str, consumer: str) -> types.Consumer:
-        """Tell a consumer to finish and leave. It gets nothing new, and is told to finish what it holds and leave: by the event
+        """Tell a consumer to finish and leave. It gets nothing new, and is asked to finish what it holds and leave: by the event
         `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with
         `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and
         at a restart of the server.
@@ -1216,15 +1216,15 @@ class AsyncCalls:
 
     def list_audit(self, *, since: Optional[str] = None, until: Optional[str] = None, actor: Optional[str] = None, action: Optional[str] = None, queue: Optional[str] = None, target: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.AuditEntry]:
         """Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no
-        change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome
-        `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a
-        minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page
-        may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept:
-        application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or
-        those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and
-        `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When
-        the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until`
-        do not go with it.
+        change without its entry, and no entry of a change that did not happen. An act that the token did not allow has the
+        outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each,
+        then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of
+        older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page.
+        With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is
+        those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how
+        far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and
+        their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data.
+        `cursor`, `limit` and `until` do not go with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -1333,7 +1333,7 @@ class AsyncCalls:
 
     async def list_strategies_in_use(self, queue: str) -> types.StrategiesInUse:
         """List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are
-        told apart: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
+        distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
         included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to
         20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server.
         """
@@ -1393,7 +1393,7 @@ class AsyncCalls:
 
     async def put_meta_value(self, queue: str, key: str, value: Union[str, int], body: types.ValueSettings, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.ValueCount:
         """Set a limit and a weight for a value of a meta key. Both settings are replaced: one that is left out or null is not set
-        any more. `limit` holds for every reservation of the queue, whatever its strategy; MaxSimultaneous can only be tighter. 0
+        any more. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0
         hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both hold from the next
         reservation on, and before any submission has the value. The same settings as before change nothing. With If-Match only
         settings with this ETag are replaced, with `If-None-Match: *` only where nothing is set; else 412. Where nothing was set
@@ -1422,7 +1422,7 @@ class AsyncCalls:
     async def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
         """Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also
         over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before
-        changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks
+        changes nothing. As long as spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks
         begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made;
         else 412. A new name answers 201.
         """
@@ -1430,9 +1430,9 @@ class AsyncCalls:
         return found
 
     async def put_strategy(self, queue: str, name: str, body: types.StrategyRequest, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.NamedStrategy:
-        """Name a strategy, or change the one behind a name. The same strategy as before, in whatever spelling, changes nothing;
-        another one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is
-        replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201.
+        """Name a strategy, or change the one behind a name. The same strategy as before, in any spelling, changes nothing; another
+        one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is replaced,
+        with `If-None-Match: *` only a new name is made; else 412. A new name answers 201.
         """
         found: types.NamedStrategy = await self._fetch(_request("put strategy", "PUT", path("/v1/queues/{}/strategies/{}", queue, name), body, headers={"If-Match": if_match, "If-None-Match": if_none_match}, safe=if_match is None and if_none_match is None))
         return found
@@ -1466,16 +1466,16 @@ class AsyncCalls:
 
     async def release_chunk(self, id: Union[str, int], index: Union[str, int], *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.HeldReservation:
         """Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer
-        says what was taken back from whom. If the consumer is attached it is told by the event `revoked`. The consumer may still
-        work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The
-        audit log keeps who held it and the reason.
+        says what was taken back from whom. An attached consumer gets the event `revoked`. The consumer may still work on the
+        chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log
+        keeps who held it and the reason.
         """
         found: types.HeldReservation = await self._fetch(_request("release chunk", "POST", query(path("/v1/submissions/{}/chunks/{}/release", id, index), {"actor": actor, "reason": reason})))
         return found
 
     async def release_consumer(self, queue: str, consumer: str, *, actor: Optional[str] = None, reason: Optional[str] = None) -> types.Released:
-        """Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it is
-        told by the event `revoked`. It may get other chunks; see drain and quiet.
+        """Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it gets
+        the event `revoked`. It may get other chunks; see drain and quiet.
         """
         found: types.Released = await self._fetch(_request("release consumer", "POST", query(path("/v1/queues/{}/consumers/{}/release", queue, consumer), {"actor": actor, "reason": reason})))
         return found
@@ -1539,8 +1539,8 @@ class AsyncCalls:
 
     async def set_rule(self, queue: str, body: types.RuleRequest) -> types.Rule:
         """Pause or block a queue, a value of a meta key or a submission. From its answer on nothing that the rule covers is handed
-        out, whatever strategy asks; chunks that are held may be finished. A block counts before a pause, and the two are set and
-        lifted by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another
+        out, by any strategy; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted
+        by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another
         reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (rules about a submission have none to
         refuse), `effects.revoke` releases reservations without counting a try. With the scope consume or operate one may pause;
         only admin blocks. Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and
@@ -1560,13 +1560,13 @@ class AsyncCalls:
     async def start_bulk_operation(self, body: types.BulkRequest) -> types.BulkOperation:
         """Do something with much at once. Does something with all that the filter means of a queue, as it is now, in the background:
         redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize
-        open submissions. It goes on after a restart where it was. A dry run counts what would come of it.
+        open submissions. It continues after a restart where it was. A dry run counts what would come of it.
         """
         found: types.BulkOperation = await self._fetch(_request("start bulk operation", "POST", path("/v1/bulk-operations"), body))
         return found
 
     async def trigger_schedule(self, queue: str, name: str, *, key: Optional[str] = None) -> types.Submission:
-        """Insert once, now. Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and its
+        """Insert once, now. Inserts what a tick would insert, at once, regardless of the state of the schedule, its overlap and its
         ticks, which stay as they are. The submission's scheduled_at is now.
         """
         found: types.Submission = await self._fetch(_request("trigger schedule", "POST", path("/v1/queues/{}/schedules/{}/trigger", queue, name), headers={"Idempotency-Key": key}, safe=key is not None))

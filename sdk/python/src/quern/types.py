@@ -282,7 +282,7 @@ class AuditEntry(_AuditEntryOdd, _AuditEntryRequired, total=False):
     """AuditEntry: see the server's OpenAPI document."""
     #: The same as it stood afterwards; absent when there is nothing left
     after: Any
-    #: What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is told by its size
+    #: What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is given by its size
     before: Any
     #: Whom the client said it acts for, in the header Quern-On-Behalf-Of
     on_behalf_of: str
@@ -934,7 +934,7 @@ class ExplainBlock(TypedDict):
     pointer: str
     #: What it keeps back itself; of PreferDistinct what it puts last
     refused: Amount
-    #: Different values among that; at most 10,000 are told apart
+    #: Different values among that; at most 10,000 are distinguished
     refused_values: int
     #: It alone, without what it holds
     text: str
@@ -1051,7 +1051,7 @@ class FairBlock(_FairBlockRequired, total=False):
 
 class ForwardRequest(TypedDict):
     """ForwardRequest: see the server's OpenAPI document."""
-    #: The queue that the dead chunk goes on to: another one, that exists
+    #: The queue that the dead chunk is sent to: another one, which exists
     to: str
 
 
@@ -1857,7 +1857,7 @@ class PluginBlock(_PluginBlockRequired, total=False):
     """In text: Plugin(name@version, [config], [window=N], [explore=N], underlying)."""
     #: Configuration of the plugin
     config: dict[str, Any]
-    #: Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none
+    #: Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none
     explore: int
     #: Version of the plugin, or the first digits of its sha256; without it, the active one
     version: str
@@ -2910,7 +2910,7 @@ class _ScoreBlockRequired(TypedDict):
 
 class ScoreBlock(_ScoreBlockRequired, total=False):
     """In text: Score(expression, [window=N], [explore=N], underlying)."""
-    #: Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none
+    #: Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none
     explore: int
     #: How many candidates are scored at once
     window: int
@@ -3070,7 +3070,7 @@ class Stats(TypedDict):
     skipped: int
     #: Size of the store on disk
     store_bytes: int
-    #: Submissions that ended, in whatever way
+    #: Submissions that ended, in any way
     submissions_ended_total: int
     #: Submissions inserted
     submissions_inserted_total: int
@@ -3543,7 +3543,7 @@ class Withheld(TypedDict):
     """Withheld: see the server's OpenAPI document."""
     #: What is kept back
     refused: Amount
-    #: Different values that do; at most 10,000 are told apart
+    #: Different values that do; at most 10,000 are distinguished
     refused_values: int
     #: Of them the ten that keep back most chunks
     top: list[RefusedValue]

@@ -34,7 +34,7 @@ export class Calls {
     return this.connection.json<Readiness>({ what: "readyz", method: "GET", path: `/readyz`, safe: true, signal: options.signal, query: { verbose: options.verbose } })
   }
 
-  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and none is told of that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` goes on with older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` do not go with it. Needs the scope admin. */
+  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and no entry of a change that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` do not go with it. Needs the scope admin. */
   listAudit(options: CallOptions & {
     /** Only what happened at this time (RFC 3339) or later */
     since?: string | Date
@@ -72,7 +72,7 @@ export class Calls {
     return pages(() => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { queue: options.queue } }))
   }
 
-  /** Do something with much at once. Does something with all that the filter means of a queue, as it is now, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize open submissions. It goes on after a restart where it was. A dry run counts what would come of it. Needs the scope operate. */
+  /** Do something with much at once. Does something with all that the filter means of a queue, as it is now, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what would come of it. Needs the scope operate. */
   startBulkOperation(body: BulkRequest, options: CallOptions = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "start bulk operation", method: "POST", path: `/v1/bulk-operations`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
@@ -244,7 +244,7 @@ export class Calls {
     return pages(() => this.connection.json<PageQueue>({ what: "list queues", method: "GET", path: `/v1/queues`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, whatever was in it; of the one named default an empty one takes the place. Needs the scope admin. */
+  /** Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, with everything in it; of the one named default an empty one takes the place. Needs the scope admin. */
   deleteQueue(queue: string, options: CallOptions & {
     /** Delete a queue that is in quarantine: what is in it is lost */
     quarantined?: boolean
@@ -290,7 +290,7 @@ export class Calls {
     return this.connection.json<Released>({ what: "detach consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/detach`, safe: false, signal: options.signal })
   }
 
-  /** Tell a consumer to finish and leave. It gets nothing new, and is told to finish what it holds and leave: by the event `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server. Needs the scope operate. */
+  /** Tell a consumer to finish and leave. It gets nothing new, and is asked to finish what it holds and leave: by the event `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server. Needs the scope operate. */
   drainConsumer(queue: string, consumer: string, options: CallOptions = {}): Promise<Consumer> {
     return this.connection.json<Consumer>({ what: "drain consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/drain`, safe: true, signal: options.signal })
   }
@@ -300,7 +300,7 @@ export class Calls {
     return this.connection.json<Consumer>({ what: "quiet consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/quiet`, safe: true, signal: options.signal })
   }
 
-  /** Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it is told by the event `revoked`. It may get other chunks; see drain and quiet. Needs the scope operate. */
+  /** Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it gets the event `revoked`. It may get other chunks; see drain and quiet. Needs the scope operate. */
   releaseConsumer(queue: string, consumer: string, options: CallOptions & {
     /** Who asks, where no access token says so; the audit log keeps it */
     actor?: string
@@ -434,7 +434,7 @@ export class Calls {
     return this.connection.json<ValueCount>({ what: "get meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: true, signal: options.signal })
   }
 
-  /** Set a limit and a weight for a value of a meta key. Both settings are replaced: one that is left out or null is not set any more. `limit` holds for every reservation of the queue, whatever its strategy; MaxSimultaneous can only be tighter. 0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both hold from the next reservation on, and before any submission has the value. The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with `If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope operate. */
+  /** Set a limit and a weight for a value of a meta key. Both settings are replaced: one that is left out or null is not set any more. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both hold from the next reservation on, and before any submission has the value. The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with `If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope operate. */
   putMetaValue(queue: string, key: string, value: MetaValue, body: ValueSettings, options: CallOptions & {
     /** ETags of which one must be that of the newest version; *: there must be one */
     ifMatch?: string
@@ -505,7 +505,7 @@ export class Calls {
     return pages(() => this.connection.json<PageRule>({ what: "list rules", method: "GET", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, query: { state: options.state } }))
   }
 
-  /** Pause or block a queue, a value of a meta key or a submission. From its answer on nothing that the rule covers is handed out, whatever strategy asks; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. With the scope consume or operate one may pause; only admin blocks. Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
+  /** Pause or block a queue, a value of a meta key or a submission. From its answer on nothing that the rule covers is handed out, by any strategy; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. With the scope consume or operate one may pause; only admin blocks. Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
   setRule(queue: string, body: RuleRequest, options: CallOptions = {}): Promise<Rule> {
     return this.connection.json<Rule>({ what: "set rule", method: "POST", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
@@ -551,7 +551,7 @@ export class Calls {
     return this.connection.json<Schedule>({ what: "get schedule", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: true, signal: options.signal })
   }
 
-  /** Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule goes on where it was; otherwise its ticks begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
+  /** Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
   putSchedule(queue: string, name: string, body: ScheduleDefinition, options: CallOptions & {
     /** ETags of which one must be that of the newest version; *: there must be one */
     ifMatch?: string
@@ -561,7 +561,7 @@ export class Calls {
     return this.connection.json<Schedule>({ what: "put schedule", method: "PUT", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** Insert for ticks of the past. Inserts what ticks of the past would have inserted, whatever became of them then. With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however often the request is sent. Needs the scope operate. */
+  /** Insert for ticks of the past. Inserts what ticks of the past would have inserted, regardless of what became of them then. With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however often the request is sent. Needs the scope operate. */
   backfillSchedule(queue: string, name: string, body: BackfillRequest, options: CallOptions & {
     /** 1 to 255 printable ASCII characters, kept for 24 hours */
     idempotencyKey?: string
@@ -590,7 +590,7 @@ export class Calls {
     return this.connection.json<SchedulePreview>({ what: "list schedule ticks", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/ticks`, safe: true, signal: options.signal, query: { n: options.n } })
   }
 
-  /** Insert once, now. Inserts what a tick would insert, at once: whatever the state of the schedule, its overlap and its ticks, which stay as they are. The submission's scheduled_at is now. Needs the scope operate. */
+  /** Insert once, now. Inserts what a tick would insert, at once, regardless of the state of the schedule, its overlap and its ticks, which stay as they are. The submission's scheduled_at is now. Needs the scope operate. */
   triggerSchedule(queue: string, name: string, options: CallOptions & {
     /** 1 to 255 printable ASCII characters, kept for 24 hours */
     idempotencyKey?: string
@@ -621,7 +621,7 @@ export class Calls {
     return this.connection.json<ExplainAnswer>({ what: "explain", method: "POST", path: `/v1/queues/${part(queue)}/strategies/explain`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are told apart: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server. Needs the scope read. */
+  /** List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server. Needs the scope read. */
   listStrategiesInUse(queue: string, options: CallOptions = {}): Promise<StrategiesInUse> {
     return this.connection.json<StrategiesInUse>({ what: "list strategies in use", method: "GET", path: `/v1/queues/${part(queue)}/strategies/in-use`, safe: true, signal: options.signal })
   }
@@ -654,7 +654,7 @@ export class Calls {
     return this.connection.json<NamedStrategy>({ what: "get strategy", method: "GET", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true, signal: options.signal, query: { version: options.version } })
   }
 
-  /** Name a strategy, or change the one behind a name. The same strategy as before, in whatever spelling, changes nothing; another one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
+  /** Name a strategy, or change the one behind a name. The same strategy as before, in any spelling, changes nothing; another one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
   putStrategy(queue: string, name: string, body: StrategyRequest, options: CallOptions & {
     /** ETags of which one must be that of the newest version; *: there must be one */
     ifMatch?: string
@@ -745,7 +745,7 @@ export class Calls {
     return pages(() => this.connection.json<PageAttempt>({ what: "list chunk attempts", method: "GET", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/attempts`, safe: true, signal: options.signal }))
   }
 
-  /** Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer says what was taken back from whom. If the consumer is attached it is told by the event `revoked`. The consumer may still work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held it and the reason. Needs the scope operate. */
+  /** Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer says what was taken back from whom. An attached consumer gets the event `revoked`. The consumer may still work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held it and the reason. Needs the scope operate. */
   releaseChunk(id: string, index: number, options: CallOptions & {
     /** Who asks, where no access token says so; the audit log keeps it */
     actor?: string

@@ -31,7 +31,7 @@ export type AuditEntry = {
   after?: unknown
   /** When it was decided */
   at: string
-  /** What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is told by its size */
+  /** What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is given by its size */
   before?: unknown
   /** Address that the request came from; absent of what the server did by itself */
   from?: string
@@ -594,7 +594,7 @@ export type ExplainBlock = {
   pointer: string
   /** What it keeps back itself; of PreferDistinct what it puts last */
   refused: Amount
-  /** Different values among that; at most 10,000 are told apart */
+  /** Different values among that; at most 10,000 are distinguished */
   refused_values: number
   /** It alone, without what it holds */
   text: string
@@ -688,7 +688,7 @@ export type FairBlock = {
 }
 
 export type ForwardRequest = {
-  /** The queue that the dead chunk goes on to: another one, that exists */
+  /** The queue that the dead chunk is sent to: another one, which exists */
   to: string
 }
 
@@ -1322,7 +1322,7 @@ export type PluginBin = {
 export type PluginBlock = {
   /** Configuration of the plugin */
   config?: { [key: string]: unknown }
-  /** Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none */
+  /** Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none */
   explore?: number
   /** Name of the plugin */
   name: string
@@ -2227,7 +2227,7 @@ export type SchedulesFrame = {
 
 /** In text: Score(expression, [window=N], [explore=N], underlying) */
 export type ScoreBlock = {
-  /** Every so many of the candidates that go out is the first in the order of underlying, whatever its score; 0: none */
+  /** Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none */
   explore?: number
   /** Expression whose value is the score */
   expression: string
@@ -2382,7 +2382,7 @@ export type Stats = {
   skipped: number
   /** Size of the store on disk */
   store_bytes: number
-  /** Submissions that ended, in whatever way */
+  /** Submissions that ended, in any way */
   submissions_ended_total: number
   /** Submissions inserted */
   submissions_inserted_total: number
@@ -2796,7 +2796,7 @@ export type WhyStanding = {
 export type Withheld = {
   /** What is kept back */
   refused: Amount
-  /** Different values that do; at most 10,000 are told apart */
+  /** Different values that do; at most 10,000 are distinguished */
   refused_values: number
   /** Of them the ten that keep back most chunks */
   top: RefusedValue[]
