@@ -169,7 +169,7 @@ func smallExt4(t *testing.T, size string) string {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "ext4")
 	dir := t.TempDir()
-	for _, command := range [][]string{{"truncate", "-s", size, image}, {"mkfs.ext4", "-q", "-m", "0", image}, {"mount", "-o", "loop", image, dir}} {
+	for _, command := range [][]string{{"truncate", "-s", size, image}, {"mkfs.ext4", "-q", "-m", "0", image}, {"mount", "-o", "loop,errors=remount-ro", image, dir}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("no ext4 of its own can be mounted here (%s: %v %s)", command[0], err, out)
 		}

@@ -45,15 +45,21 @@ func fresh(t *testing.T, work string) (dir string) {
 	return dir
 }
 
-// run does a workload on a disk that fails after so many writes and syncs, up to its end or that of the process, and returns what was
-// acknowledged.
-func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact, refused int, fatal bool) {
+// well has no operation of the disk fail.
+func well() {
+	disktest.Fail(disktest.Never, disktest.Never)
+	disktest.Break(disktest.Never, false)
+}
+
+// run does a workload on a disk that `fails` has set up to fail, up to its end, that of the process or so many calls that were refused, and
+// returns what was acknowledged.
+func run(t *testing.T, dir string, seed uint64, most int, fails func()) (facts []fact, refused int, fatal bool) {
 	t.Helper()
 	if err := disktest.Begin(dir + "/"); err != nil {
 		t.Fatal(err)
 	}
-	disktest.Fail(writes, syncs)
-	defer disktest.Fail(disktest.Never, disktest.Never)
+	fails()
+	defer well()
 	type outcome struct {
 		refused int
 		err     error // of the close
@@ -71,19 +77,23 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 			over <- outcome{refused: 1} // nothing was acknowledged; the next start is looked at
 			return
 		}
-		for n := range faultSteps {
+		ctx, stop := context.WithCancel(t.Context())
+		housework := make(chan error, 1)
+		go func() { housework <- w.e.Run(ctx) }()
+		for n := 0; n < faultSteps && refused < most; n++ {
 			if err := w.step(t.Context(), n); err != nil {
 				refused++
 			}
 		}
 		select {
 		case <-ended: // the calls were given up with the test
+			stop()
 			return
 		default:
 		}
-		disktest.Fail(disktest.Never, disktest.Never)
-		disktest.Break(disktest.Never, false)
-		over <- outcome{refused, w.e.Close()}
+		well()
+		stop()
+		over <- outcome{refused, errors.Join(<-housework, w.e.Close())}
 	}()
 	select {
 	case <-ended:
@@ -97,15 +107,15 @@ func run(t *testing.T, dir string, seed uint64, writes, syncs int) (facts []fact
 }
 
 // positions are numbers of operations of a kind that a workload makes, of which one is to fail: as many as are tried, in order. A workload
-// is not the same each time; QUERN_DISK_FAULTS says how many are tried, and a large number has each of them fail.
-func positions(t *testing.T, work string, seed uint64, kind byte, rnd *rand.Rand) []int {
+// is not the same each time; QUERN_DISK_FAULTS says how many are tried instead, and a large number has each of them fail.
+func positions(t *testing.T, work string, seed uint64, kind byte, tried int, rnd *rand.Rand) []int {
 	t.Helper()
-	if _, refused, fatal := run(t, fresh(t, work), seed, disktest.Never, disktest.Never); refused > 0 || fatal {
+	if _, refused, fatal := run(t, fresh(t, work), seed, faultSteps, well); refused > 0 || fatal {
 		t.Fatalf("on a disk that is well %d calls were refused, ended: %v", refused, fatal)
 	}
 	trace := disktest.End()
 	all := rnd.Perm(trace.Count(kind))
-	all = all[:min(len(all), number(t, "QUERN_DISK_FAULTS", 60))]
+	all = all[:min(len(all), number(t, "QUERN_DISK_FAULTS", tried))]
 	slices.Sort(all)
 	t.Logf("counted: %d places of a workload at which the disk fails", len(all))
 	return all
@@ -118,9 +128,9 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, refusals := rand.New(rand.NewPCG(seed, 2)), scratch(t), 0
 	boots("one")
-	for _, last := range positions(t, work, seed, disktest.Write, rnd) {
+	for _, last := range positions(t, work, seed, disktest.Write, 60, rnd) {
 		dir := fresh(t, work)
-		facts, refused, _ := run(t, dir, seed, last, disktest.Never)
+		facts, refused, _ := run(t, dir, seed, faultSteps, func() { disktest.Fail(last, disktest.Never) })
 		disktest.End()
 		refusals += refused
 		if err := survives(t.Context(), dir, facts); err != nil {
@@ -191,10 +201,10 @@ func TestFailingWrite(t *testing.T) {
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, refusals, most := rand.New(rand.NewPCG(seed, 4)), scratch(t), 0, 0
 	boots("one")
-	for _, last := range positions(t, work, seed, disktest.Write, rnd) {
+	for _, last := range positions(t, work, seed, disktest.Write, 60, rnd) {
 		dir := fresh(t, work)
-		disktest.Break(last, rnd.IntN(2) == 0)
-		facts, refused, fatal := run(t, dir, seed, disktest.Never, disktest.Never)
+		room := rnd.IntN(2) == 0
+		facts, refused, fatal := run(t, dir, seed, faultSteps, func() { disktest.Break(last, room) })
 		disktest.End()
 		refusals, most = refusals+refused, max(most, len(facts))
 		if err := survives(t.Context(), dir, facts); err != nil || fatal {
@@ -206,6 +216,28 @@ func TestFailingWrite(t *testing.T) {
 	}
 }
 
+// Whichever write is the last that a file system takes before it turns read-only, or before a file may not grow: nothing is acknowledged
+// after it, the process goes on, and a start that may write again has all that was acknowledged.
+func TestRefusedWrites(t *testing.T) {
+	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
+	t.Logf("QUERN_POWER_SEED=%d", seed)
+	rnd, work, refusals := rand.New(rand.NewPCG(seed, 5)), scratch(t), 0
+	boots("one")
+	// Few, as each call that is refused takes the second for which the journal tries.
+	for _, last := range positions(t, work, seed, disktest.Write, 8, rnd) {
+		dir := fresh(t, work)
+		facts, refused, fatal := run(t, dir, seed, 2, func() { disktest.Refuse(last) })
+		disktest.End()
+		refusals += refused
+		if err := survives(t.Context(), dir, facts); err != nil || fatal {
+			t.Fatalf("write %d is refused, and those after it; %d acknowledged, %d refused, ended: %v: %v", last, len(facts), refused, fatal, err)
+		}
+	}
+	if refusals == 0 {
+		t.Error("nothing was refused: no write failed")
+	}
+}
+
 // Whichever sync fails: the process ends, as the kernel may have dropped what it did not write, and a start has all that was acknowledged,
 // whatever of the rest is there.
 func TestFailingSync(t *testing.T) {
@@ -213,14 +245,14 @@ func TestFailingSync(t *testing.T) {
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, ended := rand.New(rand.NewPCG(seed, 3)), scratch(t), 0
 	boots("one")
-	for _, last := range positions(t, work, seed, disktest.Sync, rnd) {
+	for _, last := range positions(t, work, seed, disktest.Sync, 60, rnd) {
 		boots("one")
 		dir := fresh(t, work)
 		before, after := filepath.Join(work, "before"), filepath.Join(work, "after")
 		if err := errors.Join(os.RemoveAll(before), os.RemoveAll(after), os.CopyFS(before, os.DirFS(dir))); err != nil {
 			t.Fatal(err)
 		}
-		facts, refused, fatal := run(t, dir, seed, disktest.Never, last)
+		facts, refused, fatal := run(t, dir, seed, faultSteps, func() { disktest.Fail(disktest.Never, last) })
 		trace := disktest.End()
 		if fatal {
 			ended++

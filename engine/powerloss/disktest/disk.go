@@ -86,7 +86,11 @@ func End() Trace {
 const Never = -1
 
 // Fail has all writes and all syncs fail after so many of each that pass: writes as on a full disk. Never: none fails.
-func Fail(writes, syncs int) { C.disk_fail(C.long(writes), C.long(syncs)) }
+func Fail(writes, syncs int) { C.disk_fail(C.long(writes), 1, C.long(syncs)) }
+
+// Refuse has all writes fail after so many that pass, and no sync: as on a file system that has become read-only, and where files may not
+// grow. Never: none fails.
+func Refuse(writes int) { C.disk_fail(C.long(writes), 0, Never) }
 
 // Break has one write fail after so many that pass: as on a medium with a fault, or for want of room that there is right after it.
 func Break(writes int, room bool) {

@@ -67,7 +67,7 @@ static int tracing;
 static long trace; // which one it is: a server of an earlier one that only stands still has no part in it
 static long fail_write = -1, fail_sync = -1; // how many pass before all fail; -1: none does
 static long break_write = -1;                // how many pass before one fails
-static int broken;                           // what that one fails with
+static int failure = full, broken = full;    // what all fail with, and what that one fails with
 static int gate_closed, waiting;
 
 static file *real(file *f) { return (file *)((traced *)f + 1); }
@@ -133,7 +133,7 @@ static int t_write(file *f, const void *p, int n, int64_t at) {
   else if (break_write >= 0 && break_write-- == 0)
     rc = broken;
   else
-    rc = fails(&fail_write) ? full : real(f)->methods->write(real(f), p, n, at);
+    rc = fails(&fail_write) ? failure : real(f)->methods->write(real(f), p, n, at);
   if (rc == ok && id >= 0) put(disk_write, id, at, n, p);
   pthread_mutex_unlock(&mutex);
   return rc;
@@ -224,9 +224,10 @@ const void *disk_end(size_t *n) {
 
 const char *disk_name(int id) { return id < known ? names[id] : 0; }
 
-void disk_fail(long writes, long syncs) {
+void disk_fail(long writes, int no_room, long syncs) {
   pthread_mutex_lock(&mutex);
   fail_write = writes;
+  failure = no_room ? full : write_failed;
   fail_sync = syncs;
   pthread_mutex_unlock(&mutex);
 }

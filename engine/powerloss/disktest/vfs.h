@@ -9,7 +9,7 @@ void disk_begin(const char *folder);
 void disk_mark(int64_t n);
 const void *disk_end(size_t *n);
 const char *disk_name(int id);
-void disk_fail(long writes, long syncs);
+void disk_fail(long writes, int no_room, long syncs);
 void disk_break(long writes, int no_room);
 void disk_gate(int closed);
 void disk_await(void);
