@@ -112,28 +112,21 @@ func TestBackupUnderLoad(t *testing.T) {
 			last = chain[len(chain)-1]
 		}
 		chain = append(chain, continued(t, e, last))
-		dir := filepath.Join(t.TempDir(), "restored")
-		readers, sizes := []io.Reader{}, []int{}
-		for _, tar := range chain {
-			readers, sizes = append(readers, bytes.NewReader(tar)), append(sizes, len(tar))
-		}
-		if _, err := Restore(t.Context(), dir, readers...); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		t.Logf("round %d: backups of %v bytes", round, sizes)
-		restored := openAt(t, dir)
-		l.settled(func() { l.check(t, restored, before, queues) })
-		if got := settingsOf(t, restored, queues); got != set {
-			t.Errorf("restored settings:\n%swant\n%s", got, set)
-		}
-		if !proven(restored, token) || !proven(restored, fresh) {
-			t.Error("an access token is not known to the restored server")
-		}
-		if want, got := len(e.Queues()), len(restored.Queues()); got != want {
-			t.Errorf("round %d: %d queues were restored, want %d", round, got, want)
-		}
-		worksOff(t, restored, queues)
-		closed(t, restored)
+		l.settled(func() { // the load waits meanwhile: else each round would have more than the one before it
+			restored := restoredOf(t, round, chain)
+			l.check(t, restored, before, queues)
+			if got := settingsOf(t, restored, queues); got != set {
+				t.Errorf("restored settings:\n%swant\n%s", got, set)
+			}
+			if !proven(restored, token) || !proven(restored, fresh) {
+				t.Error("an access token is not known to the restored server")
+			}
+			if want, got := len(e.Queues()), len(restored.Queues()); got != want {
+				t.Errorf("round %d: %d queues were restored, want %d", round, got, want)
+			}
+			worksOff(t, restored, queues)
+			closed(t, restored)
+		})
 		if t.Failed() {
 			return
 		}
@@ -141,6 +134,21 @@ func TestBackupUnderLoad(t *testing.T) {
 	if left, err := os.Stat(filepath.Join(e.options.Dir, backupDir)); err == nil {
 		t.Errorf("%s is left of a backup", left.Name())
 	}
+}
+
+// restoredOf is the engine of a directory that was restored from a backup and the increments behind it.
+func restoredOf(t *testing.T, round int, chain [][]byte) *Engine {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "restored")
+	readers, sizes := []io.Reader{}, []int{}
+	for _, tar := range chain {
+		readers, sizes = append(readers, bytes.NewReader(tar)), append(sizes, len(tar))
+	}
+	if _, err := Restore(t.Context(), dir, readers...); err != nil {
+		t.Fatalf("round %d: %v", round, err)
+	}
+	t.Logf("round %d: backups of %v bytes", round, sizes)
+	return openAt(t, dir)
 }
 
 // worksOff completes all that a restored server has left, and has everything counted again and read.
