@@ -16,7 +16,7 @@ import (
 )
 
 // The kernel makes a file system read-only under a running server when it finds it damaged. Nothing is acknowledged from then on, reads go
-// on, no start is possible, and once the file system is mended a start has all that was acknowledged.
+// on, no start is possible, and once the file system is fixed a start has all that was acknowledged.
 func TestDiskTurnsReadOnly(t *testing.T) {
 	t.Parallel()
 	disk := smallExt4(t, "48m")
@@ -64,7 +64,7 @@ func TestDiskTurnsReadOnly(t *testing.T) {
 	if _, err := startServer(program, os.Environ(), data); err == nil || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("a start on a read-only disk: %v, want an error that says so", err)
 	}
-	mend(t, disk)
+	fix(t, disk)
 	if s, err = startServer(program, os.Environ(), data, "--ballast-bytes", "4MiB"); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestDiskTurnsReadOnly(t *testing.T) {
 		Submissions int `json:"submissions_open"`
 	}
 	if d.get("/stats", &kept); kept.Ready != 900 || kept.Submissions != 1 {
-		t.Errorf("after the disk was mended: %+v, want 900 chunks of one submission", kept)
+		t.Errorf("after the disk was fixed: %+v, want 900 chunks of one submission", kept)
 	}
 	d.finish(100)
 }
@@ -147,8 +147,8 @@ func deviceOf(t *testing.T, dir string) string {
 	return filepath.Base(device)
 }
 
-// mend does what an operator does with an ext4 that turned read-only: unmount, check, mount.
-func mend(t *testing.T, dir string) {
+// fix does what an operator does with an ext4 that turned read-only: unmount, check, mount.
+func fix(t *testing.T, dir string) {
 	t.Helper()
 	device := "/dev/" + deviceOf(t, dir)
 	out, err := exec.Command("losetup", "-n", "-O", "BACK-FILE", device).Output()
@@ -159,8 +159,8 @@ func mend(t *testing.T, dir string) {
 	for _, command := range [][]string{{"umount", dir}, {"e2fsck", "-fy", image}, {"mount", "-o", "loop", image, dir}} {
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		exit, ended := errors.AsType[*exec.ExitError](err)
-		mended := ended && command[0] == "e2fsck" && exit.ExitCode() <= 2
-		if err != nil && !mended {
+		fixed := ended && command[0] == "e2fsck" && exit.ExitCode() <= 2
+		if err != nil && !fixed {
 			t.Fatalf("%v: %v %s", command, err, out)
 		}
 	}
