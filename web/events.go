@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -136,25 +137,35 @@ func (s watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 		switch {
 		case name != "queue" && name != "topics":
 			return in, queue.Invalid("/query/"+api.EscapePointer(name), "is not a parameter of this operation")
+		case name == "topics":
+			err = in.parseTopics(given)
 		case len(given) != 1:
-			return in, queue.Invalid("/query/"+name, "is given %d times; give it once", len(given))
-		case name == "queue":
-			in.queue = given[0]
+			err = queue.Invalid("/query/queue", "is given %d times; give it once", len(given))
 		default:
-			in.stats, in.keys = false, false
-			topics := map[string]*bool{"stats": &in.stats, "keys": &in.keys, "consumers": &in.consumers, "schedules": &in.schedules}
-			for topic := range strings.SplitSeq(given[0], ",") {
-				wanted := topics[topic]
-				if wanted == nil {
-					return in, queue.Invalid("/query/topics",
-						"names a topic that does not exist; use stats, keys, consumers and schedules, separated by commas")
-				}
-				*wanted = true
-			}
+			in.queue = given[0]
+		}
+		if err != nil {
+			return in, err
 		}
 	}
 	in.last, in.lastAt = s.events.parseID(r.Header.Get("Last-Event-ID"))
 	return in, nil
+}
+
+var eventTopics = []string{"stats", "keys", "consumers", "schedules"}
+
+// parseTopics reads which events are wanted: names that are repeated, comma-separated or both.
+func (in *eventsRequest) parseTopics(given []string) error {
+	in.stats, in.keys = false, false
+	for topic := range strings.SplitSeq(strings.Join(given, ","), ",") {
+		i := slices.Index(eventTopics, topic)
+		if i < 0 {
+			return queue.Invalid("/query/topics", "must be of %s",
+				strings.Join(eventTopics, ", "))
+		}
+		*[]*bool{&in.stats, &in.keys, &in.consumers, &in.schedules}[i] = true
+	}
+	return nil
 }
 
 // eventID is RUN-NUMBER-TIME. An id of another run of the server is as good as none.
@@ -405,8 +416,7 @@ func eventsShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "queue", In: "query", Description: "Name of the queue; absent: default", Schema: text},
-		&huma.Param{Name: "topics", In: "query",
-			Description: "stats, keys, consumers, schedules, separated by commas; absent: stats,keys", Schema: text},
+		listParam("topics", "Only these events; repeated or comma-separated. Without it, stats and keys.", eventTopics...),
 		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
 	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats " +
 		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped)",

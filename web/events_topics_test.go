@@ -21,7 +21,7 @@ func TestEventsTellOfConsumers(t *testing.T) {
 	if !got.Whole || got.Left != 20 || len(got.Top) != 100 || got.Top[0].Consumer != "c080" || got.Top[0].Reserved != 3 || got.Top[99].Reserved != 1 || got.Queue != "default" {
 		t.Errorf("got %+v, want the 100 of 120 that hold most, c080 first", got)
 	}
-	other := f.subscribe("?topics=consumers", "")
+	other := f.subscribe("?topics=stats,keys&topics=consumers", "")
 	for same := other.next(); e.data != same.data; {
 		if e.name == same.name && e.id == same.id {
 			t.Fatalf("two subscribers got different bytes for one frame:\n%s\n%s", e.data, same.data)

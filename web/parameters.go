@@ -120,15 +120,20 @@ func submissionParameter[T any](about string, schema *huma.Schema, field func(*T
 	}}
 }
 
-// stateParameter is states that are repeated, comma-separated or both.
-func stateParameter[T any, S comparable](parse func(string) (S, bool), field func(*T) *[]S, names ...string) parameter[T] {
+// listParam documents names of a few, repeated or comma-separated.
+func listParam(name, about string, names ...string) *huma.Param {
 	enum := make([]any, len(names))
 	for i, name := range names {
 		enum[i] = name
 	}
-	param := queryParam("state", "Only these states; repeated or comma-separated. Without it, all.",
-		&huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}})
+	param := queryParam(name, about, &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}})
 	param.Explode = new(true)
+	return param
+}
+
+// stateParameter is states that are repeated, comma-separated or both.
+func stateParameter[T any, S comparable](parse func(string) (S, bool), field func(*T) *[]S, names ...string) parameter[T] {
+	param := listParam("state", "Only these states; repeated or comma-separated. Without it, all.", names...)
 	return parameter[T]{Param: param, many: true, read: func(to *T, _, given string) error {
 		for name := range strings.SplitSeq(given, ",") {
 			state, ok := parse(name)

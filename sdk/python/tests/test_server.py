@@ -334,6 +334,8 @@ class Whole(unittest.TestCase):
             client.put_meta_value("default", "s", "3", {"limit": 0})
             self.assertEqual(client.get_meta_value("default", "s", "3")["limit"], 0)
             self.assertIn("quern_", client.metrics())
+            seen = (event.name for event in client.events("default", topics=["consumers", "keys"]))
+            self.assertEqual({next(seen) for _ in range(2)}, {"consumers", "keys"})
             self.assertEqual(client.get_stats("default")["ready"], 5)
             held = client.reserve("default", {"max": 2, "strategy": "OldestFirst", "wait_ms": 10})
             results = client.complete("default", {"items": [{"token": one["token"]} for one in held["reservations"]]})

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 from . import _produce, types
 from ._asyncio import AsyncHandler, AsyncWorker, Stream, Transport
 from ._calls import AsyncCalls
-from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, path, query, read_json
+from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
 from ._values import Data, Output, from_wire, to_wire
@@ -137,7 +137,7 @@ class AsyncClient(AsyncCalls):
                 found = read_json("outputs", line)
                 yield Output(found["index"], from_wire(found["output"]))
 
-    async def events(self, queue: Optional[str] = None, *, topics: Optional[str] = None, last_event_id: str = "") -> AsyncIterator[Event]:
+    async def events(self, queue: Optional[str] = None, *, topics: Sequence[Topic] = (), last_event_id: str = "") -> AsyncIterator[Event]:
         """What happens on the server, as it happens; see :meth:`quern.Client.events`."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
         request = Request("events", "GET", query("/v1/events", {"queue": queue, "topics": topics}), headers=headers, safe=True)

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _produce, types
 from ._calls import Calls
-from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, path, query, read_json
+from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
 from ._threads import Handler, Transport, Worker
@@ -155,7 +155,7 @@ class Client(Calls):
             found = read_json("outputs", line)
             yield Output(found["index"], from_wire(found["output"]))
 
-    def events(self, queue: Optional[str] = None, *, topics: Optional[str] = None, last_event_id: str = "") -> Iterator[Event]:
+    def events(self, queue: Optional[str] = None, *, topics: Sequence[Topic] = (), last_event_id: str = "") -> Iterator[Event]:
         """What happens on the server, as it happens, until the stream ends or the loop over it does. It does not come back by itself:
         begin again with the ``id`` of the last event."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}

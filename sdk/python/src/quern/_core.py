@@ -14,7 +14,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, Literal, Optional, TypeVar, Union
 
 from ._http import Endpoint, Reply, Request, Trust, visible
 from .errors import BadAnswer, Busy, Error, NoAnswer, NotFound, Refused, passing, refusal
@@ -246,6 +246,9 @@ class Core:
 
 SILENT_BEATS = 3  # how many heartbeats may stay out before a stream is taken for dead
 MAX_EVENT = 4 << 20  # bytes: 10,000 revoked tokens and room to spare
+
+
+Topic = Literal["stats", "keys", "consumers", "schedules"]
 
 
 @dataclass(frozen=True)
