@@ -7,8 +7,8 @@ import (
 )
 
 // act is what the audit log gets of a change of a plugin.
-func (c *Catalogue) act(action, name string, by queue.Who) queue.Act {
-	return queue.Act{At: queue.At(c.options.Now()), Who: by, Action: action, Target: "plugin " + name, Outcome: queue.ActOK}
+func (e *environment) act(action, name string, by queue.Who) queue.Act {
+	return queue.Act{At: queue.At(e.now()), Who: by, Action: action, Target: "plugin " + name, Outcome: queue.ActOK}
 }
 
 // recordState is what is in use of a plugin as the audit log tells of it; nil if nothing of it was ever changed.
@@ -17,9 +17,8 @@ func recordState(r *queue.PluginRecord) any {
 		return nil
 	}
 	state := map[string]any{}
-	for role, use := range map[string]*queue.PluginUse{"active": &r.Active, "previous": &r.Previous,
-		"shadow": &r.Shadow, "canary": &r.Canary} {
-		if use.SHA256 != (queue.SHA256{}) {
+	for role, use := range r.Uses() {
+		if !use.None() {
 			state[role] = map[string]any{"sha256": hexOf(use.SHA256), "config": json.RawMessage(orEmpty(use.Config))}
 		}
 	}

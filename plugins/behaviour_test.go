@@ -36,7 +36,7 @@ func TestHostileUploads(t *testing.T) {
 			continue // what they do is allowed, or seen when they score
 		}
 		module := hostile.Build()
-		_, _, err := w.Upload(t.Context(), plugins.Upload{Module: module, Manifest: packable(module, declare("bad", "1.0.0", nil, ""))})
+		_, _, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module, Manifest: packable(module, declare("bad", "1.0.0", nil, ""))})
 		var known *queue.Error
 		if !errors.As(err, &known) {
 			t.Errorf("%s: got %v, want a refusal", hostile.Name, err)
@@ -59,7 +59,7 @@ func TestHostileUploads(t *testing.T) {
 			t.Errorf("%s: got %q, want %s", hostile.Name, found, want)
 		}
 	}
-	if _, err := w.Get("bad"); queue.CodeOf(err) != queue.CodeUnknownPlugin {
+	if _, err := w.Plugins.Get("bad"); queue.CodeOf(err) != queue.CodeUnknownPlugin {
 		t.Errorf("something of the hostile modules was kept: %v", err)
 	}
 	if left := w.cached(); len(left) != 1 {
@@ -90,7 +90,7 @@ func TestAllViolationsAtOnce(t *testing.T) {
 	b.ImportFunction("env", "system", 0)
 	b.ImportFunction("wasi_snapshot_preview1", "path_open", 0)
 	module := b.Bytes()
-	_, _, err := w.Upload(t.Context(), plugins.Upload{Module: module, Manifest: []byte(`{"name":"X","version":"1","abi":9,"columns":["priority","nothing"],"colour":1}`)})
+	_, _, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module, Manifest: []byte(`{"name":"X","version":"1","abi":9,"columns":["priority","nothing"],"colour":1}`)})
 	found := problems(t, err)
 	for _, want := range []string{"env.system", "path_open", "missing_memory", "missing_marker", "/manifest/name ", "/manifest/version ", "/manifest/abi ", "/manifest/columns/1 ", "/manifest/colour ", "/module/import/offset/"} {
 		if !strings.Contains(found, want) {
@@ -101,12 +101,12 @@ func TestAllViolationsAtOnce(t *testing.T) {
 		"/manifest/columns/0 ":  declare("x", "1.0.0", []string{"size_hint", "priority"}, ""),
 		"/manifest/needs/pages": declare("x", "1.0.0", two, `,"needs":{"pages":1024}`),
 	} {
-		_, _, err = w.Upload(t.Context(), plugins.Upload{Module: wasmtest.Scorer(), Manifest: text})
+		_, _, err = w.Versions.Upload(t.Context(), plugins.Upload{Module: wasmtest.Scorer(), Manifest: text})
 		if found := problems(t, err); !strings.Contains(found, want) {
 			t.Errorf("nothing says %q in:\n%s", want, found)
 		}
 	}
-	_, _, err = w.Upload(t.Context(), plugins.Upload{Module: wasmtest.Scorer()})
+	_, _, err = w.Versions.Upload(t.Context(), plugins.Upload{Module: wasmtest.Scorer()})
 	if found := problems(t, err); !strings.Contains(found, "missing_manifest") {
 		t.Errorf("a module without a manifest: got %s", found)
 	}
@@ -154,7 +154,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	}
 	for range 50 {
 		w.activate(second)
-		if _, err := w.Rollback(t.Context(), "switch", plugins.Change{}); err != nil {
+		if _, err := w.Rollout.Rollback(t.Context(), "switch", plugins.Change{}); err != nil {
 			t.Fatal(err)
 		}
 		w.Tidy()
@@ -165,7 +165,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	}
 	stop.Store(true)
 	group.Wait()
-	p, _ := w.Get("switch")
+	p, _ := w.Plugins.Get("switch")
 	if p.Active.SHA256 != one.SHA256 || p.Previous.SHA256 != second.SHA256 || p.Revision != 101 {
 		t.Errorf("got %+v, want version 1 active at revision 101", p)
 	}
@@ -225,7 +225,7 @@ func TestRestart(t *testing.T) {
 	if got := score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1})); got[0] != 5 || !strings.Contains(w.log.String(), "was damaged and has been rebuilt") {
 		t.Errorf("a scores %v after its code was damaged, log %s", got, w.log.String())
 	}
-	v, _ := w.VersionsOf("a")
+	v, _ := w.Versions.Of("a")
 	w.end()
 	// And now the code is gone for good: no file, no compiler.
 	if err := os.RemoveAll(filepath.Join(w.dir, "compiled")); err != nil {
@@ -233,13 +233,13 @@ func TestRestart(t *testing.T) {
 	}
 	w.change = childless
 	w.start()
-	if p, _ := w.Get("a"); p.State != "quarantined" || !strings.Contains(p.Breaker.Reason, "could not be opened at the start") {
+	if p, _ := w.Plugins.Get("a"); p.State != "quarantined" || !strings.Contains(p.Breaker.Reason, "could not be opened at the start") {
 		t.Errorf("got %+v, want it quarantined", p)
 	}
 	w.end()
 	w.change = nil
 	w.start()
-	if _, err := w.Activate(t.Context(), "a", plugins.Selection{Version: v[0].SHA256, Force: true}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Activate(t.Context(), "a", plugins.Selection{Version: v[0].SHA256, Force: true}, plugins.Change{}); err != nil {
 		t.Errorf("by force, with a compiler: %v", err)
 	}
 	score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1}))
@@ -251,7 +251,7 @@ func TestCanary(t *testing.T) {
 	w := open(t, nil)
 	w.activate(w.send(wasmtest.Scorer(), declare("c", "1.0.0", two, "")))
 	w.send(wasmtest.Scorer(), declare("c", "2.0.0", []string{"age_ms", "priority"}, ""))
-	p, err := w.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{})
+	p, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{})
 	if err != nil || p.Canary == nil || p.Percent != 25 {
 		t.Fatalf("got %+v %v, want a canary", p, err)
 	}
@@ -271,10 +271,10 @@ func TestCanary(t *testing.T) {
 	if n := count[55]; n < 900 || n > 1100 || count[25] != 4000-n {
 		t.Errorf("got %v, want about 1000 of 55 from the canary and the rest 25", count)
 	}
-	if p, err := w.Canary(t.Context(), "c", plugins.Selection{}, 30, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
+	if p, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{}, 30, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
 		t.Errorf("of no version 30 per cent: canary %v at %d, %v; want none at 0", p.Canary, p.Percent, err)
 	}
-	if p, err := w.Canary(t.Context(), "c", plugins.Selection{}, 0, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
+	if p, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{}, 0, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
 		t.Errorf("got %+v %v, want no canary", p, err)
 	}
 }
@@ -288,10 +288,10 @@ func TestActivateBesideACanary(t *testing.T) {
 		versions = append(versions, w.send(wasmtest.Scorer(), declare("c", version, two, "")))
 	}
 	w.activate(versions[0])
-	if _, err := w.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Shadow(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Shadow(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	p := w.activate(versions[2])
@@ -313,7 +313,7 @@ func TestShadow(t *testing.T) {
 	w := open(t, nil)
 	w.activate(w.send(wasmtest.Scorer(), declare("s", "1.0.0", two, "")))
 	w.send(wasmtest.Scorer(), declare("s", "2.0.0", []string{"submission_id", "priority"}, ""))
-	if _, err := w.Shadow(t.Context(), "s", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Shadow(t.Context(), "s", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.scorer(&strategy.Scored{Plugin: "s"})
@@ -326,7 +326,7 @@ func TestShadow(t *testing.T) {
 	var stats plugins.Stats
 	for stats.Shadow == nil || stats.Shadow.Batches+stats.Shadow.Dropped < 10 {
 		var err error
-		if stats, err = w.StatsOf("s"); err != nil || t.Context().Err() != nil {
+		if stats, err = w.Observations.Stats("s"); err != nil || t.Context().Err() != nil {
 			t.Fatalf("%v %v", err, t.Context().Err())
 		}
 	}
@@ -346,11 +346,11 @@ func TestRecordings(t *testing.T) {
 		score(t, s, window(seed, []int64{1, 2}, []int64{3, 4}))
 	}
 	_ = s.Score(t.Context(), window(bad, []int64{1}, []int64{1}), make([]float64, 1))
-	list, err := w.RecordingsOf("r")
+	list, err := w.Observations.Recordings("r")
 	if err != nil || len(list) != 4 || list[0].ID != 6 || !strings.Contains(list[0].Fault, "fuel") || list[1].Fault != "" || list[3].ID != 3 {
 		t.Fatalf("got %+v %v, want the fault and the last three", list, err)
 	}
-	file, err := w.RecordingOf("r", list[1].ID)
+	file, err := w.Observations.Recording("r", list[1].ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,18 +359,18 @@ func TestRecordings(t *testing.T) {
 		t.Errorf("got %+v %v", record, err)
 	}
 	for range 100 {
-		tried, err := w.Try(t.Context(), "r", "1.0.0", plugins.DryRun{Recording: list[1].ID})
+		tried, err := w.Versions.Try(t.Context(), "r", "1.0.0", plugins.DryRun{Recording: list[1].ID})
 		if err != nil || !tried.Replay.Identical || tried.Replay.Rows != 2 {
 			t.Fatalf("replay: got %+v %v, want the same bits", tried.Replay, err)
 		}
 	}
-	if file, err = w.RecordingOf("r", list[0].ID); err != nil {
+	if file, err = w.Observations.Recording("r", list[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if record, err = abi.ReadRecord(file); err != nil || record.Scores != nil {
 		t.Errorf("the fault's recording: got %+v %v, want no scores", record, err)
 	}
-	if _, err := w.RecordingOf("r", 1); queue.CodeOf(err) != queue.CodeUnknownPlugin {
+	if _, err := w.Observations.Recording("r", 1); queue.CodeOf(err) != queue.CodeUnknownPlugin {
 		t.Errorf("a recording that made room: got %v", err)
 	}
 }
@@ -396,13 +396,13 @@ func TestLogs(t *testing.T) {
 	for range 4 {
 		score(t, s, &strategy.Window{Rows: 1})
 	}
-	lines, dropped, err := w.LogsOf("loud", 0, 1000)
+	lines, dropped, err := w.Observations.Logs("loud", 0, 1000)
 	if err != nil || len(lines) != 100 || dropped != 4*10_000-100 || lines[99].Number != 100 || lines[0].Text != "the same line again" {
 		t.Errorf("got %d lines, %d dropped, %v; want 100 and 39900", len(lines), dropped, err)
 	}
 	w.clock.forward(time.Second)
 	score(t, s, &strategy.Window{Rows: 1})
-	if lines, _, _ := w.LogsOf("loud", 100, 10); len(lines) != 10 || lines[0].Number != 101 {
+	if lines, _, _ := w.Observations.Logs("loud", 100, 10); len(lines) != 10 || lines[0].Number != 101 {
 		t.Errorf("a second later: got %+v", lines)
 	}
 }
@@ -417,11 +417,11 @@ func TestConfig(t *testing.T) {
 	if string(p.Active.Config) != `{"boost":3}` {
 		t.Errorf("got the configuration %s, want the defaults", p.Active.Config)
 	}
-	_, err := w.Activate(t.Context(), "conf", plugins.Selection{Version: "1.0.0", Config: []byte(`{"boost":-1,"colour":2}`)}, plugins.Change{})
+	_, err := w.Rollout.Activate(t.Context(), "conf", plugins.Selection{Version: "1.0.0", Config: []byte(`{"boost":-1,"colour":2}`)}, plugins.Change{})
 	if found := problems(t, err); !strings.Contains(found, "/config/boost") || !strings.Contains(found, "/config/colour") {
 		t.Errorf("got %s, want both fields", found)
 	}
-	if p, _ := w.Get("conf"); p.Revision != 1 || string(p.Active.Config) != `{"boost":3}` {
+	if p, _ := w.Plugins.Get("conf"); p.Revision != 1 || string(p.Active.Config) != `{"boost":3}` {
 		t.Errorf("got %+v, want it unchanged", p)
 	}
 	_, err = w.Check(&strategy.Scored{Plugin: "conf", Config: []byte(`{"boost":"x"}`)})
@@ -447,25 +447,25 @@ func TestDelete(t *testing.T) {
 	one := w.send(wasmtest.Scorer(), declare("d", "1.0.0", two, ""))
 	w.activate(one)
 	w.activate(w.send(wasmtest.Scorer(), declare("d", "2.0.0", two, "")))
-	if err := w.DeleteVersion("d", "2.0.0", plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
+	if err := w.Versions.Delete("d", "2.0.0", plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("deleting the active version: got %v, want a conflict", err)
 	}
-	if err := w.Delete("d", plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
+	if err := w.Plugins.Delete("d", plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("deleting an active plugin: got %v, want a conflict", err)
 	}
-	if err := w.DeleteVersion("d", "1.0.0", plugins.Change{}); err != nil {
+	if err := w.Versions.Delete("d", "1.0.0", plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Rollback(t.Context(), "d", plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
+	if _, err := w.Rollout.Rollback(t.Context(), "d", plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("rolling back to what was deleted: got %v, want a conflict", err)
 	}
-	if _, err := w.Deactivate("d", plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Deactivate("d", plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Delete("d", plugins.Change{}); err != nil {
+	if err := w.Plugins.Delete("d", plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	if list, next := w.List("", 10); len(list) != 0 || next != "" {
+	if list, next := w.Plugins.List("", 10); len(list) != 0 || next != "" {
 		t.Errorf("got %+v", list)
 	}
 	if versions, err := w.store.PluginVersions(); err != nil || len(versions) != 0 {
@@ -487,7 +487,7 @@ func TestBounds(t *testing.T) {
 		w.send(wasmtest.Scorer(), declare(name, fmt.Sprintf("%d.0.0", i), two, ""))
 	}
 	for want, name := range map[string]string{"2 plugins": "c", "2 versions": "a", "1500 are allowed": "b"} {
-		_, _, err := w.Upload(t.Context(), plugins.Upload{Module: wasmtest.Scorer(), Manifest: declare(name, "9.0.0", two, `,"license":"`+strings.Repeat("x", 250)+`"`)})
+		_, _, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: wasmtest.Scorer(), Manifest: declare(name, "9.0.0", two, `,"license":"`+strings.Repeat("x", 250)+`"`)})
 		if queue.CodeOf(err) != queue.CodeConflict || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a conflict that says %q", name, err, want)
 		}
@@ -517,7 +517,7 @@ func TestSkips(t *testing.T) {
 	if got := score(t, w.scorer(&strategy.Scored{Plugin: "half"}), &strategy.Window{Rows: 3}); got[0] != 1 || !nan(got[1]) || got[2] != 1 {
 		t.Errorf("got %v, want 1 NaN 1", got)
 	}
-	stats, _ := w.StatsOf("half")
+	stats, _ := w.Observations.Stats("half")
 	if stats.Unwritten != 1 || stats.Skipped != 0 || stats.Candidates != 3 || math.IsNaN(stats.NsPerCandidate) {
 		t.Errorf("got %+v", stats)
 	}

@@ -7,15 +7,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
-	"github.com/quern-queue/quern/wasm/compile"
-	"github.com/quern-queue/quern/wasm/host"
 )
 
 // Store keeps versions and what is in use of them. Its methods are durable when they return.
@@ -50,38 +47,28 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// Catalogue holds all plugins. Its methods may be called by many goroutines. Make it with New.
+// Catalogue holds all plugins. What there is and what it does is with the fields; itself it says who scores for a block, and begins and
+// ends. All methods may be called by many goroutines. Make it with New.
 type Catalogue struct {
-	options  Options
-	limits   Limits
-	log      *slog.Logger
-	compiler *compile.Compiler
-	began    time.Time
-	metrics  *metrics
-	shadow   *shadowWorker
+	Plugins      Plugins
+	Versions     Versions
+	Rollout      Rollout
+	Observations Observations
 
-	changes   sync.Mutex    // one change at a time; held while what it is about is opened
-	opening   sync.Mutex    // one opening at a time, which takes a core; taken after changes
-	openers   atomic.Int32  // requests that wait for that
-	reopening sync.Mutex    // held while something is opened that a request came across
-	turn      chan struct{} // holds one token while an upload is checked
-	memory    *host.Memory  // of all sandboxes
-
-	mu       sync.RWMutex // guards what follows, for moments
-	store    Store        // nil until Open
-	closed   bool
-	queues   Queues
-	plugins  map[string]*plugin
-	versions map[queue.SHA256]*version
-	bytes    int64
-	ranks    int // plugins that there ever were
-	waiting  int
-	rejected rejections
-
-	scratches   sync.Pool // *scratch
-	uses        uses
-	expressions expressions
+	*scorers
+	metrics *metrics
 }
+
+// environment is what all parts of a catalogue go by.
+type environment struct {
+	limits Limits
+	log    *slog.Logger
+	now    func() time.Time
+	began  time.Time
+}
+
+// clock is the time that only goes forward, as the host wants it.
+func (e *environment) clock() time.Duration { return e.now().Sub(e.began) }
 
 // New makes a catalogue that has no plugins yet: Check refuses every name and Scorer finds none, until Open has read the store.
 func New(o Options) (*Catalogue, error) {
@@ -98,82 +85,49 @@ func New(o Options) (*Catalogue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}
-	limits := compile.DefaultLimits()
-	limits.Pages, limits.MemoryBytes, limits.CPU = uint32(o.Limits.Scan.MemoryPages), o.Limits.CompileMemory, o.Limits.CompileCPU
-	c := &Catalogue{
-		options: o, limits: o.Limits, log: o.Logger, began: o.Now(),
-		compiler: compile.New(compile.Config{Dir: dir, Command: o.Child, Limits: limits}),
-		turn:     make(chan struct{}, 1), memory: host.NewMemory(o.Limits.Memory),
-		plugins: map[string]*plugin{}, versions: map[queue.SHA256]*version{},
+	shown := newMetrics()
+	env := &environment{limits: o.Limits, log: o.Logger, now: o.Now, began: o.Now()}
+	known := newRegistry(env, shown)
+	open := newSandboxes(env, known, dir, o.Child)
+	c := &Catalogue{scorers: newScorers(env, known, open, shown), metrics: shown}
+	c.Plugins = Plugins{env, known, open}
+	c.Versions = Versions{
+		environment: env, known: known, open: open, scorers: c.scorers,
+		turns: newTurns(env.limits.Waiting), refused: &rejections{errs: map[queue.SHA256]error{}},
 	}
-	c.uses.open = map[useKey]*use{}
-	c.shadow = newShadowWorker(c)
-	if c.metrics, err = newMetrics(c, o.Registerer); err != nil {
+	c.Rollout = Rollout{env, known, open, c.scorers, c.Plugins}
+	c.Observations = Observations{env, known, open, c.Plugins}
+	if err := shown.register(c, o.Registerer); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // Open reads the store, and nothing more: what is in use is opened by Run, or by Start, and is starting until then. queues may be nil.
-func (c *Catalogue) Open(store Store, queues Queues) error {
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	versions, err := store.PluginVersions()
-	if err != nil {
-		return fmt.Errorf("plugins: open: %w", err)
-	}
-	records, err := store.PluginRecords()
-	if err != nil {
-		return fmt.Errorf("plugins: open: %w", err)
-	}
-	c.mu.Lock()
-	c.store, c.queues = store, queues
-	for i := range versions {
-		c.enter(c.read(&versions[i]))
-	}
-	c.mu.Unlock()
-	for i := range records {
-		c.restore(&records[i])
-	}
-	return nil
-}
-
-// restore brings a plugin back to what was in use of it, but for opening that.
-func (c *Catalogue) restore(r *queue.PluginRecord) {
-	p := c.named(r.Name)
-	if p == nil {
-		c.log.Error("a plugin's versions are gone from the store; it is left out", "plugin", r.Name)
-		return
-	}
-	settings, err := parseSettings(r.Settings)
-	if err != nil {
-		c.log.Error("a plugin's settings cannot be read; the defaults hold", "plugin", r.Name, "error", err)
-	}
-	p.adopt(*r, settings)
-}
+func (c *Catalogue) Open(store Store, queues Queues) error { return c.known.open(store, queues) }
 
 // Close takes everything out of use, waits for what runs and frees it. Scorers that were given out fail from then on.
 func (c *Catalogue) Close() error {
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	c.opening.Lock()
-	defer c.opening.Unlock()
-	c.mu.Lock()
-	c.closed = true // nothing is opened any more
-	for _, p := range c.plugins {
+	c.known.changes.Lock()
+	defer c.known.changes.Unlock()
+	c.open.opening.Lock()
+	defer c.open.opening.Unlock()
+	c.known.mu.Lock()
+	c.known.closed = true // nothing is opened any more
+	for _, p := range c.known.plugins {
 		p.now.Store(nil)
 	}
-	c.mu.Unlock()
-	c.shadow.close()
+	c.known.mu.Unlock()
+	c.shadows.close()
 	c.metrics.unregister()
-	return errors.Join(c.uses.closeAll(), c.expressions.close())
+	return errors.Join(c.open.uses.closeAll(), c.formulas.close())
 }
 
 // Run does what time demands until ctx ends: it opens what is in use and not open, scores for shadows and closes what is not used any more.
 // Once, when all is open that was in use at its beginning, it sweeps the cache of compiled code.
 func (c *Catalogue) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { c.shadow.run(ctx) })
+	group.Go(func() { c.shadows.run(ctx) })
 	group.Go(func() {
 		c.Start(ctx)
 		c.sweep(ctx)
@@ -196,36 +150,13 @@ func (c *Catalogue) Run(ctx context.Context) error {
 
 // Tidy closes versions that were replaced, or not asked for, a while ago.
 func (c *Catalogue) Tidy() {
-	c.changes.Lock()
-	keep := c.inUse()
-	stale := c.uses.stale(c.options.Now(), c.limits.Linger, keep)
-	c.changes.Unlock()
+	c.known.changes.Lock()
+	keep := c.known.inUse()
+	stale := c.open.uses.stale(c.now(), c.limits.Linger, keep)
+	c.known.changes.Unlock()
 	for _, u := range stale {
 		if err := u.host.Close(); err != nil {
 			c.log.Error("closing a plugin's version failed", "plugin", u.version.Name, "error", err)
 		}
 	}
-}
-
-// inUse are the versions and configurations that stay open even when no strategy asks for them.
-func (c *Catalogue) inUse() map[useKey]bool {
-	keep := map[useKey]bool{}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, p := range c.plugins {
-		record, _ := p.state()
-		for _, use := range []*queue.PluginUse{&record.Active, &record.Previous, &record.Canary, &record.Shadow} {
-			keep[useKey{use.SHA256, string(use.Config)}] = true
-		}
-	}
-	return keep
-}
-
-// clock is the time that only goes forward, as the host wants it.
-func (c *Catalogue) clock() time.Duration { return c.options.Now().Sub(c.began) }
-
-func (c *Catalogue) named(name string) *plugin {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.plugins[name]
 }

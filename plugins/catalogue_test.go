@@ -167,7 +167,7 @@ func declare(name, version string, columns []string, more string) []byte {
 // send uploads a module that must pass.
 func (w *world) send(module, manifest []byte) plugins.Version {
 	w.Helper()
-	v, _, err := w.Upload(w.Context(), plugins.Upload{Module: module, Manifest: manifest, By: queue.Who{Actor: "test"}})
+	v, _, err := w.Versions.Upload(w.Context(), plugins.Upload{Module: module, Manifest: manifest, By: queue.Who{Actor: "test"}})
 	if err != nil {
 		w.Fatalf("upload: %v", err)
 	}
@@ -177,7 +177,7 @@ func (w *world) send(module, manifest []byte) plugins.Version {
 // activate activates a version that must work.
 func (w *world) activate(v plugins.Version) plugins.Plugin {
 	w.Helper()
-	p, err := w.Activate(w.Context(), v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{By: queue.Who{Actor: "test"}})
+	p, err := w.Rollout.Activate(w.Context(), v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{By: queue.Who{Actor: "test"}})
 	if err != nil {
 		w.Fatalf("activate: %v", err)
 	}
@@ -239,14 +239,14 @@ func TestUploadActivateScore(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
 	module := wasmtest.ScorerWith(abi.ManifestSection, declare("boost", "1.0.0", two, ""))
-	v, created, err := w.Upload(t.Context(), plugins.Upload{Module: module, By: queue.Who{Actor: "me"}})
+	v, created, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module, By: queue.Who{Actor: "me"}})
 	if err != nil || !created || v.State != plugins.Ready || v.Actor != "me" || v.Version != "1.0.0" {
 		t.Fatalf("got %+v %v %v, want a new ready version", v, created, err)
 	}
 	if r := v.Report; !(r.FuelPerCandidate > 0) || r.MemoryPages != 1 || r.SkipShare != 0 || !r.Deterministic || r.Rows != 256 || r.FromCache {
 		t.Errorf("got the report %+v, want some fuel, one page, nothing skipped, deterministic", r)
 	}
-	again, created, err := w.Upload(t.Context(), plugins.Upload{Module: module})
+	again, created, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module})
 	if err != nil || created || again.SHA256 != v.SHA256 || again.Actor != "me" {
 		t.Errorf("the same bytes again: got %+v %v %v, want the first version", again, created, err)
 	}
@@ -271,7 +271,7 @@ func TestUploadActivateScore(t *testing.T) {
 	if got := score(t, s, window(1, []int64{1, 2, -3}, []int64{0, 1, 2})); fmt.Sprint(got) != "[10 15 -40]" {
 		t.Errorf("got %v, want [10 15 -40]", got)
 	}
-	if _, err := w.Deactivate("boost", plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Deactivate("boost", plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := w.Scorer(block); ok {

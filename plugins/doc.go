@@ -5,6 +5,9 @@
 // leaves nothing and is answered with everything that is wrong. A version scores when it is activated, as a canary for a
 // share of the requests, or as a shadow whose scores are only compared.
 //
+// Inside, a registry knows which versions there are and what is in use, sandboxes open them, and scorers choose who scores a window and
+// keep the books; each knows those before it. What callers do with plugins is on top: Plugins, Versions, Rollout, Observations.
+//
 // Catalogue is the engine's strategy.Scorers. What of a plugin is in use is one immutable value behind an atomic pointer, so a
 // change is one swap and each request is served by one version only. A version that was replaced is kept open for a while and
 // then closed when its last batch has ended.

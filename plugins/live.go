@@ -71,24 +71,28 @@ const (
 )
 
 // Try runs a version without any effect.
-func (c *Catalogue) Try(ctx context.Context, name, text string, d DryRun) (Tried, error) {
-	v, err := c.find(name, text)
+func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (Tried, error) {
+	v, err := x.known.find(name, text)
 	if err != nil {
 		return Tried{}, err
 	}
 	if v.manifest == nil {
-		return Tried{}, &queue.Error{Code: queue.CodeConflict, Message: "The version cannot be used by this server: " + c.stateOf(v).reason}
+		return Tried{}, &queue.Error{Code: queue.CodeConflict,
+			Message: "The version cannot be used by this server: " + v.state.Load().reason}
 	}
-	p := c.named(name)
-	config, err := c.configFor(p, v, &strategy.Scored{Config: d.Config})
+	p := x.known.named(name)
+	config, err := x.scorers.configFor(p, v, &strategy.Scored{Config: d.Config})
 	if err != nil {
 		return Tried{}, err
 	}
-	if err := c.takeTurn(ctx); err != nil { // it takes a core for a while, as the check of an upload does
+	if _, err := x.known.opened(); err != nil {
 		return Tried{}, err
 	}
-	defer func() { <-c.turn }()
-	u, err := c.openUse(ctx, v.SHA256, config)
+	if err := x.turns.take(ctx); err != nil { // it takes a core for a while, as the check of an upload does
+		return Tried{}, err
+	}
+	defer x.turns.give()
+	u, err := x.open.use(ctx, v.SHA256, config)
 	var fault *host.Fault
 	if errors.As(err, &fault) {
 		return Tried{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
@@ -101,18 +105,18 @@ func (c *Catalogue) Try(ctx context.Context, name, text string, d DryRun) (Tried
 		return Tried{}, err
 	}
 	if d.Recording != 0 {
-		if out.Replay, err = c.replay(ctx, p, u, d.Recording); err != nil {
+		if out.Replay, err = x.replay(ctx, p, u, d.Recording); err != nil {
 			return Tried{}, err
 		}
 	}
 	if d.Queue != "" {
-		out.Live, err = c.live(ctx, p, u, &d)
+		out.Live, err = x.live(ctx, p, u, &d)
 	}
 	return out, err
 }
 
 // replay scores a recording and compares the bits.
-func (c *Catalogue) replay(ctx context.Context, p *plugin, u *use, id uint64) (*Replayed, error) {
+func (x *Versions) replay(ctx context.Context, p *plugin, u *use, id uint64) (*Replayed, error) {
 	file, ok := p.recordings.find(id)
 	if !ok {
 		return nil, queue.Invalid("/recording", "is not there any more: old recordings make room for new ones")
@@ -139,10 +143,10 @@ func (c *Catalogue) replay(ctx context.Context, p *plugin, u *use, id uint64) (*
 }
 
 // live scores the candidates that a queue has now.
-func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Live, error) {
-	c.mu.RLock()
-	source := c.queues
-	c.mu.RUnlock()
+func (x *Versions) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Live, error) {
+	x.known.mu.RLock()
+	source := x.known.queues
+	x.known.mu.RUnlock()
 	if source == nil {
 		return nil, &queue.Error{Code: queue.CodeConflict,
 			Message: "This server does not show live candidates; leave queue out for synthetic ones."}
@@ -154,7 +158,7 @@ func (c *Catalogue) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Li
 	if rows < 1 || rows > u.version.manifest.WindowMax {
 		return nil, queue.Invalid("/rows", "is %d; the version takes 1 to %d candidates at once", rows, u.version.manifest.WindowMax)
 	}
-	tried := newScorer(c, p, u)
+	tried := newScorer(x.scorers, p, u)
 	now := p.now.Load()
 	var active *route
 	if now != nil && now.scorer.active.use != u && now.scorer.active.use.version.manifest.WindowMax >= rows {

@@ -40,7 +40,7 @@ func TestDryRunAgainstLiveCandidates(t *testing.T) {
 	w.end()
 	w.queues = &shelf{priority: []int64{0, 1, 2, 3, 4, 5}, id: []int64{0, 0, 0, 0, 0, 0}}
 	w.start()
-	tried, err := w.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "default", Strategy: "OldestFirst", Want: 2})
+	tried, err := w.Versions.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "default", Strategy: "OldestFirst", Want: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,21 +57,21 @@ func TestDryRunAgainstLiveCandidates(t *testing.T) {
 	}
 	other := w.send(wasmtest.Scorer(), declare("live", "2.0.0", []string{"age_ms", "priority"}, ""))
 	w.activate(other)
-	if tried, err = w.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "default", Strategy: "OldestFirst", Want: 2}); err != nil {
+	if tried, err = w.Versions.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "default", Strategy: "OldestFirst", Want: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if l := tried.Live; !l.ComparedActive || l.OverlapActive != 0 || l.TauActive != -1 || !slices.Equal(l.GainedActive, []int{5, 4}) || !slices.Equal(l.LostActive, []int{0, 1}) {
 		t.Errorf("against the active version: got %+v", l)
 	}
-	if stats, _ := w.StatsOf("live"); stats.Batches != 0 {
+	if stats, _ := w.Observations.Stats("live"); stats.Batches != 0 {
 		t.Errorf("the dry runs are in the books: %+v", stats)
 	}
 	for pointer, d := range map[string]plugins.DryRun{"/rows": {Queue: "default", Strategy: "OldestFirst", Rows: 5000}, "/recording": {Recording: 7}, "/config/x": {Config: []byte(`{"x":1}`)}} {
-		if _, err := w.Try(t.Context(), "live", "1.0.0", d); problems(t, err)[:len(pointer)] != pointer {
+		if _, err := w.Versions.Try(t.Context(), "live", "1.0.0", d); problems(t, err)[:len(pointer)] != pointer {
 			t.Errorf("got %v, want a problem at %s", err, pointer)
 		}
 	}
-	if _, err := w.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "other"}); queue.CodeOf(err) != queue.CodeUnknownQueue {
+	if _, err := w.Versions.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "other"}); queue.CodeOf(err) != queue.CodeUnknownQueue {
 		t.Errorf("another queue: got %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestSameUploadAtOnce(t *testing.T) {
 	made := 0
 	for range 8 {
 		group.Go(func() {
-			_, created, err := w.Upload(context.Background(), plugins.Upload{Module: wasmtest.Scorer(), Manifest: declare("one", "1.0.0", two, "")})
+			_, created, err := w.Versions.Upload(context.Background(), plugins.Upload{Module: wasmtest.Scorer(), Manifest: declare("one", "1.0.0", two, "")})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -97,7 +97,7 @@ func TestSameUploadAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if list, err := w.VersionsOf("one"); err != nil || len(list) != 1 || made != 1 {
+	if list, err := w.Versions.Of("one"); err != nil || len(list) != 1 || made != 1 {
 		t.Errorf("got %d versions, %d of them created, %v; want one", len(list), made, err)
 	}
 }
@@ -110,7 +110,7 @@ func TestGoGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := open(t, nil)
-	v, _, err := w.Upload(t.Context(), plugins.Upload{Module: module})
+	v, _, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestGoGuest(t *testing.T) {
 	if expect := []float64{17, 1015, 37 - 5*float64(math.MaxUint32)}; !slices.Equal(want, expect) {
 		t.Errorf("got %v, want %v", want, expect)
 	}
-	if stats, _ := w.StatsOf(v.Name); stats.Counters["warm_hits"] != 1 {
+	if stats, _ := w.Observations.Stats(v.Name); stats.Counters["warm_hits"] != 1 {
 		t.Errorf("got the counters %v, want one hit", stats.Counters)
 	}
 	w.end()

@@ -28,7 +28,7 @@ type metrics struct {
 	memory, memoryLimit, memoryDenied                                    *prometheus.Desc // of all plugins
 }
 
-func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics() *metrics {
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, Buckets: buckets,
@@ -38,8 +38,7 @@ func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc("quern_plugin_"+name, help, append([]string{"plugin"}, more...), nil)
 	}
-	m := &metrics{
-		catalogue: c, registerer: registerer,
+	return &metrics{
 		seconds: histogram("quern_plugin_score_seconds", "Time of a batch in the plugin, in seconds.",
 			prometheus.ExponentialBuckets(1e-6, 4, 10)),
 		fuel:       histogram("quern_plugin_fuel", "Fuel that a batch used, in units.", prometheus.ExponentialBuckets(1e3, 10, 7)),
@@ -65,10 +64,15 @@ func newMetrics(c *Catalogue, registerer prometheus.Registerer) (*metrics, error
 		memoryDenied: prometheus.NewDesc("quern_plugins_memory_denied_total",
 			"Times that a sandbox got no memory because all together had what they may have.", nil, nil),
 	}
+}
+
+// register shows the plugins of a catalogue, if there is a registerer.
+func (m *metrics) register(c *Catalogue, registerer prometheus.Registerer) error {
+	m.catalogue, m.registerer = c, registerer
 	if registerer == nil {
-		return m, nil
+		return nil
 	}
-	return m, registerer.Register(m)
+	return registerer.Register(m)
 }
 
 // watch finds where the batches of a plugin are observed, once.
@@ -116,13 +120,13 @@ func (s *sums) add(desc *prometheus.Desc, kind prometheus.ValueType, v float64, 
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	s := &sums{values: map[string]float64{}, desc: map[string]*prometheus.Desc{},
 		kind: map[string]prometheus.ValueType{}, keys: map[string][]string{}}
-	for _, p := range m.catalogue.all() {
+	for _, p := range m.catalogue.known.all() {
 		m.collect(s, p)
 	}
-	if p := m.catalogue.expressions.books(); p != nil {
+	if p := m.catalogue.formulas.books(); p != nil {
 		m.collect(s, p)
 	}
-	used, most, denied := m.catalogue.memory.Use()
+	used, most, denied := m.catalogue.open.memory.Use()
 	ch <- prometheus.MustNewConstMetric(m.memory, prometheus.GaugeValue, float64(used))
 	ch <- prometheus.MustNewConstMetric(m.memoryLimit, prometheus.GaugeValue, float64(most))
 	ch <- prometheus.MustNewConstMetric(m.memoryDenied, prometheus.CounterValue, float64(denied))
@@ -165,7 +169,7 @@ func (m *metrics) collect(s *sums, p *plugin) {
 	gauge(m.share, p.share.of(m.catalogue.clock()))
 	instances, pages := 0, uint32(0)
 	var versions []string
-	for _, u := range m.catalogue.uses.all(p.name) {
+	for _, u := range m.catalogue.open.uses.all(p.name) {
 		instances += u.host.Instances()
 		pages = max(pages, u.pages.Load())
 		versions = append(versions, u.version.manifest.Version)
@@ -175,7 +179,7 @@ func (m *metrics) collect(s *sums, p *plugin) {
 	gauge(m.instances, float64(instances))
 	gauge(m.pages, float64(pages))
 	if name != otherName {
-		state := m.catalogue.breakerOf(p).State
+		state := m.catalogue.Plugins.breaker(p).State
 		for _, known := range breakerStates() {
 			is := 0.0
 			if state == known {
@@ -194,21 +198,4 @@ func (m *metrics) unregister() {
 	if m.registerer != nil {
 		m.registerer.Unregister(m)
 	}
-}
-
-// all lists the plugins by name.
-func (c *Catalogue) all() []*plugin {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	list := make([]*plugin, 0, len(c.plugins))
-	for _, p := range c.plugins {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b *plugin) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
-	return list
 }

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ type recordings struct {
 func newRecordings(l *Limits) *recordings { return &recordings{limits: l} }
 
 // consider records a batch that faulted, and one of so many others, by its seed.
-func (r *recordings) consider(c *Catalogue, u *use, b *abi.Batch, scores []float64, err error, now time.Time, every int) {
+func (r *recordings) consider(log *slog.Logger, u *use, b *abi.Batch, scores []float64, err error, now time.Time, every int) {
 	if every == 0 {
 		every = r.limits.RecordEvery
 	}
@@ -56,7 +57,7 @@ func (r *recordings) consider(c *Catalogue, u *use, b *abi.Batch, scores []float
 	}
 	file, failure := abi.AppendRecord(nil, record)
 	if failure != nil {
-		c.log.Error("a batch could not be recorded", "plugin", u.version.Name, "error", failure)
+		log.Error("a batch could not be recorded", "plugin", u.version.Name, "error", failure)
 		return
 	}
 	one := recording{Recording{Time: queue.At(now), SHA256: hexOf(u.version.SHA256), Version: u.version.Version,

@@ -1,12 +1,10 @@
 package plugins
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,44 +110,6 @@ type Scores struct {
 type TakenBin struct {
 	Bin
 	Taken int
-}
-
-// ScoresOf tells how the open versions of a plugin scored, those in use first.
-func (c *Catalogue) ScoresOf(name string) ([]Scores, error) {
-	p := c.named(name)
-	if p == nil {
-		return nil, unknownPlugin(name)
-	}
-	record, _ := p.state()
-	var out []Scores
-	for _, u := range c.uses.all(name) {
-		one := u.samples.show()
-		one.SHA256, one.Version, one.Config = hexOf(u.key.sum), u.version.Version, json.RawMessage(u.key.config)
-		for _, part := range []struct {
-			role string
-			use  *queue.PluginUse
-		}{{"active", &record.Active}, {"canary", &record.Canary}, {"shadow", &record.Shadow}, {"previous", &record.Previous}} {
-			if part.use.SHA256 == u.key.sum && string(part.use.Config) == u.key.config {
-				one.Uses = append(one.Uses, part.role)
-			}
-		}
-		out = append(out, one)
-	}
-	slices.SortFunc(out, func(a, b Scores) int {
-		return cmp.Or(rankOf(a.Uses)-rankOf(b.Uses), strings.Compare(a.SHA256, b.SHA256),
-			strings.Compare(string(a.Config), string(b.Config)))
-	})
-	return out, nil
-}
-
-// rankOf puts what decides before what does not.
-func rankOf(uses []string) int {
-	for rank, role := range []string{"active", "canary", "shadow", "previous"} {
-		if slices.Contains(uses, role) {
-			return rank
-		}
-	}
-	return math.MaxInt8
 }
 
 // show copies what is kept and counts it.

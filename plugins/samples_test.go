@@ -15,7 +15,7 @@ import (
 // scoresOf is the entry of a version, which has to be there.
 func (w *world) scoresOf(v plugins.Version) plugins.Scores {
 	w.Helper()
-	list, err := w.ScoresOf(v.Name)
+	list, err := w.Observations.Scores(v.Name)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestScoresTellVersionsApart(t *testing.T) {
 	good := w.send(wasmtest.Scorer(), declare("both", "1.0.0", two, ""))
 	moody := w.send(wasmtest.Moody(wasmtest.NegativeSeed(), wasmtest.Endless()), declare("both", "2.0.0", two, ""))
 	w.activate(good)
-	if _, err := w.Shadow(t.Context(), "both", plugins.Selection{Version: moody.SHA256}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Shadow(t.Context(), "both", plugins.Selection{Version: moody.SHA256}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	in := window(1, []int64{1, 2}, []int64{0, 0})

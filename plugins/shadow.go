@@ -3,6 +3,7 @@ package plugins
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/abi"
@@ -11,10 +12,10 @@ import (
 // shadowWorker scores copies of windows with shadows, one after the other, beside what serves. When it cannot follow, windows are
 // dropped: a shadow never makes a request wait.
 type shadowWorker struct {
-	catalogue *Catalogue
-	queue     chan shadowed
-	done      context.Context
-	end       context.CancelFunc
+	now   func() time.Time
+	queue chan shadowed
+	done  context.Context
+	end   context.CancelFunc
 }
 
 // shadowed is a window with the scores that decided.
@@ -24,15 +25,15 @@ type shadowed struct {
 	scores []float64
 }
 
-func newShadowWorker(c *Catalogue) *shadowWorker {
-	w := &shadowWorker{catalogue: c, queue: make(chan shadowed, c.limits.ShadowQueue)}
+func newShadowWorker(env *environment) *shadowWorker {
+	w := &shadowWorker{now: env.now, queue: make(chan shadowed, env.limits.ShadowQueue)}
 	w.done, w.end = context.WithCancel(context.Background())
 	return w
 }
 
 // offer hands a window over, or drops it.
 func (w *shadowWorker) offer(s *scorer, from *strategy.Window, scores []float64) {
-	if !s.shadow.use.breaker.ready(w.catalogue.options.Now) {
+	if !s.shadow.use.breaker.ready(w.now) {
 		s.plugin.agreement.drop()
 		return
 	}

@@ -44,7 +44,7 @@ func TestStartsAreMetered(t *testing.T) {
 		}
 		_ = s.Score(t.Context(), window(1, []int64{1}, []int64{1}), make([]float64, 1))
 	}
-	p, err := w.Get("fresh")
+	p, err := w.Plugins.Get("fresh")
 	if err != nil || p.State != "throttled" {
 		t.Errorf("got %+v %v, want it throttled", p, err)
 	}
@@ -102,7 +102,7 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 		w.activate(w.send(wasmtest.Scorer(), declare(name, "1.0.0", two, "")))
 	}
 	w.send(wasmtest.Scorer(), declare("a", "2.0.0", two, ""))
-	if _, err := w.Canary(t.Context(), "a", plugins.Selection{Version: "2.0.0"}, 10, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Canary(t.Context(), "a", plugins.Selection{Version: "2.0.0"}, 10, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	w.end()
@@ -123,8 +123,8 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 	if _, ok := w.Scorer(block); ok {
 		t.Error("b scores before it is open")
 	}
-	p, _ := w.Get("b")
-	stats, _ := w.StatsOf("b")
+	p, _ := w.Plugins.Get("b")
+	stats, _ := w.Observations.Stats("b")
 	if p.State != "starting" || p.Breaker.State != "starting" || p.Breaker.Reason == "" || stats.Fallbacks != 1 || stats.FallbackReasons["starting"] != 1 || len(stats.Faults) != 0 {
 		t.Errorf("got %+v and %+v, want it starting, and one request without it for that reason", p, stats)
 	}
@@ -132,7 +132,7 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 	var order []string
 	for _, sum := range asked.sums {
 		for _, name := range []string{"a", "b", "c"} {
-			if v, err := w.VersionOf(name, hex.EncodeToString(sum[:])); err == nil {
+			if v, err := w.Versions.Get(name, hex.EncodeToString(sum[:])); err == nil {
 				order = append(order, v.Name+"@"+v.Version)
 			}
 		}
@@ -141,7 +141,7 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 		t.Errorf("opened in the order %s, want first what was asked for, and canaries last", got)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		if p, _ := w.Get(name); p.State != "active" {
+		if p, _ := w.Plugins.Get(name); p.State != "active" {
 			t.Errorf("%s is %s, want it active", name, p.State)
 		}
 		score(t, w.scorer(&strategy.Scored{Plugin: name}), window(1, []int64{1}, []int64{1}))
@@ -159,7 +159,7 @@ func TestDryRunOpensWhatIsStarting(t *testing.T) {
 	w.end()
 	w.unstarted, w.idle = true, true
 	w.start()
-	if _, err := w.Try(t.Context(), "a", "1.0.0", plugins.DryRun{}); err != nil {
+	if _, err := w.Versions.Try(t.Context(), "a", "1.0.0", plugins.DryRun{}); err != nil {
 		t.Fatal(err)
 	}
 	score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1}))
@@ -176,11 +176,11 @@ func TestStartThatIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.Start(ctx)
-	if p, _ := w.Get("a"); p.State != "starting" {
+	if p, _ := w.Plugins.Get("a"); p.State != "starting" {
 		t.Errorf("got %s, want it starting", p.State)
 	}
 	w.Start(t.Context())
-	if p, _ := w.Get("a"); p.State != "active" {
+	if p, _ := w.Plugins.Get("a"); p.State != "active" {
 		t.Errorf("got %s, want it active", p.State)
 	}
 }
@@ -201,7 +201,7 @@ func TestMemoryOfAllPlugins(t *testing.T) {
 			}
 			instances := 0
 			for _, other := range []string{"a", "b", "c"} {
-				stats, _ := w.StatsOf(other)
+				stats, _ := w.Observations.Stats(other)
 				instances += stats.Instances
 			}
 			if instances > 2 {
@@ -217,8 +217,8 @@ func TestMemoryOfAllPlugins(t *testing.T) {
 			t.Fatal("it has more memory than all may have")
 		}
 	}
-	p, _ := w.Get("hungry")
-	stats, _ := w.StatsOf("hungry")
+	p, _ := w.Plugins.Get("hungry")
+	stats, _ := w.Observations.Stats("hungry")
 	if p.State != "active" || stats.FallbackReasons["memory"] != 5 || len(stats.Faults) != 0 || !strings.Contains(w.log.String(), "a plugin has no sandbox") {
 		t.Errorf("got %+v and %+v, want it active and five requests without it for want of memory; log %s", p, stats, w.log.String())
 	}

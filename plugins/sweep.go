@@ -2,12 +2,9 @@ package plugins
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/quern-queue/quern/wasm/compile"
-	"github.com/quern-queue/quern/wasm/instrument"
-	"github.com/quern-queue/quern/wasm/scan"
 )
 
 // Sweep removes the compiled code that no version has any more: of versions that were deleted while their module could
@@ -16,13 +13,10 @@ import (
 // rewrites the modules of versions that are not open, with a pause after each, until everything in the cache has found
 // its owner. It returns how many entries it removed and how many bytes they had.
 func (c *Catalogue) Sweep(ctx context.Context) (removed int, bytes int64, err error) {
-	c.mu.RLock()
-	open := c.store != nil
-	c.mu.RUnlock()
-	if !open { // no plugin is known yet
-		return 0, 0, errClosed
+	if _, err := c.known.opened(); err != nil { // no plugin is known yet
+		return 0, 0, err
 	}
-	entries, err := c.compiler.Unclaimed()
+	entries, err := c.open.compiler.Unclaimed()
 	if err != nil || len(entries) == 0 {
 		return 0, 0, err
 	}
@@ -30,23 +24,24 @@ func (c *Catalogue) Sweep(ctx context.Context) (removed int, bytes int64, err er
 	for _, e := range entries {
 		ownerless[e.Key] = e
 	}
-	for _, v := range c.withCode() {
+	for _, v := range c.known.withCode() {
 		if allUseless(ownerless) {
 			break
 		}
-		key, took, err := c.codeKey(v)
+		began := c.clock()
+		key, err := c.open.codeKey(v)
 		if err != nil {
 			return 0, 0, err // whose the rest is cannot be said: all of it stays
 		}
 		if ownerless[key].Usable {
 			delete(ownerless, key)
 		}
-		if !pause(ctx, took) {
+		if !pause(ctx, c.clock()-began) {
 			return 0, 0, ctx.Err()
 		}
 	}
 	for key := range ownerless {
-		gone, freed, err := c.compiler.Remove(key)
+		gone, freed, err := c.open.compiler.Remove(key)
 		if err != nil {
 			return removed, bytes, err
 		}
@@ -65,45 +60,6 @@ func allUseless(entries map[string]compile.Entry) bool {
 		}
 	}
 	return true
-}
-
-// withCode lists the versions that this server can compile.
-func (c *Catalogue) withCode() (list []*version) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, v := range c.versions {
-		if v.manifest != nil {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
-// codeKey is what the code of a version is called in the cache; "" when its module is gone or refused now.
-func (c *Catalogue) codeKey(v *version) (key string, took time.Duration, err error) {
-	began := c.clock()
-	c.mu.RLock()
-	store := c.store
-	c.mu.RUnlock()
-	if store == nil {
-		return "", 0, errClosed
-	}
-	module, found, err := store.PluginModule(v.SHA256)
-	if err != nil {
-		return "", 0, fmt.Errorf("plugins: sweep: %w", err)
-	}
-	if !found {
-		return "", 0, nil // it was deleted meanwhile
-	}
-	report, violations := scan.Scan(module, scan.Ceilings())
-	if len(violations) > 0 {
-		return "", 0, nil
-	}
-	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(v.manifest))
-	if err != nil {
-		return "", 0, nil // openModule fails with it too
-	}
-	return compile.Key(rewritten.Bytes), c.clock() - began, nil
 }
 
 // pause waits for as long as the last step took, so that looking for owners takes half a core at most. It ends with ctx.

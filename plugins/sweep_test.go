@@ -124,7 +124,7 @@ func TestSweep(t *testing.T) {
 // only is the one version of a plugin.
 func (w *world) only(name string) plugins.Version {
 	w.Helper()
-	list, err := w.VersionsOf(name)
+	list, err := w.Versions.Of(name)
 	if err != nil || len(list) != 1 {
 		w.Fatalf("versions of %s: got %+v %v, want one", name, list, err)
 	}

@@ -27,36 +27,40 @@ type Upload struct {
 // Upload checks a module and keeps it as a version that can be activated. The same bytes are the same version: they are not checked
 // again, and created is false. What is wrong with a module comes as one *queue.Error that lists everything, with pointers such as
 // /module/code/functions/12/offset/345; nothing is kept then.
-func (c *Catalogue) Upload(ctx context.Context, u Upload) (v Version, created bool, err error) {
-	module, err := c.packed(&u)
+func (x *Versions) Upload(ctx context.Context, u Upload) (v Version, created bool, err error) {
+	module, err := x.packed(&u)
 	if err != nil {
 		return Version{}, false, err
 	}
 	sum := queue.SHA256(sha256.Sum256(module))
-	if known := c.known(sum); known != nil {
-		return c.show(known), false, nil
+	if known := x.known.of(sum); known != nil {
+		return x.known.show(known), false, nil
 	}
-	if err := c.takeTurn(ctx); err != nil {
-		return Version{}, false, err
-	}
-	defer func() { <-c.turn }()
-	if known := c.known(sum); known != nil { // another client sent the same meanwhile
-		return c.show(known), false, nil
-	}
-	if err := c.refused(sum); err != nil {
-		return Version{}, false, err
-	}
-	made, err := c.check(ctx, module, sum, &u)
+	store, err := x.known.opened()
 	if err != nil {
-		c.refuse(sum, err)
 		return Version{}, false, err
 	}
-	return c.show(made), true, nil
+	if err := x.turns.take(ctx); err != nil {
+		return Version{}, false, err
+	}
+	defer x.turns.give()
+	if known := x.known.of(sum); known != nil { // another client sent the same meanwhile
+		return x.known.show(known), false, nil
+	}
+	if err := x.refused.of(sum); err != nil {
+		return Version{}, false, err
+	}
+	made, err := x.check(ctx, store, module, sum, &u)
+	if err != nil {
+		x.refused.add(sum, err)
+		return Version{}, false, err
+	}
+	return x.known.show(made), true, nil
 }
 
 // packed is the module with its manifest in it, after the sizes were looked at.
-func (c *Catalogue) packed(u *Upload) ([]byte, error) {
-	if most := c.limits.Scan.ModuleBytes; len(u.Module) > most {
+func (x *Versions) packed(u *Upload) ([]byte, error) {
+	if most := x.limits.Scan.ModuleBytes; len(u.Module) > most {
 		return nil, &queue.Error{Code: queue.CodeTooLarge,
 			Message: fmt.Sprintf("The module has %d bytes; at most %d are allowed.", len(u.Module), most)}
 	}
@@ -70,54 +74,22 @@ func (c *Catalogue) packed(u *Upload) ([]byte, error) {
 	return module, nil
 }
 
-func (c *Catalogue) known(sum queue.SHA256) *version {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.versions[sum]
-}
-
-// takeTurn waits until no other upload is checked: a check takes a core for seconds.
-func (c *Catalogue) takeTurn(ctx context.Context) error {
-	c.mu.Lock()
-	if c.store == nil {
-		c.mu.Unlock()
-		return errClosed
-	}
-	if c.waiting >= c.limits.Waiting {
-		c.mu.Unlock()
-		return &queue.Error{Code: queue.CodeOverloaded, Message: "Other plugins are being checked; send this one again in a moment."}
-	}
-	c.waiting++
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.waiting--
-		c.mu.Unlock()
-	}()
-	select {
-	case c.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // check puts a module through everything and keeps what passes. Of what does not, the compiled code goes at once: it is many times as large
 // as the module, and who sends bad modules for ever would fill the disk. Code that was there before belongs to a
 // version that is the same but for its manifest.
-func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, u *Upload) (*version, error) {
-	report, m, columns, config, err := validate(module, u.Config, &c.limits)
+func (x *Versions) check(ctx context.Context, store Store, module []byte, sum queue.SHA256, u *Upload) (*version, error) {
+	report, m, columns, config, err := validate(module, u.Config, &x.limits)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.room(m.Name, int64(len(module))); err != nil {
+	if err := x.known.room(m.Name, int64(len(module))); err != nil {
 		return nil, err
 	}
-	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
+	rewritten, err := instrument.Instrument(module, report, x.limits.rewriting(m))
 	if err != nil {
 		return nil, refusal("instrument", err.Error())
 	}
-	compiled, err := c.compiler.Load(ctx, rewritten.Bytes)
+	compiled, err := x.open.compiler.Load(ctx, rewritten.Bytes)
 	if err != nil {
 		return nil, compileError(err)
 	}
@@ -127,14 +99,15 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 	v := &version{
 		PluginVersion: queue.PluginVersion{
 			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest),
-			Created: queue.At(c.options.Now()), Actor: u.By.Actor,
+			Created: queue.At(x.now()), Actor: u.By.Actor,
 		},
-		manifest: m, route: columns, report: found, state: state{name: Ready},
+		manifest: m, route: columns, report: found,
 	}
-	if err := c.admit(ctx, v, u.By, compiled, rewritten, module, report, config); err != nil {
+	v.state.Store(&state{name: Ready})
+	if err := x.admit(ctx, store, v, u.By, compiled, rewritten, module, report, config); err != nil {
 		if !before {
-			if gone := c.compiler.Forget(rewritten.Bytes); gone != nil {
-				c.log.Warn("the compiled code of a module that was refused stays until the next start", "plugin", m.Name, "error", gone)
+			if gone := x.open.compiler.Forget(compile.Key(rewritten.Bytes)); gone != nil {
+				x.log.Warn("the compiled code of a module that was refused stays until the next start", "plugin", m.Name, "error", gone)
 			}
 		}
 		return nil, err
@@ -143,13 +116,13 @@ func (c *Catalogue) check(ctx context.Context, module []byte, sum queue.SHA256, 
 }
 
 // admit tries a compiled version with synthetic batches and keeps it, open with the configuration of its dry run.
-func (c *Catalogue) admit(ctx context.Context, v *version, by queue.Who, compiled *compile.Compiled,
+func (x *Versions) admit(ctx context.Context, store Store, v *version, by queue.Who, compiled *compile.Compiled,
 	rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
-	patient := c.limits.Host
+	patient := x.limits.Host
 	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
 	key := useKey{v.SHA256, string(config)}
-	tried := c.newUse(key, v)
-	if err := c.start(ctx, tried, compiled, rewritten, report, config, patient); err != nil {
+	tried := x.open.newUse(key, v)
+	if err := x.open.start(ctx, tried, compiled, rewritten, report, config, patient); err != nil {
 		return dryRunError("init", err)
 	}
 	// The sandbox of the dry run was patient; what serves is opened again, from the cache.
@@ -160,11 +133,11 @@ func (c *Catalogue) admit(ctx context.Context, v *version, by queue.Who, compile
 	if v.Report, err = json.Marshal(&v.report); err != nil {
 		return fmt.Errorf("plugins: report: %w", err)
 	}
-	serving := c.newUse(key, v)
-	if err := c.openModule(ctx, serving, module, report); err != nil {
+	serving := x.open.newUse(key, v)
+	if err := x.open.openModule(ctx, serving, module, report); err != nil {
 		return fmt.Errorf("plugins: open what was checked: %w", err)
 	}
-	return c.add(v, serving, module, by)
+	return x.add(store, v, serving, module, by)
 }
 
 // validate scans a module and reads its manifest, and says everything that is wrong with either.
@@ -248,84 +221,21 @@ func compileError(err error) error {
 	return err
 }
 
-// room says whether there is room for a version.
-func (c *Catalogue) room(name string, size int64) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	p := c.plugins[name]
-	switch {
-	case p == nil && len(c.plugins) >= c.limits.Names:
-		return &queue.Error{Code: queue.CodeConflict,
-			Message: fmt.Sprintf("There are %d plugins, which is the most. Delete one that is not used.", len(c.plugins))}
-	case p != nil && len(p.versions) >= c.limits.Versions:
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The plugin \"%s\" has %d versions, which "+
-			"is the most. Delete some that are not used.", name, len(p.versions))}
-	case c.bytes+size > c.limits.Bytes:
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("All modules together have %d bytes, and "+
-			"%d are allowed. Delete versions that are not used.", c.bytes, c.limits.Bytes)}
-	}
-	return nil
-}
-
 // add stores a version and makes it known. Its first use is open.
-func (c *Catalogue) add(v *version, first *use, module []byte, by queue.Who) error {
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	c.mu.RLock()
-	store := c.store
-	c.mu.RUnlock()
-	act := c.act("plugin.upload", v.Name, by)
+func (x *Versions) add(store Store, v *version, first *use, module []byte, by queue.Who) error {
+	x.known.changes.Lock()
+	defer x.known.changes.Unlock()
+	act := x.act("plugin.upload", v.Name, by)
 	act.Change(nil, versionState(&v.PluginVersion))
 	if err := store.PutPluginVersion(v.PluginVersion, module, act); err != nil {
 		return errors.Join(fmt.Errorf("plugins: store a version: %w", err), first.host.Close())
 	}
-	c.mu.Lock()
-	c.enter(v)
-	c.mu.Unlock()
-	c.keep(first)
-	c.log.Info("a plugin's version is ready", "plugin", v.Name, "version", v.Version, "sha256", short(v.SHA256), "bytes", v.Size)
+	x.known.mu.Lock()
+	x.known.enter(v)
+	x.known.mu.Unlock()
+	x.open.keep(first)
+	x.log.Info("a plugin's version is ready", "plugin", v.Name, "version", v.Version, "sha256", short(v.SHA256), "bytes", v.Size)
 	return nil
-}
-
-// rejections remember the last modules that were refused, so that sending one again and again costs no compilation.
-type rejections struct {
-	errs  map[queue.SHA256]error
-	order []queue.SHA256
-}
-
-const maxRejections = 64
-
-// refuse remembers what is the module's fault and will be again.
-func (c *Catalogue) refuse(sum queue.SHA256, err error) {
-	var refused *queue.Error
-	if !errors.As(err, &refused) || refused.Code != queue.CodeInvalid {
-		return
-	}
-	for _, p := range refused.Problems {
-		if len(p.Pointer) >= 7 && p.Pointer[:7] == "/config" {
-			return // another configuration may do
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := &c.rejected
-	if r.errs == nil {
-		r.errs = map[queue.SHA256]error{}
-	}
-	if _, known := r.errs[sum]; !known {
-		r.order = append(r.order, sum)
-	}
-	r.errs[sum] = err
-	if len(r.order) > maxRejections {
-		delete(r.errs, r.order[0])
-		r.order = slices.Delete(r.order, 0, 1)
-	}
-}
-
-func (c *Catalogue) refused(sum queue.SHA256) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.rejected.errs[sum]
 }
 
 func hexOf(sum queue.SHA256) string { return hex.EncodeToString(sum[:]) }

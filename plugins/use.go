@@ -1,20 +1,15 @@
 package plugins
 
 import (
-	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
-	"github.com/quern-queue/quern/wasm/scan"
 )
 
 // useKey names a version with a configuration in canonical form.
@@ -22,6 +17,8 @@ type useKey struct {
 	sum    queue.SHA256
 	config string
 }
+
+func keyOf(u *queue.PluginUse) useKey { return useKey{u.SHA256, string(u.Config)} }
 
 // use is a version with a configuration, open.
 type use struct {
@@ -40,8 +37,6 @@ type use struct {
 type uses struct {
 	mu   sync.Mutex
 	open map[useKey]*use
-
-	asking sync.Mutex // held while a window is scored for a question
 }
 
 func (u *uses) find(key useKey) *use {
@@ -120,102 +115,6 @@ func (u *uses) closeAll() error {
 		errs = append(errs, one.host.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// openUse gives a version with a configuration, opening it if it is not open, one at a time. Errors that the caller can
-// act on are *queue.Error.
-func (c *Catalogue) openUse(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
-	c.opening.Lock()
-	defer c.opening.Unlock()
-	return c.openInTurn(ctx, sum, config)
-}
-
-// openInTurn is openUse for one who holds Catalogue.opening.
-func (c *Catalogue) openInTurn(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
-	c.mu.RLock()
-	v, store, closed := c.versions[sum], c.store, c.closed
-	c.mu.RUnlock()
-	if v == nil || store == nil || closed {
-		return nil, errors.New("plugins: there is no such version")
-	}
-	key := useKey{sum, string(config)}
-	now := c.options.Now()
-	if open := c.uses.find(key); open != nil {
-		open.asked.Store(now.UnixNano())
-		return open, nil
-	}
-	if v.manifest == nil {
-		return nil, errors.New("plugins: " + c.stateOf(v).reason)
-	}
-	module, found, err := store.PluginModule(sum)
-	if err != nil {
-		return nil, fmt.Errorf("plugins: read the module: %w", err)
-	}
-	if !found || sha256.Sum256(module) != sum {
-		return nil, errors.New("plugins: the module in the store is not the one that was uploaded")
-	}
-	report, violations := scan.Scan(module, scan.Ceilings())
-	if len(violations) > 0 {
-		return nil, errors.New("plugins: the module is refused now: " + violations[0].String())
-	}
-	u := c.newUse(key, v)
-	if err := c.openModule(ctx, u, module, report); err != nil {
-		return nil, err
-	}
-	c.keep(u)
-	if p := c.named(v.Name); p != nil {
-		p.swap(c) // it may be what is in use and was waited for
-	}
-	return u, nil
-}
-
-// newUse is a version with a configuration before it is opened.
-func (c *Catalogue) newUse(key useKey, v *version) *use {
-	u := &use{key: key, version: v, breaker: breaker{limits: &c.limits}}
-	u.asked.Store(c.options.Now().UnixNano())
-	return u
-}
-
-// keep enters an open version, and closes one that is not needed if there are too many now.
-func (c *Catalogue) keep(u *use) {
-	c.uses.mu.Lock()
-	c.uses.open[u.key] = u
-	c.uses.mu.Unlock()
-	keep := c.inUse()
-	keep[u.key] = true
-	if old := c.uses.oldest(c.limits.Uses, keep); old != nil {
-		if err := old.host.Close(); err != nil {
-			c.log.Error("closing a plugin's version failed", "plugin", old.version.Name, "error", err)
-		}
-	}
-}
-
-// openModule instruments a scanned module, takes its code from the cache or has it compiled, and starts it.
-func (c *Catalogue) openModule(ctx context.Context, u *use, module []byte, report *scan.Report) error {
-	m := u.version.manifest
-	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
-	if err != nil {
-		return fmt.Errorf("plugins: %w", err)
-	}
-	compiled, err := c.compiler.Load(ctx, rewritten.Bytes)
-	if err != nil {
-		return err
-	}
-	if compiled.Rebuilt {
-		c.log.Warn("the compiled code of a plugin was damaged and has been rebuilt", "plugin", m.Name, "version", m.Version)
-	}
-	return c.start(ctx, u, compiled, rewritten, report, []byte(u.key.config), c.limits.Host)
-}
-
-// start makes the first sandbox of compiled code, which it closes when that fails.
-func (c *Catalogue) start(ctx context.Context, u *use, compiled *compile.Compiled, rewritten *instrument.Module,
-	report *scan.Report, config []byte, limits host.Limits) (err error) {
-	u.host, err = host.Open(ctx, compiled, host.Options{
-		Manifest: u.version.manifest, Config: config, Globals: rewritten.Globals, Hidden: report.HiddenState,
-		Instances: c.limits.Instances, Capacity: u.version.manifest.WindowMax, Clock: c.clock, Limits: limits, Memory: c.memory,
-		Started: func(s host.Start) { c.started(u, s) },
-	})
-	return err
 }
 
 // rewriting is how a module is instrumented: the slice and depth that the host arms, and the memory that the manifest asks for.

@@ -14,7 +14,7 @@ const scoresAbout = "One entry for each version and configuration that is open, 
 	"It starts from zero when a version is opened: at a start of the server, and after five minutes out of use."
 
 func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
-	list, err := c.ScoresOf(in.Name)
+	list, err := c.Observations.Scores(in.Name)
 	return answeredList(list, err, apiPluginScores)
 }
 

@@ -60,7 +60,7 @@ func (x pluginHandlers) upload(c echo.Context) error {
 		return err
 	}
 	upload.By = access.Of(r.Context()).Who("")
-	v, created, err := catalogue.Upload(r.Context(), upload)
+	v, created, err := catalogue.Versions.Upload(r.Context(), upload)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (x pluginHandlers) module(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	module, v, err := catalogue.Module(c.Param("name"), c.Param("version"))
+	module, v, err := catalogue.Versions.Module(c.Param("name"), c.Param("version"))
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (x pluginHandlers) recording(c echo.Context) error {
 	if err != nil {
 		return queue.Invalid("/path/id", "is not the number of a recording")
 	}
-	file, err := catalogue.RecordingOf(c.Param("name"), id)
+	file, err := catalogue.Observations.Recording(c.Param("name"), id)
 	if err != nil {
 		return err
 	}

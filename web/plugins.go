@@ -80,7 +80,7 @@ type listPluginsInput struct {
 }
 
 func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
-	list, next := c.List(in.Cursor, in.Limit)
+	list, next := c.Plugins.List(in.Cursor, in.Limit)
 	out := &output[api.Page[api.Plugin]]{Body: api.Page[api.Plugin]{Items: make([]api.Plugin, len(list)), Next: next}}
 	for i := range list {
 		out.Body.Items[i] = apiPlugin(&list[i])
@@ -103,16 +103,16 @@ func pluginAnswer(p plugins.Plugin, err error) (*pluginOutput, error) {
 }
 
 func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*pluginOutput, error) {
-	return pluginAnswer(c.Get(in.Name))
+	return pluginAnswer(c.Plugins.Get(in.Name))
 }
 
 func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
-	list, err := c.VersionsOf(in.Name)
+	list, err := c.Versions.Of(in.Name)
 	return answeredList(list, err, apiPluginVersion)
 }
 
 func (pluginHandlers) version(_ context.Context, c *plugins.Catalogue, in *PluginVersionPath) (*output[api.PluginVersion], error) {
-	v, err := c.VersionOf(in.Name, in.Version)
+	v, err := c.Versions.Get(in.Name, in.Version)
 	return answered(v, err, apiPluginVersion)
 }
 
@@ -145,7 +145,7 @@ func (pluginHandlers) activate(ctx context.Context, c *plugins.Catalogue, in *se
 	if chosen.Version == "" {
 		return nil, queue.Invalid("/version", "is missing: which version is to be activated?")
 	}
-	return pluginAnswer(c.Activate(ctx, in.Name, chosen, change))
+	return pluginAnswer(c.Rollout.Activate(ctx, in.Name, chosen, change))
 }
 
 func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
@@ -153,7 +153,7 @@ func (pluginHandlers) shadow(ctx context.Context, c *plugins.Catalogue, in *sele
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(c.Shadow(ctx, in.Name, chosen, change))
+	return pluginAnswer(c.Rollout.Shadow(ctx, in.Name, chosen, change))
 }
 
 func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *selectInput) (*pluginOutput, error) {
@@ -161,7 +161,7 @@ func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *sele
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(c.Canary(ctx, in.Name, chosen, in.Body.value.Percent, change))
+	return pluginAnswer(c.Rollout.Canary(ctx, in.Name, chosen, in.Body.value.Percent, change))
 }
 
 type changePluginInput struct {
@@ -174,7 +174,7 @@ func (pluginHandlers) deactivate(ctx context.Context, c *plugins.Catalogue, in *
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(c.Deactivate(in.Name, change))
+	return pluginAnswer(c.Rollout.Deactivate(in.Name, change))
 }
 
 func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
@@ -182,7 +182,7 @@ func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue, in *ch
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(c.Rollback(ctx, in.Name, change))
+	return pluginAnswer(c.Rollout.Rollback(ctx, in.Name, change))
 }
 
 func (pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
@@ -190,7 +190,7 @@ func (pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *chang
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(c.Reset(in.Name, change))
+	return pluginAnswer(c.Rollout.Reset(in.Name, change))
 }
 
 // Forced is the wish to delete what stored strategies name.
@@ -210,7 +210,7 @@ func (pluginHandlers) delete(ctx context.Context, c *plugins.Catalogue, in *dele
 		return nil, err
 	}
 	change.Force = in.Force
-	return nil, c.Delete(in.Name, change)
+	return nil, c.Plugins.Delete(in.Name, change)
 }
 
 type deleteVersionInput struct {
@@ -225,7 +225,7 @@ func (pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue, i
 		return nil, err
 	}
 	change.Force = in.Force
-	return nil, c.DeleteVersion(in.Name, in.Version, change)
+	return nil, c.Versions.Delete(in.Name, in.Version, change)
 }
 
 type settingsInput struct {
@@ -240,7 +240,7 @@ func (pluginHandlers) putSettings(ctx context.Context, c *plugins.Catalogue, in 
 		return nil, err
 	}
 	set := in.Body.value
-	return pluginAnswer(c.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
+	return pluginAnswer(c.Rollout.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
 		RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change))
 }
 
@@ -260,12 +260,12 @@ func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue, in *dryR
 	if d.Strategy == "" {
 		d.Strategy = "OldestFirst"
 	}
-	tried, err := c.Try(ctx, in.Name, in.Version, d)
+	tried, err := c.Versions.Try(ctx, in.Name, in.Version, d)
 	return answered(tried, err, apiTried)
 }
 
 func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.PluginStats], error) {
-	stats, err := c.StatsOf(in.Name)
+	stats, err := c.Observations.Stats(in.Name)
 	return answered(stats, err, apiPluginStats)
 }
 
@@ -276,7 +276,7 @@ type pluginLogsInput struct {
 }
 
 func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLogsInput) (*output[api.PluginLogs], error) {
-	lines, dropped, err := c.LogsOf(in.Name, in.After, in.Limit)
+	lines, dropped, err := c.Observations.Logs(in.Name, in.After, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLo
 }
 
 func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
-	list, err := c.RecordingsOf(in.Name)
+	list, err := c.Observations.Recordings(in.Name)
 	return answeredList(list, err, func(r *plugins.Recording) api.PluginRecording {
 		return api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256,
 			Rows: r.Rows, Size: r.Size, Fault: r.Fault}

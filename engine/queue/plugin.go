@@ -1,5 +1,7 @@
 package queue
 
+import "iter"
+
 // SHA256 names the bytes of a plugin's module. The zero value names none.
 type SHA256 [32]byte
 
@@ -23,6 +25,9 @@ type PluginUse struct {
 	Config []byte // canonical JSON
 }
 
+// None says that it names no version.
+func (u *PluginUse) None() bool { return u.SHA256 == SHA256{} }
+
 // PluginRecord is what is in use of a plugin's versions, as it is stored. Revision counts the changes from 1.
 type PluginRecord struct {
 	Name     string
@@ -35,6 +40,13 @@ type PluginRecord struct {
 	Settings []byte // JSON
 	Changed  Time
 	Actor    string
+}
+
+// Uses are what is in use and what was, by role, what decides first.
+func (r *PluginRecord) Uses() iter.Seq2[string, *PluginUse] {
+	return func(yield func(string, *PluginUse) bool) {
+		_ = yield("active", &r.Active) && yield("canary", &r.Canary) && yield("shadow", &r.Shadow) && yield("previous", &r.Previous)
+	}
 }
 
 // PluginUser is a stored strategy of a queue that names a plugin, and the version that it pins; "" if it takes the active one.

@@ -83,7 +83,7 @@ func TestLoad(t *testing.T) {
 	if got := load(t, restarted, wasmtest.Scorer()); !got.FromCache {
 		t.Errorf("after a restart: got %+v, want it from the cache", got)
 	}
-	if err := c.Forget(wasmtest.Scorer()); err != nil || len(entries(t, dir)) != 0 {
+	if err := c.Forget(compile.Key(wasmtest.Scorer())); err != nil || len(entries(t, dir)) != 0 {
 		t.Errorf("forgotten: %v, files %v are left", err, entries(t, dir))
 	}
 	if got, err := restarted.Load(t.Context(), wasmtest.Scorer()); err == nil {

@@ -98,9 +98,8 @@ func (c *Compiler) obtain(ctx context.Context, module []byte, dir string) (*Comp
 	return compiled, nil
 }
 
-// Forget removes the module's code from the cache.
-func (c *Compiler) Forget(module []byte) error {
-	key := Key(module)
+// Forget removes code from the cache, by its Key.
+func (c *Compiler) Forget(key string) error {
 	if err := os.RemoveAll(filepath.Join(c.config.Dir, key)); err != nil {
 		return fmt.Errorf("compile: forget: %w", err)
 	}

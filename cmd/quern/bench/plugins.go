@@ -74,11 +74,11 @@ func (b *scoringBed) use(ctx context.Context, module []byte, err error) (string,
 	if err != nil {
 		return "", err
 	}
-	v, _, err := b.held.Upload(ctx, plugins.Upload{Module: module})
+	v, _, err := b.held.Versions.Upload(ctx, plugins.Upload{Module: module})
 	if err != nil {
 		return "", fmt.Errorf("uploading a plugin: %w", err)
 	}
-	_, err = b.held.Activate(ctx, v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{})
+	_, err = b.held.Rollout.Activate(ctx, v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{})
 	return v.Name, err
 }
 
@@ -287,7 +287,7 @@ func (m *pluginRun) reserves(ctx context.Context) error {
 			m.over("reserve_inner_p50")
 		}
 	}
-	stats, err := m.held.StatsOf("eight")
+	stats, err := m.held.Observations.Stats("eight")
 	if err == nil && stats.Fallbacks > 0 {
 		err = fmt.Errorf("%d reserves fell through the plugin, and none should", stats.Fallbacks)
 	}
@@ -308,7 +308,7 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 		if _, err := m.use(ctx, module, err); err != nil {
 			return err
 		}
-		if _, err := m.held.PutSettings(name, plugins.Settings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
+		if _, err := m.held.Rollout.PutSettings(name, plugins.Settings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
 			return err
 		}
 		got, err := m.time(ctx, timing{samples: m.scale.hostile, hold: 1},
@@ -319,7 +319,7 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 		all = append(all, got.sorted...)
 		m.progress(fmt.Sprintf("%s: median %v, worst %v", name, quantile(got.sorted, 0.5), got.sorted[len(got.sorted)-1]))
 		worst = max(worst, got.sorted[len(got.sorted)-1])
-		stats, err := m.held.StatsOf(name)
+		stats, err := m.held.Observations.Stats(name)
 		if err != nil {
 			return err
 		}
@@ -329,7 +329,7 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 		if beside, err = m.beside(ctx, name, beside); err != nil {
 			return err
 		}
-		if _, err := m.held.Deactivate(name, plugins.Change{}); err != nil {
+		if _, err := m.held.Rollout.Deactivate(name, plugins.Change{}); err != nil {
 			return err
 		}
 	}
@@ -384,9 +384,9 @@ func (m *pluginRun) activations(ctx context.Context) error {
 		began := time.Now()
 		var err error
 		if i%2 == 0 {
-			_, err = m.held.Rollback(ctx, "switched", plugins.Change{})
+			_, err = m.held.Rollout.Rollback(ctx, "switched", plugins.Change{})
 		} else {
-			_, err = m.held.Activate(ctx, "switched", plugins.Selection{Version: "2.0.0"}, plugins.Change{})
+			_, err = m.held.Rollout.Activate(ctx, "switched", plugins.Selection{Version: "2.0.0"}, plugins.Change{})
 		}
 		times = append(times, time.Since(began))
 		if err != nil {
@@ -441,7 +441,7 @@ func (m *pluginRun) restart(ctx context.Context) error {
 		m.scoringBed = b
 		times = append(times, b.took)
 		for _, name := range names {
-			if p, err := b.held.Get(name); err != nil || p.State != "active" {
+			if p, err := b.held.Plugins.Get(name); err != nil || p.State != "active" {
 				return errors.Join(err, fmt.Errorf("after a restart %s is %s", name, p.State))
 			}
 		}

@@ -19,30 +19,33 @@ import (
 // scoreName is the name under which Score blocks keep their books, all together. No plugin can have it.
 const scoreName = "_score"
 
-// maxExpressions bounds the compiled formulas that are kept.
-const maxExpressions = 256
+// maxFormulas bounds the compiled formulas that are kept.
+const maxFormulas = 256
 
-// expressions are the formulas of Score blocks, compiled. The server makes their modules itself, from a tree that it has checked, so
+// formulas are those of Score blocks, compiled. The server makes their modules itself, from a tree that it has checked, so
 // they are compiled in this process; they go through scan and instrumentation like all others.
-type expressions struct {
+type formulas struct {
+	scorers *scorers
+	metrics *metrics
+
 	mu     sync.Mutex
 	plugin *plugin
 	open   map[string]*scorer
 	order  []string // the one that came first is the first to go
 }
 
-func (e *expressions) check(c *Catalogue, b *strategy.Scored) (*strategy.Unavailable, error) {
-	s, err := e.find(c, b)
+func (f *formulas) check(b *strategy.Scored) (*strategy.Unavailable, error) {
+	s, err := f.find(b)
 	if err != nil {
 		return nil, err
 	}
-	return s.plugin.resting(b, s.active.use, c.options.Now), nil
+	return s.plugin.resting(b, s.active.use, f.scorers.now), nil
 }
 
-func (e *expressions) scorer(c *Catalogue, b *strategy.Scored) (strategy.Scorer, bool) {
-	s, err := e.find(c, b)
+func (f *formulas) scorer(b *strategy.Scored) (strategy.Scorer, bool) {
+	s, err := f.find(b)
 	if err != nil {
-		c.log.Error("a formula cannot be opened", "error", err)
+		f.scorers.log.Error("a formula cannot be opened", "error", err)
 		return nil, false
 	}
 	if !s.ready() {
@@ -53,78 +56,79 @@ func (e *expressions) scorer(c *Catalogue, b *strategy.Scored) (strategy.Scorer,
 }
 
 // find gives the scorer of a formula, making it if need be, which takes some hundred microseconds.
-func (e *expressions) find(c *Catalogue, b *strategy.Scored) (*scorer, error) {
+func (f *formulas) find(b *strategy.Scored) (*scorer, error) {
 	text := b.Expression.String()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s := e.open[text]; s != nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.open[text]; s != nil {
 		return s, nil
 	}
-	u, err := c.openExpression(b.Expression)
+	u, err := f.openFormula(b.Expression)
 	if err != nil {
 		return nil, err
 	}
-	if e.open == nil {
-		e.open = map[string]*scorer{}
-		e.plugin = newPlugin(scoreName, &c.limits)
-		c.metrics.watch(e.plugin)
+	if f.open == nil {
+		f.open = map[string]*scorer{}
+		f.plugin = newPlugin(scoreName, &f.scorers.limits)
+		f.metrics.watch(f.plugin)
 	}
-	s := newScorer(c, e.plugin, u)
-	e.open[text] = s
-	e.order = append(e.order, text)
-	if len(e.order) <= maxExpressions {
+	s := newScorer(f.scorers, f.plugin, u)
+	f.open[text] = s
+	f.order = append(f.order, text)
+	if len(f.order) <= maxFormulas {
 		return s, nil
 	}
-	old := e.open[e.order[0]]
-	delete(e.open, e.order[0])
-	e.order = slices.Delete(e.order, 0, 1)
+	old := f.open[f.order[0]]
+	delete(f.open, f.order[0])
+	f.order = slices.Delete(f.order, 0, 1)
 	return s, old.active.use.host.Close()
 }
 
-func (c *Catalogue) openExpression(x *strategy.Expression) (*use, error) {
+func (f *formulas) openFormula(x *strategy.Expression) (*use, error) {
+	limits, open := &f.scorers.limits, f.scorers.open
 	module, read := score.Compile(x)
 	m := &manifest.Manifest{
 		Name: scoreName, Version: "1.0.0", Columns: read, State: manifest.Pooled, Take: manifest.All,
 		WindowDefault: strategy.DefaultWindow, WindowMax: strategy.MaxWindow,
-		Pages: c.limits.Scan.MemoryPages, FuelPerCandidate: manifest.DefaultFuelEach,
+		Pages: limits.Scan.MemoryPages, FuelPerCandidate: manifest.DefaultFuelEach,
 	}
 	columns, wrong := columnsOf(m)
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("plugins: a formula reads what there is not: %s %s", wrong[0].Pointer, wrong[0].Detail)
 	}
-	report, violations := scan.Scan(module, c.limits.Scan)
+	report, violations := scan.Scan(module, limits.Scan)
 	if len(violations) > 0 {
 		return nil, &queue.Error{Code: queue.CodeInvalid, Message: "The formula is too large.", Err: errors.New(violations[0].String())}
 	}
-	rewritten, err := instrument.Instrument(module, report, c.limits.rewriting(m))
+	rewritten, err := instrument.Instrument(module, report, limits.rewriting(m))
 	if err != nil {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}
 	ctx := context.Background()
-	compiled, err := compile.InProcess(ctx, rewritten.Bytes, uint32(c.limits.Scan.MemoryPages))
+	compiled, err := compile.InProcess(ctx, rewritten.Bytes, uint32(limits.Scan.MemoryPages))
 	if err != nil {
 		return nil, err
 	}
-	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns,
-		state: state{name: Ready}}
-	u := c.newUse(useKey{config: x.String()}, v)
-	return u, c.start(ctx, u, compiled, rewritten, report, []byte("{}"), c.limits.Host)
+	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns}
+	v.state.Store(&state{name: Ready})
+	u := open.newUse(useKey{config: x.String()}, v)
+	return u, open.start(ctx, u, compiled, rewritten, report, []byte("{}"), limits.Host)
 }
 
 // books are those of all formulas, nil before the first.
-func (e *expressions) books() *plugin {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.plugin
+func (f *formulas) books() *plugin {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plugin
 }
 
-func (e *expressions) close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (f *formulas) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var errs []error
-	for _, s := range e.open {
+	for _, s := range f.open {
 		errs = append(errs, s.active.use.host.Close())
 	}
-	e.open, e.order = nil, nil
+	f.open, f.order = nil, nil
 	return errors.Join(errs...)
 }

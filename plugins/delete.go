@@ -1,0 +1,152 @@
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Delete removes a version that is not in use, with its compiled code.
+func (x *Versions) Delete(name, text string, change Change) error {
+	v, err := x.known.find(name, text)
+	if err != nil {
+		return err
+	}
+	x.known.changes.Lock()
+	defer x.known.changes.Unlock()
+	x.open.opening.Lock() // nothing of it is opened meanwhile
+	defer x.open.opening.Unlock()
+	p := x.known.named(name)
+	record, _ := p.state()
+	if !change.holds(record.Revision) {
+		return stale(record.Revision)
+	}
+	if roles := rolesOf(&record, v); len(roles) > 0 && !slices.Equal(roles, []string{"previous"}) {
+		return &queue.Error{Code: queue.CodeConflict,
+			Message: fmt.Sprintf("The version is in use (%s). Take it out of use first.", roles[0])}
+	}
+	if err := x.known.unnamed(&change, name, "version", func(version string) bool {
+		pinned, err := x.known.find(name, version)
+		return version != "" && err == nil && pinned == v
+	}); err != nil {
+		return err
+	}
+	if record.Previous.SHA256 == v.SHA256 {
+		record.Previous = queue.PluginUse{}
+		record.Revision++
+		if err := x.known.store.PutPluginRecord(record); err != nil {
+			return fmt.Errorf("plugins: delete a version: %w", err)
+		}
+		_, settings := p.state()
+		p.adopt(record, settings)
+	}
+	code, err := x.open.codeKey(v)
+	if err != nil {
+		x.log.Warn("the module of a version that is deleted cannot be read; its compiled code stays", "plugin", name, "error", err)
+	}
+	act := x.act("plugin.delete_version", name, change.By)
+	act.Change(versionState(&v.PluginVersion), nil)
+	if err := x.known.store.DeletePluginVersion(v.SHA256, act); err != nil {
+		return fmt.Errorf("plugins: delete a version: %w", err)
+	}
+	x.known.mu.Lock()
+	p.versions = slices.DeleteFunc(p.versions, func(one *version) bool { return one == v })
+	x.known.forget(v)
+	x.known.mu.Unlock()
+	return x.open.discard(v, code)
+}
+
+// Delete removes a plugin with all its versions. It must not be active.
+func (x Plugins) Delete(name string, change Change) error {
+	x.known.changes.Lock()
+	defer x.known.changes.Unlock()
+	x.open.opening.Lock()
+	defer x.open.opening.Unlock()
+	p := x.known.named(name)
+	if p == nil {
+		return unknownPlugin(name)
+	}
+	record, _ := p.state()
+	if !change.holds(record.Revision) {
+		return stale(record.Revision)
+	}
+	if !record.Active.None() {
+		return &queue.Error{Code: queue.CodeConflict, Message: "The plugin is active. Deactivate it first."}
+	}
+	if err := x.known.unnamed(&change, name, "plugin", func(string) bool { return true }); err != nil {
+		return err
+	}
+	versions := x.known.versionsOf(p)
+	for _, v := range versions { // one after the other: together they may be as large as all that may be stored
+		code, err := x.open.codeKey(v)
+		if err == nil {
+			err = x.open.discard(v, code)
+		}
+		if err != nil {
+			x.log.Warn("the compiled code of a version that is deleted stays", "plugin", name, "error", err)
+		}
+	}
+	act := x.act("plugin.delete", name, change.By)
+	act.Change(recordState(&record), nil)
+	if err := x.known.store.DeletePlugin(name, act); err != nil {
+		return fmt.Errorf("plugins: delete: %w", err)
+	}
+	x.known.mu.Lock()
+	delete(x.known.plugins, name)
+	for _, v := range versions {
+		x.known.forget(v)
+	}
+	x.known.mu.Unlock()
+	return nil
+}
+
+// unnamed refuses to delete what stored strategies name, unless the change is forced. names says whether a strategy
+// that pins this version is meant.
+func (r *registry) unnamed(change *Change, name, what string, names func(version string) bool) error {
+	r.mu.RLock()
+	queues := r.queues
+	r.mu.RUnlock()
+	if change.Force || queues == nil {
+		return nil
+	}
+	var users []string
+	for _, u := range queues.PluginUsers(name) {
+		if names(u.Version) {
+			users = append(users, fmt.Sprintf("\"%s\" of the queue \"%s\"", u.Strategy, u.Queue))
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	more := ""
+	if len(users) > maxUsersShown {
+		more = fmt.Sprintf(" and %d more", len(users)-maxUsersShown)
+		users = users[:maxUsersShown]
+	}
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The %s is named by stored strategies: %s%s. "+
+		"Change them first, or delete it with force: they then go on with their next branch.", what, strings.Join(users, ", "), more)}
+}
+
+const maxUsersShown = 20
+
+// forget takes a version out of what is known. registry.mu is held.
+func (r *registry) forget(v *version) {
+	delete(r.versions, v.SHA256)
+	r.bytes -= v.Size
+}
+
+// discard closes what is open of a version and removes its compiled code, if it has any.
+// Modules that differ in nothing but their manifests have the same code: it is compiled again for the other one when that is opened next.
+func (b *sandboxes) discard(v *version, code string) error {
+	var errs []error
+	for _, u := range b.uses.remove(v.SHA256) {
+		errs = append(errs, u.host.Close())
+	}
+	if code != "" {
+		errs = append(errs, b.compiler.Forget(code))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,150 @@
+package plugins
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Observations are what plugins did since the server started.
+type Observations struct {
+	*environment
+	known   *registry
+	open    *sandboxes
+	plugins Plugins
+}
+
+// Stats are a plugin's numbers since the start of the server.
+type Stats struct {
+	Batches, Candidates, Skipped, Unwritten, Fallbacks uint64
+
+	FallbackReasons map[string]uint64 // fault, breaker, inactive, starting, memory, busy: those that there were
+
+	NsPerCandidate   float64 // of all batches that were scored
+	FuelPerCandidate float64
+	Faults           map[string]uint64
+	LastFault        string
+	Counters         map[string]float64
+	CPUShare         float64 // of a core, in the last seconds
+	MemoryPages      uint32
+	Instances        int
+	LogsDropped      uint64
+	Breaker          Breaker
+	Shadow           *ShadowStats // nil without a shadow
+}
+
+// ShadowStats say how a shadow compares with the active version. Overlap and Tau are means, the last hundred batches count most.
+type ShadowStats struct {
+	SHA256  string
+	Batches uint64
+	Dropped uint64
+	Faults  map[string]uint64
+	Overlap float64 // share of what would be taken that both agree on
+	Tau     float64 // Kendall's tau-b of the two orders
+}
+
+// Stats are a plugin's numbers.
+func (x Observations) Stats(name string) (Stats, error) {
+	p := x.known.named(name)
+	if p == nil {
+		return Stats{}, unknownPlugin(name)
+	}
+	t := &p.totals
+	s := Stats{
+		Batches: t.batches.Load(), Candidates: t.candidates.Load(), Skipped: t.skipped.Load(),
+		Unwritten: t.unwritten.Load(), Fallbacks: t.fallbacks.total(), FallbackReasons: t.fallbacks.byReason(),
+		CPUShare: p.share.of(x.clock()), Breaker: x.plugins.breaker(p),
+	}
+	s.Faults, s.Counters, s.LastFault = t.maps()
+	if s.Candidates > 0 {
+		s.NsPerCandidate = float64(t.nanoseconds.Load()) / float64(s.Candidates)
+		s.FuelPerCandidate = float64(t.fuel.Load()) / float64(s.Candidates)
+	}
+	for _, u := range x.open.uses.all(name) {
+		s.Instances += u.host.Instances()
+		s.MemoryPages = max(s.MemoryPages, u.pages.Load())
+	}
+	_, s.LogsDropped = p.logs.after(0, 0)
+	if record, _ := p.state(); !record.Shadow.None() {
+		s.Shadow = &ShadowStats{SHA256: hexOf(record.Shadow.SHA256)}
+		of, batches, dropped, overlap, tau := p.agreement.show()
+		s.Shadow.Dropped = dropped
+		if of.sum == record.Shadow.SHA256 {
+			s.Shadow.Batches, s.Shadow.Overlap, s.Shadow.Tau = batches, overlap, tau
+		}
+		s.Shadow.Faults, _, _ = p.agreement.totals.maps()
+	}
+	return s, nil
+}
+
+// Logs lists up to limit lines that a plugin logged, behind a number, the oldest first.
+func (x Observations) Logs(name string, after uint64, limit int) (lines []LogLine, dropped uint64, err error) {
+	p := x.known.named(name)
+	if p == nil {
+		return nil, 0, unknownPlugin(name)
+	}
+	lines, dropped = p.logs.after(after, limit)
+	return lines, dropped, nil
+}
+
+// Recordings lists the batches that are kept of a plugin, the newest first.
+func (x Observations) Recordings(name string) ([]Recording, error) {
+	p := x.known.named(name)
+	if p == nil {
+		return nil, unknownPlugin(name)
+	}
+	return p.recordings.list(), nil
+}
+
+// Recording gives the bytes of a recording: a .qbatch file as sdk/abi has it.
+func (x Observations) Recording(name string, id uint64) ([]byte, error) {
+	p := x.known.named(name)
+	if p == nil {
+		return nil, unknownPlugin(name)
+	}
+	file, ok := p.recordings.find(id)
+	if !ok {
+		return nil, &queue.Error{Code: queue.CodeUnknownPlugin,
+			Message: "The plugin has no recording of that number; old ones make room for new ones."}
+	}
+	return file, nil
+}
+
+// Scores tell how the open versions of a plugin scored, those in use first.
+func (x Observations) Scores(name string) ([]Scores, error) {
+	p := x.known.named(name)
+	if p == nil {
+		return nil, unknownPlugin(name)
+	}
+	record, _ := p.state()
+	var out []Scores
+	for _, u := range x.open.uses.all(name) {
+		one := u.samples.show()
+		one.SHA256, one.Version, one.Config = hexOf(u.key.sum), u.version.Version, json.RawMessage(u.key.config)
+		for role, use := range record.Uses() {
+			if keyOf(use) == u.key {
+				one.Uses = append(one.Uses, role)
+			}
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Scores) int {
+		return cmp.Or(rankOf(a.Uses)-rankOf(b.Uses), strings.Compare(a.SHA256, b.SHA256),
+			strings.Compare(string(a.Config), string(b.Config)))
+	})
+	return out, nil
+}
+
+// rankOf puts what decides before what does not.
+func rankOf(uses []string) int {
+	for rank, role := range []string{"active", "canary", "shadow", "previous"} {
+		if slices.Contains(uses, role) {
+			return rank
+		}
+	}
+	return math.MaxInt8
+}

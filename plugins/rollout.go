@@ -1,0 +1,231 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/wasm/host"
+)
+
+// Change is who changes what is in use of a plugin, and under which condition.
+type Change struct {
+	Revision  uint64    // the plugin must be at; 0: any
+	Unchanged bool      // it must be at revision 0: nothing of it was ever changed
+	By        queue.Who // who changes it
+	Force     bool      // of a deletion: also what stored strategies name, which then go on without it
+}
+
+// holds says whether the condition is met by a plugin at this revision.
+func (c *Change) holds(revision uint64) bool {
+	return c.Revision == revision || c.Revision == 0 && !c.Unchanged
+}
+
+// Selection is a version with a configuration.
+type Selection struct {
+	Version string // its version text, or 8 or more digits of its sha256
+	Config  []byte // JSON; nil: {} with the defaults of the version
+	Force   bool   // also one that is quarantined, which ends its quarantine
+}
+
+// Rollout decides what of a plugin is in use: the active version, a canary, a shadow, and how its breaker is held.
+type Rollout struct {
+	*environment
+	known   *registry
+	open    *sandboxes
+	scorers *scorers
+	plugins Plugins
+}
+
+// Activate makes a version the one that scores, from the next request on, in the place of the one that did; a canary and a shadow of
+// this version go. A version that cannot be opened, or whose configuration it refuses, changes nothing.
+func (x Rollout) Activate(ctx context.Context, name string, s Selection, change Change) (Plugin, error) {
+	return x.change("plugin.activate", name, change, func(p *plugin, r *queue.PluginRecord) error {
+		use, err := x.selected(ctx, p, &s)
+		if err != nil {
+			return err
+		}
+		if keyOf(&r.Active) != keyOf(&use) && !r.Active.None() {
+			r.Previous = r.Active
+		}
+		r.Active = use
+		if r.Canary.SHA256 == use.SHA256 {
+			r.Canary, r.Percent = queue.PluginUse{}, 0
+		}
+		if keyOf(&r.Shadow) == keyOf(&use) {
+			r.Shadow = queue.PluginUse{}
+		}
+		return nil
+	})
+}
+
+// Deactivate takes a plugin out of use; strategies that name it go on with their next branch.
+func (x Rollout) Deactivate(name string, change Change) (Plugin, error) {
+	return x.change("plugin.deactivate", name, change, func(_ *plugin, r *queue.PluginRecord) error {
+		if r.Active.None() {
+			return &queue.Error{Code: queue.CodeConflict, Message: "The plugin is not active."}
+		}
+		r.Previous, r.Active = r.Active, queue.PluginUse{}
+		r.Canary, r.Shadow, r.Percent = queue.PluginUse{}, queue.PluginUse{}, 0
+		return nil
+	})
+}
+
+// Rollback activates what was active before.
+func (x Rollout) Rollback(ctx context.Context, name string, change Change) (Plugin, error) {
+	return x.change("plugin.rollback", name, change, func(p *plugin, r *queue.PluginRecord) error {
+		if r.Previous.None() {
+			return &queue.Error{Code: queue.CodeConflict,
+				Message: "There is no version before the active one. Activate a version by its name."}
+		}
+		use, err := x.selected(ctx, p, &Selection{Version: hexOf(r.Previous.SHA256), Config: r.Previous.Config})
+		if err != nil {
+			return err
+		}
+		r.Active, r.Previous = use, r.Active
+		r.Canary, r.Percent = queue.PluginUse{}, 0
+		return nil
+	})
+}
+
+// Shadow lets a version score beside the active one without deciding anything; with an empty version there is none any more.
+func (x Rollout) Shadow(ctx context.Context, name string, s Selection, change Change) (Plugin, error) {
+	return x.change("plugin.shadow", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
+		r.Shadow, err = x.beside(ctx, p, &s)
+		return err
+	})
+}
+
+// Canary lets a version score for so many per cent of the requests; 0 per cent, or an empty version, ends that.
+func (x Rollout) Canary(ctx context.Context, name string, s Selection, percent int, change Change) (Plugin, error) {
+	return x.change("plugin.canary", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
+		if percent < 0 || percent > 100 {
+			return queue.Invalid("/percent", "is %d; 0 to 100 are allowed", percent)
+		}
+		if percent == 0 {
+			s.Version = ""
+		}
+		r.Canary, err = x.beside(ctx, p, &s)
+		r.Percent = percent
+		if r.Canary.None() {
+			r.Percent = 0
+		}
+		return err
+	})
+}
+
+// beside is a version that is to be used beside the active one.
+func (x Rollout) beside(ctx context.Context, p *plugin, s *Selection) (queue.PluginUse, error) {
+	if s.Version == "" {
+		return queue.PluginUse{}, nil
+	}
+	if record, _ := p.state(); record.Active.None() {
+		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict,
+			Message: "No version of the plugin is active, so there is nothing to compare with. Activate one first."}
+	}
+	return x.selected(ctx, p, s)
+}
+
+// Reset closes the breakers of a plugin and forgets its faults and its processor time. A quarantine ends only by activating with force.
+func (x Rollout) Reset(name string, change Change) (Plugin, error) {
+	return x.change("plugin.reset", name, change, func(p *plugin, _ *queue.PluginRecord) error {
+		x.scorers.resetBreakers(p)
+		return nil
+	})
+}
+
+// selected opens what a selection asks for.
+func (x Rollout) selected(ctx context.Context, p *plugin, s *Selection) (queue.PluginUse, error) {
+	v, err := x.known.find(p.name, s.Version)
+	if err != nil {
+		return queue.PluginUse{}, queue.Invalid("/version", "names no version: %s", messageOf(err))
+	}
+	if v.manifest == nil {
+		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict,
+			Message: "The version cannot be used by this server: " + v.state.Load().reason}
+	}
+	config, err := validConfig(v.manifest, s.Config, "/config")
+	if err != nil {
+		return queue.PluginUse{}, err
+	}
+	if now := v.state.Load(); now.name == Quarantined && !s.Force {
+		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict, Message: "The version is quarantined: " +
+			now.reason + ". Activate another one, or this one with force."}
+	}
+	u, err := x.open.use(ctx, v.SHA256, config)
+	var fault *host.Fault
+	if errors.As(err, &fault) {
+		return queue.PluginUse{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
+	}
+	if err != nil {
+		return queue.PluginUse{}, fmt.Errorf("plugins: open a version: %w", err)
+	}
+	if s.Force {
+		u.breaker.reset()
+		if v.state.Load().name != Ready {
+			if err := x.known.setState(v, state{name: Ready}); err != nil {
+				return queue.PluginUse{}, fmt.Errorf("plugins: end a quarantine: %w", err)
+			}
+		}
+	}
+	return queue.PluginUse{SHA256: v.SHA256, Config: config}, nil
+}
+
+// change makes one change of what is in use: written down first, with its entry in the audit log, then swapped in at once.
+func (x Rollout) change(action, name string, change Change, do func(p *plugin, r *queue.PluginRecord) error) (Plugin, error) {
+	x.known.changes.Lock()
+	defer x.known.changes.Unlock()
+	store, err := x.known.opened()
+	if err != nil {
+		return Plugin{}, err
+	}
+	p := x.known.named(name)
+	if p == nil {
+		return Plugin{}, unknownPlugin(name)
+	}
+	record, _ := p.state()
+	if !change.holds(record.Revision) {
+		return Plugin{}, stale(record.Revision)
+	}
+	act := x.act(action, name, change.By)
+	before := recordState(&record)
+	if err := do(p, &record); err != nil {
+		return Plugin{}, err
+	}
+	if record.Revision == math.MaxInt64 {
+		return Plugin{}, errors.New("plugins: the revisions are used up")
+	}
+	record.Revision++
+	record.Changed, record.Actor = act.At, change.By.Actor
+	if record.Settings == nil {
+		record.Settings = marshal(Settings{})
+	}
+	settings, err := parseSettings(record.Settings)
+	if err != nil {
+		return Plugin{}, fmt.Errorf("plugins: settings: %w", err)
+	}
+	act.Change(before, recordState(&record))
+	if err := store.PutPluginRecord(record, act); err != nil {
+		return Plugin{}, fmt.Errorf("plugins: store a change: %w", err)
+	}
+	p.adopt(record, settings)
+	x.scorers.swap(p)
+	return x.plugins.show(p), nil
+}
+
+func stale(revision uint64) *queue.Error {
+	return &queue.Error{Code: queue.CodePrecondition, Message: fmt.Sprintf("The plugin is at revision %d, which is "+
+		"not the one that If-Match names. Read it again, then retry with its new ETag.", revision)}
+}
+
+// rolesOf lists what a version is used as.
+func rolesOf(r *queue.PluginRecord, v *version) (roles []string) {
+	for role, use := range r.Uses() {
+		if use.SHA256 == v.SHA256 {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}

@@ -1,0 +1,255 @@
+package plugins
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/host"
+	"github.com/quern-queue/quern/wasm/instrument"
+	"github.com/quern-queue/quern/wasm/scan"
+)
+
+// sandboxes are the versions and configurations that are open, and how they are opened: one at a time, as that takes a core.
+type sandboxes struct {
+	*environment
+	known    *registry
+	compiler *compile.Compiler
+	memory   *host.Memory           // of all sandboxes
+	opened   func(*plugin)          // is called when something of a plugin was opened
+	started  func(*use, host.Start) // is called when a sandbox was made
+
+	opening   sync.Mutex   // one opening at a time; taken after registry.changes
+	openers   atomic.Int32 // requests that wait for that
+	reopening sync.Mutex   // held while something is opened that a request came across
+	uses      uses
+}
+
+// newSandboxes keeps compiled code in dir. child are the program and arguments that compile.
+func newSandboxes(env *environment, known *registry, dir string, child []string) *sandboxes {
+	limits := compile.DefaultLimits()
+	limits.Pages, limits.MemoryBytes, limits.CPU = uint32(env.limits.Scan.MemoryPages), env.limits.CompileMemory, env.limits.CompileCPU
+	return &sandboxes{
+		environment: env, known: known, memory: host.NewMemory(env.limits.Memory), uses: uses{open: map[useKey]*use{}},
+		compiler: compile.New(compile.Config{Dir: dir, Command: child, Limits: limits}),
+	}
+}
+
+// use gives a version with a configuration, opening it if it is not open, one at a time. Errors that the caller can
+// act on are *queue.Error.
+func (b *sandboxes) use(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	return b.openInTurn(ctx, sum, config)
+}
+
+// openAsked opens what a consumer's block asks for, within the plugin's share of the processor: configurations cost
+// nothing to make up. What took it is counted apart from what the plugin uses for scoring, so that a consumer does not
+// take the operator's version out of use. errStarting says that it is not its turn.
+func (b *sandboxes) openAsked(p *plugin, v *version, config []byte) error {
+	if b.openers.Add(1) > maxOpeners {
+		b.openers.Add(-1)
+		return errStarting
+	}
+	defer b.openers.Add(-1)
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	if p.openings.of(b.clock()) > p.mostCPU(&b.limits) {
+		return errStarting
+	}
+	began := b.clock()
+	_, err := b.openInTurn(context.Background(), v.SHA256, config)
+	ended := b.clock()
+	p.openings.add(ended, ended-began)
+	return err
+}
+
+// maxOpeners is how many requests wait at once until their blocks' configurations are started; further ones go on without.
+const maxOpeners = 8
+
+var errStarting = errors.New("plugins: the configuration is not started yet")
+
+// reopen opens in the background what was closed because no strategy asked for it. One at a time: who comes meanwhile falls through.
+func (b *sandboxes) reopen(p *plugin, v *version, config []byte) {
+	if !b.reopening.TryLock() {
+		return
+	}
+	go func() {
+		defer b.reopening.Unlock()
+		if err := b.cannotOpen(p, v, b.openAsked(p, v, config)); err != nil {
+			b.log.Error("a plugin's version cannot be opened", "plugin", v.Name, "version", v.Version, "error", err)
+		}
+	}()
+}
+
+// cannotOpen reads why a block's version and configuration cannot be opened. Only what is the block's mistake is an error.
+func (b *sandboxes) cannotOpen(p *plugin, v *version, err error) error {
+	var fault *host.Fault
+	switch {
+	case err == nil || errors.Is(err, errStarting):
+		return nil
+	case errors.Is(err, host.ErrMemory):
+		b.starved(p, err)
+		return nil
+	case errors.As(err, &fault):
+		return queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
+	}
+	b.log.Error("a plugin's version cannot be opened", "plugin", p.name, "version", v.Version, "error", err)
+	return nil
+}
+
+// openInTurn is use for one who holds opening.
+func (b *sandboxes) openInTurn(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
+	b.known.mu.RLock()
+	v, store, closed := b.known.versions[sum], b.known.store, b.known.closed
+	b.known.mu.RUnlock()
+	if v == nil || store == nil || closed {
+		return nil, errors.New("plugins: there is no such version")
+	}
+	key := useKey{sum, string(config)}
+	now := b.now()
+	if open := b.uses.find(key); open != nil {
+		open.asked.Store(now.UnixNano())
+		return open, nil
+	}
+	if v.manifest == nil {
+		return nil, errors.New("plugins: " + v.state.Load().reason)
+	}
+	module, found, err := store.PluginModule(sum)
+	if err != nil {
+		return nil, fmt.Errorf("plugins: read the module: %w", err)
+	}
+	if !found || sha256.Sum256(module) != sum {
+		return nil, errors.New("plugins: the module in the store is not the one that was uploaded")
+	}
+	report, violations := scan.Scan(module, scan.Ceilings())
+	if len(violations) > 0 {
+		return nil, errors.New("plugins: the module is refused now: " + violations[0].String())
+	}
+	u := b.newUse(key, v)
+	if err := b.openModule(ctx, u, module, report); err != nil {
+		return nil, err
+	}
+	b.keep(u)
+	if p := b.known.named(v.Name); p != nil {
+		b.opened(p) // it may be what is in use and was waited for
+	}
+	return u, nil
+}
+
+// newUse is a version with a configuration before it is opened.
+func (b *sandboxes) newUse(key useKey, v *version) *use {
+	u := &use{key: key, version: v, breaker: breaker{limits: &b.limits}}
+	u.asked.Store(b.now().UnixNano())
+	return u
+}
+
+// keep enters an open version, and closes one that is not needed if there are too many now.
+func (b *sandboxes) keep(u *use) {
+	b.uses.mu.Lock()
+	b.uses.open[u.key] = u
+	b.uses.mu.Unlock()
+	keep := b.known.inUse()
+	keep[u.key] = true
+	if old := b.uses.oldest(b.limits.Uses, keep); old != nil {
+		if err := old.host.Close(); err != nil {
+			b.log.Error("closing a plugin's version failed", "plugin", old.version.Name, "error", err)
+		}
+	}
+}
+
+// openModule instruments a scanned module, takes its code from the cache or has it compiled, and starts it.
+func (b *sandboxes) openModule(ctx context.Context, u *use, module []byte, report *scan.Report) error {
+	m := u.version.manifest
+	rewritten, err := instrument.Instrument(module, report, b.limits.rewriting(m))
+	if err != nil {
+		return fmt.Errorf("plugins: %w", err)
+	}
+	compiled, err := b.compiler.Load(ctx, rewritten.Bytes)
+	if err != nil {
+		return err
+	}
+	if compiled.Rebuilt {
+		b.log.Warn("the compiled code of a plugin was damaged and has been rebuilt", "plugin", m.Name, "version", m.Version)
+	}
+	return b.start(ctx, u, compiled, rewritten, report, []byte(u.key.config), b.limits.Host)
+}
+
+// start makes the first sandbox of compiled code, which it closes when that fails.
+func (b *sandboxes) start(ctx context.Context, u *use, compiled *compile.Compiled, rewritten *instrument.Module,
+	report *scan.Report, config []byte, limits host.Limits) (err error) {
+	u.host, err = host.Open(ctx, compiled, host.Options{
+		Manifest: u.version.manifest, Config: config, Globals: rewritten.Globals, Hidden: report.HiddenState,
+		Instances: b.limits.Instances, Capacity: u.version.manifest.WindowMax, Clock: b.clock, Limits: limits, Memory: b.memory,
+		Started: func(s host.Start) { b.started(u, s) },
+	})
+	return err
+}
+
+// starvedEvery is how often it is logged that a plugin has no memory.
+const starvedEvery = time.Minute
+
+// starved logs that a plugin goes without a sandbox for no fault of its own.
+func (b *sandboxes) starved(p *plugin, why error) {
+	now := b.now().UnixNano()
+	last := p.starved.Load()
+	if last != 0 && now-last < int64(starvedEvery) || !p.starved.CompareAndSwap(last, now) {
+		return
+	}
+	used, most, _ := b.memory.Use()
+	b.log.Warn("a plugin has no sandbox, and requests go on without it", "plugin", p.name, "reason", why,
+		"memory_bytes", used, "memory_limit_bytes", most)
+}
+
+// isStarting says whether something that is in use may be opened and is not open.
+func (b *sandboxes) isStarting(use *queue.PluginUse) bool {
+	v := b.known.of(use.SHA256)
+	return v != nil && v.manifest != nil && v.ready() && b.uses.find(keyOf(use)) == nil
+}
+
+// unstarted lists what is in use, may be opened and is not.
+func (b *sandboxes) unstarted() (list []toStart) {
+	for _, p := range b.known.all() {
+		record, _ := p.state()
+		for as, use := range []*queue.PluginUse{&record.Active, &record.Canary, &record.Shadow} {
+			if b.isStarting(use) {
+				missed := uint64(0)
+				if as == 0 {
+					missed = p.totals.fallbacks[fellStarting].Load()
+				}
+				list = append(list, toStart{p, keyOf(use), as, missed, record.Changed})
+			}
+		}
+	}
+	return list
+}
+
+// codeKey is what the code of a version is called in the cache; "" when it can have none: its module or manifest is gone or refused now.
+func (b *sandboxes) codeKey(v *version) (string, error) {
+	store, err := b.known.opened()
+	if err != nil || v.manifest == nil {
+		return "", err
+	}
+	module, found, err := store.PluginModule(v.SHA256)
+	if err != nil {
+		return "", fmt.Errorf("plugins: read the module: %w", err)
+	}
+	if !found {
+		return "", nil // it was deleted meanwhile
+	}
+	report, violations := scan.Scan(module, scan.Ceilings())
+	if len(violations) > 0 {
+		return "", nil
+	}
+	rewritten, err := instrument.Instrument(module, report, b.limits.rewriting(v.manifest))
+	if err != nil {
+		return "", nil // openModule fails with it too
+	}
+	return compile.Key(rewritten.Bytes), nil
+}

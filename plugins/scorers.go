@@ -1,0 +1,216 @@
+package plugins
+
+import (
+	"sync"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/wasm/manifest"
+)
+
+// scorers say who scores for a block, by what is in use of the plugins and open, and keep the books of what was scored.
+type scorers struct {
+	*environment
+	known *registry
+	open  *sandboxes
+
+	formulas  *formulas
+	shadows   *shadowWorker
+	scratches sync.Pool  // *scratch
+	asking    sync.Mutex // held while a window is scored for a question
+}
+
+func newScorers(env *environment, known *registry, open *sandboxes, m *metrics) *scorers {
+	x := &scorers{environment: env, known: known, open: open, shadows: newShadowWorker(env)}
+	x.formulas = &formulas{scorers: x, metrics: m}
+	open.opened, open.started = x.swap, x.started
+	return x
+}
+
+// Check says why a block cannot be used: a name, a version or a configuration that does not exist or does not fit. Pointers are
+// relative to the block. Otherwise it says what keeps the block from being scored now. It opens what the block asks for, so that the
+// first request finds it ready.
+func (x *scorers) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
+	if b.Expression != nil {
+		return x.formulas.check(b)
+	}
+	p := x.known.named(b.Plugin)
+	if p == nil {
+		return nil, queue.Invalid("/name", "names no plugin of this server: %q", clip(b.Plugin))
+	}
+	var v *version
+	if b.Version != "" {
+		found, err := x.known.find(b.Plugin, b.Version)
+		if err != nil {
+			return nil, queue.Invalid("/version", "names no version of the plugin: %s", messageOf(err))
+		}
+		v = found
+	} else if v = x.known.current(p); v == nil {
+		return resting(b, inactive), nil // another version that is activated may take another configuration
+	}
+	if v.manifest == nil {
+		return resting(b, quarantined), nil
+	}
+	if b.Window > v.manifest.WindowMax {
+		return nil, queue.Invalid("/window", "is %d; the plugin takes at most %d candidates at once", b.Window, v.manifest.WindowMax)
+	}
+	config, err := x.configFor(p, v, b)
+	if err != nil {
+		return nil, err
+	}
+	if !v.ready() {
+		return resting(b, quarantined), nil
+	}
+	key := useKey{v.SHA256, string(config)}
+	if u := x.open.uses.find(key); u != nil {
+		u.asked.Store(x.now().UnixNano())
+		return p.resting(b, u, x.now), nil
+	}
+	if record, _ := p.state(); keyOf(&record.Active) == key {
+		return resting(b, starting), nil // by the catalogue
+	}
+	if err := x.open.openAsked(p, v, config); err != nil {
+		return resting(b, starting), x.open.cannotOpen(p, v, err)
+	}
+	return nil, nil
+}
+
+// Scorer is who scores for a block now.
+func (x *scorers) Scorer(b *strategy.Scored) (strategy.Scorer, bool) {
+	if b.Expression != nil {
+		return x.formulas.scorer(b)
+	}
+	p := x.known.named(b.Plugin)
+	if p == nil {
+		return nil, false
+	}
+	s, why := x.scorerOf(p, b)
+	if s != nil && s.ready() {
+		return s, true
+	}
+	p.totals.fallbacks.add(why)
+	return nil, false
+}
+
+// Dry is what would score for a block now, for a question about a strategy.
+func (x *scorers) Dry(b *strategy.Scored) (strategy.Scorer, error) {
+	why, err := x.Check(b)
+	if err != nil {
+		return nil, err
+	}
+	if why != nil {
+		return nil, why
+	}
+	var s *scorer
+	if b.Expression != nil {
+		s, err = x.formulas.find(b)
+	} else {
+		s, _ = x.scorerOf(x.known.named(b.Plugin), b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s == nil { // closed since the check
+		return nil, resting(b, starting)
+	}
+	return dryScorer{s}, nil
+}
+
+// scorerOf is who scores for a block; why is the reason if it is not used.
+func (x *scorers) scorerOf(p *plugin, b *strategy.Scored) (s *scorer, why fallback) {
+	now := p.now.Load()
+	if b.Version == "" && b.Config == nil {
+		if now != nil {
+			return now.scorer, fellBreaker
+		}
+		if record, _ := p.state(); x.open.isStarting(&record.Active) {
+			return nil, fellStarting
+		}
+		return nil, fellInactive
+	}
+	v := x.known.current(p)
+	if b.Version != "" {
+		v, _ = x.known.find(b.Plugin, b.Version)
+	}
+	if v == nil || v.manifest == nil || !v.ready() {
+		return nil, fellInactive
+	}
+	config, err := x.configFor(p, v, b)
+	if err != nil {
+		return nil, fellInactive
+	}
+	u := x.open.uses.find(useKey{v.SHA256, string(config)})
+	if u == nil {
+		x.open.reopen(p, v, config)
+		return nil, fellStarting
+	}
+	u.asked.Store(x.now().UnixNano())
+	return newScorer(x, p, u), fellBreaker
+}
+
+// configFor is the configuration of a block, in canonical form: its own, that of the activation for the active version, or the defaults.
+func (x *scorers) configFor(p *plugin, v *version, b *strategy.Scored) ([]byte, error) {
+	if b.Config == nil {
+		if record, _ := p.state(); record.Active.SHA256 == v.SHA256 {
+			return record.Active.Config, nil
+		}
+	}
+	return validConfig(v.manifest, b.Config, "/config")
+}
+
+// validConfig checks a configuration against a manifest and gives its canonical form.
+func validConfig(m *manifest.Manifest, raw []byte, pointer string) ([]byte, error) {
+	canonical, violations := manifest.ValidateConfig(m.Schema, raw)
+	if len(violations) == 0 {
+		return canonical, nil
+	}
+	refused := &queue.Error{Code: queue.CodeInvalid, Message: "The configuration is not one that the plugin accepts."}
+	for _, v := range violations {
+		refused.Problems = append(refused.Problems, queue.Problem{Pointer: pointer + v.Pointer, Detail: v.Detail})
+	}
+	return nil, refused
+}
+
+// swap makes what the record says the thing that is used, all of it at once. What is not open is left out; the active version must
+// be open and in order, or the plugin is not used at all.
+func (x *scorers) swap(p *plugin) {
+	p.swaps.Lock()
+	defer p.swaps.Unlock()
+	record, _ := p.state()
+	usable := func(asked *queue.PluginUse) *use {
+		if u := x.open.uses.find(keyOf(asked)); u != nil && u.version.ready() {
+			return u
+		}
+		return nil
+	}
+	active := usable(&record.Active)
+	if active == nil {
+		p.now.Store(nil)
+		return
+	}
+	s := newScorer(x, p, active)
+	if canary := usable(&record.Canary); canary != nil && record.Percent > 0 {
+		s.canary = s.add(canary)
+		s.percent = uint64(record.Percent)
+	}
+	if shadow := usable(&record.Shadow); shadow != nil {
+		s.shadow = s.add(shadow)
+	}
+	p.now.Store(&activation{scorer: s, config: record.Active.Config})
+}
+
+// lend gives the memory of a batch; it goes back with scratches.Put after forget.
+func (x *scorers) lend() *scratch {
+	if s, ok := x.scratches.Get().(*scratch); ok {
+		return s
+	}
+	return new(scratch)
+}
+
+func (x *scorers) resetBreakers(p *plugin) {
+	for _, u := range x.open.uses.all(p.name) {
+		u.breaker.reset()
+	}
+	p.share.reset()
+	p.shadowShare.reset()
+}
