@@ -14,7 +14,7 @@ import (
 )
 
 // auditCommand reads the audit log.
-func (a *app) auditCommand() *cobra.Command {
+func auditCommand(a *app) *cobra.Command {
 	var (
 		f            client.AuditFilter
 		since, until string
@@ -63,11 +63,11 @@ func (a *app) auditCommand() *cobra.Command {
 					break
 				}
 			}
-			return a.printAudit(all)
+			return printAudit(a, all)
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	flags := c.Flags()
 	flags.StringVar(&since, "since", "", "only what happened at this time (RFC 3339) or later, or within this long (-1h)")
 	flags.StringVar(&until, "until", "", "only what happened before this time, or longer ago than this (-1h)")
@@ -100,7 +100,7 @@ func followAudit(ctx context.Context, a *app, c *client.Client, f client.AuditFi
 }
 
 // printAudit prints entries in the chosen format.
-func (a *app) printAudit(entries []api.AuditEntry) error {
+func printAudit(a *app, entries []api.AuditEntry) error {
 	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}, auditRow)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // benchCommand runs the benchmarks that ship with the binary.
-func (a *app) benchCommand() *cobra.Command {
+func benchCommand(a *app) *cobra.Command {
 	var list, asJSON bool
 	var dir, profile string
 	var turn time.Duration
@@ -28,7 +28,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if list || len(args) == 0 {
-				a.listSuites()
+				listSuites(a)
 				return nil
 			}
 			stop, err := startProfile(profile)
@@ -88,7 +88,7 @@ func startProfile(path string) (stop func(), err error) {
 	}, nil
 }
 
-func (a *app) listSuites() {
+func listSuites(a *app) {
 	for _, s := range bench.Suites() {
 		fmt.Fprintln(a.out, s.Name)
 		for _, name := range s.Names {

@@ -17,13 +17,13 @@ import (
 )
 
 // bulkCommand is the parent of the commands on bulk operations.
-func (a *app) bulkCommand() *cobra.Command {
+func bulkCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bulk", Short: "Do something with many dead letters, retries or submissions at once", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.bulkRunCommand(), a.bulkListCommand(),
-		a.bulkOneCommand("show", "Show how far a bulk operation got", (*client.Client).Bulk), a.bulkCancelCommand())
+	c.AddCommand(bulkRunCommand(a), bulkListCommand(a),
+		bulkOneCommand(a, "show", "Show how far a bulk operation got", (*client.Client).Bulk), bulkCancelCommand(a))
 	return c
 }
 
@@ -37,7 +37,7 @@ type bulkOptions struct {
 	all, detach                 bool
 }
 
-func (a *app) bulkRunCommand() *cobra.Command {
+func bulkRunCommand(a *app) *cobra.Command {
 	o := new(bulkOptions)
 	c := &cobra.Command{
 		Use:   "run ACTION",
@@ -65,11 +65,11 @@ func (a *app) bulkRunCommand() *cobra.Command {
 			if o.detach {
 				return printOne(a, *b, bulkFields)
 			}
-			return a.followBulk(cmd.Context(), c, b)
+			return followBulk(cmd.Context(), a, c, b)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	f := c.Flags()
 	f.BoolVar(&o.all, "all", false, "everything in the queue; needed when no other flag says what is meant")
 	f.StringVar(&o.Filter.Submission, "submission", "", "only of this submission")
@@ -140,36 +140,25 @@ func parsePast(flag, text string, now time.Time) (api.Time, error) {
 	return api.At(t), nil
 }
 
-func (a *app) bulkListCommand() *cobra.Command {
+func bulkListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the bulk operations of all queues, the newest first; with --queue of one", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var all []api.BulkOperation
-			for b, err := range c.Bulks(cmd.Context(), a.queue) {
-				if err != nil {
-					return err
-				}
-				all = append(all, b)
-			}
-			return printList(a, all, []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE",
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			return printAll(a, c.Bulks(ctx, a.queue), []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE",
 				"UNCHANGED", "REFUSED", "BY", "CREATED", "EXAMINED", "LEFT", "CANCELLED BY"}, func(b api.BulkOperation) []string {
 				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched),
 					number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt), examined(&b),
 					remaining(&b), b.CancelledBy}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
 // bulkOneCommand shows an operation after one call about it.
-func (a *app) bulkOneCommand(name, short string,
+func bulkOneCommand(a *app, name, short string,
 	ask func(*client.Client, context.Context, string) (*api.BulkOperation, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
@@ -179,21 +168,18 @@ func (a *app) bulkOneCommand(name, short string,
 				return err
 			}
 			b, err := ask(c, cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(a, *b, bulkFields)
+			return printAnswer(a, b, err, bulkFields)
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
 // bulkCancelCommand says who cancels.
-func (a *app) bulkCancelCommand() *cobra.Command {
+func bulkCancelCommand(a *app) *cobra.Command {
 	var actor string
-	c := a.bulkOneCommand("cancel", "Stop a bulk operation; what it did stays done",
+	c := bulkOneCommand(a, "cancel", "Stop a bulk operation; what it did stays done",
 		func(c *client.Client, ctx context.Context, id string) (*api.BulkOperation, error) {
 			return c.CancelBulk(ctx, id, a.actor(actor))
 		})
@@ -221,7 +207,7 @@ func remaining(b *api.BulkOperation) string {
 const bulkPoll = 200 * time.Millisecond
 
 // followBulk waits for the end of a bulk operation and shows it. When it is interrupted, the operation is cancelled.
-func (a *app) followBulk(ctx context.Context, c *client.Client, b *api.BulkOperation) error {
+func followBulk(ctx context.Context, a *app, c *client.Client, b *api.BulkOperation) error {
 	for b.State == api.BulkRunning {
 		timer := time.NewTimer(bulkPoll)
 		select {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/quern-queue/quern/sdk/client"
+	"github.com/spf13/cobra"
 )
 
 // quickRetries is how often a command that a person waits for tries again: often enough for a server that restarts,
@@ -48,4 +50,15 @@ func (a *app) token() (string, error) {
 		return "", usageError{fmt.Errorf("%s: %w", from, err)}
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// asking makes the RunE of a command that asks a server: run is given a client of the server that the flags and the environment name.
+func (a *app) asking(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, args)
+	}
 }

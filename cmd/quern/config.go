@@ -152,7 +152,7 @@ func textOf(value any) string {
 }
 
 // serverOptions are the options with their values: of the server that runs, or of one that would be started here.
-func (a *app) serverOptions(cmd *cobra.Command, running bool) ([]api.ServerOption, error) {
+func serverOptions(a *app, cmd *cobra.Command, running bool) ([]api.ServerOption, error) {
 	if running {
 		c, err := a.client()
 		if err != nil {
@@ -175,7 +175,7 @@ func (c *Config) shown() []api.ServerOption {
 }
 
 // configCommand shows what a server started here and now would use.
-func (a *app) configCommand() *cobra.Command {
+func configCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "Show the server's options", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -186,7 +186,7 @@ func (a *app) configCommand() *cobra.Command {
 		Short: "Print every option with its effective value, where that comes from, its limits and what it does",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rows, err := a.serverOptions(cmd, running)
+			rows, err := serverOptions(a, cmd, running)
 			if err != nil {
 				return err
 			}

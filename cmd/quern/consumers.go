@@ -11,30 +11,26 @@ import (
 )
 
 // consumersCommand is the parent of the commands on consumers.
-func (a *app) consumersCommand() *cobra.Command {
+func consumersCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "consumers", Short: "List consumers and what they hold, drain them, take their work back", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.consumersListCommand(), a.consumersShowCommand(),
-		a.consumersOrderCommand("drain", "Tell a consumer to finish what it holds and leave", (*client.Client).DrainConsumer),
-		a.consumersOrderCommand("quiet", "Keep new work from a consumer, which stays", (*client.Client).QuietConsumer),
-		a.consumersOrderCommand("resume", "Take drain or quiet back", (*client.Client).ResumeConsumer),
-		a.consumersReleaseCommand())
+	c.AddCommand(consumersListCommand(a), consumersShowCommand(a),
+		consumersOrderCommand(a, "drain", "Tell a consumer to finish what it holds and leave", (*client.Client).DrainConsumer),
+		consumersOrderCommand(a, "quiet", "Keep new work from a consumer, which stays", (*client.Client).QuietConsumer),
+		consumersOrderCommand(a, "resume", "Take drain or quiet back", (*client.Client).ResumeConsumer),
+		consumersReleaseCommand(a))
 	return c
 }
 
-func (a *app) consumersListCommand() *cobra.Command {
+func consumersListCommand(a *app) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "list", Short: "List the consumers that are attached, hold something or have an order", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var all []api.Consumer
-			for x, err := range c.Consumers(cmd.Context(), a.queueName()) {
+			for x, err := range c.Consumers(ctx, a.queueName()) {
 				if err != nil {
 					return err
 				}
@@ -47,10 +43,10 @@ func (a *app) consumersListCommand() *cobra.Command {
 				return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue),
 					moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().IntVarP(&limit, "limit", "n", 1000, "at most so many")
 	return c
 }
@@ -66,12 +62,12 @@ func orderOf(x *api.Consumer) string {
 	return ""
 }
 
-func (a *app) consumersShowCommand() *cobra.Command {
+func consumersShowCommand(a *app) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "show CONSUMER", Short: "Show a consumer and what it holds, the oldest reservation first", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.readConsumer(cmd.Context(), args[0], limit)
+			d, err := readConsumer(cmd.Context(), a, args[0], limit)
 			if err != nil {
 				return err
 			}
@@ -89,13 +85,13 @@ func (a *app) consumersShowCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many chunks")
 	return c
 }
 
 // readConsumer reads a consumer with at most limit of the chunks that it holds.
-func (a *app) readConsumer(ctx context.Context, name string, limit int) (*api.ConsumerDetail, error) {
+func readConsumer(ctx context.Context, a *app, name string, limit int) (*api.ConsumerDetail, error) {
 	c, err := a.client()
 	if err != nil {
 		return nil, err
@@ -126,7 +122,7 @@ func consumerFields(x api.Consumer) [][2]string {
 }
 
 // consumersOrderCommand is one of drain, quiet and resume.
-func (a *app) consumersOrderCommand(verb, short string,
+func consumersOrderCommand(a *app, verb, short string,
 	order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " CONSUMER...", Short: short, Args: cobra.MinimumNArgs(1),
@@ -148,29 +144,25 @@ func (a *app) consumersOrderCommand(verb, short string,
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) consumersReleaseCommand() *cobra.Command {
+func consumersReleaseCommand(a *app) *cobra.Command {
 	var actor, reason string
 	c := &cobra.Command{
 		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get " +
 			"other chunks", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, name := range args {
-				n, err := c.ReleaseConsumer(cmd.Context(), a.queueName(), name, a.actor(actor), reason)
+				n, err := c.ReleaseConsumer(ctx, a.queueName(), name, a.actor(actor), reason)
 				if err != nil {
 					return err
 				}
 				fmt.Fprintf(a.out, "%s: %d chunks released\n", name, n)
 			}
 			return nil
-		},
+		}),
 	}
 	a.queueFlags(c)
 	c.Flags().StringVar(&actor, "actor", "", "who takes it back (default: the user's name); the audit log keeps it")

@@ -16,15 +16,15 @@ import (
 )
 
 // deadCommand is the parent of the commands on dead letters.
-func (a *app) deadCommand() *cobra.Command {
+func deadCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "dead", Short: "List, redrive, delete and forward chunks that are out of attempts", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.deadListCommand(), a.deadGroupsCommand(), a.deadGetCommand(),
-		a.deadActCommand(api.BulkRedrive, "Offer dead chunks again, with no try counted"),
-		a.deadActCommand(api.BulkDelete, "Give dead chunks up for good"),
-		a.deadActCommand(api.BulkForward, "Have dead chunks go on to another queue"))
+	c.AddCommand(deadListCommand(a), deadGroupsCommand(a), deadGetCommand(a),
+		deadActCommand(a, api.BulkRedrive, "Offer dead chunks again, with no try counted"),
+		deadActCommand(a, api.BulkDelete, "Give dead chunks up for good"),
+		deadActCommand(a, api.BulkForward, "Have dead chunks go on to another queue"))
 	return c
 }
 
@@ -60,22 +60,18 @@ func (f *deadFilter) api() (out api.DeadFilter, err error) {
 	return out, err
 }
 
-func (a *app) deadListCommand() *cobra.Command {
+func deadListCommand(a *app) *cobra.Command {
 	var f deadFilter
 	var limit int
 	c := &cobra.Command{
 		Use: "list", Short: "List dead letters, those of the newest submission first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			filter, err := f.api()
 			if err != nil {
 				return err
 			}
 			var all []api.DeadLetter
-			for d, err := range c.DeadLetters(cmd.Context(), a.queueName(), filter) {
+			for d, err := range c.DeadLetters(ctx, a.queueName(), filter) {
 				if err != nil {
 					return err
 				}
@@ -88,29 +84,25 @@ func (a *app) deadListCommand() *cobra.Command {
 				return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts),
 					number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	f.flags(c)
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many")
 	return c
 }
 
-func (a *app) deadGroupsCommand() *cobra.Command {
+func deadGroupsCommand(a *app) *cobra.Command {
 	var f deadFilter
 	c := &cobra.Command{
 		Use: "groups", Short: "Group dead letters by the kind of their errors, the largest group first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			filter, err := f.api()
 			if err != nil {
 				return err
 			}
-			got, err := c.DeadGroups(cmd.Context(), a.queueName(), filter)
+			got, err := c.DeadGroups(ctx, a.queueName(), filter)
 			if err != nil {
 				return err
 			}
@@ -122,15 +114,15 @@ func (a *app) deadGroupsCommand() *cobra.Command {
 				func(g api.DeadGroup) []string {
 					return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
 				})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	f.flags(c)
 	return c
 }
 
-func (a *app) deadGetCommand() *cobra.Command {
+func deadGetCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "get ID/INDEX", Short: "Show a dead letter with the history of its last 10 tries", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -143,14 +135,11 @@ func (a *app) deadGetCommand() *cobra.Command {
 				return err
 			}
 			d, err := c.DeadLetter(cmd.Context(), a.queueName(), id, index)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *d, deadFields)
+			return printAnswer(a, d, err, deadFields)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -185,7 +174,7 @@ func parseChunk(text string) (id string, index uint32, err error) {
 }
 
 // deadActCommand redrives, deletes or forwards dead letters: those named, or, as a bulk operation, all that the flags mean.
-func (a *app) deadActCommand(action, short string) *cobra.Command {
+func deadActCommand(a *app, action, short string) *cobra.Command {
 	var f deadFilter
 	var all, dryRun bool
 	var rate, oldest uint32
@@ -219,7 +208,7 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.followBulk(cmd.Context(), c, b)
+				return followBulk(cmd.Context(), a, c, b)
 			}
 			for _, arg := range args {
 				if err := actOnDead(cmd.Context(), c, a.queueName(), action, to, arg); err != nil {
@@ -230,7 +219,7 @@ func (a *app) deadActCommand(action, short string) *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
 	c.Flags().Uint32Var(&oldest, "oldest", 0, "at most so many, those that died first")

@@ -51,7 +51,7 @@ func demoStrategies() []string {
 }
 
 // demoCommand shows a server at work.
-func (a *app) demoCommand() *cobra.Command {
+func demoCommand(a *app) *cobra.Command {
 	var o devOptions
 	c := &cobra.Command{
 		Use:   "demo",
@@ -62,23 +62,23 @@ func (a *app) demoCommand() *cobra.Command {
 			"Work is inserted again when it runs low. Runs until interrupted; nothing is left behind.",
 			demoPerCompany, len(demoCompanies()), demoConsumers),
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, o) },
 	}
 	o.flags(c)
 	a.quietFlag(c)
 	return c
 }
 
-// demo runs the server and, once it is ready, everything that keeps it busy. Whichever ends first ends the other.
-func (a *app) demo(ctx context.Context, o devOptions) error {
+// runDemo runs the server and, once it is ready, everything that keeps it busy. Whichever ends first ends the other.
+func runDemo(ctx context.Context, a *app, o devOptions) error {
 	ctx, finish := context.WithCancel(ctx)
 	defer finish()
 	var busy chan error // nil until there is a crowd
-	err := a.dev(ctx, o, func(url string) {
+	err := runDev(ctx, a, o, func(url string) {
 		fmt.Fprintf(a.out, "quern: demo at %s (open it in a browser; see also: quern watch --server %s); ctrl-c ends it\n", url, url)
 		busy = make(chan error, 1)
 		go func() {
-			busy <- a.demoCrowd(ctx, url)
+			busy <- demoCrowd(ctx, a, url)
 			finish()
 		}()
 	})
@@ -90,7 +90,7 @@ func (a *app) demo(ctx context.Context, o devOptions) error {
 }
 
 // demoCrowd runs the producer, the consumers and the progress line until ctx ends or one of them fails.
-func (a *app) demoCrowd(ctx context.Context, url string) error {
+func demoCrowd(ctx context.Context, a *app, url string) error {
 	c, err := client.New(url)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *app) demoCrowd(ctx context.Context, url string) error {
 			strategy: strategies[n%len(strategies)], done: &done, rnd: rand.New(rand.NewPCG(rand.Uint64(), uint64(n)))}
 		run(consumer.run)
 	}
-	run(func(ctx context.Context) error { return a.demoProgress(ctx, c, &done) })
+	run(func(ctx context.Context) error { return demoProgress(ctx, a, c, &done) })
 	all.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.As(cause, new(signalled)) {
 		return cause
@@ -225,7 +225,7 @@ func (d demoConsumer) run(ctx context.Context) error {
 }
 
 // demoProgress shows one line that moves.
-func (a *app) demoProgress(ctx context.Context, c *client.Client, done *atomic.Int64) error {
+func demoProgress(ctx context.Context, a *app, c *client.Client, done *atomic.Int64) error {
 	bar := a.newProgress("chunks", -1, time.Now)
 	defer bar.End()
 	tick := time.NewTicker(demoProgressTick)

@@ -10,14 +10,14 @@ import (
 )
 
 // devCommand runs a server whose data is thrown away.
-func (a *app) devCommand() *cobra.Command {
+func devCommand(a *app) *cobra.Command {
 	var o devOptions
 	c := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a server with data in a temporary directory that is removed at the end",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.dev(cmd.Context(), o, func(url string) {
+			return runDev(cmd.Context(), a, o, func(url string) {
 				fmt.Fprintf(a.out, "quern: serving %s with data that is removed at the end\n", url)
 			})
 		},
@@ -34,15 +34,15 @@ func (o *devOptions) flags(c *cobra.Command) {
 	c.Flags().StringVar(&o.logLevel, "log-level", "warn", "the least severe kind of log line that is written: debug, info, warn or error")
 }
 
-// dev runs a server in a temporary directory until ctx ends, and removes the directory.
-func (a *app) dev(ctx context.Context, o devOptions, ready func(url string)) error {
+// runDev runs a server in a temporary directory until ctx ends, and removes the directory.
+func runDev(ctx context.Context, a *app, o devOptions, ready func(url string)) error {
 	dir, err := os.MkdirTemp("", "quern-dev-")
 	if err != nil {
 		return err
 	}
 	config, err := o.config(dir)
 	if err == nil {
-		err = a.serve(ctx, config, ready)
+		err = runServer(ctx, a, config, ready)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }

@@ -21,7 +21,7 @@ func diagnoseCommand(a *app) *cobra.Command {
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return a.withSubmission(args[0], func(c *client.Client, id string) error {
+				return withSubmission(a, args[0], func(c *client.Client, id string) error {
 					d, err := c.DiagnoseSubmission(cmd.Context(), id)
 					return printDiagnosis(a, d, err)
 				})
@@ -35,7 +35,7 @@ func diagnoseCommand(a *app) *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 

@@ -13,13 +13,13 @@ import (
 )
 
 // explainCommand shows how a strategy stands.
-func (a *app) explainCommand() *cobra.Command {
+func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [STRATEGY]",
 		Short: "Show what reaches each block of a strategy, what its limits hold back, and why it would hand out " +
 			"what; - reads it from stdin",
 	}
-	return a.strategyQuestion(c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
+	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Explain(ctx, a.queueName(), r)
 		if err != nil {
 			return err
@@ -27,12 +27,12 @@ func (a *app) explainCommand() *cobra.Command {
 		if a.format != formatTable {
 			return printOne(a, *got, nil)
 		}
-		return a.printExplanation(got)
+		return printExplanation(a, got)
 	})
 }
 
 // printExplanation prints the tree, the tenants of fair branches, and the picks.
-func (a *app) printExplanation(got *api.ExplainResponse) error {
+func printExplanation(a *app, got *api.ExplainResponse) error {
 	w := newTable(a.out)
 	fmt.Fprintln(w, "BLOCK\tENTERED\tPASSED\tREFUSED")
 	for i := range got.Tree {
@@ -59,7 +59,7 @@ func (a *app) printExplanation(got *api.ExplainResponse) error {
 	if got.Examined < got.Submissions {
 		fmt.Fprintf(a.out, "(of %d submissions %d were looked at)\n", got.Submissions, got.Examined)
 	}
-	a.printGrace(got.RestartGraceUntil)
+	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
 	printFair(a.out, got.Branches)
 	if len(got.Picks) == 0 {

@@ -50,7 +50,7 @@ func reservationsCommand(a *app) *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().BoolVar(&f.Overdue, "overdue", false, "only what is held for longer than the queue's reservation timeout")
 	c.Flags().StringVar(&f.Consumer, "consumer", "", "only what this consumer holds")
 	c.Flags().StringVar(&f.Submission, "submission", "", "only chunks of this submission")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,97 +14,68 @@ import (
 )
 
 // keysCommand is the parent of the commands on meta keys and their values.
-func (a *app) keysCommand() *cobra.Command {
+func keysCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "keys", Short: "List meta keys and values; limit and weigh values", Args: cobra.NoArgs,
 		Long: "List meta keys and values; limit and weigh values. VALUE is written as for --meta: 123 is the integer, s:123 the text.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.keysListCommand(), a.keysValuesCommand(), a.keysGetCommand(), a.keysSetCommand(), a.keysUnsetCommand())
+	c.AddCommand(keysListCommand(a), keysValuesCommand(a), keysGetCommand(a), keysSetCommand(a), keysUnsetCommand(a))
 	return c
 }
 
-func (a *app) keysListCommand() *cobra.Command {
+func keysListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the meta keys of a queue with how many values they have",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var all []api.MetaKey
-			for key, err := range c.MetaKeys(cmd.Context(), a.queueName()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, key)
-			}
-			return printList(a, all, []string{"KEY", "VALUES", "SET"}, func(k api.MetaKey) []string {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			return printAll(a, c.MetaKeys(ctx, a.queueName()), []string{"KEY", "VALUES", "SET"}, func(k api.MetaKey) []string {
 				return []string{k.Key, number(k.Values), number(k.ValuesSet)}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) keysValuesCommand() *cobra.Command {
+func keysValuesCommand(a *app) *cobra.Command {
 	var sort string
 	c := &cobra.Command{
 		Use:   "values KEY",
 		Short: "List the values of a meta key with what is ready, in flight and set, at most 100",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var all []api.ValueCount
-			for value, err := range c.Values(cmd.Context(), a.queueName(), args[0], sort) {
-				if err != nil {
-					return err
-				}
-				all = append(all, value)
-			}
-			return printList(a, all, []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE",
-				"WEIGHT"}, func(v api.ValueCount) []string {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			header := []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"}
+			return printAll(a, c.Values(ctx, a.queueName(), args[0], sort), header, func(v api.ValueCount) []string {
 				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
 					limitText(v.Limit), momentOrNone(v.SaturatedSince), weightText(v.Weight)}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight or ready (default in_flight)")
 	return c
 }
 
-func (a *app) keysGetCommand() *cobra.Command {
+func keysGetCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get KEY VALUE",
 		Short: "Show a value of a meta key: what is ready, in flight and set",
 		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			v, err := c.Value(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]))
-			if err != nil {
-				return err
-			}
-			return printOne(a, *v, valueFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			v, err := c.Value(ctx, a.queueName(), args[0], parseMetaValue(args[1]))
+			return printAnswer(a, v, err, valueFields)
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) keysSetCommand() *cobra.Command {
+func keysSetCommand(a *app) *cobra.Command {
 	var limit, weight string
 	c := &cobra.Command{
 		Use:   "set KEY VALUE",
@@ -118,7 +90,7 @@ func (a *app) keysSetCommand() *cobra.Command {
 			if !given("limit") && !given("weight") {
 				return usageError{errors.New("nothing is to be set: give --limit, --weight or both")}
 			}
-			return a.setValue(cmd, args[0], parseMetaValue(args[1]), func(s *api.ValueSettings) (err error) {
+			return setValue(a, cmd, args[0], parseMetaValue(args[1]), func(s *api.ValueSettings) (err error) {
 				if given("limit") {
 					if s.Limit, err = parseLimit(limit); err != nil {
 						return err
@@ -132,14 +104,14 @@ func (a *app) keysSetCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringVar(&limit, "limit", "", "most chunks in flight: `N` from 0 (hand out nothing), or none")
 	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
 	return c
 }
 
 // setValue changes what is set for a value, on the condition that no other client does meanwhile.
-func (a *app) setValue(cmd *cobra.Command, key string, value api.MetaValue, change func(*api.ValueSettings) error) error {
+func setValue(a *app, cmd *cobra.Command, key string, value api.MetaValue, change func(*api.ValueSettings) error) error {
 	var settings api.ValueSettings
 	if err := change(&settings); err != nil { // says what is wrong before anything is asked
 		return err
@@ -174,18 +146,14 @@ func (a *app) setValue(cmd *cobra.Command, key string, value api.MetaValue, chan
 	return printOne(a, *now, valueFields)
 }
 
-func (a *app) keysUnsetCommand() *cobra.Command {
+func keysUnsetCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unset KEY VALUE",
 		Short: "Remove the limit and the weight of a value",
 		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return c.DeleteValue(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]), client.Condition{})
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			return c.DeleteValue(ctx, a.queueName(), args[0], parseMetaValue(args[1]), client.Condition{})
+		}),
 	}
 	a.queueFlags(c)
 	return c

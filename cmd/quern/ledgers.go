@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // ledgersCommand shows the books of Fair blocks.
-func (a *app) ledgersCommand() *cobra.Command {
+func ledgersCommand(a *app) *cobra.Command {
 	var sort string
 	var limit int
 	c := &cobra.Command{
@@ -20,40 +22,29 @@ func (a *app) ledgersCommand() *cobra.Command {
 			"received, what an ideal division would have\n" +
 			"handed out to it, and the difference (lag: positive, it is owed; negative, it is ahead).",
 		Example: "  quern ledgers\n  quern ledgers 4f2a91c07be2d310 --sort behind",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
-				l, err := c.LedgerTenants(cmd.Context(), a.queueName(), args[0], sort, limit)
+				l, err := c.LedgerTenants(ctx, a.queueName(), args[0], sort, limit)
 				if err != nil {
 					return err
 				}
-				return a.printLedger(l)
+				return printLedger(a, l)
 			}
-			var all []api.Ledger
-			for l, err := range c.Ledgers(cmd.Context(), a.queueName()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, l)
-			}
-			return printList(a, all, []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"},
+			return printAll(a, c.Ledgers(ctx, a.queueName()), []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"},
 				func(l api.Ledger) []string {
 					return []string{l.ID, strings.Repeat("> ", l.Depth) + l.Key, l.Cost, strconv.Itoa(l.Active),
 						strconv.Itoa(l.Owing), strconv.Itoa(l.Blocked), l.Branch}
 				})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringVar(&sort, "sort", "received", "of one ledger, who comes first: received, behind or ahead")
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many tenants of one ledger, 1 to 1000")
 	return c
 }
 
-func (a *app) printLedger(l *api.LedgerTenants) error {
+func printLedger(a *app, l *api.LedgerTenants) error {
 	if a.format != formatTable {
 		return printOne(a, *l, func(api.LedgerTenants) [][2]string { return nil })
 	}
@@ -80,7 +71,7 @@ func tenantName(v *api.MetaValue) string {
 }
 
 // mapCommand shows where the chunks of a submission stand.
-func (a *app) mapCommand() *cobra.Command {
+func mapCommand(a *app) *cobra.Command {
 	var from, to uint32
 	var cells int
 	c := &cobra.Command{
@@ -88,12 +79,8 @@ func (a *app) mapCommand() *cobra.Command {
 		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the " +
 			"state that holds the cell back most:\n" +
 			"D dead, s skipped, R reserved, w waiting, r ready, and . for done.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			m, err := c.ChunkMap(cmd.Context(), args[0], from, to, cells)
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			m, err := c.ChunkMap(ctx, args[0], from, to, cells)
 			if err != nil {
 				return err
 			}
@@ -110,10 +97,10 @@ func (a *app) mapCommand() *cobra.Command {
 			}
 			fmt.Fprintf(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
 			return nil
-		},
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	f := c.Flags()
 	f.Uint32Var(&from, "from", 0, "the first chunk")
 	f.Uint32Var(&to, "to", 0, "the chunk behind the last (0: as far as one answer goes)")

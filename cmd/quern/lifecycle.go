@@ -1,22 +1,24 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // lifecycleCommand shows the life-cycle worker and has it try parked actions again.
-func (a *app) lifecycleCommand() *cobra.Command {
+func lifecycleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "lifecycle", Short: "Tell how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
 		Long: "Tell how the queue's life-cycle worker is doing, by kind of action. An action that failed again and again is parked; see\n" +
 			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is fixed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			got, err := a.lifecycle(cmd)
+			got, err := readLifecycle(a, cmd)
 			if err != nil {
 				return err
 			}
@@ -41,8 +43,8 @@ func (a *app) lifecycleCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	c.AddCommand(a.lifecycleParkedCommand(), a.lifecycleRetryCommand())
+	a.formatFlag(c)
+	c.AddCommand(lifecycleParkedCommand(a), lifecycleRetryCommand(a))
 	return c
 }
 
@@ -69,7 +71,7 @@ func recountLine(r *api.Recount) string {
 	return line
 }
 
-func (a *app) lifecycle(cmd *cobra.Command) (*api.Lifecycle, error) {
+func readLifecycle(a *app, cmd *cobra.Command) (*api.Lifecycle, error) {
 	c, err := a.client()
 	if err != nil {
 		return nil, err
@@ -77,11 +79,11 @@ func (a *app) lifecycle(cmd *cobra.Command) (*api.Lifecycle, error) {
 	return c.Lifecycle(cmd.Context(), a.queueName())
 }
 
-func (a *app) lifecycleParkedCommand() *cobra.Command {
+func lifecycleParkedCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "parked", Short: "List parked actions with their errors, the oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			got, err := a.lifecycle(cmd)
+			got, err := readLifecycle(a, cmd)
 			if err != nil {
 				return err
 			}
@@ -95,25 +97,21 @@ func (a *app) lifecycleParkedCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) lifecycleRetryCommand() *cobra.Command {
+func lifecycleRetryCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "retry", Short: "Have all parked actions tried again", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			n, err := c.RetryParked(cmd.Context(), a.queueName())
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			n, err := c.RetryParked(ctx, a.queueName())
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(a.out, "%d actions are tried again\n", n)
 			return nil
-		},
+		}),
 	}
 	a.queueFlags(c)
 	return c

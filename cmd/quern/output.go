@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,8 +20,11 @@ const (
 	formatRaw   = "raw"   // bytes as they are
 )
 
-// formatFlag adds --output with the formats that the command knows; the first is its default.
+// formatFlag adds --output with the formats that the command knows, else table, json and jsonl; the first is its default.
 func (a *app) formatFlag(c *cobra.Command, formats ...string) {
+	if formats == nil {
+		formats = []string{formatTable, formatJSON, formatJSONL}
+	}
 	c.Flags().VarP(&formatValue{to: &a.format, allowed: formats}, "output", "o", "how to print: "+strings.Join(formats, ", "))
 	before := c.PreRunE
 	c.PreRunE = func(cmd *cobra.Command, args []string) error {
@@ -73,6 +77,26 @@ func printOne[T any](a *app, value T, fields func(T) [][2]string) error {
 		fmt.Fprintf(w, "%s\t%s\n", field[0], field[1])
 	}
 	return w.Flush()
+}
+
+// printAnswer prints what a server answered, or returns the error that came in its place.
+func printAnswer[T any](a *app, answer *T, err error, fields func(T) [][2]string) error {
+	if err != nil {
+		return err
+	}
+	return printOne(a, *answer, fields)
+}
+
+// printAll prints what a server lists, as printList does, when all of it is there.
+func printAll[T any](a *app, list iter.Seq2[T, error], header []string, row func(T) []string) error {
+	var all []T
+	for value, err := range list {
+		if err != nil {
+			return err
+		}
+		all = append(all, value)
+	}
+	return printList(a, all, header, row)
 }
 
 // printList prints values of one kind: as a table, one JSON array, or one JSON value a line.

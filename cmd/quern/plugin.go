@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 )
 
 // pluginCommand is the parent of the commands on plugins.
-func (a *app) pluginCommand() *cobra.Command {
+func pluginCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "plugin", Short: "Write, try, upload and activate plugins that decide the order", Args: cobra.NoArgs,
 		Long: "Write, try, upload and activate plugins that decide the order. From nothing to an active plugin:\n\n" +
@@ -26,21 +27,21 @@ func (a *app) pluginCommand() *cobra.Command {
 			"VERSION is a version text, or 8 or more digits of a sha256.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.pluginNewCommand(), a.pluginBuildCommand(), a.pluginPackCommand(), a.pluginCheckCommand(),
-		a.pluginRunCommand(), a.pluginBenchCommand(),
-		a.pluginPushCommand(), a.pluginActivateCommand(), a.pluginShadowCommand(), a.pluginCanaryCommand(),
-		a.pluginDeactivateCommand(), a.pluginRollbackCommand(),
-		a.pluginDryRunCommand(), a.pluginListCommand(), a.pluginGetCommand(), a.pluginLogsCommand(),
-		a.pluginSettingsCommand(), a.pluginStatsCommand(),
-		a.pluginRecordingsCommand(), a.pluginReplayCommand(), a.pluginResetCommand(), a.pluginScoresCommand(),
-		a.pluginDownloadCommand(), a.pluginDeleteCommand())
+	c.AddCommand(pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(a), pluginCheckCommand(a),
+		pluginRunCommand(a), pluginBenchCommand(a),
+		pluginPushCommand(a), pluginActivateCommand(a), pluginShadowCommand(a), pluginCanaryCommand(a),
+		pluginDeactivateCommand(a), pluginRollbackCommand(a),
+		pluginDryRunCommand(a), pluginListCommand(a), pluginGetCommand(a), pluginLogsCommand(a),
+		pluginSettingsCommand(a), pluginStatsCommand(a),
+		pluginRecordingsCommand(a), pluginReplayCommand(a), pluginResetCommand(a), pluginScoresCommand(a),
+		pluginDownloadCommand(a), pluginDeleteCommand(a))
 	return c
 }
 
 // compileCommandName is how this program is started to compile for a server. People have no use for it.
 const compileCommandName = "plugin-compile"
 
-func (a *app) compileChildCommand() *cobra.Command {
+func compileChildCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: compileCommandName, Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -52,7 +53,7 @@ func (a *app) compileChildCommand() *cobra.Command {
 	}
 }
 
-func (a *app) pluginPushCommand() *cobra.Command {
+func pluginPushCommand(a *app) *cobra.Command {
 	var manifestFile, configFile string
 	var activate bool
 	c := &cobra.Command{
@@ -77,29 +78,19 @@ func (a *app) pluginPushCommand() *cobra.Command {
 			}
 			v, err := c.UploadPlugin(cmd.Context(), u)
 			if err != nil || !activate {
-				return errors.Join(err, a.printVersion(v))
+				return printAnswer(a, v, err, versionFields)
 			}
 			p, err := c.ActivatePlugin(cmd.Context(), v.Name, api.PluginSelection{Version: v.SHA256, Config: u.Config}, client.Condition{})
-			if err != nil {
-				return err
-			}
-			return printOne(a, *p, pluginFields)
+			return printAnswer(a, p, err, pluginFields)
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
 	c.Flags().StringVar(&configFile, "config", "",
 		"file with a configuration (JSON) for the server's dry run and, with --activate, for use")
 	c.Flags().BoolVar(&activate, "activate", false, "activate it")
 	return c
-}
-
-func (a *app) printVersion(v *api.PluginVersion) error {
-	if v == nil {
-		return nil
-	}
-	return printOne(a, *v, versionFields)
 }
 
 // selectFlags are those of the commands that put a version to use.
@@ -114,8 +105,14 @@ func (f *selectFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.force, "force", false, "also a version that is quarantined")
 }
 
-func (f *selectFlags) selection(version string) (s api.PluginSelection, err error) {
-	s = api.PluginSelection{Version: version, Force: f.force}
+// selection is what the arguments NAME, VERSION and PERCENT and the flags choose; the last two arguments may be missing.
+func (f *selectFlags) selection(args []string) (s api.PluginSelection, err error) {
+	s = api.PluginSelection{Version: append(args, "")[1], Force: f.force}
+	if len(args) > 2 {
+		if s.Percent, err = strconv.Atoi(args[2]); err != nil {
+			return s, usageError{fmt.Errorf("PERCENT is %q; it must be a number from 0 to 100", args[2])}
+		}
+	}
 	text := []byte(f.config)
 	if len(text) > 0 && text[0] == '@' {
 		if text, err = readAtMost(f.config[1:], 64<<10); err != nil {
@@ -132,198 +129,126 @@ func (f *selectFlags) selection(version string) (s api.PluginSelection, err erro
 	return s, nil
 }
 
-func (a *app) pluginActivateCommand() *cobra.Command {
-	var f selectFlags
-	c := &cobra.Command{
-		Use: "activate NAME VERSION", Short: "Let a version score, from the next reservation on", Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.choose(cmd, &f, args, func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
-				return c.ActivatePlugin(cmd.Context(), args[0], s, when)
-			})
-		},
-	}
-	f.add(c)
-	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	return c
+func pluginActivateCommand(a *app) *cobra.Command {
+	return selectCommand(a, "activate NAME VERSION", "Let a version score, from the next reservation on", cobra.ExactArgs(2),
+		(*client.Client).ActivatePlugin)
 }
 
-func (a *app) pluginShadowCommand() *cobra.Command {
-	var f selectFlags
-	c := &cobra.Command{
-		Use: "shadow NAME [VERSION]", Short: "Let a version score beside the active one without deciding; without " +
-			"VERSION end that", Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.choose(cmd, &f, args, func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
-				return c.ShadowPlugin(cmd.Context(), args[0], s, when)
-			})
-		},
-	}
-	f.add(c)
-	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
-	return c
+func pluginShadowCommand(a *app) *cobra.Command {
+	return selectCommand(a, "shadow NAME [VERSION]", "Let a version score beside the active one without deciding; without VERSION end that",
+		cobra.RangeArgs(1, 2), (*client.Client).ShadowPlugin)
 }
 
-func (a *app) pluginCanaryCommand() *cobra.Command {
+func pluginCanaryCommand(a *app) *cobra.Command {
+	return selectCommand(a, "canary NAME VERSION PERCENT", "Let a version score for a share of the reservations; 0 ends that",
+		cobra.ExactArgs(3), (*client.Client).CanaryPlugin)
+}
+
+// selectCommand puts a version to use and prints what is in use then.
+func selectCommand(a *app, use, short string, args cobra.PositionalArgs,
+	do func(*client.Client, context.Context, string, api.PluginSelection, client.Condition) (*api.Plugin, error)) *cobra.Command {
 	var f selectFlags
 	c := &cobra.Command{
-		Use: "canary NAME VERSION PERCENT", Short: "Let a version score for a share of the reservations; 0 ends that",
-		Args: cobra.ExactArgs(3),
+		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			percent, err := strconv.Atoi(args[2])
+			s, err := f.selection(args)
 			if err != nil {
-				return usageError{fmt.Errorf("PERCENT is %q; it must be a number from 0 to 100", args[2])}
+				return err
 			}
-			return a.choose(cmd, &f, args[:2], func(c *client.Client, s api.PluginSelection, when client.Condition) (*api.Plugin, error) {
-				s.Percent = percent
-				return c.CanaryPlugin(cmd.Context(), args[0], s, when)
-			})
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := do(c, cmd.Context(), args[0], s, client.Condition{ETag: f.ifMatch})
+			return printAnswer(a, p, err, pluginFields)
 		},
 	}
 	f.add(c)
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-// choose makes one change of what is in use and prints what came of it.
-func (a *app) choose(_ *cobra.Command, f *selectFlags, args []string,
-	do func(*client.Client, api.PluginSelection, client.Condition) (*api.Plugin, error)) error {
-	s, err := f.selection(append(args, "")[1])
-	if err != nil {
-		return err
-	}
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-	p, err := do(c, s, client.Condition{ETag: f.ifMatch})
-	if err != nil {
-		return err
-	}
-	return printOne(a, *p, pluginFields)
+func pluginDeactivateCommand(a *app) *cobra.Command {
+	return changeCommand(a, "deactivate NAME", "Take a plugin out of use", (*client.Client).DeactivatePlugin)
 }
 
-func (a *app) pluginDeactivateCommand() *cobra.Command {
-	return a.changeCommand("deactivate NAME", "Take a plugin out of use",
-		func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
-			return c.DeactivatePlugin(cmd.Context(), name, when)
-		})
+func pluginRollbackCommand(a *app) *cobra.Command {
+	return changeCommand(a, "rollback NAME", "Activate what was active before", (*client.Client).RollbackPlugin)
 }
 
-func (a *app) pluginRollbackCommand() *cobra.Command {
-	return a.changeCommand("rollback NAME", "Activate what was active before",
-		func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
-			return c.RollbackPlugin(cmd.Context(), name, when)
-		})
-}
-
-func (a *app) changeCommand(use, short string,
-	do func(*cobra.Command, *client.Client, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
+// changeCommand changes what is in use of a plugin and prints what is in use then.
+func changeCommand(a *app, use, short string,
+	do func(*client.Client, context.Context, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
 	var ifMatch string
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := do(cmd, c, args[0], client.Condition{ETag: ifMatch})
-			if err != nil {
-				return err
-			}
-			return printOne(a, *p, pluginFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := do(c, ctx, args[0], client.Condition{ETag: ifMatch})
+			return printAnswer(a, p, err, pluginFields)
+		}),
 	}
 	c.Flags().StringVar(&ifMatch, "if-match", "", "change only the plugin at this etag")
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) pluginListCommand() *cobra.Command {
+func pluginListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list [NAME]", Short: "List the plugins, or the versions of one", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
-				return a.listVersions(cmd, c, args[0])
+				return listVersions(ctx, a, c, args[0])
 			}
-			var all []api.Plugin
-			for p, err := range c.Plugins(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, p)
-			}
-			return printList(a, all, []string{"NAME", "STATE", "ACTIVE", "SHADOW", "CANARY", "VERSIONS"}, func(p api.Plugin) []string {
+			header := []string{"NAME", "STATE", "ACTIVE", "SHADOW", "CANARY", "VERSIONS"}
+			return printAll(a, c.Plugins(ctx), header, func(p api.Plugin) []string {
 				canary := useText(p.Canary)
 				if p.Canary != nil {
 					canary += " " + strconv.Itoa(p.CanaryPercent) + "%"
 				}
 				return []string{p.Name, p.State, useText(p.Active), useText(p.Shadow), canary, strconv.Itoa(p.Versions)}
 			})
-		},
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) listVersions(cmd *cobra.Command, c *client.Client, name string) error {
-	var all []api.PluginVersion
-	for v, err := range c.PluginVersions(cmd.Context(), name) {
-		if err != nil {
-			return err
-		}
-		all = append(all, v)
-	}
-	return printList(a, all, []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"}, func(v api.PluginVersion) []string {
+func listVersions(ctx context.Context, a *app, c *client.Client, name string) error {
+	header := []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"}
+	return printAll(a, c.PluginVersions(ctx, name), header, func(v api.PluginVersion) []string {
 		return []string{v.Version, v.SHA256[:8], v.State, fmt.Sprint(v.Uses),
 			fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
 	})
 }
 
-func (a *app) pluginGetCommand() *cobra.Command {
+func pluginGetCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "get NAME [VERSION]", Short: "Show a plugin, or one version of it", Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 2 {
-				v, err := c.PluginVersion(cmd.Context(), args[0], args[1])
-				return errors.Join(err, a.printVersion(v))
+				v, err := c.PluginVersion(ctx, args[0], args[1])
+				return printAnswer(a, v, err, versionFields)
 			}
-			p, err := c.Plugin(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(a, *p, pluginFields)
-		},
+			p, err := c.Plugin(ctx, args[0])
+			return printAnswer(a, p, err, pluginFields)
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) pluginLogsCommand() *cobra.Command {
+func pluginLogsCommand(a *app) *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use: "logs NAME", Short: "Show what a plugin logged", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			for after := uint64(0); ; {
-				logs, err := c.PluginLogs(cmd.Context(), args[0], after)
-				if follow && cmd.Context().Err() != nil {
+				logs, err := c.PluginLogs(ctx, args[0], after)
+				if follow && ctx.Err() != nil {
 					return nil // being interrupted is how following ends
 				}
 				if err != nil {
@@ -346,12 +271,12 @@ func (a *app) pluginLogsCommand() *cobra.Command {
 					return nil
 				}
 				select {
-				case <-cmd.Context().Done():
+				case <-ctx.Done():
 					return nil
 				case <-time.After(time.Second):
 				}
 			}
-		},
+		}),
 	}
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSONL)

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
-func (a *app) pluginBuildCommand() *cobra.Command {
+func pluginBuildCommand(a *app) *cobra.Command {
 	var sdk, out string
 	c := &cobra.Command{
 		Use:   "build [DIR]",
@@ -30,10 +30,10 @@ func (a *app) pluginBuildCommand() *cobra.Command {
 			if out == "" {
 				out = filepath.Join(dir, filepath.Base(dir)+".wasm")
 			}
-			if err := a.build(cmd.Context(), dir, out, sdk); err != nil {
+			if err := buildPlugin(cmd.Context(), a, dir, out, sdk); err != nil {
 				return err
 			}
-			return a.checkFile(out, "", "")
+			return checkFile(a, out, "", "")
 		},
 	}
 	c.Flags().StringVar(&sdk, "sdk", "", "a checkout of Quern, for C's header")
@@ -41,7 +41,7 @@ func (a *app) pluginBuildCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) build(ctx context.Context, dir, out, sdk string) error {
+func buildPlugin(ctx context.Context, a *app, dir, out, sdk string) error {
 	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
@@ -53,18 +53,19 @@ func (a *app) build(ctx context.Context, dir, out, sdk string) error {
 	raw := filepath.Join(work, "module.wasm")
 	switch {
 	case has("go.mod"):
-		err = a.buildGo(ctx, dir, raw)
+		err = buildGo(ctx, a, dir, raw)
 	case has("Cargo.toml"):
-		err = a.buildRust(ctx, dir, raw)
+		err = buildRust(ctx, a, dir, raw)
 	case has("asconfig.json"):
-		err = a.tool(ctx, dir, nil, "npm", "install", "--no-audit", "--no-fund", "--silent")
+		err = runTool(ctx, a, dir, nil, "npm", "install", "--no-audit", "--no-fund", "--silent")
 		if err == nil {
-			err = a.tool(ctx, dir, nil, "npx", "--no-install", "asc", "assembly/index.ts", "--config", "asconfig.json", "--outFile", raw)
+			err = runTool(ctx, a, dir, nil, "npx", "--no-install", "asc", "assembly/index.ts", "--config", "asconfig.json",
+				"--outFile", raw)
 		}
 	case has("plugin.c") && sdk == "":
 		err = usageError{errors.New("--sdk is missing: C needs the header sdk/c/quern.h of a checkout of Quern")}
 	case has("plugin.c"):
-		err = a.tool(ctx, dir, nil, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory",
+		err = runTool(ctx, a, dir, nil, "clang", "--target=wasm32", "-std=c11", "-O3", "-msimd128", "-mbulk-memory",
 			"-ffreestanding", "-nostdlib",
 			"-I"+filepath.Join(sdk, "sdk", "c"), "-Wl,--no-entry", "-Wl,-zstack-size=16384", "-o", raw, "plugin.c")
 	default:
@@ -81,8 +82,8 @@ func (a *app) build(ctx context.Context, dir, out, sdk string) error {
 }
 
 // buildGo builds the module, and the same program natively, which prints the manifest.
-func (a *app) buildGo(ctx context.Context, dir, out string) error {
-	if err := a.tool(ctx, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, "go", "build",
+func buildGo(ctx context.Context, a *app, dir, out string) error {
+	if err := runTool(ctx, a, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, "go", "build",
 		"-buildmode=c-shared", "-o", out, "."); err != nil {
 		return err
 	}
@@ -95,9 +96,9 @@ func (a *app) buildGo(ctx context.Context, dir, out string) error {
 	return packFile(out, text, out)
 }
 
-func (a *app) buildRust(ctx context.Context, dir, out string) error {
+func buildRust(ctx context.Context, a *app, dir, out string) error {
 	target := out + ".target"
-	if err := a.tool(ctx, dir, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--target",
+	if err := runTool(ctx, a, dir, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--target",
 		"wasm32-unknown-unknown"); err != nil {
 		return err
 	}
@@ -108,8 +109,8 @@ func (a *app) buildRust(ctx context.Context, dir, out string) error {
 	return os.Rename(built[0], out)
 }
 
-// tool runs a program of the language; what it says goes to stderr.
-func (a *app) tool(ctx context.Context, dir string, env []string, name string, args ...string) error {
+// runTool runs a program of the language; what it says goes to stderr.
+func runTool(ctx context.Context, a *app, dir string, env []string, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stdout, c.Stderr, c.Env = dir, a.err, a.err, append(a.env(), env...)
 	if err := c.Run(); err != nil {
@@ -118,7 +119,7 @@ func (a *app) tool(ctx context.Context, dir string, env []string, name string, a
 	return nil
 }
 
-func (a *app) pluginPackCommand() *cobra.Command {
+func pluginPackCommand(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "pack MODULE.wasm MANIFEST.json",

@@ -11,7 +11,7 @@ import (
 )
 
 // pluginDryRunCommand tries an uploaded version on what a queue holds now.
-func (a *app) pluginDryRunCommand() *cobra.Command {
+func pluginDryRunCommand(a *app) *cobra.Command {
 	var d api.PluginDryRun
 	var f selectFlags
 	var about contextFlag
@@ -22,7 +22,7 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 			"taken, which of them would not be\n" +
 			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and named by it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.selection(args[1])
+			s, err := f.selection(args)
 			if err != nil {
 				return err
 			}
@@ -35,10 +35,7 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 				return err
 			}
 			tried, err := c.DryRunPlugin(cmd.Context(), args[0], args[1], d)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *tried, triedFields)
+			return printAnswer(a, tried, err, triedFields)
 		},
 	}
 	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
@@ -48,7 +45,7 @@ func (a *app) pluginDryRunCommand() *cobra.Command {
 	c.Flags().IntVar(&d.Want, "want", 10, "so many would be taken")
 	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the one in use, or the defaults")
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 

@@ -26,7 +26,7 @@ var pluginLanguages = []string{"go", "rust", "c", "assemblyscript"}
 
 var pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
 
-func (a *app) pluginNewCommand() *cobra.Command {
+func pluginNewCommand(a *app) *cobra.Command {
 	var language, sdk string
 	c := &cobra.Command{
 		Use:   "new NAME",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ type settingsFlags struct {
 // logLevels are the levels of a plugin's lines by name; the index is the number on the wire.
 func logLevels() []string { return []string{"debug", "info", "warn", "error"} }
 
-func (a *app) pluginSettingsCommand() *cobra.Command {
+func pluginSettingsCommand(a *app) *cobra.Command {
 	var f settingsFlags
 	c := &cobra.Command{
 		Use: "settings NAME", Short: "Show or change what an operator may set for a plugin", Args: cobra.ExactArgs(1),
@@ -64,7 +65,7 @@ func (a *app) pluginSettingsCommand() *cobra.Command {
 	c.Flags().StringVar(&f.logLevel, "log-level", "", "drop lines below it: debug, info, warn, error")
 	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -116,23 +117,16 @@ func settingsFields(s api.PluginSettings) [][2]string {
 	return [][2]string{{"hold", firstOf(s.Hold, "auto")}, {"cpu share", share}, {"record every", every}, {"log level", level}}
 }
 
-func (a *app) pluginStatsCommand() *cobra.Command {
+func pluginStatsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "stats NAME", Short: "Show a plugin's numbers since the start of the server", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			stats, err := c.PluginStats(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(a, *stats, pluginStatsFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			stats, err := c.PluginStats(ctx, args[0])
+			return printAnswer(a, stats, err, pluginStatsFields)
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -178,7 +172,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func (a *app) pluginRecordingsCommand() *cobra.Command {
+func pluginRecordingsCommand(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "recordings NAME [ID]", Short: "List the batches that were recorded, or download one", Args: cobra.RangeArgs(1, 2),
@@ -201,7 +195,7 @@ func (a *app) pluginRecordingsCommand() *cobra.Command {
 				return err
 			}
 			if len(args) == 1 {
-				return a.listRecordings(cmd, c, args[0])
+				return listRecordings(a, cmd, c, args[0])
 			}
 			file, err := c.PluginRecording(cmd.Context(), args[0], id)
 			if err != nil {
@@ -216,7 +210,7 @@ func (a *app) pluginRecordingsCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: stdout)")
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -228,21 +222,15 @@ func recordingID(text string) (uint64, error) {
 	return id, nil
 }
 
-func (a *app) listRecordings(cmd *cobra.Command, c *client.Client, name string) error {
-	var all []api.PluginRecording
-	for r, err := range c.PluginRecordings(cmd.Context(), name) {
-		if err != nil {
-			return err
-		}
-		all = append(all, r)
-	}
-	return printList(a, all, []string{"ID", "TIME", "VERSION", "SHA256", "ROWS", "BYTES", "FAULT"}, func(r api.PluginRecording) []string {
+func listRecordings(a *app, cmd *cobra.Command, c *client.Client, name string) error {
+	header := []string{"ID", "TIME", "VERSION", "SHA256", "ROWS", "BYTES", "FAULT"}
+	return printAll(a, c.PluginRecordings(cmd.Context(), name), header, func(r api.PluginRecording) []string {
 		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, r.SHA256[:8], strconv.Itoa(r.Rows),
 			strconv.Itoa(r.Size), firstOf(r.Fault, "-")}
 	})
 }
 
-func (a *app) pluginReplayCommand() *cobra.Command {
+func pluginReplayCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
 		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when " +
@@ -273,7 +261,7 @@ func (a *app) pluginReplayCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -285,29 +273,22 @@ func replayFields(r api.PluginReplay) [][2]string {
 	return append(fields, [2]string{"identical", strconv.FormatBool(r.Identical)}, [2]string{"different", strconv.Itoa(r.Different)})
 }
 
-func (a *app) pluginResetCommand() *cobra.Command {
-	return a.changeCommand("reset NAME", "Close a plugin's breakers and forget its faults",
-		func(cmd *cobra.Command, c *client.Client, name string, when client.Condition) (*api.Plugin, error) {
-			return c.ResetPlugin(cmd.Context(), name, when)
-		})
+func pluginResetCommand(a *app) *cobra.Command {
+	return changeCommand(a, "reset NAME", "Close a plugin's breakers and forget its faults", (*client.Client).ResetPlugin)
 }
 
-func (a *app) pluginDeleteCommand() *cobra.Command {
+func pluginDeleteCommand(a *app) *cobra.Command {
 	var ifMatch string
 	var force bool
 	c := &cobra.Command{
 		Use: "delete NAME [VERSION]", Short: "Delete a plugin that is not active, or one version that is not in use",
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 2 {
-				return c.DeletePluginVersion(cmd.Context(), args[0], args[1], force, client.Condition{ETag: ifMatch})
+				return c.DeletePluginVersion(ctx, args[0], args[1], force, client.Condition{ETag: ifMatch})
 			}
-			return c.DeletePlugin(cmd.Context(), args[0], force, client.Condition{ETag: ifMatch})
-		},
+			return c.DeletePlugin(ctx, args[0], force, client.Condition{ETag: ifMatch})
+		}),
 	}
 	c.Flags().StringVar(&ifMatch, "if-match", "", "delete only of the plugin at this etag")
 	c.Flags().BoolVar(&force, "force", false, "delete it although stored strategies name it; they then go on with their next branch")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,22 +11,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // pluginScoresCommand shows how versions score live traffic.
-func (a *app) pluginScoresCommand() *cobra.Command {
+func pluginScoresCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic, and what is taken", Args: cobra.ExactArgs(1),
 		Long: "Show how a plugin's open versions score live traffic: of a sample of the batches, the last 4,096 " +
 			"candidates by their scores, and of how many\n" +
 			"of them something was taken.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			var all []api.PluginScores
-			for s, err := range c.PluginScores(cmd.Context(), args[0]) {
+			for s, err := range c.PluginScores(ctx, args[0]) {
 				if err != nil {
 					return err
 				}
@@ -43,10 +41,10 @@ func (a *app) pluginScoresCommand() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -80,17 +78,13 @@ func scoresFields(s api.PluginScores) [][2]string {
 }
 
 // pluginDownloadCommand brings a module back from the server.
-func (a *app) pluginDownloadCommand() *cobra.Command {
+func pluginDownloadCommand(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "download NAME VERSION", Short: "Download a version's module, with its manifest in it", Args: cobra.ExactArgs(2),
 		Long: "Download a version's module as it was uploaded, with its manifest in it: to --out, which must not exist yet, or to stdout.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			module, err := c.PluginModule(cmd.Context(), args[0], args[1])
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			module, err := c.PluginModule(ctx, args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -105,7 +99,7 @@ func (a *app) pluginDownloadCommand() *cobra.Command {
 			}
 			fmt.Fprintf(a.err, "%s: %d bytes\n", out, len(module))
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: stdout)")
 	a.clientFlags(c)

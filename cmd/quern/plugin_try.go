@@ -44,19 +44,19 @@ func (f *tryFlags) read(name string) (module, config []byte, err error) {
 	return module, config, err
 }
 
-func (a *app) pluginCheckCommand() *cobra.Command {
+func pluginCheckCommand(a *app) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "check FILE.wasm",
 		Short: "Hold a module against everything that a server holds it against, and say all that is wrong",
 		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return a.checkFile(args[0], f.manifest, f.config) },
+		RunE:  func(_ *cobra.Command, args []string) error { return checkFile(a, args[0], f.manifest, f.config) },
 	}
 	f.add(c)
 	return c
 }
 
-func (a *app) checkFile(name, manifestFile, configFile string) error {
+func checkFile(a *app, name, manifestFile, configFile string) error {
 	f := tryFlags{manifestFile, configFile}
 	module, config, err := f.read(name)
 	if err != nil {
@@ -64,15 +64,15 @@ func (a *app) checkFile(name, manifestFile, configFile string) error {
 	}
 	m, report, err := plugins.Examine(module, config, plugins.DefaultLimits())
 	if err != nil {
-		return a.refused(err)
+		return refusedFile(a, err)
 	}
 	fmt.Fprintf(a.out, "%s: %s %s, %d bytes, %d functions, %d columns: good\n", name, m.Name, m.Version, len(module),
 		report.Bodies, len(m.Columns))
 	return nil
 }
 
-// refused prints what is wrong with a module as a server would, and ends with the code for what a server refuses.
-func (a *app) refused(err error) error {
+// refusedFile prints what is wrong with a module as a server would, and ends with the code for what a server refuses.
+func refusedFile(a *app, err error) error {
 	var known *queue.Error
 	if !errors.As(err, &known) {
 		return err
@@ -84,8 +84,8 @@ func (a *app) refused(err error) error {
 	return endedError{code: exitRefused}
 }
 
-// local opens a module in this process.
-func (a *app) local(ctx context.Context, f *tryFlags, name string) (*plugins.Local, error) {
+// openLocal opens a module in this process.
+func openLocal(ctx context.Context, a *app, f *tryFlags, name string) (*plugins.Local, error) {
 	module, config, err := f.read(name)
 	if err != nil {
 		return nil, err
@@ -93,12 +93,12 @@ func (a *app) local(ctx context.Context, f *tryFlags, name string) (*plugins.Loc
 	began := time.Now()
 	l, err := plugins.OpenLocal(ctx, module, config, plugins.DefaultLimits(), func() time.Duration { return time.Since(began) })
 	if err != nil {
-		return nil, a.refused(err)
+		return nil, refusedFile(a, err)
 	}
 	return l, nil
 }
 
-func (a *app) pluginRunCommand() *cobra.Command {
+func pluginRunCommand(a *app) *cobra.Command {
 	var f tryFlags
 	var rows string
 	var n int
@@ -112,12 +112,12 @@ func (a *app) pluginRunCommand() *cobra.Command {
 			"some differ the exit code is 1.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.local(cmd.Context(), &f, args[0])
+			l, err := openLocal(cmd.Context(), a, &f, args[0])
 			if err != nil {
 				return err
 			}
 			s, err := runBatch(cmd.Context(), l, rows, n, seed)
-			return errors.Join(a.printScores(s, err), l.Close())
+			return errors.Join(printScores(a, s, err), l.Close())
 		},
 	}
 	f.add(c)
@@ -138,9 +138,9 @@ func runBatch(ctx context.Context, l *plugins.Local, rows string, n int, seed ui
 	return l.Replay(ctx, file)
 }
 
-func (a *app) printScores(s *plugins.Scored, failure error) error {
+func printScores(a *app, s *plugins.Scored, failure error) error {
 	if s == nil {
-		return a.refused(failure)
+		return refusedFile(a, failure)
 	}
 	for _, line := range s.Logs {
 		fmt.Fprintf(a.err, "log %d %s\n", line.Level, line.Text)
@@ -194,20 +194,20 @@ func cellText(s *plugins.Scored, column, row int) string {
 	return strconv.FormatInt(v.I64[row], 10)
 }
 
-func (a *app) pluginBenchCommand() *cobra.Command {
+func pluginBenchCommand(a *app) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "bench FILE.wasm",
 		Short: "Try a module as a server does with an upload, and print what it costs",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.local(cmd.Context(), &f, args[0])
+			l, err := openLocal(cmd.Context(), a, &f, args[0])
 			if err != nil {
 				return err
 			}
 			r, err := l.DryRun(cmd.Context())
 			if err != nil {
-				return errors.Join(a.refused(err), l.Close())
+				return errors.Join(refusedFile(a, err), l.Close())
 			}
 			limit := float64(l.Manifest.FuelPerCandidate)
 			err = printOne(a, r, func(r plugins.Report) [][2]string {
@@ -222,6 +222,6 @@ func (a *app) pluginBenchCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }

@@ -35,13 +35,13 @@ func (o *previewOptions) seedOf(c *cobra.Command) *uint64 {
 }
 
 // strategyQuestion is a command that asks one thing about one strategy.
-func (a *app) strategyQuestion(c *cobra.Command,
+func strategyQuestion(a *app, c *cobra.Command,
 	ask func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error) *cobra.Command {
 	var o previewOptions
 	var about contextFlag
 	c.Args = cobra.MaximumNArgs(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		text, err := a.strategyArgument(append(args, "Random")[0])
+		text, err := strategyArgument(a, append(args, "Random")[0])
 		if err != nil {
 			return err
 		}
@@ -60,19 +60,19 @@ func (a *app) strategyQuestion(c *cobra.Command,
 		return ask(cmd.Context(), c, &api.PreviewRequest{Strategy: strategy, Max: o.max, Seed: o.seedOf(cmd), Context: context})
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	o.flags(c)
 	about.flag(c)
 	return c
 }
 
 // previewCommand says what a strategy would hand out now.
-func (a *app) previewCommand() *cobra.Command {
+func previewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preview [STRATEGY]",
 		Short: "Show what a strategy would hand out now, without reserving anything; - reads it from stdin",
 	}
-	return a.strategyQuestion(c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
+	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Preview(ctx, a.queueName(), r)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (a *app) previewCommand() *cobra.Command {
 		if a.format != formatTable {
 			return printOne(a, *got, nil)
 		}
-		a.printGrace(got.RestartGraceUntil)
+		printGrace(a, got.RestartGraceUntil)
 		printUnscored(a.out, got.Warnings)
 		return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
 			return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
@@ -89,7 +89,7 @@ func (a *app) previewCommand() *cobra.Command {
 }
 
 // printGrace says until when the restart grace keeps something back, if one runs.
-func (a *app) printGrace(until api.Time) {
+func printGrace(a *app, until api.Time) {
 	if !until.IsZero() {
 		fmt.Fprintf(a.out, "restart grace until %s: what a limit counts is kept back\n", moment(until))
 	}
@@ -103,7 +103,7 @@ func printUnscored(out io.Writer, warnings []api.StrategyWarning) {
 }
 
 // compareCommand shows how two strategies differ.
-func (a *app) compareCommand() *cobra.Command {
+func compareCommand(a *app) *cobra.Command {
 	var o previewOptions
 	var about contextFlag
 	c := &cobra.Command{
@@ -135,21 +135,21 @@ func (a *app) compareCommand() *cobra.Command {
 			if a.format != formatTable {
 				return printOne(a, *got, nil)
 			}
-			return a.printComparison(got)
+			return printComparison(a, got)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	o.flags(c)
 	about.flag(c)
 	return c
 }
 
 // printComparison prints a line for each key and strategy, and what they have in common.
-func (a *app) printComparison(got *api.CompareResponse) error {
+func printComparison(a *app, got *api.CompareResponse) error {
 	w := newTable(a.out)
 	fmt.Fprintf(w, "A\t%s\nB\t%s\n", got.A.Strategy, got.B.Strategy)
-	a.printGrace(got.RestartGraceUntil)
+	printGrace(a, got.RestartGraceUntil)
 	fmt.Fprintf(w, "chunks\t%d and %d, of them %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
 	if err := w.Flush(); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (a *app) printComparison(got *api.CompareResponse) error {
 }
 
 // whyCommand says what keeps a chunk from being handed out.
-func (a *app) whyCommand() *cobra.Command {
+func whyCommand(a *app) *cobra.Command {
 	var strategy string
 	c := &cobra.Command{
 		Use:   "why ID INDEX",
@@ -181,18 +181,18 @@ func (a *app) whyCommand() *cobra.Command {
 			if err != nil {
 				return usageError{errors.New("INDEX must be a whole number from 0")}
 			}
-			return a.withSubmission(args[0], func(c *client.Client, id string) error {
-				return a.why(cmd.Context(), c, id, uint32(index), strategy)
+			return withSubmission(a, args[0], func(c *client.Client, id string) error {
+				return printWhy(cmd.Context(), a, c, id, uint32(index), strategy)
 			})
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringVar(&strategy, "strategy", "Random", "the strategy in question")
 	return c
 }
 
-func (a *app) why(ctx context.Context, c *client.Client, id string, index uint32, text string) error {
+func printWhy(ctx context.Context, a *app, c *client.Client, id string, index uint32, text string) error {
 	strategy, err := strategyJSON(text)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (a *app) why(ctx context.Context, c *client.Client, id string, index uint32
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	a.printGrace(got.RestartGraceUntil)
+	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
 	fmt.Fprintln(a.out)
 	return printList(a, got.Branches, []string{"BRANCH", "PATH", "OBSTACLE", "DETAIL"}, func(w api.WhyBranch) []string {

@@ -15,19 +15,19 @@ import (
 )
 
 // queueCommand is the parent of the commands on queues themselves.
-func (a *app) queueCommand() *cobra.Command {
+func queueCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "queue", Short: "Make, change, list and delete queues", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.queueSettingsCommand("put NAME",
+	c.AddCommand(queueSettingsCommand(a, "put NAME",
 		"Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
-		a.queueSettingsCommand("set NAME", "Change some settings of a queue: what is not given stays as it is", false,
-			(*client.Client).ChangeQueue), a.queueGetCommand(), a.queueListCommand(), a.queueDeleteCommand())
+		queueSettingsCommand(a, "set NAME", "Change some settings of a queue: what is not given stays as it is", false,
+			(*client.Client).ChangeQueue), queueGetCommand(a), queueListCommand(a), queueDeleteCommand(a))
 	return c
 }
 
-func (a *app) queueSettingsCommand(use, short string, put bool,
+func queueSettingsCommand(a *app, use, short string, put bool,
 	send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
 	var settings api.QueueSettingsInput
 	var read func() error
@@ -44,67 +44,46 @@ func (a *app) queueSettingsCommand(use, short string, put bool,
 				return err
 			}
 			q, err := send(c, cmd.Context(), args[0], settings)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *q, queueFields)
+			return printAnswer(a, q, err, queueFields)
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	read = fieldFlags(c.Flags(), queue.AllSettings(), &settings, put)
 	return c
 }
 
-func (a *app) queueGetCommand() *cobra.Command {
+func queueGetCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a queue's settings",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			q, err := c.Queue(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(a, *q, queueFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			q, err := c.Queue(ctx, args[0])
+			return printAnswer(a, q, err, queueFields)
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) queueListCommand() *cobra.Command {
+func queueListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the queues with their settings",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var queues []api.Queue
-			for q, err := range c.Queues(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				queues = append(queues, q)
-			}
-			return printList(a, queues, []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION",
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			return printAll(a, c.Queues(ctx), []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION",
 				"RETENTION", "CREATED", "STATE"}, queueRow)
-		},
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) queueDeleteCommand() *cobra.Command {
+func queueDeleteCommand(a *app) *cobra.Command {
 	quarantined := false
 	c := &cobra.Command{
 		Use:   "delete NAME",

@@ -29,7 +29,7 @@ type reserveOptions struct {
 }
 
 // reserveCommand reserves chunks for a script, which finishes them with complete or fail.
-func (a *app) reserveCommand() *cobra.Command {
+func reserveCommand(a *app) *cobra.Command {
 	var o reserveOptions
 	c := &cobra.Command{
 		Use:   "reserve",
@@ -39,7 +39,7 @@ func (a *app) reserveCommand() *cobra.Command {
 			"nothing to hand out now.\n" +
 			"To run a command per chunk, 'quern work' is simpler.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.reserve(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return reserveChunks(cmd.Context(), a, o) },
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatJSONL, formatJSON, formatTable)
@@ -54,7 +54,7 @@ func (a *app) reserveCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) reserve(ctx context.Context, o reserveOptions) error {
+func reserveChunks(ctx context.Context, a *app, o reserveOptions) error {
 	strategy, err := strategyJSON(o.strategy)
 	if err != nil {
 		return err
@@ -155,11 +155,11 @@ func defaultConsumer() string {
 }
 
 // completeCommand says that reserved chunks are done.
-func (a *app) completeCommand() *cobra.Command {
+func completeCommand(a *app) *cobra.Command {
 	var output string
-	c := a.finishCommand("complete TOKEN...", "Say that reserved chunks are done",
+	c := finishCommand(a, "complete TOKEN...", "Say that reserved chunks are done",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
-			bytes, err := a.outputBytes(output)
+			bytes, err := outputBytes(a, output)
 			if err != nil {
 				return nil, err
 			}
@@ -174,7 +174,7 @@ func (a *app) completeCommand() *cobra.Command {
 }
 
 // outputBytes is the value of --output-text.
-func (a *app) outputBytes(text string) (api.Bytes, error) {
+func outputBytes(a *app, text string) (api.Bytes, error) {
 	if text != "-" {
 		return textOrFile(text, queue.MaxOutputBytes)
 	}
@@ -186,13 +186,13 @@ func (a *app) outputBytes(text string) (api.Bytes, error) {
 }
 
 // failCommand says that a try did not succeed.
-func (a *app) failCommand() *cobra.Command {
+func failCommand(a *app) *cobra.Command {
 	var (
 		text       string
 		fatal      bool
 		retryAfter time.Duration
 	)
-	c := a.finishCommand("fail TOKEN...", "Say that a try did not succeed",
+	c := finishCommand(a, "fail TOKEN...", "Say that a try did not succeed",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.FailItem, len(tokens))
 			for i, token := range tokens {
@@ -210,9 +210,9 @@ func (a *app) failCommand() *cobra.Command {
 }
 
 // extendCommand asks for more time.
-func (a *app) extendCommand() *cobra.Command {
+func extendCommand(a *app) *cobra.Command {
 	var timeout time.Duration
-	c := a.finishCommand("extend TOKEN...", "Hold reserved chunks for longer",
+	c := finishCommand(a, "extend TOKEN...", "Hold reserved chunks for longer",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ExtendItem, len(tokens))
 			for i, token := range tokens {
@@ -225,8 +225,8 @@ func (a *app) extendCommand() *cobra.Command {
 }
 
 // releaseCommand gives chunks back unworked: those of tokens, or one that a consumer holds.
-func (a *app) releaseCommand() *cobra.Command {
-	c := a.finishCommand("release TOKEN... | ID INDEX", "Give reserved chunks back unworked; no attempt is counted",
+func releaseCommand(a *app) *cobra.Command {
+	c := finishCommand(a, "release TOKEN... | ID INDEX", "Give reserved chunks back unworked; no attempt is counted",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ReleaseItem, len(tokens))
 			for i, token := range tokens {
@@ -256,7 +256,7 @@ func (a *app) releaseCommand() *cobra.Command {
 }
 
 // finishCommand is what complete, fail, extend and release have in common: tokens in, one result each out.
-func (a *app) finishCommand(use, short string,
+func finishCommand(a *app, use, short string,
 	do func(context.Context, *client.Client, string, []string) ([]api.Result, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
@@ -277,11 +277,11 @@ func (a *app) finishCommand(use, short string,
 			if err != nil {
 				return err
 			}
-			return a.printResults(tokens, results)
+			return printResults(a, tokens, results)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -291,7 +291,7 @@ type tokenResult struct {
 	api.Result
 }
 
-func (a *app) printResults(tokens []string, results []api.Result) error {
+func printResults(a *app, tokens []string, results []api.Result) error {
 	if len(results) != len(tokens) {
 		return errors.New("the server answered for another number of tokens than it was asked about")
 	}

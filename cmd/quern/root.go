@@ -62,18 +62,18 @@ func (a *app) newRoot() *cobra.Command {
 		&cobra.Group{ID: groupWork, Title: "Work:"},
 		&cobra.Group{ID: groupLook, Title: "Looking and operating:"},
 	)
-	add(root, groupServer, a.serveCommand(), a.devCommand(), a.demoCommand(), a.configCommand(),
+	add(root, groupServer, serveCommand(a), devCommand(a), demoCommand(a), configCommand(a),
 		healthCommand(a), backupCommand(a), restoreCommand(a), checkCommand(a), inspectCommand(a), repairCommand(a))
-	add(root, groupWork, a.submitCommand(), a.workCommand(), a.reserveCommand(), a.completeCommand(), a.failCommand(),
-		a.extendCommand(), a.releaseCommand())
-	add(root, groupLook, a.getCommand(), a.listCommand(), a.watchCommand(), topCommand(a), waitCommand(a), endsCommand(a),
-		a.outputsCommand(), a.priorityCommand(),
-		a.cancelCommand(), a.deadCommand(), a.bulkCommand(), a.rulesCommand(), a.lifecycleCommand(),
-		a.consumersCommand(), reservationsCommand(a),
-		a.statsCommand(), a.queueCommand(), a.keysCommand(), a.strategyCommand(), a.pluginCommand(),
-		a.previewCommand(), a.explainCommand(), a.whyCommand(), diagnoseCommand(a), a.compareCommand())
-	add(root, groupLook, a.schedulesCommand(), a.ledgersCommand(), a.viewsCommand(), a.mapCommand(), a.tokenCommand(), a.auditCommand())
-	root.AddCommand(a.compileChildCommand(), a.benchCommand(), benchFloorCommand(a.out), manCommand(a), a.versionCommand())
+	add(root, groupWork, submitCommand(a), workCommand(a), reserveCommand(a), completeCommand(a), failCommand(a),
+		extendCommand(a), releaseCommand(a))
+	add(root, groupLook, getCommand(a), listCommand(a), watchCommand(a), topCommand(a), waitCommand(a), endsCommand(a),
+		outputsCommand(a), priorityCommand(a),
+		cancelCommand(a), deadCommand(a), bulkCommand(a), rulesCommand(a), lifecycleCommand(a),
+		consumersCommand(a), reservationsCommand(a),
+		statsCommand(a), queueCommand(a), keysCommand(a), strategyCommand(a), pluginCommand(a),
+		previewCommand(a), explainCommand(a), whyCommand(a), diagnoseCommand(a), compareCommand(a))
+	add(root, groupLook, schedulesCommand(a), ledgersCommand(a), viewsCommand(a), mapCommand(a), tokenCommand(a), auditCommand(a))
+	root.AddCommand(compileChildCommand(a), benchCommand(a), benchFloorCommand(a.out), manCommand(a), versionCommand(a))
 	a.markStart(root)
 	suggest(root)
 	completions(a, root)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,33 +14,29 @@ import (
 )
 
 // rulesCommand is the parent of the commands on pauses and blocks.
-func (a *app) rulesCommand() *cobra.Command {
+func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rules", Short: "List, set and lift pauses and blocks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.rulesListCommand(),
-		a.rulesSetCommand(api.ActionPause, "Keep chunks from being handed out"),
-		a.rulesSetCommand(api.ActionBlock, "Keep chunks from being handed out, also when pauses are lifted"),
-		a.rulesLiftCommand())
+	c.AddCommand(rulesListCommand(a),
+		rulesSetCommand(a, api.ActionPause, "Keep chunks from being handed out"),
+		rulesSetCommand(a, api.ActionBlock, "Keep chunks from being handed out, also when pauses are lifted"),
+		rulesLiftCommand(a))
 	return c
 }
 
-func (a *app) rulesListCommand() *cobra.Command {
+func rulesListCommand(a *app) *cobra.Command {
 	var past bool
 	c := &cobra.Command{
 		Use: "list", Short: "List the rules of the queue, the oldest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			ask := (*client.Client).Rules
 			if past {
 				ask = (*client.Client).PastRules
 			}
 			var all []api.Rule
-			for r, err := range ask(c, cmd.Context(), a.queueName()) {
+			for r, err := range ask(c, ctx, a.queueName()) {
 				if err != nil {
 					return err
 				}
@@ -57,16 +54,16 @@ func (a *app) rulesListCommand() *cobra.Command {
 					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor,
 						effectsText(r.Effects), r.Reason}
 				})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().BoolVar(&past, "past", false, "those that were lifted or are over instead: the last 1,000, the one that ended last first")
 	return c
 }
 
 // rulesSetCommand sets a pause or a block.
-func (a *app) rulesSetCommand(action, short string) *cobra.Command {
+func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	r := api.RuleRequest{Action: action}
 	var whole bool
 	var meta, submission, until, actor string
@@ -89,14 +86,11 @@ func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 				return err
 			}
 			got, err := c.SetRule(cmd.Context(), a.queueName(), &r)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *got, ruleFields)
+			return printAnswer(a, got, err, ruleFields)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().BoolVar(&whole, "all", false, "the whole queue")
 	c.Flags().StringVarP(&meta, "meta", "m", "",
 		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
@@ -109,22 +103,18 @@ func (a *app) rulesSetCommand(action, short string) *cobra.Command {
 	return c
 }
 
-func (a *app) rulesLiftCommand() *cobra.Command {
+func rulesLiftCommand(a *app) *cobra.Command {
 	var actor string
 	c := &cobra.Command{
 		Use: "lift ID...", Short: "End rules; one that has ended already is no mistake", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {
-				if err := c.LiftRule(cmd.Context(), a.queueName(), id, a.actor(actor)); err != nil {
+				if err := c.LiftRule(ctx, a.queueName(), id, a.actor(actor)); err != nil {
 					return err
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	a.queueFlags(c)
 	c.Flags().StringVar(&actor, "actor", "", "who lifts them (default: the user's name); rules list --past tells")

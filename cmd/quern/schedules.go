@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,14 +17,14 @@ import (
 )
 
 // schedulesCommand is the parent of the commands on schedules.
-func (a *app) schedulesCommand() *cobra.Command {
+func schedulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "schedules", Short: "Insert submissions again and again, by the clock", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.schedulesListCommand(), a.schedulesSetCommand(), a.schedulesShowCommand(), a.schedulesNextCommand(),
-		a.schedulesPauseCommand(),
-		a.schedulesResumeCommand(), a.schedulesTriggerCommand(), a.schedulesBackfillCommand(), a.schedulesDeleteCommand())
+	c.AddCommand(schedulesListCommand(a), schedulesSetCommand(a), schedulesShowCommand(a), schedulesNextCommand(a),
+		schedulesPauseCommand(a),
+		schedulesResumeCommand(a), schedulesTriggerCommand(a), schedulesBackfillCommand(a), schedulesDeleteCommand(a))
 	return c
 }
 
@@ -77,7 +78,7 @@ func (o *templateOptions) request() (t api.ScheduleTemplate, err error) {
 	return t, err
 }
 
-func (a *app) schedulesSetCommand() *cobra.Command {
+func schedulesSetCommand(a *app) *cobra.Command {
 	var (
 		flags    api.ScheduleDefinition
 		read     func() error
@@ -97,7 +98,7 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.definition(file, &flags, &template, read)
+			d, err := readDefinition(a, file, &flags, &template, read)
 			if err != nil {
 				return err
 			}
@@ -109,14 +110,11 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 				return err
 			}
 			s, err := c.PutSchedule(cmd.Context(), a.queueName(), args[0], d, must)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *s, scheduleFields)
+			return printAnswer(a, s, err, scheduleFields)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	template.flags(c)
 	f := c.Flags()
 	read = fieldFlags(f, queue.ScheduleFields(), &flags, true, "enabled")
@@ -132,11 +130,11 @@ func (a *app) schedulesSetCommand() *cobra.Command {
 // maxDefinition bounds a definition as JSON: base64 takes a third more.
 const maxDefinition = 4 * queue.MaxScheduleBytes
 
-// definition is what the flags or the file say.
-func (a *app) definition(file string, flags *api.ScheduleDefinition, template *templateOptions,
+// readDefinition is what the flags or the file say.
+func readDefinition(a *app, file string, flags *api.ScheduleDefinition, template *templateOptions,
 	read func() error) (*api.ScheduleDefinition, error) {
 	if file != "" {
-		return a.definitionFile(file)
+		return readDefinitionFile(a, file)
 	}
 	if flags.Spec == "" {
 		return nil, usageError{errors.New("--spec says when, or --file the whole definition")}
@@ -151,7 +149,7 @@ func (a *app) definition(file string, flags *api.ScheduleDefinition, template *t
 	return flags, err
 }
 
-func (a *app) definitionFile(file string) (*api.ScheduleDefinition, error) {
+func readDefinitionFile(a *app, file string) (*api.ScheduleDefinition, error) {
 	var text []byte
 	var err error
 	if file == "-" {
@@ -171,34 +169,24 @@ func (a *app) definitionFile(file string) (*api.ScheduleDefinition, error) {
 	return d, nil
 }
 
-func (a *app) schedulesListCommand() *cobra.Command {
+func schedulesListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the schedules of a queue", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var all []api.Schedule
-			for s, err := range c.Schedules(cmd.Context(), a.queueName()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, s)
-			}
-			return printList(a, all, []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"}, func(s api.Schedule) []string {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			header := []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"}
+			return printAll(a, c.Schedules(ctx, a.queueName()), header, func(s api.Schedule) []string {
 				return []string{s.Name, s.State, moment(s.NextAt), fmt.Sprint(s.Emitted),
 					fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
 // scheduleCall is a command on one schedule whose answer is the schedule.
-func (a *app) scheduleCall(use, short string,
+func scheduleCall(a *app, use, short string,
 	call func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -208,80 +196,69 @@ func (a *app) scheduleCall(use, short string,
 				return err
 			}
 			s, err := call(cmd, c, args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(a, *s, scheduleFields)
+			return printAnswer(a, s, err, scheduleFields)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) schedulesShowCommand() *cobra.Command {
-	return a.scheduleCall("show NAME", "Show a schedule and how it stands",
+func schedulesShowCommand(a *app) *cobra.Command {
+	return scheduleCall(a, "show NAME", "Show a schedule and how it stands",
 		func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
 			return c.Schedule(cmd.Context(), a.queueName(), name)
 		})
 }
 
-func (a *app) schedulesPauseCommand() *cobra.Command {
+func schedulesPauseCommand(a *app) *cobra.Command {
 	var reason string
-	c := a.scheduleCall("pause NAME", "Pause a schedule", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
+	c := scheduleCall(a, "pause NAME", "Pause a schedule", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
 		return c.PauseSchedule(cmd.Context(), a.queueName(), name, reason)
 	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
 	return c
 }
 
-func (a *app) schedulesResumeCommand() *cobra.Command {
-	return a.scheduleCall("resume NAME", "Resume a paused schedule",
+func schedulesResumeCommand(a *app) *cobra.Command {
+	return scheduleCall(a, "resume NAME", "Resume a paused schedule",
 		func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
 			return c.ResumeSchedule(cmd.Context(), a.queueName(), name)
 		})
 }
 
-func (a *app) schedulesDeleteCommand() *cobra.Command {
+func schedulesDeleteCommand(a *app) *cobra.Command {
 	var when client.Condition
 	c := &cobra.Command{
 		Use: "delete NAME", Short: "Delete a schedule; what it inserted stays", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return c.DeleteSchedule(cmd.Context(), a.queueName(), args[0], when)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			return c.DeleteSchedule(ctx, a.queueName(), args[0], when)
+		}),
 	}
 	a.queueFlags(c)
 	conditionFlags(c, &when)
 	return c
 }
 
-func (a *app) schedulesTriggerCommand() *cobra.Command {
+func schedulesTriggerCommand(a *app) *cobra.Command {
 	var key string
 	c := &cobra.Command{
 		Use: "trigger NAME", Short: "Insert once, now, what a schedule inserts; prints the id", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			s, err := c.TriggerSchedule(ctx, a.queueName(), args[0], key)
 			if err != nil {
 				return err
 			}
-			s, err := c.TriggerSchedule(cmd.Context(), a.queueName(), args[0], key)
-			if err != nil {
-				return err
-			}
-			return a.printSubmitted([]api.Submission{*s})
-		},
+			return printSubmitted(a, []api.Submission{*s})
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringVar(&key, "idempotency-key", "", "the same key inserts only once within a day")
 	return c
 }
 
-func (a *app) schedulesBackfillCommand() *cobra.Command {
+func schedulesBackfillCommand(a *app) *cobra.Command {
 	var from, to, key string
 	var limit uint32
 	var dry bool
@@ -312,7 +289,7 @@ func (a *app) schedulesBackfillCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
 	f.StringVar(&to, "to", "0s", "ticks up to this time (default: now)")
@@ -330,7 +307,7 @@ func backfilledFields(b api.Backfilled) [][2]string {
 	return fields
 }
 
-func (a *app) schedulesNextCommand() *cobra.Command {
+func schedulesNextCommand(a *app) *cobra.Command {
 	var ask api.SchedulePreviewRequest
 	var read func() error
 	c := &cobra.Command{
@@ -361,7 +338,7 @@ func (a *app) schedulesNextCommand() *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	read = fieldFlags(c.Flags(), queue.ScheduleFields(), &ask, false)
 	c.Flags().Uint32VarP(&ask.N, "limit", "n", 5, "at most so many ticks, 1 to 100")
 	limitWas(c.Flags(), "number")

@@ -25,7 +25,7 @@ import (
 )
 
 // serveCommand runs a server until it is stopped.
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
@@ -40,7 +40,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.serve(cmd.Context(), config, func(url string) {
+			return runServer(cmd.Context(), a, config, func(url string) {
 				fmt.Fprintf(a.out, "quern: serving %s with data in %s\n", url, config.Data)
 			})
 		},
@@ -49,9 +49,9 @@ func (a *app) serveCommand() *cobra.Command {
 	return c
 }
 
-// serve builds the server's parts in order, runs them until ctx ends and takes them down in the reverse order. ready is
+// runServer builds the server's parts in order, runs them until ctx ends and takes them down in the reverse order. ready is
 // called once with the server's address, when it answers.
-func (a *app) serve(ctx context.Context, config Config, ready func(url string)) error {
+func runServer(ctx context.Context, a *app, config Config, ready func(url string)) error {
 	// 1. The log.
 	logger := newLogger(a, config)
 
@@ -115,11 +115,11 @@ func (a *app) serve(ctx context.Context, config Config, ready func(url string)) 
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())
 	}
-	return runParts(ctx, core, held, []loop{held, tracer, kept}, face, listeners, func() { a.tellReady(config, listeners, shown, ready) })
+	return runParts(ctx, core, held, []loop{held, tracer, kept}, face, listeners, func() { tellReady(a, config, listeners, shown, ready) })
 }
 
 // tellReady says where the server can be reached, and of a certificate that no one vouches for by what it is known.
-func (a *app) tellReady(config Config, at listeners, shown *certificate.Source, ready func(url string)) {
+func tellReady(a *app, config Config, at listeners, shown *certificate.Source, ready func(url string)) {
 	scheme := "http://"
 	if shown != nil {
 		scheme = "https://"

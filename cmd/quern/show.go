@@ -17,28 +17,25 @@ import (
 )
 
 // getCommand shows one submission.
-func (a *app) getCommand() *cobra.Command {
+func getCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get ID",
 		Short: "Show a submission",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+			return withSubmission(a, args[0], func(c *client.Client, id string) error {
 				s, err := c.Get(cmd.Context(), id)
-				if err != nil {
-					return err
-				}
-				return printOne(a, *s, submissionFields)
+				return printAnswer(a, s, err, submissionFields)
 			})
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
 // cancelCommand ends submissions before they are done.
-func (a *app) cancelCommand() *cobra.Command {
+func cancelCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel ID...",
 		Short: "Cancel submissions: what is not done will not be done",
@@ -46,7 +43,7 @@ func (a *app) cancelCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var cancelled []api.Submission
 			for _, arg := range args {
-				err := a.withSubmission(arg, func(c *client.Client, id string) error {
+				err := withSubmission(a, arg, func(c *client.Client, id string) error {
 					s, err := c.Cancel(cmd.Context(), id)
 					if err == nil {
 						cancelled = append(cancelled, *s)
@@ -61,12 +58,12 @@ func (a *app) cancelCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
 // priorityCommand changes the priority of a submission.
-func (a *app) priorityCommand() *cobra.Command {
+func priorityCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "priority ID NUMBER",
 		Short: "Change the priority of an open submission: CustomPriority hands out the largest first; flags come before the ID",
@@ -76,23 +73,20 @@ func (a *app) priorityCommand() *cobra.Command {
 			if err != nil {
 				return usageError{errors.New("NUMBER must be a whole number")}
 			}
-			return a.withSubmission(args[0], func(c *client.Client, id string) error {
+			return withSubmission(a, args[0], func(c *client.Client, id string) error {
 				s, err := c.SetPriority(cmd.Context(), id, priority)
-				if err != nil {
-					return err
-				}
-				return printOne(a, *s, submissionFields)
+				return printAnswer(a, s, err, submissionFields)
 			})
 		},
 	}
 	c.Flags().SetInterspersed(false) // so that a negative number is no flag
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
 // outputsCommand prints what the chunks of a submission came to.
-func (a *app) outputsCommand() *cobra.Command {
+func outputsCommand(a *app) *cobra.Command {
 	var null, joined bool
 	c := &cobra.Command{
 		Use:   "outputs ID",
@@ -108,8 +102,8 @@ func (a *app) outputsCommand() *cobra.Command {
 			if (null || joined) && a.format == formatJSONL || null && joined {
 				return usageError{errors.New("--null, --joined and -o jsonl exclude each other")}
 			}
-			return a.withSubmission(args[0], func(c *client.Client, id string) error {
-				return a.outputs(cmd.Context(), c, id, func(output []byte) []byte {
+			return withSubmission(a, args[0], func(c *client.Client, id string) error {
+				return writeOutputs(cmd.Context(), a, c, id, func(output []byte) []byte {
 					switch {
 					case null:
 						return append(output, 0)
@@ -129,7 +123,7 @@ func (a *app) outputsCommand() *cobra.Command {
 }
 
 // withSubmission checks an id before it asks the server about it.
-func (a *app) withSubmission(text string, do func(c *client.Client, id string) error) error {
+func withSubmission(a *app, text string, do func(c *client.Client, id string) error) error {
 	if _, err := queue.ParseSubmissionID(text); err != nil {
 		return usageError{err}
 	}
@@ -151,16 +145,16 @@ type listOptions struct {
 }
 
 // listCommand lists submissions.
-func (a *app) listCommand() *cobra.Command {
+func listCommand(a *app) *cobra.Command {
 	var o listOptions
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List a queue's submissions, newest first",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), o) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return listSubmissions(cmd.Context(), a, o) },
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
@@ -181,7 +175,7 @@ func checkStates(states []string) error {
 	return nil
 }
 
-func (a *app) list(ctx context.Context, o listOptions) error {
+func listSubmissions(ctx context.Context, a *app, o listOptions) error {
 	meta, err := parseMeta(o.meta)
 	if err != nil {
 		return err
@@ -333,7 +327,7 @@ func submissionNote(s api.Submission) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) outputs(ctx context.Context, c *client.Client, id string, record func(output []byte) []byte) error {
+func writeOutputs(ctx context.Context, a *app, c *client.Client, id string, record func(output []byte) []byte) error {
 	for out, err := range c.Outputs(ctx, id) {
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,13 +15,13 @@ import (
 )
 
 // strategyCommand is the parent of the commands on named strategies.
-func (a *app) strategyCommand() *cobra.Command {
+func strategyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "strategy", Short: "Name, list, check and delete strategies", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.strategyPutCommand(), a.strategyGetCommand(), a.strategyListCommand(), a.strategyDeleteCommand(),
-		a.strategyValidateCommand(), inUseCommand(a))
+	c.AddCommand(strategyPutCommand(a), strategyGetCommand(a), strategyListCommand(a), strategyDeleteCommand(a),
+		strategyValidateCommand(a), inUseCommand(a))
 	return c
 }
 
@@ -29,7 +30,7 @@ func conditionFlags(c *cobra.Command, when *client.Condition) {
 	c.Flags().StringVar(&when.ETag, "if-match", "", "only when the newest version has this ETag, as 'strategy get' shows it")
 }
 
-func (a *app) strategyPutCommand() *cobra.Command {
+func strategyPutCommand(a *app) *cobra.Command {
 	var when client.Condition
 	c := &cobra.Command{
 		Use:   "put NAME STRATEGY",
@@ -38,7 +39,7 @@ func (a *app) strategyPutCommand() *cobra.Command {
 			"  quern work --strategy '{\"name\":\"nightly\"}' -- ./render",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := a.strategyArgument(args[1])
+			text, err := strategyArgument(a, args[1])
 			if err != nil {
 				return err
 			}
@@ -47,14 +48,11 @@ func (a *app) strategyPutCommand() *cobra.Command {
 				return err
 			}
 			s, err := c.PutStrategy(cmd.Context(), a.queueName(), args[0], text, when)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *s, strategyFields)
+			return printAnswer(a, s, err, strategyFields)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	conditionFlags(c, &when)
 	c.Flags().BoolVar(&when.Absent, "create", false, "only when there is none of this name yet")
 	c.MarkFlagsMutuallyExclusive("create", "if-match")
@@ -62,7 +60,7 @@ func (a *app) strategyPutCommand() *cobra.Command {
 }
 
 // strategyArgument is a strategy as it stands on the command line, or on stdin for "-".
-func (a *app) strategyArgument(text string) (string, error) {
+func strategyArgument(a *app, text string) (string, error) {
 	if text == "-" {
 		b, err := io.ReadAll(io.LimitReader(a.in, strategy.MaxBytes+1))
 		if err != nil {
@@ -80,83 +78,62 @@ func (a *app) strategyArgument(text string) (string, error) {
 	return text, err
 }
 
-func (a *app) strategyGetCommand() *cobra.Command {
+func strategyGetCommand(a *app) *cobra.Command {
 	var version uint32
 	c := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a named strategy, or an older version of it",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := c.Strategy(cmd.Context(), a.queueName(), args[0], version)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *s, strategyFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			s, err := c.Strategy(ctx, a.queueName(), args[0], version)
+			return printAnswer(a, s, err, strategyFields)
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().Uint32Var(&version, "version", 0, "an older version; the last 100 are kept (default: the newest)")
 	return c
 }
 
-func (a *app) strategyListCommand() *cobra.Command {
+func strategyListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the named strategies of a queue",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var all []api.NamedStrategy
-			for s, err := range c.Strategies(cmd.Context(), a.queueName()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, s)
-			}
-			return printList(a, all, []string{"NAME", "VERSION", "CREATED", "STRATEGY"}, func(s api.NamedStrategy) []string {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			header := []string{"NAME", "VERSION", "CREATED", "STRATEGY"}
+			return printAll(a, c.Strategies(ctx, a.queueName()), header, func(s api.NamedStrategy) []string {
 				return []string{s.Name, fmt.Sprint(s.Version), moment(s.CreatedAt), s.Strategy}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) strategyDeleteCommand() *cobra.Command {
+func strategyDeleteCommand(a *app) *cobra.Command {
 	var when client.Condition
 	c := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a named strategy with all its versions",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return c.DeleteStrategy(cmd.Context(), a.queueName(), args[0], when)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			return c.DeleteStrategy(ctx, a.queueName(), args[0], when)
+		}),
 	}
 	a.queueFlags(c)
 	conditionFlags(c, &when)
 	return c
 }
 
-func (a *app) strategyValidateCommand() *cobra.Command {
+func strategyValidateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate STRATEGY",
 		Short: "Say what a strategy means, and what in it has no effect; - reads it from stdin",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := a.strategyArgument(args[0])
+			text, err := strategyArgument(a, args[0])
 			if err != nil {
 				return err
 			}
@@ -165,14 +142,11 @@ func (a *app) strategyValidateCommand() *cobra.Command {
 				return err
 			}
 			v, err := c.ValidateStrategy(cmd.Context(), a.queueName(), text)
-			if err != nil {
-				return err
-			}
-			return printOne(a, *v, validFields)
+			return printAnswer(a, v, err, validFields)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -182,12 +156,8 @@ func inUseCommand(a *app) *cobra.Command {
 		Use:   "in-use",
 		Short: "List the strategies that consumers reserved by in the last hour, those that handed out most chunks first",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			used, err := c.StrategiesInUse(cmd.Context(), a.queueName())
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			used, err := c.StrategiesInUse(ctx, a.queueName())
 			if err != nil {
 				return err
 			}
@@ -196,10 +166,10 @@ func inUseCommand(a *app) *cobra.Command {
 				return []string{fmt.Sprint(s.Consumers), fmt.Sprintf("%.1f", s.ReservesPerSecond), fmt.Sprintf("%.1f", s.ChunksPerSecond),
 					moment(s.LastUsed), s.Strategy}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 

@@ -32,7 +32,7 @@ type submitOptions struct {
 }
 
 // submitCommand inserts submissions.
-func (a *app) submitCommand() *cobra.Command {
+func submitCommand(a *app) *cobra.Command {
 	var o submitOptions
 	c := &cobra.Command{
 		Use:   "submit [FILE...]",
@@ -58,11 +58,11 @@ func (a *app) submitCommand() *cobra.Command {
 			if o.lines.file != "" {
 				return submitLines(traced(cmd.Context(), a), a, &o.lines)
 			}
-			return a.submit(traced(cmd.Context(), a), &o, args)
+			return submitChunks(traced(cmd.Context(), a), a, &o, args)
 		},
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	a.quietFlag(c)
 	f := c.Flags()
 	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4294967295; goes with --template or --prefix")
@@ -80,8 +80,8 @@ func (a *app) submitCommand() *cobra.Command {
 	return c
 }
 
-// submit inserts, prints what was inserted, and waits when asked to.
-func (a *app) submit(ctx context.Context, o *submitOptions, files []string) error {
+// submitChunks inserts, prints what was inserted, and waits when asked to.
+func submitChunks(ctx context.Context, a *app, o *submitOptions, files []string) error {
 	if err := o.read(); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *app) submit(ctx context.Context, o *submitOptions, files []string) erro
 	if err != nil {
 		return err
 	}
-	source, err := a.chunkSource(o, files)
+	source, err := chunkSource(a, o, files)
 	if err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func (a *app) submit(ctx context.Context, o *submitOptions, files []string) erro
 			inserted[len(inserted)-1].ID)
 	}
 	if err == nil && o.wait {
-		return a.submitWait(ctx, c, inserted)
+		return submitWait(ctx, a, c, inserted)
 	}
-	if printed := a.printSubmitted(inserted); err == nil {
+	if printed := printSubmitted(a, inserted); err == nil {
 		err = printed
 	}
 	return err
@@ -155,7 +155,7 @@ func (o *submitOptions) request() (api.NewSubmission, error) {
 }
 
 // chunkSource is where the chunks come from, nil when they are a count.
-func (a *app) chunkSource(o *submitOptions, files []string) (chunkReader, error) {
+func chunkSource(a *app, o *submitOptions, files []string) (chunkReader, error) {
 	switch {
 	case o.count != 0 && len(files) > 0:
 		return nil, usageError{errors.New("--count and files exclude each other")}
@@ -203,7 +203,7 @@ func (o *submitOptions) each(request api.NewSubmission, source chunkReader, inse
 }
 
 // submitWait waits for all submissions and prints how they ended; the worst end makes the exit code.
-func (a *app) submitWait(ctx context.Context, c *client.Client, inserted []api.Submission) error {
+func submitWait(ctx context.Context, a *app, c *client.Client, inserted []api.Submission) error {
 	var total int64
 	for _, s := range inserted {
 		total += int64(s.Chunks)
@@ -212,7 +212,7 @@ func (a *app) submitWait(ctx context.Context, c *client.Client, inserted []api.S
 	var before int64
 	var bad error
 	for i := range inserted {
-		s, err := a.follow(ctx, c, inserted[i].ID, func(s api.Submission) {
+		s, err := followSubmission(ctx, a, c, inserted[i].ID, func(s api.Submission) {
 			bar.Set(before+int64(s.Done), submissionNote(s))
 		})
 		if err != nil {
@@ -226,14 +226,14 @@ func (a *app) submitWait(ctx context.Context, c *client.Client, inserted []api.S
 		}
 	}
 	bar.End()
-	if err := a.printSubmitted(inserted); err != nil {
+	if err := printSubmitted(a, inserted); err != nil {
 		return err
 	}
 	return bad
 }
 
 // printSubmitted prints ids alone for people and shells, everything as JSON.
-func (a *app) printSubmitted(inserted []api.Submission) error {
+func printSubmitted(a *app, inserted []api.Submission) error {
 	if a.format == formatTable {
 		for _, s := range inserted {
 			if _, err := fmt.Fprintln(a.out, s.ID); err != nil {

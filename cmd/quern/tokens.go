@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,10 +12,11 @@ import (
 
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // tokenCommand is the parent of the commands on access tokens.
-func (a *app) tokenCommand() *cobra.Command {
+func tokenCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Make, list, rotate and revoke access tokens, and say who one is", Args: cobra.NoArgs,
 		Long: "Access tokens say who may do what. From the first one on every request needs one; the first needs the scope admin.\n" +
@@ -22,12 +24,12 @@ func (a *app) tokenCommand() *cobra.Command {
 			"that QUERN_TOKEN_FILE names.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.tokenNewCommand(), a.tokenListCommand(), a.tokenShowCommand(), a.tokenRotateCommand(),
-		a.tokenRevokeCommand(), a.whoamiCommand())
+	c.AddCommand(tokenNewCommand(a), tokenListCommand(a), tokenShowCommand(a), tokenRotateCommand(a),
+		tokenRevokeCommand(a), whoamiCommand(a))
 	return c
 }
 
-func (a *app) tokenNewCommand() *cobra.Command {
+func tokenNewCommand(a *app) *cobra.Command {
 	var asked api.NewToken
 	var meta, expires, to string
 	c := &cobra.Command{
@@ -44,7 +46,7 @@ func (a *app) tokenNewCommand() *cobra.Command {
 			if asked.ExpiresAt, err = parseExpires(expires, time.Now()); err != nil {
 				return err
 			}
-			return a.printSecret(to, func() (*api.Token, error) {
+			return printSecret(a, to, func() (*api.Token, error) {
 				c, err := a.client()
 				if err != nil {
 					return nil, err
@@ -54,7 +56,7 @@ func (a *app) tokenNewCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, with commas between")
 	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "the only queues that it sees, with commas between (default: all)")
 	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a "+
@@ -73,13 +75,10 @@ func secretFlag(c *cobra.Command, to *string) {
 }
 
 // printSecret shows a token with its text, or writes the text to a file. The file is made first: no token is made whose text would be lost.
-func (a *app) printSecret(to string, ask func() (*api.Token, error)) (err error) {
+func printSecret(a *app, to string, ask func() (*api.Token, error)) (err error) {
 	if to == "" {
 		made, err := ask()
-		if err != nil {
-			return err
-		}
-		return printOne(a, *made, tokenFields)
+		return printAnswer(a, made, err, tokenFields)
 	}
 	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -97,60 +96,42 @@ func (a *app) printSecret(to string, ask func() (*api.Token, error)) (err error)
 	return printOne(a, *made, tokenFields)
 }
 
-func (a *app) tokenListCommand() *cobra.Command {
+func tokenListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the access tokens, the oldest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var all []api.Token
-			for t, err := range c.Tokens(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, t)
-			}
-			return printList(a, all, []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES",
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			return printAll(a, c.Tokens(ctx), []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES",
 				"LAST USED"}, func(t api.Token) []string {
 				return []string{t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Queues, ","),
 					metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
 			})
-		},
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) tokenShowCommand() *cobra.Command {
+func tokenShowCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show ID", Short: "Show what is known of an access token", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			t, err := c.Token(cmd.Context(), tokenID(args[0]))
-			if err != nil {
-				return err
-			}
-			return printOne(a, *t, tokenFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			t, err := c.Token(ctx, tokenID(args[0]))
+			return printAnswer(a, t, err, tokenFields)
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
-func (a *app) tokenRotateCommand() *cobra.Command {
+func tokenRotateCommand(a *app) *cobra.Command {
 	var overlap time.Duration
 	var to string
 	c := &cobra.Command{
 		Use: "rotate ID", Short: "Give an access token another secret; its text is shown this once", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.printSecret(to, func() (*api.Token, error) {
+			return printSecret(a, to, func() (*api.Token, error) {
 				c, err := a.client()
 				if err != nil {
 					return nil, err
@@ -160,28 +141,24 @@ func (a *app) tokenRotateCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().DurationVar(&overlap, "overlap", 0,
 		"how long the secret before stays good, such as 1h, so that its holders can be changed one by one")
 	secretFlag(c, &to)
 	return c
 }
 
-func (a *app) tokenRevokeCommand() *cobra.Command {
+func tokenRevokeCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke ID...", Short: "End access tokens; one that is not there is no mistake", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, arg := range args {
-				if err := c.RevokeToken(cmd.Context(), tokenID(arg)); err != nil {
+				if err := c.RevokeToken(ctx, tokenID(arg)); err != nil {
 					return err
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	a.clientFlags(c)
 	return c
@@ -196,19 +173,12 @@ func tokenID(arg string) string {
 	return arg
 }
 
-func (a *app) whoamiCommand() *cobra.Command {
+func whoamiCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "whoami", Short: "Say who the server takes this program for", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			who, err := c.Whoami(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return printOne(a, *who, func(w api.Whoami) [][2]string {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			who, err := c.Whoami(ctx)
+			return printAnswer(a, who, err, func(w api.Whoami) [][2]string {
 				name := w.Name
 				if !w.Required {
 					name = "(no token is needed)"
@@ -216,10 +186,10 @@ func (a *app) whoamiCommand() *cobra.Command {
 				return [][2]string{{"name", name}, {"id", w.ID}, {"scopes", strings.Join(w.Scopes, ",")},
 					{"queues", strings.Join(w.Queues, ",")}, {"meta", metaLine(w.Meta)}, {"expires", moment(w.ExpiresAt)}}
 			})
-		},
+		}),
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 

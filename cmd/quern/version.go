@@ -54,7 +54,7 @@ func webVersion() api.Version {
 	return api.Version{Version: v.Version, Revision: v.Revision, Go: v.Go}
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
@@ -66,6 +66,6 @@ func (a *app) versionCommand() *cobra.Command {
 			})
 		},
 	}
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }

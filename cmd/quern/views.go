@@ -1,27 +1,25 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // viewsCommand shows what memory strategies take.
-func (a *app) viewsCommand() *cobra.Command {
+func viewsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "views", Short: "List the indexes that strategies stand on, with the memory that they take", Args: cobra.NoArgs,
 		Long: "List the indexes in memory that the strategies of a queue stand on, the largest first: one for each " +
 			"branch that is in use. Those that only\n" +
 			"questions (preview, explain, why, compare) are about have a smaller part of the server's option view-memory of their own.",
 		Example: "  quern views\n  quern views --queue encode --format json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			all, err := c.Views(cmd.Context(), a.queueName())
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.Views(ctx, a.queueName())
 			if err != nil {
 				return err
 			}
@@ -40,7 +38,7 @@ func (a *app) viewsCommand() *cobra.Command {
 				}
 				return []string{inMiB(v.Bytes), of, state, v.Branch}
 			})
-		},
+		}),
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON)

@@ -36,7 +36,7 @@ func waitCommand(a *app) *cobra.Command {
 		},
 	}
 	a.clientFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	c.Flags().BoolVar(&first, "any", false, "wait for the first to end only")
 	return c
 }

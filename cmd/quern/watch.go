@@ -15,7 +15,7 @@ import (
 const followEvery = 500 * time.Millisecond
 
 // watchCommand shows a submission, or a queue, as it moves.
-func (a *app) watchCommand() *cobra.Command {
+func watchCommand(a *app) *cobra.Command {
 	var every time.Duration
 	c := &cobra.Command{
 		Use:   "watch [ID]",
@@ -28,10 +28,10 @@ func (a *app) watchCommand() *cobra.Command {
 				return usageError{fmt.Errorf("--every is %s; it must be from 100ms to 1h", every)}
 			}
 			if len(args) == 0 {
-				return a.watchQueue(cmd.Context(), every)
+				return watchQueue(cmd.Context(), a, every)
 			}
-			return a.withSubmission(args[0], func(c *client.Client, id string) error {
-				return a.watchSubmission(cmd.Context(), c, id)
+			return withSubmission(a, args[0], func(c *client.Client, id string) error {
+				return watchSubmission(cmd.Context(), a, c, id)
 			})
 		},
 	}
@@ -43,13 +43,13 @@ func (a *app) watchCommand() *cobra.Command {
 }
 
 // watchSubmission shows a bar until the submission ends and prints how it did.
-func (a *app) watchSubmission(ctx context.Context, c *client.Client, id string) error {
+func watchSubmission(ctx context.Context, a *app, c *client.Client, id string) error {
 	first, err := c.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	bar := a.goOn("chunks", int64(first.Chunks), int64(first.Done), time.Now)
-	s, err := a.follow(ctx, c, id, func(s api.Submission) { bar.Set(int64(s.Done), submissionNote(s)) })
+	s, err := followSubmission(ctx, a, c, id, func(s api.Submission) { bar.Set(int64(s.Done), submissionNote(s)) })
 	bar.End()
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func (a *app) watchSubmission(ctx context.Context, c *client.Client, id string) 
 	return endError(*s)
 }
 
-// follow waits until the submission ends. show gets every state seen, the first and the last included.
-func (a *app) follow(ctx context.Context, c *client.Client, id string, show func(api.Submission)) (*api.Submission, error) {
+// followSubmission waits until the submission ends. show gets every state seen, the first and the last included.
+func followSubmission(ctx context.Context, a *app, c *client.Client, id string, show func(api.Submission)) (*api.Submission, error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
@@ -94,25 +94,18 @@ func endError(s api.Submission) error {
 }
 
 // statsCommand prints a queue's numbers once.
-func (a *app) statsCommand() *cobra.Command {
+func statsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "Print a queue's numbers",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := c.Stats(cmd.Context(), a.queueName())
-			if err != nil {
-				return err
-			}
-			return printOne(a, *s, statsFields)
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Stats(ctx, a.queueName())
+			return printAnswer(a, s, err, statsFields)
+		}),
 	}
 	a.queueFlags(c)
-	a.formatFlag(c, formatTable, formatJSON, formatJSONL)
+	a.formatFlag(c)
 	return c
 }
 
@@ -142,7 +135,7 @@ func statsFields(s api.Stats) [][2]string {
 }
 
 // watchQueue prints a line every so often: rows under one header for people, objects for scripts.
-func (a *app) watchQueue(ctx context.Context, every time.Duration) error {
+func watchQueue(ctx context.Context, a *app, every time.Duration) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -159,7 +152,7 @@ func (a *app) watchQueue(ctx context.Context, every time.Duration) error {
 			return err
 		}
 		now := look{s, time.Now()}
-		if err := a.printQueueLine(n, now, before); err != nil {
+		if err := printQueueLine(a, n, now, before); err != nil {
 			return err
 		}
 		before = now
@@ -180,7 +173,7 @@ type look struct {
 // headerEvery repeats the header, so that it stays on the screen.
 const headerEvery = 20
 
-func (a *app) printQueueLine(n int, s, before look) error {
+func printQueueLine(a *app, n int, s, before look) error {
 	if a.format == formatJSONL {
 		return printJSON(a.out, s.Stats, "")
 	}

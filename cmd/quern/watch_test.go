@@ -20,7 +20,7 @@ func TestWatchedRates(t *testing.T) {
 		{&api.Stats{DoneTotal: 6000, FailedTotal: 30}, start.Add(4 * time.Second)},
 		{&api.Stats{DoneTotal: 10, FailedTotal: 31}, start.Add(5 * time.Second)}}
 	for n := range looks[1:] {
-		if err := a.printQueueLine(n, looks[n+1], looks[n]); err != nil {
+		if err := printQueueLine(a, n, looks[n+1], looks[n]); err != nil {
 			t.Fatal(err)
 		}
 	}

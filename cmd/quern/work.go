@@ -30,7 +30,7 @@ type workOptions struct {
 }
 
 // workCommand makes any program a consumer.
-func (a *app) workCommand() *cobra.Command {
+func workCommand(a *app) *cobra.Command {
 	var o workOptions
 	c := &cobra.Command{
 		Use:   "work [flags] -- COMMAND [ARG...]",
@@ -64,7 +64,7 @@ func (a *app) workCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.work(cmd.Context(), o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runWork(cmd.Context(), a, o, args) },
 	}
 	a.queueFlags(c)
 	a.quietFlag(c)
@@ -104,8 +104,8 @@ func (o *workOptions) check() error {
 	return nil
 }
 
-// work runs commands until ctx ends, or there is nothing more to do.
-func (a *app) work(ctx context.Context, o workOptions, args []string) error {
+// runWork runs commands until ctx ends, or there is nothing more to do.
+func runWork(ctx context.Context, a *app, o workOptions, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (a *app) work(ctx context.Context, o workOptions, args []string) error {
 	defer stop()
 	w := &working{command: command, count: o.count, stop: stop, bar: bar}
 	if o.untilEmpty {
-		go func() { a.stopWhenEmpty(ctx, quick, o, stop) }()
+		go func() { stopWhenEmpty(ctx, a, quick, o, stop) }()
 	}
 	err = patient.Work(ctx, client.WorkOptions{
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
@@ -215,7 +215,7 @@ func (w *working) show() {
 const emptyEvery = 250 * time.Millisecond
 
 // stopWhenEmpty calls stop when nothing is left. A server that is away is not an empty one.
-func (a *app) stopWhenEmpty(ctx context.Context, c *client.Client, o workOptions, stop func()) {
+func stopWhenEmpty(ctx context.Context, a *app, c *client.Client, o workOptions, stop func()) {
 	tick := time.NewTicker(emptyEvery)
 	defer tick.Stop()
 	for {
@@ -224,7 +224,7 @@ func (a *app) stopWhenEmpty(ctx context.Context, c *client.Client, o workOptions
 		case <-ctx.Done():
 			return
 		}
-		if empty, err := a.nothingLeft(ctx, c, o); err == nil && empty {
+		if empty, err := nothingLeft(ctx, a, c, o); err == nil && empty {
 			stop()
 			return
 		}
@@ -234,7 +234,7 @@ func (a *app) stopWhenEmpty(ctx context.Context, c *client.Client, o workOptions
 // nothingLeft says whether this consumer could get nothing, now or when what is reserved, waits or is paused comes back. Chunks that
 // are ready but not for its strategy do not count; whether there are any is found out by asking for one and giving it
 // back.
-func (a *app) nothingLeft(ctx context.Context, c *client.Client, o workOptions) (bool, error) {
+func nothingLeft(ctx context.Context, a *app, c *client.Client, o workOptions) (bool, error) {
 	s, err := c.Stats(ctx, a.queueName())
 	if err != nil || s.Reserved > 0 || s.Waiting > 0 {
 		return false, err
