@@ -47,7 +47,7 @@ func TestSessionsAreOver(t *testing.T) {
 	t.Parallel()
 	f := newClocked(t)
 	_, text := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Read})
-	idle, busy := f.login(text), f.login(text)
+	idle := f.login(text)
 	at := func(d time.Duration) { f.later.Store(int64(d)) }
 	at(59 * time.Minute)
 	f.holding(idle, "after 59 minutes", whoami, 200)
@@ -56,7 +56,7 @@ func TestSessionsAreOver(t *testing.T) {
 	at(179 * time.Minute)
 	f.holding(idle, "61 minutes after the last request", whoami, 401)
 	at(118 * time.Minute)
-	busy = f.login(text)
+	busy := f.login(text)
 	for passed := time.Duration(0); passed < 12*time.Hour; passed += 50 * time.Minute {
 		at(118*time.Minute + passed)
 		f.holding(busy, "busy for "+passed.String(), whoami, 200)

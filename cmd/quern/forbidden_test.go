@@ -73,7 +73,3 @@ func TestWritesForbidden(t *testing.T) {
 		})
 	}
 }
-
-func journalLog(dir string) string {
-	return filepath.Join(dir, "data", "shards", "0000", "journal.db-wal")
-}

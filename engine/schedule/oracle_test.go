@@ -11,11 +11,11 @@ import (
 
 // drawn is a spec whose meaning the oracle knows without the parser.
 type drawn struct {
-	text                         string
-	minutes, hours, days, months map[int]bool // days and months: nil allows all
-	weekdays                     map[int]bool
-	daysStar, weekdaysStar       bool
-	pace                         bool // hours or minutes are `*` or a step
+	text                   string
+	minutes, hours, days   map[int]bool // days: nil allows all
+	weekdays               map[int]bool
+	daysStar, weekdaysStar bool
+	pace                   bool // hours or minutes are `*` or a step
 }
 
 func draw(r *rand.Rand) drawn {

@@ -79,7 +79,7 @@ func (p *Forwarding) writeContents(ctx context.Context, arrivals []arrival) erro
 	for i := range arrivals {
 		a := &arrivals[i]
 		var beside bool
-		if a.carried, beside = p.s.contents.packFor(a.NewSubmission, len(arrivals)); !beside {
+		if a.carried, beside = p.s.contents.pack(a.NewSubmission, len(arrivals)); !beside {
 			continue
 		}
 		turn <- struct{}{}

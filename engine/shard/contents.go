@@ -28,14 +28,9 @@ func (c *contents) beside(bytes int) bool {
 // itemCost stands for what a chunk or an output takes in an op beside its bytes.
 const itemCost = 8
 
-// pack makes the op that carries the bytes of a submission, nil if it has none. beside: they are too many, and have to be written before
-// the submission is published.
-func (c *contents) pack(n *queue.NewSubmission) (op *journal.Contents, beside bool) {
-	return c.packFor(n, 1)
-}
-
-// packFor is pack for so many submissions with the same bytes, whose inserts go into one batch.
-func (c *contents) packFor(n *queue.NewSubmission, times int) (op *journal.Contents, beside bool) {
+// pack makes the op that carries the bytes of as many submissions as `times` says, which have the same ones and go into one batch; nil if
+// they have none. beside: they are too many, and have to be written before the submissions are published.
+func (c *contents) pack(n *queue.NewSubmission, times int) (op *journal.Contents, beside bool) {
 	if times == 0 || len(n.Attachment) == 0 && len(n.Chunks.Inline) == 0 {
 		return nil, false
 	}

@@ -57,7 +57,7 @@ func (p *Schedules) emitOne(l *schedules.ScheduleLook, now queue.Time, alone boo
 		inserts[i] = m.Draw(n, now)
 		op.Last, op.LastID = tick, inserts[i].ID
 	}
-	carried, beside := s.contents.packFor(template, len(inserts))
+	carried, beside := s.contents.pack(template, len(inserts))
 	if beside {
 		s.mu.Unlock()
 		err = p.writeEmissions(inserts, template)

@@ -44,7 +44,7 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	defer func() { s.options.Live.release(c.admitted) }()
 	for i := range list {
 		if in := &list[i]; !in.Decided() {
-			c.asked[i].carried, c.asked[i].beside = s.contents.packFor(in.New, len(list))
+			c.asked[i].carried, c.asked[i].beside = s.contents.pack(in.New, len(list))
 		}
 	}
 	batch, err := c.decideAll()

@@ -47,14 +47,13 @@ type held struct {
 // gates stand in front of the journal and of the store's writer. Every write halts at them twice, and the driver of the simulation says
 // which goes on, and how it ends. Beneath is real SQLite.
 type gates struct {
-	mu       sync.Mutex
-	held     []*held
-	open     bool          // writes pass
-	loading  bool          // a journal was opened, and its first append is not over: the shard holds its locks
-	closed   chan struct{} // gets one when a journal is closed
-	reloads  int           // journals opened
-	disk     *diskModel    // gets what is appended
-	problems []string      // that the writer's goroutine met
+	mu      sync.Mutex
+	held    []*held
+	open    bool          // writes pass
+	loading bool          // a journal was opened, and its first append is not over: the shard holds its locks
+	closed  chan struct{} // gets one when a journal is closed
+	reloads int           // journals opened
+	disk    *diskModel    // gets what is appended
 }
 
 func newGates(disk *diskModel) *gates { return &gates{closed: make(chan struct{}, 100), disk: disk} }

@@ -238,14 +238,12 @@ func TestScoredColumns(t *testing.T) {
 	t.Parallel()
 	var seen string
 	s := &scorer{}
-	for _, c := range []strategy.Column{
+	s.reads = []strategy.Column{
 		{Property: strategy.ID}, {Property: strategy.Index}, {Property: strategy.Priority}, {Property: strategy.Age}, {Property: strategy.Attempts},
 		{Property: strategy.MaxAttempts}, {Property: strategy.Available}, {Property: strategy.Total}, {Property: strategy.Skipped},
 		{Property: strategy.InFlightSubmission}, {Property: strategy.MetaInt, Key: "rank"}, {Property: strategy.MetaString, Key: "company"},
 		{Property: strategy.InFlight, Key: "company"}, {Property: strategy.LimitOf, Key: "company"},
 		{Property: strategy.ContextInt, Key: "zone"}, {Property: strategy.ContextString, Key: "warm"}, {Property: strategy.ContextString, Key: "cold"},
-	} {
-		s.reads = append(s.reads, c)
 	}
 	s.score = func(w *strategy.Window, scores []float64) error {
 		seen = ""

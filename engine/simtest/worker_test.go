@@ -37,7 +37,6 @@ type poisons struct {
 	mu  sync.Mutex
 	ops [][]byte
 	hit int // batches refused
-	mix int // of them, those that held more than one op
 }
 
 func (p *poisons) set(ops ...[]byte) {

@@ -86,7 +86,6 @@ type generator struct {
 	locals []byte // the types of quern_score's locals behind its parameter
 	places []place
 	words  []uint32 // the locals with the ids of texts
-	row    code
 }
 
 // collect finds the strings of the formula.

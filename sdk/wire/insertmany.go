@@ -65,13 +65,6 @@ func (r *InsertManyRequest) DecodeLines(data []byte) error {
 	return nil
 }
 
-// InsertManyResponse is the answer of an insert of many.
-type InsertManyResponse struct {
-	Results []InsertResult
-
-	scan scanner
-}
-
 // InsertResult is the answer for one submission of an insert of many. Submission counts only where there is no Code.
 type InsertResult struct {
 	Status                string
@@ -104,71 +97,6 @@ func (r *InsertResult) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"detail":`, r.Detail)
 	dst = appendText(dst, `,"pointer":`, r.Pointer)
 	return append(dst, '}')
-}
-
-// Decode reads the answer.
-func (r *InsertManyResponse) Decode(data []byte) error {
-	r.Results = r.Results[:0]
-	s := r.scan.begin(data)
-	s.lenient = true
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		if string(name) != "results" {
-			s.unknown()
-		} else if s.fresh(&seen, 0) {
-			s.open('[', arrayDetail)
-			for s.element() {
-				r.Results = append(r.Results, InsertResult{})
-				s.insertResult(&r.Results[len(r.Results)-1])
-			}
-		}
-	}
-	s.require(seen, 0, "results")
-	return s.finish()
-}
-
-func (s *scanner) insertResult(r *InsertResult) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			return
-		}
-		switch string(name) {
-		case "status":
-			if s.fresh(&seen, 0) {
-				s.keep(&r.Status)
-			}
-		case "submission":
-			if s.fresh(&seen, 1) {
-				if raw := s.raw(); !s.bad {
-					if err := r.Submission.Decode(raw); err != nil {
-						s.fail(err.Error())
-					}
-				}
-			}
-		case "code":
-			if s.fresh(&seen, 2) {
-				s.keep(&r.Code)
-			}
-		case "detail":
-			if s.fresh(&seen, 3) {
-				s.keep(&r.Detail)
-			}
-		case "pointer":
-			if s.fresh(&seen, 4) {
-				s.keep(&r.Pointer)
-			}
-		default:
-			s.unknown()
-		}
-	}
 }
 
 // AppendInsertMany appends the body of an insert of many. A key may be "".

@@ -110,7 +110,6 @@ type Builder struct {
 	types, imports, functions, tables, memories, globals, exports, elements, bodies, data [][]byte
 	imported                                                                              [4]uint32
 	start                                                                                 []byte
-	dataCount                                                                             bool
 	raw                                                                                   map[byte][]byte
 	behind                                                                                []byte
 }
@@ -162,9 +161,6 @@ func (b *Builder) Memory(least uint32, most int64) {
 	b.memories = append(b.memories, Limits(least, most))
 }
 
-// RawMemory adds a memory whose limits are raw bytes.
-func (b *Builder) RawMemory(limits []byte) { b.memories = append(b.memories, limits) }
-
 // Table adds a table of functions and returns its index; a negative maximum is none.
 func (b *Builder) Table(least uint32, most int64) uint32 {
 	b.tables = append(b.tables, append([]byte{FuncRef}, Limits(least, most)...))
@@ -206,13 +202,6 @@ func (b *Builder) Data(offset int32, content []byte) {
 	b.RawData(slices.Concat([]byte{0}, ConstI32(offset), []byte{End}, Name(string(content))))
 }
 
-// PassiveData adds a data segment for memory.init, and the data count section that it needs.
-func (b *Builder) PassiveData(content []byte) uint32 {
-	b.dataCount = true
-	b.RawData(slices.Concat([]byte{1}, Name(string(content))))
-	return uint32(len(b.data) - 1)
-}
-
 // RawData adds a data segment as raw bytes.
 func (b *Builder) RawData(segment []byte) { b.data = append(b.data, segment) }
 
@@ -228,9 +217,6 @@ func (b *Builder) Raw(id byte, content []byte) {
 	}
 	b.raw[id] = content
 }
-
-// Behind adds raw bytes at the end of the module.
-func (b *Builder) Behind(content []byte) { b.behind = append(b.behind, content...) }
 
 // Bytes is the module.
 func (b *Builder) Bytes() []byte {
@@ -248,11 +234,8 @@ func (b *Builder) Bytes() []byte {
 }
 
 func (b *Builder) section(id byte) (content []byte, there bool) {
-	switch id {
-	case 8:
+	if id == 8 {
 		return b.start, b.start != nil
-	case 12:
-		return Unsigned(uint64(len(b.data))), b.dataCount
 	}
 	entries := map[byte][][]byte{
 		1: b.types, 2: b.imports, 3: b.functions, 4: b.tables, 5: b.memories, 6: b.globals, 7: b.exports, 9: b.elements,

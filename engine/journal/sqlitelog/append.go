@@ -86,7 +86,7 @@ func (l *Log) try(a *appending) (done bool, err error) {
 		return false, fmt.Errorf("sqlitelog: append: the last batch that is known is %d, not %d: %w", l.tail, a.expect, journal.ErrConflict)
 	}
 	a.sum = l.sum.Next(a.expect+1, a.batch)
-	low, err := l.low, error(nil)
+	var low journal.Position
 	if l.fault == nil {
 		low, err = l.put(a)
 	} else {

@@ -62,9 +62,6 @@ func (k *keys) forgetOldest() {
 	k.queue = k.queue[1:]
 }
 
-// full says that one more key would push another one out.
-func (k *keys) full() bool { return len(k.queue) >= maxKeys }
-
 // settle puts what a recovery added in any order into the order of time.
 func (k *keys) settle() {
 	slices.SortStableFunc(k.queue, func(a, b *Keyed) int { return cmp.Compare(a.ID, b.ID) })
