@@ -64,30 +64,35 @@ func (a *app) report(err error) int {
 	)
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(a.err, "quern: %v\nRun 'quern help' for the commands and 'quern COMMAND --help' for their flags.\n", err)
+		fmt.Fprintf(a.err, "quern: %s\nRun 'quern help' for the commands and 'quern COMMAND --help' for their flags.\n", said(err))
 		return exitUsage
 	case errors.As(err, &ended):
 		if ended.text != "" {
-			fmt.Fprintf(a.err, "quern: %v\n", err)
+			fmt.Fprintf(a.err, "quern: %s\n", said(err))
 		}
 		return ended.code
 	case errors.As(err, &signal) || errors.Is(err, context.Canceled):
-		fmt.Fprintf(a.err, "quern: %v\n", err)
+		fmt.Fprintf(a.err, "quern: %s\n", said(err))
 		return exitInterrupted
 	case errors.As(err, &problem):
 		a.printProblem(problem.Problem)
 		return problemCode(problem.Problem)
 	case a.asked && distrusted(err):
-		fmt.Fprintf(a.err, "quern: the server at %s is not trusted: %v\nSay whom to trust with --server-ca FILE or "+
-			"--server-fingerprint SHA256; a server with --tls-self-signed prints both when it starts.\n", a.serverURL(), err)
+		fmt.Fprintf(a.err, "quern: the server at %s is not trusted: %s\nSay whom to trust with --server-ca FILE or "+
+			"--server-fingerprint SHA256; a server with --tls-self-signed prints both when it starts.\n", a.serverURL(), said(err))
 		return exitUnreachable
 	case a.asked && unreachable(err):
-		fmt.Fprintf(a.err, "quern: no server answers at %s: %v\nStart one with 'quern serve' or 'quern dev', or name "+
-			"another with --server or QUERN_SERVER.\n", a.serverURL(), err)
+		fmt.Fprintf(a.err, "quern: no server answers at %s: %s\nStart one with 'quern serve' or 'quern dev', or name "+
+			"another with --server or QUERN_SERVER.\n", a.serverURL(), said(err))
 		return exitUnreachable
 	}
-	fmt.Fprintf(a.err, "quern: %v\n", err)
+	fmt.Fprintf(a.err, "quern: %s\n", said(err))
 	return exitFailure
+}
+
+// said is the text of an error without the name that the client puts before it, since this program's own is the same.
+func said(err error) string {
+	return strings.TrimPrefix(err.Error(), "quern: ")
 }
 
 // distrusted says whether a server over TLS could not show that it is the one that was meant.
