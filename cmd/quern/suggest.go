@@ -27,16 +27,37 @@ var otherNames = map[string][]string{
 	"serve":    {"server", "start"},
 }
 
-// suggest makes a command that only has commands below it name those that an unknown one resembles.
+// suggest makes a command that only has commands below it name those that an unknown one resembles, and one with arguments
+// of its own say how it is used when they do not fit.
 func suggest(c *cobra.Command) {
 	c.SuggestFor = otherNames[c.Name()]
-	if c.HasSubCommands() && c.Args != nil && c.Args(c, []string{"x"}) != nil { // others take arguments of their own
+	switch check := c.Args; {
+	case check == nil:
+	case c.HasSubCommands() && check(c, []string{"x"}) != nil:
 		c.Args = knownCommand
+	case c.HasParent():
+		c.Args = func(c *cobra.Command, args []string) error { return usedAs(c, len(args), check(c, args)) }
 	}
 	c.SetFlagErrorFunc(unknownFlag)
 	for _, sub := range c.Commands() {
 		suggest(sub)
 	}
+}
+
+// usedAs adds how a command is used to an error about its arguments, whose text cobra words by their number alone.
+func usedAs(c *cobra.Command, given int, err error) error {
+	use := strings.TrimSuffix(c.UseLine(), " [flags]")
+	switch {
+	case err == nil:
+		return nil
+	case !c.Runnable() || !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
+		return err
+	case given == 0:
+		return fmt.Errorf("an argument is missing: %s", use)
+	case given == 1:
+		return fmt.Errorf("1 argument does not fit: %s", use)
+	}
+	return fmt.Errorf("%d arguments do not fit: %s", given, use)
 }
 
 // elsewhere are flags of another program, with what has them.

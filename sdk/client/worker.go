@@ -343,7 +343,8 @@ func (w *worker) shrink(call *call, refused *Error) {
 		return
 	}
 	h.failed, h.fatal, h.delay = true, true, -1
-	h.reason = fmt.Sprintf("the output of %d bytes is more than the server takes", len(h.output))
+	h.reason = fmt.Sprintf("the output of %d bytes is more than the server takes (1 MiB at most): put it into object storage "+
+		"and return its key", len(h.output))
 	h.output = nil
 	w.outcomes = append(call.outcomes, w.outcomes...)
 }

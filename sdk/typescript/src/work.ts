@@ -369,7 +369,7 @@ class Worker {
     else if (h.failed) {
       this.#undelivered++
       return this.#report(error)
-    } else h.outcome = { token: h.token, error: `the output of some ${h.cost} bytes is more than the server takes`, fatal: true }
+    } else h.outcome = { token: h.token, error: `the output of about ${h.cost} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key`, fatal: true }
     this.#outcomes = [...call.outcomes, ...this.#outcomes]
   }
 

@@ -107,7 +107,7 @@ class Held:
 
     def too_large(self, size: int) -> None:
         """Turn a completion that no server takes into a failure for good."""
-        self._failure(f"the output of about {size} bytes is more than the server takes", True, None)
+        self._failure(f"the output of about {size} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key", True, None)
 
     def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
         kept = text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
