@@ -40,8 +40,7 @@ func submitCommand(a *app) *cobra.Command {
 		Long: "Insert a submission. Its chunks are, in this order of precedence:\n" +
 			"  --count N --template TEXT   N chunks whose content is TEXT with {index} replaced\n" +
 			"  --count N --prefix KEY      N chunks whose content is in object storage under KEY followed by the index\n" +
-			"                              ('quern-objects submit' uploads files there first)\n" +
-			"  FILE...                     one chunk per file, with the file's bytes\n" +
+			"  FILE...                     one chunk per file, with the file's bytes; with --upload they become objects first\n" +
 			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find -print0)\n\n" +
 			"Files and lines become several submissions when they are more than one call can carry (" +
 			strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
@@ -50,6 +49,7 @@ func submitCommand(a *app) *cobra.Command {
 		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
 			"  quern submit --count 1000000 --template 'row {index}' --priority 5\n" +
 			"  quern submit --count 5000 --prefix s3://bucket/run-7/\n" +
+			"  quern submit --upload 's3://work?region=eu-central-1' scans/*.tiff\n" +
 			"  quern submit --jsonl jobs.jsonl --key-prefix monday",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.lines.check(cmd.Flags(), args); err != nil {
@@ -77,6 +77,8 @@ func submitCommand(a *app) *cobra.Command {
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	o.lines.flags(f)
+	objectsFlag(a, c, "upload", "upload the files into this bucket first, such as s3://NAME?region=REGION, gs://NAME, azblob://NAME or "+
+		"file:///DIR (by the program "+objectsProgram+")")
 	return c
 }
 

@@ -60,22 +60,13 @@ func usedAs(c *cobra.Command, given int, err error) error {
 	return fmt.Errorf("%d arguments do not fit: %s", given, use)
 }
 
-// elsewhere are flags of another program, with what has them.
-var elsewhere = map[string]string{
-	"quern submit --upload": "'quern-objects submit' uploads files into object storage and inserts them",
-	"quern work --fetch":    "'quern-objects work' gives the command its chunk's object",
-}
-
-// unknownFlag adds to an error about an unknown flag what it resembles, or which program has it.
+// unknownFlag adds to an error about an unknown flag what it resembles.
 func unknownFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err
 	}
 	name := unknown.GetSpecifiedName()
-	if has, ok := elsewhere[c.CommandPath()+" --"+name]; ok {
-		return fmt.Errorf("%w; %s", err, has)
-	}
 	// Cobra finds near names among commands only: the flags are given to it as such.
 	flags := &cobra.Command{SuggestionsMinimumDistance: min(len(name)/3, 2)}
 	c.Flags().VisitAll(func(f *pflag.Flag) {

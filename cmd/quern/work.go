@@ -41,7 +41,7 @@ func workCommand(a *app) *cobra.Command {
 			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
 			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
 			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty;\n" +
-			"                                                 'quern-objects work' gives the object instead)\n" +
+			"                                                 with --fetch it is the object)\n" +
 			"  TRACEPARENT, TRACESTATE                        the trace that the submission carries, if it does\n" +
 			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' " +
 			"for all but letters and digits\n\n" +
@@ -83,6 +83,8 @@ func workCommand(a *app) *cobra.Command {
 		"end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
 	f.BoolVar(&o.failExit, "fail-exit", false,
 		"exit with 1 when any command failed, also one whose chunk was tried again, and not only when all did")
+	objectsFlag(a, c, "fetch", "give the command its chunk's object from this bucket, and make an object of what it prints, such as "+
+		"s3://NAME?region=REGION (by the program "+objectsProgram+")")
 	return c
 }
 
