@@ -58,6 +58,7 @@ type Engine struct {
 	bulks     bulkRunner
 	forwards  forwards
 	shared    shared
+	sampled   sampled
 
 	mu         sync.RWMutex // guards queues, shards and quarantine
 	queues     map[string]*Queue

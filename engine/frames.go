@@ -62,8 +62,7 @@ type ValueSum struct {
 type frames struct {
 	last atomic.Pointer[Frame]
 
-	mu      sync.Mutex // guards what follows
-	next    chan struct{}
+	mu      sync.Mutex            // guards what follows
 	past    [len(seriesKept)]ring // by step
 	heat    map[queue.MetaKey]*heat
 	visited []backlog.ValueCount // scratch
@@ -71,20 +70,39 @@ type frames struct {
 	full saturations // has a mutex of its own
 }
 
-// Frame is the last frame of a queue and a channel that is closed when the next one is there. It is nil before the first, which
-// comes within a second of Run.
-func (q *Queue) Frame() (*Frame, <-chan struct{}) {
-	f := &q.frames
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.next == nil {
-		f.next = make(chan struct{})
+// Frame is the last frame of a queue; nil before the first, which comes within a second of Run.
+func (q *Queue) Frame() *Frame { return q.frames.last.Load() }
+
+// Sampled is closed when all queues have their next frame. Ask for it before reading a frame, so as to miss none.
+func (e *Engine) Sampled() <-chan struct{} { return e.sampled.wait() }
+
+// sampled announces that all queues have a new frame.
+type sampled struct {
+	mu   sync.Mutex
+	next chan struct{} // nil: no one waits
+}
+
+func (s *sampled) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
 	}
-	return f.last.Load(), f.next
+	return s.next
+}
+
+func (s *sampled) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
 }
 
 // sample makes the next frame of every queue.
 func (e *Engine) sample() {
+	defer e.sampled.announce()
 	now := queue.At(e.options.Now())
 	for _, q := range e.all() {
 		q.sample(now, e.options.MetricKeys)
@@ -112,10 +130,6 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	q.sampleKeys(frame, shown)
 	f.note(frame)
 	f.last.Store(frame)
-	if f.next != nil {
-		close(f.next)
-		f.next = nil
-	}
 }
 
 // sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out. Those that

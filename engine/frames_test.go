@@ -53,29 +53,23 @@ func TestTopValuesAreTheLargest(t *testing.T) {
 	}
 }
 
-// A frame tells what was inserted, reserved and done since the one before, value by value, and a caller that waits for it is woken.
+// A frame tells what was inserted, reserved and done since the one before, value by value.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
 	defer closed(t, e)
 	q := e.queues[DefaultQueue]
-	none, next := q.Frame()
-	if none != nil {
+	if none := q.Frame(); none != nil {
 		t.Fatalf("before the first: got %+v", none)
 	}
 	at := queue.Time(1_700_000_000_000)
 	q.sample(at, nil)
-	select {
-	case <-next:
-	default:
-		t.Error("the first frame was not announced")
-	}
 	insert(t, e, 100, text("company", "acme"))
 	insert(t, e, 50, text("company", "bolt"), number("zone", 7))
 	setValue(t, e, DefaultQueue, text("company", "acme"), limited(3))
 	held, _ := take(t, e, `SelectOnly("company", "acme", OldestFirst)`, 10)
 	q.sample(at.Add(2*time.Second), nil)
-	f, _ := q.Frame()
+	f := q.Frame()
 	if want := (Rates{Inserted: 75, Reserved: 1.5}); f.Rates != want || f.Number != 2 || f.Stats.Ready != 147 || len(held) != 3 {
 		t.Errorf("frame %d: rates %+v, ready %d, held %d; want 2, %+v, 147, 3", f.Number, f.Rates, f.Stats.Ready, len(held), want)
 	}
@@ -95,9 +89,35 @@ func TestFrame(t *testing.T) {
 	}
 	finishAll(t, e, held)
 	q.sample(at.Add(4*time.Second), nil)
-	last, _ := q.Frame()
+	last := q.Frame()
 	if last.Rates.Done != 1.5 {
 		t.Errorf("done per second: got %v, want 1.5", last.Rates.Done)
+	}
+}
+
+// Callers that wait for frames are woken once all queues have theirs.
+func TestSampled(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	if _, _, err := e.PutQueue(t.Context(), "other", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	for want := range uint64(3) {
+		one, two := e.Sampled(), e.Sampled()
+		select {
+		case <-one:
+			t.Fatalf("after %d frames: announced before there is another", want)
+		default:
+		}
+		e.sample()
+		<-one
+		<-two
+		for _, name := range []string{DefaultQueue, "other"} {
+			if f := queueAt(e, name).Frame(); f == nil || f.Number != want+1 {
+				t.Errorf("%s: got frame %+v, want number %d", name, f, want+1)
+			}
+		}
 	}
 }
 

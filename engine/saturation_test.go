@@ -29,7 +29,7 @@ func TestSaturatedSince(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		frame, _ := queueAt(e, DefaultQueue).Frame()
+		frame := queueAt(e, DefaultQueue).Frame()
 		got := map[string]queue.Time{"read by itself": one.SaturatedSince}
 		for _, v := range frame.Keys[0].Top {
 			if v.Value == acme.Value {

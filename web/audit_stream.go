@@ -60,11 +60,7 @@ func (s auditing) followAudit(c echo.Context, in auditRequest) error {
 		if len(events) > 0 && s.sendEvent(c, events) != nil {
 			return nil
 		}
-		q, err := s.engine.Queue(engine.DefaultQueue)
-		if err != nil {
-			return nil
-		}
-		_, wait := q.Frame()
+		wait := s.engine.Sampled()
 		if stream.cursor != "" {
 			wait = always
 		}

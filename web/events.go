@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,12 +32,14 @@ const (
 	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
 	heartbeat = 15 * time.Second
 
-	eventsAbout = "Server-sent events about one queue: `series` first, with the points that the subscriber does not " +
-		"have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who names these " +
-		"topics; schedules only when something changed. " +
+	eventsAbout = "Server-sent events about one queue or several, each of which names its queue: `series` first, with the points " +
+		"that the subscriber does not have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who " +
+		"names these topics; schedules only when something changed. " +
 		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as " +
-		"browsers do by themselves: the stream then continues " +
-		"with the points after it. A subscriber that is too slow is not waited for: it gets the newest frame, and " +
+		"browsers do by themselves: the stream of one queue then continues " +
+		"with the points after it, and a stream of several begins again. `closed` says of a queue that it is followed no longer, or " +
+		"was not from the beginning, and why: when none is left the stream ends, and a request that names none that can be " +
+		"followed is refused. A subscriber that is too slow is not waited for: it gets the newest frame, and " +
 		"before it `skipped` with how many it missed."
 )
 
@@ -64,7 +65,7 @@ type encodedFrame struct {
 
 // eventsRequest is what a subscriber asked for.
 type eventsRequest struct {
-	queue       string
+	queues      []string
 	stats, keys bool
 
 	consumers, schedules bool
@@ -82,10 +83,8 @@ func (s watching) getEvents(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if token := boundTo(c.Request().Context()); token != nil && !token.CoversQueue(in.queue) {
-		return unknownQueue(in.queue)
-	}
-	if _, err := s.engine.Queue(in.queue); err != nil {
+	out := newStream(s.Server, c, in)
+	if err := out.refused(); err != nil {
 		return err
 	}
 	leave, err := s.beginEvents(c)
@@ -93,7 +92,6 @@ func (s watching) getEvents(c echo.Context) error {
 		return err
 	}
 	defer leave()
-	out := &stream{server: s.Server, c: c, request: in}
 	if err := out.begin(); err != nil {
 		return nil // the subscriber is gone: no one is left to tell
 	}
@@ -128,7 +126,7 @@ func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
 
 // parseEvents reads the query and the id of the last event that the subscriber has.
 func (s watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
-	in = eventsRequest{queue: engine.DefaultQueue, stats: true, keys: true}
+	in = eventsRequest{queues: []string{engine.DefaultQueue}, stats: true, keys: true}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return in, queue.Invalid("/query", "is not well formed")
@@ -139,17 +137,31 @@ func (s watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 			return in, queue.Invalid("/query/"+api.EscapePointer(name), "is not a parameter of this operation")
 		case name == "topics":
 			err = in.parseTopics(given)
-		case len(given) != 1:
-			err = queue.Invalid("/query/queue", "is given %d times; give it once", len(given))
 		default:
-			in.queue = given[0]
+			err = in.parseQueues(given)
 		}
 		if err != nil {
 			return in, err
 		}
 	}
-	in.last, in.lastAt = s.events.parseID(r.Header.Get("Last-Event-ID"))
+	if len(in.queues) == 1 { // an id is a place in the stream of one queue
+		in.last, in.lastAt = s.events.parseID(r.Header.Get("Last-Event-ID"))
+	}
 	return in, nil
+}
+
+func (in *eventsRequest) parseQueues(given []string) error {
+	in.queues = nil
+	for _, name := range given {
+		switch {
+		case slices.Contains(in.queues, name):
+		case len(in.queues) == queue.MaxQueues:
+			return queue.Invalid("/query/queue", "names more than %d queues, the most that a server has", queue.MaxQueues)
+		default:
+			in.queues = append(in.queues, name)
+		}
+	}
+	return nil
 }
 
 var eventTopics = []string{"stats", "keys", "consumers", "schedules"}
@@ -262,131 +274,6 @@ func (e *events) event(name string, f *engine.Frame, data any) ([]byte, error) {
 	return append(append(out, body...), "\n\n"...), nil
 }
 
-// stream is one subscriber.
-type stream struct {
-	server  *Server
-	c       echo.Context
-	request eventsRequest
-
-	schedules []byte // the last that were sent
-}
-
-// begin sends what the subscriber does not have yet.
-func (o *stream) begin() error {
-	q, err := o.server.engine.Queue(o.request.queue)
-	if err != nil || !o.request.stats {
-		return o.send([]byte(": hello\n\n"))
-	}
-	f, _ := q.Frame()
-	if f == nil {
-		return o.send([]byte(": hello\n\n"))
-	}
-	series := apiSeries(q, time.Second, o.request.lastAt.Std())
-	// Frames that came since f was read are in it, and come again as frames: a point that is known already changes nothing.
-	event, err := o.server.events.event(api.EventSeries, f, series)
-	if err != nil {
-		return err
-	}
-	o.request.last = 0
-	return o.send(append([]byte("retry: 1000\n"), event...))
-}
-
-// follow sends each frame until the subscriber or the queue is gone, or the server stops.
-func (o *stream) follow() {
-	ctx := o.c.Request().Context()
-	alive := time.NewTicker(heartbeat)
-	defer alive.Stop()
-	for {
-		q, err := o.server.engine.Queue(o.request.queue)
-		if err != nil {
-			return
-		}
-		f, next := q.Frame()
-		if f != nil && f.Number != o.request.last {
-			if err := o.frame(f); err != nil {
-				return
-			}
-		}
-		select {
-		case <-next:
-		case <-alive.C:
-			if err := o.send([]byte(": alive\n\n")); err != nil {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (o *stream) frame(f *engine.Frame) error {
-	encoded, err := o.server.events.encode(o.request.queue, f)
-	if err != nil {
-		return err
-	}
-	var out []byte
-	if last := o.request.last; last != 0 && f.Number > last+1 {
-		if out, err = o.server.events.event(api.EventSkipped, f, api.Skipped{Frames: f.Number - last - 1}); err != nil {
-			return err
-		}
-	}
-	o.request.last = f.Number
-	if len(out) > 0 {
-		if err := o.send(out); err != nil {
-			return err
-		}
-	}
-	if o.request.stats {
-		if err := o.send(encoded.stats); err != nil {
-			return err
-		}
-	}
-	if o.request.keys {
-		if err := o.send(encoded.keys); err != nil {
-			return err
-		}
-	}
-	return o.late(f, encoded)
-}
-
-// late sends the topics that are made for who wants them.
-func (o *stream) late(f *engine.Frame, encoded *encodedFrame) error {
-	name := o.request.queue
-	if o.request.consumers {
-		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil,
-			func(ctx context.Context) (any, error) { return watching{o.server}.consumersFrame(ctx, name, f) })
-		if err == nil {
-			err = o.send(event)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !o.request.schedules {
-		return nil
-	}
-	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before,
-		func(ctx context.Context) (any, error) { return watching{o.server}.schedulesFrame(ctx, name, f) })
-	if err != nil || len(o.schedules) > 0 && &o.schedules[0] == &event[0] {
-		return err // it has what is the same
-	}
-	o.schedules = event
-	return o.send(event)
-}
-
-// send writes at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends; meanwhile it
-// holds nothing but its place.
-func (o *stream) send(event []byte) error { return o.server.sendEvent(o.c, event) }
-
-func (s *Server) sendEvent(c echo.Context, event []byte) error {
-	control := http.NewResponseController(c.Response())
-	_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
-	if _, err := c.Response().Write(event); err != nil {
-		return err
-	}
-	return control.Flush()
-}
-
 func apiStatsFrame(queueName string, f *engine.Frame) api.StatsFrame {
 	return api.StatsFrame{
 		Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates),
@@ -414,13 +301,15 @@ const eventData = "Each event's data is one line of JSON"
 // eventsShape documents the stream.
 func eventsShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
-	op.Parameters = append(op.Parameters,
-		&huma.Param{Name: "queue", In: "query", Description: "Name of the queue; absent: default", Schema: text},
+	queues := queryParam("queue", "Name of a queue; repeated for several. Without it, default.",
+		&huma.Schema{Type: huma.TypeArray, Items: text, MaxItems: new(queue.MaxQueues)})
+	queues.Explode = new(true)
+	op.Parameters = append(op.Parameters, queues,
 		listParam("topics", "Only these events; repeated or comma-separated. Without it, stats and keys.", eventTopics...),
 		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
 	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats " +
-		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped)",
+		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped), closed (Closed)",
 		Content: map[string]*huma.MediaType{contentEvents: d.lines(eventData,
 			reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.ConsumersFrame](),
-			reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Series]())}}
+			reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Closed](), reflect.TypeFor[api.Series]())}}
 }

@@ -152,10 +152,10 @@ func TestEventsAreShared(t *testing.T) {
 	if next, err := s.events.encode("default", &engine.Frame{Number: 10, At: 1_700_000_001_000}); err != nil || next == one {
 		t.Errorf("the next frame: %p, %v; want other bytes than %p", next, err, one)
 	}
-	for last, want := range map[uint64]string{0: "", 8: "", 5: `data: {"frames":3}`} {
+	for last, want := range map[uint64]string{0: "", 8: "", 5: `data: {"queue":"default","frames":3}`} {
 		w := httptest.NewRecorder()
-		slow := &stream{server: s, c: s.echo.NewContext(httptest.NewRequest("GET", "/", nil), w), request: eventsRequest{queue: "default", stats: true, last: last}}
-		if err := slow.frame(frame); err != nil {
+		slow := newStream(s, s.echo.NewContext(httptest.NewRequest("GET", "/", nil), w), eventsRequest{queues: []string{"default"}, stats: true, last: last})
+		if err := slow.frame(slow.queues[0], frame); err != nil {
 			t.Fatal(err)
 		}
 		got := w.Body.String()
@@ -165,12 +165,84 @@ func TestEventsAreShared(t *testing.T) {
 	}
 }
 
+// One stream follows several queues: each event names its queue, a queue that is missing or deleted is closed, and the others continue. It
+// ends with the last.
+func TestEventsOfSeveralQueues(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.do("PUT", "/v1/queues/a", "{}", 201, nil)
+	f.do("PUT", "/v1/queues/b", "{}", 201, nil)
+	f.do("POST", "/v1/queues/b/submissions", `{"chunks":{"count":7,"prefix":"x"}}`, 201, nil)
+	until(f.subscribe("?topics=stats&queue=b", ""), api.EventStats, func(f api.StatsFrame) bool { return f.Stats.Ready == 7 })
+	s := f.subscribe("?queue=a&queue=nope&queue=b&queue=a&topics=stats,keys,consumers,schedules", "")
+	heard := map[string]map[string]bool{}
+	for len(heard["a"]) < 5 || len(heard["b"]) < 5 || len(heard["nope"]) < 1 {
+		e := s.next()
+		var data struct{ Queue, Code, Detail string }
+		if err := json.Unmarshal([]byte(e.data), &data); err != nil {
+			t.Fatalf("%s: %v in %s", e.name, err, e.data)
+		}
+		if heard[data.Queue] == nil {
+			heard[data.Queue] = map[string]bool{}
+			if first := e.name; (data.Queue == "nope") != (first == api.EventClosed) || data.Queue != "nope" && first != api.EventSeries {
+				t.Errorf("the first of %s is %s, want its series, or that it is closed", data.Queue, first)
+			}
+		}
+		heard[data.Queue][e.name] = true
+		if data.Queue == "nope" && (data.Code != "unknown_queue" || !strings.Contains(data.Detail, `no queue "nope"`)) {
+			t.Errorf("closed: got %s, want why", e.data)
+		}
+	}
+	if len(heard) != 3 || heard["a"][api.EventClosed] || heard["b"][api.EventClosed] {
+		t.Errorf("heard %v, want a, b and nope, of which nope alone is closed", heard)
+	}
+	var made api.Page[api.Submission]
+	f.do("GET", "/v1/queues/b/submissions", "", 200, &made)
+	f.do("POST", "/v1/submissions/"+made.Items[0].ID+"/cancel", "", 200, nil)
+	f.do("DELETE", "/v1/queues/b", "", 204, nil)
+	until(s, api.EventClosed, func(c api.Closed) bool { return c.Queue == "b" })
+	for range 6 {
+		if e := s.next(); !strings.HasPrefix(e.data, `{"queue":"a"`) {
+			t.Errorf("with b gone: got %s %s, want a", e.name, e.data)
+		}
+	}
+	f.do("DELETE", "/v1/queues/a", "", 204, nil)
+	until(s, api.EventClosed, func(c api.Closed) bool { return c.Queue == "a" })
+	if s.lines.Scan() && s.lines.Scan() {
+		t.Errorf("without a queue: got %s, want the end", s.lines.Text())
+	}
+}
+
+// The stream of several queues begins again whatever the last event was: an id is a place in the stream of one queue.
+func TestEventsOfSeveralQueuesResume(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.do("PUT", "/v1/queues/a", "{}", 201, nil)
+	const query = "?topics=stats&queue=a&queue=default"
+	s := f.subscribe(query, "")
+	first, _ := until(s, api.EventStats, func(f api.StatsFrame) bool { return f.Queue == "a" })
+	_, last := until(s, api.EventStats, func(next api.StatsFrame) bool { return next.At.After(first.At.Time) })
+	again := f.subscribe(query, last.id)
+	for _, name := range []string{"a", "default"} {
+		series, _ := until(again, api.EventSeries, func(api.Series) bool { return true })
+		if series.Queue != name || series.At[0] > first.At.UnixMilli() {
+			t.Errorf("after %s: got %s from %d on, want %s from %d or before", last.id, series.Queue, series.At[0], name, first.At.UnixMilli())
+		}
+	}
+}
+
 // What is asked wrongly is refused before a stream begins, and so is one stream too many.
 func TestEventsRefuse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	many := make([]string, queue.MaxQueues+1)
+	for i := range many {
+		many[i] = fmt.Sprint("q", i)
+	}
 	for path, code := range map[string]string{
-		"?topics=stats,nope": "invalid", "?topics=": "invalid", "?every=1": "invalid", "?queue=a&queue=b": "invalid", "?queue=nope": "unknown_queue",
+		"?topics=stats,nope": "invalid", "?topics=": "invalid", "?every=1": "invalid", "?queue=nope": "unknown_queue", "?queue=": "unknown_queue",
+		"?queue=a&queue=b": "unknown_queue", "?queue=default,nope": "unknown_queue",
+		"?queue=" + strings.Join(many, "&queue="): "invalid",
 	} {
 		if got := f.send(call{method: "GET", path: "/v1/events" + path}).problem(t); got.Code != code {
 			t.Errorf("%s: got %s, want %s", path, got.Code, code)

@@ -7,6 +7,8 @@ const (
 	EventKeys    = "keys"    // KeysFrame, once a second
 	EventSkipped = "skipped" // Skipped: the subscriber was too slow for some frames
 
+	EventClosed = "closed" // Closed: a queue is followed no longer
+
 	EventConsumers = "consumers" // ConsumersFrame, once a second, of the topic consumers
 	EventSchedules = "schedules" // SchedulesFrame, of the topic schedules, when it says something new
 )
@@ -94,9 +96,17 @@ type ScheduleNow struct {
 	NewestState    string `json:"newest_state,omitempty"`
 }
 
-// Skipped says how many frames a subscriber was too slow for.
+// Skipped says how many frames of a queue a subscriber was too slow for.
 type Skipped struct {
+	Queue  string `json:"queue"`
 	Frames uint64 `json:"frames"`
+}
+
+// Closed says that a stream follows a queue no longer, with the code and detail that a request for it alone is refused with.
+type Closed struct {
+	Queue  string `json:"queue"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
 }
 
 // Series are a queue's numbers over time, in columns of the same length, the oldest first. Rates are chunks per second since

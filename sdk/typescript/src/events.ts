@@ -1,6 +1,6 @@
 // Server-sent events.
 import { read } from './json.js'
-import type { ConsumersFrame, EndsGap, Hello, KeysFrame, RevokedEvent, SchedulesFrame, Series, Skipped, StatsFrame, Submission } from './generated/types.js'
+import type { Closed, ConsumersFrame, EndsGap, Hello, KeysFrame, RevokedEvent, SchedulesFrame, Series, Skipped, StatsFrame, Submission } from './generated/types.js'
 
 /** An event as it came. */
 export interface RawEvent {
@@ -18,6 +18,7 @@ export type QueueEvent =
   | { event: 'consumers'; data: ConsumersFrame; id: string }
   | { event: 'schedules'; data: SchedulesFrame; id: string }
   | { event: 'skipped'; data: Skipped; id: string }
+  | { event: 'closed'; data: Closed; id: string }
 
 /** What a queue's stream of ends tells: a submission that ended, at the place that is its id; or that ends before the next one are missing. */
 export type EndEvent =

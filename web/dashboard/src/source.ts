@@ -1,8 +1,11 @@
-/** What the parts of one stream say to each other: the pages of a browser, and the worker that follows the server for all of them. */
-export type Asked = { stream: string; topics: string[] } | { ping: true } | { leave: true }
+/**
+ * What the parts of one stream say to each other: the pages of a browser, and the worker that follows the server for all of them. The event `past` is a
+ * `series` for a page that has missed nothing.
+ */
+export type Asked = { queue: string; topics: string[] } | { ping: true } | { leave: true }
 export type Told = { event: string; data: string } | { joined: true } | { closed: true }
 
-export const events = ['series', 'stats', 'keys', 'consumers', 'schedules', 'skipped'] as const
+export const events = ['series', 'stats', 'keys', 'consumers', 'schedules', 'skipped', 'closed'] as const
 
 /** A stream that a page follows. */
 export interface Source {
@@ -14,7 +17,7 @@ export interface Source {
   close: () => void
 }
 
-export const address = (stream: string, topics: string[]) => `/v1/events?topics=${topics.join()}&queue=${encodeURIComponent(stream)}`
+export const address = (queues: string[], topics: string[]) => `/v1/events?topics=${topics.join()}${queues.map((q) => '&queue=' + encodeURIComponent(q)).join('')}`
 
 /** How often a page tells the worker that it is there, and after how long it is taken for gone: a page that crashed says nothing. */
 export const pingMs = 10_000
@@ -26,12 +29,13 @@ let refused = typeof SharedWorker === 'undefined'
 export const source = (queue: string, topics: string[]): Source => (refused ? alone(queue, topics) : shared(queue, topics))
 
 function alone(queue: string, topics: string[]): Source {
-  const es = new EventSource(address(queue, topics))
+  const es = new EventSource(address([queue], topics))
   const out: Source = {
     on: (event, fn) => es.addEventListener(event, (e) => fn((e as MessageEvent<string>).data)),
     onJoined: () => {}, onClosed: () => {}, close: () => es.close(),
   }
   es.onerror = () => { if (es.readyState === EventSource.CLOSED) out.onClosed() } // otherwise it comes back by itself, with the id of the last event
+  es.addEventListener('closed', () => { es.close(); out.onClosed() })
   return out
 }
 
@@ -39,7 +43,7 @@ function shared(queue: string, topics: string[]): Source {
   const handlers = new Map<string, (data: string) => void>()
   let own: Source | undefined
   let over = false
-  const worker = new SharedWorker('assets/stream.js', 'quern-stream')
+  const worker = new SharedWorker('assets/stream.js', 'quern-stream-2') // another name when what is said changes: pages of an older server may keep theirs running
   const tell = (asked: Asked) => worker.port.postMessage(asked)
   const beat = setInterval(() => tell({ ping: true }), pingMs)
   const leave = () => { tell({ leave: true }); worker.port.close() }
@@ -68,6 +72,6 @@ function shared(queue: string, topics: string[]): Source {
     else if ('joined' in data) out.onJoined()
     else { end(); out.onClosed() }
   }
-  tell({ stream: queue, topics })
+  tell({ queue, topics })
   return out
 }

@@ -1,70 +1,113 @@
-// Follows the server for all pages of a browser at once: a browser keeps six connections to a server, and each page would hold one for itself. There is a
-// stream for each queue that is looked at, with the topics that any page wants.
+// Follows the server for all pages of a browser by one connection: a browser keeps six to a server, for all of its pages together. The stream is of
+// every queue that a page shows, with every topic that a page wants.
 import { address, events, goneMs, type Asked, type Told } from './source'
 
-interface Page { port: MessagePort; stream: string; topics: string[]; seen: number }
+/** `begun`: it has had what was before, and no frame was missed since. */
+interface Page { port: MessagePort; queue: string; topics: string[]; seen: number; begun: boolean }
 
-interface Stream { es: EventSource; topics: string[]; last: Map<string, string> }
+interface Stream { es: EventSource; queues: Set<string>; topics: Set<string> }
 
 const pages = new Set<Page>()
-const streams = new Map<string, Stream>()
+/** The last event of each kind, by queue. */
+const last = new Map<string, Map<string, string>>()
+let stream: Stream | undefined
+/** The stream that takes the place of the one above as soon as it is open: until then, pages hear from that one. */
+let next: Stream | undefined
 
 const to = (page: Page, told: Told) => page.port.postMessage(told)
-const of = (stream: string) => [...pages].filter((p) => p.stream === stream)
+const of = (queue: string) => [...pages].filter((p) => p.queue === queue)
+const covers = (s: Stream | undefined, { queue, topics }: Page) => s !== undefined && s.queues.has(queue) && topics.every((t) => s.topics.has(t))
 
-function open(name: string, topics: string[]) {
-  streams.get(name)?.es.close()
-  const es = new EventSource(address(name, topics))
-  const stream: Stream = { es, topics, last: new Map() }
-  streams.set(name, stream)
-  for (const event of events) {
-    es.addEventListener(event, (e) => {
-      const { data } = e as MessageEvent<string>
-      if (event !== 'series' && event !== 'skipped') stream.last.set(event, data)
-      for (const page of of(name)) to(page, { event, data })
-    })
+/** The page is followed no longer, and asks again when it has found out why. */
+function close(page: Page) {
+  pages.delete(page)
+  to(page, { closed: true })
+}
+
+function hear(event: string, data: string) {
+  const { queue } = JSON.parse(data) as { queue: string }
+  if (event === 'closed') {
+    stream?.queues.delete(queue)
+    last.delete(queue)
+    of(queue).forEach(close)
+    return
   }
-  es.onerror = () => {
-    if (es.readyState !== EventSource.CLOSED || streams.get(name) !== stream) return
-    streams.delete(name)
-    for (const page of of(name)) { pages.delete(page); to(page, { closed: true }) }
+  if (event !== 'series' && event !== 'skipped') {
+    if (!last.has(queue)) last.set(queue, new Map())
+    last.get(queue)!.set(event, data)
+  }
+  for (const page of of(queue)) {
+    to(page, { event: event === 'series' && page.begun ? 'past' : event, data })
+    if (event === 'series' || (event === 'stats' && covers(stream, page))) page.begun = true // a queue that has just been made has no series
   }
 }
 
-/** Opens, keeps or closes the stream of a queue, as those that look at it want. A topic that no page wants any more stays until the stream is opened otherwise. */
-function settle(name: string) {
-  const wanted = [...new Set(of(name).flatMap((p) => p.topics))]
-  const stream = streams.get(name)
-  if (wanted.length === 0) {
+/** Opens a stream as the pages want it now. */
+function open() {
+  const queues = new Set([...pages].map((p) => p.queue).sort())
+  const topics = new Set([...pages].flatMap((p) => p.topics))
+  const mine: Stream = { es: new EventSource(address([...queues], [...topics])), queues, topics }
+  next?.es.close()
+  next = mine
+  mine.es.onopen = () => {
+    if (next !== mine) return
     stream?.es.close()
-    streams.delete(name)
-  } else if (!stream || wanted.some((t) => !stream.topics.includes(t))) open(name, wanted)
+    stream = mine
+    next = undefined
+    for (const queue of last.keys()) if (!queues.has(queue)) last.delete(queue)
+  }
+  mine.es.onerror = () => {
+    if (mine.es.readyState !== EventSource.CLOSED) { // it comes back by itself, and begins again
+      if (mine === stream) for (const page of pages) page.begun = false
+      return
+    }
+    if (mine === next) next = undefined
+    else if (mine === stream) stream = undefined
+    else return
+    for (const page of pages) if (!covers(stream, page)) close(page)
+  }
+  for (const event of events) mine.es.addEventListener(event, (e) => { if (mine === stream) hear(event, (e as MessageEvent<string>).data) })
+}
+
+/** Opens another stream if that of now lacks something that a page wants, and closes all when there is no page. */
+function settle() {
+  if (pages.size > 0) {
+    if ([...pages].some((p) => !covers(next ?? stream, p))) open()
+    return
+  }
+  for (const s of [stream, next]) s?.es.close()
+  stream = next = undefined
+  last.clear()
+}
+
+function join(page: Page, { queue, topics }: { queue: string; topics: string[] }) {
+  Object.assign(page, { queue, topics, begun: false })
+  pages.add(page)
+  settle()
+  if (!covers(stream, page)) return // the stream that is being opened says what was before
+  page.begun = true
+  to(page, { joined: true })
+  for (const [event, data] of last.get(queue) ?? []) to(page, { event, data })
 }
 
 function leave(page: Page) {
-  if (pages.delete(page)) settle(page.stream)
-}
-
-function join(page: Page, { stream, topics }: { stream: string; topics: string[] }) {
-  leave(page)
-  page.stream = stream
-  page.topics = topics
-  pages.add(page)
-  const before = streams.get(stream)
-  settle(stream)
-  const now = streams.get(stream)!
-  if (now !== before) return // it begins, and tells what was before by itself
-  to(page, { joined: true })
-  for (const [event, data] of now.last) to(page, { event, data })
+  if (pages.delete(page)) settle()
 }
 
 ;(globalThis as unknown as { onconnect: (e: MessageEvent) => void }).onconnect = ({ ports: [port] }) => {
-  const page: Page = { port: port!, stream: '', topics: [], seen: Date.now() }
+  const page: Page = { port: port!, queue: '', topics: [], seen: Date.now(), begun: false }
   port!.onmessage = ({ data }: MessageEvent<Asked>) => {
     page.seen = Date.now()
-    if ('stream' in data) join(page, data)
+    if ('queue' in data) join(page, data)
     else if ('leave' in data) leave(page)
   }
 }
 
-setInterval(() => { for (const page of pages) if (Date.now() - page.seen > goneMs) { to(page, { closed: true }); leave(page) } }, goneMs / 3)
+/** Closes pages that are gone, and has the stream leave out what no page wants any more: not at once, as a page that is loaded again leaves and comes back. */
+function tidy() {
+  for (const page of pages) if (Date.now() - page.seen > goneMs) close(page)
+  settle()
+  if (stream && !next && ([...stream.queues].some((q) => of(q).length === 0) || [...stream.topics].some((t) => ![...pages].some((p) => p.topics.includes(t))))) open()
+}
+
+setInterval(tidy, goneMs / 3)

@@ -79,6 +79,7 @@ function open(name: string, more: string) {
     starts.value++
   })
   src.on('series', (data) => begin(read<Series>(data)))
+  src.on('past', (data) => append(read<Series>(data)))
   src.on('stats', (data) => {
     const frame = read<StatsFrame>(data)
     lastFrame = performance.now()
@@ -102,15 +103,15 @@ function open(name: string, more: string) {
   src.onClosed = () => { if (followed === src) void reopen(src, name, more) }
 }
 
-/** Opens a stream that was refused again, after a moment; or once there is the queue that it is about. */
+/** Opens a stream that was refused again, after a moment; or once the queue that it is about is there and serves. */
 async function reopen(refused: Source, name: string, more: string) {
   const there = await call<Queue>('GET', queuePath(name)).catch((p: Problem) => (p.status === 404 ? null : undefined)) // undefined: not known
-  const found = there !== null
   if (followed !== refused) return
+  const serves = there !== null && !there?.quarantined
+  const came = serves && missing.value === name
   aside.value = there?.quarantined ?? null
-  const came = found && missing.value === name
-  missing.value = found ? '' : name
-  retry = setTimeout(() => (found ? open(name, more) : void reopen(refused, name, more)), came ? 0 : 2000) as unknown as number
+  missing.value = there === null ? name : ''
+  retry = setTimeout(() => (serves ? open(name, more) : void reopen(refused, name, more)), came ? 0 : 2000) as unknown as number
 }
 
 function close() {

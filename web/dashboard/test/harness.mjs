@@ -96,16 +96,17 @@ export async function dead(url, count, meta) {
   return id
 }
 
-/** A way to the server that can be cut and restored; it notes which streams the browser opens, by their topics, and what it says it has when it comes back. */
+/** A way to the server that can be cut and restored; it notes which streams the browser opens, by their topics and queues, and what it says it has when it comes back. */
 export async function proxy(url) {
   const target = new URL(url)
   const sockets = new Set()
   const seen = []
   const streams = []
+  const queues = []
   const serve = () => createServer((from) => {
     const to = createConnection(Number(target.port), target.hostname)
     for (const s of [from, to]) { sockets.add(s); s.on('error', () => s.destroy()); s.on('close', () => { sockets.delete(s); from.destroy(); to.destroy() }) }
-    from.on('data', (data) => { for (const m of String(data).matchAll(/GET \/v1\/events\?topics=([\w,]+)/g)) streams.push(m[1]); for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
+    from.on('data', (data) => { for (const m of String(data).matchAll(/GET \/v1\/events\?topics=([\w,]+)(\S*)/g)) { streams.push(m[1]); queues.push(new URLSearchParams(m[2]).getAll('queue')) } for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
     from.pipe(to).pipe(from)
   }).unref()
   let listener = serve()
@@ -113,7 +114,7 @@ export async function proxy(url) {
   const { port } = listener.address()
   const cut = () => new Promise((closed) => { listener.close(closed); for (const s of sockets) s.destroy() })
   return {
-    url: `http://127.0.0.1:${port}`, seen, streams, cut,
+    url: `http://127.0.0.1:${port}`, seen, streams, queues, cut,
     restore: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
   }
 }

@@ -25,6 +25,7 @@ __all__ = [
     "Chunk",
     "ChunkMap",
     "Chunks",
+    "Closed",
     "CompareAnswer",
     "CompareRequest",
     "CompleteItem",
@@ -583,6 +584,16 @@ class Chunks(TypedDict, total=False):
     prefix: str
     #: Content is this text with each {index} replaced
     template: str
+
+
+class Closed(TypedDict):
+    """Closed: see the server's OpenAPI document."""
+    #: Stable name of the reason, as in Problem
+    code: str
+    #: The reason in words, and what can be done
+    detail: str
+    #: Name of the queue
+    queue: str
 
 
 class _CompareAnswerRequired(TypedDict):
@@ -2988,6 +2999,8 @@ class Skipped(TypedDict):
     """Skipped: see the server's OpenAPI document."""
     #: Frames that the subscriber was too slow for
     frames: int
+    #: Name of the queue
+    queue: str
 
 
 class _SpreadRequired(TypedDict):

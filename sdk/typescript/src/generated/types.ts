@@ -297,6 +297,15 @@ export type Chunks = {
   template?: string
 }
 
+export type Closed = {
+  /** Stable name of the reason, as in Problem */
+  code: string
+  /** The reason in words, and what can be done */
+  detail: string
+  /** Name of the queue */
+  queue: string
+}
+
 export type CompareAnswer = {
   /** Of the one strategy */
   a: Spread
@@ -2306,6 +2315,8 @@ export type Session = {
 export type Skipped = {
   /** Frames that the subscriber was too slow for */
   frames: number
+  /** Name of the queue */
+  queue: string
 }
 
 export type Spread = {

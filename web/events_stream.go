@@ -1,0 +1,206 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// stream is one subscriber of the events of some queues.
+type stream struct {
+	server  *Server
+	c       echo.Context
+	request eventsRequest
+	queues  []*followed // those that are not closed
+}
+
+// followed is a queue that a subscriber follows.
+type followed struct {
+	name      string
+	last      uint64 // number of the frame that the subscriber has; 0: none
+	schedules []byte // the last that were sent
+}
+
+func newStream(s *Server, c echo.Context, in eventsRequest) *stream {
+	o := &stream{server: s, c: c, request: in}
+	for _, name := range in.queues {
+		o.queues = append(o.queues, &followed{name: name, last: in.last})
+	}
+	return o
+}
+
+// find is a queue that serves and that the subscriber may see.
+func (o *stream) find(name string) (*engine.Queue, error) {
+	if token := boundTo(o.c.Request().Context()); token != nil && !token.CoversQueue(name) {
+		return nil, unknownQueue(name)
+	}
+	return o.server.engine.Queue(name)
+}
+
+// refused is why none of the queues can be followed; nil if one can.
+func (o *stream) refused() (first error) {
+	for _, f := range o.queues {
+		_, err := o.find(f.name)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// begin sends what the subscriber does not have yet.
+func (o *stream) begin() error {
+	if err := o.send([]byte("retry: 1000\n: hello\n\n")); err != nil || !o.request.stats {
+		return err
+	}
+	for _, f := range o.queues {
+		q, err := o.find(f.name)
+		if err != nil {
+			continue // its frame says so
+		}
+		frame := q.Frame()
+		if frame == nil {
+			continue
+		}
+		// Frames that came since this one was read are in it, and come again as frames: a point that is known already changes nothing.
+		event, err := o.server.events.event(api.EventSeries, frame, apiSeries(q, time.Second, o.request.lastAt.Std()))
+		if err != nil {
+			return err
+		}
+		f.last = 0
+		if err := o.send(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow sends each frame until the subscriber or the last queue is gone, or the server stops.
+func (o *stream) follow() {
+	ctx := o.c.Request().Context()
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	for {
+		next := o.server.engine.Sampled()
+		if err := o.frames(); err != nil || len(o.queues) == 0 {
+			return
+		}
+		select {
+		case <-next:
+		case <-alive.C:
+			if err := o.send([]byte(": alive\n\n")); err != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// frames sends the frame of each queue that the subscriber does not have, and closes the queues that are gone.
+func (o *stream) frames() error {
+	open := o.queues[:0]
+	for _, f := range o.queues {
+		q, err := o.find(f.name)
+		if err != nil {
+			if err := o.closed(f.name, err); err != nil {
+				return err
+			}
+			continue
+		}
+		open = append(open, f)
+		if frame := q.Frame(); frame != nil && frame.Number != f.last {
+			if err := o.frame(f, frame); err != nil {
+				return err
+			}
+		}
+	}
+	o.queues = open
+	return nil
+}
+
+// closed says that a queue is followed no longer. It has no id: there is nothing to continue.
+func (o *stream) closed(name string, why error) error {
+	p := o.server.problemOf(why)
+	body, err := json.Marshal(api.Closed{Queue: name, Code: p.Code, Detail: p.Detail})
+	if err != nil {
+		return fmt.Errorf("web: event %s: %w", api.EventClosed, err)
+	}
+	return o.send(append(append([]byte("event: "+api.EventClosed+"\ndata: "), body...), "\n\n"...))
+}
+
+func (o *stream) frame(to *followed, f *engine.Frame) error {
+	encoded, err := o.server.events.encode(to.name, f)
+	if err != nil {
+		return err
+	}
+	last := to.last
+	to.last = f.Number
+	if last != 0 && f.Number > last+1 {
+		event, err := o.server.events.event(api.EventSkipped, f, api.Skipped{Queue: to.name, Frames: f.Number - last - 1})
+		if err == nil {
+			err = o.send(event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.request.stats {
+		if err := o.send(encoded.stats); err != nil {
+			return err
+		}
+	}
+	if o.request.keys {
+		if err := o.send(encoded.keys); err != nil {
+			return err
+		}
+	}
+	return o.late(to, f, encoded)
+}
+
+// late sends the topics that are made for who wants them.
+func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) error {
+	if o.request.consumers {
+		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil,
+			func(ctx context.Context) (any, error) { return watching{o.server}.consumersFrame(ctx, to.name, f) })
+		if err == nil {
+			err = o.send(event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !o.request.schedules {
+		return nil
+	}
+	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before,
+		func(ctx context.Context) (any, error) { return watching{o.server}.schedulesFrame(ctx, to.name, f) })
+	if err != nil || len(to.schedules) > 0 && &to.schedules[0] == &event[0] {
+		return err // it has what is the same
+	}
+	to.schedules = event
+	return o.send(event)
+}
+
+// send writes at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends; meanwhile it
+// holds nothing but its place.
+func (o *stream) send(event []byte) error { return o.server.sendEvent(o.c, event) }
+
+func (s *Server) sendEvent(c echo.Context, event []byte) error {
+	control := http.NewResponseController(c.Response())
+	_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
+	if _, err := c.Response().Write(event); err != nil {
+		return err
+	}
+	return control.Flush()
+}
