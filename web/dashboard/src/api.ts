@@ -62,6 +62,7 @@ export function valueOf(text: string): MetaValue {
 }
 
 export const queuePath = (queue: string) => '/v1/queues/' + encodeURIComponent(queue)
+export const pluginPath = (name: string) => '/v1/plugins/' + encodeURIComponent(name)
 export const keyPath = (queue: string, key: string) => `${queuePath(queue)}/meta-keys/${encodeURIComponent(key)}`
 export const valuePath = (queue: string, key: string, v: MetaValue) => `${keyPath(queue, key)}/values/${encodeURIComponent(valueText(v))}`
 

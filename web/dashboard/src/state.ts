@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals'
+import type { Scope } from './session'
 
 /** Where the reader is: #/page/rest?filters. Everything that a page filters by stands in it, so that a link shows the same. */
 export interface Route { page: string; rest: string; query: URLSearchParams }
@@ -64,6 +65,8 @@ export interface Undo {
   /** What it does, in words. */
   text: string
   run: () => Promise<unknown>
+  /** What it takes, other than operate. */
+  scope?: Scope
 }
 
 export const toast = signal<{ text: string; undo?: Undo | undefined } | null>(null)

@@ -1,5 +1,6 @@
-import { call, keyPath, queuePath, valueText } from './api'
+import { call, keyPath, pluginPath, queuePath, valueText, write } from './api'
 import { clamped, visible } from './format'
+import { said, setting } from './settings'
 import type { Undo } from './state'
 import type { AuditEntry, Meta, MetaValue } from './types'
 
@@ -24,9 +25,37 @@ function matchOf(text: string): { queue?: boolean; submission?: string; meta?: M
   return pair && { meta: { [pair[0]]: pair[1] } }
 }
 
-const settings = (v: Fields | undefined) => {
+const limits = (v: Fields | undefined) => {
   const of = { limit: null, weight: null, ...v } as { limit: number | null; weight: number | null }
   return `${of.limit === null ? 'no limit' : 'limit ' + of.limit}, weight ${of.weight ?? 1}`
+}
+
+/** The settings of a queue that a change changed, as they were, by the names that the API has: the log has every duration in milliseconds, and leaves out what is zero and new. */
+function settingsBefore(was: Fields, is: Fields): [string, unknown][] {
+  const changed = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((name) => write(was[name]) !== write(is[name]))
+  return changed.map((row) => {
+    const name = setting(row) ? row : row.replace(/_ms$/, '_seconds')
+    const zero = setting(name)?.choices?.[0] ?? { number: 0, boolean: false }[typeof is[row] as string] ?? ''
+    const value = was[row] ?? zero
+    return [name, name === row ? value : Number(value) / 1000]
+  })
+}
+
+interface Use { sha256: string; config: unknown }
+interface InUse { active?: Use; shadow?: Use; canary?: Use; percent?: number; settings?: Fields }
+
+/** What is in use of a plugin, as it was before a change: one call for each role that the change gave to another version. */
+function pluginBefore(name: string, was: InUse, is: InUse): Undo | undefined {
+  const path = pluginPath(name)
+  const differs = (role: keyof InUse) => write(was[role]) !== write(is[role])
+  const short = (use: Use) => use.sha256.slice(0, 8)
+  const body = (use: Use | undefined) => (use ? { version: use.sha256, config: use.config } : { version: '' })
+  const steps: [string, () => Promise<unknown>][] = []
+  if (differs('active')) steps.push(was.active ? [`${short(was.active)} active`, () => call('POST', `${path}/activate`, body(was.active))] : ['out of use', () => call('POST', `${path}/deactivate`)])
+  if (was.active && differs('shadow')) steps.push([was.shadow ? `${short(was.shadow)} as shadow` : 'no shadow', () => call('POST', `${path}/shadow`, body(was.shadow))])
+  if (was.active && (differs('canary') || differs('percent'))) steps.push([was.canary ? `${short(was.canary)} as canary for ${was.percent ?? 0} %` : 'no canary', () => call('POST', `${path}/canary`, { ...body(was.canary), percent: was.percent ?? 0 })])
+  if (steps.length === 0) return undefined
+  return { text: `plugin ${clamped(visible(name), 40)}: ${steps.map(([text]) => text).join(', ')} again`, scope: 'plugins', run: async () => { for (const [, run] of steps) await run() } }
 }
 
 /** The call that takes a change back, from what the audit log has of it; undefined where there is none. What came after it is overwritten. */
@@ -49,7 +78,7 @@ export function undoOf({ action, queue = '', target = '', before, after }: Done)
       const pair = pairOf(target)
       if (!pair) return undefined
       const path = `${keyPath(queue, pair[0])}/values/${encodeURIComponent(valueText(pair[1]))}`
-      return { text: `${named}: ${settings(was)} again`, run: () => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null }) : call('DELETE', path)) }
+      return { text: `${named}: ${limits(was)} again`, run: () => (was ? call('PUT', path, { limit: was['limit'] ?? null, weight: was['weight'] ?? null }) : call('DELETE', path)) }
     }
     case 'consumer.quiet':
     case 'consumer.drain':
@@ -61,6 +90,20 @@ export function undoOf({ action, queue = '', target = '', before, after }: Done)
     }
     case 'submission.change':
       return typeof was?.['priority'] === 'number' ? { text: `priority ${was['priority']} again`, run: () => call('PATCH', `/v1/submissions/${rest}`, { priority: was['priority'] }) } : undefined
+    case 'queue.change': {
+      const fields = was ? settingsBefore(was, (after ?? {}) as Fields) : []
+      return fields.length > 0 ? { text: `queue ${queue}: ${fields.map(([name, value]) => `${name} ${said(name, value)}`).join(', ')} again`, scope: 'admin', run: () => call('PATCH', base, { settings: Object.fromEntries(fields) }) } : undefined
+    }
+    case 'plugin.activate':
+    case 'plugin.deactivate':
+    case 'plugin.rollback':
+    case 'plugin.shadow':
+    case 'plugin.canary':
+      return pluginBefore(rest, (before ?? {}) as InUse, (after ?? {}) as InUse)
+    case 'plugin.settings':
+      return { text: `${named}: its settings as they were`, scope: 'plugins', run: () => call('PUT', `${pluginPath(rest)}/settings`, was?.['settings'] ?? {}) }
+    case 'strategy.delete':
+      return typeof before === 'string' ? { text: `${named} as it was`, run: () => call('PUT', `${base}/strategies/${encodeURIComponent(rest)}`, { strategy: before }) } : undefined
     case 'strategy.change':
       return typeof before === 'string' && typeof after === 'string' ? { text: `${named} as it was`, run: () => call('PUT', `${base}/strategies/${encodeURIComponent(rest)}`, { strategy: before }) } : undefined
   }

@@ -29,7 +29,7 @@ export function Activity() {
   const query = new URLSearchParams([...asked, ...(since ? [['since', since]] : []), ...(cursor ? [['cursor', cursor]] : []), ['limit', '100']] as [string, string][])
   const path = `/v1/audit?${query}`
   const list = useLive<Page<AuditEntry>>(path, cursor ? 0 : 3)
-  const items = list.data?.items.map((e, i) => ({ ...e, id: `${e.at} ${e.request_id ?? ''} ${e.action} ${i}` }))
+  const items = list.data && identified(list.data.items)
   const cli = quern('audit', ...asked.flatMap(([name, value]) => ['--' + name, value]), ...(span[2] > 0 ? ['--since', '-' + span[1]] : []))
   return (
     <>
@@ -68,6 +68,16 @@ export function Activity() {
   )
 }
 
+/** Each with an id that it keeps when others come before it: a question that is open at its row stays open. */
+function identified(entries: AuditEntry[]): (AuditEntry & { id: string })[] {
+  const seen = new Map<string, number>()
+  return entries.map((e) => {
+    const key = `${e.at} ${e.request_id ?? ''} ${e.action} ${e.target ?? ''}`
+    seen.set(key, (seen.get(key) ?? 0) + 1)
+    return { ...e, id: `${key} ${seen.get(key)}` }
+  })
+}
+
 /** Takes a change back, where that is possible. What was changed since then is overwritten, so that it is asked. */
 export function UndoOf({ e, done }: { e: AuditEntry; done: () => void }) {
   const undo = e.outcome === 'ok' ? undoOf(e) : undefined
@@ -78,7 +88,7 @@ export function UndoOf({ e, done }: { e: AuditEntry; done: () => void }) {
     rules.value?.again()
     done()
   }
-  return <Confirm name="Undo" button="Undo…" label={`Undo ${e.action} of ${moment(e.at)}`} lacks={lacks('operate')} question={`Undo: ${undo.text}?`} run={run}>What {e.actor ? <bdi>{e.actor}</bdi> : 'someone'} did at {moment(e.at)} is taken back, and with it whatever was changed of it since then.</Confirm>
+  return <Confirm name="Undo" button="Undo…" label={`Undo ${e.action} of ${moment(e.at)}`} lacks={lacks(undo.scope ?? 'operate')} question={`Undo: ${undo.text}?`} run={run}>What {e.actor ? <bdi>{e.actor}</bdi> : 'someone'} did at {moment(e.at)} is taken back, and with it all that was changed of it since then.</Confirm>
 }
 
 /** What it was done to, with a way there where there is one. */

@@ -1,4 +1,4 @@
-import { curl, quern } from '../api'
+import { curl, pluginPath, quern } from '../api'
 import { exact, moment } from '../format'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
@@ -11,7 +11,7 @@ const levels = ['debug', 'info', 'warn', 'error']
 /** What the plugin said, the newest at the top; the server keeps a thousand lines. */
 export function Logs({ name, dropped }: { name: string; dropped: number }) {
   const least = levels.indexOf(route.value.query.get('level') ?? 'debug')
-  const path = `/v1/plugins/${encodeURIComponent(name)}/logs`
+  const path = pluginPath(name) + '/logs'
   const list = useLive<PluginLogs>(`${path}?limit=1000`, 3)
   const lines = (list.data?.lines ?? []).filter((l) => levels.indexOf(l.level) >= least).slice(-200).reverse()
   return (

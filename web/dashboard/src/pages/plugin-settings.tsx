@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { call, curl } from '../api'
+import { call, curl, pluginPath } from '../api'
 import { useAction } from '../live'
 import { Copy } from '../copy'
 import { Failed } from '../parts'
@@ -14,7 +14,7 @@ export function PluginSettingsForm({ p, again }: { p: Plugin; again: () => void 
     hold: p.settings.hold ?? '', cpu_share: p.settings.cpu_share ? String(p.settings.cpu_share) : '', record_every: p.settings.record_every ? String(p.settings.record_every) : '', log_level: String(p.settings.log_level ?? 0), ...edited,
   }
   const body = { hold: now.hold!, cpu_share: Number(now.cpu_share), record_every: Number(now.record_every), log_level: Number(now.log_level) }
-  const path = `/v1/plugins/${encodeURIComponent(p.name)}/settings`
+  const path = pluginPath(p.name) + '/settings'
   const set = (name: string) => (e: { currentTarget: HTMLInputElement | HTMLSelectElement }) => setEdited({ ...edited, [name]: e.currentTarget.value })
   const save = (e: SubmitEvent) => {
     e.preventDefault()

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { call, curl, quern } from '../api'
+import { call, curl, pluginPath, quern } from '../api'
 import { exact } from '../format'
 import { useAction } from '../live'
 import { ContextField, useContextPairs } from '../context'
@@ -17,7 +17,7 @@ export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
   const want = Math.max(1, Math.min(1000, Number(q.get('want') ?? 20) || 20))
   const [answer, setAnswer] = useState<PluginTried>()
   const action = useAction()
-  const path = `/v1/plugins/${encodeURIComponent(v.name)}/versions/${v.sha256}/dry-run`
+  const path = `${pluginPath(v.name)}/versions/${v.sha256}/dry-run`
   const context = useContextPairs()
   const body = { queue: queue.value, strategy, want, ...context.body }
   return (

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { call, curl, quern, shell } from '../api'
+import { call, curl, pluginPath, quern, shell } from '../api'
 import { bytes, exact, moment, percent, short } from '../format'
 import { List } from '../list'
 import { useAction, useLive, type Live } from '../live'
@@ -17,8 +17,6 @@ import { PluginSettingsForm } from './plugin-settings'
 import { Stages } from './plugin-stages'
 import { Try } from './plugin-try'
 import { PluginState } from './plugins'
-
-export const pluginPath = (name: string) => '/v1/plugins/' + encodeURIComponent(name)
 
 export function Plugin({ name }: { name: string }) {
   const path = pluginPath(name)
