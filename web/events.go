@@ -311,5 +311,6 @@ func eventsShape(d *document, op *huma.Operation) {
 		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped), closed (Closed)",
 		Content: map[string]*huma.MediaType{contentEvents: d.lines(eventData,
 			reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.ConsumersFrame](),
-			reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Closed](), reflect.TypeFor[api.Series]())}}
+			reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Closed](),
+			reflect.TypeFor[api.Series]())}}
 }
