@@ -130,35 +130,3 @@ func (s watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 	}
 	return out, nil
 }
-
-func topicNotes() map[string]note {
-	return map[string]note{
-		"ConsumersFrame.queue":     {text: "Name of the queue"},
-		"ConsumersFrame.at":        {text: "When it stood so"},
-		"ConsumersFrame.consumers": {text: "How many were looked at"},
-		"ConsumersFrame.attached":  {text: "Of them, with a stream open"},
-		"ConsumersFrame.overdue":   {text: "Chunks that they hold for longer than usual"},
-		"ConsumersFrame.whole":     {text: "All were looked at; otherwise there are more, and the sums miss them"},
-		"ConsumersFrame.top":       {text: "Those with most overdue, then with most in hand", items: frameConsumers},
-		"ConsumersFrame.left":      {text: "Those that the frame has no room for"},
-
-		"SchedulesFrame.queue":        {text: "Name of the queue"},
-		"SchedulesFrame.items":        {text: "Those that are due next come first", items: frameSchedules},
-		"SchedulesFrame.left":         {text: "Those that the frame has no room for"},
-		"ScheduleNow.name":            {text: "Its name in the queue"},
-		"ScheduleNow.version":         {text: "Changes when the schedule is redefined, paused or resumed"},
-		"ScheduleNow.state":           oneOf("As in Schedule", "active", "paused", "held", "finished", "broken"),
-		"ScheduleNow.reason":          {text: "Why it is paused or broken"},
-		"ScheduleNow.next_at":         {text: "The next tick, jitter not counted; absent while it is paused"},
-		"ScheduleNow.last_at":         {text: "The last tick that was emitted"},
-		"ScheduleNow.last_submission": {text: "What it inserted"},
-		"ScheduleNow.waiting_at":      {text: "A tick that is still to be emitted, apart from next_at"},
-		"ScheduleNow.emitted":         {text: "Ticks emitted"},
-		"ScheduleNow.skipped_missed":  {text: "Ticks dropped by missed skip or once"},
-		"ScheduleNow.skipped_late":    {text: "Ticks dropped by missed all"},
-		"ScheduleNow.skipped_overlap": {text: "Ticks dropped because the submission before was open"},
-		"ScheduleNow.open":            {text: "Of its last submissions, how many are open"},
-		"ScheduleNow.newest":          {text: "The last submission that it inserted: by a tick, a trigger or a backfill"},
-		"ScheduleNow.newest_state":    {text: "How that stands"},
-	}
-}

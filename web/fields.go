@@ -66,12 +66,13 @@ func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, us
 		if _, ok := d.In(of); !ok {
 			continue
 		}
-		n := note{text: d.Text(), length: d.Length}
+		n := note{length: d.Length}
 		if d.Range != (queue.Range{}) {
-			n = between(float64(d.Range.Least), float64(d.Range.Most), n.text)
+			n = between(float64(d.Range.Least), float64(d.Range.Most))
 		} else if d.Names != nil {
-			n = oneOf(n.text, d.Choices()...)
+			n = oneOf(d.Choices()...)
 		}
+		n.text = d.Text()
 		if v := d.Default(); usual && !reflect.ValueOf(v).IsZero() {
 			n.text += fmt.Sprintf("; default %v", v)
 		}

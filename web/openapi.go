@@ -76,7 +76,10 @@ func (s *Server) newDocument() *document {
 
 // schemaName names a component. Generators call what an operation answers its id and Response, so no component is called that.
 func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
+	return answerName(huma.DefaultSchemaNamer(t, hint))
+}
+
+func answerName(name string) string {
 	if kept, is := strings.CutSuffix(name, "Response"); is {
 		return kept + "Answer"
 	}

@@ -33,30 +33,3 @@ func apiPluginScores(in *plugins.Scores) api.PluginScores {
 	}
 	return out
 }
-
-func pluginScoresNotes() map[string]note {
-	return map[string]note{
-		"PagePluginScores.items": {text: "What is open of the plugin, what is in use first"},
-		"PagePluginScores.next":  {text: "Never there: only what is open is listed"},
-		"PluginScores.sha256":    {text: "Of the version"},
-		"PluginScores.version":   {text: "The version text of its manifest"},
-		"PluginScores.config": {text: "The configuration that it scored with; another one is another entry, as " +
-			"its scores may have nothing in common"},
-		"PluginScores.uses":       {text: "active, canary, shadow, previous; none of what a consumer asked for by itself"},
-		"PluginScores.batches":    {text: "That were scored"},
-		"PluginScores.faults":     {text: "Batches that failed, by kind"},
-		"PluginScores.last_fault": {text: "In words"},
-		"PluginScores.windows":    {text: "Batches that were sampled"},
-		"PluginScores.since_at":   {text: "When the first of them was scored"},
-		"PluginScores.last_at":    {text: "When the last of them was scored"},
-		"PluginScores.rows":       {text: "Candidates that are kept of them"},
-		"PluginScores.skipped":    {text: "Of those, how many were skipped with NaN"},
-		"PluginScores.taken":      {text: "Of those, of how many something was taken; 0 of a shadow, which decides nothing"},
-		"PluginScores.distribution": {text: "Of their scores: ranges that lie side by side. Where few scores lie far " +
-			"outside, the first and the last range are as wide as it takes", items: 20},
-		"PluginTakenBin.from":  {text: "Scores from here on"},
-		"PluginTakenBin.to":    {text: "And below this; of the last range also this"},
-		"PluginTakenBin.count": {text: "How many candidates"},
-		"PluginTakenBin.taken": {text: "Of how many of them something was taken"},
-	}
-}

@@ -81,38 +81,29 @@ func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 // sentence has no property or a property has no sentence, so that the document stays complete.
 func (d *document) finishSchemas() error {
 	schemas := d.schema.Map()
-	sentences := propertyNotes()
+	said, notes := sentences(), propertyNotes()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		if ofBytes[name] != "" {
 			continue
 		}
 		for _, property := range slices.Sorted(maps.Keys(schemas[name].Properties)) {
-			at := schemas[name].Properties[property]
-			note, ok := sentences[name+"."+property]
-			if !ok {
-				return fmt.Errorf("web: openapi: no sentence about %s.%s in propertyNotes", name, property)
+			n := notes[name+"."+property]
+			delete(notes, name+"."+property)
+			if n.text == "" {
+				n.text = said[name+"."+property]
 			}
-			delete(sentences, name+"."+property)
-			note.apply(at)
+			if n.text == "" {
+				return fmt.Errorf("web: openapi: nothing says what %s.%s is: give its field in package api a comment, then `make golden`",
+					name, property)
+			}
+			n.apply(schemas[name].Properties[property])
 		}
 	}
-	for name := range sentences {
+	for name := range notes {
 		return fmt.Errorf("web: openapi: propertyNotes speaks of %s, which does not exist", name)
 	}
 	maps.Copy(schemas, strategySchemas()) // which have their sentences
 	return nil
-}
-
-// note is what is said about one property.
-type note struct {
-	text     string
-	least    *float64
-	most     *float64
-	enum     []any
-	length   int
-	items    int
-	ref      string
-	nullable bool
 }
 
 func (n note) apply(s *huma.Schema) {

@@ -154,14 +154,15 @@ func (d *Field[T]) number(v reflect.Value) float64 {
 func (d *Field[T]) In(config any) (reflect.Value, bool) {
 	v := reflect.ValueOf(config).Elem()
 	for name := range strings.SplitSeq(d.Name, "/") {
-		i := slices.IndexFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool {
+		fields := reflect.VisibleFields(v.Type())
+		i := slices.IndexFunc(fields, func(f reflect.StructField) bool {
 			named, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			return named == name
 		})
 		if i < 0 {
 			return v, false
 		}
-		v = v.Field(i)
+		v = v.FieldByIndex(fields[i].Index)
 	}
 	return v, true
 }

@@ -10,16 +10,21 @@ const (
 
 // AuditEntry is an entry of the audit log: something that an operator, or the holder of a token, changed or was refused.
 type AuditEntry struct {
-	At         Time   `json:"at"`                     // when it was decided
-	Actor      string `json:"actor"`                  // the name of the token; without tokens what the client said, or ""
-	OnBehalfOf string `json:"on_behalf_of,omitempty"` // whom the client said it acts for
-	From       string `json:"from,omitempty"`         // the address that the request came from
-	Action     string `json:"action"`                 // a resource and a verb, such as "rule.create"
-	Queue      string `json:"queue,omitempty"`        // absent: about the server as a whole
-	// what it was done to, such as "rule 7"; absent: the queue or the server itself
-	Target    string          `json:"target,omitempty"`
-	Before    json.RawMessage `json:"before,omitempty"` // what was changed as it stood before; absent: there was nothing
-	After     json.RawMessage `json:"after,omitempty"`  // the same afterwards; of a refused act: its code, detail, and left_out
-	RequestID string          `json:"request_id,omitempty"`
-	Outcome   string          `json:"outcome"` // OutcomeOK or OutcomeRefused
+	At Time `json:"at"` // When it was decided
+	// Name of the token that it was done with; on a server without tokens what the client said, or empty; empty also of what the server
+	// did by itself
+	Actor      string `json:"actor"`
+	OnBehalfOf string `json:"on_behalf_of,omitempty"` // Whom the client said it acts for, in the header Quern-On-Behalf-Of
+	// Address that the request came from; absent of what the server did by itself
+	From   string `json:"from,omitempty"`
+	Action string `json:"action"` // What was done: a resource and a verb, such as rule.create
+	// Queue that it was done in; absent of what is about the server as a whole
+	Queue string `json:"queue,omitempty"`
+	// What it was done to, such as `rule 7`; absent of the queue or the server itself
+	Target string `json:"target,omitempty"`
+	// What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is given by its size
+	Before    json.RawMessage `json:"before,omitempty"`
+	After     json.RawMessage `json:"after,omitempty"`      // The same as it stood afterwards; absent when there is nothing left
+	RequestID string          `json:"request_id,omitempty"` // Id of the request, as its answer has it in X-Request-ID
+	Outcome   string          `json:"outcome"`              // What came of it
 }

@@ -22,64 +22,78 @@ const (
 // BulkRequest is the body of POST /v1/bulk-operations: something to be done with all that the filter means of a queue, as it is when the
 // operation is started.
 type BulkRequest struct {
-	Queue         string     `json:"queue"`
-	Action        string     `json:"action"`
-	Filter        BulkFilter `json:"filter,omitzero"`           // the zero value means all
-	To            string     `json:"to,omitempty"`              // of forward: the queue
-	Priority      *int64     `json:"priority,omitempty"`        // of reprioritize, required there
-	RatePerSecond uint32     `json:"rate_per_second,omitempty"` // chunks or submissions; 0: as fast as it goes
-	DryRun        bool       `json:"dry_run,omitempty"`         // count what would come of it
-	Actor         string     `json:"actor,omitempty"`           // who asks, at most 128 bytes
+	Queue  string `json:"queue"`  // The queue
+	Action string `json:"action"` // What is done with each
+	// What it is about; everything given has to fit, and nothing given means all
+	Filter        BulkFilter `json:"filter,omitzero"`
+	To            string     `json:"to,omitempty"`              // Of forward: the queue that dead letters go on to
+	Priority      *int64     `json:"priority,omitempty"`        // Of reprioritize: the new priority
+	RatePerSecond uint32     `json:"rate_per_second,omitempty"` // Most chunks or submissions per second; 0: as fast as it goes
+	DryRun        bool       `json:"dry_run,omitempty"`         // Count what would come of it, and change nothing
+	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+	Actor string `json:"actor,omitempty"`
 }
 
 // BulkFilter says what a bulk operation is about; everything given has to fit.
 type BulkFilter struct {
-	Submission    string   `json:"submission,omitempty"`
-	States        []string `json:"states,omitempty"` // of the submission
-	Meta          Meta     `json:"meta,omitempty"`   // of the submission: every key has to have this value
-	CreatedBefore Time     `json:"created_before,omitzero"`
-	CreatedAfter  Time     `json:"created_after,omitzero"`
-	Fingerprint   string   `json:"fingerprint,omitempty"` // of a chunk's last error
-	DiedBefore    Time     `json:"died_before,omitzero"`  // when its last try ended
-	DiedAfter     Time     `json:"died_after,omitzero"`   // at this time or later
-	Oldest        uint32   `json:"oldest,omitempty"`      // of the dead letters so many at most, those that died first
+	Submission string `json:"submission,omitempty"` // Of this submission only
+	// Of submissions in one of these states only: open; for dead letters also completed_with_dead
+	States        []string `json:"states,omitempty"`
+	Meta          Meta     `json:"meta,omitempty"`          // Of submissions with these values only
+	CreatedBefore Time     `json:"created_before,omitzero"` // Of submissions that were inserted earlier than this
+	CreatedAfter  Time     `json:"created_after,omitzero"`  // Of submissions that were inserted then or later
+	Fingerprint   string   `json:"fingerprint,omitempty"`   // Chunks whose last error has this fingerprint
+	DiedBefore    Time     `json:"died_before,omitzero"`    // Chunks whose last try ended earlier than this
+	DiedAfter     Time     `json:"died_after,omitzero"`     // Chunks whose last try ended at this time or later
+	// Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the
+	// start. 0 or absent: all
+	Oldest uint32 `json:"oldest,omitempty"`
 }
 
 // BulkOperation is something that is done with much at once, and how far it got. It goes on after a restart.
 type BulkOperation struct {
-	ID            string     `json:"id"`
-	Queue         string     `json:"queue"`
-	Action        string     `json:"action"`
-	Filter        BulkFilter `json:"filter,omitzero"`
-	To            string     `json:"to,omitempty"`
-	Priority      *int64     `json:"priority,omitempty"`
-	RatePerSecond uint32     `json:"rate_per_second"`
-	DryRun        bool       `json:"dry_run"`
-	Actor         string     `json:"actor,omitempty"`
-	State         string     `json:"state"`
-	CreatedAt     Time       `json:"created_at"`
-	FinishedAt    Time       `json:"finished_at,omitzero"`
-	Matched       uint64     `json:"matched"`   // what was met so far; the sum of the next three
-	Done          uint64     `json:"done"`      // what the action was done with; of a dry run: would be
-	Unchanged     uint64     `json:"unchanged"` // what it did not change: another caller was first, or nothing was left to do
-	Refused       uint64     `json:"refused"`   // what does not allow it
-	Failure       string     `json:"failure,omitempty"`
+	ID            string     `json:"id"`                 // Names it
+	Queue         string     `json:"queue"`              // The queue
+	Action        string     `json:"action"`             // What is done with each
+	Filter        BulkFilter `json:"filter,omitzero"`    // What it is about; everything given has to fit, and nothing given means all
+	To            string     `json:"to,omitempty"`       // Of forward: the queue that dead letters go on to
+	Priority      *int64     `json:"priority,omitempty"` // Of reprioritize: the new priority
+	RatePerSecond uint32     `json:"rate_per_second"`    // Most chunks or submissions per second; 0: as fast as it goes
+	DryRun        bool       `json:"dry_run"`            // Count what would come of it, and change nothing
+	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+	Actor      string `json:"actor,omitempty"`
+	State      string `json:"state"`                // All but running are final
+	CreatedAt  Time   `json:"created_at"`           // When it was started; what came later is not meant
+	FinishedAt Time   `json:"finished_at,omitzero"` // When it ended
+	// What it came to so far and the filter means: the sum of done, unchanged and refused
+	Matched uint64 `json:"matched"`
+	Done    uint64 `json:"done"` // What the action was done with; of a dry run: would be
+	// What it did not change: another caller was first, or nothing was left to do
+	Unchanged uint64 `json:"unchanged"`
+	// What does not allow it, such as a dead letter whose submission has a dead_deadline that passed
+	Refused uint64 `json:"refused"`
+	Failure string `json:"failure,omitempty"` // Why it failed
 
-	// How far it got, by what it walked over. The first three are absent of an operation that an older server began.
-	Examined  *uint64 `json:"examined,omitempty"`   // of what there was at its start, whether the filter means it or not
-	ToExamine *uint64 `json:"to_examine,omitempty"` // never less than Examined; it falls when what there was goes away
-	Percent   *int    `json:"percent,omitempty"`    // 100 when it has completed, and not before
-	// until it has walked over all, at its pace of the last minute or its rate; absent: not known
+	// How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait
+	// for a retry, or open submissions of the queue, or of the one submission of the filter. Absent if an older server began it
+	Examined *uint64 `json:"examined,omitempty"`
+	// How much there is to walk over: what was counted at the start, and less when so much of that went away meanwhile. Never less than
+	// examined; the same when it has completed
+	ToExamine *uint64 `json:"to_examine,omitempty"`
+	// How much of it was walked over, rounded down: 100 when it has completed, and not before
+	Percent *int `json:"percent,omitempty"`
+	// Until it has walked over all, at its pace of the last minute, or at rate_per_second as long as that is not known. Absent: it has
+	// ended, or nothing tells
 	RemainingMS int64  `json:"remaining_ms,omitempty"`
-	CancelledBy string `json:"cancelled_by,omitempty"` // who cancelled it, as he said
+	CancelledBy string `json:"cancelled_by,omitempty"` // Who cancelled it, as he said
 }
 
 // Origin is where a submission came from that another queue forwarded.
 type Origin struct {
-	Queue      string `json:"queue"`
-	Submission string `json:"submission"`
-	Index      uint32 `json:"index"`
-	Attempts   uint32 `json:"attempts"` // that were made there
-	DiedAt     Time   `json:"died_at,omitzero"`
-	Error      string `json:"error,omitempty"` // of the last of them
+	Queue      string `json:"queue"`            // The queue that it was a dead letter of
+	Submission string `json:"submission"`       // Its submission there
+	Index      uint32 `json:"index"`            // Index of the chunk there
+	Attempts   uint32 `json:"attempts"`         // Tries that were made there
+	DiedAt     Time   `json:"died_at,omitzero"` // When the last of them ended
+	Error      string `json:"error,omitempty"`  // The last error there
 }

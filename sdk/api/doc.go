@@ -2,5 +2,6 @@
 // ids and tokens as strings, times in RFC 3339 (UTC, milliseconds), durations as integers with the unit in the name.
 // In a request type a field without omitempty or omitzero is required; every other one may be left out or null.
 // maxItems in a tag is the most entries that the list may have.
+// The comment of a field is what the server's OpenAPI document says of the property: it calls others by their names in JSON.
 // The package imports nothing but the standard library, so that any program can import it.
 package api

@@ -7,140 +7,153 @@ import "encoding/json"
 // none. A branch is a way to an order: of a Fair block there are as many as of what is inside of it. Of Submissions,
 // Examined were looked at: all, unless there are very many.
 type ExplainResponse struct {
-	Strategy    string          `json:"strategy"` // canonical text
-	Submissions int             `json:"submissions"`
-	Examined    int             `json:"examined"`
-	Withheld    Withheld        `json:"withheld"`
-	Ruled       []RuledAmount   `json:"ruled"`
-	Tree        []ExplainBlock  `json:"tree"` // each block before what it holds
-	Branches    []ExplainBranch `json:"branches"`
-	Picks       []ExplainPick   `json:"picks"`
-	Seed        uint64          `json:"seed"`
+	Strategy    string `json:"strategy"`    // The canonical text
+	Submissions int    `json:"submissions"` // Submissions that are not waiting for their run_at
+	Examined    int    `json:"examined"`    // Of them those that were looked at for the tree: all, unless there are very many
+	// What limits that operators set for values keep from every strategy; it reaches no block
+	Withheld Withheld `json:"withheld"`
+	// What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld
+	Ruled    []RuledAmount   `json:"ruled"`
+	Tree     []ExplainBlock  `json:"tree"`     // The blocks of the strategy, each before what it holds
+	Branches []ExplainBranch `json:"branches"` // What it compiles to, in the order in which it is asked
+	Picks    []ExplainPick   `json:"picks"`    // What would be handed out, in order
+	Seed     uint64          `json:"seed"`     // What Random drew by; ask with it again to get the same picks from the same state
 
-	Warnings []StrategyWarning `json:"warnings,omitempty"` // as in PreviewResponse
-	// until then all that a limit counts is refused, and left out of the picks.
+	// Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on
+	// with, as a reserve would. Absent when there is none
+	Warnings []StrategyWarning `json:"warnings,omitempty"`
+	// Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
 // ExplainBlock is one block of the tree. What PreferDistinct refuses comes last, and is passed all the same.
 type ExplainBlock struct {
-	Pointer       string         `json:"pointer"` // into the canonical JSON, below "/strategy"
-	Depth         int            `json:"depth"`   // of the root 0
-	Block         string         `json:"block"`
-	Text          string         `json:"text"` // such as MaxSimultaneous(company<5)
-	Entered       Amount         `json:"entered"`
-	Passed        Amount         `json:"passed"`
-	Refused       Amount         `json:"refused"`
-	RefusedValues int            `json:"refused_values"`
-	Top           []RefusedValue `json:"top"` // at most ten, which hold back most
+	Pointer       string         `json:"pointer"`        // A JSON pointer into the canonical JSON, below /strategy
+	Depth         int            `json:"depth"`          // How many blocks are around it
+	Block         string         `json:"block"`          // Its name
+	Text          string         `json:"text"`           // It alone, without what it holds
+	Entered       Amount         `json:"entered"`        // What reaches it
+	Passed        Amount         `json:"passed"`         // What an order inside of it offers
+	Refused       Amount         `json:"refused"`        // What it keeps back itself; of PreferDistinct what it puts last
+	RefusedValues int            `json:"refused_values"` // Different values among that; at most 10,000 are distinguished
+	Top           []RefusedValue `json:"top"`            // Of them the ten that keep back most chunks
 }
 
 // Withheld is what limits that operators set for values keep from every strategy.
 type Withheld struct {
-	Refused       Amount         `json:"refused"`
-	RefusedValues int            `json:"refused_values"`
-	Top           []RefusedValue `json:"top"` // at most ten, which hold back most
+	Refused       Amount         `json:"refused"`        // What is kept back
+	RefusedValues int            `json:"refused_values"` // Different values that do; at most 10,000 are distinguished
+	Top           []RefusedValue `json:"top"`            // Of them the ten that keep back most chunks
 }
 
 // Amount is a number of submissions and of their ready chunks.
 type Amount struct {
-	Submissions int    `json:"submissions"`
-	Chunks      uint64 `json:"chunks"`
+	Submissions int    `json:"submissions"` // Submissions with ready chunks
+	Chunks      uint64 `json:"chunks"`      // Their ready chunks
 }
 
 // RefusedValue is a value of a key that a block, or an operator, does not let pass; nil is no value.
 type RefusedValue struct {
-	Key      string     `json:"key"`
-	Value    *MetaValue `json:"value,omitempty"`
-	InFlight uint32     `json:"in_flight"`
-	Max      *uint32    `json:"max,omitempty"` // of a limit
-	Refused  Amount     `json:"refused"`
+	Key      string     `json:"key"`             // The meta key
+	Value    *MetaValue `json:"value,omitempty"` // The value; absent: the submissions that have none
+	InFlight uint32     `json:"in_flight"`       // Chunks of the value that are held
+	Max      *uint32    `json:"max,omitempty"`   // Of a limit: how many may be
+	Refused  Amount     `json:"refused"`         // What of it is kept back
 }
 
 // ExplainBranch is how one branch stands.
 type ExplainBranch struct {
-	Branch     int           `json:"branch"` // from 1
-	BranchText string        `json:"branch_text"`
-	Path       string        `json:"path"`
-	Built      bool          `json:"built"` // its index was standing; otherwise it was built for this
-	Fair       []ExplainFair `json:"fair"`  // the Fair blocks around it, the outermost first
+	Branch     int           `json:"branch"`      // Number of the branch, from 1; inside of Fair every alternative is a branch
+	BranchText string        `json:"branch_text"` // The branch: the Fair blocks around it, its order, its filters and its limits
+	Path       string        `json:"path"`        // The way to the branch through the strategy
+	Built      bool          `json:"built"`       // Whether its index was standing already; if not, it was built for this answer
+	Fair       []ExplainFair `json:"fair"`        // The Fair blocks around it and how their tenants stand, the outermost first
 }
 
 // ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together.
 // Next and Owed are inside of the tenant around it whose turn it is.
 type ExplainFair struct {
-	Key     string   `json:"key"`
-	Cost    string   `json:"cost"`    // chunk or time
-	Ledgers int      `json:"ledgers"` // one, or one for each tenant around it
-	Active  int      `json:"active"`  // have something to offer
-	Owing   int      `json:"owing"`   // have nothing, and are ahead still
-	Blocked int      `json:"blocked"` // are behind limits
-	Next    *Tenant  `json:"next,omitempty"`
-	Owed    []Tenant `json:"owed"` // at most ten, which are owed most
+	Key     string `json:"key"`     // The key whose values are the tenants
+	Cost    string `json:"cost"`    // What is shared out: the number of chunks, or the time that they are held
+	Ledgers int    `json:"ledgers"` // How many there are of the block: one, or inside of Fair one for each tenant around it
+	Active  int    `json:"active"`  // Tenants that have something to hand out, in all ledgers
+	Owing   int    `json:"owing"`   // Tenants that have nothing, and had more than their share
+	Blocked int    `json:"blocked"` // Tenants that are held back by limits
+	// Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes
+	Next *Tenant  `json:"next,omitempty"`
+	Owed []Tenant `json:"owed"` // Of the active tenants there the ten that are owed most
 }
 
 // Tenant is a value of the key of a Fair block; nil stands for all submissions without the key. Lag is how many chunks
 // it is owed, of cost time how many seconds, negative when it is ahead; Share what it is entitled to of all that is
 // handed out now in this block, 0 to 1.
 type Tenant struct {
-	Key    string     `json:"key"`
+	Key string `json:"key"` // Key of the Fair block
+	// Its value of the key, or the id of the submission; absent: all submissions without the key
 	Value  *MetaValue `json:"value,omitempty"`
-	State  string     `json:"state"` // idle, active, owing, blocked
-	Weight float64    `json:"weight"`
-	Share  float64    `json:"share"`
-	Lag    float64    `json:"lag"`
-	Before int        `json:"before,omitempty"` // of WhyBranch: about how many tenants come before it in this block
+	State  string     `json:"state"`            // How it stands
+	Weight float64    `json:"weight"`           // Its weight
+	Share  float64    `json:"share"`            // What it is entitled to of all that is handed out now
+	Lag    float64    `json:"lag"`              // Chunks that it is owed, under cost time seconds; negative: that it is ahead
+	Before int        `json:"before,omitempty"` // Asked why: about how many tenants come before it in this block
 }
 
 // ExplainPick is a chunk that would be handed out, and why each branch before its own did not give it.
 type ExplainPick struct {
-	Pick    PreviewPick `json:"pick"`
-	Tenants []Tenant    `json:"tenants"` // under Fair: whose it is, the outermost first, as they stand before all picks
-	Skipped []WhyBranch `json:"skipped"`
+	Pick    PreviewPick `json:"pick"`    // The chunk
+	Tenants []Tenant    `json:"tenants"` // Under Fair: whose it is in each block, the outermost first, as they stand before all picks
+	Skipped []WhyBranch `json:"skipped"` // What kept each branch before its own from it; the picks before it count as in flight
 }
 
 // WhyRequest is the body of POST /v1/submissions/{id}/chunks/{index}/why. Strategy is as in ReserveRequest.
 type WhyRequest struct {
-	Strategy json.RawMessage `json:"strategy,omitempty"`
+	Strategy json.RawMessage `json:"strategy,omitempty"` // The strategy; absent: Random
 }
 
 // WhyResponse is the first obstacle between a chunk and each branch of a strategy, and about where the chunk stands.
 type WhyResponse struct {
-	State    string       `json:"state"`    // of the chunk
-	Strategy string       `json:"strategy"` // canonical text
-	Branches []WhyBranch  `json:"branches"`
-	Standing *WhyStanding `json:"standing,omitempty"`
+	State    string       `json:"state"`              // Where the chunk stands
+	Strategy string       `json:"strategy"`           // The canonical text
+	Branches []WhyBranch  `json:"branches"`           // The strategy's branches, in the order in which they are asked
+	Standing *WhyStanding `json:"standing,omitempty"` // About where the chunk stands; absent when no branch admits it now
 
-	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // until then nothing that a limit counts is handed out
+	// Until then the restart grace keeps back what a limit counts; absent: there is none
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 
-	Warnings []StrategyWarning `json:"warnings,omitempty"` // blocks that are not scored now
+	// Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with.
+	// Absent when there is none
+	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
 // WhyStanding is about where a chunk stands, if some branch admits it.
 type WhyStanding struct {
-	Branch    int     `json:"branch"`            // the first that admits it, from 1
-	Ahead     uint64  `json:"ahead"`             // chunks that would come before it
-	Among     uint64  `json:"among,omitempty"`   // chunks that Random draws it from
-	AtLeast   bool    `json:"at_least"`          // not everything was looked at
-	PerSecond float64 `json:"per_second"`        // chunks reserved over the last minute; 0: not known
-	WaitMs    *int64  `json:"wait_ms,omitempty"` // at that rate
+	Branch int `json:"branch"` // The first branch that admits the chunk, from 1
+	// About how many chunks come before it, rounded to two digits; of those that Random draws among, half
+	Ahead   uint64 `json:"ahead"`
+	Among   uint64 `json:"among,omitempty"` // Under Random: about how many chunks it is drawn from
+	AtLeast bool   `json:"at_least"`        // Whether there are more before it, as not everything was looked at
+	// Chunks of the queue reserved a second over the last minute; 0: none, or not known yet
+	PerSecond float64 `json:"per_second"`
+	WaitMs    *int64  `json:"wait_ms,omitempty"` // About how long it waits at that rate; absent when there is none
 }
 
 // WhyBranch is how a chunk stands with one branch. What is not part of the obstacle is left out.
 type WhyBranch struct {
-	Branch   int        `json:"branch"` // from 1
-	Path     string     `json:"path"`
-	Obstacle string     `json:"obstacle"`
-	Detail   string     `json:"detail"`
+	Branch   int    `json:"branch"`   // Number of the branch, from 1; inside of Fair every alternative is a branch
+	Path     string `json:"path"`     // The way to the branch through the strategy
+	Obstacle string `json:"obstacle"` // The first obstacle; none: the branch may hand the chunk out now
+	Detail   string `json:"detail"`   // The obstacle in words
+	// Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself
 	Until    Time       `json:"until,omitzero"`
-	Rule     *Rule      `json:"rule,omitempty"`
-	Consumer string     `json:"consumer,omitempty"`
-	Key      string     `json:"key,omitempty"`
-	Value    *MetaValue `json:"value,omitempty"`
-	InFlight *uint32    `json:"in_flight,omitempty"`
-	Max      *uint32    `json:"max,omitempty"`
-	HiddenBy int        `json:"hidden_by,omitempty"`
-	Tenants  []Tenant   `json:"tenants,omitempty"` // under Fair: whose it is, the outermost first
+	Rule     *Rule      `json:"rule,omitempty"`      // Of paused and blocked: the rule that counts
+	Consumer string     `json:"consumer,omitempty"`  // Of reserved: who holds it
+	Key      string     `json:"key,omitempty"`       // Of filter and the limits: the meta key
+	Value    *MetaValue `json:"value,omitempty"`     // Of filter and the limits: the submission's value, if it has one
+	InFlight *uint32    `json:"in_flight,omitempty"` // Of limit and value_limit: chunks of that value that are held
+	Max      *uint32    `json:"max,omitempty"`       // Of limit, value_limit and restart_grace: how many may be
+	HiddenBy int        `json:"hidden_by,omitempty"` // Of hidden and alternative: number of the branch that comes first
+	// Under Fair: the tenant that the chunk belongs to in each block, the outermost first
+	Tenants []Tenant `json:"tenants,omitempty"`
 }
 
 // The obstacles of a WhyBranch. ObstacleNone: the branch may hand the chunk out now.
@@ -168,42 +181,46 @@ const (
 // CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,
 // the rest as in PreviewRequest.
 type CompareRequest struct {
-	A       json.RawMessage `json:"a"`
-	B       json.RawMessage `json:"b"`
-	Max     int             `json:"max,omitempty"`
-	Seed    *uint64         `json:"seed,omitempty"`
-	Context Meta            `json:"context,omitempty"`
+	A    json.RawMessage `json:"a"`              // The one strategy
+	B    json.RawMessage `json:"b"`              // The other
+	Max  int             `json:"max,omitempty"`  // Most chunks to look ahead; 0 or absent: 10
+	Seed *uint64         `json:"seed,omitempty"` // The same seed on the same state gives the same picks; absent: any
+	// What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+	Context Meta `json:"context,omitempty"`
 }
 
 // CompareResponse is how two strategies differ on one state.
 type CompareResponse struct {
-	A       Spread `json:"a"`
-	B       Spread `json:"b"`
-	Overlap int    `json:"overlap"` // chunks that both would hand out
+	A       Spread `json:"a"`       // Of the one strategy
+	B       Spread `json:"b"`       // Of the other
+	Overlap int    `json:"overlap"` // Chunks that both would hand out
 
-	// The first chunks that one would hand out and the other would not, each in its order.
-	OnlyA []PreviewPick `json:"only_a"`
-	OnlyB []PreviewPick `json:"only_b"`
+	OnlyA []PreviewPick `json:"only_a"` // The first that only the one would hand out, in its order
+	OnlyB []PreviewPick `json:"only_b"` // The first that only the other would
 
-	Seed uint64 `json:"seed"`
+	Seed uint64 `json:"seed"` // What Random drew by; ask with it again to get the same picks from the same state
 
-	RestartGraceUntil Time `json:"restart_grace_until,omitzero"` // as in PreviewResponse
+	// Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
 // Spread is how the picks of one strategy are spread over the values of each meta key; "$submission" is the submission.
 type Spread struct {
-	Strategy string      `json:"strategy"` // canonical text
-	Picks    int         `json:"picks"`
-	Keys     []KeySpread `json:"keys"`
+	Strategy string      `json:"strategy"` // The canonical text
+	Picks    int         `json:"picks"`    // Chunks that would be handed out
+	Keys     []KeySpread `json:"keys"`     // By meta key; $submission stands for the submission itself
 
-	Warnings []StrategyWarning `json:"warnings,omitempty"` // blocks that were not scored
+	// Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on
+	// with, as a reserve would. Absent when there is none
+	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
 // KeySpread is the spread over the values of one key.
 type KeySpread struct {
-	Key      string  `json:"key"`
-	Picks    int     `json:"picks"`     // those that have the key
-	Distinct int     `json:"distinct"`  // values among them
-	MaxShare float64 `json:"max_share"` // of the most frequent value, 0 to 1
-	Jain     float64 `json:"jain"`      // fairness over all values that either strategy would hand out, 0 to 1
+	Key      string  `json:"key"`       // The meta key
+	Picks    int     `json:"picks"`     // Chunks whose submission has the key
+	Distinct int     `json:"distinct"`  // Different values among them
+	MaxShare float64 `json:"max_share"` // Share of the most frequent value
+	// Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n
+	Jain float64 `json:"jain"`
 }

@@ -5,21 +5,21 @@ const ProblemContentType = "application/problem+json"
 
 // Problem is an error answer (RFC 9457).
 type Problem struct {
-	Type      string         `json:"type"`             // a URI that names the kind of problem
-	Title     string         `json:"title"`            // the kind in words
-	Status    int            `json:"status"`           // the HTTP status
-	Detail    string         `json:"detail,omitempty"` // what is wrong this time and what to do
-	Instance  string         `json:"instance,omitempty"`
-	Code      string         `json:"code"` // stable; clients may switch on it
-	RequestID string         `json:"request_id,omitempty"`
-	Errors    []ProblemError `json:"errors,omitempty"`
+	Type      string         `json:"type"`                 // Address of the explanation of this kind of problem
+	Title     string         `json:"title"`                // The kind in words; the same every time
+	Status    int            `json:"status"`               // The HTTP status
+	Detail    string         `json:"detail,omitempty"`     // What is wrong this time, and what to do
+	Instance  string         `json:"instance,omitempty"`   // Address of this occurrence
+	Code      string         `json:"code"`                 // Stable name of the kind; clients may switch on it
+	RequestID string         `json:"request_id,omitempty"` // Names the request in the server's log; also in the header X-Request-Id
+	Errors    []ProblemError `json:"errors,omitempty"`     // All that was found wrong with the request
 }
 
 // ProblemError is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",
 // "/path/name"; "" is the whole body) and the rest of a sentence about it.
 type ProblemError struct {
-	Pointer string `json:"pointer"`
-	Detail  string `json:"detail"`
+	Pointer string `json:"pointer"` // JSON pointer into the body, or /query/NAME, /header/NAME, /path/NAME
+	Detail  string `json:"detail"`  // The rest of a sentence about it
 }
 
 // The codes. Invalid to CommitFailed are the engine's, the others are the HTTP face's own.

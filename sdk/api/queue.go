@@ -2,18 +2,18 @@ package api
 
 // Queue is a queue with its settings; the answer of GET and PUT /v1/queues/{queue}.
 type Queue struct {
-	Name      string        `json:"name"`
-	Settings  QueueSettings `json:"settings"`
-	CreatedAt Time          `json:"created_at"`
+	Name      string        `json:"name"`       // Name: 1 to 64 letters, digits, '_', '-' and '.'
+	Settings  QueueSettings `json:"settings"`   // The whole configuration
+	CreatedAt Time          `json:"created_at"` // When it was created
 
-	Quarantined *Quarantined `json:"quarantined,omitempty"` // why it does not serve; nil: it serves
+	Quarantined *Quarantined `json:"quarantined,omitempty"` // Why it does not serve while other queues do; absent: it serves
 }
 
 // Quarantined says why a queue does not serve while the others do: its files are damaged or missing. Each start of the server tries
 // it again.
 type Quarantined struct {
-	Reason string `json:"reason"` // what is wrong with which file, and what to do
-	Since  Time   `json:"since"`
+	Reason string `json:"reason"` // What is wrong with which file, and what to do
+	Since  Time   `json:"since"`  // The first start of the server at which it could not be opened; each start tries again
 }
 
 // The values of QueueSettings.Durability.
@@ -46,19 +46,19 @@ type QueueSettings struct {
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
 type Backoff struct {
-	BaseMS int64   `json:"base_ms"`
-	Factor float64 `json:"factor"`
-	CapMS  int64   `json:"cap_ms"`
+	BaseMS int64   `json:"base_ms"` // Longest delay after the first try
+	Factor float64 `json:"factor"`  // Growth from try to try, 1 or more; 0 with a base of 0
+	CapMS  int64   `json:"cap_ms"`  // No delay is longer
 }
 
 // PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: what is left out gets its default.
 type PutQueueRequest struct {
-	Settings QueueSettingsInput `json:"settings,omitzero"`
+	Settings QueueSettingsInput `json:"settings,omitzero"` // What is left out gets its default
 }
 
 // ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. What is left out stays as it is.
 type ChangeQueueRequest struct {
-	Settings QueueSettingsInput `json:"settings,omitzero"`
+	Settings QueueSettingsInput `json:"settings,omitzero"` // What is left out stays as it is
 }
 
 // QueueSettingsInput is QueueSettings as a request: nil means the default, or, in a change, what it is.
@@ -83,76 +83,79 @@ type QueueSettingsInput struct {
 
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.
 type Stats struct {
-	Ready    uint64 `json:"ready"`
-	Waiting  uint64 `json:"waiting"`
-	Reserved uint64 `json:"reserved"`
-	Paused   uint64 `json:"paused"`
-	Blocked  uint64 `json:"blocked"`
-	Done     uint64 `json:"done"`
-	Skipped  uint64 `json:"skipped"`
-	Dead     uint64 `json:"dead"`
-	// dead chunks that can be redriven, also those of submissions that completed with dead ones
-	DeadLetters              uint64  `json:"dead_letters"`
-	Outgoing                 uint64  `json:"outgoing"` // dead letters on their way to another queue
-	OperationsReady          uint64  `json:"operations_ready"`
-	SubmissionsOpen          uint64  `json:"submissions_open"`
-	ConsumersWaiting         uint64  `json:"consumers_waiting"`
-	OldestReadySeconds       float64 `json:"oldest_ready_seconds"`
-	InsertedTotal            uint64  `json:"inserted_total"`
-	ReservedTotal            uint64  `json:"reserved_total"`
-	DoneTotal                uint64  `json:"done_total"`
-	FailedTotal              uint64  `json:"failed_total"`
-	ExpiredTotal             uint64  `json:"expired_total"`
-	ReleasedTotal            uint64  `json:"released_total"`
-	ForwardedTotal           uint64  `json:"forwarded_total"` // dead letters that went on to another queue
-	ArrivedTotal             uint64  `json:"arrived_total"`   // submissions that came as dead letters of another queue
-	BulkOperationsRunning    uint64  `json:"bulk_operations_running"`
-	LostTotal                uint64  `json:"lost_total"`    // reservations that ended with their consumers
-	RevokedTotal             uint64  `json:"revoked_total"` // reservations that were taken from attached consumers
-	ConsumersAttached        uint64  `json:"consumers_attached"`
-	Draining                 uint8   `json:"draining"` // 1: inserts are refused
-	Empty                    uint8   `json:"empty"`    // 1: no submission is open
-	SubmissionsInsertedTotal uint64  `json:"submissions_inserted_total"`
-	SubmissionsEndedTotal    uint64  `json:"submissions_ended_total"`
-	CommitsTotal             uint64  `json:"commits_total"`
-	CommitBytesTotal         uint64  `json:"commit_bytes_total"`
-	JournalBytes             uint64  `json:"journal_bytes"`
-	StoreBytes               uint64  `json:"store_bytes"`
-	DiskFull                 uint8   `json:"disk_full"` // 1: inserts are refused for want of room
+	Ready    uint64 `json:"ready"`    // Chunks that can be reserved now
+	Waiting  uint64 `json:"waiting"`  // Chunks that wait for a time
+	Reserved uint64 `json:"reserved"` // Chunks held by consumers
+	Paused   uint64 `json:"paused"`   // Chunks kept back by pause rules
+	Blocked  uint64 `json:"blocked"`  // Chunks kept back by block rules
+	Done     uint64 `json:"done"`     // Chunks of open submissions that are completed
+	Skipped  uint64 `json:"skipped"`  // Chunks of open submissions that were given up
+	Dead     uint64 `json:"dead"`     // Dead chunks of open submissions
+	// Dead chunks that can be redriven: dead, and those of submissions that completed with dead ones
+	DeadLetters      uint64 `json:"dead_letters"`
+	Outgoing         uint64 `json:"outgoing"`          // Dead letters on their way to another queue
+	OperationsReady  uint64 `json:"operations_ready"`  // Operations that the ready chunks stand for
+	SubmissionsOpen  uint64 `json:"submissions_open"`  // Submissions that have not ended
+	ConsumersWaiting uint64 `json:"consumers_waiting"` // Reserve calls that wait for work
+	// Age of the oldest submission with a ready chunk; 0 when there is none
+	OldestReadySeconds    float64 `json:"oldest_ready_seconds"`
+	InsertedTotal         uint64  `json:"inserted_total"`          // Chunks inserted
+	ReservedTotal         uint64  `json:"reserved_total"`          // Chunks reserved
+	DoneTotal             uint64  `json:"done_total"`              // Chunks completed
+	FailedTotal           uint64  `json:"failed_total"`            // Tries that failed
+	ExpiredTotal          uint64  `json:"expired_total"`           // Deadlines that passed
+	ReleasedTotal         uint64  `json:"released_total"`          // Chunks given back unworked
+	ForwardedTotal        uint64  `json:"forwarded_total"`         // Dead letters that went on to another queue
+	ArrivedTotal          uint64  `json:"arrived_total"`           // Submissions that came as dead letters of another queue
+	BulkOperationsRunning uint64  `json:"bulk_operations_running"` // Bulk operations that run
+	LostTotal             uint64  `json:"lost_total"`              // Reservations that ended because their consumer was lost
+	// Reservations that were taken from attached consumers, which were told so
+	RevokedTotal             uint64 `json:"revoked_total"`
+	ConsumersAttached        uint64 `json:"consumers_attached"`         // Consumers that have a stream open
+	Draining                 uint8  `json:"draining"`                   // 1: inserts are refused by the queue's settings
+	Empty                    uint8  `json:"empty"`                      // 1: no submission is open
+	SubmissionsInsertedTotal uint64 `json:"submissions_inserted_total"` // Submissions inserted
+	SubmissionsEndedTotal    uint64 `json:"submissions_ended_total"`    // Submissions that ended, in any way
+	CommitsTotal             uint64 `json:"commits_total"`              // Group commits
+	CommitBytesTotal         uint64 `json:"commit_bytes_total"`         // Bytes of all group commits
+	JournalBytes             uint64 `json:"journal_bytes"`              // Size of the journal on disk
+	StoreBytes               uint64 `json:"store_bytes"`                // Size of the store on disk
+	DiskFull                 uint8  `json:"disk_full"`                  // 1: inserts are refused for want of room
 }
 
 // Version is the answer of GET /version.
 type Version struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"` // of the source
-	Go       string `json:"go"`
+	Version  string `json:"version"`            // The release
+	Revision string `json:"revision,omitempty"` // Of the source
+	Go       string `json:"go"`                 // The toolchain
 }
 
 // ServerOptions is the answer of GET /v1/config: the options that the server runs with.
 type ServerOptions struct {
-	Options []ServerOption `json:"options"`
+	Options []ServerOption `json:"options"` // Every option, in the order of the server's help
 }
 
 // ServerOption is one option of the server with the value that is in effect.
 type ServerOption struct {
-	Option string `json:"option"` // its name in a configuration file
-	Value  string `json:"value"`
-	// who said so: "default", "file PATH", "environment", "flag", or "command" where a command such as dev decides
+	// Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_
+	Option string `json:"option"`
+	Value  string `json:"value"` // What is in effect
+	// Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides
 	Source  string `json:"source"`
-	Default string `json:"default"`
-	Limit   string `json:"limit"` // what it may be, in words
-	Help    string `json:"help"`  // what it does
+	Default string `json:"default"` // The value when none is given
+	Limit   string `json:"limit"`   // What it may be, in words
+	Help    string `json:"help"`    // What it does
 }
 
 // Readiness is the answer of GET /readyz?verbose.
 type Readiness struct {
-	Ready  bool    `json:"ready"`
-	Checks []Check `json:"checks"`
+	Ready  bool    `json:"ready"`  // Always true: what is not ready answers 503
+	Checks []Check `json:"checks"` // Every check, with ?verbose
 }
 
 // Check is one named part of Readiness.
 type Check struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail,omitempty"`
+	Name   string `json:"name"`             // What was checked
+	OK     bool   `json:"ok"`               // Whether it works
+	Detail string `json:"detail,omitempty"` // How it stands
 }

@@ -2,53 +2,60 @@ package api
 
 // NewToken is the body of POST /v1/tokens.
 type NewToken struct {
-	Name      string   `json:"name"`                // who it is for: what is done with it is recorded under this name
-	Scopes    []string `json:"scopes" maxItems:"7"` // produce, consume, read, metrics, operate, plugins, admin
-	Queues    []string `json:"queues,omitempty" maxItems:"64"`
-	Meta      Meta     `json:"meta,omitempty"` // one key with one value
-	ExpiresAt Time     `json:"expires_at,omitzero"`
-	Subject   string   `json:"certificate_subject,omitempty"` // of a client certificate that stands for it, such as CN=worker,O=acme
+	// Who it is for, 1 to 128 bytes: what is done with it is recorded under this name, which no other token may have
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes" maxItems:"7"`            // What it may do; admin implies all others
+	Queues []string `json:"queues,omitempty" maxItems:"64"` // The only queues that it sees; absent: all
+	// The only submissions that it sees, and the only ones that it inserts: one key with one value; absent: all
+	Meta      Meta `json:"meta,omitempty"`
+	ExpiresAt Time `json:"expires_at,omitzero"` // When it ends by itself; absent: when it is revoked
+	// Subject of a client certificate that is to stand for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts
+	// over TLS, from authorities of --tls-client-ca
+	Subject string `json:"certificate_subject,omitempty"`
 }
 
 // Token is an access token. Its text is in the answers to POST /v1/tokens and to a rotation, and never again.
 type Token struct {
-	ID         string   `json:"id"`
-	Token      string   `json:"token,omitempty"` // qn_<id>_<secret>
-	Name       string   `json:"name"`
-	Scopes     []string `json:"scopes"`
-	Queues     []string `json:"queues,omitempty"`
-	Meta       Meta     `json:"meta,omitempty"`
-	Subject    string   `json:"certificate_subject,omitempty"` // of the client certificate that stands for it
-	CreatedAt  Time     `json:"created_at"`
-	ExpiresAt  Time     `json:"expires_at,omitzero"`
-	LastUsedAt Time     `json:"last_used_at,omitzero"`          // to the minute
-	Previous   Time     `json:"previous_secret_until,omitzero"` // until when the secret before the last rotation is good
+	ID string `json:"id"` // Names it; no secret
+	// Its text, qn_<id>_<secret>, in the answer that made or rotated it and never again
+	Token     string   `json:"token,omitempty"`
+	Name      string   `json:"name"`                          // Who it is for: what is done with it is recorded under this name
+	Scopes    []string `json:"scopes"`                        // What it may do; admin implies all others
+	Queues    []string `json:"queues,omitempty"`              // The only queues that it sees; absent: all
+	Meta      Meta     `json:"meta,omitempty"`                // The only submissions that it sees; absent: all
+	Subject   string   `json:"certificate_subject,omitempty"` // Subject of the client certificate that stands for it; absent: none
+	CreatedAt Time     `json:"created_at"`                    // When it was made
+	ExpiresAt Time     `json:"expires_at,omitzero"`           // When it ends by itself; absent: when it is revoked
+	// When it was used last, to the minute; after a crash the last minutes may be missing. Absent: never
+	LastUsedAt Time `json:"last_used_at,omitzero"`
+	Previous   Time `json:"previous_secret_until,omitzero"` // Until when the secret before the last rotation is good, or was
 }
 
 // RotateToken is the body of POST /v1/tokens/{id}/rotate.
 type RotateToken struct {
-	OverlapSeconds int64 `json:"overlap_seconds,omitempty"` // how long the secret before stays good
+	OverlapSeconds int64 `json:"overlap_seconds,omitempty"` // How long the secret before stays good; absent: it ends at once
 }
 
 // Whoami is who the server takes the caller for.
 type Whoami struct {
-	Required  bool     `json:"token_required"`   // false: no token exists, and everything is open to those who reach the server
-	Name      string   `json:"name,omitempty"`   // of the token
-	ID        string   `json:"id,omitempty"`     // likewise
-	Scopes    []string `json:"scopes"`           // what may be done; admin implies all others
-	Queues    []string `json:"queues,omitempty"` // the only queues that are seen
-	Meta      Meta     `json:"meta,omitempty"`   // the only submissions that are seen
-	ExpiresAt Time     `json:"expires_at,omitzero"`
-	Session   *Session `json:"session,omitempty"` // of a caller that logged in with POST /v1/session
+	// false: there is no token yet, and everything is open to those who reach the server
+	Required  bool     `json:"token_required"`
+	Name      string   `json:"name,omitempty"`      // The token's name; absent where none is required
+	ID        string   `json:"id,omitempty"`        // The token's id; likewise
+	Scopes    []string `json:"scopes"`              // What may be done; admin implies all others
+	Queues    []string `json:"queues,omitempty"`    // The only queues that are seen; absent: all
+	Meta      Meta     `json:"meta,omitempty"`      // The only submissions that are seen; absent: all
+	ExpiresAt Time     `json:"expires_at,omitzero"` // When the token ends by itself; absent: when it is revoked
+	Session   *Session `json:"session,omitempty"`   // Of a caller with a session: when that ends
 }
 
 // Session is a login.
 type Session struct {
-	EndsAt      Time  `json:"ends_at"`      // however busy it is
-	IdleSeconds int64 `json:"idle_seconds"` // without a request and without an open stream it ends after so long
+	EndsAt      Time  `json:"ends_at"`      // When it ends, however busy it is
+	IdleSeconds int64 `json:"idle_seconds"` // After so long without a request and without an open stream it ends
 }
 
 // NewSession is the body of POST /v1/session.
 type NewSession struct {
-	Token string `json:"token"`
+	Token string `json:"token"` // An access token's text
 }
