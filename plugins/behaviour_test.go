@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
@@ -239,7 +240,7 @@ func TestRestart(t *testing.T) {
 	w.end()
 	w.change = nil
 	w.start()
-	if _, err := w.Rollout.Activate(t.Context(), "a", plugins.Selection{Version: v[0].SHA256, Force: true}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Activate(t.Context(), "a", api.PluginSelection{Version: v[0].SHA256, Force: true}, plugins.Change{}); err != nil {
 		t.Errorf("by force, with a compiler: %v", err)
 	}
 	score(t, w.scorer(&strategy.Scored{Plugin: "a"}), window(1, []int64{1}, []int64{1}))
@@ -251,8 +252,8 @@ func TestCanary(t *testing.T) {
 	w := open(t, nil)
 	w.activate(w.send(wasmtest.Scorer(), declare("c", "1.0.0", two, "")))
 	w.send(wasmtest.Scorer(), declare("c", "2.0.0", []string{"age_ms", "priority"}, ""))
-	p, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{})
-	if err != nil || p.Canary == nil || p.Percent != 25 {
+	p, err := w.Rollout.Canary(t.Context(), "c", api.PluginSelection{Version: "2.0.0", Percent: 25}, plugins.Change{})
+	if err != nil || p.Canary == nil || p.CanaryPercent != 25 {
 		t.Fatalf("got %+v %v, want a canary", p, err)
 	}
 	s := w.scorer(&strategy.Scored{Plugin: "c"})
@@ -271,10 +272,10 @@ func TestCanary(t *testing.T) {
 	if n := count[55]; n < 900 || n > 1100 || count[25] != 4000-n {
 		t.Errorf("got %v, want about 1000 of 55 from the canary and the rest 25", count)
 	}
-	if p, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{}, 30, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
-		t.Errorf("of no version 30 per cent: canary %v at %d, %v; want none at 0", p.Canary, p.Percent, err)
+	if p, err := w.Rollout.Canary(t.Context(), "c", api.PluginSelection{Percent: 30}, plugins.Change{}); err != nil || p.Canary != nil || p.CanaryPercent != 0 {
+		t.Errorf("of no version 30 per cent: canary %v at %d, %v; want none at 0", p.Canary, p.CanaryPercent, err)
 	}
-	if p, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{}, 0, plugins.Change{}); err != nil || p.Canary != nil || p.Percent != 0 {
+	if p, err := w.Rollout.Canary(t.Context(), "c", api.PluginSelection{Percent: 0}, plugins.Change{}); err != nil || p.Canary != nil || p.CanaryPercent != 0 {
 		t.Errorf("got %+v %v, want no canary", p, err)
 	}
 }
@@ -283,24 +284,24 @@ func TestCanary(t *testing.T) {
 func TestActivateBesideACanary(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
-	var versions []plugins.Version
+	var versions []api.PluginVersion
 	for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
 		versions = append(versions, w.send(wasmtest.Scorer(), declare("c", version, two, "")))
 	}
 	w.activate(versions[0])
-	if _, err := w.Rollout.Canary(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, 25, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Canary(t.Context(), "c", api.PluginSelection{Version: "2.0.0", Percent: 25}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Rollout.Shadow(t.Context(), "c", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Shadow(t.Context(), "c", api.PluginSelection{Version: "2.0.0"}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	p := w.activate(versions[2])
-	if p.Canary == nil || p.Canary.SHA256 != versions[1].SHA256 || p.Percent != 25 || p.Shadow == nil {
-		t.Errorf("activating another version: got the canary %+v with %d %% and the shadow %+v, want both kept", p.Canary, p.Percent, p.Shadow)
+	if p.Canary == nil || p.Canary.SHA256 != versions[1].SHA256 || p.CanaryPercent != 25 || p.Shadow == nil {
+		t.Errorf("activating another version: got the canary %+v with %d %% and the shadow %+v, want both kept", p.Canary, p.CanaryPercent, p.Shadow)
 	}
 	p = w.activate(versions[1])
-	if p.Canary != nil || p.Percent != 0 || p.Shadow != nil || p.Active.SHA256 != versions[1].SHA256 {
-		t.Errorf("promoting the canary: got the canary %+v with %d %% and the shadow %+v, want it active and neither", p.Canary, p.Percent, p.Shadow)
+	if p.Canary != nil || p.CanaryPercent != 0 || p.Shadow != nil || p.Active.SHA256 != versions[1].SHA256 {
+		t.Errorf("promoting the canary: got the canary %+v with %d %% and the shadow %+v, want it active and neither", p.Canary, p.CanaryPercent, p.Shadow)
 	}
 	if got, want := w.scorer(&strategy.Scored{Plugin: "c"}).Reads(), 2; len(got) != want {
 		t.Errorf("the scorer reads %v, want the columns of one version", got)
@@ -313,7 +314,7 @@ func TestShadow(t *testing.T) {
 	w := open(t, nil)
 	w.activate(w.send(wasmtest.Scorer(), declare("s", "1.0.0", two, "")))
 	w.send(wasmtest.Scorer(), declare("s", "2.0.0", []string{"submission_id", "priority"}, ""))
-	if _, err := w.Rollout.Shadow(t.Context(), "s", plugins.Selection{Version: "2.0.0"}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Shadow(t.Context(), "s", api.PluginSelection{Version: "2.0.0"}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.scorer(&strategy.Scored{Plugin: "s"})
@@ -323,7 +324,7 @@ func TestShadow(t *testing.T) {
 			t.Fatalf("the shadow decides: got %v", got)
 		}
 	}
-	var stats plugins.Stats
+	var stats api.PluginStats
 	for stats.Shadow == nil || stats.Shadow.Batches+stats.Shadow.Dropped < 10 {
 		var err error
 		if stats, err = w.Observations.Stats("s"); err != nil || t.Context().Err() != nil {
@@ -417,7 +418,7 @@ func TestConfig(t *testing.T) {
 	if string(p.Active.Config) != `{"boost":3}` {
 		t.Errorf("got the configuration %s, want the defaults", p.Active.Config)
 	}
-	_, err := w.Rollout.Activate(t.Context(), "conf", plugins.Selection{Version: "1.0.0", Config: []byte(`{"boost":-1,"colour":2}`)}, plugins.Change{})
+	_, err := w.Rollout.Activate(t.Context(), "conf", api.PluginSelection{Version: "1.0.0", Config: []byte(`{"boost":-1,"colour":2}`)}, plugins.Change{})
 	if found := problems(t, err); !strings.Contains(found, "/config/boost") || !strings.Contains(found, "/config/colour") {
 		t.Errorf("got %s, want both fields", found)
 	}

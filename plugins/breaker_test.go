@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
@@ -46,7 +47,7 @@ func TestBreaker(t *testing.T) {
 		t.Error("a scorer that was given out before scores through an open breaker")
 	}
 	p, err := w.Plugins.Get("moody")
-	if err != nil || p.State != "open" || !strings.Contains(p.Breaker.Reason, "fuel") || p.Breaker.Until != queue.At(w.clock.Now().Add(5*time.Second)) {
+	if err != nil || p.State != "open" || !strings.Contains(p.Breaker.Reason, "fuel") || p.Breaker.Until != api.At(w.clock.Now().Add(5*time.Second)) {
 		t.Errorf("got %+v %v, want it open for five seconds because of fuel", p, err)
 	}
 	w.clock.forward(5 * time.Second)
@@ -85,7 +86,7 @@ func TestQuarantine(t *testing.T) {
 	for _, wait := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		fault()
 		p, _ := w.Plugins.Get("moody")
-		if until := queue.At(w.clock.Now().Add(wait)); p.Breaker.Until != until {
+		if until := api.At(w.clock.Now().Add(wait)); p.Breaker.Until != until {
 			t.Errorf("open until %v, want %v from now", p.Breaker.Until, wait)
 		}
 		w.clock.forward(wait - time.Millisecond)
@@ -100,10 +101,10 @@ func TestQuarantine(t *testing.T) {
 		if p, _ := w.Plugins.Get("moody"); p.State != "quarantined" {
 			t.Errorf("%s: got %+v, want it quarantined", when, p)
 		}
-		if got, _ := w.Versions.Get("moody", v.SHA256); got.State != plugins.Quarantined || got.Reason == "" {
+		if got, _ := w.Versions.Get("moody", v.SHA256); got.State != api.PluginQuarantined || got.Reason == "" {
 			t.Errorf("%s: got %+v, want the version quarantined with a reason", when, got)
 		}
-		if _, err := w.Rollout.Activate(t.Context(), "moody", plugins.Selection{Version: "1.0.0"}, plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
+		if _, err := w.Rollout.Activate(t.Context(), "moody", api.PluginSelection{Version: "1.0.0"}, plugins.Change{}); queue.CodeOf(err) != queue.CodeConflict {
 			t.Errorf("%s: activating it again: got %v, want a conflict", when, err)
 		}
 	}
@@ -119,7 +120,7 @@ func TestQuarantine(t *testing.T) {
 	if got := score(t, w.scorer(block), window(1, []int64{1}, []int64{1})); got[0] != 5 {
 		t.Errorf("another version scores %v, want 5", got)
 	}
-	check2, err := w.Rollout.Activate(t.Context(), "moody", plugins.Selection{Version: v.SHA256[:8], Force: true}, plugins.Change{})
+	check2, err := w.Rollout.Activate(t.Context(), "moody", api.PluginSelection{Version: v.SHA256[:8], Force: true}, plugins.Change{})
 	if err != nil || check2.State != "active" || check2.Previous.SHA256 != other.SHA256 {
 		t.Errorf("by force: got %+v %v, want it active", check2, err)
 	}
@@ -149,7 +150,7 @@ func TestThrottle(t *testing.T) {
 		}
 		w.clock.forward(2 * time.Second)
 	}
-	if _, err := w.Rollout.PutSettings("hungry", plugins.Settings{CPUShare: 1}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.PutSettings("hungry", api.PluginSettings{CPUShare: 1}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -166,14 +167,14 @@ func TestHold(t *testing.T) {
 	w := open(t, nil)
 	w.activate(w.send(wasmtest.Scorer(), declare("hungry", "1.0.0", two, "")))
 	block := &strategy.Scored{Plugin: "hungry"}
-	p, err := w.Rollout.PutSettings("hungry", plugins.Settings{Hold: plugins.HoldOpen}, plugins.Change{Revision: 1})
+	p, err := w.Rollout.PutSettings("hungry", api.PluginSettings{Hold: plugins.HoldOpen}, plugins.Change{Revision: 1})
 	if err != nil || p.State != "held" || p.Revision != 2 {
 		t.Fatalf("got %+v %v, want it held at revision 2", p, err)
 	}
 	if _, ok := w.Scorer(block); ok {
 		t.Error("a plugin that is held open scores")
 	}
-	if _, err := w.Rollout.PutSettings("hungry", plugins.Settings{}, plugins.Change{Revision: 1}); queue.CodeOf(err) != queue.CodePrecondition {
+	if _, err := w.Rollout.PutSettings("hungry", api.PluginSettings{}, plugins.Change{Revision: 1}); queue.CodeOf(err) != queue.CodePrecondition {
 		t.Errorf("an old revision: got %v, want %s", err, queue.CodePrecondition)
 	}
 	w.end()
@@ -181,11 +182,11 @@ func TestHold(t *testing.T) {
 	if _, ok := w.Scorer(block); ok {
 		t.Error("after a restart a plugin that is held open scores")
 	}
-	if _, err := w.Rollout.PutSettings("hungry", plugins.Settings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.PutSettings("hungry", api.PluginSettings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	score(t, w.scorer(block), window(1, []int64{1}, []int64{1}))
-	if _, err := w.Rollout.PutSettings("hungry", plugins.Settings{Hold: "ajar", CPUShare: -1, RecordEvery: -1, LogLevel: 9}, plugins.Change{}); strings.Count(problems(t, err), "\n") != 3 {
+	if _, err := w.Rollout.PutSettings("hungry", api.PluginSettings{Hold: "ajar", CPUShare: -1, RecordEvery: -1, LogLevel: 9}, plugins.Change{}); strings.Count(problems(t, err), "\n") != 3 {
 		t.Errorf("four wrong settings: got %v", err)
 	}
 }

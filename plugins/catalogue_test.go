@@ -21,6 +21,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/wasmtest"
@@ -165,7 +166,7 @@ func declare(name, version string, columns []string, more string) []byte {
 }
 
 // send uploads a module that must pass.
-func (w *world) send(module, manifest []byte) plugins.Version {
+func (w *world) send(module, manifest []byte) api.PluginVersion {
 	w.Helper()
 	v, _, err := w.Versions.Upload(w.Context(), plugins.Upload{Module: module, Manifest: manifest, By: queue.Who{Actor: "test"}})
 	if err != nil {
@@ -175,9 +176,9 @@ func (w *world) send(module, manifest []byte) plugins.Version {
 }
 
 // activate activates a version that must work.
-func (w *world) activate(v plugins.Version) plugins.Plugin {
+func (w *world) activate(v api.PluginVersion) api.Plugin {
 	w.Helper()
-	p, err := w.Rollout.Activate(w.Context(), v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{By: queue.Who{Actor: "test"}})
+	p, err := w.Rollout.Activate(w.Context(), v.Name, api.PluginSelection{Version: v.SHA256}, plugins.Change{By: queue.Who{Actor: "test"}})
 	if err != nil {
 		w.Fatalf("activate: %v", err)
 	}
@@ -240,14 +241,14 @@ func TestUploadActivateScore(t *testing.T) {
 	w := open(t, nil)
 	module := wasmtest.ScorerWith(abi.ManifestSection, declare("boost", "1.0.0", two, ""))
 	v, created, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module, By: queue.Who{Actor: "me"}})
-	if err != nil || !created || v.State != plugins.Ready || v.Actor != "me" || v.Version != "1.0.0" {
+	if err != nil || !created || v.State != api.PluginReady || v.CreatedBy != "me" || v.Version != "1.0.0" {
 		t.Fatalf("got %+v %v %v, want a new ready version", v, created, err)
 	}
 	if r := v.Report; !(r.FuelPerCandidate > 0) || r.MemoryPages != 1 || r.SkipShare != 0 || !r.Deterministic || r.Rows != 256 || r.FromCache {
 		t.Errorf("got the report %+v, want some fuel, one page, nothing skipped, deterministic", r)
 	}
 	again, created, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: module})
-	if err != nil || created || again.SHA256 != v.SHA256 || again.Actor != "me" {
+	if err != nil || created || again.SHA256 != v.SHA256 || again.CreatedBy != "me" {
 		t.Errorf("the same bytes again: got %+v %v %v, want the first version", again, created, err)
 	}
 	block := &strategy.Scored{Plugin: "boost"}

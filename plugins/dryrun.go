@@ -10,31 +10,16 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/manifest"
 )
-
-// Report is what the checks of a module found. It is stored as JSON: names do not change.
-type Report struct {
-	NsPerCandidate   float64 `json:"ns_per_candidate"`   // of the fastest batch of Rows rows
-	NsMedian         float64 `json:"ns_median"`          // of the middle one
-	FuelPerCandidate float64 `json:"fuel_per_candidate"` // of a batch of Rows rows
-	Rows             int     `json:"rows"`               // of the timed batches: the default window
-	MemoryPages      uint32  `json:"memory_pages"`       // afterwards
-	SkipShare        float64 `json:"skip_share"`         // of the synthetic candidates, that were skipped or not written
-	NaNShare         float64 `json:"nan_share"`          // that were skipped with NaN
-	Deterministic    bool    `json:"deterministic"`      // the same batch twice gave the same bits
-	CompileMs        int64   `json:"compile_ms"`         // processor time of the compiling process; 0 from the cache
-	CompilePeakBytes int64   `json:"compile_peak_bytes"` // its memory
-	FromCache        bool    `json:"from_cache"`         // the code was there already
-	Instructions     int     `json:"instructions"`       // of the module
-}
 
 // timedBatches is how many batches the figures of a report come from.
 const timedBatches = 15
 
 // dryRun scores synthetic batches of none, one and a window of rows, each twice, and measures.
-func dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report) error {
+func dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *api.PluginReport) error {
 	rows, skipped, unwritten := 0, 0, 0
 	r.Deterministic, r.Rows = true, m.WindowDefault
 	for seed, n := range []int{0, 1, m.WindowDefault} {
@@ -64,7 +49,7 @@ func dryRun(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Repor
 }
 
 // timed measures batches of the default window.
-func timed(ctx context.Context, v *host.Version, m *manifest.Manifest, r *Report) error {
+func timed(ctx context.Context, v *host.Version, m *manifest.Manifest, r *api.PluginReport) error {
 	var took []time.Duration
 	scores := make([]float64, m.WindowDefault)
 	batch := synthetic(m, m.WindowDefault, 7)

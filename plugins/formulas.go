@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins/score"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
@@ -110,7 +111,7 @@ func (f *formulas) openFormula(x *strategy.Expression) (*use, error) {
 		return nil, err
 	}
 	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns}
-	v.state.Store(&state{name: Ready})
+	v.state.Store(&state{name: api.PluginReady})
 	u := open.newUse(useKey{config: x.String()}, v)
 	return u, open.start(ctx, u, compiled, rewritten, report, []byte("{}"), limits.Host)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 )
 
@@ -24,46 +25,6 @@ type DryRun struct {
 	Recording uint64     // of the plugin, instead of candidates; 0: none
 }
 
-// Tried is what came of a dry run.
-type Tried struct {
-	Report           // of synthetic candidates
-	Live   *Live     // of live ones, when a queue was named
-	Replay *Replayed // of a recording, when one was named
-}
-
-// Live says what a version would do with the candidates of a strategy.
-type Live struct {
-	Rows      int
-	Of        []queue.SubmissionID // by row: the submission whose next chunk is the candidate
-	Skipped   int
-	Histogram []Bin
-	Picks     []Pick // what would be taken, in order
-	// What would be taken that would not be otherwise, and the reverse: against the inner order and against the active version.
-	GainedInner, LostInner, GainedActive, LostActive []int
-	OverlapActive, TauActive                         float64
-	ComparedActive                                   bool // there was an active version to compare with
-}
-
-// Bin counts scores from From on, and below To; the last bin has also its To.
-type Bin struct {
-	From, To float64
-	Count    int
-}
-
-// Pick is a candidate that would be taken: its place in the inner order and its score.
-type Pick struct {
-	Row   int
-	Score float64
-}
-
-// Replayed is a recording scored again.
-type Replayed struct {
-	Rows      int
-	Scored    bool // the recording has scores; that of a fault has none
-	Identical bool // they are the same bits
-	Different int  // rows that are not
-}
-
 const (
 	histogramBins = 20
 	defaultWant   = 10
@@ -71,42 +32,42 @@ const (
 )
 
 // Try runs a version without any effect.
-func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (Tried, error) {
+func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (api.PluginTried, error) {
 	v, err := x.known.find(name, text)
 	if err != nil {
-		return Tried{}, err
+		return api.PluginTried{}, err
 	}
 	if v.manifest == nil {
-		return Tried{}, &queue.Error{Code: queue.CodeConflict,
+		return api.PluginTried{}, &queue.Error{Code: queue.CodeConflict,
 			Message: "The version cannot be used by this server: " + v.state.Load().reason}
 	}
 	p := x.known.named(name)
 	config, err := x.scorers.configFor(p, v, &strategy.Scored{Config: d.Config})
 	if err != nil {
-		return Tried{}, err
+		return api.PluginTried{}, err
 	}
 	if _, err := x.known.opened(); err != nil {
-		return Tried{}, err
+		return api.PluginTried{}, err
 	}
 	if err := x.turns.take(ctx); err != nil { // it takes a core for a while, as the check of an upload does
-		return Tried{}, err
+		return api.PluginTried{}, err
 	}
 	defer x.turns.give()
 	u, err := x.open.use(ctx, v.SHA256, config)
 	var fault *host.Fault
 	if errors.As(err, &fault) {
-		return Tried{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
+		return api.PluginTried{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
 	}
 	if err != nil {
-		return Tried{}, fmt.Errorf("plugins: dry run: %w", err)
+		return api.PluginTried{}, fmt.Errorf("plugins: dry run: %w", err)
 	}
-	out := Tried{Report: Report{Instructions: v.report.Instructions}}
+	out := api.PluginTried{Report: api.PluginReport{Instructions: v.report.Instructions}}
 	if err := dryRun(ctx, u.host, v.manifest, &out.Report); err != nil {
-		return Tried{}, err
+		return api.PluginTried{}, err
 	}
 	if d.Recording != 0 {
 		if out.Replay, err = x.replay(ctx, p, u, d.Recording); err != nil {
-			return Tried{}, err
+			return api.PluginTried{}, err
 		}
 	}
 	if d.Queue != "" {
@@ -116,7 +77,7 @@ func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (Tried,
 }
 
 // replay scores a recording and compares the bits.
-func (x *Versions) replay(ctx context.Context, p *plugin, u *use, id uint64) (*Replayed, error) {
+func (x *Versions) replay(ctx context.Context, p *plugin, u *use, id uint64) (*api.PluginReplay, error) {
 	file, ok := p.recordings.find(id)
 	if !ok {
 		return nil, queue.Invalid("/recording", "is not there any more: old recordings make room for new ones")
@@ -132,7 +93,7 @@ func (x *Versions) replay(ctx context.Context, p *plugin, u *use, id uint64) (*R
 	if _, err := u.host.Try(ctx, &record.Batch, scores); err != nil {
 		return nil, dryRunError("the recording", err)
 	}
-	out := &Replayed{Rows: len(scores), Scored: record.Scores != nil}
+	out := &api.PluginReplay{Rows: len(scores), Scored: record.Scores != nil}
 	for i := range record.Scores {
 		if !sameScore(record.Scores[i], scores[i]) {
 			out.Different++
@@ -143,7 +104,7 @@ func (x *Versions) replay(ctx context.Context, p *plugin, u *use, id uint64) (*R
 }
 
 // live scores the candidates that a queue has now.
-func (x *Versions) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Live, error) {
+func (x *Versions) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*api.PluginLive, error) {
 	x.known.mu.RLock()
 	source := x.known.queues
 	x.known.mu.RUnlock()
@@ -178,13 +139,15 @@ func (x *Versions) live(ctx context.Context, p *plugin, u *use, d *DryRun) (*Liv
 		return nil, dryRunError("live candidates", err)
 	}
 	out := describe(scores, w.Want)
-	out.Of = w.Submissions
+	out.Submissions = make([]string, len(w.Submissions))
+	for i, id := range w.Submissions {
+		out.Submissions[i] = id.String()
+	}
 	if active != nil {
 		theirs, err := dryScores(ctx, active, w)
 		if err == nil { // that the active one fails is seen elsewhere
-			out.ComparedActive = true
-			out.GainedActive, out.LostActive = difference(top(scores, w.Want), top(theirs, w.Want))
-			out.OverlapActive, out.TauActive = overlapOf(scores, theirs, w.Want), tauOf(scores, theirs)
+			out.ActiveGained, out.ActiveLost = difference(top(scores, w.Want), top(theirs, w.Want))
+			out.ActiveOverlap, out.ActiveTau = new(overlapOf(scores, theirs, w.Want)), new(tauOf(scores, theirs))
 		}
 	}
 	return out, nil
@@ -202,8 +165,8 @@ func dryScores(ctx context.Context, r *route, w *strategy.Window) ([]float64, er
 }
 
 // describe says what would be taken by scores.
-func describe(scores []float64, want int) *Live {
-	out := &Live{Rows: len(scores), Histogram: histogram(scores)}
+func describe(scores []float64, want int) *api.PluginLive {
+	out := &api.PluginLive{Rows: len(scores), Histogram: histogram(scores), Picks: []api.PluginPick{}}
 	for _, s := range scores {
 		if s != s {
 			out.Skipped++
@@ -211,18 +174,23 @@ func describe(scores []float64, want int) *Live {
 	}
 	rows := top(scores, want)
 	for _, row := range rows {
-		out.Picks = append(out.Picks, Pick{row, scores[row]})
+		pick := api.PluginPick{Row: row}
+		if !math.IsInf(scores[row], 0) {
+			pick.Score = &scores[row]
+		}
+		out.Picks = append(out.Picks, pick)
 	}
 	inner := make([]int, min(want, len(scores)))
 	for i := range inner {
 		inner[i] = i
 	}
-	out.GainedInner, out.LostInner = difference(rows, inner)
+	out.Gained, out.Lost = difference(rows, inner)
 	return out
 }
 
 // difference lists what is in a and not in b, and the reverse.
 func difference(a, b []int) (gained, lost []int) {
+	gained, lost = []int{}, []int{}
 	for _, row := range a {
 		if !slices.Contains(b, row) {
 			gained = append(gained, row)
@@ -237,7 +205,7 @@ func difference(a, b []int) (gained, lost []int) {
 }
 
 // histogram counts finite scores in bins of the same width; infinite ones are counted in the first and the last.
-func histogram(scores []float64) []Bin {
+func histogram(scores []float64) []api.PluginBin {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, s := range scores {
 		if !math.IsNaN(s) && !math.IsInf(s, 0) {
@@ -245,7 +213,7 @@ func histogram(scores []float64) []Bin {
 		}
 	}
 	if low > high {
-		return nil
+		return []api.PluginBin{}
 	}
 	bins := evenBins(low, high, histogramBins)
 	for _, s := range scores {
@@ -257,11 +225,11 @@ func histogram(scores []float64) []Bin {
 }
 
 // evenBins are n empty bins of the same width from low to high, or one if those are the same.
-func evenBins(low, high float64, n int) []Bin {
+func evenBins(low, high float64, n int) []api.PluginBin {
 	if low == high {
 		n = 1
 	}
-	bins := make([]Bin, n)
+	bins := make([]api.PluginBin, n)
 	for i := range bins {
 		bins[i].From = low + (high/float64(n)-low/float64(n))*float64(i)
 		bins[i].To = low + (high/float64(n)-low/float64(n))*float64(i+1)
@@ -271,8 +239,8 @@ func evenBins(low, high float64, n int) []Bin {
 }
 
 // binAt is the bin that a score is counted in, which is no NaN.
-func binAt(bins []Bin, score float64) int {
-	at, _ := slices.BinarySearchFunc(bins, score, func(b Bin, s float64) int {
+func binAt(bins []api.PluginBin, score float64) int {
+	at, _ := slices.BinarySearchFunc(bins, score, func(b api.PluginBin, s float64) int {
 		if b.To <= s {
 			return -1
 		}

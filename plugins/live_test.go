@@ -2,7 +2,6 @@ package plugins_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -45,7 +44,7 @@ func TestDryRunAgainstLiveCandidates(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := tried.Live
-	if l.Rows != 6 || l.Skipped != 0 || l.ComparedActive || fmt.Sprint(l.Picks) != "[{5 50} {4 40}]" || !slices.Equal(l.GainedInner, []int{5, 4}) || !slices.Equal(l.LostInner, []int{0, 1}) {
+	if l.Rows != 6 || l.Skipped != 0 || l.ActiveTau != nil || len(l.Picks) != 2 || l.Picks[0].Row != 5 || *l.Picks[0].Score != 50 || l.Picks[1].Row != 4 || *l.Picks[1].Score != 40 || !slices.Equal(l.Gained, []int{5, 4}) || !slices.Equal(l.Lost, []int{0, 1}) {
 		t.Errorf("got %+v", l)
 	}
 	counted := 0
@@ -60,7 +59,7 @@ func TestDryRunAgainstLiveCandidates(t *testing.T) {
 	if tried, err = w.Versions.Try(t.Context(), "live", "1.0.0", plugins.DryRun{Queue: "default", Strategy: "OldestFirst", Want: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if l := tried.Live; !l.ComparedActive || l.OverlapActive != 0 || l.TauActive != -1 || !slices.Equal(l.GainedActive, []int{5, 4}) || !slices.Equal(l.LostActive, []int{0, 1}) {
+	if l := tried.Live; l.ActiveTau == nil || *l.ActiveOverlap != 0 || *l.ActiveTau != -1 || !slices.Equal(l.ActiveGained, []int{5, 4}) || !slices.Equal(l.ActiveLost, []int{0, 1}) {
 		t.Errorf("against the active version: got %+v", l)
 	}
 	if stats, _ := w.Observations.Stats("live"); stats.Batches != 0 {

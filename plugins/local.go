@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
@@ -60,7 +61,7 @@ func OpenLocal(ctx context.Context, module, config []byte, l Limits, clock func(
 func (l *Local) Close() error { return l.host.Close() }
 
 // DryRun tries it as a server does with an upload, and measures.
-func (l *Local) DryRun(ctx context.Context) (r Report, err error) {
+func (l *Local) DryRun(ctx context.Context) (r api.PluginReport, err error) {
 	err = dryRun(ctx, l.host, l.Manifest, &r)
 	return r, err
 }

@@ -4,33 +4,26 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 )
-
-// LogLine is one line that a plugin logged.
-type LogLine struct {
-	Number  uint64 // rises by one from line to line
-	Time    queue.Time
-	SHA256  string // of the version, 8 digits
-	Version string
-	Level   int // abi.LevelDebug to abi.LevelError
-	Text    string
-}
 
 // logs keeps the last lines of a plugin, and takes so many a second.
 type logs struct {
 	most, rate int
 
 	mu      sync.Mutex
-	lines   []LogLine // a ring once it is full
-	number  uint64    // of the last line
+	lines   []api.PluginLogLine // a ring once it is full
+	number  uint64              // of the last line
 	dropped uint64
 	second  int64 // the second that taken counts
 	taken   int
 }
 
 func newLogs(l *Limits) *logs { return &logs{most: l.LogLines, rate: l.LogsPerSecond} }
+
+// levels are the names of abi.LevelDebug to abi.LevelError.
+var levels = [...]string{"debug", "info", "warn", "error"}
 
 // add takes the lines of a batch.
 func (l *logs) add(now time.Time, v *version, r *host.Report, level int) {
@@ -53,8 +46,8 @@ func (l *logs) add(now time.Time, v *version, r *host.Report, level int) {
 		}
 		l.taken++
 		l.number++
-		one := LogLine{Number: l.number, Time: queue.At(now), SHA256: short(v.SHA256), Version: v.Version,
-			Level: line.Level, Text: line.Text}
+		one := api.PluginLogLine{Number: l.number, Time: api.At(now), SHA256: short(v.SHA256), Version: v.Version,
+			Level: levels[line.Level&3], Text: line.Text}
 		if len(l.lines) < l.most {
 			l.lines = append(l.lines, one)
 		} else {
@@ -64,7 +57,7 @@ func (l *logs) add(now time.Time, v *version, r *host.Report, level int) {
 }
 
 // after lists up to limit lines behind a number, the oldest first, and how many were dropped in all.
-func (l *logs) after(number uint64, limit int) (lines []LogLine, dropped uint64) {
+func (l *logs) after(number uint64, limit int) (lines []api.PluginLogLine, dropped uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := max(number, l.number-uint64(len(l.lines)))

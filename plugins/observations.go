@@ -2,12 +2,13 @@ package plugins
 
 import (
 	"cmp"
-	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Observations are what plugins did since the server started.
@@ -18,48 +19,20 @@ type Observations struct {
 	plugins Plugins
 }
 
-// Stats are a plugin's numbers since the start of the server.
-type Stats struct {
-	Batches, Candidates, Skipped, Unwritten, Fallbacks uint64
-
-	FallbackReasons map[string]uint64 // fault, breaker, inactive, starting, memory, busy: those that there were
-
-	NsPerCandidate   float64 // of all batches that were scored
-	FuelPerCandidate float64
-	Faults           map[string]uint64
-	LastFault        string
-	Counters         map[string]float64
-	CPUShare         float64 // of a core, in the last seconds
-	MemoryPages      uint32
-	Instances        int
-	LogsDropped      uint64
-	Breaker          Breaker
-	Shadow           *ShadowStats // nil without a shadow
-}
-
-// ShadowStats say how a shadow compares with the active version. Overlap and Tau are means, the last hundred batches count most.
-type ShadowStats struct {
-	SHA256  string
-	Batches uint64
-	Dropped uint64
-	Faults  map[string]uint64
-	Overlap float64 // share of what would be taken that both agree on
-	Tau     float64 // Kendall's tau-b of the two orders
-}
-
 // Stats are a plugin's numbers.
-func (x Observations) Stats(name string) (Stats, error) {
+func (x Observations) Stats(name string) (api.PluginStats, error) {
 	p := x.known.named(name)
 	if p == nil {
-		return Stats{}, unknownPlugin(name)
+		return api.PluginStats{}, unknownPlugin(name)
 	}
 	t := &p.totals
-	s := Stats{
+	s := api.PluginStats{
 		Batches: t.batches.Load(), Candidates: t.candidates.Load(), Skipped: t.skipped.Load(),
 		Unwritten: t.unwritten.Load(), Fallbacks: t.fallbacks.total(), FallbackReasons: t.fallbacks.byReason(),
 		CPUShare: p.share.of(x.clock()), Breaker: x.plugins.breaker(p),
 	}
 	s.Faults, s.Counters, s.LastFault = t.maps()
+	maps.DeleteFunc(s.Counters, func(_ string, v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) }) // sums may overflow
 	if s.Candidates > 0 {
 		s.NsPerCandidate = float64(t.nanoseconds.Load()) / float64(s.Candidates)
 		s.FuelPerCandidate = float64(t.fuel.Load()) / float64(s.Candidates)
@@ -70,7 +43,7 @@ func (x Observations) Stats(name string) (Stats, error) {
 	}
 	_, s.LogsDropped = p.logs.after(0, 0)
 	if record, _ := p.state(); !record.Shadow.None() {
-		s.Shadow = &ShadowStats{SHA256: hexOf(record.Shadow.SHA256)}
+		s.Shadow = &api.PluginShadow{SHA256: hexOf(record.Shadow.SHA256)}
 		of, batches, dropped, overlap, tau := p.agreement.show()
 		s.Shadow.Dropped = dropped
 		if of.sum == record.Shadow.SHA256 {
@@ -82,7 +55,7 @@ func (x Observations) Stats(name string) (Stats, error) {
 }
 
 // Logs lists up to limit lines that a plugin logged, behind a number, the oldest first.
-func (x Observations) Logs(name string, after uint64, limit int) (lines []LogLine, dropped uint64, err error) {
+func (x Observations) Logs(name string, after uint64, limit int) (lines []api.PluginLogLine, dropped uint64, err error) {
 	p := x.known.named(name)
 	if p == nil {
 		return nil, 0, unknownPlugin(name)
@@ -92,7 +65,7 @@ func (x Observations) Logs(name string, after uint64, limit int) (lines []LogLin
 }
 
 // Recordings lists the batches that are kept of a plugin, the newest first.
-func (x Observations) Recordings(name string) ([]Recording, error) {
+func (x Observations) Recordings(name string) ([]api.PluginRecording, error) {
 	p := x.known.named(name)
 	if p == nil {
 		return nil, unknownPlugin(name)
@@ -115,16 +88,16 @@ func (x Observations) Recording(name string, id uint64) ([]byte, error) {
 }
 
 // Scores tell how the open versions of a plugin scored, those in use first.
-func (x Observations) Scores(name string) ([]Scores, error) {
+func (x Observations) Scores(name string) ([]api.PluginScores, error) {
 	p := x.known.named(name)
 	if p == nil {
 		return nil, unknownPlugin(name)
 	}
 	record, _ := p.state()
-	var out []Scores
+	var out []api.PluginScores
 	for _, u := range x.open.uses.all(name) {
 		one := u.samples.show()
-		one.SHA256, one.Version, one.Config = hexOf(u.key.sum), u.version.Version, json.RawMessage(u.key.config)
+		one.SHA256, one.Version, one.Config = hexOf(u.key.sum), u.version.Version, jsonOrEmpty([]byte(u.key.config))
 		for role, use := range record.Uses() {
 			if keyOf(use) == u.key {
 				one.Uses = append(one.Uses, role)
@@ -132,7 +105,7 @@ func (x Observations) Scores(name string) ([]Scores, error) {
 		}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b Scores) int {
+	slices.SortFunc(out, func(a, b api.PluginScores) int {
 		return cmp.Or(rankOf(a.Uses)-rankOf(b.Uses), strings.Compare(a.SHA256, b.SHA256),
 			strings.Compare(string(a.Config), string(b.Config)))
 	})

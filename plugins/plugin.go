@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // plugin is all of one name.
@@ -19,7 +20,7 @@ type plugin struct {
 	fuel     prometheus.Observer
 	versions []*version // in the order in which they came; guarded by registry.mu
 	now      atomic.Pointer[activation]
-	settings atomic.Pointer[Settings]
+	settings atomic.Pointer[api.PluginSettings]
 
 	mu     sync.Mutex
 	record queue.PluginRecord
@@ -40,18 +41,18 @@ func newPlugin(name string, l *Limits) *plugin {
 	p := &plugin{name: name, share: newShare(l.CPUWindow), shadowShare: newShare(l.CPUWindow),
 		openings: newShare(l.CPUWindow), logs: newLogs(l), recordings: newRecordings(l)}
 	p.record.Name = name
-	p.settings.Store(&Settings{})
+	p.settings.Store(&api.PluginSettings{})
 	return p
 }
 
 // state is a copy of what is in use, and the settings.
-func (p *plugin) state() (queue.PluginRecord, Settings) {
+func (p *plugin) state() (queue.PluginRecord, api.PluginSettings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.record, *p.settings.Load()
 }
 
-func (p *plugin) adopt(r queue.PluginRecord, s Settings) {
+func (p *plugin) adopt(r queue.PluginRecord, s api.PluginSettings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.record = r

@@ -2,41 +2,11 @@ package plugins
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// Use is a version in use of a plugin.
-type Use struct {
-	SHA256  string
-	Version string
-	Config  json.RawMessage
-}
-
-// Breaker is the state of an active version's breaker.
-type Breaker struct {
-	State  string // closed, starting, open, half_open, throttled, quarantined or held
-	Reason string // why it is not closed
-	Until  queue.Time
-}
-
-// Plugin is a plugin with what is in use of it. Nil uses are none.
-type Plugin struct {
-	Name     string
-	Revision uint64 // counts the changes; 0 before the first
-	State    string // active, inactive, starting, open, half_open, throttled, quarantined or held
-	Active   *Use
-	Previous *Use
-	Shadow   *Use
-	Canary   *Use
-	Percent  int
-	Settings Settings
-	Breaker  Breaker
-	Versions int
-	Latest   string // sha256 of the version that came last
-	Changed  queue.Time
-	Actor    string
-}
 
 // Plugins are those that there are, each with what is in use of it.
 type Plugins struct {
@@ -46,7 +16,7 @@ type Plugins struct {
 }
 
 // List lists up to limit plugins by name, behind the name after; next is where to go on, "" at the end.
-func (x Plugins) List(after string, limit int) (list []Plugin, next string) {
+func (x Plugins) List(after string, limit int) (list []api.Plugin, next string) {
 	for _, p := range x.known.all() {
 		if p.name <= after {
 			continue
@@ -60,53 +30,56 @@ func (x Plugins) List(after string, limit int) (list []Plugin, next string) {
 }
 
 // Get is one plugin.
-func (x Plugins) Get(name string) (Plugin, error) {
+func (x Plugins) Get(name string) (api.Plugin, error) {
 	p := x.known.named(name)
 	if p == nil {
-		return Plugin{}, unknownPlugin(name)
+		return api.Plugin{}, unknownPlugin(name)
 	}
 	return x.show(p), nil
 }
 
 // breaker is the breaker of a plugin's active version.
-func (x Plugins) breaker(p *plugin) Breaker {
+func (x Plugins) breaker(p *plugin) api.PluginBreaker {
 	record, settings := p.state()
 	if settings.Hold == HoldOpen {
-		return Breaker{State: breakerHeld, Reason: "an operator took the plugin out of use"}
+		return api.PluginBreaker{State: breakerHeld, Reason: "an operator took the plugin out of use"}
 	}
 	if v := x.known.of(record.Active.SHA256); v != nil {
-		if now := v.state.Load(); now.name == Quarantined {
-			return Breaker{State: breakerQuarantined, Reason: now.reason}
+		if now := v.state.Load(); now.name == api.PluginQuarantined {
+			return api.PluginBreaker{State: breakerQuarantined, Reason: now.reason}
 		}
 	}
 	u := x.open.uses.find(keyOf(&record.Active))
 	switch {
 	case u == nil && x.open.isStarting(&record.Active):
-		return Breaker{State: breakerStarting, Reason: "its sandbox is not ready yet; until it is, requests go on without the plugin"}
+		return api.PluginBreaker{State: breakerStarting,
+			Reason: "its sandbox is not ready yet; until it is, requests go on without the plugin"}
 	case u == nil:
-		return Breaker{State: breakerClosed}
+		return api.PluginBreaker{State: breakerClosed}
 	}
 	state, reason, until := u.breaker.show(x.now())
-	b := Breaker{State: state, Reason: reason}
+	b := api.PluginBreaker{State: state, Reason: reason}
 	if !until.IsZero() {
-		b.Until = queue.At(until)
+		b.Until = api.At(until)
 	}
 	return b
 }
 
-func (x Plugins) show(p *plugin) Plugin {
+func (x Plugins) show(p *plugin) api.Plugin {
 	record, settings := p.state()
-	out := Plugin{Name: p.name, Revision: record.Revision, Percent: record.Percent, Settings: settings,
-		Breaker: x.breaker(p), Changed: record.Changed, Actor: record.Actor}
+	out := api.Plugin{
+		Name: p.name, Revision: record.Revision, ETag: etagOf(record.Revision), CanaryPercent: record.Percent, Settings: settings,
+		Breaker: x.breaker(p), ChangedAt: timeOf(record.Changed), ChangedBy: record.Actor,
+	}
 	x.known.mu.RLock()
 	out.Versions = len(p.versions)
 	if out.Versions > 0 {
 		out.Latest = hexOf(p.versions[out.Versions-1].SHA256)
 	}
-	shown := map[string]**Use{"active": &out.Active, "canary": &out.Canary, "shadow": &out.Shadow, "previous": &out.Previous}
+	shown := map[string]**api.PluginUse{"active": &out.Active, "canary": &out.Canary, "shadow": &out.Shadow, "previous": &out.Previous}
 	for role, use := range record.Uses() {
 		if v := x.known.versions[use.SHA256]; v != nil {
-			*shown[role] = &Use{SHA256: hexOf(v.SHA256), Version: v.Version, Config: use.Config}
+			*shown[role] = &api.PluginUse{SHA256: hexOf(v.SHA256), Version: v.Version, Config: jsonOrEmpty(use.Config)}
 		}
 	}
 	x.known.mu.RUnlock()
@@ -119,4 +92,17 @@ func (x Plugins) show(p *plugin) Plugin {
 		out.State = out.Breaker.State
 	}
 	return out
+}
+
+// etagOf names a revision, for If-Match.
+func etagOf(revision uint64) string { return fmt.Sprintf(`"r%d"`, revision) }
+
+func timeOf(t queue.Time) api.Time { return api.At(t.Std()) }
+
+// jsonOrEmpty is JSON that a stranger wrote and that was stored, or {} when it is none.
+func jsonOrEmpty(raw []byte) json.RawMessage {
+	if json.Valid(raw) {
+		return raw
+	}
+	return json.RawMessage("{}")
 }

@@ -6,23 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Recording is a batch that was kept, without its bytes.
-type Recording struct {
-	ID      uint64 // rises by one from recording to recording of the plugin
-	Time    queue.Time
-	SHA256  string // of the version, all digits
-	Version string
-	Rows    int
-	Fault   string // why it is kept; "" for a sample
-	Size    int
-}
-
 type recording struct {
-	Recording
+	api.PluginRecording
 	file []byte
 }
 
@@ -60,7 +49,7 @@ func (r *recordings) consider(log *slog.Logger, u *use, b *abi.Batch, scores []f
 		log.Error("a batch could not be recorded", "plugin", u.version.Name, "error", failure)
 		return
 	}
-	one := recording{Recording{Time: queue.At(now), SHA256: hexOf(u.version.SHA256), Version: u.version.Version,
+	one := recording{api.PluginRecording{Time: api.At(now), SHA256: hexOf(u.version.SHA256), Version: u.version.Version,
 		Rows: int(b.Rows), Size: len(file)}, file}
 	if faulty {
 		one.Fault = err.Error()
@@ -94,13 +83,13 @@ func (r *recordings) keep(one recording, faulty bool) {
 }
 
 // list lists what is kept, the newest first.
-func (r *recordings) list() (all []Recording) {
+func (r *recordings) list() (all []api.PluginRecording) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range slices.Concat(r.samples, r.faults) {
-		all = append(all, one.Recording)
+		all = append(all, one.PluginRecording)
 	}
-	slices.SortFunc(all, func(a, b Recording) int { return int(int64(b.ID) - int64(a.ID)) })
+	slices.SortFunc(all, func(a, b api.PluginRecording) int { return int(int64(b.ID) - int64(a.ID)) })
 	return all
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // registry is which plugins and versions there are, as the store has them. It knows what is in use, and nothing of what is open.
@@ -223,11 +224,11 @@ func (r *registry) setState(v *version, s state) error {
 // quarantine takes a version out of use until an operator forces it back. If that cannot be stored it is logged, and holds in memory.
 func (r *registry) quarantine(sum queue.SHA256, reason string) {
 	v := r.of(sum)
-	if v == nil || v.state.Load().name == Quarantined {
+	if v == nil || v.state.Load().name == api.PluginQuarantined {
 		return
 	}
 	r.log.Warn("a plugin's version is quarantined", "plugin", v.Name, "version", v.Version, "sha256", short(sum), "reason", reason)
-	if err := r.setState(v, state{Quarantined, reason}); err != nil {
+	if err := r.setState(v, state{api.PluginQuarantined, reason}); err != nil {
 		r.log.Error("that a plugin is quarantined could not be stored", "plugin", v.Name, "sha256", short(sum), "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 )
 
@@ -23,13 +24,6 @@ func (c *Change) holds(revision uint64) bool {
 	return c.Revision == revision || c.Revision == 0 && !c.Unchanged
 }
 
-// Selection is a version with a configuration.
-type Selection struct {
-	Version string // its version text, or 8 or more digits of its sha256
-	Config  []byte // JSON; nil: {} with the defaults of the version
-	Force   bool   // also one that is quarantined, which ends its quarantine
-}
-
 // Rollout decides what of a plugin is in use: the active version, a canary, a shadow, and how its breaker is held.
 type Rollout struct {
 	*environment
@@ -41,7 +35,7 @@ type Rollout struct {
 
 // Activate makes a version the one that scores, from the next request on, in the place of the one that did; a canary and a shadow of
 // this version go. A version that cannot be opened, or whose configuration it refuses, changes nothing.
-func (x Rollout) Activate(ctx context.Context, name string, s Selection, change Change) (Plugin, error) {
+func (x Rollout) Activate(ctx context.Context, name string, s api.PluginSelection, change Change) (api.Plugin, error) {
 	return x.change("plugin.activate", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		use, err := x.selected(ctx, p, &s)
 		if err != nil {
@@ -62,7 +56,7 @@ func (x Rollout) Activate(ctx context.Context, name string, s Selection, change 
 }
 
 // Deactivate takes a plugin out of use; strategies that name it go on with their next branch.
-func (x Rollout) Deactivate(name string, change Change) (Plugin, error) {
+func (x Rollout) Deactivate(name string, change Change) (api.Plugin, error) {
 	return x.change("plugin.deactivate", name, change, func(_ *plugin, r *queue.PluginRecord) error {
 		if r.Active.None() {
 			return &queue.Error{Code: queue.CodeConflict, Message: "The plugin is not active."}
@@ -74,13 +68,13 @@ func (x Rollout) Deactivate(name string, change Change) (Plugin, error) {
 }
 
 // Rollback activates what was active before.
-func (x Rollout) Rollback(ctx context.Context, name string, change Change) (Plugin, error) {
+func (x Rollout) Rollback(ctx context.Context, name string, change Change) (api.Plugin, error) {
 	return x.change("plugin.rollback", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		if r.Previous.None() {
 			return &queue.Error{Code: queue.CodeConflict,
 				Message: "There is no version before the active one. Activate a version by its name."}
 		}
-		use, err := x.selected(ctx, p, &Selection{Version: hexOf(r.Previous.SHA256), Config: r.Previous.Config})
+		use, err := x.selected(ctx, p, &api.PluginSelection{Version: hexOf(r.Previous.SHA256), Config: r.Previous.Config})
 		if err != nil {
 			return err
 		}
@@ -91,7 +85,7 @@ func (x Rollout) Rollback(ctx context.Context, name string, change Change) (Plug
 }
 
 // Shadow lets a version score beside the active one without deciding anything; with an empty version there is none any more.
-func (x Rollout) Shadow(ctx context.Context, name string, s Selection, change Change) (Plugin, error) {
+func (x Rollout) Shadow(ctx context.Context, name string, s api.PluginSelection, change Change) (api.Plugin, error) {
 	return x.change("plugin.shadow", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
 		r.Shadow, err = x.beside(ctx, p, &s)
 		return err
@@ -99,16 +93,16 @@ func (x Rollout) Shadow(ctx context.Context, name string, s Selection, change Ch
 }
 
 // Canary lets a version score for so many per cent of the requests; 0 per cent, or an empty version, ends that.
-func (x Rollout) Canary(ctx context.Context, name string, s Selection, percent int, change Change) (Plugin, error) {
+func (x Rollout) Canary(ctx context.Context, name string, s api.PluginSelection, change Change) (api.Plugin, error) {
 	return x.change("plugin.canary", name, change, func(p *plugin, r *queue.PluginRecord) (err error) {
-		if percent < 0 || percent > 100 {
-			return queue.Invalid("/percent", "is %d; 0 to 100 are allowed", percent)
+		if s.Percent < 0 || s.Percent > 100 {
+			return queue.Invalid("/percent", "is %d; 0 to 100 are allowed", s.Percent)
 		}
-		if percent == 0 {
+		if s.Percent == 0 {
 			s.Version = ""
 		}
 		r.Canary, err = x.beside(ctx, p, &s)
-		r.Percent = percent
+		r.Percent = s.Percent
 		if r.Canary.None() {
 			r.Percent = 0
 		}
@@ -117,7 +111,7 @@ func (x Rollout) Canary(ctx context.Context, name string, s Selection, percent i
 }
 
 // beside is a version that is to be used beside the active one.
-func (x Rollout) beside(ctx context.Context, p *plugin, s *Selection) (queue.PluginUse, error) {
+func (x Rollout) beside(ctx context.Context, p *plugin, s *api.PluginSelection) (queue.PluginUse, error) {
 	if s.Version == "" {
 		return queue.PluginUse{}, nil
 	}
@@ -129,7 +123,7 @@ func (x Rollout) beside(ctx context.Context, p *plugin, s *Selection) (queue.Plu
 }
 
 // Reset closes the breakers of a plugin and forgets its faults and its processor time. A quarantine ends only by activating with force.
-func (x Rollout) Reset(name string, change Change) (Plugin, error) {
+func (x Rollout) Reset(name string, change Change) (api.Plugin, error) {
 	return x.change("plugin.reset", name, change, func(p *plugin, _ *queue.PluginRecord) error {
 		x.scorers.resetBreakers(p)
 		return nil
@@ -137,7 +131,7 @@ func (x Rollout) Reset(name string, change Change) (Plugin, error) {
 }
 
 // selected opens what a selection asks for.
-func (x Rollout) selected(ctx context.Context, p *plugin, s *Selection) (queue.PluginUse, error) {
+func (x Rollout) selected(ctx context.Context, p *plugin, s *api.PluginSelection) (queue.PluginUse, error) {
 	v, err := x.known.find(p.name, s.Version)
 	if err != nil {
 		return queue.PluginUse{}, queue.Invalid("/version", "names no version: %s", messageOf(err))
@@ -150,7 +144,7 @@ func (x Rollout) selected(ctx context.Context, p *plugin, s *Selection) (queue.P
 	if err != nil {
 		return queue.PluginUse{}, err
 	}
-	if now := v.state.Load(); now.name == Quarantined && !s.Force {
+	if now := v.state.Load(); now.name == api.PluginQuarantined && !s.Force {
 		return queue.PluginUse{}, &queue.Error{Code: queue.CodeConflict, Message: "The version is quarantined: " +
 			now.reason + ". Activate another one, or this one with force."}
 	}
@@ -164,8 +158,8 @@ func (x Rollout) selected(ctx context.Context, p *plugin, s *Selection) (queue.P
 	}
 	if s.Force {
 		u.breaker.reset()
-		if v.state.Load().name != Ready {
-			if err := x.known.setState(v, state{name: Ready}); err != nil {
+		if v.state.Load().name != api.PluginReady {
+			if err := x.known.setState(v, state{name: api.PluginReady}); err != nil {
 				return queue.PluginUse{}, fmt.Errorf("plugins: end a quarantine: %w", err)
 			}
 		}
@@ -174,41 +168,41 @@ func (x Rollout) selected(ctx context.Context, p *plugin, s *Selection) (queue.P
 }
 
 // change makes one change of what is in use: written down first, with its entry in the audit log, then swapped in at once.
-func (x Rollout) change(action, name string, change Change, do func(p *plugin, r *queue.PluginRecord) error) (Plugin, error) {
+func (x Rollout) change(action, name string, change Change, do func(p *plugin, r *queue.PluginRecord) error) (api.Plugin, error) {
 	x.known.changes.Lock()
 	defer x.known.changes.Unlock()
 	store, err := x.known.opened()
 	if err != nil {
-		return Plugin{}, err
+		return api.Plugin{}, err
 	}
 	p := x.known.named(name)
 	if p == nil {
-		return Plugin{}, unknownPlugin(name)
+		return api.Plugin{}, unknownPlugin(name)
 	}
 	record, _ := p.state()
 	if !change.holds(record.Revision) {
-		return Plugin{}, stale(record.Revision)
+		return api.Plugin{}, stale(record.Revision)
 	}
 	act := x.act(action, name, change.By)
 	before := recordState(&record)
 	if err := do(p, &record); err != nil {
-		return Plugin{}, err
+		return api.Plugin{}, err
 	}
 	if record.Revision == math.MaxInt64 {
-		return Plugin{}, errors.New("plugins: the revisions are used up")
+		return api.Plugin{}, errors.New("plugins: the revisions are used up")
 	}
 	record.Revision++
 	record.Changed, record.Actor = act.At, change.By.Actor
 	if record.Settings == nil {
-		record.Settings = marshal(Settings{})
+		record.Settings = marshal(api.PluginSettings{})
 	}
 	settings, err := parseSettings(record.Settings)
 	if err != nil {
-		return Plugin{}, fmt.Errorf("plugins: settings: %w", err)
+		return api.Plugin{}, fmt.Errorf("plugins: settings: %w", err)
 	}
 	act.Change(before, recordState(&record))
 	if err := store.PutPluginRecord(record, act); err != nil {
-		return Plugin{}, fmt.Errorf("plugins: store a change: %w", err)
+		return api.Plugin{}, fmt.Errorf("plugins: store a change: %w", err)
 	}
 	p.adopt(record, settings)
 	x.scorers.swap(p)

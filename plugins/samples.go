@@ -1,7 +1,6 @@
 package plugins
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/host"
 )
 
@@ -87,39 +87,14 @@ func (s *samples) Taken(scores []float64, chunks []uint32) {
 	}
 }
 
-// Scores say how a version scored live traffic with one configuration since it was opened: of a sample of the windows, the last
-// candidates.
-type Scores struct {
-	SHA256    string
-	Version   string
-	Config    json.RawMessage
-	Uses      []string // of active, canary, shadow and previous; none of what a consumer asked for by itself
-	Batches   uint64   // windows that it scored
-	Faults    map[string]uint64
-	LastFault string
-
-	Windows      uint64     // that were looked at
-	First, Last  queue.Time // when the first and the last of them were scored; 0: none was
-	Rows         int        // candidates that are kept of them
-	Skipped      int        // of those, with NaN
-	Taken        int        // of those, that something was taken of
-	Distribution []TakenBin
-}
-
-// TakenBin is a Bin that knows of how many of its candidates something was taken.
-type TakenBin struct {
-	Bin
-	Taken int
-}
-
 // show copies what is kept and counts it.
-func (s *samples) show() Scores {
-	out := Scores{Batches: s.batches.Load(), Faults: map[string]uint64{}}
+func (s *samples) show() api.PluginScores {
+	out := api.PluginScores{Batches: s.batches.Load(), Faults: map[string]uint64{}, Uses: []string{}}
 	s.mu.Lock()
 	for kind, n := range s.faults {
 		out.Faults[string(kind)] = n
 	}
-	out.LastFault, out.Windows, out.First, out.Last = s.fault, s.windows, s.first, s.newest
+	out.LastFault, out.Windows, out.SinceAt, out.LastAt = s.fault, s.windows, timeOf(s.first), timeOf(s.newest)
 	scores, taken := slices.Clone(s.scores), slices.Clone(s.taken)
 	s.mu.Unlock()
 	out.Rows = len(scores)
@@ -138,7 +113,7 @@ func (s *samples) show() Scores {
 // distribution counts scores, in bins of the same width. Where few scores are far outside, as those of candidates that a plugin wants
 // last of all, all others would be in one bin: then the first and the last bin are as wide as it takes, and the others share what the
 // middle 98 of 100 scores are in.
-func distribution(scores []float64, taken []bool) (out []TakenBin) {
+func distribution(scores []float64, taken []bool) (out []api.PluginTakenBin) {
 	var finite []float64
 	for _, score := range scores {
 		if !math.IsNaN(score) && !math.IsInf(score, 0) {
@@ -146,12 +121,12 @@ func distribution(scores []float64, taken []bool) (out []TakenBin) {
 		}
 	}
 	if len(finite) == 0 {
-		return nil
+		return []api.PluginTakenBin{}
 	}
 	slices.Sort(finite)
 	bins := binsOf(finite)
 	for _, bin := range bins {
-		out = append(out, TakenBin{Bin: bin})
+		out = append(out, api.PluginTakenBin{From: bin.From, To: bin.To})
 	}
 	for row, score := range scores {
 		if math.IsNaN(score) {
@@ -167,7 +142,7 @@ func distribution(scores []float64, taken []bool) (out []TakenBin) {
 }
 
 // binsOf are the bins for scores that are sorted, empty.
-func binsOf(finite []float64) []Bin {
+func binsOf(finite []float64) []api.PluginBin {
 	last := len(finite) - 1
 	lowest, highest := finite[0], finite[last]
 	low, high := finite[last/100], finite[last-last/100]
@@ -176,10 +151,10 @@ func binsOf(finite []float64) []Bin {
 	}
 	bins := evenBins(low, high, histogramBins-2)
 	if lowest < low {
-		bins = slices.Insert(bins, 0, Bin{From: lowest, To: low})
+		bins = slices.Insert(bins, 0, api.PluginBin{From: lowest, To: low})
 	}
 	if highest > high {
-		bins = append(bins, Bin{From: high, To: highest})
+		bins = append(bins, api.PluginBin{From: high, To: highest})
 	}
 	return bins
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
 // scoresOf is the entry of a version, which has to be there.
-func (w *world) scoresOf(v plugins.Version) plugins.Scores {
+func (w *world) scoresOf(v api.PluginVersion) api.PluginScores {
 	w.Helper()
 	list, err := w.Observations.Scores(v.Name)
 	if err != nil {
@@ -25,7 +26,7 @@ func (w *world) scoresOf(v plugins.Version) plugins.Scores {
 		}
 	}
 	w.Fatalf("nothing is said of %s in %+v", v.Version, list)
-	return plugins.Scores{}
+	return api.PluginScores{}
 }
 
 // A sampled window says what was taken of it; while there are few windows each that comes after a quarter of a second is sampled, and
@@ -51,7 +52,7 @@ func TestScoresOfLiveTraffic(t *testing.T) {
 	if sampled != 1 || got.Batches != 1 || got.Windows != 1 || got.Rows != 4 || got.Taken != 2 || got.Skipped != 0 || fmt.Sprint(got.Uses) != "[active]" {
 		t.Fatalf("after one window got %+v, %d sampled; want it sampled, with 4 candidates of which 2 were taken of", got, sampled)
 	}
-	if d := got.Distribution; len(d) != 20 || d[0] != (plugins.TakenBin{Bin: plugins.Bin{From: 0, To: 1.5, Count: 1}}) || d[19].Count != 1 || d[19].Taken != 1 || d[19].To != 30 || d[13].Count != 1 || d[13].Taken != 1 {
+	if d := got.Distribution; len(d) != 20 || d[0] != (api.PluginTakenBin{From: 0, To: 1.5, Count: 1}) || d[19].Count != 1 || d[19].Taken != 1 || d[19].To != 30 || d[13].Count != 1 || d[13].Taken != 1 {
 		t.Errorf("got the distribution %+v, want one candidate each at 0, 10, 20 and 30, of the last two something taken", d)
 	}
 	for range 63 {
@@ -156,7 +157,7 @@ func TestScoresTellVersionsApart(t *testing.T) {
 	good := w.send(wasmtest.Scorer(), declare("both", "1.0.0", two, ""))
 	moody := w.send(wasmtest.Moody(wasmtest.NegativeSeed(), wasmtest.Endless()), declare("both", "2.0.0", two, ""))
 	w.activate(good)
-	if _, err := w.Rollout.Shadow(t.Context(), "both", plugins.Selection{Version: moody.SHA256}, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Shadow(t.Context(), "both", api.PluginSelection{Version: moody.SHA256}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	in := window(1, []int64{1, 2}, []int64{0, 0})

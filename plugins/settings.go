@@ -4,16 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// Settings are what an operator may set for a plugin.
-type Settings struct {
-	// Hold overrides the breaker: "" leaves it to itself, HoldOpen takes the plugin out of use, HoldClosed uses it whatever happens.
-	Hold        string  `json:"hold,omitempty"`
-	CPUShare    float64 `json:"cpu_share,omitempty"`    // of one core; 0: the server's
-	RecordEvery int     `json:"record_every,omitempty"` // one of so many batches is recorded; 0: the server's
-	LogLevel    int     `json:"log_level,omitempty"`    // lines below it are dropped: 0 debug to 3 error
-}
 
 // The overrides of a breaker.
 const (
@@ -21,7 +13,7 @@ const (
 	HoldClosed = "closed"
 )
 
-func parseSettings(raw []byte) (s Settings, err error) {
+func parseSettings(raw []byte) (s api.PluginSettings, err error) {
 	if len(raw) == 0 {
 		return s, nil
 	}
@@ -29,7 +21,7 @@ func parseSettings(raw []byte) (s Settings, err error) {
 	return s, err
 }
 
-func (s *Settings) check() error {
+func checkSettings(s *api.PluginSettings) error {
 	var wrong []queue.Problem
 	add := func(pointer, detail string) { wrong = append(wrong, queue.Problem{Pointer: pointer, Detail: detail}) }
 	if s.Hold != "" && s.Hold != HoldOpen && s.Hold != HoldClosed {
@@ -51,9 +43,9 @@ func (s *Settings) check() error {
 }
 
 // PutSettings replaces the settings of a plugin. Holding a breaker closed also closes it now.
-func (x Rollout) PutSettings(name string, s Settings, change Change) (Plugin, error) {
-	if err := s.check(); err != nil {
-		return Plugin{}, err
+func (x Rollout) PutSettings(name string, s api.PluginSettings, change Change) (api.Plugin, error) {
+	if err := checkSettings(&s); err != nil {
+		return api.Plugin{}, err
 	}
 	return x.change("plugin.settings", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		r.Settings = marshal(s)
@@ -65,7 +57,7 @@ func (x Rollout) PutSettings(name string, s Settings, change Change) (Plugin, er
 }
 
 // marshal writes what cannot fail.
-func marshal(s Settings) []byte {
+func marshal(s api.PluginSettings) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return []byte("{}")

@@ -14,6 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
@@ -102,7 +103,7 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 		w.activate(w.send(wasmtest.Scorer(), declare(name, "1.0.0", two, "")))
 	}
 	w.send(wasmtest.Scorer(), declare("a", "2.0.0", two, ""))
-	if _, err := w.Rollout.Canary(t.Context(), "a", plugins.Selection{Version: "2.0.0"}, 10, plugins.Change{}); err != nil {
+	if _, err := w.Rollout.Canary(t.Context(), "a", api.PluginSelection{Version: "2.0.0", Percent: 10}, plugins.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	w.end()

@@ -14,6 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
@@ -31,7 +32,7 @@ func (w *world) cached() (names []string) {
 }
 
 // distinct uploads a module whose code is its own: modules that differ in custom sections only share theirs.
-func (w *world) distinct(name string, number int32) (v plugins.Version, entry string) {
+func (w *world) distinct(name string, number int32) (v api.PluginVersion, entry string) {
 	w.Helper()
 	before := w.cached()
 	v = w.send(wasmtest.Moody(wasmtest.ConstI32(0), wasmtest.Code(wasmtest.ConstI32(number), 0x1a)), declare(name, "1.0.0", two, ""))
@@ -113,7 +114,7 @@ func TestSweep(t *testing.T) {
 	w.end()
 	w.change = func(o *plugins.Options) { o.Child = []string{"/nonexistent"} }
 	w.start()
-	w.activate(plugins.Version{Name: "ready", SHA256: w.only("ready").SHA256})
+	w.activate(api.PluginVersion{Name: "ready", SHA256: w.only("ready").SHA256})
 	for _, name := range []string{"active", "ready"} {
 		if got := score(t, w.scorer(&strategy.Scored{Plugin: name}), window(1, []int64{1}, []int64{1})); got[0] != 5 {
 			t.Errorf("%s scores %v, want 5", name, got)
@@ -122,7 +123,7 @@ func TestSweep(t *testing.T) {
 }
 
 // only is the one version of a plugin.
-func (w *world) only(name string) plugins.Version {
+func (w *world) only(name string) api.PluginVersion {
 	w.Helper()
 	list, err := w.Versions.Of(name)
 	if err != nil || len(list) != 1 {
@@ -145,7 +146,7 @@ func TestSweepLeavesWhatIsInUse(t *testing.T) {
 		t.Errorf("a sweep that was ended left %d entries, want all %d", got, len(kept)+len(gone))
 	}
 	// The version whose code is of another engine is activated: its code is compiled again, and stays.
-	w.activate(plugins.Version{Name: "other", SHA256: w.only("other").SHA256})
+	w.activate(api.PluginVersion{Name: "other", SHA256: w.only("other").SHA256})
 	if removed, _, err := w.Sweep(t.Context()); err != nil || removed != len(gone)-1 {
 		t.Errorf("got %d entries, %v; want %d", removed, err, len(gone)-1)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
@@ -27,10 +28,10 @@ type Upload struct {
 // Upload checks a module and keeps it as a version that can be activated. The same bytes are the same version: they are not checked
 // again, and created is false. What is wrong with a module comes as one *queue.Error that lists everything, with pointers such as
 // /module/code/functions/12/offset/345; nothing is kept then.
-func (x *Versions) Upload(ctx context.Context, u Upload) (v Version, created bool, err error) {
+func (x *Versions) Upload(ctx context.Context, u Upload) (v api.PluginVersion, created bool, err error) {
 	module, err := x.packed(&u)
 	if err != nil {
-		return Version{}, false, err
+		return api.PluginVersion{}, false, err
 	}
 	sum := queue.SHA256(sha256.Sum256(module))
 	if known := x.known.of(sum); known != nil {
@@ -38,22 +39,22 @@ func (x *Versions) Upload(ctx context.Context, u Upload) (v Version, created boo
 	}
 	store, err := x.known.opened()
 	if err != nil {
-		return Version{}, false, err
+		return api.PluginVersion{}, false, err
 	}
 	if err := x.turns.take(ctx); err != nil {
-		return Version{}, false, err
+		return api.PluginVersion{}, false, err
 	}
 	defer x.turns.give()
 	if known := x.known.of(sum); known != nil { // another client sent the same meanwhile
 		return x.known.show(known), false, nil
 	}
 	if err := x.refused.of(sum); err != nil {
-		return Version{}, false, err
+		return api.PluginVersion{}, false, err
 	}
 	made, err := x.check(ctx, store, module, sum, &u)
 	if err != nil {
 		x.refused.add(sum, err)
-		return Version{}, false, err
+		return api.PluginVersion{}, false, err
 	}
 	return x.known.show(made), true, nil
 }
@@ -94,16 +95,16 @@ func (x *Versions) check(ctx context.Context, store Store, module []byte, sum qu
 		return nil, compileError(err)
 	}
 	before := compiled.FromCache
-	found := Report{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: before,
+	found := api.PluginReport{CompileMs: compiled.CPU.Milliseconds(), CompilePeakBytes: compiled.PeakBytes, FromCache: before,
 		Instructions: report.Instructions}
 	v := &version{
 		PluginVersion: queue.PluginVersion{
-			SHA256: sum, Name: m.Name, Version: m.Version, State: Ready, Size: int64(len(module)), Manifest: slices.Clone(report.Manifest),
-			Created: queue.At(x.now()), Actor: u.By.Actor,
+			SHA256: sum, Name: m.Name, Version: m.Version, State: api.PluginReady, Size: int64(len(module)),
+			Manifest: slices.Clone(report.Manifest), Created: queue.At(x.now()), Actor: u.By.Actor,
 		},
 		manifest: m, route: columns, report: found,
 	}
-	v.state.Store(&state{name: Ready})
+	v.state.Store(&state{name: api.PluginReady})
 	if err := x.admit(ctx, store, v, u.By, compiled, rewritten, module, report, config); err != nil {
 		if !before {
 			if gone := x.open.compiler.Forget(compile.Key(rewritten.Bytes)); gone != nil {

@@ -9,44 +9,24 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/manifest"
 )
-
-// The states of a version.
-const (
-	Ready       = "ready"       // it passed all checks and may be activated
-	Quarantined = "quarantined" // it failed too often, or cannot be opened; it is activated only by force
-)
-
-// Version is one version of a plugin.
-type Version struct {
-	Name     string
-	SHA256   string // hexadecimal
-	Version  string
-	State    string // Ready or Quarantined
-	Reason   string // why it is quarantined
-	Size     int64
-	Created  queue.Time
-	Actor    string
-	Manifest json.RawMessage
-	Report   Report
-	Uses     []string // of active, canary, shadow and previous
-}
 
 // version is a version as the catalogue holds it. Everything but the state is fixed.
 type version struct {
 	queue.PluginVersion
 	manifest *manifest.Manifest
 	route    *columns // what it reads, in the engine's words
-	report   Report
+	report   api.PluginReport
 	state    atomic.Pointer[state]
 }
 
-// state is Ready or Quarantined, and why.
+// state is one of those of api.PluginVersion, and why.
 type state struct{ name, reason string }
 
 // ready says whether it may be used.
-func (v *version) ready() bool { return v.state.Load().name == Ready }
+func (v *version) ready() bool { return v.state.Load().name == api.PluginReady }
 
 // readVersion makes a version of a stored one. One whose manifest this server does not understand is quarantined.
 func readVersion(v *queue.PluginVersion, log *slog.Logger) *version {
@@ -57,12 +37,13 @@ func readVersion(v *queue.PluginVersion, log *slog.Logger) *version {
 	}
 	m, violations := manifest.Parse(v.Manifest)
 	if m == nil {
-		out.state.Store(&state{Quarantined, "its manifest is not one that this server reads: " + violations[0].String()})
+		out.state.Store(&state{api.PluginQuarantined, "its manifest is not one that this server reads: " + violations[0].String()})
 		return out
 	}
 	columns, wrong := columnsOf(m)
 	if len(wrong) > 0 {
-		out.state.Store(&state{Quarantined, "it wants what this server does not have: " + wrong[0].Pointer + " " + wrong[0].Detail})
+		out.state.Store(&state{api.PluginQuarantined,
+			"it wants what this server does not have: " + wrong[0].Pointer + " " + wrong[0].Detail})
 		return out
 	}
 	out.manifest, out.route = m, columns

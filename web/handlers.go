@@ -77,6 +77,9 @@ func showAll[T, A any](list []T, show func(*T) A) []A {
 	return out
 }
 
+// asIs shows what is of package api already.
+func asIs[T any](thing *T) T { return *thing }
+
 // QueuePath names the queue that an operation is about. It is exported because huma only looks into exported fields.
 type QueuePath struct {
 	Queue string `path:"queue" maxLength:"64" doc:"Name of the queue"`

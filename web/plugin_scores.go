@@ -15,21 +15,5 @@ const scoresAbout = "One entry for each version and configuration that is open, 
 
 func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
 	list, err := c.Observations.Scores(in.Name)
-	return answeredList(list, err, apiPluginScores)
-}
-
-func apiPluginScores(in *plugins.Scores) api.PluginScores {
-	out := api.PluginScores{
-		SHA256: in.SHA256, Version: in.Version, Config: jsonOr(in.Config, "{}"), Uses: in.Uses, Batches: in.Batches,
-		Faults: in.Faults, LastFault: in.LastFault,
-		Windows: in.Windows, SinceAt: apiTime(in.First), LastAt: apiTime(in.Last), Rows: in.Rows, Skipped: in.Skipped, Taken: in.Taken,
-		Distribution: make([]api.PluginTakenBin, len(in.Distribution)),
-	}
-	if out.Uses == nil {
-		out.Uses = []string{}
-	}
-	for i, bin := range in.Distribution {
-		out.Distribution[i] = api.PluginTakenBin{From: bin.From, To: bin.To, Count: bin.Count, Taken: bin.Taken}
-	}
-	return out
+	return answeredList(list, err, asIs)
 }

@@ -69,7 +69,7 @@ func (x pluginHandlers) upload(c echo.Context) error {
 		status = http.StatusCreated
 		c.Response().Header().Set("Location", "/v1/plugins/"+v.Name+"/versions/"+v.SHA256)
 	}
-	return c.JSON(status, apiPluginVersion(&v))
+	return c.JSON(status, v)
 }
 
 // holdUpload counts a body of this length, -1 for one that is not known, against what all uploads may hold, until release is called.

@@ -81,11 +81,7 @@ type listPluginsInput struct {
 
 func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
 	list, next := c.Plugins.List(in.Cursor, in.Limit)
-	out := &output[api.Page[api.Plugin]]{Body: api.Page[api.Plugin]{Items: make([]api.Plugin, len(list)), Next: next}}
-	for i := range list {
-		out.Body.Items[i] = apiPlugin(&list[i])
-	}
-	return out, nil
+	return &output[api.Page[api.Plugin]]{Body: api.Page[api.Plugin]{Items: showAll(list, asIs), Next: next}}, nil
 }
 
 type pluginOutput struct {
@@ -93,13 +89,11 @@ type pluginOutput struct {
 	Body api.Plugin
 }
 
-func pluginAnswer(p plugins.Plugin, err error) (*pluginOutput, error) {
+func pluginAnswer(p api.Plugin, err error) (*pluginOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &pluginOutput{Body: apiPlugin(&p)}
-	out.ETag = out.Body.ETag
-	return out, nil
+	return &pluginOutput{ETag: p.ETag, Body: p}, nil
 }
 
 func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*pluginOutput, error) {
@@ -108,12 +102,12 @@ func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPat
 
 func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
 	list, err := c.Versions.Of(in.Name)
-	return answeredList(list, err, apiPluginVersion)
+	return answeredList(list, err, asIs)
 }
 
 func (pluginHandlers) version(_ context.Context, c *plugins.Catalogue, in *PluginVersionPath) (*output[api.PluginVersion], error) {
 	v, err := c.Versions.Get(in.Name, in.Version)
-	return answered(v, err, apiPluginVersion)
+	return answered(v, err, asIs)
 }
 
 type selectInput struct {
@@ -123,8 +117,9 @@ type selectInput struct {
 }
 
 // selected reads the body and the condition of an operation that puts a version to use.
-func (in *selectInput) selected(ctx context.Context) (chosen plugins.Selection, change plugins.Change, err error) {
-	chosen = plugins.Selection{Version: in.Body.value.Version, Config: configOf(in.Body.value.Config), Force: in.Body.value.Force}
+func (in *selectInput) selected(ctx context.Context) (chosen api.PluginSelection, change plugins.Change, err error) {
+	chosen = in.Body.value
+	chosen.Config = configOf(chosen.Config)
 	change, err = in.change(ctx)
 	return chosen, change, err
 }
@@ -161,7 +156,7 @@ func (pluginHandlers) canary(ctx context.Context, c *plugins.Catalogue, in *sele
 	if err != nil {
 		return nil, err
 	}
-	return pluginAnswer(c.Rollout.Canary(ctx, in.Name, chosen, in.Body.value.Percent, change))
+	return pluginAnswer(c.Rollout.Canary(ctx, in.Name, chosen, change))
 }
 
 type changePluginInput struct {
@@ -239,9 +234,7 @@ func (pluginHandlers) putSettings(ctx context.Context, c *plugins.Catalogue, in 
 	if err != nil {
 		return nil, err
 	}
-	set := in.Body.value
-	return pluginAnswer(c.Rollout.PutSettings(in.Name, plugins.Settings{Hold: set.Hold, CPUShare: set.CPUShare,
-		RecordEvery: set.RecordEvery, LogLevel: set.LogLevel}, change))
+	return pluginAnswer(c.Rollout.PutSettings(in.Name, in.Body.value, change))
 }
 
 type dryRunInput struct {
@@ -261,12 +254,12 @@ func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue, in *dryR
 		d.Strategy = "OldestFirst"
 	}
 	tried, err := c.Versions.Try(ctx, in.Name, in.Version, d)
-	return answered(tried, err, apiTried)
+	return answered(tried, err, asIs)
 }
 
 func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.PluginStats], error) {
 	stats, err := c.Observations.Stats(in.Name)
-	return answered(stats, err, apiPluginStats)
+	return answered(stats, err, asIs)
 }
 
 type pluginLogsInput struct {
@@ -280,21 +273,14 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLo
 	if err != nil {
 		return nil, err
 	}
-	out := &output[api.PluginLogs]{Body: api.PluginLogs{Lines: make([]api.PluginLogLine, len(lines)), Dropped: dropped, Next: in.After}}
-	for i, line := range lines {
-		out.Body.Lines[i] = api.PluginLogLine{
-			Number: line.Number, Time: apiTime(line.Time), Version: line.Version, SHA256: line.SHA256,
-			Level: [...]string{"debug", "info", "warn", "error"}[line.Level&3], Text: line.Text,
-		}
-		out.Body.Next = line.Number
+	out := &output[api.PluginLogs]{Body: api.PluginLogs{Lines: showAll(lines, asIs), Dropped: dropped, Next: in.After}}
+	if n := len(lines); n > 0 {
+		out.Body.Next = lines[n-1].Number
 	}
 	return out, nil
 }
 
 func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.Observations.Recordings(in.Name)
-	return answeredList(list, err, func(r *plugins.Recording) api.PluginRecording {
-		return api.PluginRecording{ID: r.ID, Time: apiTime(r.Time), Version: r.Version, SHA256: r.SHA256,
-			Rows: r.Rows, Size: r.Size, Fault: r.Fault}
-	})
+	return answeredList(list, err, asIs)
 }

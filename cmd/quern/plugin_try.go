@@ -13,6 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/abi"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/manifest"
 )
 
@@ -210,7 +211,7 @@ func pluginBenchCommand(a *app) *cobra.Command {
 				return errors.Join(refusedFile(a, err), l.Close())
 			}
 			limit := float64(l.Manifest.FuelPerCandidate)
-			err = printOne(a, r, func(r plugins.Report) [][2]string {
+			err = printOne(a, r, func(r api.PluginReport) [][2]string {
 				return [][2]string{
 					{"ns/candidate", fmt.Sprintf("%.1f, median %.1f, in batches of %d", r.NsPerCandidate, r.NsMedian, r.Rows)},
 					{"fuel/candidate", fmt.Sprintf("%.0f of %.0f", r.FuelPerCandidate, limit)},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 var pluginNames = []string{
@@ -78,7 +79,7 @@ func (b *scoringBed) use(ctx context.Context, module []byte, err error) (string,
 	if err != nil {
 		return "", fmt.Errorf("uploading a plugin: %w", err)
 	}
-	_, err = b.held.Rollout.Activate(ctx, v.Name, plugins.Selection{Version: v.SHA256}, plugins.Change{})
+	_, err = b.held.Rollout.Activate(ctx, v.Name, api.PluginSelection{Version: v.SHA256}, plugins.Change{})
 	return v.Name, err
 }
 
@@ -308,7 +309,7 @@ func (m *pluginRun) hostiles(ctx context.Context) error {
 		if _, err := m.use(ctx, module, err); err != nil {
 			return err
 		}
-		if _, err := m.held.Rollout.PutSettings(name, plugins.Settings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
+		if _, err := m.held.Rollout.PutSettings(name, api.PluginSettings{Hold: plugins.HoldClosed}, plugins.Change{}); err != nil {
 			return err
 		}
 		got, err := m.time(ctx, timing{samples: m.scale.hostile, hold: 1},
@@ -386,7 +387,7 @@ func (m *pluginRun) activations(ctx context.Context) error {
 		if i%2 == 0 {
 			_, err = m.held.Rollout.Rollback(ctx, "switched", plugins.Change{})
 		} else {
-			_, err = m.held.Rollout.Activate(ctx, "switched", plugins.Selection{Version: "2.0.0"}, plugins.Change{})
+			_, err = m.held.Rollout.Activate(ctx, "switched", api.PluginSelection{Version: "2.0.0"}, plugins.Change{})
 		}
 		times = append(times, time.Since(began))
 		if err != nil {
