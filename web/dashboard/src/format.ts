@@ -31,8 +31,8 @@ export function duration(seconds: number): string {
 }
 
 export function bytes(n: number): string {
-  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]] as const) if (n >= size) return `${(n / size).toFixed(1)} ${unit}`
-  return `${n} B`
+  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]] as const) if (n >= size) return `${(n / size).toFixed(1)}\u00a0${unit}`
+  return `${n}\u00a0B`
 }
 
 export const percent = (part: number, of: number) => (of > 0 ? (100 * part) / of : 0)

@@ -110,7 +110,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'activity': return <Activity />
     case 'tokens': return <Tokens />
     case 'settings': return <Settings key={of} />
-    default: return <div class="card w12"><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>
+    default: return <div class="card w12"><h1 class="sr">No such page</h1><Empty>There is no page “{page}”. <a href={link('overview')}>Overview</a></Empty></div>
   }
 }
 
@@ -119,6 +119,7 @@ function NoQueue({ name, page }: { name: string; page: string }) {
   const list = useLive<Page<Queue>>('/v1/queues', 0)
   return (
     <section class="card w12">
+      <h1 class="sr">No such queue</h1>
       <Empty command={quern('queue', 'put', name)}>There is no queue “{name}”. {list.data && list.data.items.length > 0 && <>Those that there are: {list.data.items.map((q) => <span key={q.name}><a href={inQueue(q.name, page)}>{q.name}</a> </span>)}</>}</Empty>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
     </section>

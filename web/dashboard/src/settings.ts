@@ -9,15 +9,17 @@ interface Setting { name: string; sentence: string; range?: string; zero?: strin
 const settings = new Map((declared as Setting[]).map((s) => [s.name, s]))
 export const setting = (name: string): Setting | undefined => settings.get(name)
 
+const ms = (n: number) => (n > 0 && n < 1000 ? `${n} ms` : duration(n / 1000))
+
 /** A setting as people read it. */
 export function said(name: string, value: unknown): string {
   const zero = setting(name)?.zero
   if (value === 0 && zero) return zero
-  if (typeof value === 'number' && name.endsWith('_ms')) return duration(value / 1000)
+  if (typeof value === 'number' && name.endsWith('_ms')) return ms(value)
   if (typeof value === 'number' && name.endsWith('_seconds')) return duration(value)
   if (typeof value === 'number' && name === 'suspect_share') return `${(100 * value).toFixed(0)} %`
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  if (isBackoff(value)) return value.base_ms === 0 ? 'none' : `up to ${duration(value.base_ms / 1000)}, times ${value.factor} from try to try, at most ${duration(value.cap_ms / 1000)}`
+  if (isBackoff(value)) return value.base_ms === 0 ? 'none' : `up to ${ms(value.base_ms)}, times ${value.factor} from try to try, at most ${ms(value.cap_ms)}`
   return value === undefined || value === '' ? 'none' : String(value)
 }
 

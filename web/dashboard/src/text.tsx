@@ -26,6 +26,12 @@ export function Clamp({ text, most = nameLength, href }: { text: string; most?: 
   return <>{href === undefined ? name : <a class="mono" href={href}>{name}</a>}{cut && <CopyMark text={text} />}</>
 }
 
+/** A sentence in which long names stand without their middles. */
+export function Sentence({ text }: { text: string }) {
+  const part = text.replace(/\S{41,}/g, (name) => clamped(visible(name), 40))
+  return <span title={part === text ? undefined : text}>{part}</span>
+}
+
 /** The room that an error has in a row. */
 const lineLength = 120
 

@@ -41,7 +41,8 @@ function settingsBefore(was: Fields, is: Fields): [string, unknown][] {
   })
 }
 
-interface Use { sha256: string; config: unknown }
+/** A version of a plugin as it is in use. */
+export interface Use { sha256: string; config: unknown }
 interface InUse { active?: Use; shadow?: Use; canary?: Use; percent?: number; settings?: Fields }
 
 /** What is in use of a plugin, as it was before a change: one call for each role that the change gave to another version. */

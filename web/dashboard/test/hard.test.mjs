@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, eventually, insert, open, reserve, server } from './harness.mjs'
+import { browser, call, eventually, insert, manifest, open, reserve, server, upload } from './harness.mjs'
 import { consumer, hard, long, rightToLeft } from './hard.mjs'
 
 let quern, chromium, ids
@@ -34,13 +34,13 @@ const pages = () => [
   }],
 ]
 
-/** What of the tables of a page cannot be seen without scrolling sideways: buttons, links and states, and cells that stand out. */
+/** What of the tables of a page cannot be seen without scrolling sideways: buttons, links, states and times, and cells that stand out. */
 const hidden = (page) => page.evaluate(() => {
   const out = []
   for (const region of document.querySelectorAll('main .scroll')) {
     const box = region.getBoundingClientRect()
     const name = region.getAttribute('aria-label')
-    for (const one of region.querySelectorAll('td button:not(.copy), td a, td .state')) {
+    for (const one of region.querySelectorAll('td button:not(.copy), td a, td .state, td.note')) {
       const { left, right } = one.getBoundingClientRect()
       const pinned = one.closest('.acts') ? null : one.closest('tr').querySelector('.acts')
       const end = pinned && getComputedStyle(pinned).position === 'sticky' ? pinned.getBoundingClientRect().left : box.right
@@ -84,6 +84,48 @@ test('a long name is cut in its middle, says all of itself, and is copied whole'
   await cell.getByRole('button', { name: 'Copy all of it' }).click()
   await t.told('Copied')
   assert.equal(await t.page.evaluate(() => navigator.clipboard.readText()), long('-a'))
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('a diagnosis says long names without their middles', async () => {
+  const t = await open(chromium.b, quern.url, { width: 390, height: 844 })
+  await t.go(`#/keys/tenant/${encodeURIComponent(long('-a'))}`)
+  const says = t.page.getByRole('region', { name: 'Diagnosis' })
+  await says.getByText('7 of 7 in flight').first().waitFor()
+  const text = await says.textContent()
+  assert.ok(!/\S{41}/.test(text) && text.includes('…'), text)
+  assert.ok(await says.locator(`[title*="${long('-a')}"]`).count() > 0, 'the title has all of it')
+  assert.deepEqual(await t.axe(), [])
+  await t.close()
+})
+
+test('a plugin can be deleted at 390 px, too', async () => {
+  const one = await upload(quern.url, manifest('1.0.0', ['priority'], 'narrow'))
+  const two = await upload(quern.url, manifest('2.0.0-a-long-prerelease.20260101', ['age_ms'], 'narrow'))
+  await call(quern.url, 'POST', '/v1/plugins/narrow/activate', { version: one.sha256 })
+  await call(quern.url, 'POST', '/v1/plugins/narrow/canary', { version: two.sha256, percent: 20 })
+  const t = await open(chromium.b, quern.url, { width: 390, height: 844 })
+  await t.go('#/plugins/narrow')
+  await t.page.getByRole('button', { name: 'End canary' }).waitFor()
+  assert.deepEqual(await hidden(t.page), [])
+  assert.deepEqual(await t.axe(), [])
+  await t.close()
+})
+
+test('what is not there says so under a heading, and an empty queue names itself in its commands', async () => {
+  await call(quern.url, 'PUT', '/v1/queues/bare', {})
+  const t = await open(chromium.b, quern.url)
+  t.allow(404)
+  for (const [hash, heading] of [['#/overview?queue=gone', 'No such queue'], ['#/nowhere', 'No such page']]) {
+    await t.page.goto(`${quern.url}/${hash}`)
+    await t.page.getByRole('heading', { level: 1, name: heading }).waitFor()
+    assert.deepEqual(await t.axe(), [])
+  }
+  for (const page of ['overview', 'keys', 'submissions']) {
+    await t.go(`#/${page}?queue=bare`)
+    await t.page.getByText(/^quern submit --queue bare /).first().waitFor()
+  }
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

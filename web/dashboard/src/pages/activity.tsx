@@ -10,7 +10,8 @@ import { lacks } from '../session'
 import { inQueue, link, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { Clamp } from '../text'
-import { undoOf } from '../undo'
+import { isBackoff, said } from '../settings'
+import { undoOf, type Use } from '../undo'
 import type { AuditEntry, Page } from '../types'
 
 /** How far back, in words and as the command line has it, with its minutes. */
@@ -54,7 +55,7 @@ export function Activity() {
             columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }, { name: 'Actions', hidden: true }]}
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,
-              <td>{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">no one said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from {e.from}</p>}</td>,
+              <td>{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">no{'\u00a0'}one{'\u00a0'}said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from{'\u00a0'}{e.from}</p>}</td>,
               <td><button class="link mono whole" onClick={() => refine({ action: e.action, cursor: undefined })}>{e.action}</button></td>,
               <td>{e.target && <Target e={e} />}{e.queue && <p class="note">queue <a href={inQueue(e.queue)}>{e.queue}</a></p>}</td>,
               <td class="wrap error"><Change e={e} /></td>,
@@ -99,7 +100,15 @@ function Target({ e }: { e: AuditEntry }) {
   return <Clamp text={e.target!} {...(page && name ? { href: e.queue ? inQueue(e.queue, page) : link(page) } : {})} />
 }
 
-const text = (v: unknown): string => (v === undefined ? 'nothing' : typeof v === 'string' ? v : Array.isArray(v) ? v.map(text).join(', ') : write(v))
+const isUse = (v: unknown): v is Use => typeof v === 'object' && v !== null && 'sha256' in v && 'config' in v
+
+function text(v: unknown, name = ''): string {
+  if (v === undefined) return 'nothing'
+  if (typeof v === 'string') return v
+  if (Array.isArray(v)) return v.map((one) => text(one)).join(', ')
+  if (isUse(v)) return v.sha256.slice(0, 8) + (write(v.config) === '{}' ? '' : ' ' + write(v.config))
+  return typeof v === 'number' || isBackoff(v) ? said(name, v) : write(v)
+}
 
 const fieldsOf = (v: unknown): Record<string, unknown> => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : v === undefined ? {} : { '': v })
 
@@ -108,5 +117,5 @@ export function Change({ e: { before, after } }: { e: AuditEntry }) {
   const [was, is] = [fieldsOf(before), fieldsOf(after)]
   const both = before !== undefined && after !== undefined
   const differ = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((k) => write(was[k]) !== write(is[k]))
-  return <>{before !== undefined && after === undefined && <span class="note">was </span>}{differ.map((k) => <span key={k} class="field"><b>{k}</b> {both && <><Clamp text={text(was[k])} most={40} /> → </>}<Clamp text={text(after === undefined ? was[k] : is[k])} most={60} /> </span>)}</>
+  return <>{before !== undefined && after === undefined && <span class="note">was </span>}{differ.map((k) => <span key={k} class="field"><b>{k}</b> {both && <><Clamp text={text(was[k], k)} most={40} /> → </>}<Clamp text={text(after === undefined ? was[k] : is[k], k)} most={60} /> </span>)}</>
 }

@@ -20,10 +20,10 @@ export function ChunkMap({ s }: { s: Submission }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Chunks</h2><small>{m ? `${exact(m.from)} to ${exact(m.to - 1)} of ${exact(m.chunks)}; a cell is ${m.each === 1 ? 'one chunk' : `${exact(m.each)} chunks, and opens`}` : ''}</small></div>
+        <div class="row"><h2>Chunks</h2><small>{m ? `${exact(m.from)} to ${exact(m.to - 1)} of ${exact(m.chunks)}; a cell is ${m.each === 1 ? 'one chunk' : `${exact(m.each)} chunks: click one to see them`}` : ''}</small></div>
         <div class="row">
           {(from > 0 || to > 0) && <button onClick={() => refine({ from: undefined, to: undefined })}>All chunks</button>}
-          {m && m.to < m.chunks && to === 0 && <button onClick={() => refine({ from: String(m.to) })}>Go on from {exact(m.to)}</button>}
+          {m && m.to < m.chunks && to === 0 && <button onClick={() => refine({ from: String(m.to) })}>Next, from {exact(m.to)}</button>}
           <form class="row" onSubmit={(e) => { e.preventDefault(); const index = new FormData(e.currentTarget).get('index')?.toString(); if (index) location.hash = link(`submissions/${s.id}/${index}`) }}>
             <label class="field">Index <input name="index" type="number" min="0" max={s.chunks - 1} required /></label><button>Open</button>
           </form>

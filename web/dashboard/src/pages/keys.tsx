@@ -24,7 +24,7 @@ export function Keys() {
     <>
       <div class="head"><h1>Keys</h1><span>what meta tells apart: backlog, in flight and limits by value</span></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
       {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
       {key && frame && frame.top.some((v) => v.in_flight > 0) && keys.value && (
         <section class="card w12">

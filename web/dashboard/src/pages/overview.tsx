@@ -123,7 +123,7 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
         </div>
         <div class="legend"><span>last 10 min, a cell is 5 s</span><span><Mark of="zero" />none</span><span><Mark of="reserved" />the more, the fuller</span><span><Mark of="dead" />top edge: at its limit</span><span>· not known</span></div>
       </header>
-      {!frame || !keyed ? <Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, so there is nothing to tell apart. Submissions with meta show here, value by value.</Empty> : (
+      {!frame || !keyed ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, so there is nothing to tell apart. Submissions with meta show here, value by value.</Empty> : (
         <>
           <Heat key={frame.key} frame={frame} at={keyed.at} rows={12} />
           <p class="foot">
@@ -144,7 +144,7 @@ function Newest() {
       <header><h2>Newest open submissions</h2><a href={link('submissions')}>all submissions</a></header>
       {list.problem ? <Failed problem={list.problem} again={list.again} />
         : !list.data ? <p class="note">Reading…</p>
-        : list.data.items.length === 0 ? <Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open: everything is done, or nothing was inserted yet.</Empty>
+        : list.data.items.length === 0 ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open: everything is done, or nothing was inserted yet.</Empty>
         : <SubmissionTable list={list.data.items} />}
     </section>
   )

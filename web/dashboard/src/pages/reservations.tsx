@@ -59,7 +59,7 @@ function Filter({ given }: { given: Record<string, string> }) {
         <span class="seg" role="group" aria-label="Order"><button aria-pressed={given['sort'] !== 'deadline'} onClick={() => refine({ sort: undefined, cursor: undefined })}>Longest held</button><button aria-pressed={given['sort'] === 'deadline'} onClick={() => refine({ sort: 'deadline', cursor: undefined })}>Next deadline</button></span>
         <form class="row" onSubmit={add}>
           <label class="field">Of <select name="by"><option value="consumer">consumer</option><option value="meta">value</option><option value="submission">submission</option></select></label>
-          <input name="text" aria-label="What to filter by" placeholder="host-1, company=7 or an id" required /><button>Add filter</button>
+          <input name="text" aria-label="What to filter by" placeholder="host-1, company=7, id" required /><button>Add filter</button>
         </form>
         {Object.entries(given).filter(([name]) => name === 'consumer' || name === 'submission' || name.startsWith('meta.')).map(([name, value]) => <button key={name} class="mono" aria-label={`Remove the filter ${name.replace('meta.', '')}=${value}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}>{name.replace('meta.', '')}=<Clamp text={value} /> ×</button>)}
         <span role="status">{wrong}</span>

@@ -51,7 +51,7 @@ export function Submissions() {
         {!list.data && !list.problem && <p class="note">Reading…</p>}
         {list.data?.items.length === 0 && (filtered || cursor
           ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
-          : <Empty command={quern('submit', '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
+          : <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
         {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}

@@ -11,6 +11,7 @@ import { ActiveRules, rules } from '../rules'
 import { boundTo, may } from '../session'
 import { link, queue } from '../state'
 import { keys, stats } from '../stream'
+import { Sentence } from '../text'
 import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
 import { Change, UndoOf } from './activity'
 import { AtLimit, Edit, NewValue, newer } from './keys'
@@ -67,8 +68,8 @@ export function Says({ path, letters }: { path: string; letters: Record<string, 
   const cut = d.sentence.indexOf(':') + 1
   return (
     <section class="card w12 says" aria-label="Diagnosis">
-      <p><b>{d.sentence.slice(0, cut)}</b>{d.sentence.slice(cut)}</p>
-      <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span>{c.detail}<Way c={c} letters={letters} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
+      <p><b>{d.sentence.slice(0, cut)}</b><Sentence text={d.sentence.slice(cut)} /></p>
+      <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span><Sentence text={c.detail} /><Way c={c} letters={letters} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
       {d.oldest && <p class="foot note">Held for longest: <a class="mono" href={link(`submissions/${d.oldest.submission}/${d.oldest.index}`)}>{d.oldest.submission}/{d.oldest.index}</a>{d.oldest.consumer && <> by <a href={link('consumers/' + encodeURIComponent(d.oldest.consumer))}><bdi>{clamped(visible(d.oldest.consumer), 40)}</bdi></a></>}, until {moment(d.oldest.deadline)}</p>}
     </section>
   )
