@@ -293,7 +293,8 @@ func row(v *api.ValueCount, name, width int, most uint64) string {
 	if n := v.Paused + v.Blocked; n > 0 {
 		ruled = held.Render(count(float64(n)))
 	}
-	return fit(visible(v.Value.String()), name) + " " + bar + line + right(count(float64(v.Ready)), 9) + right(ruled, 10) + right(weight, 8)
+	return fitName(visible(v.Value.String()), name) + " " + bar + line + right(count(float64(v.Ready)), 9) +
+		right(ruled, 10) + right(weight, 8)
 }
 
 func (s *Screen) foot() string {

@@ -29,6 +29,17 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-ansi.StringWidth(text), 0))
 }
 
+// fitName is fit for a name: long names often differ at their ends, so it is the middle that goes.
+func fitName(text string, width int) string {
+	whole := ansi.StringWidth(text)
+	if whole <= width {
+		return fit(text, width)
+	}
+	tail := (width - 1) * 2 / 5
+	end := ansi.TruncateLeft(text, whole-tail, "")
+	return fit(ansi.Truncate(text, max(width-1-ansi.StringWidth(end), 0), "")+"…"+end, width)
+}
+
 // right is fit, with the text at the right.
 func right(text string, width int) string {
 	text = ansi.Truncate(text, width, "…")
