@@ -32,7 +32,7 @@ export function Me() {
   const action = useAction()
   const me = who.value
   if (!me?.name) return null
-  const until = me.session ? `The session ends at ${moment(me.session.ends_at)}, or after ${Math.round(me.session.idle_seconds / 60)} minutes in which no page looks.` : ''
+  const until = me.session ? `The session ends at ${moment(me.session.ends_at)}, or after ${Math.round(me.session.idle_seconds / 60)} minutes without an open page.` : ''
   return (
     <>
       <span class="me" title={`${me.scopes.join(', ')}. ${until}`}><Clamp text={me.name} most={18} /> <span class="note">{me.scopes.includes('admin') ? 'admin' : me.scopes.join(', ')}</span></span>

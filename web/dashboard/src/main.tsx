@@ -120,7 +120,7 @@ function NoQueue({ name, page }: { name: string; page: string }) {
   return (
     <section class="card w12">
       <h1 class="sr">No such queue</h1>
-      <Empty command={quern('queue', 'put', name)}>There is no queue “{name}”. {list.data && list.data.items.length > 0 && <>Those that there are: {list.data.items.map((q) => <span key={q.name}><a href={inQueue(q.name, page)}>{q.name}</a> </span>)}</>}</Empty>
+      <Empty command={quern('queue', 'put', name)}>There is no queue “{name}”. {list.data && list.data.items.length > 0 && <>Existing queues: {list.data.items.map((q) => <span key={q.name}><a href={inQueue(q.name, page)}>{q.name}</a> </span>)}</>}</Empty>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
     </section>
   )

@@ -170,7 +170,7 @@ test('a session that ends asks for a token: when it expires, and when it is revo
   const text = await make('leaver', ['read'])
   const gone = await login(text)
   await live(gone.page)
-  assert.match(await gone.page.locator('.me').getAttribute('title'), /The session ends at .* in which no page looks/, 'idle and absolute ends are said')
+  assert.match(await gone.page.locator('.me').getAttribute('title'), /The session ends at .* without an open page/, 'idle and absolute ends are said')
   await call(quern.url, 'DELETE', `/v1/tokens/${text.split('_')[1]}`, undefined, as(admin))
   await gone.page.getByRole('heading', { name: 'Log in to Quern' }).waitFor()
   assert.deepEqual(gone.wrong, [])

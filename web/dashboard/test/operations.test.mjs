@@ -31,7 +31,7 @@ test('operations: what runs is followed and stopped after a question, what ended
   await t.go('#/overview')
   await t.page.keyboard.press('g')
   await t.page.keyboard.press('b')
-  await t.page.getByText('Nothing is done with many at once now').waitFor()
+  await t.page.getByText('No bulk operation is running').waitFor()
   const { id } = await bulk({ action: 'cancel', filter: { meta: { batch: 'slow' } }, rate_per_second: 2, actor: 'ana' })
   await bulk({ action: 'reprioritize', priority: 3, filter: { meta: { batch: 'slow' } }, dry_run: true })
   const running = t.page.getByRole('region', { name: 'Running operations' })

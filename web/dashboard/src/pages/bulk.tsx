@@ -74,7 +74,7 @@ export function Start({ filter: meant, known, asked, setAsked, done }: { filter:
   const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
   return (
     <>
-      <header><h2>{all ? 'All of them' : 'All that the filter means'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...bulkFlags(filter), '--queue', of, ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
+      <header><h2>{all ? 'All of them' : 'All that match the filter'}</h2><CopyAs cli={quern('dead', verb, ...(verb === 'forward' ? ['--to', to || 'QUEUE'] : []), ...bulkFlags(filter), '--queue', of, ...(rate ? ['--rate', rate] : []))} curl={curl('POST', bulkPath, body)} /></header>
       <div class="stack">
         <p><b class="big"><Count n={n} /></b> dead {n === 1 ? 'chunk' : 'chunks'}{filter.fingerprint ? ' with this error' : ''}{filter.submission ? ` of submission ${filter.submission}` : ''}{filter.meta && <> of {metaList(filter.meta).map(([k, v]) => <bdi key={k}>{k}={clamped(visible(shown(v)), 40)} </bdi>)}</>}{filter.died_after ? ` that died since ${moment(filter.died_after)}` : ''}{most > 0 && known !== undefined && most < known ? `, those that died first of ${exact(known)}` : ''}</p>
         <label class="field">Only the oldest <input type="number" min="1" step="1" placeholder="all" value={oldest} onInput={(e) => setOldest(e.currentTarget.value)} /></label>
@@ -91,7 +91,7 @@ export function Start({ filter: meant, known, asked, setAsked, done }: { filter:
         {asked === 'forward' && fits === 0 && <p role="status">None of them can go on now.</p>}
         {asked === 'forward' && fits !== undefined && fits > 0 && ask(fits)}
         {action.problem && <Failed problem={action.problem} />}
-        <small>Those that die later are not meant. What an operation did stays done when it is stopped.</small>
+        <small>Chunks that die later are not included. Stopping an operation does not undo what it has done.</small>
       </div>
     </>
   )
@@ -188,7 +188,7 @@ function Stop({ b, done }: { b: BulkOperation; done: () => void }) {
         const now = await call<BulkOperation>('POST', `${bulkPath}/${encodeURIComponent(b.id)}/cancel`)
         say(`Stopped after ${exact(now.done)}`)
         done()
-      }}>What it did stays done: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} are not looked at any more` : ''}.</Confirm>
+      }}>What it has done stays: {exact(b.done)} so far{b.to_examine !== undefined && b.examined !== undefined ? `, and ${exact(Math.max(0, b.to_examine - b.examined))} are not looked at any more` : ''}.</Confirm>
     </span>
   )
 }

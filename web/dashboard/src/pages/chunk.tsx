@@ -73,7 +73,7 @@ function Tries({ path, state }: { path: string; state: string }) {
     <section class="card w12">
       <header><h2>Ended tries</h2><small>{items && items.length > 0 ? 'the last 10 at most, over all redrives' : ''}</small></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {items?.length === 0 && <Empty>{state === 'done' ? 'It is done; what failed before is remembered only until then.' : 'No try of it has failed or run out of time so far.'}</Empty>}
+      {items?.length === 0 && <Empty>{state === 'done' ? 'It is done. Earlier failures are kept only until then.' : 'No try of it has failed or run out of time so far.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Ended tries" items={items} id={(a) => `${a.number} ${a.ended_at}`} scope={path}
           columns={[{ name: 'Try', right: true }, { name: 'Ended' }, { name: 'How' }, { name: 'Consumer' }, { name: 'Held for', right: true }, { name: 'Error' }]}

@@ -23,7 +23,7 @@ export function Fairness() {
         <div class="act"><CopyAs cli={quern('ledgers', '--queue', queue.value)} curl={curl('GET', base)} /></div>
       </div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use here shares fairly. A ledger shows the moment that a consumer reserves by one with Fair.</Empty></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use here shares fairly. A ledger shows as soon as a consumer reserves by a strategy with Fair.</Empty></div>}
       {all.length > 0 && (
         <section class="card w12">
           <header><h2>Ledgers</h2><small>one for each Fair block in use, since a consumer first asked by it</small></header>

@@ -22,7 +22,7 @@ export function Keys() {
   const frame = keys.value?.keys.find((k) => k.key === key)
   return (
     <>
-      <div class="head"><h1>Keys</h1><span>what meta tells apart: backlog, in flight and limits by value</span></div>
+      <div class="head"><h1>Keys</h1><span>backlog, in flight and limits by the values of meta keys</span></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
       {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
@@ -66,7 +66,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <NewValue of={of} find={find} done={again} />}</p>}
       {rows.length > 0 && (
         <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing}
-          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, but for moments under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
+          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, ignoring gaps under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
           cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}

@@ -15,8 +15,8 @@ const kinds: Record<string, { what: string; advice: string }> = {
   lost: { what: 'chunks of consumers that are lost', advice: 'What the consumer held stays held. Look at its page, and at the disk.' },
   grace: { what: 'the end of the restart grace', advice: 'Limits keep work back for longer. Look at the server’s log.' },
   rule: { what: 'rules whose time is over', advice: 'The rule still holds: it can be lifted by hand on the page Rules.' },
-  retry: { what: 'retries whose wait is over', advice: 'The chunk waits on. Look at the submission: it can be cancelled, or inserted again.' },
-  suspect: { what: 'suspects that are let in', advice: 'The chunk waits on. Look at its tries.' },
+  retry: { what: 'retries whose wait is over', advice: 'The chunk keeps waiting. Look at the submission: it can be cancelled, or inserted again.' },
+  suspect: { what: 'suspects that are offered again', advice: 'The chunk keeps waiting. Look at its tries.' },
   run_at: { what: 'submissions whose run_at has come', advice: 'The submission is not offered. Cancel it and insert it again.' },
   dead_deadline: { what: 'submissions whose dead_deadline has come', advice: 'The submission stays open. It can be cancelled by hand.' },
   sweep: { what: 'the rest of ended submissions', advice: 'Nothing is lost: what is left of it takes room.' },
@@ -60,11 +60,11 @@ function Tiles({ w, ready }: { w: Lifecycle; ready: Readiness | undefined }) {
   const failing = w.kinds.filter((k) => k.failures_in_a_row > 0)
   return (
     <>
-      <Tile of={w.degraded ? 'dead' : 'done'} name="Worker" value={w.degraded ? 'degraded' : 'serving'}>{w.degraded ? 'its commits fail: inserts are refused' : failing.length > 0 ? `${failing[0]!.kind} failed ${exact(failing[0]!.failures_in_a_row)} in a row` : 'its commits come through'}</Tile>
+      <Tile of={w.degraded ? 'dead' : 'done'} name="Worker" value={w.degraded ? 'degraded' : 'serving'}>{w.degraded ? 'its commits fail: inserts are refused' : failing.length > 0 ? `${failing[0]!.kind} failed ${exact(failing[0]!.failures_in_a_row)} in a row` : 'its commits succeed'}</Tile>
       <Tile of={w.lag_seconds >= 1 ? 'waiting' : 'done'} name="Lag" value={ago(w.lag_seconds)} title={`${w.lag_seconds.toFixed(3)} s`}>{w.lag_seconds >= 1 ? 'since the oldest action is due' : 'nothing is overdue'}</Tile>
-      <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action is given up on'}</Tile>
+      <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action was given up on'}</Tile>
       <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${exact(s.shelved)} wait for a place` : 'none waits for a place'}</Tile>
-      <Tile of={grace > 0 ? 'paused' : 'zero'} name="Restart grace" value={grace > 0 ? duration(grace) : 'over'} title={w.restart_grace_until ? moment(w.restart_grace_until) : 'it is over, or the queue has none'}>{grace > 0 ? `until ${moment(w.restart_grace_until!)}` : 'limits hand out as always'}</Tile>
+      <Tile of={grace > 0 ? 'paused' : 'zero'} name="Restart grace" value={grace > 0 ? duration(grace) : 'over'} title={w.restart_grace_until ? moment(w.restart_grace_until) : 'it is over, or the queue has none'}>{grace > 0 ? `until ${moment(w.restart_grace_until!)}` : 'limits apply as usual'}</Tile>
       <Tile of={ready ? 'done' : 'zero'} name="Server" value={ready ? 'ready' : 'not ready'} title={ready?.checks?.map((c) => `${c.name}: ${c.ok ? 'ok' : c.detail ?? 'failed'}`).join('\n') ?? ''}>{ready ? `${exact(ready.checks?.length ?? 0)} parts work` : 'its checks are read'}</Tile>
     </>
   )
@@ -73,7 +73,7 @@ function Tiles({ w, ready }: { w: Lifecycle; ready: Readiness | undefined }) {
 function Kinds({ list }: { list: LifecycleKind[] }) {
   return (
     <List name="Kinds of actions" items={list} id={(k) => k.kind} scope={queue.value} keys={false}
-      columns={[{ name: 'Kind' }, { name: 'Waiting', right: true, title: 'entries that wait for their time' }, { name: 'Lag', right: true }, { name: 'Done', right: true }, { name: 'Stale', right: true, title: 'not needed any more when their turn came' }, { name: 'Parked', right: true }, { name: 'Failed slices', right: true }, { name: 'Came through last' }]}
+      columns={[{ name: 'Kind' }, { name: 'Waiting', right: true, title: 'entries that wait for their time' }, { name: 'Lag', right: true }, { name: 'Done', right: true }, { name: 'Stale', right: true, title: 'not needed any more when their turn came' }, { name: 'Parked', right: true }, { name: 'Failed slices', right: true }, { name: 'Last success' }]}
       cells={(k) => [
         <td class="what"><b>{k.kind}</b><div class="note">{kinds[k.kind]?.what ?? ''}</div></td>, <td class="r"><Count n={k.pending} /></td>,
         <td class="r">{k.lag_seconds >= 1 ? duration(k.lag_seconds) : '—'}</td>, <td class="r"><Count n={k.done_total} /></td>, <td class="r"><Count n={k.stale_total} /></td>,
@@ -91,7 +91,7 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Parked actions</h2><small>they failed three times alone, and are left alone until the server restarts or they are retried by hand</small></div>
+        <div class="row"><h2>Parked actions</h2><small>they failed three times, and are not tried again until the server restarts or you retry them</small></div>
         <div class="row"><button class="main" title={lacks('operate')} disabled={action.busy || !may('operate')} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
       </header>
       {action.problem && <Failed problem={action.problem} />}

@@ -23,7 +23,7 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
   const count = () => action.run(async () => setCounted({ what, n: await dryRun(body) }))
   const start = () => action.run(async () => {
     await call('POST', bulkPath, body)
-    say(`${verbs[verb]} ${exact(counted?.n ?? 0)}: it goes on in the background`)
+    say(`${verbs[verb]} ${exact(counted?.n ?? 0)}: it continues in the background`)
     close()
   })
   const unit = verb === 'retry' ? 'chunks that wait' : 'open submissions'

@@ -106,7 +106,7 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
           {full.map((k) => <tr key={k.key} class="part"><td class="wrap">of these behind a reached limit of <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> ({k.values} {k.values === 1 ? 'value' : 'values'})</td><td class="r"><Count n={k.ready} /></td></tr>)}
         </tbody>
       </table>
-      <p class="foot">Limits are those set on values. What MaxSimultaneous and filters of one strategy hold back: <a href={link('strategies')}>Explain a strategy</a>.</p>
+      <p class="foot">Only limits set on values are counted here. For what MaxSimultaneous and the filters of a strategy hold back: <a href={link('strategies')}>Explain a strategy</a>.</p>
       <p class="foot note">{exact(s.failed_total)} tries failed, {exact(s.expired_total)} expired since the start. On disk: {bytes(s.journal_bytes + s.store_bytes)}.</p>
     </section>
   )

@@ -77,8 +77,8 @@ function Broken({ p, again }: { p: Of; again: () => void }) {
   const b = p.breaker
   if (b.state === 'closed') return null
   const what: Record<string, string> = {
-    open: 'The breaker is open: reservations go on without the plugin.', half_open: 'The breaker lets one batch through, to see.', throttled: 'It is throttled: it takes more of the processor than it may.',
-    quarantined: 'The active version is in quarantine: it came to harm too often, and only activating it with force ends that.', held: 'An operator holds it out of use.',
+    open: 'The breaker is open: reservations go on without the plugin.', half_open: 'The breaker lets one batch through as a test.', throttled: 'It is throttled: it takes more of the processor than it may.',
+    quarantined: 'The active version is in quarantine because it failed too often. Only activating it with force ends the quarantine.', held: 'An operator holds it out of use.',
   }
   return (
     <div class="banner" role="status">
@@ -162,7 +162,7 @@ function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
   return (
     <div class="row end">
       {!is('active') && v.state === 'ready' && <button class="main" disabled={action.busy} aria-label={`Activate ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('activate', { version }, `${name} scores from the next reservation on`)}>Activate</button>}
-      {v.state === 'quarantined' && <Confirm name="Activate all the same" question={`End the quarantine of ${name}?`} run={() => order('activate', { version, force: true }, `${name} scores, and its quarantine is over`)}>It was taken out of use because it came to harm too often. It scores from the next reservation on.</Confirm>}
+      {v.state === 'quarantined' && <Confirm name="Activate all the same" question={`End the quarantine of ${name}?`} run={() => order('activate', { version, force: true }, `${name} scores, and its quarantine is over`)}>It was quarantined because it failed too often. It scores again from the next reservation on.</Confirm>}
       {p.active && !is('active') && (is('shadow') ? <button disabled={action.busy} onClick={() => void post('shadow', { version: '' }, 'The shadow is gone')}>End shadow</button>
         : <button disabled={action.busy} aria-label={`Shadow ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('shadow', { version }, `${name} scores beside the active version, without deciding`)}>Shadow</button>)}
       {p.active && !is('active') && (is('canary') ? <button disabled={action.busy} onClick={() => void post('canary', { version, percent: 0 }, 'The canary is over')}>End canary</button>

@@ -38,7 +38,7 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
   })
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Backfill</h2><small>insert what ticks of the past would have inserted, whatever became of them then</small></div>
+      <header><div class="row"><h2>Backfill</h2><small>insert what past ticks would have inserted, whether they were emitted or not</small></div>
         {whole && <CopyAs cli={quern('schedules', 'backfill', s.name, '--queue', queue.value, '--from', range.from, '--to', range.to, '--limit', body.limit, '--idempotency-key', key)} curl={curl('POST', path, body)} />}
       </header>
       <form class="row" onSubmit={count}>
@@ -51,7 +51,7 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
       {counted && (
         <div class="foot" role="status">
           {counted.ticks === 0 ? <p>{s.name} has no tick in this time.</p>
-            : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks are in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter time.</p>
+            : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks are in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter period.</p>
               : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick is' : 'ticks are'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Question>}
         </div>
       )}

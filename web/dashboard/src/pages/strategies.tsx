@@ -55,7 +55,7 @@ export function Strategies() {
       <section class="card w4">
         <header><h2>Named in this queue</h2><small>{named.data ? exact(named.data.items.length) : ''}</small></header>
         {named.problem && <Failed problem={named.problem} again={named.again} />}
-        {named.data?.items.length === 0 && <Empty command={quern('strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name yet. Consumers can then ask for it by name, and you can change it behind the name.</Empty>}
+        {named.data?.items.length === 0 && <Empty command={quern('strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name yet. Consumers ask for a named one by its name, and you can change it without changing them.</Empty>}
         <div class="stack">{named.data?.items.map((s) => <Named key={s.name} s={s} path={path} again={named.again} />)}</div>
       </section>
       {answer?.kind === 'explain' && <Tree x={answer.of} />}

@@ -35,7 +35,7 @@ export function Tokens() {
         <header><h2>Tokens</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!items && !list.problem && <p class="note">Reading…</p>}
-        {items?.length === 0 && <Empty command={quern('token', 'new', 'ana', '--scopes', 'admin')}>There is no token, and everyone who reaches the server may do everything. From the first token on every request needs one, for good.</Empty>}
+        {items?.length === 0 && <Empty command={quern('token', 'new', 'ana', '--scopes', 'admin')}>There is no token, and everyone who reaches the server may do everything. Once there is a token, every request needs one, for good.</Empty>}
         {items && items.length > 0 && <TokenList list={list} items={items} made={setMade} />}
       </section>
     </>
@@ -49,7 +49,7 @@ function Secret({ of, close }: { of: Token; close: () => void }) {
       <header><h2>The token of <bdi>{of.name}</bdi></h2><button onClick={close}>It is kept: hide it</button></header>
       <div class="stack">
         <pre class="wrap" tabIndex={0}>{of.token}</pre>
-        <p class="row"><CopySecret text={of.token!} name="Copy token" />It is shown this once: the server keeps only a hash of it.{of.previous_secret_until && ` The secret before is good until ${moment(of.previous_secret_until)}.`}</p>
+        <p class="row"><CopySecret text={of.token!} name="Copy token" />It is shown this once: the server keeps only a hash of it.{of.previous_secret_until && ` The previous secret is good until ${moment(of.previous_secret_until)}.`}</p>
       </div>
     </section>
   )
@@ -132,7 +132,7 @@ function NewToken({ first, made, done }: { first: boolean; made: (t: Token) => v
   const flags = [...(named.length > 0 ? ['--queues', named.join(',')] : []), ...metaList(bound).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`]), ...(days > 0 ? ['--expires', `${days}d`] : [])]
   return (
     <form class="stack" aria-label="New token" onSubmit={make}>
-      {first && <p class="note">From the first token on every request needs one, for good. The first has the scope admin; this page logs in with it.</p>}
+      {first && <p class="note">Once there is a token, every request needs one, for good. The first has the scope admin; this page logs in with it.</p>}
       <label class="stack tight">Name<input required maxLength={128} value={name} placeholder="ci" onInput={(e) => setName(e.currentTarget.value)} /></label>
       <fieldset class="stack tight"><legend>It may</legend>{scopes.map((s) => (
         <label key={s} class="check"><input type="checkbox" checked={chosen.includes(s)} disabled={first && s === 'admin'} onChange={(e) => choose(e.currentTarget.checked ? [...chosen, s] : chosen.filter((o) => o !== s))} /> <b>{s}</b> <span class="note">{about[s]}</span></label>

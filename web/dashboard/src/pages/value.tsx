@@ -163,7 +163,7 @@ function Failures({ of, text }: { of: string; text: string }) {
       {groups?.items.length === 0 && groups.others === 0 && <p class="note">None of its chunks is dead.</p>}
       {groups && groups.items.length > 0 && (
         <List name="Failures" items={groups.items} id={(g) => g.fingerprint} scope={text} keys={false} open={(g) => link('dead-letters', { ...filter, fingerprint: g.fingerprint })}
-          columns={[{ name: 'Error, with what changes left out' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }]}
+          columns={[{ name: 'Error, without what varies' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }]}
           cells={(g) => [<td class="wrap"><a title={g.example} href={link('dead-letters', { ...filter, fingerprint: g.fingerprint })}>{g.pattern || 'no error was reported'}</a></td>, <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>]} />
       )}
     </section>
