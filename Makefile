@@ -101,7 +101,7 @@ soak: build browser-tools ## all kill -9 loops for long, those of the audit log,
 	QUERN_SIM_SEEDS=$(SEEDS) go test -timeout 48h -count 1 -run 'TestSimulation$$|TestFaults$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
 	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 go test -timeout 24h -count 1 -v ./engine/powerloss
 	QUERN_RESTORE_ROUNDS=100 go test -timeout 12h -count 1 -v -run "TestBackupUnderLoad|TestCopyOfALiveDirectory" ./engine
-	QUERN_KEEP_ROUNDS=200 go test -timeout 12h -count 1 -v -run "KillNineOf(Check|Restore)" ./cmd/quern
+	QUERN_KEEP_ROUNDS=200 go test -timeout 12h -count 1 -v -run "KillNineOf(Check|Restore|Increment)" ./cmd/quern
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
 	QUERN_GUESSES=20000 go test -count 1 -v -run TestGuessesTakeTheSameTime ./engine/access
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern

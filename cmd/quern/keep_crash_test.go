@@ -145,3 +145,60 @@ func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+// Kill -9 of `backup --since`, or of the server that it asks, at any moment leaves a whole increment or none, and the earlier backup as it
+// was. The next increment continues that backup, and the two restore everything.
+func TestKillNineOfIncrement(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	program, dir := quernLink(t, quernCopy(t)), t.TempDir()
+	data, full, increment := filepath.Join(dir, "data"), filepath.Join(dir, "full.tar"), filepath.Join(dir, "increment.tar")
+	s := filled(t, program, data, 6)
+	launch(t, dir, program, "backup", full, "--server", s.url, "-q").ends(exitOK)
+	before := treeSums(t, full)
+	backup := func() []string { return []string{program, "backup", increment, "--since", full, "--server", s.url, "-q"} }
+	insert := func() {
+		t.Helper()
+		if status, answer := (diskUser{t, s.url}).post("/v1/queues/default/submissions", bigInsert()); status != 201 {
+			t.Fatalf("insert: %d %s", status, answer)
+		}
+	}
+	insert()
+	began := time.Now()
+	launch(t, dir, backup()...).ends(exitOK)
+	most := max(time.Since(began), time.Millisecond)
+	rounds := int(envNumber(t, keepRounds, 6))
+	for round := range rounds {
+		if err := os.Remove(increment); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		insert()
+		if round%2 == 0 {
+			killedAt(t, random, most, dir, backup()...)
+		} else {
+			p := launch(t, dir, backup()...)
+			<-time.NewTimer(time.Duration(random.Int64N(int64(most)))).C
+			_ = s.end(syscall.SIGKILL)
+			if err := p.Wait(); isThere(increment) != (err == nil) {
+				t.Errorf("round %d: the backup ended with %v, and a file is there: %t", round, err, isThere(increment))
+			}
+			var err error
+			if s, err = startServer(program, os.Environ(), data, "--ballast-bytes", "1MiB"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole(t, increment)
+		if !maps.Equal(treeSums(t, full), before) {
+			t.Fatalf("round %d, seed %d: the earlier backup has changed", round, seed)
+		}
+	}
+	launch(t, dir, backup()...).ends(exitOK)
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	to := filepath.Join(dir, "restored")
+	launch(t, dir, program, "restore", full, increment, "--data", to, "-q").ends(exitOK)
+	holds(t, program, to, 7+rounds)
+}

@@ -99,6 +99,16 @@ func shown(t *testing.T, e *engine.Engine) map[string]string {
 		if err == nil && v.Settings.Limit == 7 {
 			all["set value n=1 of "+q.Name] = ""
 		}
+		if rule, err := queueAt(e, q.Name).Rules.Get(1); err == nil {
+			all["set rule 1 of "+q.Name] = fmt.Sprint(rule.Match, rule.Reason)
+		}
+		schedules, err := queueAt(e, q.Name).Schedules.List("", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range schedules.Items {
+			all["set schedule "+s.Name+" of "+q.Name] = fmt.Sprint(s.Schedule.Spec, s.Schedule.Start)
+		}
 		page, err := queueAt(e, q.Name).Submissions.List(t.Context(), engine.ListRequest{Limit: queue.MaxListLimit})
 		if err != nil {
 			t.Fatal(err)
@@ -158,8 +168,8 @@ func places(t *testing.T, dir string) map[string]place {
 		err := check.Journal(t.Context(), dir, o, func(op check.Op) error {
 			seq, _ := op.Fields["seq"].(uint32)
 			switch op.Op {
-			case "set":
-				all[setFact(name, op.Fields)] = place{position: op.Position}
+			case "set", "rule", "schedule":
+				all[setFact(name, op.Op, op.Fields)] = place{position: op.Position}
 			case "insert":
 				all[op.Submission] = place{op.Position, uint64(seq)}
 			case "complete":
@@ -176,9 +186,16 @@ func places(t *testing.T, dir string) map[string]place {
 }
 
 // setFact is what an operator set, by the fields of its op.
-func setFact(queueName string, fields map[string]any) string {
+func setFact(queueName, op string, fields map[string]any) string {
 	what := fmt.Sprint("strategy ", fields["name"])
-	if entry, is := fields["entry"].(map[string]any); is {
+	entry, isValue := fields["entry"].(map[string]any)
+	rule, _ := fields["rule"].(map[string]any)
+	switch {
+	case op == "rule":
+		what = fmt.Sprint("rule ", rule["id"])
+	case op == "schedule":
+		what = fmt.Sprint("schedule ", fields["name"])
+	case isValue:
 		what = fmt.Sprintf("value %v=%v", entry["key"], entry["value"])
 	}
 	return "set " + what + " of " + queueName
@@ -208,7 +225,15 @@ func matrices(t *testing.T) map[string]*matrix {
 	maps.Copy(at, places(t, killed))
 	closed(t, e)
 	closed(t, open(t, live)) // the journal before the checkpoint is trimmed
-	return map[string]*matrix{"stopped": {live, shownOf(t, live), at}, "killed": {killed, shownOf(t, killed), at}}
+	all := map[string]*matrix{"stopped": {live, shownOf(t, live), at}, "killed": {killed, shownOf(t, killed), at}}
+	for state, m := range all {
+		for _, what := range []string{"strategy nightly", "value n=1", "rule 1", "schedule yearly"} {
+			if _, is := m.want["set "+what+" of other"]; !is {
+				t.Fatalf("%s: there is no %s to lose", state, what)
+			}
+		}
+	}
+	return all
 }
 
 // operate has an operator set what journals and the catalogue keep.
@@ -221,6 +246,15 @@ func operate(t *testing.T, e *engine.Engine) {
 	set := queue.NoSettings()
 	set.Limit = 7
 	if _, _, err = queueAt(e, "other").Values.Put(t.Context(), queue.MetaEntry{Key: "n", Value: queue.IntValue(1)}, set, nil); err != nil {
+		t.Fatal(err)
+	}
+	stop := queue.Rule{Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "n", Value: queue.IntValue(99)}}, Reason: "not yet"}
+	if _, _, err = queueAt(e, "other").Rules.Set(t.Context(), stop); err != nil {
+		t.Fatal(err)
+	}
+	yearly := queue.Schedule{Spec: "@yearly", CatchUp: 1, CatchUpWindow: time.Hour, Enabled: true, Start: queue.At(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)),
+		Template: queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Template: "x"}}}
+	if _, _, err = queueAt(e, "other").Schedules.Put(t.Context(), "yearly", yearly, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err = e.Tokens().New(t.Context(), engine.TokenRequest{Name: "me", Scopes: access.Admin}); err != nil {
@@ -316,7 +350,7 @@ func (m *matrix) repaired(t *testing.T, damaged string) {
 		}
 	}
 	for fact := range l.facts {
-		if fact == setFact("other", nil) || fact == setFact("default", nil) {
+		if fact == setFact("other", "set", nil) || fact == setFact("default", "set", nil) {
 			continue // settings of a queue, which the catalogue has a copy of
 		}
 		_, was := m.want[fact]
@@ -374,8 +408,8 @@ func listed(r *Report) *lists {
 					l.from = x.Position
 				}
 			}
-		case x.Op == "set":
-			l.facts[setFact(x.Queue, x.Fields)] = true
+		case x.Op == "set" || x.Op == "rule" || x.Op == "schedule":
+			l.facts[setFact(x.Queue, x.Op, x.Fields)] = true
 		case (x.Op == "insert" || x.Op == "ended") && x.Submission != "":
 			l.facts[x.Submission] = true
 		case x.Op == "insert":
@@ -419,7 +453,8 @@ func (m *matrix) explained(l *lists, fact string, got map[string]string) bool {
 		})
 	}
 	if strings.HasPrefix(fact, "set ") && slices.ContainsFunc(l.report.Left, func(rows Rows) bool {
-		return rows.File == "quern.db" && rows.Table == "queue" || rows.File == "store.db" && rows.Table == "aside"
+		return rows.File == "quern.db" && rows.Table == "queue" ||
+			rows.File == "store.db" && (rows.Table == "aside" || rows.Table == "schedule")
 	}) {
 		return true
 	}
