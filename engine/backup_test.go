@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 type ledger struct {
 	mu          sync.Mutex
 	inserts     sync.RWMutex                  // held for reading by inserts under way
+	names       atomic.Uint64                 // how many the load has given
 	more        chan struct{}                 // gets one when a chunk is done, unless one is in it
 	sent, known map[string]queue.SubmissionID // by name; of those that are not acknowledged 0
 	tried, done map[queue.ChunkID][]byte      // outputs
@@ -233,6 +235,12 @@ func loaded(t *testing.T) (e *Engine, token string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
+	return e, fillSettings(t, e)
+}
+
+// fillSettings makes a second queue, and sets something of every kind. It returns the text of an access token.
+func fillSettings(t *testing.T, e *Engine) (token string) {
+	t.Helper()
 	if _, _, err := e.PutQueue(t.Context(), "other", queue.DefaultSettings()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,11 +263,11 @@ func loaded(t *testing.T) (e *Engine, token string) {
 	if err := e.PluginStore().PutPluginVersion(version, module); err != nil {
 		t.Fatal(err)
 	}
-	_, token, err = e.Tokens().New(t.Context(), TokenRequest{Name: "root", Scopes: access.Admin})
+	_, token, err := e.Tokens().New(t.Context(), TokenRequest{Name: "root", Scopes: access.Admin})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e, token
+	return token
 }
 
 func backedUp(t *testing.T, e *Engine) []byte {

@@ -30,6 +30,8 @@ type Options struct {
 	Fatal           func(error)           // ends the process when a disk sync failed; nil panics
 	BallastBytes    int64                 // room kept back for completions on a full disk; 0: 16 MiB, negative: none
 	CheckpointBytes int64                 // journal bytes that start a checkpoint; 0: 16 MiB
+	SnapshotDir     string                // where copies of the stores are kept, see Snapshots; "": none are
+	SnapshotBytes   int64                 // journal bytes behind a copy that start the next one; 0: 64 MiB
 	AuditKeep       time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
 	RecountEvery    time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
 	MaxLive         int64                 // submissions that may be open in all queues together; 0: any number

@@ -39,8 +39,8 @@ func loadOf(t *testing.T, e *Engine, l *ledger, queues []string) (stop func()) {
 	var group sync.WaitGroup
 	for i := range 4 {
 		group.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				if err := l.insert(e, queues[i%2], fmt.Sprintf("%d of %d", n, i)); err != nil {
+			for ctx.Err() == nil {
+				if err := l.insert(e, queues[i%2], fmt.Sprintf("%d of %d", l.names.Add(1), i)); err != nil {
 					t.Errorf("insert: %v", err)
 					return
 				}

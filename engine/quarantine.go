@@ -114,6 +114,9 @@ func (o *opening) open(ctx context.Context, row store.QueueRow) error {
 	if row.Quarantined > 0 {
 		id.Oldest = row.Oldest
 	}
+	if err := o.remake(ctx, row, id); err != nil {
+		return err
+	}
 	if err := o.hasFiles(row); err != nil {
 		return err
 	}
@@ -155,9 +158,10 @@ func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 	}
 	dir, name := e.shardDir(q.Shard), q.Name
 	e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
-	if err := os.RemoveAll(dir); err != nil || name != DefaultQueue {
+	err := errors.Join(os.RemoveAll(dir), e.snapshots(e.identity.ForShard(q.Shard)).Forget())
+	if err != nil || name != DefaultQueue {
 		return err
 	}
-	_, err := e.createQueue(ctx, name, queue.DefaultSettings())
+	_, err = e.createQueue(ctx, name, queue.DefaultSettings())
 	return err
 }

@@ -106,7 +106,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	if err := q.files.add(filepath.Join(dir, storeFile)); err != nil {
 		return errors.Join(err, q.close())
 	}
-	q.shard, err = shard.Open(ctx, shard.Options{
+	options := shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
 		Journal: func(ctx context.Context) (journal.Journal, error) {
 			log, err := sqlitelog.Open(ctx, filepath.Join(dir, journalFile),
@@ -123,11 +123,15 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
 		Set: q.set, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
-		WaitSeconds: q.counts.waited, RunSeconds: q.counts.held, Born: row.Created, Posted: e.posted,
+		Seconds: shard.Seconds{Wait: q.counts.waited, Run: q.counts.held}, Born: row.Created, Posted: e.posted,
 		CheckpointBytes: e.options.CheckpointBytes, RecountEvery: e.options.RecountEvery,
-		Emitting: e.emitting(row.Name), LastAct: e.lastAct(row.Shard), Acts: e.putActs(row.Shard, row.Name),
-	})
-	if err != nil {
+		Emitting: e.emitting(row.Name), Audit: shard.AuditLog{Last: e.lastAct(row.Shard), Put: e.putActs(row.Shard, row.Name)},
+		SnapshotBytes: e.options.SnapshotBytes,
+	}
+	if e.options.SnapshotDir != "" {
+		options.Snapshots = e.snapshots(id)
+	}
+	if q.shard, err = shard.Open(ctx, options); err != nil {
 		q.store.Close()
 		return err
 	}
@@ -306,7 +310,7 @@ func (e *Engine) discard(q *Queue) error {
 	delete(e.queues, q.name)
 	delete(e.shards, q.id)
 	e.metrics.forget(q.name)
-	return errors.Join(q.close(), os.RemoveAll(e.shardDir(q.id)))
+	return errors.Join(q.close(), os.RemoveAll(e.shardDir(q.id)), e.snapshots(e.identity.ForShard(q.id)).Forget())
 }
 
 // DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one. Quarantined says

@@ -48,22 +48,22 @@ func backupOptions() []option {
 	}
 }
 
-// checkBackups refuses a folder for backups within the data directory: what removes that, or copies it, would take the backups along.
-func (c *Config) checkBackups() error {
-	if c.BackupDir == "" {
-		return nil
-	}
+// checkCopies refuses a folder for backups or snapshots within the data directory: what removes that, or copies it, would take them along.
+func (c *Config) checkCopies() error {
 	data, err := filepath.Abs(c.Data)
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(c.BackupDir)
-	if err != nil {
-		return err
-	}
-	if dir == data || strings.HasPrefix(dir, data+string(filepath.Separator)) {
-		return fmt.Errorf("backup-dir %s is in the data directory %s: choose a folder outside of it, best on another disk",
-			c.BackupDir, c.Data)
+	for _, folder := range []struct{ option, path string }{{"backup-dir", c.BackupDir}, {"snapshot-dir", c.SnapshotDir}} {
+		dir, err := filepath.Abs(folder.path)
+		switch {
+		case folder.path == "":
+		case err != nil:
+			return err
+		case dir == data || strings.HasPrefix(dir, data+string(filepath.Separator)):
+			return fmt.Errorf("%s %s is in the data directory %s: choose a folder outside of it, best on another disk",
+				folder.option, folder.path, c.Data)
+		}
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 		settings = append(settings, s)
 	}
 	if len(wrong) == 0 {
-		wrong = append(wrong, config.checkListening(), config.checkBackups())
+		wrong = append(wrong, config.checkListening(), config.checkCopies())
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return Config{}, nil, usageError{err}

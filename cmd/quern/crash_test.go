@@ -25,7 +25,36 @@ import (
 // QUERN_CRASH_ROUNDS sets how often (default 200; `make soak` sets more), QUERN_CRASH_SEED repeats a run's choices.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
-	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 200), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
+	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 200), func(*oracle, string) {})
+}
+
+// The same holds when the server keeps snapshots, and loses its stores with every other kill.
+func TestKillNineLosesStores(t *testing.T) {
+	t.Parallel()
+	snapshots, lost := filepath.Join(t.TempDir(), "snapshots"), 0
+	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 40), func(o *oracle, dir string) {
+		if o.draw(2) == 0 {
+			return
+		}
+		stores, err := filepath.Glob(filepath.Join(dir, "shards", "*", "store.db*"))
+		if err != nil || len(stores) == 0 {
+			t.Fatalf("no store to lose: %v", err)
+		}
+		for _, path := range stores {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lost++
+	}, "--snapshot-dir", snapshots, "--snapshot-bytes", "64KiB")
+	copies, err := filepath.Glob(filepath.Join(snapshots, "*", "*", "*.zst"))
+	t.Logf("the store was lost %d times; %d snapshots are there, %v", lost, len(copies), err)
+}
+
+// killNine kills a server with these options again and again. killed is called after each kill.
+func killNine(t *testing.T, rounds uint64, killed func(o *oracle, dir string), options ...string) {
+	t.Helper()
+	seed := envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())
 	if testing.Short() {
 		rounds = 10
 	}
@@ -38,7 +67,7 @@ func TestKillNine(t *testing.T) {
 	dir := t.TempDir()
 	o := &oracle{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), held: map[string]hold{}, chunks: map[string]*crashChunk{}, pending: map[string][]byte{}, byCompany: map[int]int{}}
 	for round := range rounds {
-		s, err := startServer(program, os.Environ(), dir, "--fold-bytes", "64KiB", "--ballast-bytes", "1MiB")
+		s, err := startServer(program, os.Environ(), dir, append([]string{"--fold-bytes", "64KiB", "--ballast-bytes", "1MiB"}, options...)...)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -59,8 +88,9 @@ func TestKillNine(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d, round %d", seed, round)
 		}
+		killed(o, dir)
 	}
-	o.settle(program, dir)
+	o.settle(program, dir, options...)
 	t.Logf("%d inserts and %d completions acknowledged, %d late completions accepted, none lost", o.inserts, o.completions, o.late)
 }
 
@@ -401,8 +431,8 @@ func (o *oracle) post(ctx context.Context, path, key string, body []byte, answer
 }
 
 // settle finishes all that is left and holds the server's account against the oracle's.
-func (o *oracle) settle(program, dir string) {
-	s, err := startServer(program, os.Environ(), dir)
+func (o *oracle) settle(program, dir string, options ...string) {
+	s, err := startServer(program, os.Environ(), dir, options...)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -158,7 +158,9 @@ func TestKillNineOfIncrement(t *testing.T) {
 	s := filled(t, program, data, 6)
 	launch(t, dir, program, "backup", full, "--server", s.url, "-q").ends(exitOK)
 	before := treeSums(t, full)
-	backup := func() []string { return []string{program, "backup", increment, "--since", full, "--server", s.url, "-q"} }
+	backup := func() []string {
+		return []string{program, "backup", increment, "--since", full, "--server", s.url, "-q"}
+	}
 	insert := func() {
 		t.Helper()
 		if status, answer := (diskUser{t, s.url}).post("/v1/queues/default/submissions", bigInsert()); status != 201 {

@@ -35,20 +35,22 @@ type Config struct {
 	TLSSelfSigned bool
 	BehindProxy   bool // a proxy ends TLS
 
-	AllowedHosts []string
-	LogLevel     slog.Level
-	LogFormat    string
-	FoldBytes    int64
-	BallastBytes int64
-	PluginMemory int64         // bytes
-	RecountEvery time.Duration // negative: never
-	AuditKeep    time.Duration // negative: for ever
-	ViewMemory   int64         // bytes
-	MaxLive      int64         // submissions; 0: any number
-	MetricKeys   []string
-	OTLPEndpoint string
-	OTLPRatio    float64
-	OTLPHeaders  []trace.Header
+	AllowedHosts  []string
+	LogLevel      slog.Level
+	LogFormat     string
+	FoldBytes     int64
+	SnapshotDir   string
+	SnapshotBytes int64
+	BallastBytes  int64
+	PluginMemory  int64         // bytes
+	RecountEvery  time.Duration // negative: never
+	AuditKeep     time.Duration // negative: for ever
+	ViewMemory    int64         // bytes
+	MaxLive       int64         // submissions; 0: any number
+	MetricKeys    []string
+	OTLPEndpoint  string
+	OTLPRatio     float64
+	OTLPHeaders   []trace.Header
 
 	settings []setting // where all of it came from
 }
@@ -91,6 +93,16 @@ func dataOptions() []option {
 			"fold-bytes", "16MiB", "64KiB to 4GiB",
 			"how much journal may gather before a checkpoint: more makes a restart longer and writes less",
 			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
+		},
+		{
+			"snapshot-dir", "", "a directory outside of the data directory; empty for none", "where copies of the queues' stores are " +
+				"kept, on another disk: a store that is lost is made again of its copy and of the journal, which is kept from there on",
+			func(c *Config, text string) error { c.SnapshotDir = text; return nil },
+		},
+		{
+			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
+			"how much journal may gather behind a copy before the next one, or half of the store if that is more",
+			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
 			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through " +

@@ -190,6 +190,8 @@ func (c *Config) engine() engine.Options {
 		Auth:            c.guarded(),
 		BallastBytes:    c.BallastBytes,
 		CheckpointBytes: c.FoldBytes,
+		SnapshotDir:     c.SnapshotDir,
+		SnapshotBytes:   c.SnapshotBytes,
 		RecountEvery:    c.RecountEvery,
 		AuditKeep:       c.AuditKeep,
 		ViewMemory:      c.ViewMemory,

@@ -18,7 +18,8 @@ type Applier interface {
 	ApplyPart(op PartOp) error // op is valid during the call only
 }
 
-// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move, *Output, Redrive, Rule, *Schedule or *Set.
+// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move, *Output, Redrive, Rule, *Schedule, *Set or
+// *Snapshot.
 type PartOp interface{ ofPart() }
 
 func (*Act) ofPart()      {}
@@ -31,6 +32,7 @@ func (Redrive) ofPart()   {}
 func (Rule) ofPart()      {}
 func (*Schedule) ofPart() {}
 func (*Set) ofPart()      {}
+func (*Snapshot) ofPart() {}
 
 // Decoder reads a batch op by op.
 type Decoder struct {
@@ -183,6 +185,8 @@ func (d *Decoder) partOp(code byte) PartOp {
 		return read(d, new(Schedule))
 	case opSet:
 		return read(d, new(Set))
+	case opSnapshot:
+		return read(d, new(Snapshot))
 	}
 	return nil
 }

@@ -69,6 +69,8 @@ func goldenOps() []any {
 			Demand: queue.ValueSettings{Limit: 7, Weight: 2500}},
 		&Set{Kind: SetStrategy, Version: 5, Changed: 1_760_000_000_123, Name: "nightly", Text: "OldestFirst"},
 		&Set{Kind: SetStrategy, Changed: 1_760_000_000_123, Name: "old"},
+		&Snapshot{Kept: true},
+		&Snapshot{Kept: true, Position: 123_456, Key: "0007/00000003-000000123456", Size: 70_000, Sum: strings.Repeat("ab", 32)},
 	}
 }
 
@@ -111,8 +113,10 @@ func golden(t *testing.T, name string, got []byte) {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	batch := encode(3, 1_760_000_000_123, goldenOps())
-	golden(t, "batch-6.hex", batch)
+	golden(t, "batch-7.hex", batch)
 	want := goldenOps()
+	reads(t, "batch-7.hex", want)
+	want = want[:len(want)-2] // version 6 does not tell of snapshots
 	reads(t, "batch-6.hex", want)
 	want = want[:len(want)-4] // version 5 does not tell what operators set
 	reads(t, "batch-5.hex", want)

@@ -127,3 +127,6 @@ func (e *Encoder) Held(h *Held) { h.fields(e.op(opHeld)) }
 
 // Set records what an operator sets.
 func (e *Encoder) Set(s *Set) { s.fields(e.op(opSet)) }
+
+// Snapshot records that a copy of the store is kept.
+func (e *Encoder) Snapshot(s *Snapshot) { s.fields(e.op(opSnapshot)) }

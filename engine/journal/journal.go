@@ -13,9 +13,9 @@ import (
 // journal.
 type Position uint64
 
-// MaxBatchBytes is the size of the largest batch that Append takes. A batch is what arrived during one sync, so anything
-// near this is a mistake of the caller.
-const MaxBatchBytes = 64 << 20
+// MaxBatchBytes is the size of the largest batch that Append takes: what arrived during one sync, and the contents of one call, which are
+// up to 64 MiB where all bytes go through the journal.
+const MaxBatchBytes = 80 << 20
 
 // Journal is a handle of the durable log of one shard: batches in order, each chained to the one before it. It knows the batches that were
 // there when it was opened, and those that it has appended or read since, and only behind these it appends. All methods may be called from

@@ -88,6 +88,8 @@ func encodeInto(e *Encoder, ops []any) {
 			e.Held(op)
 		case *Set:
 			e.Set(op)
+		case *Snapshot:
+			e.Snapshot(op)
 		case *Contents:
 			e.Contents(op)
 		case *Output:
@@ -247,7 +249,14 @@ func anySet(t *rapid.T) *Set {
 
 func anyOps(t *rapid.T) (ops []any) {
 	for range rapid.IntRange(0, 12).Draw(t, "ops") {
-		switch rapid.IntRange(0, 15).Draw(t, "op") {
+		switch rapid.IntRange(0, 16).Draw(t, "op") {
+		case 16:
+			s := &Snapshot{Kept: rapid.Bool().Draw(t, "kept")}
+			if s.Kept && rapid.Bool().Draw(t, "copied") {
+				s.Position, s.Key = 1+Position(anyUint32(t, "position")), "k"+anyText(t, "key")
+				s.Size, s.Sum = uint64(anyUint32(t, "size")), anyText(t, "sum")
+			}
+			ops = append(ops, s)
 		case 15:
 			ops = append(ops, anySet(t))
 		case 14:

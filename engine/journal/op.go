@@ -8,10 +8,10 @@ import (
 
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
 // docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert, and versions before 3 do
-// not say which completions have an output; version 4 brought Contents and Output, version 5 Held, version 6 Set. Else they
-// are the same.
+// not say which completions have an output; version 4 brought Contents and Output, version 5 Held, version 6 Set, version 7
+// Snapshot. Else they are the same.
 const (
-	Version        = 6
+	Version        = 7
 	tellingOutputs = 3 // the first one that does
 )
 
@@ -37,6 +37,7 @@ const (
 	opOutput      = 18
 	opHeld        = 19
 	opSet         = 20
+	opSnapshot    = 21
 )
 
 // Insert is the op that makes a submission exist.

@@ -34,10 +34,10 @@ func (p *Acts) Fresh() []journal.Act {
 func (p *checkpointer) acts(ctx context.Context, m *machine.Machine) error {
 	s := p.s
 	fresh := s.Acts.Fresh()
-	if len(fresh) == 0 || s.options.Acts == nil {
+	if len(fresh) == 0 || s.options.Audit.Put == nil {
 		return nil
 	}
-	if err := s.disk.roomy(func() error { return s.options.Acts(ctx, fresh) }); err != nil {
+	if err := s.disk.roomy(func() error { return s.options.Audit.Put(ctx, fresh) }); err != nil {
 		return err
 	}
 	s.mu.Lock()

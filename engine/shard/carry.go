@@ -43,7 +43,7 @@ func (s *Shard) reload(cause error) {
 
 // fence appends that this life of the shard goes on, or, at the start, that a new one begins: before its first token is handed out. The
 // conditional append makes sure that no one else writes this journal, and that no append of unknown outcome comes to it later.
-func (s *Shard) fence(ctx context.Context, m *machine.Machine, now queue.Time) error {
+func (s *Shard) fence(ctx context.Context, m *machine.Machine, parts *parts, now queue.Time) error {
 	epoch := m.Epoch
 	if s.m == nil {
 		epoch++
@@ -51,6 +51,10 @@ func (s *Shard) fence(ctx context.Context, m *machine.Machine, now queue.Time) e
 	var enc journal.Encoder
 	enc.Reset(epoch, now)
 	enc.Epoch(epoch)
+	begun := s.snapshots.begin(m, parts)
+	if begun != nil {
+		enc.Snapshot(begun)
+	}
 	ctx, giveUp := context.WithTimeout(ctx, appendPatience)
 	defer giveUp()
 	position, err := s.journal.Append(ctx, m.AppliedAt, enc.Bytes())
@@ -58,5 +62,8 @@ func (s *Shard) fence(ctx context.Context, m *machine.Machine, now queue.Time) e
 		return fmt.Errorf("shard: start epoch %d: %w", epoch, err)
 	}
 	m.AppliedAt = position
-	return m.ApplyEpoch(epoch)
+	if err := m.ApplyEpoch(epoch); err != nil || begun == nil {
+		return err
+	}
+	return m.ApplyPart(begun)
 }

@@ -39,6 +39,7 @@ const batchCost = 64
 
 func (p *checkpointer) note(bytes int) {
 	p.bytes.Add(int64(bytes) + batchCost)
+	p.s.snapshots.note(bytes)
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -74,12 +75,15 @@ func (p *checkpointer) due() bool {
 	return len(s.m.Gone) >= s.options.CheckpointEnded
 }
 
-// Checkpoint writes all rows now and forgets the journal before them.
+// Checkpoint writes all rows now and forgets the journal before them. If that makes a snapshot due, it returns when there was one.
 func (s *Shard) Checkpoint() error {
 	answer := make(chan error)
 	select {
 	case s.checkpoints.force <- answer:
-		return <-answer
+		err := <-answer
+		s.snapshots.making.Lock()
+		defer s.snapshots.making.Unlock()
+		return err
 	case <-s.checkpoints.quit:
 		return errClosing
 	}
@@ -141,7 +145,11 @@ func (p *checkpointer) write() error {
 	parts.ends.Written(upTo)
 	s.mu.Unlock()
 	s.ahead.Store(false)
-	return log.Trim(ctx, max(upTo, 1)-1) // the last batch stays: replay reads the epoch from it
+	if err := log.Trim(ctx, s.snapshots.needless(upTo)); err != nil {
+		return err
+	}
+	s.snapshots.checkpointed(upTo)
+	return nil
 }
 
 // bySeq sorts a list. It reads each record once: they are all over the memory.

@@ -42,8 +42,9 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	from := len(dst)
 	scratch := s.takeScratch()
 	var waits commit.Set
-	for start := 0; start < len(items); start += sliceItems {
-		slice := items[start:min(start+sliceItems, len(items))]
+	for rest := items; len(rest) > 0; {
+		slice := s.contents.sharing(rest[:min(sliceItems, len(rest))])
+		rest = rest[len(slice):]
 		var err error
 		bytes := outputBytes(slice)
 		writes := bytes > 0 && s.contents.beside(bytes)

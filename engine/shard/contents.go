@@ -5,13 +5,15 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
 
 // This file brings inline chunks, attachments and outputs to the disk. Those of a small call travel in its op: one append makes both
 // durable, the store keeps them in memory, and the next checkpoint writes them. Large ones would make everyone wait who shares the append,
-// so they are written to the store first, and the op follows when they are there.
+// so they are written to the store first, and the op follows when they are there; where snapshots are kept, they go to the journal first,
+// in a batch of their own.
 
 // contents are the bytes of chunks and attachments in the store.
 type contents struct{ s *Shard }
@@ -22,7 +24,25 @@ const keptTimes = 4
 
 // beside says that so many bytes of one call are too many for its op.
 func (c *contents) beside(bytes int) bool {
+	if c.s.snapshots.kept() {
+		return bytes > fullBatch
+	}
 	return bytes > c.s.options.OpBytes || c.s.store.Memtable.Bytes() > keptTimes*c.s.options.CheckpointBytes
+}
+
+// sharing is as many of these completions, from the first on, as may share a batch with their outputs, where all bytes go through the
+// journal.
+func (c *contents) sharing(items []queue.CompleteItem) []queue.CompleteItem {
+	if !c.s.snapshots.kept() {
+		return items
+	}
+	n := 1
+	for bytes := outputBytes(items[:1]); n < len(items); n++ {
+		if bytes += outputBytes(items[n : n+1]); bytes > fullBatch {
+			break
+		}
+	}
+	return items[:n]
 }
 
 // itemCost stands for what a chunk or an output takes in an op beside its bytes.
@@ -58,7 +78,31 @@ func (c *contents) writeAll(ctx context.Context, list []store.Content) error {
 	if len(list) == 0 {
 		return nil
 	}
+	if c.s.snapshots.kept() {
+		return c.journal(list)
+	}
 	return storeError(c.s.disk.wrote(c.s.store.WriteContents(ctx, list)))
+}
+
+// journal makes the bytes durable in batches of their own, each with those of one submission: the store alone does not have what cannot be
+// made again.
+func (c *contents) journal(list []store.Content) error {
+	for i := range list {
+		op := &journal.Contents{Seq: list[i].Seq, Pages: store.PackContent(list[i].Chunks)}
+		if len(list[i].Attachment) > 0 {
+			op.Attachment = list[i].Attachment
+		}
+		err := c.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+			m.Encode(now).Contents(op)
+			batch := m.Batch.Commit
+			c.s.writer.sealFull()
+			return batch, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read reads inline bytes and attachments, in one query for each run of chunks of one submission.

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/schedules"
 	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/shard/settings"
+	"github.com/quern-queue/quern/engine/shard/snapshots"
 	"github.com/quern-queue/quern/engine/shard/stops"
 )
 
@@ -25,6 +26,7 @@ type parts struct {
 	schedules *schedules.Part
 	scoring   *scoring.Part
 	settings  *settings.Part
+	snapshots *snapshots.Part
 	stops     *stops.Part
 }
 
@@ -33,12 +35,13 @@ func join(m *machine.Machine) parts {
 	letters := deadletters.New(m)
 	p := parts{
 		bulks: bulks.New(m, letters.Of), letters: letters, ends: ends.New(m), rules: rules.NewPart(m),
-		schedules: schedules.New(m), scoring: scoring.New(m), settings: settings.New(m), stops: stops.New(m),
+		schedules: schedules.New(m), scoring: scoring.New(m), settings: settings.New(m),
+		snapshots: snapshots.New(m), stops: stops.New(m),
 	}
 	p.recount = recount.New(m, map[recount.Counter]recount.Total{recount.QueueEndedLetters: endedLetters(m, letters)})
 	p.recount.Relist = letters.Recounted
 	m.Joined = machine.Joined{
-		Parts:     []machine.Part{p.bulks, p.letters, p.rules, p.schedules, p.settings, p.stops},
+		Parts:     []machine.Part{p.bulks, p.letters, p.rules, p.schedules, p.settings, p.snapshots, p.stops},
 		Rows:      p.letters.Rows(),
 		Steps:     map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
 		Rules:     p.rules,
@@ -55,6 +58,7 @@ func join(m *machine.Machine) parts {
 		Retried:   []func(machine.Action) bool{p.schedules.Retried},
 	}
 	m.Joined.Rows[machine.AsideBulk], m.Joined.Rows[machine.AsideSet] = p.bulks, p.settings
+	m.Joined.Rows[machine.AsideSnapshot] = p.snapshots
 	return p
 }
 

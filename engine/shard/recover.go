@@ -29,10 +29,10 @@ func (p *recovery) run(ctx context.Context) error {
 	now := s.now()
 	m := machine.New(s.options.ID, s.options.Key, s.options.Settings, now)
 	parts := join(m)
-	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.RunSeconds, s.options.Set
+	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
 	m.Storage = machine.Storage{Trust: s.store.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
-	if s.options.LastAct != nil {
-		if m.ActLog.Last, err = s.options.LastAct(); err != nil {
+	if s.options.Audit.Last != nil {
+		if m.ActLog.Last, err = s.options.Audit.Last(); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,10 @@ func (p *recovery) run(ctx context.Context) error {
 	p.hold(m, &parts, now)
 	m.Settle(now)
 	parts.settle()
-	if err := s.fence(ctx, m, now); err != nil {
+	if err := s.fence(ctx, m, &parts, now); err != nil {
+		return err
+	}
+	if err := s.snapshots.recover(ctx, log, &parts); err != nil {
 		return err
 	}
 	s.m, s.parts = m, parts
@@ -80,7 +83,8 @@ func (p *recovery) run(ctx context.Context) error {
 	s.noteSpecial()
 	s.Consumers.stirAttached()
 	s.checkpoints.restart(replayed)
-	if err := log.Trim(ctx, max(checkpointed, 1)-1); err != nil { // what a crash left of the last checkpoint's trim
+	// what a crash left of the last checkpoint's trim
+	if err := log.Trim(ctx, s.snapshots.needless(checkpointed)); err != nil {
 		return err
 	}
 	return log.SetDurability(m.Settings.Durability)
@@ -273,7 +277,11 @@ func (p *recovery) doubt(ctx context.Context, m *machine.Machine, reopenable map
 		return r != nil && r.Tries[index] != nil
 	}
 	if s.m == nil {
-		return s.store.DoubtLogged(ctx, stray)
+		err := s.store.DoubtLogged(ctx, stray)
+		if err == nil && s.snapshots.kept() {
+			err = store.WithdrawDoubted(ctx, s.store)
+		}
+		return err
 	}
 	s.store.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
 	return nil

@@ -222,6 +222,6 @@ func (s *Shard) waited(picks []machine.Pick) {
 				n++
 			}
 		}
-		s.options.WaitSeconds.Observe(first.At.Sub(max(first.R.ID.Time(), first.R.Details().RunAt)).Seconds(), n)
+		s.options.Seconds.Wait.Observe(first.At.Sub(max(first.R.ID.Time(), first.R.Details().RunAt)).Seconds(), n)
 	}
 }

@@ -40,6 +40,7 @@ type inner struct {
 	contents    contents
 	disk        disk
 	recovery    recovery
+	snapshots   snapshotter
 	waiters     waiters
 	writer      writer
 }
@@ -48,6 +49,7 @@ type inner struct {
 func (i *inner) of(s *Shard) {
 	*i = inner{claims: claims{s}, contents: contents{s}, disk: disk{s: s}, recovery: recovery{s}}
 	i.checkpoints.init(s)
+	i.snapshots.init(s)
 	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}
 	i.writer = writer{s: s, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Full, Held, Set, WaitSeconds, RunSeconds, Scorers, Born,
-// Posted, Live, ViewMemory, RecountEvery, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
+// Options is what a shard is made of. Every field but Full, Held, Set, Seconds, Scorers, Born,
+// Posted, Live, ViewMemory, RecountEvery, Snapshots, SnapshotBytes, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -44,8 +44,7 @@ type Options struct {
 	// change. It must not call the shard. nil: no one is.
 	Set func(list []journal.Set, all bool)
 
-	WaitSeconds *measure.Histogram // seconds from a chunk's insert, or its run_at, to its first reservation; nil: not measured
-	RunSeconds  *measure.Histogram // seconds from a reservation to its completion or failure; nil: likewise
+	Seconds Seconds
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
@@ -57,12 +56,14 @@ type Options struct {
 
 	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
 
-	// LastAct is the largest number of an entry that the audit log has of this shard, also from a queue that had it before; Acts puts
-	// entries into the log, durably, each number once. Both nil: there is no log, and nothing is forgotten.
-	LastAct func() (uint64, error)
-	Acts    func(ctx context.Context, list []journal.Act) error
+	Audit AuditLog // both nil: there is no log, and nothing is forgotten
 
 	Emitting func(schedule string) Span // begins the span of an emission; nil: no one traces
+
+	Snapshots Snapshots // keeps copies of the store; nil: none are kept, and the journal is trimmed at every checkpoint
+	// journal bytes behind the newest snapshot that start the next one, or those of half the store if that is more; default 64 MiB;
+	// below 0, every checkpoint does
+	SnapshotBytes int64
 
 	OpBytes         int   // contents, attachments and outputs of a call up to so many go into its batch; default 64 KiB, below 0 none
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
@@ -70,6 +71,19 @@ type Options struct {
 	// tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default
 	// 2,000
 	CheckpointItems int
+}
+
+// AuditLog is where the entries of the audit log end up.
+type AuditLog struct {
+	Last func() (uint64, error) // the largest number of an entry that the log has of the shard, also from a queue that had it before
+	// Put puts entries into the log, durably, each number once
+	Put func(ctx context.Context, list []journal.Act) error
+}
+
+// Seconds are what a shard measures of its chunks; nil: it does not.
+type Seconds struct {
+	Wait *measure.Histogram // from a chunk's insert, or its run_at, to its first reservation
+	Run  *measure.Histogram // from a reservation to its completion or failure
 }
 
 // Span is a piece of work that someone traces. End says how much was done, and what went wrong.
@@ -235,6 +249,7 @@ func (s *Shard) Close() error {
 	s.Worker.passes.Wait()
 	s.checkpoints.stop()
 	<-s.checkpoints.ended
+	s.snapshots.stop()
 	s.leaveHeld()
 	return s.journal.Close()
 }

@@ -14,6 +14,19 @@ func (s *sim) retain() {
 	if len(s.m.subs) > 0 && s.chance(40) {
 		before = s.m.subs[s.r.IntN(len(s.m.subs))].finished
 	}
+	s.over = max(s.over, before)
+	s.retainUntil(before)
+}
+
+// retainAgain loses once more what a store that was made again has: retention is no op of the journal, and comes again by itself.
+func (s *sim) retainAgain() {
+	if s.remade && s.over > 0 {
+		s.retainUntil(s.over)
+	}
+	s.remade = false
+}
+
+func (s *sim) retainUntil(before queue.Time) {
 	pinned := map[queue.SubmissionID]bool{}
 	for _, id := range s.m.outbox {
 		pinned[id.Submission] = true

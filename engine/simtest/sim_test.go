@@ -13,7 +13,9 @@ import (
 
 // sim drives one shard and its model through the same random steps.
 type sim struct {
-	aged int // how often dead letters went for their age
+	aged   int        // how often dead letters went for their age
+	over   queue.Time // up to which retention has been over
+	remade bool       // the store was lost
 	box
 	seed     uint64
 	r        *rand.Rand
@@ -69,6 +71,8 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s.opBytes = []int{0, -1, 40}[seed%3] // what a call brings goes into its op, is written before it, or some of each
 	if f != nil {
 		s.wrap, s.fatal = f.wrap, f.fatal
+	} else if seed%5 == 4 {
+		s.keepSnapshots()
 	}
 	s.record = newRecording()
 	s.wrap = s.record.wrap(s.wrap)
@@ -248,6 +252,7 @@ func (s *sim) restart(crash bool) {
 	} else {
 		s.close()
 		s.tally.add("restart", 1)
+		s.loses()
 	}
 	if s.chance(30) {
 		s.clock.pass(pickOf(s, time.Second, time.Minute, time.Hour))
@@ -262,6 +267,7 @@ func (s *sim) restart(crash bool) {
 	} else {
 		s.m.restart(began, s.now)
 	}
+	s.retainAgain()
 	s.tick()
 }
 
@@ -271,6 +277,7 @@ func (s *sim) restart(crash bool) {
 func (s *sim) crash() {
 	dir := s.t.TempDir()
 	s.copyFiles("journal.db", dir)
+	copies := s.copySnapshots()
 	kind := s.r.IntN(4)
 	asides := s.asides()
 	checkpointed, err := s.store.Checkpointed(ctx)
@@ -280,7 +287,10 @@ func (s *sim) crash() {
 	}
 	s.copyFiles("store.db", dir)
 	s.close()
-	s.dir = dir
+	s.dir, s.copies = dir, copies
+	if s.loses() {
+		return
+	}
 	s.tally.add([]string{"crash", "crash after a checkpoint", "crash between the steps of a checkpoint", "crash between the rows of a checkpoint"}[kind], 1)
 	if kind >= 2 {
 		s.log.add("the store forgets its checkpointed position %d", checkpointed)
@@ -289,6 +299,18 @@ func (s *sim) crash() {
 	if kind == 3 {
 		rewindAsides(s.t, s.dir, asides)
 	}
+}
+
+// loses loses the store of a shard that is closed, if it keeps snapshots, at times.
+func (s *sim) loses() bool {
+	lost := s.copies != "" && s.r.IntN(2) == 0
+	if lost {
+		s.log.add("the store is lost")
+		s.tally.add("the store is lost", 1)
+		s.loseStore()
+		s.remade = true
+	}
+	return lost
 }
 
 func (s *sim) foldNow() {

@@ -56,6 +56,7 @@ type box struct {
 	live     *shard.LiveLimit  // nil: any number may be open
 	views    *shard.ViewMemory // nil: as much as is usual
 	opBytes  int               // Options.OpBytes
+	copies   string            // the folder of its snapshots; "": none are kept
 	born     queue.Time        // of the shard: with its number it identifies its outbox
 }
 
@@ -88,6 +89,7 @@ func relaxed() queue.Settings {
 func (b *box) open() {
 	b.t.Helper()
 	ctx := context.Background()
+	b.remake()
 	var err error
 	if b.store, err = store.Open(ctx, filepath.Join(b.dir, "store.db"), store.Options{Durability: b.settings.Durability}); err != nil {
 		b.t.Fatal(err)
@@ -99,7 +101,7 @@ func (b *box) open() {
 }
 
 func (b *box) options() shard.Options {
-	return shard.Options{
+	o := shard.Options{
 		ID: 7, Queue: queueName, Settings: b.settings, Key: reserver.Key{K0: 1, K1: 2}, Store: b.store,
 		Journal:   b.journalOf(b.settings.Durability),
 		Now:       b.clock.std,
@@ -121,7 +123,12 @@ func (b *box) options() shard.Options {
 		Born:            b.born,
 		OpBytes:         b.opBytes,
 		CheckpointItems: 6, // so that rows are taken in slices
+		SnapshotBytes:   -1,
 	}
+	if b.copies != "" {
+		o.Snapshots = b.snapshots()
+	}
+	return o
 }
 
 // journalOf opens the journal, also in a goroutine of the shard, while a test may change the settings.

@@ -156,6 +156,19 @@ func (s *Store) WithdrawOutputs(ctx context.Context, chunks []Output) error {
 	return nil
 }
 
+// WithdrawDoubted takes all outputs in doubt out of the log, durably. No call may be completing anything.
+func WithdrawDoubted(ctx context.Context, s *Store) error {
+	var all []Output
+	s.doubts.mu.Lock()
+	for seq, of := range s.doubts.chunks {
+		for index := range of {
+			all = append(all, Output{Seq: seq, Index: index})
+		}
+	}
+	s.doubts.mu.Unlock()
+	return s.WithdrawOutputs(ctx, all)
+}
+
 // withdraw rewrites a page of the log without what it has for a chunk. The page stays, if need be empty: readers have its number.
 func (s *Store) withdraw(ctx context.Context, n int64, seq, index uint32) error {
 	var entries []logEntry

@@ -276,6 +276,13 @@ func (l *Log) learn(at journal.Position, sum journal.Sum) error {
 	return nil
 }
 
+// Trimmed is the position up to which nothing can be read any more: the journal begins behind it.
+func (l *Log) Trimmed() journal.Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trimmed
+}
+
 // Tail implements journal.Journal.
 func (l *Log) Tail(ctx context.Context) (journal.Position, error) {
 	if err := ctx.Err(); err != nil {

@@ -13,14 +13,15 @@ import (
 
 // The kinds of rows. They are numbers in files: never used again for something else.
 const (
-	AsideOutbox uint8 = 1 // by number
-	AsideLast   uint8 = 2 // key 0: the last number given out
-	AsideInbox  uint8 = 3 // by source
-	AsideBulk   uint8 = 4 // by id
-	AsideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
-	AsideSeq    uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
-	AsideRecent uint8 = 7 // by part: which tokens completed chunks lately
-	AsideSet    uint8 = 8 // by number: what an operator set
+	AsideOutbox   uint8 = 1 // by number
+	AsideLast     uint8 = 2 // key 0: the last number given out
+	AsideInbox    uint8 = 3 // by source
+	AsideBulk     uint8 = 4 // by id
+	AsideStuck    uint8 = 5 // by number: an entry of the outbox that is stuck
+	AsideSeq      uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
+	AsideRecent   uint8 = 7 // by part: which tokens completed chunks lately
+	AsideSet      uint8 = 8 // by number: what an operator set
+	AsideSnapshot uint8 = 9 // key 0: the newest copy of the store that is kept
 )
 
 // Aside names a row.

@@ -61,7 +61,7 @@ type Machine struct {
 	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
 
 	Stats Stats
-	Ran   *measure.Histogram // Options.RunSeconds
+	Ran   *measure.Histogram // Options.Seconds.Run
 }
 
 // Watcher waits for submissions to end.

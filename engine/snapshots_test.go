@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// snapshotted is an engine whose stores are copied often.
+func snapshotted(t *testing.T, dir, snapshots string) *Engine {
+	t.Helper()
+	e, err := Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, BallastBytes: -1, CheckpointBytes: 128 << 10,
+		SnapshotDir: snapshots, SnapshotBytes: 512 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// loseStores removes the stores of all queues of a directory that is not in use.
+func loseStores(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "shards", "*", storeFile+"*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no store to lose: %v", err)
+	}
+	for _, path := range files {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// keptSnapshots are the copies in a folder.
+func keptSnapshots(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// large inserts more than shares a batch with others, and returns it.
+func large(t *testing.T, e *Engine) (id queue.SubmissionID, chunks [][]byte) {
+	t.Helper()
+	for i := range 9 {
+		chunks = append(chunks, bytes.Repeat([]byte{byte('a' + i)}, queue.MaxChunkBytes-i))
+	}
+	n := queue.NewSubmission{Chunks: queue.Chunks{Inline: chunks}, Meta: queue.Meta{{Key: "large", Value: queue.IntValue(1)}},
+		Attachment: bytes.Repeat([]byte{'z'}, queue.MaxAttachmentBytes)}
+	s, _, err := queueAt(e, "large").Insert(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID, chunks
+}
+
+// hasLarge reserves the chunks of a large submission and looks at all their bytes.
+func hasLarge(t *testing.T, e *Engine, id queue.SubmissionID, chunks [][]byte) {
+	t.Helper()
+	plan, err := queueAt(e, "large").Plan([]byte(`"OldestFirst"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := queueAt(e, "large").Reserve(t.Context(), ReserveRequest{Max: 100, Plan: plan}, nil)
+	if err != nil || len(got.Reservations) != len(chunks) {
+		t.Fatalf("%d reservations of %s, %v; want %d", len(got.Reservations), id, err, len(chunks))
+	}
+	var tokens []queue.ReleaseItem
+	for _, r := range got.Reservations {
+		if !bytes.Equal(r.Content.Bytes, chunks[r.Token.Index]) || len(r.Attachment) != queue.MaxAttachmentBytes {
+			t.Errorf("chunk %d has %d bytes and an attachment of %d", r.Token.Index, len(r.Content.Bytes), len(r.Attachment))
+		}
+		tokens = append(tokens, queue.ReleaseItem{Token: r.Token})
+	}
+	if _, err := queueAt(e, "large").Release(t.Context(), tokens, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With snapshots, a server whose stores are deleted while it is stopped loses nothing: contents and outputs, small and large, what operators
+// set, counters and ended submissions are made again of the snapshots and the journals. One copy of each store is kept.
+func TestStoresAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir, snapshots := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "snapshots")
+	e := snapshotted(t, dir, snapshots)
+	fillSettings(t, e)
+	if _, _, err := e.PutQueue(t.Context(), "large", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	id, chunks := large(t, e)
+	queues := []string{"default", "other"}
+	l := newLedger()
+	for round := range restoreRounds(t) {
+		stop := loadOf(t, e, l, queues)
+		for enough := len(l.until().done) + 60; len(l.until().done) < enough && !t.Failed(); {
+			<-l.more
+		}
+		stop()
+		operate(t, e, round)
+		set, before := settingsOf(t, e, queues), l.until()
+		closed(t, e)
+		loseStores(t, dir)
+		e = snapshotted(t, dir, snapshots)
+		l.check(t, e, before, queues)
+		if got := settingsOf(t, e, queues); got != set {
+			t.Errorf("settings:\n%swant\n%s", got, set)
+		}
+		hasLarge(t, e, id, chunks)
+		for _, name := range queues {
+			if _, err := e.Storage().Verify(t.Context(), name, func(f Fault) { t.Errorf("made again: %+v", f) }); err != nil {
+				t.Error(err)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+	of := len(e.Queues())
+	closed(t, e)
+	files := keptSnapshots(t, snapshots)
+	if len(files) == 0 || len(files) > of {
+		t.Errorf("%d copies are kept of %d queues: %v", len(files), of, files)
+	}
+	for _, name := range files {
+		if !strings.HasSuffix(name, snapshotSuffix) {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// A store that is missing is refused, with what to do, where its snapshot is not there, damaged or not kept any more; and the others serve.
+func TestStoresThatCannotBeMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		harm func(t *testing.T, dir, snapshots string)
+		want string
+	}{
+		"snapshots are gone": {func(t *testing.T, _, snapshots string) {
+			if err := os.RemoveAll(snapshots); err != nil {
+				t.Fatal(err)
+			}
+		}, "it is not there"},
+		"a snapshot is damaged": {func(t *testing.T, _, snapshots string) {
+			for _, path := range keptSnapshots(t, snapshots) {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b[len(b)/2] ^= 1
+				if err := os.WriteFile(path, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "damaged"},
+		"none are kept any more": {func(t *testing.T, dir, _ string) {
+			e := openAt(t, dir)
+			if err := newLedger().insert(e, "default", "more"); err != nil {
+				t.Fatal(err)
+			}
+			closed(t, e)
+		}, "names no snapshot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, snapshots := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "snapshots")
+			e := snapshotted(t, dir, snapshots)
+			l := newLedger()
+			for i := 0; len(keptSnapshots(t, snapshots)) == 0 || i < 40; i++ {
+				if err := l.insert(e, "default", strings.Repeat("3", i+1)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.work(e, "default", false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, _, err := e.PutQueue(t.Context(), "other", queue.DefaultSettings()); err != nil {
+				t.Fatal(err)
+			}
+			closed(t, e)
+			test.harm(t, dir, snapshots)
+			if err := os.Remove(filepath.Join(dir, "shards", "0000", storeFile)); err != nil {
+				t.Fatal(err)
+			}
+			e = snapshotted(t, dir, snapshots)
+			for _, q := range e.Queues() {
+				if broken := q.Quarantined != nil; broken != (q.Name == "default") {
+					t.Errorf("queue %s is in quarantine: %t", q.Name, broken)
+				} else if broken && !strings.Contains(q.Quarantined.Reason, test.want) {
+					t.Errorf("the reason is %q, want %q", q.Quarantined.Reason, test.want)
+				}
+			}
+		})
+	}
+}
