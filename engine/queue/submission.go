@@ -252,7 +252,7 @@ type Settings struct {
 	Draining           bool
 }
 
-// Requeue says where a chunk comes back after a try without success.
+// Requeue says where a chunk is requeued after a failed attempt.
 type Requeue uint8
 
 // Head: at its natural place, as the strategy sees it. Tail: behind all that was ready when it came back, whatever the strategy.

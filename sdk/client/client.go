@@ -72,7 +72,7 @@ func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.httpCl
 func WithRetries(n int) Option { return func(s *settings) { s.retries = max(n, 0) } }
 
 // WithCallTimeout sets how long one try may take beyond the time that it asks the server to wait, DefaultCallTimeout
-// unless told.
+// by default.
 func WithCallTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
 // WithMaxIdle sets how many unused connections of the hot calls are kept, DefaultMaxIdle by default.
