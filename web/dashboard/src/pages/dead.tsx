@@ -72,11 +72,11 @@ function Groups({ list, others, chosen, redrive }: { list: DeadGroup[]; others: 
   const all = others + list.reduce((n, g) => n + g.count, 0)
   return (
     <List name="Groups of dead letters" items={list} id={(g) => g.fingerprint} scope="" keys={false} marked={chosen}
-      columns={[{ name: 'Error, without what varies' }, { name: 'Share' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last died' }, { name: 'Actions', hidden: true }]}
+      columns={[{ name: 'Error, without what varies' }, { name: 'Share' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Actions', hidden: true }]}
       cells={(g) => [
-        <td class="wrap"><button class="link" aria-pressed={g.fingerprint === chosen} title={g.example} onClick={() => refine({ fingerprint: g.fingerprint === chosen ? undefined : g.fingerprint, cursor: undefined })}>{g.pattern || 'no error was reported'}</button></td>,
+        <td class="wrap"><button class="link" aria-pressed={g.fingerprint === chosen} title={g.example} onClick={() => refine({ fingerprint: g.fingerprint === chosen ? undefined : g.fingerprint, cursor: undefined })}>{g.pattern || 'no error was reported'}</button>{g.last_died_at && <p class="note">last died {moment(g.last_died_at)}</p>}</td>,
         <td><div class="gauge"><div class="bar" aria-hidden="true"><i class="dead" style={{ width: `${percent(g.count, all)}%` }} /></div><span>{percent(g.count, all).toFixed(1)} %</span></div></td>,
-        <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>,
+        <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>,
         <td class="r"><Gate scope="operate"><button class="quiet" aria-label={`Redrive group ${g.fingerprint}`} onClick={() => redrive(g.fingerprint)}>Redrive…</button></Gate></td>,
       ]} />
   )
