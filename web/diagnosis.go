@@ -46,6 +46,7 @@ func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*output[api
 	if len(d.Causes) == 0 {
 		out.Body.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: emptyClause(d)}}
 	}
+	out.Body.FirstReservedAt = apiTime(d.FirstReserved)
 	if d.HoldsMet > 0 {
 		out.Body.Oldest = &api.Holding{Consumer: d.Oldest.Consumer,
 			Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,

@@ -281,7 +281,7 @@ func TestSnapshotGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkGoldenState(t, l, strings.TrimSpace(string(text)), machine.OutputCount{Unknown: true})
+		checkGoldenState(t, l, strings.TrimSpace(string(text)), machine.OutputsUnknown)
 	}
 }
 

@@ -140,6 +140,11 @@ func (s *sim) checkSubmission(x *modelSub) {
 	s.must("submission", err)
 	s.equal("submission", got, s.m.info(x))
 	s.record.asked(got)
+	d, open, err := s.shard.Inspect.DiagnoseSubmission(x.id, nil)
+	s.must("diagnosis", err)
+	if want := x.begun; open && d.FirstReserved != want {
+		s.fail("%s was first reserved at %d, want %d", x.id, d.FirstReserved, want)
+	}
 }
 
 func (s *sim) checkStats() {

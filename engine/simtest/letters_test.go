@@ -41,6 +41,9 @@ func (m *model) letters(f queue.BulkFilter) (list []queue.DeadChunk) {
 func (x *modelSub) redrive(c *modelChunk) {
 	c.state, c.attempts, c.expiries, c.expired = queue.ChunkReady, 0, 0, false
 	c.redrives++
+	if x.state != queue.Open {
+		x.reread()
+	}
 	x.state, x.finished, x.failure = queue.Open, 0, ""
 }
 

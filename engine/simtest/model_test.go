@@ -57,7 +57,19 @@ type modelSub struct {
 	failure  string
 	failed   *uint32 // the chunk that failed it
 	chunks   []*modelChunk
+	begun    queue.Time // when its first chunk was reserved; 0: none was, or the record is older
+	older    bool       // its record was read from the disk: what was reserved before is not known
 }
+
+// begin notes a reservation of a chunk.
+func (x *modelSub) begin(now queue.Time) {
+	if x.begun == 0 && !x.older {
+		x.begun = now.Add(-(now.Sub(x.id.Time()) % (100 * time.Millisecond)))
+	}
+}
+
+// reread is what a shard knows of a submission that it has read from the disk.
+func (x *modelSub) reread() { x.begun, x.older = 0, true }
 
 type modelChunk struct {
 	state     queue.ChunkState // Ready, Waiting, Reserved, Done, Dead or Skipped
@@ -458,6 +470,7 @@ func (m *model) crash(now queue.Time) {
 		m.grace = now.Add(m.settings.RestartGrace)
 	}
 	for _, x := range m.subs {
+		x.reread()
 		for _, c := range x.chunks {
 			if c.state == queue.ChunkReserved {
 				c.state, c.hold = queue.ChunkReady, modelHold{}
@@ -475,6 +488,7 @@ func (m *model) restart(closed, now queue.Time) {
 	m.roster = modelRoster{heard: old.heard, made: old.made}
 	m.began, m.grace = now, 0
 	for _, x := range m.subs {
+		x.reread()
 		for _, c := range x.chunks {
 			if c.state == queue.ChunkReserved {
 				c.hold.deadline = now.Add(c.hold.deadline.Sub(closed))
@@ -497,6 +511,7 @@ func (m *model) restart(closed, now queue.Time) {
 // what is due is offered.
 func (m *model) reload(now queue.Time) {
 	for _, x := range m.subs {
+		x.reread()
 		for _, c := range x.chunks {
 			if c.state == queue.ChunkReserved && m.revokes(x) {
 				c.state, c.hold = queue.ChunkReady, modelHold{}

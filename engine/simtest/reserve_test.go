@@ -165,6 +165,7 @@ func (s *sim) checkReservation(q *machine.Request, x *modelSub, res *queue.Reser
 	rest.Content, rest.Meta = want.Content, want.Meta
 	s.equal("reservation", rest, want)
 
+	x.begin(s.now)
 	c.state = queue.ChunkReserved
 	c.hold = modelHold{token: t, deadline: res.Deadline, reserved: s.now, consumer: q.Consumer, made: s.m.roster.next()}
 	s.m.roster.hear(q.Consumer, s.now)

@@ -10,6 +10,9 @@ type Diagnosis struct {
 	Submissions int      `json:"submissions"`      // Open submissions that it is about
 	// Of them those that were looked at: all, unless there are very many. Causes are of these
 	Examined int `json:"examined"`
+	// When the first chunk of the submission was reserved, to a tenth of a second. Absent for a value, before that, and when the server
+	// does not know it: it is not kept over a restart
+	FirstReservedAt Time `json:"first_reserved_at,omitzero"`
 }
 
 // Holding is a reservation, with the consumer that holds it.

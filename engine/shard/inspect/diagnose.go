@@ -23,6 +23,8 @@ type Diagnosis struct {
 	Holders      int             // consumers that hold something, of those whose reservations were met
 	HoldsMet     uint64          // reservations that were looked at for Oldest and Holders
 	Met, Present int             // submissions that were looked at, and how many there are
+
+	FirstReserved queue.Time // of one submission: when its first chunk was reserved; 0: none was, or it is not known
 }
 
 // Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they can be, by Plan), IsDead, IsWaiting,
@@ -83,7 +85,7 @@ func (ins *Inspector) DiagnoseSubmission(id queue.SubmissionID, plans []*strateg
 		by.m, by.At = m, ins.s.Now()
 		r := by.m.Live(id)
 		if there = r != nil; there {
-			by.Present = 1
+			by.Present, by.FirstReserved = 1, r.Begun.Since(r.ID.Time())
 			n = by.count(r)
 		}
 		return n, nil

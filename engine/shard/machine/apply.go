@@ -42,6 +42,9 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 		}
 	}
 	r := NewRecord(s)
+	if m.Replay {
+		r.Begun = begunBefore
+	}
 	m.adopt(r, m.Backlog.Insert(specOf(s)))
 	for _, opened := range m.Joined.Opened {
 		opened(r)

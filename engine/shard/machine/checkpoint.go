@@ -4,7 +4,7 @@ package machine
 // again since the checkpoint began, as another record: its row has to be written by this very checkpoint, which lets
 // the journal forget all that came before.
 func (m *Machine) Current(r *Record) *Record {
-	if r.replaced {
+	if r.Ended != nil && r.Ended.replaced {
 		return m.Record(r.ID)
 	}
 	return r

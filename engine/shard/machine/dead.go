@@ -89,7 +89,7 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 		return nil, err
 	}
 	if old := m.Ended[row.ID]; old != nil { // its row is not to be written any more
-		old.replaced = true
+		old.Ended.replaced = true
 		m.Rowed(old)
 		m.Order.Remove(old)
 		delete(m.Ended, row.ID)

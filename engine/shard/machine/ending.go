@@ -21,6 +21,7 @@ type ending struct {
 	At       queue.Time
 	Position journal.Position // of the batch that ended it
 	reopened bool             // the history may have an earlier end of it
+	replaced bool             // it was opened again, as another record
 	Meta     queue.Meta
 	reason   string
 	failed   *uint32 // the chunk that failed it; nil: none did, or it is not known of an old row

@@ -52,9 +52,9 @@ type Record struct {
 	Lent         uint32 // suspects that are offered or held
 	Ready        uint32 // of them, those that no one holds
 	Dying        uint32 // chunks whose end is on its way to the disk
+	Begun        Begun  // when its first reservation was made
 	Checkpointed bool   // has its history row, or is about to get it
 	Reopened     bool   // the history may still have it
-	replaced     bool   // it ended, and was opened again as another record
 	met          bool   // what Try.met is when a recount has met it, and while there is none
 }
 

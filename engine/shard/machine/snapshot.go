@@ -70,7 +70,7 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 	if outputs.Some() {
 		flags |= snapshotOutputs
 	}
-	known := r.Done > 0 && !outputs.Unknown
+	known := r.Done > 0 && !outputs.Unknown()
 	if known {
 		flags |= snapshotOutputsKnown
 	}
@@ -204,8 +204,8 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 	}
 	if b[1]&snapshotOutputsKnown != 0 {
 		r.Outputs = OutputCount{Chunks: uint32(d.within(uint64(r.Done))), Sum: uint32(d.within(math.MaxUint32))}
-	} else {
-		r.Outputs.Unknown = r.Done > 0
+	} else if r.Done > 0 {
+		r.Outputs = OutputsUnknown
 	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.Chunks - 1)))
@@ -300,6 +300,7 @@ func (m *Machine) restored(spec, state []byte) (*Record, error) {
 		return nil, err
 	}
 	r := NewRecord(s)
+	r.Begun = begunBefore
 	chunks, err := r.restore(state)
 	if err != nil {
 		return nil, err

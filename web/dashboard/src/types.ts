@@ -53,7 +53,7 @@ export interface Cause {
   rule?: Rule; until?: string; strategy?: string; last_used?: string
 }
 export interface Diagnosis {
-  sentence: string; causes: Cause[]; in_flight: number; holders: number; submissions: number; examined: number
+  sentence: string; causes: Cause[]; in_flight: number; holders: number; submissions: number; examined: number; first_reserved_at?: string
   oldest?: { consumer?: string; submission: string; index: number; attempt: number; reserved_at: string; deadline: string }
 }
 export interface Amount { submissions: number; chunks: number }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, dead, eventually, open, reserve, server } from './harness.mjs'
+import { browser, call, dead, eventually, insert, open, reserve, server } from './harness.mjs'
 import { hard, long, rightToLeft, turned } from './hard.mjs'
 
 let quern, chromium, ids
@@ -150,5 +150,19 @@ test('the form that asks why stays where it is when the strategies come', async 
   arrive()
   await t.page.locator('select:enabled').filter({ hasText: 'failed' }).waitFor()
   assert.equal(await place(), before)
+  await t.close()
+})
+
+test('a submission says for how long it has been worked on, since its first reservation', async () => {
+  const { id } = await insert(quern.url, 5, { of: 'begun' })
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/submissions/' + id)
+  const step = t.page.getByRole('list', { name: 'Timeline' }).getByRole('listitem').filter({ hasText: 'Worked on' })
+  await step.getByText('not begun').waitFor()
+  await reserve(quern.url, { max: 2, strategy: 'SelectOnly("of", "begun", OldestFirst)' })
+  await step.getByText(/^for \d+m? ?\d*s?, 2 in flight$|^for <1s, 2 in flight$/).waitFor()
+  const { first_reserved_at } = await call(quern.url, 'GET', `/v1/submissions/${id}/diagnosis`)
+  assert.ok(Date.parse(first_reserved_at) > 0, `first_reserved_at: ${first_reserved_at}`)
+  assert.deepEqual(t.wrong, [])
   await t.close()
 })

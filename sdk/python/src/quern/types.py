@@ -841,6 +841,9 @@ class _DiagnosisRequired(TypedDict):
 
 class Diagnosis(_DiagnosisRequired, total=False):
     """Diagnosis: see the server's OpenAPI document."""
+    #: When the first chunk of the submission was reserved, to a tenth of a second. Absent for a value, before that, and when the server
+    #: does not know it: it is not kept over a restart
+    first_reserved_at: str
     #: The reservation that has been held for longest; absent when there is none
     oldest: Holding
 

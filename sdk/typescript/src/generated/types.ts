@@ -505,6 +505,8 @@ export type Diagnosis = {
   causes: Cause[]
   /** Of them those that were looked at: all, unless there are very many. Causes are of these */
   examined: number
+  /** When the first chunk of the submission was reserved, to a tenth of a second. Absent for a value, before that, and when the server does not know it: it is not kept over a restart */
+  first_reserved_at?: string
   /** How many consumers hold them; of very many chunks, those that were looked at */
   holders: number
   /** Chunks that consumers hold */

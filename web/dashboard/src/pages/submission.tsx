@@ -9,7 +9,7 @@ import { may } from '../session'
 import { link, say } from '../state'
 import { stats } from '../stream'
 import { undoOf } from '../undo'
-import type { Submission as Sub } from '../types'
+import type { Diagnosis, Submission as Sub } from '../types'
 import { ChunkMap } from './chunk-map'
 import { Failures, Outputs } from './submission-lists'
 import { Cancel } from './submissions'
@@ -18,6 +18,7 @@ import { ChangesOf, Says } from './value'
 export function Submission({ id }: { id: string }) {
   const sub = useLive<Sub>(`/v1/submissions/${encodeURIComponent(id)}`, 1)
   const s = sub.data
+  const diagnosis = useLive<Diagnosis>(s?.state === 'open' ? `/v1/submissions/${encodeURIComponent(id)}/diagnosis` : '', 3)
   return (
     <>
       <div class="head">
@@ -25,7 +26,7 @@ export function Submission({ id }: { id: string }) {
         <div class="act">{s?.state === 'open' && <Cancel s={s} done={sub.again} />}<CopyAs cli={quern('get', id)} curl={curl('GET', '/v1/submissions/' + id)} /></div>
       </div>
       {sub.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
-      {s?.state === 'open' && <Says path={`/v1/submissions/${encodeURIComponent(id)}/diagnosis`} letters={{ submission: id }} />}
+      {s?.state === 'open' && <Says read={diagnosis} letters={{ submission: id }} />}
       {s && (
         <>
           <section class="card w5"><header><h2>Facts</h2></header><Facts s={s} again={sub.again} /></section>
@@ -34,7 +35,7 @@ export function Submission({ id }: { id: string }) {
             <Progress s={s} />
             {(s.failure || s.failed_chunk !== undefined) && <p class="foot"><span class="badge">failed</span> {s.failure} {s.failed_chunk !== undefined && <>(<a href={link(`submissions/${s.id}/${s.failed_chunk}`)}>chunk {exact(s.failed_chunk)}</a>)</>}</p>}
             <div class="legend foot">{countedStates.filter((of) => (of !== 'paused' && of !== 'blocked') || s[of]).map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
-            <Timeline s={s} />
+            <Timeline s={s} d={diagnosis.data} />
           </section>
           <ChunkMap s={s} />
           <Failures s={s} />
@@ -86,7 +87,7 @@ function Priority({ s, again }: { s: Sub; again: () => void }) {
 }
 
 /** What happened to it and when, and what is to come. All times are the server's. */
-function Timeline({ s }: { s: Sub }) {
+function Timeline({ s, d }: { s: Sub; d: Diagnosis | undefined }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const pace = usePace(s)
   const from = (iso: string) => Date.parse(iso)
@@ -94,7 +95,7 @@ function Timeline({ s }: { s: Sub }) {
   const begun = !s.run_at || now === 0 || from(s.run_at) <= now
   if (s.run_at) steps.push({ name: 'Offered from', at: s.run_at, text: begun ? '' : `in ${duration((from(s.run_at) - now) / 1000)}`, state: begun ? 'done' : 'waiting' })
   if (s.state === 'open') {
-    steps.push({ name: 'Worked on', text: worked(s, pace), state: s.done + s.reserved + s.dead > 0 ? 'reserved' : 'zero' })
+    steps.push({ name: 'Worked on', at: d?.first_reserved_at, text: worked(s, d, pace, now), state: s.done + s.reserved + s.dead > 0 ? 'reserved' : 'zero' })
     steps.push({ name: 'Done', text: whenDone(s, pace), state: 'zero' })
     if (s.dead_deadline) steps.push({ name: 'Ends at the latest', at: s.dead_deadline, text: now > 0 ? `in ${duration((from(s.dead_deadline) - now) / 1000)}` : '', state: 'zero' })
   } else {
@@ -103,11 +104,12 @@ function Timeline({ s }: { s: Sub }) {
   return <ol class="timeline" aria-label="Timeline">{steps.map((step) => <li key={step.name}><Mark of={step.state} /><b>{step.name}</b><span>{step.at && moment(step.at)}</span><span class="note">{step.text}</span></li>)}</ol>
 }
 
-/** How the work on it goes. When the first chunk was reserved is not kept, so that no age is told. */
-function worked(s: Sub, pace: number): string {
-  if (pace > 0) return `${short(pace)} done a second in the last minute`
-  if (s.reserved > 0) return `${exact(s.reserved)} in flight`
-  return s.done + s.dead > 0 ? 'nothing of it is in flight' : 'not begun'
+/** For how long it has been worked on, and how that goes. Since when is not known of a submission that is older than the server's start. */
+function worked(s: Sub, d: Diagnosis | undefined, pace: number, now: number): string {
+  const begun = d?.first_reserved_at
+  if (!begun && s.reserved + s.done + s.dead === 0) return 'not begun'
+  const long = begun ? `for ${duration(Math.max(0, now - Date.parse(begun)) / 1000)}, ` : d ? 'for – (not known since the server was restarted), ' : ''
+  return long + (pace > 0 ? `${short(pace)} done a second in the last minute` : s.reserved > 0 ? `${exact(s.reserved)} in flight` : 'nothing of it is in flight')
 }
 
 /** When what can be handed out is done. What a rule holds is done when the rule is lifted, which is not foreseen. */

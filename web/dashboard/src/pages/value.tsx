@@ -5,7 +5,7 @@ import { CopyAs } from '../copy'
 import { clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
 import { Heat } from '../heat'
 import { List } from '../list'
-import { useLive } from '../live'
+import { useLive, type Live } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, SubmissionLink, Tile } from '../parts'
 import { ActiveRules, rules } from '../rules'
 import { boundTo, may } from '../session'
@@ -29,7 +29,8 @@ export function Value({ name, text }: { name: string; text: string }) {
   const target = `${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`
   const gone = read.problem?.code === 'unknown_value'
   const [changed, setChanged] = useState(0)
-  const again = () => { setChanged(changed + 1); read.again() }
+  const diagnosis = useLive<Diagnosis>(path + '/diagnosis', 3)
+  const again = () => { setChanged(changed + 1); read.again(); diagnosis.again() }
   const own = (rules.value?.data?.items ?? []).filter((r) => { const of = r.match.meta?.[name]; return of !== undefined && valueText(of) === valueText(value) })
   return (
     <>
@@ -40,7 +41,7 @@ export function Value({ name, text }: { name: string; text: string }) {
           <CopyAs cli={quern('diagnose', name, valueText(value), '--queue', queue.value)} curl={curl('GET', path + '/diagnosis')} />
         </div>
       </div>
-      <Says key={changed} path={path + '/diagnosis'} letters={{ ['meta.' + name]: valueText(value) }} />
+      <Says read={diagnosis} letters={{ ['meta.' + name]: valueText(value) }} />
       {read.problem && !gone && <div class="w12"><Failed problem={read.problem} again={read.again} /></div>}
       {v && <Numbers v={v} />}
       {frame && keys.value && streamed && !boundTo() && (
@@ -60,8 +61,7 @@ export function Value({ name, text }: { name: string; text: string }) {
 const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
 
 /** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. `letters` is what finds its dead letters. */
-export function Says({ path, letters }: { path: string; letters: Record<string, string> }) {
-  const read = useLive<Diagnosis>(path, 3)
+export function Says({ read, letters }: { read: Live<Diagnosis>; letters: Record<string, string> }) {
   const d = read.data
   if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
   if (!d) return <section class="card w12"><p class="note">Reading…</p></section>
