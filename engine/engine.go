@@ -85,6 +85,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := makeDir(o.Dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", o.Dir, err)
 	}
+	if err := canSnapshot(o.SnapshotDir); err != nil {
+		return nil, fmt.Errorf("the folder of snapshots %s cannot be used: %w", o.SnapshotDir, err)
+	}
 	e := &Engine{options: o, queues: map[string]*Queue{}, shards: map[queue.ShardID]*Queue{},
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}

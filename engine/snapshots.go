@@ -34,6 +34,22 @@ const (
 	copySuffix     = ".copy" // a store that is being compressed
 )
 
+// canSnapshot makes the folder of snapshots, and finds out whether it can be written: at the start, not when the first one is due. "" is
+// none.
+func canSnapshot(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := makeDir(dir); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "probe")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // snapshots are those of a queue whose files are of this identity.
 func (e *Engine) snapshots(id queue.Identity) Snapshots { return Snapshots{e.options.SnapshotDir, id} }
 

@@ -138,6 +138,19 @@ func TestStoresAreMadeAgain(t *testing.T) {
 	}
 }
 
+// A folder of snapshots that cannot be written refuses the start.
+func TestFolderOfSnapshotsIsTried(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{Dir: t.TempDir(), Now: time.Now, Seed: rand.Uint64, BallastBytes: -1, SnapshotDir: filepath.Join(file, "s")})
+	if err == nil || !strings.Contains(err.Error(), "the folder of snapshots") {
+		t.Errorf("got %v, want that the folder of snapshots cannot be used", err)
+	}
+}
+
 // A store that is missing is refused, with what to do, where its snapshot is not there, damaged or not kept any more; and the others serve.
 func TestStoresThatCannotBeMadeAgain(t *testing.T) {
 	t.Parallel()
