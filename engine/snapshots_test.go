@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -175,6 +177,17 @@ func TestStoresThatCannotBeMadeAgain(t *testing.T) {
 				}
 			}
 		}, "damaged"},
+		"a snapshot is another one": {func(t *testing.T, _, snapshots string) {
+			packer, err := zstd.NewWriter(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range keptSnapshots(t, snapshots) {
+				if err := os.WriteFile(path, packer.EncodeAll([]byte("another"), nil), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "its checksum is"},
 		"none are kept any more": {func(t *testing.T, dir, _ string) {
 			e := openAt(t, dir)
 			if err := newLedger().insert(e, "default", "more"); err != nil {

@@ -3,9 +3,12 @@ package simtest
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"testing"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // keepSnapshots has the shard keep a copy of its store from its first start on.
@@ -56,5 +59,35 @@ func (b *box) remake() {
 	}
 	if err := j.Close(); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// A server that keeps no snapshots writes large contents beside the journal. So what it leaves behind is not taken for a queue whose store can
+// be made again, also if it was killed at once, and no later checkpoint has trimmed the journal.
+func TestSnapshotsThatEnded(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, relaxed())
+	b.keepSnapshots()
+	b.open()
+	mustInsert(t, b, prefixed(2))
+	if err := b.shard.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	copies := b.copies
+	b.copies = ""
+	b.crashed(0)
+	mustInsert(t, b, queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Inline: [][]byte{make([]byte, 100_000)}}})
+	b.crashed(0)
+	b.close()
+	b.copies = copies
+	b.loseStore()
+	log, err := sqlitelog.Open(ctx, filepath.Join(b.dir, "journal.db"), sqlitelog.Options{Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	_, err = b.snapshots().Restore(ctx, filepath.Join(b.dir, "store.db"), log)
+	if err == nil || !strings.Contains(err.Error(), "names no snapshot") {
+		t.Errorf("got %v, want that there is no snapshot", err)
 	}
 }
