@@ -143,9 +143,7 @@ func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, no
 func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) Pick {
 	m.Stats.Operations -= uint64(r.Details().Operations)
 	if r.Known == nil {
-		if r.Known = r.Sub.Meta(); r.Known == nil {
-			r.Known = queue.Meta{}
-		}
+		r.Known = r.Sub.Meta() // nil again without meta
 		r.Begun.begin(r.ID.Time(), now)
 	}
 	p := Pick{R: r, Attempt: r.Attempt(index), At: now, Deadline: deadline, Meta: r.Known, Priority: r.Priority}
