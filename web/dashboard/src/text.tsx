@@ -26,10 +26,13 @@ export function Clamp({ text, most = nameLength, href }: { text: string; most?: 
   return <>{href === undefined ? name : <a class="mono" href={href}>{name}</a>}{cut && <CopyMark text={text} />}</>
 }
 
-/** A sentence in which long names stand without their middles. */
+/** What is read from right to left, with what stands within it. */
+const fromTheRight = /([\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff](?:[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\d_ -]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff])?)/
+
+/** A sentence in which long names stand without their middles, and no name turns around the numbers beside it. */
 export function Sentence({ text }: { text: string }) {
   const part = text.replace(/\S{41,}/g, (name) => clamped(visible(name), 40))
-  return <span title={part === text ? undefined : text}>{part}</span>
+  return <span title={part === text ? undefined : text}>{part.split(fromTheRight).map((piece, i) => (i % 2 ? <bdi key={i}>{piece}</bdi> : piece))}</span>
 }
 
 /** The room that an error has in a row. */

@@ -32,6 +32,12 @@ for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], 
     ]) {
       await t.go(hash(text))
       await sentence(t.page).getByText(want).waitFor()
+      if (text === rightToLeft) { // it does not turn the number behind it around
+        const name = sentence(t.page).locator('p bdi').first()
+        assert.equal(await name.textContent(), rightToLeft)
+        const ends = await name.evaluate((e) => { const r = document.createRange(); r.setStart(e.nextSibling, 2); r.setEnd(e.nextSibling, 3); return [e.getClientRects()[0], r.getClientRects()[0]].map(({ left, right, top }) => ({ left, right, top })) })
+        assert.ok(ends[1].top > ends[0].top + 5 || ends[1].left >= ends[0].right, JSON.stringify(ends))
+      }
       if (text !== 'none-has-it') await t.page.getByRole('region', { name: 'Submissions' }).locator('tbody tr').first().waitFor()
       const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
       assert.ok(over <= 0, `${text}: ${over} px stand out at the right`)
