@@ -124,7 +124,7 @@ func compress(w io.Writer, path string) error {
 		return err
 	}
 	defer f.Close()
-	packed, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1)) // it is not to take the processors of those who serve
+	packed, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)) // those who serve have the processors
 	if err != nil {
 		return err
 	}
