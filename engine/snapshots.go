@@ -173,20 +173,30 @@ func (p Snapshots) Restore(ctx context.Context, path string, log *sqlitelog.Log)
 	if err := removeAll(path+"-wal", path+"-shm", path+"-journal"); err != nil {
 		return newest, err
 	}
-	if newest.Key == "" {
-		empty, err := store.Open(ctx, path, store.Options{})
-		if err == nil {
-			err = empty.Close()
-		}
-		if err != nil {
-			return newest, err
-		}
-	} else if err := p.fetch(newest, path); err != nil {
+	if err := p.remake(ctx, newest, path+copySuffix); err != nil {
 		return newest, fmt.Errorf("the store %s is missing, and its snapshot %s cannot take its place: %w", path, p.path(newest.Key), err)
+	}
+	return newest, errors.Join(os.Rename(path+copySuffix, path), syncDir(filepath.Dir(path)))
+}
+
+// remake makes a store of a snapshot at path. It has the place of the one that is missing only when it is a file of this directory: half a
+// restore must not be taken for an older copy.
+func (p Snapshots) remake(ctx context.Context, of journal.Snapshot, path string) error {
+	if err := removeAll(path, path+"-wal", path+"-shm"); err != nil {
+		return err
+	}
+	if of.Key != "" {
+		if err := p.fetch(of, path); err != nil {
+			return err
+		}
+	} else if empty, err := store.Open(ctx, path, store.Options{}); err != nil {
+		return err
+	} else if err := empty.Close(); err != nil {
+		return err
 	}
 	id := p.Identity
 	id.Generation = id.Newest // as a file that was there all the time
-	return newest, store.Assign(path, id)
+	return store.Assign(path, id)
 }
 
 // fetch unpacks a snapshot into a file at path, which appears only if it is what was saved.

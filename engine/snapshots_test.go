@@ -27,7 +27,8 @@ func snapshotted(t *testing.T, dir, snapshots string) *Engine {
 	return e
 }
 
-// loseStores removes the stores of all queues of a directory that is not in use.
+// loseStores removes the stores of all queues of a directory that is not in use, and leaves what a start leaves that was killed while it
+// made them again.
 func loseStores(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "shards", "*", storeFile+"*"))
@@ -37,6 +38,11 @@ func loseStores(t *testing.T, dir string) {
 	for _, path := range files {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
+		}
+		if filepath.Base(path) == storeFile {
+			if err := os.WriteFile(path+copySuffix, []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

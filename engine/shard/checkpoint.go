@@ -77,14 +77,19 @@ func (p *checkpointer) due() bool {
 
 // Checkpoint writes all rows now and forgets the journal before them. If that makes a snapshot due, it returns when there was one.
 func (s *Shard) Checkpoint() error {
+	err := s.checkpoints.now()
+	s.snapshots.making.Lock()
+	defer s.snapshots.making.Unlock()
+	return err
+}
+
+// now makes a checkpoint, and waits for no snapshot: its callers may hold what others wait for.
+func (p *checkpointer) now() error {
 	answer := make(chan error)
 	select {
-	case s.checkpoints.force <- answer:
-		err := <-answer
-		s.snapshots.making.Lock()
-		defer s.snapshots.making.Unlock()
-		return err
-	case <-s.checkpoints.quit:
+	case p.force <- answer:
+		return <-answer
+	case <-p.quit:
 		return errClosing
 	}
 }

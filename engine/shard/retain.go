@@ -45,13 +45,13 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 		return nil
 	}
 	if due {
-		if err := s.Checkpoint(); err != nil {
+		if err := s.checkpoints.now(); err != nil {
 			return err
 		}
 	}
 	found, err := s.outlived(ctx, part, kept, finishedBefore, most, parked)
 	if err == nil && len(found) > 0 && s.ahead.Load() {
-		err = s.Checkpoint() // else a replay would insert them again, as the history lacks them
+		err = s.checkpoints.now() // else a replay would insert them again, as the history lacks them
 	}
 	removed := 0
 	if err == nil {
