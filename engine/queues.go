@@ -297,7 +297,7 @@ func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queu
 
 // freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
 func (e *Engine) freeShard() (queue.ShardID, error) {
-	for id := queue.ShardID(0); id < queue.MaxShards; id++ {
+	for id := range queue.ShardID(queue.MaxShards) {
 		if _, err := os.Stat(e.shardDir(id)); e.shards[id] == nil && !e.quarantine.has(id) && errors.Is(err, os.ErrNotExist) {
 			return id, nil
 		}

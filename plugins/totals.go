@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -118,8 +119,6 @@ func (t *totals) maps() (faults map[string]uint64, counters map[string]float64, 
 	for kind, n := range t.faults {
 		faults[string(kind)] = n
 	}
-	for name, v := range t.counters {
-		counters[name] = v
-	}
+	maps.Copy(counters, t.counters)
 	return faults, counters, t.last
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -51,9 +52,7 @@ func newClocked(t testing.TB) *clocked {
 func (f *fixture) as(text string, c call) answer {
 	f.Helper()
 	header := map[string]string{"Authorization": "Bearer " + text}
-	for name, value := range c.header {
-		header[name] = value
-	}
+	maps.Copy(header, c.header)
 	c.header = header
 	return f.send(c)
 }

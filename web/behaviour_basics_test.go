@@ -358,7 +358,7 @@ func TestBehaviour088ARepeatTellsThePresent(t *testing.T) {
 	wantPresent("cancelled", "cancelled")
 	s.reopen(time.Hour)
 	wantPresent("an hour later, after a restart", "cancelled")
-	s.queue("", api.QueueSettingsInput{RetentionSeconds: some[int64](60)})
+	s.queue("", api.QueueSettingsInput{RetentionSeconds: new(int64(60))})
 	s.advance(2 * time.Minute)
 	if gone := send(); gone.status != http.StatusNotFound {
 		t.Errorf("after its retention: got %d %s, want 404", gone.status, gone.body)
@@ -406,7 +406,7 @@ func TestAFailedSubmissionNamesItsChunk(t *testing.T) {
 	check("at once")
 	s.reopen(0)
 	check("after a restart")
-	s.queue("", api.QueueSettingsInput{RetentionSeconds: some[int64](3600)})
+	s.queue("", api.QueueSettingsInput{RetentionSeconds: new(int64(3600))})
 	s.advance(time.Minute)
 	s.refused("GET", "/v1/submissions/"+older.ID, nil, http.StatusNotFound) // for which the others had to become rows of the history
 	check("after a checkpoint")

@@ -56,7 +56,7 @@ func TestBehaviour045ClearByFilter(t *testing.T) {
 func TestBehaviour066RetriedThenDead(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("work", api.QueueSettingsInput{OnExhausted: some("dead_letter"), MaxAttempts: some[uint16](3), RetryBackoff: &api.Backoff{BaseMS: 300_000, Factor: 1, CapMS: 300_000}})
+	s.queue("work", api.QueueSettingsInput{OnExhausted: new("dead_letter"), MaxAttempts: new(uint16(3)), RetryBackoff: &api.Backoff{BaseMS: 300_000, Factor: 1, CapMS: 300_000}})
 	sub := s.insert("work", submission(1, "customer", "a"))
 	for try := range 3 {
 		got := s.reserve("work", request("Random", 1)).Reservations
@@ -131,7 +131,7 @@ func TestBehaviour107RedriveResetsAttempts(t *testing.T) {
 func TestBehaviour108TriesInOrder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("work", api.QueueSettingsInput{OnExhausted: some("dead_letter"), MaxAttempts: some[uint16](2), ExpiryBackoff: &api.Backoff{Factor: 1}})
+	s.queue("work", api.QueueSettingsInput{OnExhausted: new("dead_letter"), MaxAttempts: new(uint16(2)), ExpiryBackoff: &api.Backoff{Factor: 1}})
 	sub := s.insert("work", submission(1, "customer", "a"))
 	reserve := func(consumer string) []api.Reservation {
 		r := request("Random", 1)
@@ -164,7 +164,7 @@ func TestBehaviour108TriesInOrder(t *testing.T) {
 func TestBehaviour109RetentionAndDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("work", api.QueueSettingsInput{OnExhausted: some("dead_letter"), MaxAttempts: some[uint16](1), RetentionSeconds: some[int64](86_400)})
+	s.queue("work", api.QueueSettingsInput{OnExhausted: new("dead_letter"), MaxAttempts: new(uint16(1)), RetentionSeconds: new(int64(86_400))})
 	done := s.insert("work", submission(1, "customer", "a"))
 	s.wantStatuses(s.completing("work", s.reserve("work", request("Random", 1)).Reservations...), 1, api.StatusOK)
 	open := s.insert("work", submission(2, "customer", "b"))
@@ -187,7 +187,7 @@ func TestDeadRetention(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	settings := api.QueueSettingsInput{
-		OnExhausted: some("dead_letter"), MaxAttempts: some[uint16](1), RetentionSeconds: some[int64](86_400), DeadRetentionSeconds: some[int64](7 * 86_400),
+		OnExhausted: new("dead_letter"), MaxAttempts: new(uint16(1)), RetentionSeconds: new(int64(86_400)), DeadRetentionSeconds: new(int64(7 * 86_400)),
 	}
 	s.queue("work", settings)
 	var got api.Queue
@@ -218,7 +218,7 @@ func TestDeadRetention(t *testing.T) {
 		t.Errorf("the open one: got %+v, want its dead chunk skipped", got)
 	}
 	var text string
-	for _, line := range strings.Split(string(s.do("GET", "/metrics", nil, http.StatusOK, nil).body), "\n") {
+	for line := range strings.SplitSeq(string(s.do("GET", "/metrics", nil, http.StatusOK, nil).body), "\n") {
 		if strings.HasPrefix(line, "quern_dead_letters_aged_total") && strings.Contains(line, `"work"`) {
 			text = line
 		}

@@ -95,7 +95,7 @@ func (s *scene) reserveAs(queue, consumer string, most int) []api.Reservation {
 
 // atOnce are settings by which nothing waits for a back-off, and chunks that are given up are set aside.
 func atOnce() api.QueueSettingsInput {
-	return api.QueueSettingsInput{ExpiryBackoff: &api.Backoff{Factor: 1}, RetryBackoff: &api.Backoff{Factor: 1}, OnExhausted: some("dead_letter")}
+	return api.QueueSettingsInput{ExpiryBackoff: &api.Backoff{Factor: 1}, RetryBackoff: &api.Backoff{Factor: 1}, OnExhausted: new("dead_letter")}
 }
 
 // 68: what a consumer held that was killed runs again after the heartbeat is lost, with a try counted, and not as an expiry.
@@ -182,7 +182,7 @@ func TestBehaviour068KilledConsumersWorkRunsAgain(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
 		settings := atOnce()
-		settings.MaxAttempts, settings.ConsumerGraceMS = some[uint16](2), some[int64](5000)
+		settings.MaxAttempts, settings.ConsumerGraceMS = new(uint16(2)), new(int64(5000))
 		s.queue("q", settings)
 		sub := s.insert("q", submission(1))
 		for range 2 {
@@ -360,7 +360,7 @@ func TestBehaviour047DrainingQueue(t *testing.T) {
 	s := newScene(t)
 	s.queue("old", api.QueueSettingsInput{})
 	s.insert("old", submission(2))
-	s.queue("old", api.QueueSettingsInput{Draining: some(true)})
+	s.queue("old", api.QueueSettingsInput{Draining: new(true)})
 	if p := s.refused("POST", queuePath("old", "/submissions"), submission(1), http.StatusConflict); p.Code != "queue_draining" {
 		t.Errorf("code: got %s, want queue_draining", p.Code)
 	}

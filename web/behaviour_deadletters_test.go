@@ -16,7 +16,7 @@ func (s *scene) deadLetters(attempts uint16, to string) {
 		s.queue(to, api.QueueSettingsInput{})
 	}
 	s.queue("work", api.QueueSettingsInput{
-		OnExhausted: some("dead_letter"), MaxAttempts: some(attempts), MaxExpiries: some[uint8](250), DeadLetterQueue: some(to), ExpiryBackoff: &api.Backoff{Factor: 1},
+		OnExhausted: new("dead_letter"), MaxAttempts: new(attempts), MaxExpiries: new(uint8(250)), DeadLetterQueue: new(to), ExpiryBackoff: &api.Backoff{Factor: 1},
 	})
 }
 
@@ -105,7 +105,7 @@ func TestBehaviour024FatalIsDeadAtOnce(t *testing.T) {
 func TestBehaviour025SkipCountsWhatIsDropped(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("work", api.QueueSettingsInput{OnExhausted: some("skip")})
+	s.queue("work", api.QueueSettingsInput{OnExhausted: new("skip")})
 	sub := s.dying(2, "no use")
 	if sub.State != api.StateCompleted || sub.Skipped != 2 || sub.Dead != 0 {
 		t.Errorf("submission: got %+v, want completed with 2 skipped", sub)
@@ -220,7 +220,7 @@ func TestBehaviour033ChangeLeavesWhatItOmits(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.deadLetters(7, "")
-	s.do("PATCH", queuePath("work", ""), api.ChangeQueueRequest{Settings: api.QueueSettingsInput{RetentionSeconds: some[int64](60)}}, http.StatusOK, nil)
+	s.do("PATCH", queuePath("work", ""), api.ChangeQueueRequest{Settings: api.QueueSettingsInput{RetentionSeconds: new(int64(60))}}, http.StatusOK, nil)
 	var got api.Queue
 	s.do("GET", queuePath("work", ""), nil, http.StatusOK, &got)
 	if got.Settings.MaxAttempts != 7 || got.Settings.OnExhausted != "dead_letter" || got.Settings.RetentionSeconds != 60 {

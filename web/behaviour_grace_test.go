@@ -13,7 +13,7 @@ import (
 func TestGraceIsReported(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{RestartGraceMS: some(int64(60_000))})
+	s.queue("q", api.QueueSettingsInput{RestartGraceMS: new(int64(60_000))})
 	sub := s.insert("q", submission(3, "customer", "a"))
 	s.killed(time.Hour)
 	until := s.now().Add(time.Minute).UTC().Truncate(time.Millisecond)

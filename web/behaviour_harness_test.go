@@ -112,9 +112,6 @@ func (s *scene) queue(name string, settings api.QueueSettingsInput) (got api.Que
 	return got
 }
 
-// some is a pointer to a value, for settings.
-func some[T any](v T) *T { return &v }
-
 // insert makes a submission; see submission for a short way to write one.
 func (s *scene) insert(queue string, n api.NewSubmission) (got api.Submission) {
 	s.Helper()

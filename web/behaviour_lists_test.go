@@ -130,7 +130,7 @@ func TestOperationsTellWhoAndUntilWhen(t *testing.T) {
 	if got := s.lifecycle(""); !got.GraceUntil.IsZero() {
 		t.Errorf("the restart grace of a queue that has none runs until %s", got.GraceUntil)
 	}
-	s.queue("careful", api.QueueSettingsInput{RestartGraceMS: some[int64](60_000)})
+	s.queue("careful", api.QueueSettingsInput{RestartGraceMS: new(int64(60_000))})
 	s.restart()
 	if got := s.lifecycle("careful"); !got.GraceUntil.IsZero() {
 		t.Errorf("a restart grace runs until %s after a planned restart, which forgets nothing", got.GraceUntil)

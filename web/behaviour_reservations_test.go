@@ -41,12 +41,12 @@ func TestBehaviour029TimeoutChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	settings := atOnce()
-	settings.ReservationTimeoutMS = some[int64](60_000)
+	settings.ReservationTimeoutMS = new(int64(60_000))
 	s.queue("q", settings)
 	s.insert("q", submission(2))
 	short := api.ReserveRequest{Max: 1}
 	before := s.reserve("q", short).Reservations[0]
-	settings.ReservationTimeoutMS = some[int64](3_600_000)
+	settings.ReservationTimeoutMS = new(int64(3_600_000))
 	s.queue("q", settings)
 	after := s.reserve("q", short).Reservations[0]
 	if got, want := after.Deadline.Sub(before.Deadline.Time), 59*time.Minute; got != want {
@@ -112,7 +112,7 @@ func TestBehaviour070HardCap(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	settings := atOnce()
-	settings.MaxReservationMS, settings.ReservationTimeoutMS = some[int64](600_000), some[int64](60_000)
+	settings.MaxReservationMS, settings.ReservationTimeoutMS = new(int64(600_000)), new(int64(60_000))
 	s.queue("q", settings)
 	s.insert("q", submission(1))
 	held := s.reserve("q", api.ReserveRequest{Max: 1}).Reservations[0]
@@ -180,7 +180,7 @@ func TestBehaviour095BatchOfASequentialConsumer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	settings := atOnce()
-	settings.SuspectShare = some(1.0) // expired chunks come back beside fresh ones
+	settings.SuspectShare = new(1.0) // expired chunks come back beside fresh ones
 	s.queue("q", settings)
 	s.insert("q", submission(10))
 	r := request("OldestFirst", 10)
@@ -269,9 +269,9 @@ func TestBehaviour038RetryAt(t *testing.T) {
 		item    api.FailItem
 		pointer string
 	}{
-		{api.FailItem{Token: again.Token, RetryAt: at, RetryAfterMS: some[int64](0)}, "/items/0/retry_at"},
+		{api.FailItem{Token: again.Token, RetryAt: at, RetryAfterMS: new(int64(0))}, "/items/0/retry_at"},
 		{api.FailItem{Token: again.Token, RetryAt: api.At(s.now().Add(31 * 24 * time.Hour))}, "/items/0/retry_at"},
-		{api.FailItem{Token: again.Token, RetryAfterMS: some[int64](-1)}, "/items/0/retry_after_ms"},
+		{api.FailItem{Token: again.Token, RetryAfterMS: new(int64(-1))}, "/items/0/retry_after_ms"},
 	} {
 		p := s.refused("POST", queuePath("", "/reservations/fail"), api.FailRequest{Items: []api.FailItem{wrong.item}}, http.StatusUnprocessableEntity)
 		if len(p.Errors) != 1 || p.Errors[0].Pointer != wrong.pointer {

@@ -123,7 +123,7 @@ func TestBehaviour077PauseOutlastsTheDeadDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			s.queue("", api.QueueSettingsInput{ReservationTimeoutMS: some[int64](600_000)})
+			s.queue("", api.QueueSettingsInput{ReservationTimeoutMS: new(int64(600_000))})
 			n := submission(2, "t", "a")
 			n.DeadDeadline = api.At(s.now().Add(time.Hour))
 			x := s.insert("", n)
@@ -169,7 +169,7 @@ func TestBehaviour077PauseOutlastsTheDeadDeadline(t *testing.T) {
 func TestGraceAfterAPauseIsDurable(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("", api.QueueSettingsInput{ReservationTimeoutMS: some[int64](600_000)})
+	s.queue("", api.QueueSettingsInput{ReservationTimeoutMS: new(int64(600_000))})
 	n := submission(1, "t", "a")
 	n.DeadDeadline = api.At(s.now().Add(time.Minute))
 	x := s.insert("", n)

@@ -227,7 +227,7 @@ func TestBehaviour084RulesKeepSchedulesFromEmitting(t *testing.T) {
 			}
 		},
 		"draining": func(s *scene) func() {
-			s.queue("", api.QueueSettingsInput{Draining: some(true)})
+			s.queue("", api.QueueSettingsInput{Draining: new(true)})
 			return func() {
 				s.queue("", api.QueueSettingsInput{})
 				s.advance(time.Second)

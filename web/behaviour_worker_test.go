@@ -181,7 +181,7 @@ func TestBehaviour016ExpiredIsOfferedAgain(t *testing.T) {
 func TestBehaviour017TailPutsTheExpiredBehind(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{Requeue: some("tail"), ExpiryBackoff: new(api.Backoff{})})
+	s.queue("q", api.QueueSettingsInput{Requeue: new("tail"), ExpiryBackoff: new(api.Backoff{})})
 	names := s.three("q")
 	if got := s.reserve("q", briefly("OldestFirst", 1)).Reservations; names[got[0].Submission] != "A" {
 		t.Fatalf("first: %s, want A", names[got[0].Submission])
@@ -263,7 +263,7 @@ func TestBehaviour019ABurstOfExpiriesLeavesSlotsToFreshWork(t *testing.T) {
 func TestBehaviour020TwoExpiriesAreTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(2)), OnExhausted: some("dead_letter"), ExpiryBackoff: new(api.Backoff{})})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(2)), OnExhausted: new("dead_letter"), ExpiryBackoff: new(api.Backoff{})})
 	sub := s.insert("q", submission(1))
 	for range 2 {
 		if got := s.reserve("q", briefly("OldestFirst", 1)).Reservations; len(got) != 1 {
@@ -285,7 +285,7 @@ func TestBehaviour020TwoExpiriesAreTheEnd(t *testing.T) {
 func TestBehaviour021ALiveReservationIsNotJudged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(1)), ExpiryBackoff: new(api.Backoff{})})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(1)), ExpiryBackoff: new(api.Backoff{})})
 	sub := s.insert("q", submission(2))
 	held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
 	s.advance(9 * time.Minute)
@@ -299,7 +299,7 @@ func TestBehaviour021ALiveReservationIsNotJudged(t *testing.T) {
 func TestBehaviour022TwoFailuresAreTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(2)), OnExhausted: some("dead_letter")})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(2)), OnExhausted: new("dead_letter")})
 	sub := s.insert("q", submission(1))
 	for try := range 2 {
 		held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
@@ -313,7 +313,7 @@ func TestBehaviour022TwoFailuresAreTheEnd(t *testing.T) {
 func TestBehaviour023EndlessAttempts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(0)), MaxExpiries: some(uint8(2)), ExpiryBackoff: new(api.Backoff{})})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(0)), MaxExpiries: new(uint8(2)), ExpiryBackoff: new(api.Backoff{})})
 	sub := s.insert("q", submission(1))
 	for try := range 50 {
 		held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
@@ -332,7 +332,7 @@ func TestBehaviour023EndlessAttempts(t *testing.T) {
 	if got := s.submission(sub.ID); got.State != "failed" {
 		t.Errorf("after the last expiry: %s, want failed: max_expiries applies", got.State)
 	}
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(0)), MaxExpiries: some(uint8(0)), ExpiryBackoff: new(api.Backoff{})})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(0)), MaxExpiries: new(uint8(0)), ExpiryBackoff: new(api.Backoff{})})
 	sub = s.insert("q", submission(1))
 	for range 5 {
 		s.reserve("q", briefly("OldestFirst", 1))
@@ -346,7 +346,7 @@ func TestBehaviour023EndlessAttempts(t *testing.T) {
 func TestBehaviour024FatalIsTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{OnExhausted: some("dead_letter")})
+	s.queue("q", api.QueueSettingsInput{OnExhausted: new("dead_letter")})
 	s.insert("q", submission(1))
 	s.wantStatuses(s.failing("q", "poison", true, s.reserveAll("q", "OldestFirst")...), 1, "ok")
 	var list api.Page[api.DeadLetter]
@@ -385,10 +385,10 @@ func TestBehaviour028MaxAttemptsOfTheMoment(t *testing.T) {
 func TestBehaviour099MaxAttemptsRaisedInFlight(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(1))})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(1))})
 	sub := s.insert("q", submission(1))
 	held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: some(uint16(9))})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(9))})
 	for try := 1; try < 9; try++ {
 		s.failing("q", "no", false, held...)
 		held = s.reserve("q", briefly("OldestFirst", 1)).Reservations

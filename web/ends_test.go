@@ -55,7 +55,7 @@ func (s *scene) endsOf(query, last string) (next func() (name, id, data string),
 func TestEndsAreStreamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("", api.QueueSettingsInput{RetentionSeconds: some[int64](3600)})
+	s.queue("", api.QueueSettingsInput{RetentionSeconds: new(int64(3600))})
 	ended := func(tenant string) string {
 		t.Helper()
 		sub := s.insert("", submission(1, "t", tenant))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -234,9 +235,7 @@ func (s *Server) refuse(c echo.Context, err error) *problem {
 		s.setHeaders(c)
 	}
 	p.RequestID = header.Get(headerRequestID)
-	for name, values := range p.GetHeaders() {
-		header[name] = values
-	}
+	maps.Copy(header, p.GetHeaders())
 	body, err := json.Marshal(p)
 	if err != nil {
 		body = []byte(`{"title":"Internal error","status":500,"code":"internal"}`)

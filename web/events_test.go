@@ -208,7 +208,8 @@ func TestEventsOfSeveralQueues(t *testing.T) {
 	}
 	f.do("DELETE", "/v1/queues/a", "", 204, nil)
 	until(s, api.EventClosed, func(c api.Closed) bool { return c.Queue == "a" })
-	if s.lines.Scan() && s.lines.Scan() {
+	blank := s.lines.Scan()
+	if blank && s.lines.Scan() {
 		t.Errorf("without a queue: got %s, want the end", s.lines.Text())
 	}
 }

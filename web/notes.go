@@ -2,6 +2,7 @@ package web
 
 import (
 	_ "embed"
+	"maps"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -38,9 +39,7 @@ func propertyNotes() map[string]note {
 	noteFields(all, queue.ScheduleFields(), new(api.ScheduleDefinition), true)
 	noteFields(all, queue.ScheduleFields(), new(api.SchedulePreviewRequest), true)
 	noteFields(all, queue.SubmissionFields(), new(api.ScheduleTemplate), true)
-	for name, n := range limits() {
-		all[name] = n
-	}
+	maps.Copy(all, limits())
 	for of, text := range pageItems {
 		all["Page"+of+".items"] = note{text: text}
 		all["Page"+of+".next"] = note{text: "Cursor of the next page; absent on the last"}

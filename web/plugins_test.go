@@ -73,7 +73,7 @@ func TestPluginDecidesTheOrder(t *testing.T) {
 		t.Errorf("version 1: got %q, want t5, whose priority is highest", got)
 	}
 	// The second version reads the priority the other way around: the lowest goes first.
-	negative := fmt.Sprintf(`{"name":"order","version":"2.0.0","abi":1,"columns":["limit:none","priority"],"window":{"max":1024}}`)
+	negative := `{"name":"order","version":"2.0.0","abi":1,"columns":["limit:none","priority"],"window":{"max":1024}}`
 	f.upload(wasmtest.Scorer(), negative, 201)
 	got := f.send(call{method: "POST", path: "/v1/plugins/order/activate", body: `{"version":"2.0.0"}`, header: map[string]string{"If-Match": `"r7"`}})
 	if got.status != 412 {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,9 +32,7 @@ func (f *fixture) login(text string) string {
 func (f *fixture) holding(cookie, what string, c call, status int) {
 	f.Helper()
 	header := map[string]string{"Cookie": cookie}
-	for name, value := range c.header {
-		header[name] = value
-	}
+	maps.Copy(header, c.header)
 	c.header = header
 	if got := f.send(c); got.status != status {
 		f.Errorf("%s: got %d %s, want %d", what, got.status, got.body, status)

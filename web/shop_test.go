@@ -204,7 +204,7 @@ func (s *shop) retryAtOnce() {
 	s.Helper()
 	at := &api.Backoff{Factor: 1}
 	var got api.Queue
-	s.must("PUT", "/v1/queues/default", api.PutQueueRequest{Settings: api.QueueSettingsInput{RetryBackoff: at, ExpiryBackoff: at, SuspectShare: some(1.0)}}, &got)
+	s.must("PUT", "/v1/queues/default", api.PutQueueRequest{Settings: api.QueueSettingsInput{RetryBackoff: at, ExpiryBackoff: at, SuspectShare: new(1.0)}}, &got)
 }
 
 // weigh sets the weight of a tenant.

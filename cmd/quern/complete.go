@@ -172,7 +172,7 @@ func argumentsOf(c *cobra.Command) (lists [][]lister) {
 	_, usage, _ := strings.Cut(c.Use, " ")
 	usage, _, _ = strings.Cut(usage, "--")
 	found, repeated := false, strings.Contains(usage, "...")
-	for _, alternative := range strings.Split(usage, "|") {
+	for alternative := range strings.SplitSeq(usage, "|") {
 		for i, word := range strings.Fields(alternative) {
 			if i == len(lists) {
 				lists = append(lists, nil)

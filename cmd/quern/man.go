@@ -105,7 +105,7 @@ func manFlag(b *strings.Builder, f *pflag.Flag) {
 
 // manParagraphs writes text whose paragraphs have empty lines between them. One with columns, or indented, keeps its lines.
 func manParagraphs(b *strings.Builder, text string) {
-	for _, paragraph := range strings.Split(text, "\n\n") {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		if strings.Contains(paragraph, "  ") {
 			fmt.Fprintf(b, ".PP\n.nf\n%s\n.fi\n", roff(paragraph))
 		} else {

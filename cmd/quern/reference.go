@@ -36,7 +36,7 @@ func sharedFlags() *pflag.FlagSet {
 // referenceCommand writes one command, and those below it a level deeper.
 func referenceCommand(b *strings.Builder, c *cobra.Command, shared *pflag.FlagSet, level int) {
 	fmt.Fprintf(b, "\n%s %s\n\n", strings.Repeat("#", level), c.CommandPath())
-	for _, paragraph := range strings.Split(firstOf(c.Long, c.Short), "\n\n") {
+	for paragraph := range strings.SplitSeq(firstOf(c.Long, c.Short), "\n\n") {
 		if strings.Contains(paragraph, "  ") { // columns
 			fmt.Fprintf(b, "```\n%s\n```\n\n", paragraph)
 		} else {

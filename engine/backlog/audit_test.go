@@ -167,8 +167,7 @@ func (m *model) auditTerms() {
 // usesOfTerms counts the views, dropped ones too, that filter by each term, and the shares of which it is a tenant.
 func (m *model) usesOfTerms() map[*term]uint32 {
 	uses := map[*term]uint32{}
-	var count func(shares []*share)
-	count = func(shares []*share) {
+	count := func(shares []*share) {
 		for _, x := range shares {
 			for value := range x.numberOf {
 				if x.of.key != nil {

@@ -16,7 +16,7 @@ func BenchmarkLargeRow(b *testing.B) {
 	const chunks, tries = 2_000_000, 1_000_000
 	key := backlog.OrderKey(chunks, 11)
 	l := newLife(b, &journal.Insert{Seq: 7, ID: queue.MakeSubmissionID(lifeStart, 0, 0), Chunks: chunks, Key: key, Prefix: "p/"})
-	for index := uint32(0); index < tries; index++ {
+	for index := range uint32(tries) {
 		l.hold(index, reserver.Finishing)
 		l.putBack(b, index, journal.Failed, l.m.Now+1000, "no luck today")
 	}

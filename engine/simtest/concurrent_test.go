@@ -58,11 +58,9 @@ func TestCrowd(t *testing.T) {
 	}
 	var working, beside sync.WaitGroup
 	for i := range consumers {
-		working.Add(1)
-		go func() {
-			defer working.Done()
+		working.Go(func() {
 			c.consume(i, newRand(uint64(i), 77))
-		}()
+		})
 	}
 	stop := make(chan struct{})
 	for _, bother := range []func(){
@@ -76,9 +74,7 @@ func TestCrowd(t *testing.T) {
 		c.read,
 		c.ask,
 	} {
-		beside.Add(1)
-		go func() {
-			defer beside.Done()
+		beside.Go(func() {
 			for {
 				select {
 				case <-stop:
@@ -87,7 +83,7 @@ func TestCrowd(t *testing.T) {
 					bother()
 				}
 			}
-		}()
+		})
 	}
 	for i := range submissions {
 		mustInsert(t, c.box, prefixed(chunks, number("a", i%4)))
@@ -154,11 +150,9 @@ func (c *crowd) finish(client int, r *rand.Rand, t queue.Token, value int, curre
 		return
 	}
 	var twin sync.WaitGroup
-	twin.Add(1)
-	go func() {
-		defer twin.Done()
+	twin.Go(func() {
 		do(client+100, t)
-	}()
+	})
 	do(client, t)
 	twin.Wait()
 }

@@ -3,8 +3,10 @@ package simtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,22 +175,20 @@ func playEnd(t *testing.T, b *box, r *rand.Rand, n int, open, ended map[queue.Su
 			end(held[i].Token.Submission)
 		}
 	case 3:
-		for id := range open {
-			if _, err := b.shard.Submissions.Cancel(ctx, id); err != nil {
+		if ids := slices.Sorted(maps.Keys(open)); len(ids) > 0 {
+			if _, err := b.shard.Submissions.Cancel(ctx, ids[0]); err != nil {
 				t.Fatal(err)
 			}
-			end(id)
-			return
+			end(ids[0])
 		}
 	case 4:
-		for _, l := range b.letters() {
-			id := l.Chunk.Submission
+		if letters := b.letters(); len(letters) > 0 {
+			id := letters[0].Chunk.Submission
 			if _, err := b.shard.DeadLetters.Redrive(ctx, id, []uint32{0}); err != nil {
 				t.Fatal(err)
 			}
 			open[id], again[id] = ended[id], b.shard.Ends.Last()
 			delete(ended, id)
-			return
 		}
 	}
 }

@@ -23,9 +23,7 @@ func TestReloadsInACrowd(t *testing.T) {
 	c := &ledger{box: b, inserted: map[queue.SubmissionID][]byte{}, done: map[queue.ChunkID][]byte{}}
 	var all sync.WaitGroup
 	for i := range 6 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			r := newRand(uint64(i), 99)
 			for range 120 {
 				if i < 3 {
@@ -34,7 +32,7 @@ func TestReloadsInACrowd(t *testing.T) {
 					c.work(t, r)
 				}
 			}
-		}()
+		})
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

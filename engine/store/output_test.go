@@ -118,7 +118,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 				doubtAgain()
 			},
 			"append in doubt": func(r *rapid.T) {
-				o := Output{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index"), []byte(fmt.Sprint("in doubt ", serial))}
+				o := Output{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index"), fmt.Append(nil, "in doubt ", serial)}
 				key := chunkKey{o.Seq, o.Index}
 				if _, known := model[o.Seq][o.Index]; known && !doubted[key] {
 					r.Skip("the chunk is done")

@@ -68,7 +68,7 @@ func readGolden(t testing.TB, path string) []goldenCase {
 		t.Fatal(err)
 	}
 	var cases []goldenCase
-	for _, part := range strings.Split(strings.TrimSpace(string(content)), "\n\n") {
+	for part := range strings.SplitSeq(strings.TrimSpace(string(content)), "\n\n") {
 		input, output, found := strings.Cut(part, "\n----")
 		if !found {
 			t.Fatalf("%s: a case without ----:\n%s", path, part)

@@ -7,7 +7,6 @@ go 1.26.0
 tool (
 	golang.org/x/perf/cmd/benchstat
 	honnef.co/go/tools/cmd/staticcheck
-	mvdan.cc/gofumpt
 )
 
 require (
@@ -19,5 +18,4 @@ require (
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
-	mvdan.cc/gofumpt v0.12.0 // indirect
 )

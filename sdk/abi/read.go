@@ -87,8 +87,10 @@ func (r *reader) record() *Record {
 	b.Flags = flags &^ uint32(recordHasScores)
 	b.Now, b.Seed, b.Want = int64(r.u64()), r.u64(), r.u32()
 	module, config := r.most(maxModuleBytes), r.most(MaxConfigBytes)
-	if r.u32()|r.u32()|r.u32() != 0 {
-		r.failed = true
+	for range 3 { // reserved
+		if r.u32() != 0 {
+			r.failed = true
+		}
 	}
 	out.Module = string(r.take(module))
 	if config > 0 {

@@ -22,7 +22,7 @@ type sockets map[string]string
 func (k sockets) add(address string, s *settings) (u *url.URL, path string, err error) {
 	path = strings.TrimPrefix(strings.TrimPrefix(address, socketScheme), "//")
 	if path == "" {
-		return nil, "", fmt.Errorf("client: %q is not an address of a server: write the path of the socket behind unix:", address)
+		return nil, "", fmt.Errorf("client: %q is not an address of a server: write unix: and the path of the socket", address)
 	}
 	if s.httpClient != nil {
 		return nil, "", errors.New("client: an HTTP client of your own does not know Unix sockets: give it a dialer for the socket and " +

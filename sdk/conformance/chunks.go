@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,10 +205,8 @@ func (s *server) revoke(reason string, indexes ...int) {
 // accuse notes a rule that the client broke, once.
 func (s *server) accuse(format string, values ...any) {
 	sentence := fmt.Sprintf(format, values...)
-	for _, known := range s.broken {
-		if known == sentence {
-			return
-		}
+	if slices.Contains(s.broken, sentence) {
+		return
 	}
 	s.broken = append(s.broken, sentence)
 }

@@ -178,8 +178,8 @@ func checkStruct(raw []byte, t reflect.Type, pointer string) *Error {
 	if err != nil {
 		return broken(err, pointer)
 	}
-	for i := range t.NumField() {
-		if name, required := fieldName(t.Field(i)); required && !given[name] {
+	for field := range t.Fields() {
+		if name, required := fieldName(field); required && !given[name] {
 			return &Error{Pointer: pointer + "/" + name, Detail: requiredDetail}
 		}
 	}
@@ -207,9 +207,9 @@ func broken(err error, pointer string) *Error {
 
 func knownFields(t reflect.Type) map[string]reflect.StructField {
 	known := make(map[string]reflect.StructField, t.NumField())
-	for i := range t.NumField() {
-		if name, _ := fieldName(t.Field(i)); name != "" {
-			known[name] = t.Field(i)
+	for field := range t.Fields() {
+		if name, _ := fieldName(field); name != "" {
+			known[name] = field
 		}
 	}
 	return known

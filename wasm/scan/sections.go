@@ -82,7 +82,7 @@ func (s *scanner) imports(at place, r *decode.Reader) {
 
 func (s *scanner) functions(at place, r *decode.Reader) {
 	n := s.count(idFunction, at, r, TooManyFunctions, s.limits.Functions, "leave out what is not needed")
-	for i := uint32(0); i < n; i++ {
+	for range n {
 		at.offset, at.function = r.Offset(), len(s.report.Functions)
 		index := r.U32()
 		if r.Err() != nil {
@@ -225,7 +225,7 @@ func (s *scanner) constant(at place, r *decode.Reader) {
 
 func (s *scanner) exports(at place, r *decode.Reader) {
 	n := s.count(idExport, at, r, TooManyExports, s.limits.Exports, "export only what the plugin interface names")
-	for i := uint32(0); i < n; i++ {
+	for range n {
 		at.offset = r.Offset()
 		entry := Export{Name: string(r.Name()), Kind: Kind(r.Byte()), Index: r.U32(), Offset: at.offset}
 		if r.Err() != nil {

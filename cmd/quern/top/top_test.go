@@ -22,8 +22,6 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden screens")
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-func ptr[T any](v T) *T { return &v }
-
 // busy is a queue with something of everything.
 func busy(width, height int) *Screen {
 	now := &Look{
@@ -32,10 +30,10 @@ func busy(width, height int) *Screen {
 			ConsumersWaiting: 2, OldestReadySeconds: 4000, DoneTotal: 20_500, ReservedTotal: 20_600, FailedTotal: 9},
 		Keys: []api.MetaKey{{Key: "company", Values: 4}, {Key: "region", Values: 2}}, Key: "company",
 		Values: []api.ValueCount{
-			{Value: api.Int(7), InFlight: 10, Limit: ptr(uint32(10)), Saturated: true, Ready: 200_000_000},
-			{Value: api.Text("acme"), InFlight: 2, Ready: 99_999, Weight: ptr(2.5)},
+			{Value: api.Int(7), InFlight: 10, Limit: new(uint32(10)), Saturated: true, Ready: 200_000_000},
+			{Value: api.Text("acme"), InFlight: 2, Ready: 99_999, Weight: new(2.5)},
 			{Value: api.Int(12), Paused: 9_000_000, Submissions: 3},
-			{Value: api.Text("a name that is longer than any column that it could be shown in"), Limit: ptr(uint32(0)), Ready: 5, Saturated: true},
+			{Value: api.Text("a name that is longer than any column that it could be shown in"), Limit: new(uint32(0)), Ready: 5, Saturated: true},
 		},
 		Rules: []api.Rule{
 			{Action: "pause", Match: api.RuleMatch{Meta: api.Meta{"company": api.Int(12)}}, Chunks: 9_000_000},

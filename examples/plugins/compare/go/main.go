@@ -15,7 +15,7 @@ var (
 	warm      = plugin.ContextStr("warm_model")
 )
 
-var scorer = plugin.Register(plugin.Plugin{
+var _ = plugin.Register(plugin.Plugin{
 	Name: "compare-go", Version: "1.0.0", License: "Apache-2.0",
 	Columns: []plugin.Column{priority, age, attempts, available, inflight, cost, model, limit},
 	Context: []plugin.Column{warm},
