@@ -77,7 +77,7 @@ func TestFrame(t *testing.T) {
 	for _, k := range f.Keys {
 		got += fmt.Sprintf("%s whole %t:", k.Key, k.Whole)
 		for _, v := range k.Top {
-			got += fmt.Sprintf(" %s %d/%d saturated %t", v.Value, v.InFlight, v.Available, v.Saturated())
+			got += fmt.Sprintf(" %s %d/%d saturated %t", v.Value.Quoted(), v.InFlight, v.Available, v.Saturated())
 		}
 		got += "; "
 	}

@@ -45,10 +45,10 @@ type ledgerReading struct {
 func LatelyKey(t *LedgerTenant) string {
 	var b strings.Builder
 	for i := range t.Around {
-		b.WriteString(t.Around[i].Value.String() + "\x00")
+		b.WriteString(t.Around[i].Value.Quoted() + "\x00")
 	}
 	if t.HasValue {
-		b.WriteString("=" + t.Value.String())
+		b.WriteString("=" + t.Value.Quoted())
 	}
 	return b.String()
 }

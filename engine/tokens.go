@@ -291,7 +291,7 @@ func tokenState(t *access.Token) any {
 		state["queues"] = t.Queues
 	}
 	if t.Tenant() {
-		state["meta"] = t.Entry.Key + "=" + t.Entry.Value.String()
+		state["meta"] = t.Entry.Key + "=" + t.Entry.Value.Quoted()
 	}
 	if t.Subject != "" {
 		state["certificate_subject"] = t.Subject

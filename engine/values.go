@@ -154,7 +154,7 @@ func (p Values) Delete(ctx context.Context, entry queue.MetaEntry, guard ValueGu
 	}
 	if now.Version == 0 {
 		return &queue.Error{Code: queue.CodeUnknownValue,
-			Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value, entry.Key)}
+			Message: fmt.Sprintf("Nothing is set for the value %s of %q.", entry.Value.Quoted(), entry.Key)}
 	}
 	return p.put(ctx, "value.delete", entry, now, nothingSet())
 }
@@ -163,7 +163,7 @@ func (p Values) Delete(ctx context.Context, entry queue.MetaEntry, guard ValueGu
 func (p Values) put(ctx context.Context, action string, entry queue.MetaEntry, before, after ValueSettings) error {
 	return p.q.shard.Settings.Put(&journal.Set{
 		Kind: journal.SetValue, Entry: entry, Version: after.Version, Changed: after.Changed, Demand: after.ValueSettings,
-	}, before.state(), after.state(), p.q.act(ctx, "", action, entry.Key+"="+entry.Value.String()))
+	}, before.state(), after.state(), p.q.act(ctx, "", action, entry.Key+"="+entry.Value.Quoted()))
 }
 
 // state is what is set as the audit log tells of it; nil for nothing.
@@ -190,7 +190,7 @@ func (p Values) Get(_ context.Context, entry queue.MetaEntry) (Value, error) {
 	v := p.q.value(entry)
 	if v.Submissions == 0 && v.Settings.Version == 0 {
 		return Value{}, &queue.Error{Code: queue.CodeUnknownValue,
-			Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value, entry.Key)}
+			Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value.Quoted(), entry.Key)}
 	}
 	return v, nil
 }

@@ -29,12 +29,12 @@ func said(result ReserveResult) string {
 	var parts []string
 	for _, r := range result.Reservations {
 		value, _ := r.Meta.Find("company")
-		parts = append(parts, value.String())
+		parts = append(parts, value.Quoted())
 	}
 	if len(parts) == 0 {
 		parts = append(parts, result.Reason.String())
 		for _, v := range result.Limited {
-			parts = append(parts, fmt.Sprintf("%s=%s:%d/%d", v.Key, v.Value, v.InFlight, v.Limit))
+			parts = append(parts, fmt.Sprintf("%s=%s:%d/%d", v.Key, v.Value.Quoted(), v.InFlight, v.Limit))
 		}
 	}
 	slices.Sort(parts)

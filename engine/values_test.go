@@ -54,7 +54,7 @@ func known(t *testing.T, e *Engine, queueName, key string) string {
 		if v.Settings.Limit != queue.NoLimit {
 			limit = fmt.Sprint(v.Settings.Limit)
 		}
-		out = append(out, fmt.Sprintf("%s:%d limit %s weight %d v%d", v.Value, v.Available, limit, v.Settings.Weight, v.Settings.Version))
+		out = append(out, fmt.Sprintf("%s:%d limit %s weight %d v%d", v.Value.Quoted(), v.Available, limit, v.Settings.Weight, v.Settings.Version))
 		entry := queue.MetaEntry{Key: key, Value: v.Value}
 		if got := e.queues[queueName].shard.Values.Settings(entry); got != v.Settings.ValueSettings {
 			t.Errorf("the shard goes by %+v for %s, and what is set is %+v", got, v.Value, v.Settings.ValueSettings)

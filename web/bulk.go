@@ -108,13 +108,7 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 		}
 		f.States = append(f.States, state)
 	}
-	for key, value := range in.Meta {
-		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
-		if value.IsInt() {
-			entry.Value = queue.IntValue(value.Int())
-		}
-		f.Meta = append(f.Meta, entry)
-	}
+	f.Meta = queue.EntriesOf(in.Meta)
 	for _, at := range []struct {
 		in  api.Time
 		out *queue.Time
@@ -184,7 +178,7 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun,
 		Actor: b.Actor, State: b.State.String(),
 		Filter: api.BulkFilter{
-			Meta: apiMeta(f.Meta), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
+			Meta: f.Meta.Object(), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
 			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore), DiedAfter: apiTime(f.Dead.DiedAfter),
 			Oldest: f.Dead.Oldest,
 		},

@@ -11,47 +11,23 @@ import (
 // apiTime is t as JSON carries it; none becomes the zero time, which is left out or null.
 func apiTime(t queue.Time) api.Time { return api.At(t.Std()) }
 
-func apiMeta(meta queue.Meta) api.Meta {
-	if len(meta) == 0 {
-		return nil
-	}
-	out := make(api.Meta, len(meta))
-	for _, entry := range meta {
-		out[entry.Key] = apiValue(entry.Value)
-	}
-	return out
-}
-
 // someMeta is meta where an answer always has it: {} for none.
 func someMeta(meta queue.Meta) api.Meta {
 	if len(meta) == 0 {
 		return api.Meta{}
 	}
-	return apiMeta(meta)
+	return meta.Object()
 }
 
 // contextOf is the context of a reservation, as plugins and formulas see it.
-func contextOf(in api.Meta) (queue.Meta, error) {
-	entries := make([]queue.MetaEntry, 0, len(in))
-	for key, value := range in {
-		entries = append(entries, queue.MetaEntry{Key: key, Value: metaValueOf(value)})
-	}
-	return queue.NewContext(entries)
-}
-
-func apiValue(v queue.MetaValue) api.MetaValue {
-	if v.IsInt() {
-		return api.Int(v.Int())
-	}
-	return api.Text(v.Text())
-}
+func contextOf(in api.Meta) (queue.Meta, error) { return queue.NewContext(queue.EntriesOf(in)) }
 
 func apiSubmission(in *queue.Submission) api.Submission {
 	return api.Submission{
 		ID: in.ID.String(), Queue: in.Queue, State: in.State.String(),
 		Chunks: in.Chunks, Ready: in.Ready, Paused: in.Paused, Blocked: in.Blocked, Waiting: in.Waiting,
 		Reserved: in.Reserved, Done: in.Done, Dead: in.Dead, Forwarded: in.Forwarded, Skipped: in.Skipped,
-		CreatedAt: apiTime(in.Created), Meta: apiMeta(in.Meta), Priority: in.Priority, Group: in.Group,
+		CreatedAt: apiTime(in.Created), Meta: in.Meta.Object(), Priority: in.Priority, Group: in.Group,
 		OperationsPerChunk: in.OperationsPerChunk, Prefix: in.Prefix, Template: in.Template, HasAttachment: in.HasAttachment,
 		RunAt: apiTime(in.RunAt), DeadDeadline: apiTime(in.DeadDeadline), FinishedAt: apiTime(in.Finished),
 		MaxAttempts: in.MaxAttempts, OnExhausted: in.OnExhausted.String(), MaxFailedChunks: in.MaxFailedChunks,
@@ -80,7 +56,7 @@ func wireSubmission(in *queue.Submission, meta []byte) wire.Submission {
 func appendMeta(dst []byte, meta queue.Meta) []byte {
 	object := dst[len(dst):]
 	for _, entry := range meta {
-		object = wire.AppendMetaEntry(object, entry.Key, apiValue(entry.Value))
+		object = wire.AppendMetaEntry(object, entry.Key, entry.Value)
 	}
 	// If dst had room, object is already in it and is copied onto itself.
 	return append(dst, object...)

@@ -76,8 +76,7 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: causeClause(&alone, c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
 		Until: apiTime(c.Until)}
 	if c.Limit.Key != "" {
-		value := apiValue(c.Value)
-		out.Key, out.Value, out.Max = c.Limit.Key, &value, &c.Limit.Max
+		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
 		if c.Obstacle != engine.IsGraced {
 			out.InFlight = &c.InFlight
 		}
@@ -335,7 +334,7 @@ func span(d time.Duration) string {
 
 // entryText is a value with its key. A text is quoted only if it would not be read as what it is.
 func entryText(entry queue.MetaEntry) string {
-	text := entry.Value.String()
+	text := entry.Value.Quoted()
 	if bare := entry.Value.Text(); !entry.Value.IsInt() && bare != "" && plain(bare) == bare {
 		if _, err := strconv.ParseInt(bare, 10, 64); err != nil {
 			text = bare

@@ -85,8 +85,7 @@ func apiRefused(in []engine.RefusedValue, limits bool) []api.RefusedValue {
 			out[i].Max = &v.Max
 		}
 		if v.HasValue {
-			value := apiValue(v.Value)
-			out[i].Value = &value
+			out[i].Value = &v.Value
 		}
 	}
 	return out
@@ -111,8 +110,7 @@ func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
 func apiTenant(in *backlog.Tenant, br *strategy.Branch) api.Tenant {
 	out := api.Tenant{Key: br.Fair, State: in.State.String(), Weight: float64(in.Weight) / 1000, Share: in.Share, Lag: in.Lag}
 	if in.HasValue {
-		value := apiValue(in.Value)
-		out.Value = &value
+		out.Value = &in.Value
 	}
 	return out
 }

@@ -116,8 +116,7 @@ func tenantValue(t *backlog.Tenant) *api.MetaValue {
 	if !t.HasValue {
 		return nil
 	}
-	value := apiValue(t.Value)
-	return &value
+	return &t.Value
 }
 
 func apiLedger(l *engine.Ledger) api.Ledger {

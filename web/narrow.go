@@ -145,7 +145,7 @@ func narrowPlan(ctx context.Context, q *engine.Queue, plan *strategy.Plan) (*str
 		return plan, nil
 	}
 	raw, err := json.Marshal(map[string]any{"type": "select_only", "meta_field": token.Entry.Key,
-		"value": apiValue(token.Entry.Value), "underlying": plan.Text()})
+		"value": token.Entry.Value, "underlying": plan.Text()})
 	if err != nil {
 		return nil, fmt.Errorf("web: narrow a strategy: %w", err)
 	}
@@ -159,10 +159,10 @@ func narrowConsumer(ctx context.Context, name string) (string, error) {
 	if token == nil || name == "" {
 		return name, nil
 	}
-	name = token.Entry.Key + "=" + token.Entry.Value.String() + "/" + name
+	name = token.Entry.Key + "=" + token.Entry.Value.Quoted() + "/" + name
 	if len(name) > queue.MaxConsumerBytes {
 		return "", queue.Invalid("/consumer", "has %d bytes with the token's %s=%s/ before it; at most %d are allowed",
-			len(name), token.Entry.Key, token.Entry.Value, queue.MaxConsumerBytes)
+			len(name), token.Entry.Key, token.Entry.Value.Quoted(), queue.MaxConsumerBytes)
 	}
 	return name, nil
 }
@@ -173,7 +173,7 @@ func narrowKey(ctx context.Context, key string) string {
 	if token == nil {
 		return key
 	}
-	return hashOf(token.Entry.Key + "\x00" + token.Entry.Value.String() + "\x00" + key)
+	return hashOf(token.Entry.Key + "\x00" + token.Entry.Value.Quoted() + "\x00" + key)
 }
 
 func hashOf(text string) string {
@@ -210,7 +210,7 @@ func bounds(r *access.Restriction) string {
 		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
 	}
 	if r.Tenant() {
-		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.String())
+		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.Quoted())
 	}
 	return strings.Join(parts, " and ")
 }

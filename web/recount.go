@@ -33,8 +33,7 @@ func apiRecount(r *engine.Recount) api.Recount {
 		case engine.OfSubmission:
 			newest.Submission = d.Submission.String()
 		case engine.OfValue:
-			value := apiValue(d.Entry.Value)
-			newest.Key, newest.Value = string(d.Entry.Key), &value
+			newest.Key, newest.Value = d.Entry.Key, new(d.Entry.Value)
 		}
 		out.Newest = &newest
 	}

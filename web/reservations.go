@@ -231,7 +231,7 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 			out.HasRetryAfter, out.RetryAfterMS = true, max(1, result.RetryAfter.Milliseconds())
 		}
 		for _, v := range result.Limited {
-			out.Limited = append(out.Limited, wire.Saturated{Key: v.Key, Value: apiValue(v.Value), InFlight: v.InFlight, Limit: v.Limit})
+			out.Limited = append(out.Limited, wire.Saturated{Key: v.Key, Value: v.Value, InFlight: v.InFlight, Limit: v.Limit})
 		}
 	}
 	return scratch

@@ -187,7 +187,7 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 			return r, queue.Invalid("/match/meta", "has %d keys; a rule is about one value of one key", len(in.Match.Meta))
 		}
 		for key, value := range in.Match.Meta {
-			r.Match.Entry = queue.MetaEntry{Key: key, Value: metaValueOf(value)}
+			r.Match.Entry = queue.MetaEntry{Key: key, Value: value}
 		}
 		if queue.ValidMetaKey(r.Match.Entry.Key) != nil {
 			return r, queue.Invalid("/match/meta", "has a key that is none: 1 to %d letters, digits, '_', '-' and '.'",
@@ -204,13 +204,6 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 		return r, queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
 	}
 	return r, nil
-}
-
-func metaValueOf(v api.MetaValue) queue.MetaValue {
-	if v.IsInt() {
-		return queue.IntValue(v.Int())
-	}
-	return queue.StringValue(v.Text())
 }
 
 func apiRules(list []queue.Rule) []api.Rule {
@@ -231,7 +224,7 @@ func apiRule(in *queue.Rule) api.Rule {
 	case in.Match.Submission != 0:
 		out.Match.Submission = in.Match.Submission.String()
 	case in.Match.Entry.Key != "":
-		out.Match.Meta = api.Meta{in.Match.Entry.Key: apiValue(in.Match.Entry.Value)}
+		out.Match.Meta = api.Meta{in.Match.Entry.Key: in.Match.Entry.Value}
 	default:
 		out.Match.Queue = true
 	}

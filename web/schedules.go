@@ -301,7 +301,7 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	t := &in.Schedule.Template
 	out := api.ScheduleDefinition{Template: api.ScheduleTemplate{
-		Meta: apiMeta(t.Meta), Attachment: t.Attachment,
+		Meta: t.Meta.Object(), Attachment: t.Attachment,
 		Chunks: api.Chunks{Count: t.Chunks.Count, Prefix: t.Chunks.Prefix, Template: t.Chunks.Template},
 	}}
 	showFields(queue.ScheduleFields(), &in.Schedule, &out)
@@ -333,17 +333,11 @@ func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
 
 func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	out := queue.NewSubmission{
-		Attachment: in.Attachment, Chunks: queue.Chunks{Count: in.Chunks.Count, Prefix: in.Chunks.Prefix, Template: in.Chunks.Template},
+		Meta: queue.EntriesOf(in.Meta), Attachment: in.Attachment,
+		Chunks: queue.Chunks{Count: in.Chunks.Count, Prefix: in.Chunks.Prefix, Template: in.Chunks.Template},
 	}
 	if err := readFields(queue.SubmissionFields(), in, &out); err != nil {
 		return out, err
-	}
-	for key, value := range in.Meta {
-		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
-		if value.IsInt() {
-			entry.Value = queue.IntValue(value.Int())
-		}
-		out.Meta = append(out.Meta, entry)
 	}
 	forms := 0
 	for _, given := range []bool{in.Chunks.Prefix != "", in.Chunks.Template != "", len(in.Chunks.Inline) > 0} {

@@ -84,7 +84,7 @@ func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput
 		out.Body.Ends = api.Time{}
 	}
 	for i, of := range list {
-		out.Body.Values[i] = api.ValueSeries{Value: apiValue(of.Value), InFlight: of.Cells}
+		out.Body.Values[i] = api.ValueSeries{Value: of.Value, InFlight: of.Cells}
 	}
 	return out, nil
 }

@@ -96,7 +96,7 @@ func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
 		return r, queue.Invalid("/meta", "has %d keys; a token is bound to one value of one key", len(in.Meta))
 	}
 	for key, value := range in.Meta {
-		r.Entry = queue.MetaEntry{Key: key, Value: metaValueOf(value)}
+		r.Entry = queue.MetaEntry{Key: key, Value: value}
 		if key == "" {
 			return r, queue.Invalid("/meta", "has an empty key")
 		}
@@ -193,5 +193,5 @@ func boundMeta(t *access.Token) api.Meta {
 	if !t.Tenant() {
 		return nil
 	}
-	return api.Meta{t.Entry.Key: apiValue(t.Entry.Value)}
+	return api.Meta{t.Entry.Key: t.Entry.Value}
 }

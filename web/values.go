@@ -208,7 +208,7 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 
 func apiValueCount(in *engine.Value) api.ValueCount {
 	out := api.ValueCount{
-		Value: apiValue(in.Value), Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight,
+		Value: in.Value, Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight,
 		Submissions: uint64(in.Submissions),
 		Saturated:   in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: apiTime(in.Settings.Changed),
 	}

@@ -60,8 +60,7 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 	}
 	own := "none"
 	if in.HasValue {
-		v := apiValue(in.Value)
-		out.Value, own = &v, v.String()
+		out.Value, own = &in.Value, in.Value.String()
 	}
 	switch in.Obstacle {
 	case engine.IsDone:
@@ -87,7 +86,7 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		}
 	case engine.NotAdmitted:
 		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
-		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, apiValue(in.Filter.Value), own)
+		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, in.Filter.Value, own)
 	case engine.IsGraced:
 		out.Obstacle, out.Key, out.Max = api.ObstacleGrace, in.Limit.Key, &in.Limit.Max
 		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+

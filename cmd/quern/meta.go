@@ -37,11 +37,7 @@ func parsePairs(flag string, pairs []string, check func([]queue.MetaEntry) (queu
 		}
 		value := parseMetaValue(text)
 		meta[key] = value
-		entry := queue.MetaEntry{Key: key, Value: queue.StringValue(value.Text())}
-		if value.IsInt() {
-			entry.Value = queue.IntValue(value.Int())
-		}
-		entries = append(entries, entry)
+		entries = append(entries, queue.MetaEntry{Key: key, Value: value})
 	}
 	if _, err := check(entries); err != nil { // says what is wrong before anything is sent
 		return nil, usageError{fmt.Errorf("%s is wrong: %w", flag, err)}

@@ -20,7 +20,7 @@ func tenantOf(key queue.MetaKey, spec *Spec) string {
 	if !has {
 		return "none"
 	}
-	return value.String()
+	return value.Quoted()
 }
 
 // name is the tenant of a number.
@@ -31,7 +31,7 @@ func (x *share) name(number uint32) string {
 	if x.of.key == nil {
 		return fmt.Sprint(x.tenants[number].value)
 	}
-	return x.of.of.view.in.terms[x.tenants[number].value].value.String()
+	return x.of.of.view.in.terms[x.tenants[number].value].value.Quoted()
 }
 
 // whose are the submissions of which one must be served now by a built fair view, and the leaf that gives it: those that the

@@ -29,7 +29,7 @@ func TestSaturated(t *testing.T) {
 	// A view is built from the newest submission on, so the gates of those that are taken first here are looked at first.
 	named := func(v *View, most int) (list []string) {
 		v.Saturated(func(s queue.Saturated) bool {
-			list = append(list, fmt.Sprintf("%s=%s %d/%d", s.Key, s.Value, s.InFlight, s.Limit))
+			list = append(list, fmt.Sprintf("%s=%s %d/%d", s.Key, s.Value.Quoted(), s.InFlight, s.Limit))
 			return len(list) < most
 		})
 		slices.Sort(list)

@@ -4,57 +4,23 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // MetaKey is the name of one piece of strategic metadata: 1 to MaxMetaKeyBytes bytes of a-z A-Z 0-9 _ - . and not
 // starting with '$', which marks the pseudo keys.
 type MetaKey = string
 
-// MetaValue is a string or an int64; the two never compare equal ("7" is not 7).
-type MetaValue struct {
-	text    string
-	number  int64
-	numeric bool
-}
+// MetaValue is that of the API: a string or an int64; the two never compare equal ("7" is not 7).
+type MetaValue = api.MetaValue
 
 // StringValue makes a string value.
-func StringValue(text string) MetaValue { return MetaValue{text: text} }
+func StringValue(text string) MetaValue { return api.Text(text) }
 
 // IntValue makes an integer value.
-func IntValue(n int64) MetaValue { return MetaValue{number: n, numeric: true} }
-
-// IsInt says which of the two kinds v is.
-func (v MetaValue) IsInt() bool { return v.numeric }
-
-// Int is the number of an integer value, 0 for a string.
-func (v MetaValue) Int() int64 { return v.number }
-
-// Text is the text of a string value, "" for an integer.
-func (v MetaValue) Text() string { return v.text }
-
-// String is the value as a person reads it: the number, or the quoted text.
-func (v MetaValue) String() string {
-	if v.numeric {
-		return strconv.FormatInt(v.number, 10)
-	}
-	return strconv.Quote(v.text)
-}
-
-// Compare orders values: integers by number before strings by bytes.
-func (v MetaValue) Compare(w MetaValue) int {
-	if v.numeric != w.numeric {
-		if v.numeric {
-			return -1
-		}
-		return 1
-	}
-	if v.numeric {
-		return cmp.Compare(v.number, w.number)
-	}
-	return cmp.Compare(v.text, w.text)
-}
+func IntValue(n int64) MetaValue { return api.Int(n) }
 
 // MetaEntry is one key with its value.
 type MetaEntry struct {
@@ -65,6 +31,27 @@ type MetaEntry struct {
 // Meta is a submission's strategic metadata: what strategies, rules and filters may see. It is sorted by key and holds a
 // key once (NewMeta makes it so).
 type Meta []MetaEntry
+
+// EntriesOf are the entries of meta as the API has it, in no order.
+func EntriesOf(object api.Meta) []MetaEntry {
+	entries := slices.Grow([]MetaEntry(nil), len(object))
+	for key, value := range object {
+		entries = append(entries, MetaEntry{key, value})
+	}
+	return entries
+}
+
+// Object is meta as the API has it: nil for none.
+func (m Meta) Object() api.Meta {
+	if len(m) == 0 {
+		return nil
+	}
+	object := make(api.Meta, len(m))
+	for _, entry := range m {
+		object[entry.Key] = entry.Value
+	}
+	return object
+}
 
 // MaxContextKeys bounds what a consumer may say of itself to scorers.
 const MaxContextKeys = 16
@@ -97,9 +84,9 @@ func newMeta(entries []MetaEntry, most int) (Meta, error) {
 		if i > 0 && meta[i-1].Key == entry.Key {
 			return nil, Invalid("/meta/"+entry.Key, "is given twice; give each key once")
 		}
-		if len(entry.Value.text) > MaxMetaValueBytes {
+		if size := len(entry.Value.Text()); size > MaxMetaValueBytes {
 			return nil, Invalid("/meta/"+entry.Key, "has a value of %d bytes; at most %d are allowed (large data "+
-				"belongs in the attachment)", len(entry.Value.text), MaxMetaValueBytes)
+				"belongs in the attachment)", size, MaxMetaValueBytes)
 		}
 	}
 	return meta, nil

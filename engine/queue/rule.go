@@ -39,7 +39,7 @@ func (m RuleMatch) String() string {
 	case m.Submission != 0:
 		return "submission " + m.Submission.String()
 	case m.Entry.Key != "":
-		return m.Entry.Key + "=" + m.Entry.Value.String()
+		return m.Entry.Key + "=" + m.Entry.Value.Quoted()
 	}
 	return "the queue"
 }

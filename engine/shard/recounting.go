@@ -146,7 +146,7 @@ func (p *Recounts) judged(d *recount.Drift, now queue.Time) {
 	case recount.OfSubmission:
 		attrs = append(attrs, "submission", d.Submission.String())
 	case recount.OfValue:
-		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.String())
+		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.Quoted())
 	}
 	s.options.Logger.Error("a kept counter was wrong", append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
 	if p.logged == loggedDrifts {

@@ -184,7 +184,7 @@ func (c command) reserve() {
 
 func limited(list []queue.Saturated) (text string) {
 	for _, l := range list {
-		text += fmt.Sprintf(" %s=%s", l.Key, l.Value)
+		text += fmt.Sprintf(" %s=%s", l.Key, l.Value.Quoted())
 	}
 	return text
 }

@@ -130,10 +130,10 @@ func (c command) value() {
 
 func (c command) values() {
 	list, _ := c.shard.Values.List(queue.MetaKey(c.words[0]), 1000, nil)
-	slices.SortFunc(list, func(a, b backlog.ValueCount) int { return cmp.Compare(a.Value.String(), b.Value.String()) })
+	slices.SortFunc(list, func(a, b backlog.ValueCount) int { return cmp.Compare(a.Value.Quoted(), b.Value.Quoted()) })
 	for i := range list {
 		v := &list[i]
-		text := fmt.Sprintf("%s=%s: %d ready, %d in flight", c.words[0], v.Value, v.Available, v.InFlight)
+		text := fmt.Sprintf("%s=%s: %d ready, %d in flight", c.words[0], v.Value.Quoted(), v.Available, v.InFlight)
 		if s := c.shard.Values.Settings(queue.MetaEntry{Key: c.words[0], Value: v.Value}); s.Limit != queue.NoLimit {
 			text += fmt.Sprintf(" of at most %d", s.Limit)
 		}

@@ -62,7 +62,7 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (journal.Set, error) {
 	if !known || most < 0 || most > queue.MaxValueLimit || weight < 0 || weight > queue.MaxWeight || version < 1 || version > 1<<32-1 {
 		return set, &journal.FormatError{
 			Path: c.path, Reason: fmt.Sprintf("has settings of the value %s of %q that cannot be (limit %d, weight "+
-				"%d, version %d)", set.Entry.Value, set.Entry.Key, most, weight, version),
+				"%d, version %d)", set.Entry.Value.Quoted(), set.Entry.Key, most, weight, version),
 			Advice: sqlitedb.AdviceDamaged,
 		}
 	}

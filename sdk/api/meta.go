@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strconv"
 )
@@ -34,6 +35,28 @@ func (v MetaValue) String() string {
 		return strconv.FormatInt(v.number, 10)
 	}
 	return v.text
+}
+
+// Quoted is the value within a sentence: the number, or the text in quotes.
+func (v MetaValue) Quoted() string {
+	if v.numeric {
+		return v.String()
+	}
+	return strconv.Quote(v.text)
+}
+
+// Compare orders values: integers by number before strings by bytes.
+func (v MetaValue) Compare(w MetaValue) int {
+	if v.numeric != w.numeric {
+		if v.numeric {
+			return -1
+		}
+		return 1
+	}
+	if v.numeric {
+		return cmp.Compare(v.number, w.number)
+	}
+	return cmp.Compare(v.text, w.text)
 }
 
 // MarshalJSON writes a number or a string.

@@ -53,13 +53,13 @@ func (p auditor) rules() error {
 	}
 	for entry, want := range flying {
 		if got := m.Backlog.Value(entry.Key, entry.Value).InFlight; got != want {
-			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key, entry.Value, got, want))
+			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key, entry.Value.Quoted(), got, want))
 		}
 	}
 	for entry, want := range values {
 		v := m.Backlog.Value(entry.Key, entry.Value)
 		if got := (backlog.Amounts{Ready: v.Available, Paused: v.Paused, Blocked: v.Blocked}); got != want {
-			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value, got, want))
+			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value.Quoted(), got, want))
 		}
 	}
 	return errors.Join(found...)

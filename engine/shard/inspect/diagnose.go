@@ -240,7 +240,7 @@ func (d *diagnosing) result() Diagnosis {
 	}
 	slices.SortFunc(d.Causes, func(a, b Cause) int {
 		return cmp.Or(cmp.Compare(b.Held.Chunks, a.Held.Chunks), cmp.Compare(a.Obstacle, b.Obstacle), cmp.Compare(a.Rule.ID, b.Rule.ID),
-			cmp.Compare(a.Limit.Key, b.Limit.Key), cmp.Compare(a.Value.String(), b.Value.String()))
+			cmp.Compare(a.Limit.Key, b.Limit.Key), cmp.Compare(a.Value.Quoted(), b.Value.Quoted()))
 	})
 	for len(d.Causes) > machine.TopMost {
 		last := len(d.Causes) - 1
