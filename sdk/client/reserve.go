@@ -234,24 +234,32 @@ func reserved(in *wire.ReserveResponse) (*api.ReserveResponse, error) {
 	return out, nil
 }
 
-// metaReader reads meta objects, once for a run of equal ones: the chunks of one submission come together. They share the
-// map, which must not be written to.
-type metaReader struct {
-	raw  []byte
-	meta api.Meta
-}
+// metaReader reads meta objects, once for equal ones: the chunks of one submission have the same, and others often. They share the map,
+// which must not be written to.
+type metaReader struct{ known map[string]api.Meta }
+
+// knownMetas bounds what a reader remembers; over it everything is forgotten.
+const (
+	knownMetas     = 1000
+	knownMetaBytes = 4096 // of one that is remembered
+)
 
 func (m *metaReader) read(raw []byte) (api.Meta, error) {
-	if m.raw != nil && string(raw) == string(m.raw) {
-		return m.meta, nil
-	}
 	if len(raw) == 0 {
 		return api.Meta{}, nil
+	}
+	if meta, is := m.known[string(raw)]; is {
+		return meta, nil
 	}
 	var meta api.Meta
 	if err := json.Unmarshal(raw, &meta); err != nil {
 		return nil, fmt.Errorf("quern: the meta of a reservation is not what the server's interface says: %w", err)
 	}
-	m.raw, m.meta = raw, meta
+	if m.known == nil || len(m.known) == knownMetas {
+		m.known = map[string]api.Meta{}
+	}
+	if len(raw) <= knownMetaBytes {
+		m.known[string(raw)] = meta
+	}
 	return meta, nil
 }

@@ -18,7 +18,9 @@ type WorkOptions struct {
 	Consumer    string   // name of this consumer, its alone; "" is the host's name with something random
 	Context     api.Meta // what plugins may know of this consumer
 	Concurrency int      // handlers that run at once; 0 is 1
-	Prefetch    int      // chunks reserved ahead, beyond those that handlers work on; 0 is as many as Concurrency, negative is none
+	// chunks reserved ahead, beyond those that handlers work on; 0 is as many as handlers finish during a call, at most 1,000, which Work
+	// finds out; negative is none
+	Prefetch int
 	// of a reservation, which is extended while a handler runs: how soon a crashed consumer's work goes on elsewhere; 0
 	// is a minute
 	Timeout time.Duration
@@ -102,10 +104,6 @@ func (c *Client) fillOptions(o *WorkOptions) error {
 		o.Queue = "default"
 	}
 	o.Concurrency = max(o.Concurrency, 1)
-	if o.Prefetch == 0 {
-		o.Prefetch = o.Concurrency
-	}
-	o.Prefetch = max(o.Prefetch, 0)
 	if o.Concurrency > maxHeld || o.Prefetch > maxHeld-o.Concurrency {
 		return fmt.Errorf("quern: work: Concurrency and Prefetch together are %d; at most %d are allowed",
 			o.Concurrency+o.Prefetch, maxHeld)

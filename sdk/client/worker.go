@@ -35,6 +35,8 @@ type worker struct {
 
 	attached attaching
 
+	ahead       ahead
+	metas       metaReader
 	calling     int  // 1 while a call is under way
 	asked       int  // chunks that the call under way may bring
 	polling     int  // chunks that the poll under way may bring; 0: none
@@ -58,12 +60,14 @@ const batchItems = 5000
 const maxReserve = 1000
 
 func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, handler Handler) *worker {
-	capacity := o.Concurrency + o.Prefetch
+	ahead := newAhead(&o)
+	capacity := o.Concurrency + ahead.room()
 	w := &worker{
 		client:   c,
 		o:        o,
 		handler:  handler,
 		base:     context.WithoutCancel(ctx),
+		ahead:    ahead,
 		ready:    make(chan *held, capacity),
 		finished: make(chan *held, capacity),
 		calls:    make(chan *call, 1),
@@ -175,7 +179,7 @@ func (w *worker) room(reported int) int {
 	if w.draining {
 		return 0
 	}
-	free := w.o.Concurrency + w.o.Prefetch - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling
+	free := w.o.Concurrency + w.ahead.n - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling
 	return min(max(free, 0), maxReserve)
 }
 
@@ -215,9 +219,11 @@ func (w *worker) tick() {
 }
 
 // gather lets handlers run for as long as some of them end at once, so that their results share a call and a commit. Without it calls of
-// one chunk and of all others take turns when handlers are quick.
+// one chunk and of all others take turns when handlers are quick. Half of what can be held is enough for a call: while it is under way
+// handlers work on the other half.
 func (w *worker) gather() {
-	for before := -1; len(w.held) > 0 && len(w.held) != before; {
+	enough := (w.o.Concurrency + w.ahead.n + 1) / 2
+	for before := -1; len(w.held) > 0 && len(w.held) != before && len(w.outcomes) < enough; {
 		before = len(w.held)
 		runtime.Gosched()
 		for more := true; more; {
@@ -266,13 +272,12 @@ func (w *worker) warn(warnings []wire.Warning) {
 // accept takes new reservations; after the beginning of the drain they go back at once. If the server said hello since they were
 // asked for, it may have forgotten them already; and if it took some of them back, the stream may have said so first.
 func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
-	var metas metaReader
 	if r.Reason == api.ReasonDraining {
 		w.leave()
 	}
 	w.warn(r.Warnings)
 	for i := range r.Reservations {
-		h, err := newHeld(w.base, &r.Reservations[i], &metas)
+		h, err := newHeld(w.base, &r.Reservations[i], &w.metas)
 		if err != nil {
 			w.stop(err)
 		}
@@ -295,9 +300,13 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 
 // called takes the end of a call.
 func (w *worker) called(call *call) {
+	asked := w.asked
 	w.calling, w.asked = 0, 0
 	if call.err == nil {
 		w.failures = 0
+		if asked > 0 {
+			w.ahead.answered(len(w.ready), len(call.out.Reservations) == asked, len(call.out.body))
+		}
 		w.settle(call)
 		w.accept(&call.out.ReserveResponse, call.hellos)
 		return
