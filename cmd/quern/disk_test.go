@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -159,9 +160,22 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// bigInsert is about a megabyte.
+// bigInsert is about a megabyte that cannot be compressed.
 func bigInsert() string {
-	return fmt.Sprintf(`{"chunks":{"inline":[%s%q]}}`, strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("x", 1000)), 999), "last")
+	contents := make([]string, 1000)
+	for i := range contents {
+		contents[i] = fmt.Sprintf("%q", noise(1000))
+	}
+	return fmt.Sprintf(`{"chunks":{"inline":[%s]}}`, strings.Join(contents, ","))
+}
+
+// noise is a text of digits and letters in which nothing comes again.
+func noise(size int) string {
+	text := make([]byte, size)
+	for i := range text {
+		text[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
+	}
+	return string(text)
 }
 
 // smallExt4 mounts an ext4 in a file, which only root may do, where the kernel has loop devices.

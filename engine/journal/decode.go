@@ -46,7 +46,10 @@ type Decoder struct {
 
 // NewDecoder starts reading a batch. Damage shows at the first Step.
 func NewDecoder(batch []byte) *Decoder {
+	batch, err := Unpack(batch)
 	switch {
+	case err != nil:
+		return &Decoder{err: err}
 	case len(batch) == 0:
 		return &Decoder{err: errDamaged}
 	case batch[0] == 0 || batch[0] > Version:

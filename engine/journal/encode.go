@@ -5,8 +5,9 @@ import "github.com/quern-queue/quern/engine/queue"
 // Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
 // 10 bytes.
 type Encoder struct {
-	c   coder
-	ops int
+	c      coder
+	ops    int
+	packed []byte // the memory of Packed
 }
 
 // Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it is written down so that a batch

@@ -9,9 +9,9 @@ import (
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
 // docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert, and versions before 3 do
 // not say which completions have an output; version 4 brought Contents and Output, version 5 Held, version 6 Set, version 7
-// Snapshot. Else they are the same.
+// Snapshot, and a batch of version 8 may be packed. Else they are the same.
 const (
-	Version        = 7
+	Version        = 8
 	tellingOutputs = 3 // the first one that does
 )
 

@@ -57,7 +57,7 @@ func (s *Shard) fence(ctx context.Context, m *machine.Machine, parts *parts, now
 	}
 	ctx, giveUp := context.WithTimeout(ctx, appendPatience)
 	defer giveUp()
-	position, err := s.journal.Append(ctx, m.AppliedAt, enc.Bytes())
+	position, err := s.journal.Append(ctx, m.AppliedAt, enc.Packed())
 	if err != nil {
 		return fmt.Errorf("shard: start epoch %d: %w", epoch, err)
 	}

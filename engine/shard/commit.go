@@ -138,16 +138,17 @@ func (p *writer) one() bool {
 
 	started := p.patience.since
 	var position journal.Position
+	batch := b.Enc.Packed()
 	err := s.disk.roomy(func() (err error) {
-		position, err = s.journal.Append(ctx, tail, b.Enc.Bytes())
+		position, err = s.journal.Append(ctx, tail, batch)
 		return err
 	})
 	if err != nil {
 		p.refuse(b, err)
 		return true
 	}
-	s.options.Committed(s.options.Now().Sub(started), b.Enc.Ops(), len(b.Enc.Bytes()))
-	p.apply(position, b)
+	s.options.Committed(s.options.Now().Sub(started), b.Enc.Ops(), len(batch))
+	p.apply(position, b, len(batch))
 	s.checkpoints.note(len(b.Enc.Bytes()))
 	return true
 }
@@ -156,8 +157,8 @@ func (p *writer) one() bool {
 const applySlice = 128
 
 // apply makes a committed batch true in memory, serves who waited for it, and answers its callers. Folds are kept out
-// meanwhile: a row must not be taken between two ops of one position.
-func (p *writer) apply(position journal.Position, b *machine.Batch) {
+// meanwhile: a row must not be taken between two ops of one position. `size` is what was written, in bytes.
+func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 	s := p.s
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -181,7 +182,7 @@ func (p *writer) apply(position journal.Position, b *machine.Batch) {
 			s.parts.ends.Settle(position)
 			s.Ends.tell()
 			s.m.Stats.Commits++
-			s.m.Stats.CommitBytes += uint64(len(b.Enc.Bytes()))
+			s.m.Stats.CommitBytes += uint64(size)
 			s.disk.appends.note(nil)
 			s.countLive()
 		}

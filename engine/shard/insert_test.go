@@ -1,9 +1,9 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +15,13 @@ import (
 // An insert that found the disk full gives its idempotency key up: the same request is taken when there is room again.
 func TestFullDiskFreesTheKey(t *testing.T) {
 	t.Parallel()
+	noise := make([]byte, 64<<10) // bytes that cannot be compressed
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	for name, c := range map[string]struct {
 		chunks queue.Chunks
 		bound  func(s *Shard, pages int) error
 	}{
-		"store":   {queue.Chunks{Count: 1, Inline: [][]byte{bytes.Repeat([]byte("x"), 64<<10)}}, func(s *Shard, pages int) error { return s.store.SetMaxPages(pages) }},
+		"store":   {queue.Chunks{Count: 1, Inline: [][]byte{noise}}, func(s *Shard, pages int) error { return s.store.SetMaxPages(pages) }},
 		"journal": {queue.Chunks{Count: 1, Prefix: strings.Repeat("p", 1000)}, func(s *Shard, pages int) error { return s.journal.(*sqlitelog.Log).SetMaxPages(pages) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (s *Shard) leaveHeld() {
 	defer giveUp()
 	flush := func() {
 		if err == nil {
-			end, err = s.journal.Append(ctx, end, enc.Bytes())
+			end, err = s.journal.Append(ctx, end, enc.Packed())
 		}
 		enc.Reset(m.Epoch, now)
 	}

@@ -52,9 +52,13 @@ func (p *poisons) refused() int {
 }
 
 func (l *poisonLog) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
+	plain, err := journal.Unpack(batch)
+	if err != nil {
+		return 0, err
+	}
 	l.with.mu.Lock()
 	for _, op := range l.with.ops {
-		if bytes.Contains(batch, op) {
+		if bytes.Contains(plain, op) {
 			l.with.hit++
 			l.with.mu.Unlock()
 			return 0, fmt.Errorf("test: poisoned: %w", journal.ErrUnknown)
@@ -99,8 +103,8 @@ func oneParked(w shard.Work) bool { return len(w.Parked) == 1 }
 func TestPoisonousActionIsParked(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
-	subs := dying(t, b, 100)
-	const bad = 70
+	const n, bad = 30, 20 // few enough that the trigger finds the op in a batch that is not packed
+	subs := dying(t, b, n)
 	b.close()
 	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, fmt.Sprintf(
 		"CREATE TRIGGER poison BEFORE INSERT ON batch WHEN instr(NEW.bytes, x'%s') BEGIN SELECT RAISE(ABORT, 'poisoned'); END", hex.EncodeToString(endOp(bad+1))))
@@ -123,8 +127,8 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	b.passes(60, nil, func(shard.Work) bool { return b.shard.Stats().SubmissionsOpen == 1 })
 	b.wantCounts("the poisonous one", subs[bad].ID, queue.Submission{Ready: 2})
 	k := b.shard.Work().Kinds[machine.KindDeadDeadline]
-	if k.Done != 99 || k.Parked != 1 || k.Failed == 0 || k.Failures != 0 || k.Success == 0 {
-		t.Errorf("the kind: got %+v, want 99 done, 1 parked, and no failure since", k)
+	if k.Done != n-1 || k.Parked != 1 || k.Failed == 0 || k.Failures != 0 || k.Success == 0 {
+		t.Errorf("the kind: got %+v, want all but one done, 1 parked, and no failure since", k)
 	}
 	if err := b.shard.Health(); err != nil {
 		t.Errorf("with an action parked: %v, want healthy", err)

@@ -186,7 +186,8 @@ func (s *Store) contentPage(r *reader, seq, index uint32) (start uint32, page []
 		if sum(0).number(row.Int(0)).bytes(page).stored() != row.Int(1) {
 			return false, s.damaged("content", row.Int(0))
 		}
-		return false, nil
+		page, err = unpackPage(page)
+		return false, err
 	}, keyOf(seq, 0), keyOf(seq, index))
 	if err == nil && page == nil {
 		err = missingChunk(seq, index)

@@ -34,7 +34,7 @@ func (c *endedChange) add(list []checkpoint.Ended) {
 	slices.SortFunc(list, func(a, b checkpoint.Ended) int { return cmp.Compare(a.ID, b.ID) })
 	for len(list) > 0 {
 		n := cut(len(list), func(i int) int { return sizeInHistory(&list[i]) })
-		c.added = append(c.added, addedPage{spanOf(c.next, list[:n]), appendEndedPage(nil, list[:n])})
+		c.added = append(c.added, addedPage{spanOf(c.next, list[:n]), packPage(appendEndedPage(nil, list[:n]))})
 		c.next++
 		list = list[n:]
 	}

@@ -44,8 +44,12 @@ const endedHead = 20
 
 func sizeInHistory(e *checkpoint.Ended) int { return endedHead + len(e.Spec) + len(e.Final) }
 
-// endedPage reads a page. Spec and Final lie in it.
-func endedPage(page []byte) ([]checkpoint.Ended, error) {
+// endedPage reads a page as it is kept. Spec and Final lie in it, or in what it is unpacked to.
+func endedPage(kept []byte) ([]checkpoint.Ended, error) {
+	page, err := unpackPage(kept)
+	if err != nil {
+		return nil, err
+	}
 	d := pageReader{rest: page}
 	n := d.uint()
 	if n > uint64(len(page)) {

@@ -38,7 +38,7 @@ func TestKeptContent(t *testing.T) {
 	keepContent(s, 1, []byte("attached"), append([][]byte{source}, chunks[1:]...)...)
 	source[0] = 'x' // its batch is used again
 	keepContent(s, 2, nil, []byte("other"))
-	keepContent(s, 9, nil, make([]byte, 64<<10)) // more than the file has free pages
+	keepContent(s, 9, nil, noise(9, 64<<10)) // more than the file has free pages
 	check := func(when string) {
 		t.Helper()
 		reads(t, s, when, 1, []byte("attached"), chunks...)

@@ -60,7 +60,9 @@ func (s *Store) pageFrom(r *reader, seq, number, last uint32) (at uint32, entrie
 			return false, s.damaged("output", key)
 		}
 		at, found = numberOf(key), true
-		entries, err = runEntries(nil, seq, page)
+		if page, err = unpackPage(page); err == nil {
+			entries, err = runEntries(nil, seq, page)
+		}
 		if err == nil && len(entries) == 0 {
 			err = errPage
 		}

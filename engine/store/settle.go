@@ -176,7 +176,7 @@ func (p *pageWriter) page(ctx context.Context, seq, number, run uint32, entries 
 	for i := range entries {
 		size += sizeInRun(&entries[i])
 	}
-	b := appendRunPage(make([]byte, 0, size), entries)
+	b := packPage(appendRunPage(make([]byte, 0, size), entries))
 	key := keyOf(seq, number)
 	p.rows = append(p.rows, outputRow{key, int64(run), sum(0).number(key).number(int64(run)).bytes(b).stored(), b})
 	if p.bytes += len(b); p.bytes >= settleTx || len(p.rows) >= 4*eraseRows {

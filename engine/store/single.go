@@ -74,7 +74,7 @@ func (w *writer) putNear(s *Store, list []logEntry) error {
 
 // singlesBytes is about how large a page of singles is. A larger one would take fewer statements to write, but longer to read for one of
 // them.
-const singlesBytes = 1000
+const singlesBytes = 4000
 
 // putPages makes pages of singles, which are sorted by seq.
 func (w *writer) putPages(list []logEntry) error {
@@ -83,7 +83,7 @@ func (w *writer) putPages(list []logEntry) error {
 		for ; n < len(list) && size+sizeInRun(&list[n]) <= singlesBytes; n++ {
 			size += sizeInRun(&list[n])
 		}
-		key, page := int64(list[0].index), appendRunPage(nil, list[:n])
+		key, page := int64(list[0].index), packPage(appendRunPage(nil, list[:n]))
 		if _, err := w.putSinglePage.Exec(key, sum(0).number(key).bytes(page).stored(), page); err != nil {
 			return err
 		}
@@ -157,12 +157,15 @@ type singlePage struct {
 
 // page reads a row.
 func (x *Singles) page(n, crc int64, page []byte) (p singlePage, err error) {
-	p.bytes = page
-	var whole bool
-	if p.first, p.last, whole = spanOfRun(page); sum(0).number(n).bytes(page).stored() != crc || !whole || int64(p.first) != n {
-		return p, x.s.damaged("content_page", n)
+	if sum(0).number(n).bytes(page).stored() == crc {
+		var whole bool
+		if p.bytes, err = unpackPage(page); err == nil {
+			if p.first, p.last, whole = spanOfRun(p.bytes); whole && int64(p.first) == n {
+				return p, nil
+			}
+		}
 	}
-	return p, nil
+	return p, x.s.damaged("content_page", n)
 }
 
 // spanOfRun is the first and the last index of a page in the encoding of outputs; whole: it has both, and all of its bytes.

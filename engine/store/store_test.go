@@ -277,7 +277,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, s.SetMaxPages(int(pages)+2))
 	big := make([][]byte, 400)
 	for i := range big {
-		big[i] = bytes.Repeat([]byte{byte(i)}, 100)
+		big[i] = noise(uint64(i), 100)
 	}
 	outs := make([]Output, 400)
 	for i := range outs {

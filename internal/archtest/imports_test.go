@@ -128,7 +128,7 @@ var homes = map[string][]string{
 	"github.com/labstack/echo":            {"web"},
 	"github.com/yuin/goldmark":            {"web/site"},
 	"github.com/danielgtaylor/huma":       {"web"},
-	"github.com/klauspost/compress":       {"engine", "web"},
+	"github.com/klauspost/compress":       {"engine", "engine/journal", "engine/store", "web"},
 	"charm.land/bubbletea":                {"cmd/quern", "cmd/quern/top"},
 	"charm.land/lipgloss":                 {"cmd/quern/top"},
 	"github.com/charmbracelet/x/ansi":     {"cmd/quern/top"},

@@ -1,0 +1,2 @@
+-- +goose Up
+PRAGMA user_version = 8;

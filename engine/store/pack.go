@@ -1,0 +1,41 @@
+package store
+
+import "github.com/klauspost/compress/s2"
+
+// What clients bring, and what describes ended submissions, is mostly texts that resemble each other. A page of such is kept compressed, so
+// that it takes fewer bytes to write, twice each, and less room. A page of the output log is not: it is soon written again, into a run.
+//
+//	0 | an S2 block of the page
+//
+// A page that is not packed begins with how many it holds, and none of these pages is empty.
+const (
+	packFrom = 128     // bytes: less is not worth a block
+	packMost = 1 << 20 // more is one chunk or output of a client's, often compressed already
+)
+
+// packPage is the page as it is kept: packed if that makes it smaller by an eighth.
+func packPage(page []byte) []byte {
+	if len(page) < packFrom || len(page) > packMost {
+		return page
+	}
+	packed := make([]byte, 1+s2.MaxEncodedLen(len(page)))
+	if size := 1 + len(s2.Encode(packed[1:], page)); size <= len(page)-len(page)/8 {
+		return packed[:size]
+	}
+	return page
+}
+
+// unpackPage is the page that is kept so.
+func unpackPage(kept []byte) ([]byte, error) {
+	if len(kept) == 0 || kept[0] != 0 {
+		return kept, nil
+	}
+	if n, err := s2.DecodedLen(kept[1:]); err != nil || n > packMost {
+		return nil, errPage
+	}
+	page, err := s2.Decode(nil, kept[1:])
+	if err != nil || len(page) == 0 || page[0] == 0 {
+		return nil, errPage
+	}
+	return page, nil
+}
