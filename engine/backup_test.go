@@ -206,7 +206,7 @@ func settingsOf(t *testing.T, e *Engine, queues []string) string {
 			fmt.Fprintf(&out, "%+v\n", r.Rule)
 		}
 		for _, s := range strategies.Items {
-			fmt.Fprintf(&out, "%s %d %v\n", s.Name, s.Version, s.Created)
+			fmt.Fprintf(&out, "%s %d %v\n", s.Name, s.Version, s.CreatedAt)
 		}
 		for _, s := range schedules.Items {
 			fmt.Fprintf(&out, "%s %+v\n", s.Name, s.Schedule)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // CompareRequest asks for the previews of two plans on one state; the rest is as in PreviewRequest.
@@ -31,19 +32,8 @@ type Comparison struct {
 // strategy.SubmissionKey, whose values are the submissions.
 type Spread struct {
 	Picks  int
-	Keys   []KeySpread
+	Keys   []api.KeySpread
 	Faults []error // as in Foreseen
-}
-
-// KeySpread is how picks are spread over the values of one key. Picks counts those that have the key; Share is the largest
-// share of them that one value has, 0 to 1. Jain is the index of fairness over all values that either of the two plans
-// would hand out, 0 to 1: 1 is an equal number for each of n values, 1/n is everything for one.
-type KeySpread struct {
-	Key      queue.MetaKey
-	Picks    int
-	Distinct int
-	Share    float64
-	Jain     float64
 }
 
 // Compare previews two plans on the same state, and says how fair each is and how much they have in common.
@@ -109,12 +99,12 @@ func (t tally) spread(other tally) Spread {
 	for key := range keys {
 		s.Keys = append(s.Keys, spreadOf(key, t.keys[key], other.keys[key]))
 	}
-	slices.SortFunc(s.Keys, func(a, b KeySpread) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(s.Keys, func(a, b api.KeySpread) int { return cmp.Compare(a.Key, b.Key) })
 	return s
 }
 
-func spreadOf(key queue.MetaKey, mine, other map[queue.MetaValue]int) KeySpread {
-	k := KeySpread{Key: key, Distinct: len(mine)}
+func spreadOf(key queue.MetaKey, mine, other map[queue.MetaValue]int) api.KeySpread {
+	k := api.KeySpread{Key: key, Distinct: len(mine)}
 	most, squares, values := 0, 0, len(mine)
 	for _, n := range mine {
 		k.Picks += n
@@ -127,7 +117,7 @@ func spreadOf(key queue.MetaKey, mine, other map[queue.MetaValue]int) KeySpread 
 		}
 	}
 	if k.Picks > 0 {
-		k.Share = float64(most) / float64(k.Picks)
+		k.MaxShare = float64(most) / float64(k.Picks)
 		k.Jain = float64(k.Picks*k.Picks) / float64(values*squares)
 	}
 	return k

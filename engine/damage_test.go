@@ -137,7 +137,7 @@ func served(t *testing.T, dir string) (text string, err error) {
 			return "", err
 		}
 		for _, s := range names.Items {
-			fmt.Fprintln(&b, s.Name, s.Version, s.Text)
+			fmt.Fprintln(&b, s.Name, s.Version, s.Strategy)
 		}
 		if err := e.describe(&b, q.Name); err != nil {
 			return "", err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Two digits are kept.
@@ -94,13 +95,15 @@ func TestCompare(t *testing.T) {
 	}
 	c := compare("OldestFirst", `PreferDistinct("company", 2, OldestFirst)`)
 	// The first takes 6 of company 0 and 2 of company 1, of four that the second serves alike: Jain 64 / (4 * 40).
-	if a, b := c.A.Keys[1], c.B.Keys[1]; c.Overlap != 4 || a != (KeySpread{"company", 8, 2, 0.75, 0.4}) || b != (KeySpread{"company", 8, 4, 0.25, 1}) {
+	wantA := api.KeySpread{Key: "company", Picks: 8, Distinct: 2, MaxShare: 0.75, Jain: 0.4}
+	wantB := api.KeySpread{Key: "company", Picks: 8, Distinct: 4, MaxShare: 0.25, Jain: 1}
+	if a, b := c.A.Keys[1], c.B.Keys[1]; c.Overlap != 4 || a != wantA || b != wantB {
 		t.Errorf("got %+v", c)
 	}
 	if c := compare("OldestFirst", "OldestFirst"); c.Overlap != 8 || fmt.Sprint(c.A) != fmt.Sprint(c.B) {
 		t.Errorf("of a strategy with itself: got %+v", c)
 	}
-	if c := compare("NewestFirst", `SelectOnly("company", 9, Random)`); c.Overlap != 0 || c.B.Picks != 0 || len(c.B.Keys) != len(c.A.Keys) || c.B.Keys[1] != (KeySpread{Key: "company"}) {
+	if c := compare("NewestFirst", `SelectOnly("company", 9, Random)`); c.Overlap != 0 || c.B.Picks != 0 || len(c.B.Keys) != len(c.A.Keys) || c.B.Keys[1] != (api.KeySpread{Key: "company"}) {
 		t.Errorf("with one that offers nothing: got %+v", c)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // How much a frame looks at and shows. Everything is taken from maintained counters: a frame costs the same at any backlog.
@@ -31,7 +32,7 @@ type Frame struct {
 	Number uint64 // from 1 at the server's start, one more each second
 	At     queue.Time
 	Stats  queue.Stats
-	Rates  Rates // over the time since the frame before; zero in the first
+	Rates  api.Rates // over the time since the frame before; zero in the first
 	// Empties is how long what can be handed out lasts at the pace of the last minute; 0 when nothing was done, or a
 	// rule or a cancel changed what can be handed out meanwhile.
 	Empties time.Duration
@@ -40,22 +41,13 @@ type Frame struct {
 	Rules   []queue.Rule // by ascending id
 }
 
-// Rates are chunks per second.
-type Rates struct{ Inserted, Reserved, Done, Failed float64 }
-
 // KeyFrame is how the values of a meta key stood: those with most in flight, and the sum of the others.
 type KeyFrame struct {
 	Key    queue.MetaKey
 	Values int  // with open submissions, as far as they were read
 	Whole  bool // all of them were read; otherwise there are more, and the sums miss them
 	Top    []Value
-	Rest   ValueSum
-}
-
-// ValueSum is the sum over some values.
-type ValueSum struct {
-	Values          int
-	Ready, InFlight uint64
+	Rest   api.ValueSum
 }
 
 // frames makes a queue's frames and keeps what is needed to draw how it came to be.
@@ -182,7 +174,7 @@ func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) KeyFram
 }
 
 // topValues are the values with most in flight, then most ready; the others are added to rest. It sorts only what has a chance.
-func topValues(seen []backlog.ValueCount, rest *ValueSum) []backlog.ValueCount {
+func topValues(seen []backlog.ValueCount, rest *api.ValueSum) []backlog.ValueCount {
 	larger := func(a, b backlog.ValueCount) int {
 		return cmp.Or(cmp.Compare(b.InFlight, a.InFlight), cmp.Compare(b.Available, a.Available), a.Value.Compare(b.Value))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // The values that a frame names are those that sorting all of them would put first, and the rest is the sum of the others.
@@ -18,7 +19,7 @@ func TestTopValuesAreTheLargest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for round := range 200 {
 		seen := make([]backlog.ValueCount, rnd.IntN(4*FrameValues))
-		var all ValueSum
+		var all api.ValueSum
 		for i := range seen {
 			seen[i] = backlog.ValueCount{Value: queue.IntValue(int64(i)), InFlight: rnd.Uint64N(6), Available: rnd.Uint64N(4)}
 			all.Values++
@@ -37,7 +38,7 @@ func TestTopValuesAreTheLargest(t *testing.T) {
 			return a.Value.Compare(b.Value)
 		})
 		want = want[:min(len(want), FrameValues)]
-		var sum ValueSum
+		var sum api.ValueSum
 		got := topValues(seen, &sum)
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d, round %d: got %v, want %v", seed, round, got, want)
@@ -70,7 +71,7 @@ func TestFrame(t *testing.T) {
 	held, _ := take(t, e, `SelectOnly("company", "acme", OldestFirst)`, 10)
 	q.sample(at.Add(2*time.Second), nil)
 	f := q.Frame()
-	if want := (Rates{Inserted: 75, Reserved: 1.5}); f.Rates != want || f.Number != 2 || f.Stats.Ready != 147 || len(held) != 3 {
+	if want := (api.Rates{Inserted: 75, Reserved: 1.5}); f.Rates != want || f.Number != 2 || f.Stats.Ready != 147 || len(held) != 3 {
 		t.Errorf("frame %d: rates %+v, ready %d, held %d; want 2, %+v, 147, 3", f.Number, f.Rates, f.Stats.Ready, len(held), want)
 	}
 	got := ""
@@ -233,7 +234,7 @@ func TestHeat(t *testing.T) {
 	var f frames
 	at := queue.Time(HeatStep.Milliseconds() * 1_000_000)
 	look := func(steps int, rest uint64, inFlight ...uint64) {
-		k := KeyFrame{Key: "company", Whole: true, Rest: ValueSum{InFlight: rest}}
+		k := KeyFrame{Key: "company", Whole: true, Rest: api.ValueSum{InFlight: rest}}
 		for i, n := range inFlight {
 			k.Top = append(k.Top, Value{ValueCount: backlog.ValueCount{Value: queue.IntValue(int64(i)), InFlight: n}})
 		}

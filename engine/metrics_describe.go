@@ -90,17 +90,12 @@ func (m *metrics) describeGauges() {
 		func(s *queue.Stats) uint64 { return s.DeadLetters })
 	gauge("quern_dead_letters_outgoing", "Dead letters on their way to another queue.", func(s *queue.Stats) uint64 { return s.Outgoing })
 	m.labelled(prometheus.GaugeValue, "quern_bulk_operations", "Bulk operations, by state.", "state",
-		word{"running", func(s *queue.Stats) uint64 { return s.BulksRunning }})
+		word{"running", func(s *queue.Stats) uint64 { return s.BulkOperationsRunning }})
 	gauge("quern_writer_queue_depth", "Journal operations that are not committed yet.",
 		func(s *queue.Stats) uint64 { return s.OperationsWaiting })
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })
 	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats) uint64 { return s.StoreBytes })
-	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats) uint64 {
-		if s.DiskFull {
-			return 1
-		}
-		return 0
-	})
+	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats) uint64 { return uint64(s.DiskFull) })
 	m.labelled(prometheus.GaugeValue, "quern_view_bytes", "Memory that the indexes of strategies take, in bytes: of "+
 		"strategies that are reserved by, and of those that only questions (preview, explain, why, compare) are "+
 		"about. The option view-memory bounds it.", "of",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // seriesKept is how much of the past is kept in memory: 200 KB for each queue once a month is over, and 50 KB for each meta key.
@@ -49,12 +50,12 @@ func pointOf(f *Frame) Point {
 }
 
 // RatesSince are the rates between an earlier point and this one; zero when the clock did not advance.
-func (p *Point) RatesSince(before *Point) Rates { return ratesBetween(*before, *p) }
+func (p *Point) RatesSince(before *Point) api.Rates { return ratesBetween(*before, *p) }
 
-func ratesBetween(a, b Point) Rates {
+func ratesBetween(a, b Point) api.Rates {
 	seconds := b.At.Sub(a.At).Seconds()
 	if seconds <= 0 {
-		return Rates{}
+		return api.Rates{}
 	}
 	per := func(from, to uint64) float64 {
 		if to < from {
@@ -62,7 +63,7 @@ func ratesBetween(a, b Point) Rates {
 		}
 		return float64(to-from) / seconds
 	}
-	return Rates{Inserted: per(a.Inserted, b.Inserted), Reserved: per(a.Taken, b.Taken), Done: per(a.Done, b.Done),
+	return api.Rates{Inserted: per(a.Inserted, b.Inserted), Reserved: per(a.Taken, b.Taken), Done: per(a.Done, b.Done),
 		Failed: per(a.Failed, b.Failed)}
 }
 
@@ -154,13 +155,6 @@ func (q *Queue) Series(step time.Duration, after time.Time) []Point {
 	return nil
 }
 
-// Heat is how many chunks of a value were in flight, at most, in each step of the last ten minutes; HeatUnknown where that was
-// not looked at.
-type Heat struct {
-	Value queue.MetaValue
-	Cells []int64 // the oldest first; the last is of the step that runs
-}
-
 // heat is the strips of one meta key.
 type heat struct {
 	step  int64 // number of the step that the last cell stands for, counted from the epoch
@@ -250,9 +244,9 @@ func (h *heat) newRow(step int64) *heatRow {
 	return row
 }
 
-// KeySeries are the heat strips of a meta key, by value, and the end of the step that the last cells stand for. Without any
-// there is nothing in flight of the key, or no frame has it.
-func (q *Queue) KeySeries(key queue.MetaKey) (list []Heat, ends time.Time) {
+// KeySeries are the heat strips of a meta key, by value, HeatUnknown where it was not looked at, and the end of the step that the last
+// cells stand for. Without any there is nothing in flight of the key, or no frame has it.
+func (q *Queue) KeySeries(key queue.MetaKey) (list []api.ValueSeries, ends time.Time) {
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()
 	h := q.frames.heat[key]
@@ -266,8 +260,8 @@ func (q *Queue) KeySeries(key queue.MetaKey) (list []Heat, ends time.Time) {
 				cells[i] = int64(row.cells[s%HeatCells])
 			}
 		}
-		list = append(list, Heat{Value: value, Cells: cells})
+		list = append(list, api.ValueSeries{Value: value, InFlight: cells})
 	}
-	slices.SortFunc(list, func(a, b Heat) int { return a.Value.Compare(b.Value) })
+	slices.SortFunc(list, func(a, b api.ValueSeries) int { return a.Value.Compare(b.Value) })
 	return list, queue.Time((h.step + 1) * HeatStep.Milliseconds()).Std()
 }

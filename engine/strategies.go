@@ -2,29 +2,24 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// NamedStrategy is one version of a strategy that a queue keeps under a name. Versions count from 1; each change of the
-// canonical text makes the next.
-type NamedStrategy struct {
-	Name    string
-	Version uint32
-	Text    string     // canonical
-	Created queue.Time // of this version
-}
 
 // StrategyGuard decides whether a change may go on, seeing what is there now (exists false: nothing is). It is called while
 // no other caller can change the name, and its error is the change's. nil lets everything pass.
-type StrategyGuard func(now NamedStrategy, exists bool) error
+type StrategyGuard func(now api.NamedStrategy, exists bool) error
 
 // named are the named strategies of one queue, as they stand. A reserve reads a map that is never changed;
 // what its shard tells puts a new map in its place.
@@ -34,7 +29,7 @@ type named struct {
 }
 
 type namedStrategy struct {
-	NamedStrategy
+	api.NamedStrategy
 	// compiled is its plan, or why it has none: a language that this program does not know any more.
 	compiled func() (*strategy.Plan, error)
 
@@ -62,8 +57,12 @@ func (q *Queue) namedOf(set *journal.Set) *namedStrategy {
 	return n
 }
 
-func strategyOf(set *journal.Set) NamedStrategy {
-	return NamedStrategy{Name: set.Name, Version: set.Version, Text: set.Text, Created: set.Changed}
+// strategyOf is a version of a strategy. The digest in its ETag keeps apart a version and the one of the same number after the name was
+// deleted and created again.
+func strategyOf(set *journal.Set) api.NamedStrategy {
+	digest := sha256.Sum256([]byte(set.Text))
+	return api.NamedStrategy{Name: set.Name, Version: set.Version, Strategy: set.Text, CreatedAt: set.Changed.API(),
+		ETag: `"` + strconv.FormatUint(uint64(set.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`}
 }
 
 // byName finds a strategy that a request asks for by its name, to use it.
@@ -103,7 +102,7 @@ func strategyName(name string) bool {
 
 // List lists a queue's named strategies by name, from the one after `after` on: at most limit (1 to
 // queue.MaxListLimit), and no more once their texts pass a mebibyte. Next of the page is the `after` of the following one.
-func (p Strategies) List(after string, limit int) (page Page[NamedStrategy], err error) {
+func (p Strategies) List(after string, limit int) (page Page[api.NamedStrategy], err error) {
 	if limit < 1 || limit > queue.MaxListLimit {
 		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
 	}
@@ -120,7 +119,7 @@ func (p Strategies) List(after string, limit int) (page Page[NamedStrategy], err
 			break
 		}
 		page.Items = append(page.Items, all[name].NamedStrategy)
-		bytes += len(all[name].Text)
+		bytes += len(all[name].Strategy)
 	}
 	return page, nil
 }
@@ -130,18 +129,18 @@ const maxListedText = 1 << 20
 
 // Get reads a named strategy: a version of it, or as it stands for version 0. CodeUnknownStrategy: there is no such
 // name, or the version is none of the newest queue.MaxStrategyVersions.
-func (p Strategies) Get(name string, version uint32) (NamedStrategy, error) {
+func (p Strategies) Get(name string, version uint32) (api.NamedStrategy, error) {
 	now := p.q.named.all()[name]
 	if now == nil {
-		return NamedStrategy{}, unknownStrategy(p.q.name, name)
+		return api.NamedStrategy{}, unknownStrategy(p.q.name, name)
 	}
 	if version == 0 || version == now.Version {
 		return now.NamedStrategy, nil
 	}
 	set, found := p.q.shard.Settings.Strategy(name, version)
 	if !found {
-		return NamedStrategy{}, &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no version %d: "+
-			"the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
+		return api.NamedStrategy{}, &queue.Error{Code: queue.CodeUnknownStrategy, Message: fmt.Sprintf("The strategy %q has no "+
+			"version %d: the newest is %d, and the last %d are kept.", name, version, now.Version, queue.MaxStrategyVersions)}
 	}
 	return strategyOf(&set), nil
 }
@@ -154,7 +153,7 @@ func unknownStrategy(queueName, name string) error {
 // Put stores a strategy, given as a JSON value, under a name. The same text as before changes nothing; another one
 // becomes the next version, durably, and every reservation from now on uses it.
 func (p Strategies) Put(ctx context.Context, name string, raw []byte,
-	guard StrategyGuard) (s NamedStrategy, created bool, err error) {
+	guard StrategyGuard) (s api.NamedStrategy, created bool, err error) {
 	if !strategyName(name) {
 		return s, false, queue.Invalid("/path/name", "is %d bytes long; 1 to %d letters, digits, '.', '_' and '-' "+
 			"are allowed, the first a letter or digit", len(name), queue.MaxStrategyNameBytes)
@@ -174,7 +173,7 @@ func (p Strategies) Put(ctx context.Context, name string, raw []byte,
 	switch {
 	case err != nil:
 		return s, false, err
-	case now != nil && now.Text == parsed.String():
+	case now != nil && now.Strategy == parsed.String():
 		return now.NamedStrategy, false, nil
 	case now == nil && len(p.q.named.all()) >= queue.MaxStrategies:
 		return s, false, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d named "+
@@ -183,7 +182,7 @@ func (p Strategies) Put(ctx context.Context, name string, raw []byte,
 	next := journal.Set{Kind: journal.SetStrategy, Name: name, Version: 1, Text: parsed.String(), Changed: queue.At(p.q.e.options.Now())}
 	act, before := p.q.act(ctx, "", "strategy.create", "strategy "+name), any(nil)
 	if now != nil {
-		next.Version, act.Action, before = now.Version+1, "strategy.change", now.Text
+		next.Version, act.Action, before = now.Version+1, "strategy.change", now.Strategy
 	}
 	err = p.q.shard.Settings.Put(&next, before, next.Text, act)
 	return strategyOf(&next), now == nil && err == nil, err
@@ -196,7 +195,7 @@ func (n *named) guarded(name string, guard StrategyGuard) (*namedStrategy, error
 		return now, nil
 	}
 	if now == nil {
-		return nil, guard(NamedStrategy{}, false)
+		return nil, guard(api.NamedStrategy{}, false)
 	}
 	return now, guard(now.NamedStrategy, true)
 }
@@ -229,7 +228,7 @@ func (p Strategies) Delete(ctx context.Context, name string, guard StrategyGuard
 		return unknownStrategy(p.q.name, name)
 	}
 	return p.q.shard.Settings.Put(&journal.Set{Kind: journal.SetStrategy, Name: name, Changed: queue.At(p.q.e.options.Now())},
-		now.Text, nil, p.q.act(ctx, "", "strategy.delete", "strategy "+name))
+		now.Strategy, nil, p.q.act(ctx, "", "strategy.delete", "strategy "+name))
 }
 
 // Read reads a strategy as a reservation of the queue would, by its name too, without keeping it.
@@ -248,5 +247,5 @@ func (p Strategies) Read(raw []byte) (*strategy.Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return strategy.Parse(n.Text)
+	return strategy.Parse(n.Strategy)
 }

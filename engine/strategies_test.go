@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 func openAt(t *testing.T, dir string) *Engine {
@@ -30,7 +31,7 @@ func closed(t *testing.T, e *Engine) {
 	}
 }
 
-func put(t *testing.T, e *Engine, queueName, name, text string) NamedStrategy {
+func put(t *testing.T, e *Engine, queueName, name, text string) api.NamedStrategy {
 	t.Helper()
 	s, _, err := queueAt(e, queueName).Strategies.Put(context.Background(), name, []byte(text), nil)
 	if err != nil {
@@ -76,7 +77,7 @@ func TestStrategiesOutliveARestart(t *testing.T) {
 			switch {
 			case want == "" && queue.CodeOf(err) != queue.CodeUnknownStrategy:
 				t.Errorf("version %d: got %v, %v; want %s", version, got, err, queue.CodeUnknownStrategy)
-			case want != "" && (err != nil || got.Text != `MaxSimultaneous("k", `+want+`, Random)` || got.Created == 0):
+			case want != "" && (err != nil || got.Strategy != `MaxSimultaneous("k", `+want+`, Random)` || got.CreatedAt.IsZero()):
 				t.Errorf("version %d: got %v, %v; want the limit %s", version, got, err, want)
 			}
 		}
@@ -133,7 +134,7 @@ func TestStrategyGuardIsExact(t *testing.T) {
 		for i := range 16 {
 			wait.Go(func() {
 				raw := fmt.Appendf(nil, `"MaxSimultaneous(\"k\", %d, Random)"`, 100*int(round)+i+1)
-				_, _, err := queueAt(e, DefaultQueue).Strategies.Put(context.Background(), "nightly", raw, func(now NamedStrategy, exists bool) error {
+				_, _, err := queueAt(e, DefaultQueue).Strategies.Put(context.Background(), "nightly", raw, func(now api.NamedStrategy, exists bool) error {
 					if exists != (round > 0) || now.Version != round {
 						return refused
 					}
@@ -230,7 +231,7 @@ func TestUnreadableStrategy(t *testing.T) {
 	if got := planOf(e, DefaultQueue, "later"); got != "invalid /strategy/name" {
 		t.Errorf("got %q, want a refusal", got)
 	}
-	if got, err := queueAt(e, DefaultQueue).Strategies.Get("later", 0); err != nil || got.Text != "FromTheFuture" {
+	if got, err := queueAt(e, DefaultQueue).Strategies.Get("later", 0); err != nil || got.Strategy != "FromTheFuture" {
 		t.Errorf("it cannot be read as it is: %v, %v", got, err)
 	}
 	if got := put(t, e, DefaultQueue, "later", `"Random"`); got.Version != 4 || planOf(e, DefaultQueue, "later") != "1 Random" {

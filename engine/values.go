@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // ValueSettings are what an operator set for one value of a meta key. Versions count from 1; each change makes the next.
@@ -265,16 +266,9 @@ func (q *Queue) listValues(key queue.MetaKey) (list []Value) {
 	return list
 }
 
-// KeyInfo is a meta key of a queue.
-type KeyInfo struct {
-	Key    queue.MetaKey
-	Values int // that open submissions have or that something is set for
-	Set    int // of them, that something is set for
-}
-
 // Keys lists the meta keys that open submissions have or that something is set for, by name, from the one after `after` on: at
 // most limit (1 to queue.MaxListLimit). Next of the page is the `after` of the following one.
-func (p Values) Keys(_ context.Context, after string, limit int) (page Page[KeyInfo], err error) {
+func (p Values) Keys(_ context.Context, after string, limit int) (page Page[api.MetaKey], err error) {
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
@@ -306,9 +300,9 @@ func (q *Queue) keys() []queue.MetaKey {
 	return slices.Compact(keys)
 }
 
-func (q *Queue) countValues(key queue.MetaKey) KeyInfo {
+func (q *Queue) countValues(key queue.MetaKey) api.MetaKey {
 	set := q.values.of(key)
-	info := KeyInfo{Key: key, Values: len(set), Set: len(set)}
+	info := api.MetaKey{Key: key, Values: uint64(len(set)), ValuesSet: uint64(len(set))}
 	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
 	for _, count := range counts {
 		if _, is := set[count.Value]; !is {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 func text(key, value string) queue.MetaEntry {
@@ -90,7 +92,7 @@ func TestValuesOutliveARestart(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		keys, err := queueAt(e, DefaultQueue).Values.Keys(context.Background(), "", 0)
-		if wantKeys := []KeyInfo{{"company", 4, 3}, {"size", 1, 0}}; err != nil || !slices.Equal(keys.Items, wantKeys) {
+		if wantKeys := []api.MetaKey{{Key: "company", Values: 4, ValuesSet: 3}, {Key: "size", Values: 1}}; err != nil || !slices.Equal(keys.Items, wantKeys) {
 			t.Errorf("keys: got %+v, %v; want %+v", keys, err, wantKeys)
 		}
 		if _, err := queueAt(e, DefaultQueue).Values.Get(context.Background(), text("company", "gone")); queue.CodeOf(err) != queue.CodeUnknownValue {

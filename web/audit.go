@@ -98,7 +98,7 @@ func (s auditing) getAudit(c echo.Context) error {
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {
 	return api.AuditEntry{
-		At: apiTime(a.At), Actor: a.Actor, OnBehalfOf: a.OnBehalfOf, From: a.From, Action: a.Action, Queue: a.Queue, Target: a.Target,
+		At: a.At.API(), Actor: a.Actor, OnBehalfOf: a.OnBehalfOf, From: a.From, Action: a.Action, Queue: a.Queue, Target: a.Target,
 		Before: json.RawMessage(a.Before), After: json.RawMessage(a.After), RequestID: a.RequestID, Outcome: a.Outcome,
 	}
 }

@@ -178,11 +178,11 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		ID: b.ID.String(), Queue: b.Queue, Action: b.Action.String(), To: b.To, RatePerSecond: b.Rate, DryRun: b.DryRun,
 		Actor: b.Actor, State: b.State.String(),
 		Filter: api.BulkFilter{
-			Meta: f.Meta.Object(), CreatedBefore: apiTime(f.CreatedBefore), CreatedAfter: apiTime(f.CreatedAfter),
-			Fingerprint: f.Dead.Fingerprint, DiedBefore: apiTime(f.Dead.DiedBefore), DiedAfter: apiTime(f.Dead.DiedAfter),
+			Meta: f.Meta.Object(), CreatedBefore: f.CreatedBefore.API(), CreatedAfter: f.CreatedAfter.API(),
+			Fingerprint: f.Dead.Fingerprint, DiedBefore: f.Dead.DiedBefore.API(), DiedAfter: f.Dead.DiedAfter.API(),
 			Oldest: f.Dead.Oldest,
 		},
-		CreatedAt: apiTime(b.ID.Created()), FinishedAt: apiTime(b.Finished),
+		CreatedAt: b.ID.Created().API(), FinishedAt: b.Finished.API(),
 		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,
 		CancelledBy: b.EndedBy, RemainingMS: (b.Remaining + time.Millisecond - 1).Milliseconds(),
 	}
@@ -209,6 +209,6 @@ func apiOrigin(in *queue.Origin) *api.Origin {
 	}
 	return &api.Origin{
 		Queue: in.Queue, Submission: in.Chunk.Submission.String(), Index: in.Chunk.Index, Attempts: in.Attempts,
-		DiedAt: apiTime(in.Died), Error: in.Error,
+		DiedAt: in.Died.API(), Error: in.Error,
 	}
 }

@@ -53,6 +53,6 @@ func (x submissions) attempts(ctx context.Context, q *engine.Queue, in *ChunkPat
 
 func apiAttempt(a *queue.Attempt) api.Attempt {
 	return api.Attempt{
-		EndedAt: apiTime(a.Ended), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost, Error: a.Error,
+		EndedAt: a.Ended.API(), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost, Error: a.Error,
 	}
 }

@@ -123,7 +123,7 @@ func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput)
 		Items: showAll(page.Items, func(h *queue.HeldChunk) api.HeldChunk {
 			return api.HeldChunk{
 				Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: someMeta(h.Meta), Attempt: uint32(h.Attempt),
-				ReservedAt: apiTime(h.Reserved), Deadline: apiTime(h.Deadline), Finishing: h.Finishing,
+				ReservedAt: h.Reserved.API(), Deadline: h.Deadline.API(), Finishing: h.Finishing,
 			}
 		}), Next: page.Next}}, nil
 }
@@ -147,10 +147,10 @@ func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engin
 
 func apiConsumer(c *queue.Consumer) api.Consumer {
 	out := api.Consumer{
-		Consumer: c.Name, State: api.ConsumerDetached, AttachedSince: apiTime(c.Since), AwaySince: apiTime(c.Away),
-		LostAt:     apiTime(c.LostAt),
-		LastSeenAt: apiTime(c.Seen), Draining: c.Order == queue.Drain, Quiet: c.Order == queue.Quiet, Reserved: c.Reserved,
-		OldestReservedAt: apiTime(c.Oldest), Overdue: c.Overdue,
+		Consumer: c.Name, State: api.ConsumerDetached, AttachedSince: c.Since.API(), AwaySince: c.Away.API(),
+		LostAt:     c.LostAt.API(),
+		LastSeenAt: c.Seen.API(), Draining: c.Order == queue.Drain, Quiet: c.Order == queue.Quiet, Reserved: c.Reserved,
+		OldestReservedAt: c.Oldest.API(), Overdue: c.Overdue,
 	}
 	switch {
 	case c.Attached:

@@ -117,7 +117,7 @@ func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery
 	return &output[api.DeadGroups]{api.DeadGroups{Others: others, Items: showAll(groups, func(g *queue.DeadGroup) api.DeadGroup {
 		return api.DeadGroup{
 			Fingerprint: g.Fingerprint, Pattern: g.Pattern, Example: g.Example, Count: g.Count, Submissions: g.Submissions,
-			FirstDiedAt: apiTime(g.First), LastDiedAt: apiTime(g.Last),
+			FirstDiedAt: g.First.API(), LastDiedAt: g.Last.API(),
 		}
 	})}}, nil
 }
@@ -185,7 +185,7 @@ func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) 
 func apiDeadLetter(d *queue.DeadChunk) api.DeadLetter {
 	return api.DeadLetter{
 		Submission: d.Chunk.Submission.String(), Index: d.Chunk.Index, SubmissionState: d.State.String(), Attempts: uint32(d.Attempts),
-		Expiries: uint32(d.Expiries), Redrives: uint32(d.Redrives), DiedAt: apiTime(d.Died), Consumer: d.Consumer,
+		Expiries: uint32(d.Expiries), Redrives: uint32(d.Redrives), DiedAt: d.Died.API(), Consumer: d.Consumer,
 		Error: d.Error, Fingerprint: d.Fingerprint,
 	}
 }

@@ -46,11 +46,11 @@ func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*output[api
 	if len(d.Causes) == 0 {
 		out.Body.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: emptyClause(d)}}
 	}
-	out.Body.FirstReservedAt = apiTime(d.FirstReserved)
+	out.Body.FirstReservedAt = d.FirstReserved.API()
 	if d.HoldsMet > 0 {
 		out.Body.Oldest = &api.Holding{Consumer: d.Oldest.Consumer,
 			Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,
-			Attempt: uint32(d.Oldest.Attempt), ReservedAt: apiTime(d.Oldest.Reserved), Deadline: apiTime(d.Oldest.Deadline)}
+			Attempt: uint32(d.Oldest.Attempt), ReservedAt: d.Oldest.Reserved.API(), Deadline: d.Oldest.Deadline.API()}
 	}
 	return out, nil
 }
@@ -74,7 +74,7 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 	alone := *d
 	alone.Entry = queue.MetaEntry{} // by itself it says all, also what the holders say in the sentence
 	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: causeClause(&alone, c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
-		Until: apiTime(c.Until)}
+		Until: c.Until.API()}
 	if c.Limit.Key != "" {
 		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
 		if c.Obstacle != engine.IsGraced {
@@ -86,7 +86,7 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 		out.Rule = &rule
 	}
 	if use := usedBy(d, c); use != nil {
-		out.Strategy, out.LastUsed = use.Text, apiTime(use.LastUsed)
+		out.Strategy, out.LastUsed = use.Text, use.LastUsed.API()
 	}
 	return out
 }

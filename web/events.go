@@ -276,18 +276,18 @@ func (e *events) event(name string, f *engine.Frame, data any) ([]byte, error) {
 
 func apiStatsFrame(queueName string, f *engine.Frame) api.StatsFrame {
 	return api.StatsFrame{
-		Queue: queueName, At: apiTime(f.At), Stats: apiStats(&f.Stats, f.At.Std()), Rates: apiRates(f.Rates),
+		Queue: queueName, At: f.At.API(), Stats: apiStats(&f.Stats, f.At.Std()), Rates: tenths(f.Rates),
 		EmptiesMS: int64(f.Empties / time.Millisecond),
 		Rules:     firstRules(f.Rules), RulesTotal: len(f.Rules),
 	}
 }
 
 func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
-	out := api.KeysFrame{Queue: queueName, At: apiTime(f.At), Keys: make([]api.KeyFrame, len(f.Keys)), Left: f.Left}
+	out := api.KeysFrame{Queue: queueName, At: f.At.API(), Keys: make([]api.KeyFrame, len(f.Keys)), Left: f.Left}
 	for i := range f.Keys {
 		k := &f.Keys[i]
 		to := api.KeyFrame{Key: k.Key, Values: k.Values, Whole: k.Whole, Top: make([]api.ValueCount, len(k.Top)),
-			Rest: api.ValueSum(k.Rest)}
+			Rest: k.Rest}
 		for j := range k.Top {
 			to.Top[j] = apiValueCount(&k.Top[j])
 		}

@@ -73,7 +73,7 @@ func (s watching) consumersFrame(ctx context.Context, queueName string, f *engin
 		return nil, err
 	}
 	out := api.ConsumersFrame{
-		Queue: queueName, At: apiTime(f.At), Consumers: sums.Consumers, Attached: sums.Attached, Overdue: sums.Overdue, Whole: sums.Whole,
+		Queue: queueName, At: f.At.API(), Consumers: sums.Consumers, Attached: sums.Attached, Overdue: sums.Overdue, Whole: sums.Whole,
 		Top: make([]api.Consumer, len(top)), Left: sums.Consumers - len(top),
 	}
 	for i := range top {
@@ -112,7 +112,7 @@ func (s watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 		in := &page.Items[i]
 		one := api.ScheduleNow{
 			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
-			LastAt: apiTime(in.Last), WaitingAt: apiTime(in.Waiting),
+			LastAt: in.Last.API(), WaitingAt: in.Waiting.API(),
 			Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
 		}
 		if in.LastID != 0 {

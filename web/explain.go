@@ -33,7 +33,7 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		Tree:     make([]api.ExplainBlock, len(nodes)),
 		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
 		Withheld: apiWithheld(&found.Withheld), Ruled: apiRuled(found.Ruled),
-		RestartGraceUntil: apiTime(found.Grace), Warnings: unscored(found.Faults),
+		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}}
 	for i := range nodes {
 		out.Body.Tree[i] = apiBlock(&found.Nodes[i], &nodes[i])
@@ -141,7 +141,7 @@ func (ask questions) compare(ctx context.Context, q *engine.Queue, in *compareIn
 	}
 	return &output[api.CompareResponse]{Body: api.CompareResponse{A: apiSpread(&found.A, a), B: apiSpread(&found.B, b),
 		Overlap: found.Overlap, OnlyA: apiPicks(found.OnlyA, a), OnlyB: apiPicks(found.OnlyB, b), Seed: found.Seed,
-		RestartGraceUntil: apiTime(found.Grace)}}, nil
+		RestartGraceUntil: found.Grace.API()}}, nil
 }
 
 // mostDiffering is how many picks of each side a comparison names.
@@ -157,11 +157,7 @@ func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
 }
 
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {
-	out := api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: make([]api.KeySpread, len(in.Keys)), Warnings: unscored(in.Faults)}
-	for i, k := range in.Keys {
-		out.Keys[i] = api.KeySpread{Key: k.Key, Picks: k.Picks, Distinct: k.Distinct, MaxShare: k.Share, Jain: k.Jain}
-	}
-	return out
+	return api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: in.Keys, Warnings: unscored(in.Faults)}
 }
 
 // renamed moves the pointers of an error from one field to another.

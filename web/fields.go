@@ -47,7 +47,7 @@ func showFields[T any](fields []*queue.Field[T], from *T, out any) {
 		value := d.Value(from)
 		switch v := value.(type) {
 		case queue.Time:
-			value = apiTime(v)
+			value = v.API()
 		case queue.Backoff:
 			value = api.Backoff{BaseMS: v.Base.Milliseconds(), Factor: v.Factor, CapMS: v.Cap.Milliseconds()}
 		}

@@ -53,7 +53,7 @@ func holdsDeclared[T any](t *testing.T, fields []*queue.Field[T], of any, others
 		case float64:
 			at.SetFloat(0.7)
 		case api.Time:
-			at.Set(reflect.ValueOf(apiTime(7)))
+			at.Set(reflect.ValueOf(queue.Time(7).API()))
 		case api.Backoff:
 			at.Set(reflect.ValueOf(api.Backoff{BaseMS: 7, Factor: 2, CapMS: 9}))
 		}

@@ -75,7 +75,7 @@ func (x held) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*outpu
 func (x held) show(h *queue.HeldChunk) api.HeldReservation {
 	return api.HeldReservation{
 		Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Attempt: uint32(h.Attempt), Consumer: h.Consumer,
-		Since: apiTime(h.Reserved), HeldMS: max(0, queue.At(x.now()).Sub(h.Reserved).Milliseconds()), Deadline: apiTime(h.Deadline),
+		Since: h.Reserved.API(), HeldMS: max(0, queue.At(x.now()).Sub(h.Reserved).Milliseconds()), Deadline: h.Deadline.API(),
 		Overdue: h.Overdue, Finishing: h.Finishing, Meta: someMeta(h.Meta),
 	}
 }

@@ -49,7 +49,7 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 	out := &output[api.LedgerTenants]{Body: api.LedgerTenants{
 		Ledger: apiLedger(&v.Ledger), At: api.Time{Time: x.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
 		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole,
-		Sentence: fairness(&v.Ledger, sums), Lags: lagClasses(sums), LatelySince: apiTime(v.Lately.Since),
+		Sentence: fairness(&v.Ledger, sums), Lags: lagClasses(sums), LatelySince: v.Lately.Since.API(),
 		Items: make([]api.LedgerTenant, len(list)),
 	}}
 	for i := range list {

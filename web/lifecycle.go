@@ -32,7 +32,7 @@ func (x lifecycle) routes(d *document) {
 func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Lifecycle], error) {
 	w := q.Lifecycle()
 	out := &output[api.Lifecycle]{Body: api.Lifecycle{
-		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: apiTime(w.Grace), Slices: w.Slices,
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices,
 		Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
 		Suspects: api.Suspects{Shelved: w.Suspects.Shelved, Lent: w.Suspects.Lent, Quota: w.Suspects.Quota, Slots: w.Suspects.Slots},
 	}}
@@ -43,14 +43,14 @@ func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*outpu
 			Failed: k.Failed, Failures: k.Failures, Error: k.Error,
 		}
 		if k.Success != 0 {
-			at := apiTime(k.Success)
+			at := k.Success.API()
 			kind.LastSuccessAt = &at
 		}
 		out.Body.Kinds = append(out.Body.Kinds, kind)
 	}
 	for i := range w.Parked {
 		p := &w.Parked[i]
-		action := api.ParkedAction{Kind: p.Kind.String(), Schedule: p.Schedule, Error: p.Error, Since: apiTime(p.Since)}
+		action := api.ParkedAction{Kind: p.Kind.String(), Schedule: p.Schedule, Error: p.Error, Since: p.Since.API()}
 		switch {
 		case p.Rule != 0:
 			action.Rule = strconv.FormatUint(uint64(p.Rule), 10)

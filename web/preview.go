@@ -27,7 +27,7 @@ func (ask questions) preview(ctx context.Context, q *engine.Queue, in *previewIn
 	}
 	out := &output[api.PreviewResponse]{Body: api.PreviewResponse{
 		Strategy: request.Plan.Text(), Picks: make([]api.PreviewPick, len(found.Picks)), Seed: found.Seed,
-		RestartGraceUntil: apiTime(found.Grace), Warnings: unscored(found.Faults),
+		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}}
 	paths := pathsOf(request.Plan.Unscored())
 	for i := range found.Picks {

@@ -47,9 +47,9 @@ const inUseAbout = "Those that handed out most chunks first. At most 256 are dis
 
 func (ask questions) inUse(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.StrategiesInUse], error) {
 	list, since := q.Strategies.InUse()
-	return &output[api.StrategiesInUse]{api.StrategiesInUse{Since: apiTime(since),
+	return &output[api.StrategiesInUse]{api.StrategiesInUse{Since: since.API(),
 		Items: showAll(list, func(use *engine.StrategyUse) api.StrategyUse {
 			return api.StrategyUse{Strategy: use.Text, Consumers: use.Consumers, ReservesPerSecond: use.ReservesPerSecond,
-				ChunksPerSecond: use.ChunksPerSecond, LastUsed: apiTime(use.LastUsed)}
+				ChunksPerSecond: use.ChunksPerSecond, LastUsed: use.LastUsed.API()}
 		})}}, nil
 }

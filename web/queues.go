@@ -134,20 +134,14 @@ const viewsAbout = "Every branch of a strategy stands on an index in memory (a v
 	"call for which there is none is answered 429."
 
 func (x queues) views(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Views], error) {
-	list, use := q.Views()
-	return &output[api.Views]{api.Views{
-		Bytes: use.Views, BytesMost: use.ViewsMost, QuestionBytes: use.Asked, QuestionBytesMost: use.AskedMost,
-		Items: showAll(list, func(v *engine.View) api.View {
-			return api.View{Branch: v.Branch, Bytes: v.Bytes, Question: v.Asked, Built: v.Built}
-		}),
-	}}, nil
+	return &output[api.Views]{q.Views()}, nil
 }
 
 func apiQueue(info *engine.QueueInfo) api.Queue {
-	out := api.Queue{Name: info.Name, CreatedAt: apiTime(info.Created)}
+	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API()}
 	showFields(queue.AllSettings(), &info.Settings, &out.Settings)
 	if q := info.Quarantined; q != nil {
-		out.Quarantined = &api.Quarantined{Reason: q.Reason, Since: apiTime(q.Since)}
+		out.Quarantined = &api.Quarantined{Reason: q.Reason, Since: q.Since.API()}
 	}
 	return out
 }

@@ -16,7 +16,7 @@ func apiRecount(r *engine.Recount) api.Recount {
 		out.Skipped += n
 	}
 	if r.Last != 0 {
-		at := apiTime(r.Last)
+		at := r.Last.API()
 		out.LastRoundAt = &at
 	}
 	for counter, n := range r.Drifts {
@@ -27,7 +27,7 @@ func apiRecount(r *engine.Recount) api.Recount {
 	if d := r.Newest; d != nil {
 		newest := api.CounterDrift{
 			Scope: d.Counter.Scope().String(), Counter: d.Counter.String(), Kept: d.Kept, Recounted: d.Found,
-			Corrected: d.Corrected, At: apiTime(d.At),
+			Corrected: d.Corrected, At: d.At.API(),
 		}
 		switch d.Counter.Scope() {
 		case engine.OfSubmission:

@@ -58,7 +58,7 @@ func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*
 		list := within(ctx, q.Rules.Past(), func(r *queue.EndedRule) bool { return x.covers(ctx, &r.Rule) })
 		return answeredList(list, nil, func(r *queue.EndedRule) api.Rule {
 			out := apiRule(&r.Rule)
-			out.EndedAt, out.End, out.LiftedBy = apiTime(r.Ended), r.End.String(), r.By
+			out.EndedAt, out.End, out.LiftedBy = r.Ended.API(), r.End.String(), r.By
 			return out
 		})
 	}
@@ -217,7 +217,7 @@ func apiRules(list []queue.Rule) []api.Rule {
 func apiRule(in *queue.Rule) api.Rule {
 	out := api.Rule{
 		ID: strconv.FormatUint(uint64(in.ID), 10), Action: in.Action.String(), Reason: in.Reason, Actor: in.Actor,
-		Since: apiTime(in.Since), Until: apiTime(in.Until),
+		Since: in.Since.API(), Until: in.Until.API(),
 		Effects: api.RuleEffects{Insert: in.Insert, Revoke: in.Revoke},
 	}
 	switch {

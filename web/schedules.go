@@ -218,7 +218,7 @@ func (x schedules) backfill(ctx context.Context, q *engine.Queue, in *backfillSc
 	if err != nil {
 		return nil, err
 	}
-	out := &output[api.Backfilled]{Body: api.Backfilled{Submissions: []string{}, Ticks: made.Ticks, FirstAt: apiTime(made.First)}}
+	out := &output[api.Backfilled]{Body: api.Backfilled{Submissions: []string{}, Ticks: made.Ticks, FirstAt: made.First.API()}}
 	for _, id := range made.IDs {
 		out.Body.Submissions = append(out.Body.Submissions, id.String())
 	}
@@ -267,7 +267,7 @@ func ticksOf(q *engine.Queue, def queue.Schedule, after queue.Time, n int) (*out
 		Ticks: []api.ScheduleTick{}}}
 	for _, tick := range preview.Ticks {
 		local := tick.Std().In(preview.Zone).Format("Monday 2 January 2006 15:04:05 -07:00")
-		out.Body.Ticks = append(out.Body.Ticks, api.ScheduleTick{At: apiTime(tick), Local: local})
+		out.Body.Ticks = append(out.Body.Ticks, api.ScheduleTick{At: tick.API(), Local: local})
 	}
 	return out, nil
 }
@@ -277,15 +277,15 @@ func nextOf(in *queue.ScheduleInfo) api.Time {
 	if in.State == queue.SchedulePaused {
 		return api.Time{}
 	}
-	return apiTime(in.Next)
+	return in.Next.API()
 }
 
 func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	out := api.Schedule{
 		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
-		LastAt:    apiTime(in.Last),
-		WaitingAt: apiTime(in.Waiting), Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
-		Version: in.Version, ETag: scheduleETag(in), CreatedAt: apiTime(in.Created), ChangedAt: apiTime(in.Changed),
+		LastAt:    in.Last.API(),
+		WaitingAt: in.Waiting.API(), Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
+		Version: in.Version, ETag: scheduleETag(in), CreatedAt: in.Created.API(), ChangedAt: in.Changed.API(),
 		Definition: apiDefinition(in),
 	}
 	if in.LastID != 0 {
@@ -293,7 +293,7 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	}
 	out.Recent = make([]api.Emission, len(in.Recent))
 	for i, e := range in.Recent {
-		out.Recent[i] = api.Emission{At: apiTime(e.Tick), Submission: e.ID.String(), State: e.State.String()}
+		out.Recent[i] = api.Emission{At: e.Tick.API(), Submission: e.ID.String(), State: e.State.String()}
 	}
 	return out
 }

@@ -2,12 +2,9 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"reflect"
-	"strconv"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -57,7 +54,7 @@ type listStrategiesInput struct {
 
 func (x strategies) list(_ context.Context, q *engine.Queue, in *listStrategiesInput) (*output[api.Page[api.NamedStrategy]], error) {
 	page, err := q.Strategies.List(in.Cursor, in.Limit)
-	return answeredPage(page, err, apiStrategy)
+	return answeredPage(page, err, asIs)
 }
 
 // StrategyPath names a strategy of a queue. It is exported because huma only looks into exported fields.
@@ -81,7 +78,7 @@ func (x strategies) get(_ context.Context, q *engine.Queue, in *getStrategyInput
 	if err != nil {
 		return nil, err
 	}
-	return &strategyOutput{ETag: etagOf(&found), Body: apiStrategy(&found)}, nil
+	return &strategyOutput{ETag: found.ETag, Body: found}, nil
 }
 
 type putStrategyInput struct {
@@ -106,7 +103,7 @@ func (x strategies) put(ctx context.Context, q *engine.Queue, in *putStrategyInp
 	if err != nil {
 		return nil, err
 	}
-	out := &putStrategyOutput{Status: http.StatusOK, ETag: etagOf(&put), Body: apiStrategy(&put)}
+	out := &putStrategyOutput{Status: http.StatusOK, ETag: put.ETag, Body: put}
 	if created {
 		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+in.Queue+"/strategies/"+put.Name
 	}
@@ -179,18 +176,7 @@ func unusable(err error) api.StrategyWarning {
 	return w
 }
 
-func apiStrategy(in *engine.NamedStrategy) api.NamedStrategy {
-	return api.NamedStrategy{Name: in.Name, Version: in.Version, Strategy: in.Text, ETag: etagOf(in), CreatedAt: apiTime(in.Created)}
-}
-
-// etagOf is the ETag of a version. The digest keeps apart a version and the one of the same number after the name was deleted
-// and created again.
-func etagOf(in *engine.NamedStrategy) string {
-	digest := sha256.Sum256([]byte(in.Text))
-	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
-}
-
 // strategyGuard is what the engine asks before it changes a strategy.
-func (c *Conditions) strategyGuard(now engine.NamedStrategy, _ bool) error {
-	return c.hold("strategy of this name", now.Version, etagOf(&now))
+func (c *Conditions) strategyGuard(now api.NamedStrategy, _ bool) error {
+	return c.hold("strategy of this name", now.Version, now.ETag)
 }

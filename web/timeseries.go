@@ -52,7 +52,7 @@ func apiSeries(q *engine.Queue, step time.Duration, after time.Time) api.Series 
 		if i > 0 {
 			before = &points[i-1]
 		}
-		rates := apiRates(p.RatesSince(before))
+		rates := tenths(p.RatesSince(before))
 		out.At = append(out.At, int64(p.At))
 		out.Ready, out.Waiting = append(out.Ready, p.Ready), append(out.Waiting, p.Waiting)
 		out.Reserved, out.Dead = append(out.Reserved, p.Reserved), append(out.Dead, p.Dead)
@@ -62,10 +62,12 @@ func apiSeries(q *engine.Queue, step time.Duration, after time.Time) api.Series 
 	return out
 }
 
-// apiRates rounds to tenths: more digits say nothing.
-func apiRates(r engine.Rates) api.Rates {
-	tenths := func(f float64) float64 { return math.Round(f*10) / 10 }
-	return api.Rates{Inserted: tenths(r.Inserted), Reserved: tenths(r.Reserved), Done: tenths(r.Done), Failed: tenths(r.Failed)}
+// tenths rounds rates: more digits say nothing.
+func tenths(r api.Rates) api.Rates {
+	for _, rate := range []*float64{&r.Inserted, &r.Reserved, &r.Done, &r.Failed} {
+		*rate = math.Round(*rate*10) / 10
+	}
+	return r
 }
 
 type keySeriesInput struct {
@@ -79,12 +81,9 @@ func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput
 	}
 	list, ends := q.KeySeries(in.Key)
 	out := &output[api.KeySeries]{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second),
-		Ends: api.At(ends), Values: make([]api.ValueSeries, len(list))}}
+		Ends: api.At(ends), Values: showAll(list, asIs)}}
 	if ends.IsZero() {
 		out.Body.Ends = api.Time{}
-	}
-	for i, of := range list {
-		out.Body.Values[i] = api.ValueSeries{Value: of.Value, InFlight: of.Cells}
 	}
 	return out, nil
 }

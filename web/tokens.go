@@ -173,10 +173,10 @@ func openWhoami() api.Whoami { return api.Whoami{Scopes: access.Names()} }
 func whoamiOf(token *access.Token, by *session) api.Whoami {
 	out := api.Whoami{
 		Required: true, Name: token.Name, ID: string(token.ID), Scopes: token.Scopes.Names(), Queues: token.Queues,
-		Meta: boundMeta(token), ExpiresAt: apiTime(token.Expires),
+		Meta: boundMeta(token), ExpiresAt: token.Expires.API(),
 	}
 	if by != nil {
-		out.Session = &api.Session{EndsAt: apiTime(by.until), IdleSeconds: int64(sessionIdle / time.Second)}
+		out.Session = &api.Session{EndsAt: by.until.API(), IdleSeconds: int64(sessionIdle / time.Second)}
 	}
 	return out
 }
@@ -184,8 +184,8 @@ func whoamiOf(token *access.Token, by *session) api.Whoami {
 func apiToken(in *access.Token) api.Token {
 	return api.Token{
 		ID: string(in.ID), Name: in.Name, Scopes: in.Scopes.Names(), Queues: in.Queues, Meta: boundMeta(in),
-		Subject: in.Subject, CreatedAt: apiTime(in.Created), ExpiresAt: apiTime(in.Expires),
-		LastUsedAt: apiTime(in.Used), Previous: apiTime(in.PreviousUntil),
+		Subject: in.Subject, CreatedAt: in.Created.API(), ExpiresAt: in.Expires.API(),
+		LastUsedAt: in.Used.API(), Previous: in.PreviousUntil.API(),
 	}
 }
 

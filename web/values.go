@@ -66,9 +66,7 @@ type listKeysInput struct {
 
 func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *listKeysInput) (*output[api.Page[api.MetaKey]], error) {
 	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
-	return answeredPage(page, err, func(key *engine.KeyInfo) api.MetaKey {
-		return api.MetaKey{Key: key.Key, Values: uint64(key.Values), ValuesSet: uint64(key.Set)}
-	})
+	return answeredPage(page, err, asIs)
 }
 
 type listValuesInput struct {
@@ -210,10 +208,10 @@ func apiValueCount(in *engine.Value) api.ValueCount {
 	out := api.ValueCount{
 		Value: in.Value, Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight,
 		Submissions: uint64(in.Submissions),
-		Saturated:   in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: apiTime(in.Settings.Changed),
+		Saturated:   in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: in.Settings.Changed.API(),
 	}
 	if in.SaturatedSince != 0 {
-		out.SaturatedSince = new(apiTime(in.SaturatedSince))
+		out.SaturatedSince = new(in.SaturatedSince.API())
 	}
 	if in.Settings.Limit != queue.NoLimit {
 		out.Limit = &in.Settings.Limit

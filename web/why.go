@@ -28,7 +28,7 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 		return nil, err
 	}
 	out := &output[api.WhyResponse]{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
-		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: apiTime(found.Grace),
+		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: found.Grace.API(),
 		Warnings: unscored(resting)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()
 	for i := range leaves {
@@ -52,7 +52,7 @@ func apiStanding(why *engine.Why) *api.WhyStanding {
 
 // apiWhyBranch says what the leaf of this index has against a chunk, for machines and in words.
 func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []string) api.WhyBranch {
-	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Until: apiTime(in.Until), Consumer: in.Consumer}
+	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Until: in.Until.API(), Consumer: in.Consumer}
 	for level := range in.Seats {
 		tenant := apiTenant(&in.Seats[level].Tenant, leaf.Around[level])
 		tenant.Before = in.Seats[level].Before

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // SubmissionState is where a submission stands. Every state but Open and CompletedWithDead is final.
@@ -286,44 +288,24 @@ type Backoff struct {
 	Cap    time.Duration
 }
 
-// Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog.
+// Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog. Those of the API are whole but
+// for OldestReadySeconds, which passes with time; the others are for metrics.
 type Stats struct {
-	Ready, Waiting, Reserved     uint64
-	Paused, Blocked              uint64 // would be ready, but for a rule
-	Done, Skipped, Dead          uint64 // of open submissions, as the three before
-	DeadLetters                  uint64 // dead chunks that can be redriven: Dead, and those of submissions completed with dead ones
-	Outgoing                     uint64 // dead letters on their way to another queue
-	OperationsReady              uint64
-	SubmissionsOpen              uint64
-	ConsumersWaiting             uint64 // parked reserve calls
-	InsertedTotal, ReservedTotal uint64 // chunks, since the server started
-	DoneTotal, FailedTotal       uint64 // chunks completed, tries failed, since the server started
-	ExpiredTotal, ReleasedTotal  uint64
-	// dead letters that went on to other queues, and submissions that came as such, since the server started
-	ForwardedTotal, ArrivedTotal uint64
+	api.Stats
 	// chunks that were set aside as dead letters because their content could not be read, since the server started
-	DamagedTotal                   uint64
-	AgedTotal                      uint64 // dead letters given up because they were older than DeadRetention, since the server started
-	LostTotal, RevokedTotal        uint64 // reservations lost with their consumers, and taken from attached ones
-	ConsumersAttached              uint64
-	ConsumersAway                  uint64              // whose streams broke, and who may still come back
-	RulesActive                    [RuleActions]uint64 // by action
-	SubmissionsInsertedTotal       uint64
-	SubmissionsEndedTotal          uint64
-	EndedAs                        [SubmissionStates]uint64 // the same by state
-	CommitsTotal, CommitBytesTotal uint64
-	BulksRunning                   uint64
-	BulkTotal                      BulkCounts // of bulk operations but dry runs, since the server started
-	OldestReady                    Time       // creation of the oldest submission with a ready chunk; 0 when none
-	OperationsWaiting              uint64     // journal operations that are not committed yet
+	DamagedTotal uint64
+	// dead letters given up because they were older than DeadRetention, since the server started
+	AgedTotal                      uint64
+	ConsumersAway                  uint64                   // whose streams broke, and who may still come back
+	RulesActive                    [RuleActions]uint64      // by action
+	EndedAs                        [SubmissionStates]uint64 // SubmissionsEndedTotal by state
+	BulkTotal                      BulkCounts               // of bulk operations but dry runs, since the server started
+	OldestReady                    Time                     // creation of the oldest submission with a ready chunk; 0 when none
+	OperationsWaiting              uint64                   // journal operations that are not committed yet
 	Schedules                      uint64
 	Ticks                          ScheduleCounts // of all schedules, since the server started
 	NextTick                       Time           // when the first schedule that may emit is due, or was; 0: none
-	JournalBytes                   uint64
-	StoreBytes                     uint64
-	DiskFull                       bool
-	InsertsRefused                 uint64 // because too many submissions are open
-	ViewBytes, QuestionViewBytes   uint64 // that the standing views take, and those that only questions made: as of the last second
-	ViewsRefused, QuestionsRefused uint64 // reserves and questions for want of memory for views, in all
-	Draining                       bool   // inserts are refused by the queue's settings
+	InsertsRefused                 uint64         // because too many submissions are open
+	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
+	ViewsRefused, QuestionsRefused uint64         // reserves and questions for want of memory for views, in all
 }

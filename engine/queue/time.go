@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
 
 // Time is a moment as milliseconds since the Unix epoch, UTC; 0 means "none". The engine's core only ever sees moments
 // that were handed to it: it reads no clock.
@@ -21,6 +25,9 @@ func (t Time) Std() time.Time {
 	}
 	return time.UnixMilli(int64(t)).UTC()
 }
+
+// API is the moment as JSON carries it; none is the zero time, which is left out or null.
+func (t Time) API() api.Time { return api.At(t.Std()) }
 
 // Add moves t by d, in whole milliseconds.
 func (t Time) Add(d time.Duration) Time { return t + Time(d/time.Millisecond) }

@@ -3,6 +3,7 @@ package shard
 import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Stats are the shard's numbers, all from maintained counters.
@@ -12,22 +13,24 @@ func (s *Shard) Stats() queue.Stats {
 	m, c, schedules := s.m, &s.m.Stats, s.parts.schedules
 	n := m.Backlog.Amounts()
 	stats := queue.Stats{
-		Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked,
-		Reserved: uint64(m.Holds.Len()) - c.Orphaned, Dead: c.Dead,
-		Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
-		Outgoing: uint64(s.parts.letters.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
-		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals,
-		OperationsReady: m.Stats.OperationsReady(m.Backlog),
-		SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
-		InsertedTotal: c.Inserted, ReservedTotal: c.Reserved, DoneTotal: c.Done, FailedTotal: c.Failed,
-		LostTotal: s.roster.Lost, RevokedTotal: s.roster.Revoked, ConsumersAttached: uint64(s.roster.Attached),
-		ConsumersAway: uint64(s.roster.Gone), Draining: m.Settings.Draining,
-		ExpiredTotal: c.Expired, ReleasedTotal: c.Released, SubmissionsInsertedTotal: c.Submissions,
-		SubmissionsEndedTotal: c.SubmissionEnd, EndedAs: c.EndedAs, CommitsTotal: c.Commits, CommitBytesTotal: c.CommitBytes,
-		Schedules: uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts, NextTick: schedules.NextTick(),
-		JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()), DiskFull: s.full.Load(),
-		InsertsRefused: s.crowded,
-		ViewBytes:      s.Views.counted.Views, QuestionViewBytes: s.Views.counted.Asked,
+		Stats: api.Stats{
+			Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked,
+			Reserved: uint64(m.Holds.Len()) - c.Orphaned, Dead: c.Dead,
+			Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
+			Outgoing: uint64(s.parts.letters.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
+			OperationsReady: m.Stats.OperationsReady(m.Backlog),
+			SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
+			InsertedTotal: c.Inserted, ReservedTotal: c.Reserved, DoneTotal: c.Done, FailedTotal: c.Failed,
+			ExpiredTotal: c.Expired, ReleasedTotal: c.Released, SubmissionsInsertedTotal: c.Submissions,
+			LostTotal: s.roster.Lost, RevokedTotal: s.roster.Revoked, ConsumersAttached: uint64(s.roster.Attached),
+			SubmissionsEndedTotal: c.SubmissionEnd, CommitsTotal: c.Commits, CommitBytesTotal: c.CommitBytes,
+			Draining: oneIf(m.Settings.Draining), Empty: oneIf(m.Backlog.Len() == 0), DiskFull: oneIf(s.full.Load()),
+			JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()),
+		},
+		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals, EndedAs: c.EndedAs,
+		ConsumersAway: uint64(s.roster.Gone),
+		Schedules:     uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts, NextTick: schedules.NextTick(),
+		InsertsRefused: s.crowded, ViewBytes: s.Views.counted.Views, QuestionViewBytes: s.Views.counted.Asked,
 		ViewsRefused: s.Views.refused.views, QuestionsRefused: s.Views.refused.asked,
 	}
 	for action := range stats.RulesActive {
@@ -35,7 +38,7 @@ func (s *Shard) Stats() queue.Stats {
 	}
 	for _, b := range s.parts.bulks.List {
 		if b.At.State == queue.BulkRunning {
-			stats.BulksRunning++
+			stats.BulkOperationsRunning++
 		}
 	}
 	for _, b := range []*machine.Batch{m.Batch, s.writer.inflight} {
@@ -47,6 +50,14 @@ func (s *Shard) Stats() queue.Stats {
 		stats.OldestReady = id.Time()
 	}
 	return stats
+}
+
+// oneIf is 1 for what is so, as a scaler reads it.
+func oneIf(is bool) uint8 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // ViewMemory is how much memory the standing views of all shards of a server may take together: those of who reserves, and apart from
@@ -32,14 +33,11 @@ type budget struct {
 
 func (b *budget) over() bool { return b.used.Load() > b.most }
 
-// ViewUse is what views take at the moment, in bytes, and may take.
-type ViewUse struct{ Views, ViewsMost, Asked, AskedMost uint64 }
-
-// Use is what all views take.
-func (m *ViewMemory) Use() ViewUse {
-	return ViewUse{
-		Views: uint64(max(m.views.used.Load(), 0)), ViewsMost: uint64(m.views.most),
-		Asked: uint64(max(m.asked.used.Load(), 0)), AskedMost: uint64(m.asked.most),
+// Use is what all views take at the moment, and may take.
+func (m *ViewMemory) Use() api.Views {
+	return api.Views{
+		Bytes: uint64(max(m.views.used.Load(), 0)), BytesMost: uint64(m.views.most),
+		QuestionBytes: uint64(max(m.asked.used.Load(), 0)), QuestionBytesMost: uint64(m.asked.most),
 	}
 }
 
@@ -144,27 +142,19 @@ func (p *Views) tidy() {
 	}
 }
 
-// ViewState is a standing view.
-type ViewState struct {
-	Branch string // text of its branch
-	Bytes  uint64 // about how much memory it takes
-	Asked  bool   // only questions made it
-	Built  bool   // all that it matches is in it
-}
-
 // List are the standing views, the largest first.
-func (p *Views) List() []ViewState {
+func (p *Views) List() []api.View {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []ViewState
+	list := []api.View{}
 	if s.usable() != nil {
-		return nil
+		return list
 	}
 	s.m.Backlog.EachView(func(v *backlog.View) {
-		list = append(list, ViewState{Branch: v.Branch(), Bytes: v.Bytes(), Asked: v.Asked(), Built: v.Built()})
+		list = append(list, api.View{Branch: v.Branch(), Bytes: v.Bytes(), Question: v.Asked(), Built: v.Built()})
 	})
-	slices.SortFunc(list, func(a, b ViewState) int {
+	slices.SortFunc(list, func(a, b api.View) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Branch, b.Branch))
 	})
 	return list

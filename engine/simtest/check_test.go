@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // tick ticks and does in the model what the time demands.
@@ -154,17 +155,19 @@ func (s *sim) checkStats() {
 	got := s.shard.Stats()
 	t := &s.m.totals
 	want := queue.Stats{
-		InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
-		ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
-		LostTotal: t.lost, RevokedTotal: got.RevokedTotal, ConsumersAttached: s.m.roster.attached(),
-		ForwardedTotal: t.forwarded, BulkTotal: t.bulk, Outgoing: uint64(len(s.m.outbox)),
-		AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway, OperationsWaiting: got.OperationsWaiting,
-		CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
-		ViewBytes: got.ViewBytes, QuestionViewBytes: got.QuestionViewBytes,
+		Stats: api.Stats{
+			InsertedTotal: t.inserted, ReservedTotal: t.reserved, DoneTotal: t.done, FailedTotal: t.failed, ExpiredTotal: t.expired,
+			ReleasedTotal: t.released, SubmissionsInsertedTotal: t.submissions, SubmissionsEndedTotal: t.ended,
+			LostTotal: t.lost, RevokedTotal: got.RevokedTotal, ConsumersAttached: s.m.roster.attached(),
+			ForwardedTotal: t.forwarded, Outgoing: uint64(len(s.m.outbox)), Empty: 1,
+			CommitsTotal: got.CommitsTotal, CommitBytesTotal: got.CommitBytesTotal, JournalBytes: got.JournalBytes, StoreBytes: got.StoreBytes,
+		},
+		BulkTotal: t.bulk, AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway,
+		OperationsWaiting: got.OperationsWaiting, ViewBytes: got.ViewBytes, QuestionViewBytes: got.QuestionViewBytes,
 	}
 	for _, b := range s.m.bulks {
 		if b.State == queue.BulkRunning {
-			want.BulksRunning++
+			want.BulkOperationsRunning++
 		}
 	}
 	for _, x := range s.m.subs {
@@ -176,6 +179,7 @@ func (s *sim) checkStats() {
 		}
 		info := s.m.info(x)
 		want.SubmissionsOpen++
+		want.Empty = 0
 		want.Ready += uint64(info.Ready)
 		want.Paused += uint64(info.Paused)
 		want.Blocked += uint64(info.Blocked)

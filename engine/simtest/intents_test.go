@@ -149,7 +149,7 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 			b.shard.SetFull(false)
 			must(t, b.shard.Audit())
 			after := b.shard.Stats()
-			if after.SubmissionsOpen != before.SubmissionsOpen || after.RulesActive != before.RulesActive || after.Schedules != before.Schedules || after.BulksRunning != before.BulksRunning ||
+			if after.SubmissionsOpen != before.SubmissionsOpen || after.RulesActive != before.RulesActive || after.Schedules != before.Schedules || after.BulkOperationsRunning != before.BulkOperationsRunning ||
 				after.DeadLetters != before.DeadLetters || after.Outgoing != before.Outgoing {
 				t.Errorf("a failed commit left\n%+v, want\n%+v", after, before)
 			}

@@ -56,7 +56,7 @@ func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 		if n%10 == 9 {
 			b.shard.Tidy()
 		}
-		if use := b.views.Use(); use.Asked > most/4 || use.Views == 0 || use.Views > most {
+		if use := b.views.Use(); use.QuestionBytes > most/4 || use.Bytes == 0 || use.Bytes > most {
 			t.Fatalf("after %d questions: %+v", n, use)
 		}
 	}
@@ -65,7 +65,7 @@ func TestQuestionsHaveTheirOwnMemory(t *testing.T) {
 	}
 	there := false
 	for _, v := range b.shard.Views.List() {
-		there = there || v.Branch == plan(t, atMost(1)).Branches[0].Key() && !v.Asked && v.Built
+		there = there || v.Branch == plan(t, atMost(1)).Branches[0].Key() && !v.Question && v.Built
 	}
 	if !there {
 		t.Errorf("the view that is reserved by is gone: %+v", b.shard.Views.List())
@@ -90,7 +90,7 @@ func TestViewsKeepToTheirMemory(t *testing.T) {
 				t.Fatalf("%d of user %v are held under a limit of %d", held[value], value, n)
 			}
 		}
-		if use := b.views.Use(); use.Views > most {
+		if use := b.views.Use(); use.Bytes > most {
 			t.Fatalf("by %d: %+v", n, use)
 		}
 		return err
@@ -118,7 +118,7 @@ func TestViewsKeepToTheirMemory(t *testing.T) {
 		t.Error(err)
 	}
 	b.close()
-	if use := b.views.Use(); use.Views != 0 || use.Asked != 0 {
+	if use := b.views.Use(); use.Bytes != 0 || use.QuestionBytes != 0 {
 		t.Errorf("after the shard is closed: %+v", use)
 	}
 }
@@ -145,7 +145,7 @@ func TestNumbersShareTheirMemory(t *testing.T) {
 		if _, _, err := b.shard.Inspect.Preview(ctx, []*strategy.Plan{plan(t, numbered(1000+n))}, &inspect.Question{Max: 1, Seed: 1}); n <= 3 && err != nil {
 			t.Fatalf("question %d is refused: %v", n, err)
 		}
-		if use := b.views.Use(); use.Views > 7<<20 || use.Asked > most/4 {
+		if use := b.views.Use(); use.Bytes > 7<<20 || use.QuestionBytes > most/4 {
 			t.Fatalf("by %d: %+v", n, use)
 		}
 	}
@@ -154,7 +154,7 @@ func TestNumbersShareTheirMemory(t *testing.T) {
 	for _, v := range b.shard.Views.List() {
 		sum += v.Bytes
 	}
-	if use := b.views.Use(); sum != use.Views+use.Asked {
+	if use := b.views.Use(); sum != use.Bytes+use.QuestionBytes {
 		t.Errorf("the views say %d bytes, in all %+v", sum, use)
 	}
 	if err := b.shard.Audit(); err != nil {
