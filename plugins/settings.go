@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -21,20 +22,14 @@ func parseSettings(raw []byte) (s api.PluginSettings, err error) {
 	return s, err
 }
 
+// checkSettings names everything that is wrong with them.
 func checkSettings(s *api.PluginSettings) error {
 	var wrong []queue.Problem
-	add := func(pointer, detail string) { wrong = append(wrong, queue.Problem{Pointer: pointer, Detail: detail}) }
-	if s.Hold != "" && s.Hold != HoldOpen && s.Hold != HoldClosed {
-		add("/hold", "must be open, closed or empty")
-	}
-	if !(s.CPUShare >= 0 && s.CPUShare <= 64) {
-		add("/cpu_share", "must be from 0 to 64 cores; 0 is the server's default")
-	}
-	if s.RecordEvery < 0 || s.RecordEvery > 1<<30 {
-		add("/record_every", "must be from 0 to 1073741824; 0 is the server's default")
-	}
-	if s.LogLevel < 0 || s.LogLevel > 3 {
-		add("/log_level", "must be from 0 (debug) to 3 (error)")
+	for _, d := range queue.PluginSettings() {
+		var refused *queue.Error
+		if errors.As(d.Valid(s), &refused) {
+			wrong = append(wrong, refused.Problems...)
+		}
 	}
 	if len(wrong) > 0 {
 		return &queue.Error{Code: queue.CodeInvalid, Message: "The settings are not valid.", Problems: wrong}

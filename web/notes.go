@@ -39,6 +39,7 @@ func propertyNotes() map[string]note {
 	noteFields(all, queue.ScheduleFields(), new(api.ScheduleDefinition), true)
 	noteFields(all, queue.ScheduleFields(), new(api.SchedulePreviewRequest), true)
 	noteFields(all, queue.SubmissionFields(), new(api.ScheduleTemplate), true)
+	noteFields(all, queue.PluginSettings(), new(api.PluginSettings), false)
 	maps.Copy(all, limits())
 	for of, text := range pageItems {
 		all["Page"+of+".items"] = note{text: text}

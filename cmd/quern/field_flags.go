@@ -59,6 +59,10 @@ func fieldFlag(f *pflag.FlagSet, name, usage string, unit time.Duration, field a
 		f.BoolVar(to, name, false, usage)
 	case *string:
 		f.StringVar(to, name, "", usage)
+	case *int:
+		f.IntVar(to, name, 0, usage)
+	case *float64:
+		f.Float64Var(to, name, 0, usage)
 	case *uint16:
 		f.Uint16Var(to, name, 0, usage)
 	case *uint32:
@@ -138,7 +142,7 @@ func fieldUsage[T any](d *queue.Field[T], withDefault bool) string {
 		usual = " " + backoffFlag(v)
 	case queue.Time:
 		usage += ": a time (RFC 3339), or a duration from now (10m)"
-	case string, uint8, uint16, uint32, int64, float64:
+	case string, int, uint8, uint16, uint32, int64, float64:
 		usual = " " + fmt.Sprint(v)
 		if d.Range.Unit != 0 {
 			usual = " " + queue.ShortDuration(time.Duration(v.(int64))*d.Range.Unit)

@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
 
 // settingsFlags are the settings of a plugin as the command line has them.
 type settingsFlags struct {
+	api.PluginSettings
 	hold, logLevel, ifMatch string
-	cpuShare                float64
-	recordEvery             int
 }
 
 // logLevels are the levels of a plugin's lines by name; the index is the number on the wire.
@@ -60,8 +60,7 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it even when it fails; auto: as its breaker says")
-	c.Flags().Float64Var(&f.cpuShare, "cpu-share", 0, "processor time that it may use, as a share of one core")
-	c.Flags().IntVar(&f.recordEvery, "record-every", 0, "record one of so many batches")
+	fieldFlags(c.Flags(), queue.PluginSettings(), &f.PluginSettings, false, "hold", "log_level")
 	c.Flags().StringVar(&f.logLevel, "log-level", "", "drop lines below it: debug, info, warn, error")
 	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
 	a.clientFlags(c)
@@ -72,33 +71,24 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 // change is what the flags that were given do to settings; nil when there was none. The server checks numbers.
 func (f *settingsFlags) change(cmd *cobra.Command) (func(*api.PluginSettings), error) {
 	given := cmd.Flags().Changed
-	level := slices.Index(logLevels(), f.logLevel)
+	fields := slices.DeleteFunc(queue.PluginSettings(), func(d *queue.Field[api.PluginSettings]) bool { return !given(d.FlagName()) })
+	f.LogLevel = slices.Index(logLevels(), f.logLevel)
+	if f.Hold = f.hold; f.hold == "auto" {
+		f.Hold = ""
+	}
 	switch {
 	case given("hold") && !slices.Contains([]string{"open", "closed", "auto"}, f.hold):
 		return nil, usageError{fmt.Errorf("--hold is %q; it must be open, closed or auto", f.hold)}
-	case given("log-level") && level < 0:
+	case given("log-level") && f.LogLevel < 0:
 		return nil, usageError{fmt.Errorf("--log-level is %q; it must be debug, info, warn or error", f.logLevel)}
-	case !given("hold") && !given("cpu-share") && !given("record-every") && !given("log-level"):
-		if given("if-match") {
-			return nil, usageError{errors.New("--if-match without a setting changes nothing; name one")}
-		}
+	case len(fields) == 0 && given("if-match"):
+		return nil, usageError{errors.New("--if-match without a setting changes nothing; name one")}
+	case len(fields) == 0:
 		return nil, nil
 	}
 	return func(s *api.PluginSettings) {
-		if given("hold") {
-			s.Hold = f.hold
-			if f.hold == "auto" {
-				s.Hold = ""
-			}
-		}
-		if given("cpu-share") {
-			s.CPUShare = f.cpuShare
-		}
-		if given("record-every") {
-			s.RecordEvery = f.recordEvery
-		}
-		if given("log-level") {
-			s.LogLevel = level
+		for _, d := range fields {
+			d.Copy(s, &f.PluginSettings)
 		}
 	}, nil
 }

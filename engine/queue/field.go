@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Field declares one field of what a request sets: of a queue's settings, a submission, a schedule or a rule. T is what the engine keeps.
+// Field declares one field of what a request sets: of a queue's settings or a plugin's, a submission or a schedule. T is what is kept.
 // The check and its wording follow from the declaration, and so do the reading and writing of requests and answers, the text in the
 // API's document, and the flag with its help.
 type Field[T any] struct {
@@ -39,8 +39,11 @@ func defaults[T any](fields []*Field[T], t *T) {
 	}
 }
 
-// Choices are the names that the field may have; nil: any value, or any of its range.
+// Choices are the names that the field may have; nil: any value, or any of its range. "" is one only of a field that is a text.
 func (d *Field[T]) Choices() []string {
+	if d.field.usual.Kind() == reflect.String {
+		return d.Names
+	}
 	return slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == "" })
 }
 
@@ -64,7 +67,7 @@ func (d *Field[T]) Default() any { return d.value(d.field.usual) }
 
 func (d *Field[T]) value(v reflect.Value) any {
 	switch {
-	case d.Names != nil:
+	case d.Names != nil && v.CanUint():
 		return d.Names[v.Uint()]
 	case d.Range.Unit != 0:
 		return v.Int() / int64(d.Range.Unit)
@@ -94,8 +97,14 @@ func (d *Field[T]) Set(t *T, value any) error {
 	return nil
 }
 
+// Copy gives `to` the field of `from`.
+func (d *Field[T]) Copy(to, from *T) { d.field.in(to).Set(d.field.in(from)) }
+
 // Pointer is the field of t.
 func (d *Field[T]) Pointer(t *T) any { return d.field.in(t).Addr().Interface() }
+
+// Valid checks the field by its declaration, which has no limit that is another field.
+func (d *Field[T]) Valid(t *T) error { return d.valid(d.field.in(t)) }
 
 // valid checks fields by their declarations. Those with a limit that is another field come after it.
 func valid[T any](fields []*Field[T], t *T) error {
@@ -122,7 +131,7 @@ func (d *Field[T]) valid(v reflect.Value) error {
 	switch {
 	case v.Type() == reflect.TypeFor[Backoff]():
 		return v.Interface().(Backoff).valid("/" + d.Name)
-	case d.Names != nil && !v.Equal(d.field.usual) && (v.Uint() >= uint64(len(d.Names)) || d.Names[v.Uint()] == ""):
+	case d.Names != nil && !v.Equal(d.field.usual) && !d.named(v):
 		return Invalid("/"+d.Name, "must be %s", oneOf(d.Choices()))
 	case d.Range != Range{} && !d.Range.Holds(d.number(v)):
 		return Invalid("/"+d.Name, "is %v; %s are allowed", d.value(v), d.Range)
@@ -134,6 +143,14 @@ func (d *Field[T]) valid(v reflect.Value) error {
 		return Invalid("/"+d.Name, "is before 1970")
 	}
 	return nil
+}
+
+// named reports whether the value of a field with names is one of them.
+func (d *Field[T]) named(v reflect.Value) bool {
+	if v.CanUint() {
+		return v.Uint() < uint64(len(d.Names)) && d.Names[v.Uint()] != ""
+	}
+	return slices.Contains(d.Names, v.String())
 }
 
 // number is the value of a field that has a range, in its unit.

@@ -1,6 +1,11 @@
 package queue
 
-import "iter"
+import (
+	"iter"
+	"slices"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
 
 // SHA256 names the bytes of a plugin's module. The zero value names none.
 type SHA256 [32]byte
@@ -51,3 +56,25 @@ func (r *PluginRecord) Uses() iter.Seq2[string, *PluginUse] {
 
 // PluginUser is a stored strategy of a queue that names a plugin, and the version that it pins; "" if it takes the active one.
 type PluginUser struct{ Queue, Strategy, Version string }
+
+// pluginSettings is what an operator may set for a plugin. To add one: its field in package api, and its declaration here.
+var pluginSettings = []*Field[api.PluginSettings]{
+	{
+		Name: "hold", Names: []string{"", "open", "closed"}, field: fieldOf(func(s *api.PluginSettings) *string { return &s.Hold }, ""),
+		Sentence: "open: out of use; closed: its breaker never opens; empty: as its faults have it",
+	}, {
+		Name: "cpu_share", Range: numbers(0, 64, "the server's 0.25"),
+		field:    fieldOf(func(s *api.PluginSettings) *float64 { return &s.CPUShare }, 0),
+		Sentence: "Share of one core, over 10 s, above which it is throttled",
+	}, {
+		Name: "record_every", Range: numbers(0, 1<<30, "the server's 10,000"),
+		field:    fieldOf(func(s *api.PluginSettings) *int { return &s.RecordEvery }, 0),
+		Sentence: "One of so many batches is recorded",
+	}, {
+		Name: "log_level", Range: numbers(0, 3), field: fieldOf(func(s *api.PluginSettings) *int { return &s.LogLevel }, 0),
+		Sentence: "Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error",
+	},
+}
+
+// PluginSettings lists the settings of a plugin.
+func PluginSettings() []*Field[api.PluginSettings] { return slices.Clone(pluginSettings) }

@@ -104,5 +104,9 @@ func FlagName(field string) string {
 // oneOf lists alternatives as refusals do: "head or tail".
 func oneOf(names []string) string {
 	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	text := strings.Join(names[:last], ", ") + " or " + names[last]
+	if names[0] == "" {
+		return "empty" + text
+	}
+	return text
 }

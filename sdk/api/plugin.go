@@ -44,11 +44,10 @@ type PluginBreaker struct {
 
 // PluginSettings are what an operator may set for a plugin; zeroes are the server's defaults.
 type PluginSettings struct {
-	// open: out of use; closed: its breaker never opens; empty: as its faults have it
 	Hold        string  `json:"hold,omitempty"`
-	CPUShare    float64 `json:"cpu_share,omitempty"`    // Of one core over 10 s, above which it is throttled; 0: the server's 0.25
-	RecordEvery int     `json:"record_every,omitempty"` // One of so many batches is recorded; 0: the server's 10,000
-	LogLevel    int     `json:"log_level,omitempty"`    // Lines below it are dropped: 0 debug, 1 info, 2 warn, 3 error
+	CPUShare    float64 `json:"cpu_share,omitempty"`
+	RecordEvery int     `json:"record_every,omitempty"`
+	LogLevel    int     `json:"log_level,omitempty"`
 }
 
 // PluginVersion is one version of a plugin.

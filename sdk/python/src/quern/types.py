@@ -2087,7 +2087,7 @@ class PluginSelection(_PluginSelectionRequired, total=False):
 
 class PluginSettings(TypedDict, total=False):
     """PluginSettings: see the server's OpenAPI document."""
-    #: Of one core over 10 s, above which it is throttled; 0: the server's 0.25
+    #: Share of one core, over 10 s, above which it is throttled; 0: the server's 0.25
     cpu_share: float
     #: open: out of use; closed: its breaker never opens; empty: as its faults have it
     hold: Literal["", "open", "closed"]

@@ -1527,7 +1527,7 @@ export type PluginSelection = {
 }
 
 export type PluginSettings = {
-  /** Of one core over 10 s, above which it is throttled; 0: the server's 0.25 */
+  /** Share of one core, over 10 s, above which it is throttled; 0: the server's 0.25 */
   cpu_share?: number
   /** open: out of use; closed: its breaker never opens; empty: as its faults have it */
   hold?: "" | "open" | "closed"
