@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -174,17 +173,7 @@ func (r *ReserveResponse) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	s.lenient = true
 	r.reset()
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		if !s.reserveField(r, name, &seen) {
-			s.unknown()
-		}
-	}
+	reserveResponse.read(s, r)
 	return s.finish()
 }
 
@@ -194,177 +183,12 @@ func (r *ReserveResponse) reset() {
 	r.Limited, r.Warnings = r.Limited[:0], r.Warnings[:0]
 }
 
-// reserveField reads one of the fields that a reserve and an exchange answer in common.
-func (s *scanner) reserveField(r *ReserveResponse, name []byte, seen *fields) bool {
-	switch string(name) {
-	case "reservations":
-		if s.fresh(seen, 16) {
-			array(s, &r.Reservations, (*scanner).reservation)
-		}
-	case "reason":
-		if s.fresh(seen, 17) {
-			s.keepKnown(&r.Reason, api.ReasonNothing)
-		}
-	case "retry_after_ms":
-		if s.fresh(seen, 18) {
-			r.HasRetryAfter = true
-			r.RetryAfterMS = s.int(int64Detail)
-		}
-	case "limited":
-		if s.fresh(seen, 19) {
-			array(s, &r.Limited, (*scanner).saturated)
-		}
-	case "warnings":
-		if s.fresh(seen, 20) {
-			array(s, &r.Warnings, (*scanner).warning)
-		}
-	default:
-		return false
-	}
-	return true
-}
-
-func (s *scanner) saturated(v *Saturated) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			return
-		}
-		switch string(name) {
-		case "key":
-			if s.fresh(&seen, 0) {
-				s.keep(&v.Key)
-			}
-		case "value":
-			if s.fresh(&seen, 1) {
-				if s.peek() == '"' {
-					v.Value = api.Text(string(s.quoted()))
-				} else {
-					v.Value = api.Int(s.int(api.MetaDetail))
-				}
-			}
-		case "in_flight":
-			if s.fresh(&seen, 2) {
-				v.InFlight = uint32(s.uint(math.MaxUint32, uint32Detail))
-			}
-		case "limit":
-			if s.fresh(&seen, 3) {
-				v.Limit = uint32(s.uint(math.MaxUint32, uint32Detail))
-			}
-		default:
-			s.unknown()
-		}
-	}
-}
-
-func (s *scanner) warning(w *Warning) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			return
-		}
-		switch string(name) {
-		case "kind":
-			if s.fresh(&seen, 0) {
-				s.keep(&w.Kind)
-			}
-		case "pointer":
-			if s.fresh(&seen, 1) {
-				s.keep(&w.Pointer)
-			}
-		case "detail":
-			if s.fresh(&seen, 2) {
-				s.keep(&w.Detail)
-			}
-		default:
-			s.unknown()
-		}
-	}
-}
-
-// keepKnown is keep with a guess: the value that is usually there costs no allocation.
-func (s *scanner) keepKnown(dst *string, guess string) {
-	*dst = guess
-	s.keep(dst)
-}
-
-func (s *scanner) reservation(r *Reservation) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			return
-		}
-		switch string(name) {
-		case "token":
-			if s.fresh(&seen, 0) {
-				r.Token = s.str()
-			}
-		case "submission":
-			if s.fresh(&seen, 1) {
-				r.Submission = s.id()
-			}
-		case "index":
-			if s.fresh(&seen, 2) {
-				r.Index = uint32(s.uint(math.MaxUint32, uint32Detail))
-			}
-		case "attempt":
-			if s.fresh(&seen, 3) {
-				r.Attempt = uint32(s.uint(math.MaxUint32, uint32Detail))
-			}
-		case "deadline":
-			if s.fresh(&seen, 4) {
-				r.Deadline = s.time()
-			}
-		case "content":
-			if s.fresh(&seen, 5) {
-				r.Content, r.IsKey = s.bytes(true)
-			}
-		case "meta":
-			if s.fresh(&seen, 6) {
-				r.Meta = s.raw()
-			}
-		case "priority":
-			if s.fresh(&seen, 7) {
-				r.Priority = s.int(int64Detail)
-			}
-		case "attachment":
-			if s.fresh(&seen, 8) {
-				r.Attachment, _ = s.bytes(false)
-			}
-		case "trace":
-			if s.fresh(&seen, 9) {
-				s.keep(&r.Trace)
-			}
-		default:
-			s.unknown()
-		}
-	}
-}
-
 // Decode reads the answer of a complete, fail, extend or release.
 func (r *ResultsResponse) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	s.lenient = true
 	r.Results = r.Results[:0]
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		if string(name) != "results" {
-			s.unknown()
-		} else if s.fresh(&seen, 0) {
-			array(s, &r.Results, (*scanner).result)
-		}
-	}
+	resultsResponse.read(s, r)
 	return s.finish()
 }
 
@@ -374,62 +198,68 @@ func (r *ExchangeResponse) Decode(data []byte) error {
 	s.lenient = true
 	r.reset()
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "complete":
-			if s.fresh(&seen, 0) {
-				array(s, &r.Complete, (*scanner).result)
-			}
-		case "fail":
-			if s.fresh(&seen, 1) {
-				array(s, &r.Fail, (*scanner).result)
-			}
-		case "extend":
-			if s.fresh(&seen, 2) {
-				array(s, &r.Extend, (*scanner).result)
-			}
-		default:
-			if !s.reserveField(&r.ReserveResponse, name, &seen) {
-				s.unknown()
-			}
-		}
-	}
+	exchangeResponse.read(s, r)
 	return s.finish()
 }
 
-func (s *scanner) result(r *Result) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			return
-		}
-		switch string(name) {
-		case "status":
-			if s.fresh(&seen, 0) {
-				s.keepKnown(&r.Status, api.StatusOK)
-			}
-		case "code":
-			if s.fresh(&seen, 1) {
-				s.keep(&r.Code)
-			}
-		case "detail":
-			if s.fresh(&seen, 2) {
-				s.keep(&r.Detail)
-			}
-		case "deadline":
-			if s.fresh(&seen, 3) {
-				r.Deadline = s.time()
-			}
-		default:
-			s.unknown()
-		}
+var (
+	reserveResponse = object[ReserveResponse]{
+		{name: "reservations", read: func(s *scanner, r *ReserveResponse) { array(s, &r.Reservations, reservation) }},
+		{name: "reason", read: func(s *scanner, r *ReserveResponse) { s.keepKnown(&r.Reason, api.ReasonNothing) }},
+		{name: "retry_after_ms", read: func(s *scanner, r *ReserveResponse) { r.HasRetryAfter, r.RetryAfterMS = true, s.int(int64Detail) }},
+		{name: "limited", read: func(s *scanner, r *ReserveResponse) { array(s, &r.Limited, saturated) }},
+		{name: "warnings", read: func(s *scanner, r *ReserveResponse) { array(s, &r.Warnings, warning) }},
 	}
+	resultsResponse = object[ResultsResponse]{
+		{name: "results", read: func(s *scanner, r *ResultsResponse) { array(s, &r.Results, result) }},
+	}
+	exchangeResponse = append(object[ExchangeResponse]{
+		{name: "complete", read: func(s *scanner, r *ExchangeResponse) { array(s, &r.Complete, result) }},
+		{name: "fail", read: func(s *scanner, r *ExchangeResponse) { array(s, &r.Fail, result) }},
+		{name: "extend", read: func(s *scanner, r *ExchangeResponse) { array(s, &r.Extend, result) }},
+	}, within(reserveResponse, func(r *ExchangeResponse) *ReserveResponse { return &r.ReserveResponse })...)
+
+	reservation = object[Reservation]{
+		{name: "token", read: func(s *scanner, r *Reservation) { r.Token = s.str() }},
+		{name: "submission", read: func(s *scanner, r *Reservation) { r.Submission = s.id() }},
+		{name: "index", read: func(s *scanner, r *Reservation) { r.Index = s.count() }},
+		{name: "attempt", read: func(s *scanner, r *Reservation) { r.Attempt = s.count() }},
+		{name: "deadline", read: func(s *scanner, r *Reservation) { r.Deadline = s.time() }},
+		{name: "content", read: func(s *scanner, r *Reservation) { r.Content, r.IsKey = s.bytes(true) }},
+		{name: "meta", read: func(s *scanner, r *Reservation) { r.Meta = s.raw() }},
+		{name: "priority", read: func(s *scanner, r *Reservation) { r.Priority = s.int(int64Detail) }},
+		{name: "attachment", read: func(s *scanner, r *Reservation) { r.Attachment, _ = s.bytes(false) }},
+		{name: "trace", read: func(s *scanner, r *Reservation) { s.keep(&r.Trace) }},
+	}
+	saturated = object[Saturated]{
+		{name: "key", read: func(s *scanner, v *Saturated) { s.keep(&v.Key) }},
+		{name: "value", read: func(s *scanner, v *Saturated) { v.Value = s.metaValue() }},
+		{name: "in_flight", read: func(s *scanner, v *Saturated) { v.InFlight = s.count() }},
+		{name: "limit", read: func(s *scanner, v *Saturated) { v.Limit = s.count() }},
+	}
+	warning = object[Warning]{
+		{name: "kind", read: func(s *scanner, w *Warning) { s.keep(&w.Kind) }},
+		{name: "pointer", read: func(s *scanner, w *Warning) { s.keep(&w.Pointer) }},
+		{name: "detail", read: func(s *scanner, w *Warning) { s.keep(&w.Detail) }},
+	}
+	result = object[Result]{
+		{name: "status", read: func(s *scanner, r *Result) { s.keepKnown(&r.Status, api.StatusOK) }},
+		{name: "code", read: func(s *scanner, r *Result) { s.keep(&r.Code) }},
+		{name: "detail", read: func(s *scanner, r *Result) { s.keep(&r.Detail) }},
+		{name: "deadline", read: func(s *scanner, r *Result) { r.Deadline = s.time() }},
+	}
+)
+
+// metaValue reads a string or a whole number.
+func (s *scanner) metaValue() api.MetaValue {
+	if s.peek() == '"' {
+		return api.Text(string(s.quoted()))
+	}
+	return api.Int(s.int(api.MetaDetail))
+}
+
+// keepKnown is keep with a guess: the value that is usually there costs no allocation.
+func (s *scanner) keepKnown(dst *string, guess string) {
+	*dst = guess
+	s.keep(dst)
 }

@@ -250,7 +250,7 @@ func AppendChunk(dst []byte, chunk api.Bytes) []byte {
 // FromReserve fills r from the api form. Byte slices that it holds are the api value's own.
 func (r *ReserveRequest) FromReserve(a *api.ReserveRequest) {
 	*r = ReserveRequest{Max: a.Max, Strategy: a.Strategy, Consumer: []byte(a.Consumer), WaitMS: a.WaitMS,
-		TimeoutMS: a.TimeoutMS, Context: r.Context[:0], scratch: r.scratch}
+		TimeoutMS: a.TimeoutMS, Context: r.Context[:0], scan: r.scan}
 	for _, key := range slices.Sorted(maps.Keys(a.Context)) {
 		value := a.Context[key]
 		entry := MetaEntry{Key: []byte(key), Int: value.Int(), IsInt: value.IsInt()}

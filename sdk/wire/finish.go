@@ -1,7 +1,5 @@
 package wire
 
-import "github.com/quern-queue/quern/sdk/api"
-
 // maxItems is the most entries of a list of items, maxInline that of inline chunks; the tags in sdk/api say the same.
 const (
 	maxItems  = 10_000
@@ -22,7 +20,7 @@ const (
 func (r *CompleteRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(s, &r.Items, (*scanner).completeItem)
+	completeRequest.read(s, r)
 	return s.finish()
 }
 
@@ -30,7 +28,7 @@ func (r *CompleteRequest) Decode(data []byte) error {
 func (r *FailRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(s, &r.Items, (*scanner).failItem)
+	failRequest.read(s, r)
 	return s.finish()
 }
 
@@ -38,27 +36,7 @@ func (r *FailRequest) Decode(data []byte) error {
 func (r *ExtendRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	r.Items, r.Consumer = r.Items[:0], nil
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "items":
-			if s.fresh(&seen, 0) {
-				array(s, &r.Items, (*scanner).extendItem)
-			}
-		case "consumer":
-			if s.fresh(&seen, 1) {
-				r.Consumer = s.str()
-			}
-		default:
-			s.unknown()
-		}
-	}
-	s.require(seen, 0, "items")
+	extendRequest.read(s, r)
 	return s.finish()
 }
 
@@ -66,7 +44,7 @@ func (r *ExtendRequest) Decode(data []byte) error {
 func (r *ReleaseRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	r.Items = r.Items[:0]
-	decodeItems(s, &r.Items, (*scanner).releaseItem)
+	releaseRequest.read(s, r)
 	return s.finish()
 }
 
@@ -75,173 +53,51 @@ func (r *ExchangeRequest) Decode(data []byte) error {
 	s := r.scan.begin(data)
 	r.Complete, r.Fail, r.Extend = r.Complete[:0], r.Fail[:0], r.Extend[:0]
 	r.HasReserve, r.Consumer = false, nil
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "complete":
-			if s.fresh(&seen, 0) {
-				array(s, &r.Complete, (*scanner).completeItem)
-			}
-		case "fail":
-			if s.fresh(&seen, 1) {
-				array(s, &r.Fail, (*scanner).failItem)
-			}
-		case "extend":
-			if s.fresh(&seen, 2) {
-				array(s, &r.Extend, (*scanner).extendItem)
-			}
-		case "reserve":
-			if s.fresh(&seen, 3) {
-				r.HasReserve = true
-				s.reserve(&r.Reserve)
-			}
-		case "consumer":
-			if s.fresh(&seen, 4) {
-				r.Consumer = s.str()
-			}
-		default:
-			s.unknown()
-		}
-	}
+	exchangeRequest.read(s, r)
 	return s.finish()
 }
 
-// decodeItems reads {"items":[...]}.
-func decodeItems[T any](s *scanner, items *[]T, item func(*scanner, *T)) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		if string(name) != "items" {
-			s.unknown()
-		} else if s.fresh(&seen, 0) {
-			array(s, items, item)
-		}
+var (
+	completeRequest = object[CompleteRequest]{
+		{"items", func(s *scanner, r *CompleteRequest) { array(s, &r.Items, completeItem) }, true},
 	}
-	s.require(seen, 0, "items")
-}
+	failRequest = object[FailRequest]{
+		{"items", func(s *scanner, r *FailRequest) { array(s, &r.Items, failItem) }, true},
+	}
+	extendRequest = object[ExtendRequest]{
+		{"items", func(s *scanner, r *ExtendRequest) { array(s, &r.Items, extendItem) }, true},
+		{name: "consumer", read: func(s *scanner, r *ExtendRequest) { r.Consumer = s.str() }},
+	}
+	releaseRequest = object[ReleaseRequest]{
+		{"items", func(s *scanner, r *ReleaseRequest) { array(s, &r.Items, releaseItem) }, true},
+	}
+	exchangeRequest = object[ExchangeRequest]{
+		{name: "complete", read: func(s *scanner, r *ExchangeRequest) { array(s, &r.Complete, completeItem) }},
+		{name: "fail", read: func(s *scanner, r *ExchangeRequest) { array(s, &r.Fail, failItem) }},
+		{name: "extend", read: func(s *scanner, r *ExchangeRequest) { array(s, &r.Extend, extendItem) }},
+		{name: "reserve", read: func(s *scanner, r *ExchangeRequest) {
+			r.HasReserve = true
+			s.reserve(&r.Reserve)
+		}},
+		{name: "consumer", read: func(s *scanner, r *ExchangeRequest) { r.Consumer = s.str() }},
+	}
 
-// array reads an array of at most maxItems values.
-func array[T any](s *scanner, items *[]T, item func(*scanner, *T)) {
-	s.open('[', arrayDetail)
-	for s.element() {
-		if len(*items) == maxItems {
-			s.depth-- // the list is wrong, not its entry
-			s.fail(maxItemsDetail)
-			return
-		}
-		var zero T
-		*items = append(*items, zero)
-		item(s, &(*items)[len(*items)-1])
+	completeItem = object[CompleteItem]{
+		{"token", func(s *scanner, item *CompleteItem) { item.Token = s.str() }, true},
+		{name: "output", read: func(s *scanner, item *CompleteItem) { item.Output, _ = s.bytes(false) }},
 	}
-}
-
-func (s *scanner) completeItem(item *CompleteItem) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "token":
-			if s.fresh(&seen, 0) {
-				item.Token = s.str()
-			}
-		case "output":
-			if s.fresh(&seen, 1) {
-				item.Output, _ = s.bytes(false)
-			}
-		default:
-			s.unknown()
-		}
+	failItem = object[FailItem]{
+		{"token", func(s *scanner, item *FailItem) { item.Token = s.str() }, true},
+		{name: "error", read: func(s *scanner, item *FailItem) { item.Error = s.str() }},
+		{name: "fatal", read: func(s *scanner, item *FailItem) { item.Fatal = s.bool() }},
+		{name: "retry_after_ms", read: func(s *scanner, item *FailItem) { item.HasRetryAfter, item.RetryAfterMS = true, s.int(int64Detail) }},
+		{name: "retry_at", read: func(s *scanner, item *FailItem) { item.RetryAt = s.time() }},
 	}
-	s.require(seen, 0, "token")
-}
-
-func (s *scanner) failItem(item *FailItem) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "token":
-			if s.fresh(&seen, 0) {
-				item.Token = s.str()
-			}
-		case "error":
-			if s.fresh(&seen, 1) {
-				item.Error = s.str()
-			}
-		case "fatal":
-			if s.fresh(&seen, 2) {
-				item.Fatal = s.bool()
-			}
-		case "retry_after_ms":
-			if s.fresh(&seen, 3) {
-				item.HasRetryAfter = true
-				item.RetryAfterMS = s.int(int64Detail)
-			}
-		case "retry_at":
-			if s.fresh(&seen, 4) {
-				item.RetryAt = s.time()
-			}
-		default:
-			s.unknown()
-		}
+	extendItem = object[ExtendItem]{
+		{"token", func(s *scanner, item *ExtendItem) { item.Token = s.str() }, true},
+		{name: "timeout_ms", read: func(s *scanner, item *ExtendItem) { item.TimeoutMS = s.int(int64Detail) }},
 	}
-	s.require(seen, 0, "token")
-}
-
-func (s *scanner) extendItem(item *ExtendItem) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "token":
-			if s.fresh(&seen, 0) {
-				item.Token = s.str()
-			}
-		case "timeout_ms":
-			if s.fresh(&seen, 1) {
-				item.TimeoutMS = s.int(int64Detail)
-			}
-		default:
-			s.unknown()
-		}
+	releaseItem = object[ReleaseItem]{
+		{"token", func(s *scanner, item *ReleaseItem) { item.Token = s.str() }, true},
 	}
-	s.require(seen, 0, "token")
-}
-
-func (s *scanner) releaseItem(item *ReleaseItem) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		if string(name) != "token" {
-			s.unknown()
-		} else if s.fresh(&seen, 0) {
-			item.Token = s.str()
-		}
-	}
-	s.require(seen, 0, "token")
-}
+)

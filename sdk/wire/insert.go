@@ -3,34 +3,28 @@ package wire
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
-
-	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Decode reads the body of an insert as one JSON object.
 func (r *InsertRequest) Decode(data []byte) error {
-	r.reset()
-	var s scanner
-	s.scratch = r.scratch
-	s.begin(data)
-	s.insert(r, wholeInsert)
-	r.scratch = s.scratch
-	return s.finish()
+	return r.decode(data, wholeInsert)
 }
 
 // DecodeNext reads one submission of an InsertManyRequest. What the ones before it point to stays as it is.
 func (r *InsertRequest) DecodeNext(data []byte) error {
-	r.scratch = r.scratch[len(r.scratch):]
+	r.scan.scratch = r.scan.scratch[len(r.scan.scratch):]
 	if r.inline = r.Inline[len(r.Inline):]; cap(r.inline) == 0 {
 		r.inline = nil
 	}
+	return r.decode(data, oneOfMany)
+}
+
+func (r *InsertRequest) decode(data []byte, form object[InsertRequest]) error {
 	r.reset()
-	var s scanner
-	s.scratch = r.scratch
-	s.begin(data)
-	s.insert(r, oneOfMany)
-	r.scratch = s.scratch
+	s := r.scan.begin(data)
+	form.read(s, r)
 	return s.finish()
 }
 
@@ -39,9 +33,7 @@ func (r *InsertRequest) DecodeNext(data []byte) error {
 // is wrong in the line of the eighth chunk.
 func (r *InsertRequest) DecodeLines(data []byte) error {
 	r.reset()
-	var s scanner
-	s.scratch = r.scratch
-	s.begin(nil)
+	s := r.scan.begin(nil)
 	r.Inline = r.inline
 	head := true
 	for len(data) > 0 {
@@ -53,7 +45,7 @@ func (r *InsertRequest) DecodeLines(data []byte) error {
 		s.data, s.pos = line, 0
 		if head {
 			head = false
-			s.insert(r, insertHead)
+			insertHead.read(s, r)
 		} else if len(r.Inline) == maxInline {
 			return &Error{Pointer: "/chunks/inline", Detail: maxInlineDetail}
 		} else {
@@ -64,7 +56,7 @@ func (r *InsertRequest) DecodeLines(data []byte) error {
 			return r.lineError(err)
 		}
 	}
-	r.scratch, r.inline = s.scratch, r.Inline[:0]
+	r.inline = r.Inline[:0]
 	if head {
 		return &Error{Detail: "is empty; the first line must be the submission without its chunks"}
 	}
@@ -87,127 +79,38 @@ func (r *InsertRequest) reset() {
 	if cap(inline) > mostKept || inline == nil {
 		inline = make([][]byte, 0, 16)
 	}
-	*r = InsertRequest{Meta: r.Meta[:0], scratch: r.scratch, inline: inline[:0]}
+	*r = InsertRequest{Meta: r.Meta[:0], scan: r.scan, inline: inline[:0]}
 }
 
-// insertForm says which fields a submission object has beside those that all have.
-type insertForm uint8
+// What a submission object may have: insertHead no chunks, oneOfMany an idempotency key.
+var (
+	insertHead = object[InsertRequest]{
+		{name: "meta", read: func(s *scanner, r *InsertRequest) { r.Meta = s.meta(r.Meta) }},
+		{name: "priority", read: func(s *scanner, r *InsertRequest) { r.Priority = s.int(int64Detail) }},
+		{name: "attachment", read: func(s *scanner, r *InsertRequest) { r.Attachment, _ = s.bytes(false) }},
+		{name: "operations_per_chunk", read: func(s *scanner, r *InsertRequest) { r.OperationsPerChunk = s.count() }},
+		{name: "run_at", read: func(s *scanner, r *InsertRequest) { r.RunAt = s.time() }},
+		{name: "dead_deadline", read: func(s *scanner, r *InsertRequest) { r.DeadDeadline = s.time() }},
+		{name: "max_attempts", read: func(s *scanner, r *InsertRequest) { r.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail)) }},
+		{name: "on_exhausted", read: func(s *scanner, r *InsertRequest) { r.OnExhausted = s.str() }},
+		{name: "max_failed_chunks", read: func(s *scanner, r *InsertRequest) { r.MaxFailedChunks = s.count() }},
+		{name: "group", read: func(s *scanner, r *InsertRequest) { r.Group = s.str() }},
+		{name: "trace", read: func(s *scanner, r *InsertRequest) { r.Trace = s.str() }},
+	}
+	wholeInsert = append(object[InsertRequest]{
+		{"chunks", func(s *scanner, r *InsertRequest) { insertChunks.read(s, r) }, true},
+	}, insertHead...)
+	oneOfMany = append(slices.Clone(wholeInsert), property[InsertRequest]{
+		name: "idempotency_key", read: func(s *scanner, r *InsertRequest) { r.IdempotencyKey = s.str() },
+	})
 
-const (
-	wholeInsert insertForm = iota // chunks
-	insertHead                    // none
-	oneOfMany                     // chunks, and an idempotency key if it likes
+	insertChunks = object[InsertRequest]{
+		{name: "count", read: func(s *scanner, r *InsertRequest) { r.Count = s.count() }},
+		{name: "prefix", read: func(s *scanner, r *InsertRequest) { r.Prefix = s.str() }},
+		{name: "template", read: func(s *scanner, r *InsertRequest) { r.Template = s.str() }},
+		{name: "inline", read: (*scanner).inlineChunks},
+	}
 )
-
-// insert reads the submission object.
-func (s *scanner) insert(r *InsertRequest, form insertForm) {
-	const keyBit, chunksBit = 30, 31
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch {
-		case string(name) == "chunks" && form != insertHead:
-			if s.fresh(&seen, chunksBit) {
-				s.chunks(r)
-			}
-		case string(name) == "idempotency_key" && form == oneOfMany:
-			if s.fresh(&seen, keyBit) {
-				r.IdempotencyKey = s.str()
-			}
-		default:
-			s.insertField(r, name, &seen)
-		}
-	}
-	if form != insertHead {
-		s.require(seen, chunksBit, "chunks")
-	}
-}
-
-func (s *scanner) insertField(r *InsertRequest, name []byte, seen *fields) {
-	switch string(name) {
-	case "meta":
-		if s.fresh(seen, 0) {
-			r.Meta = s.meta(r.Meta)
-		}
-	case "priority":
-		if s.fresh(seen, 1) {
-			r.Priority = s.int(int64Detail)
-		}
-	case "attachment":
-		if s.fresh(seen, 2) {
-			r.Attachment, _ = s.bytes(false)
-		}
-	case "operations_per_chunk":
-		if s.fresh(seen, 3) {
-			r.OperationsPerChunk = uint32(s.uint(math.MaxUint32, uint32Detail))
-		}
-	case "run_at":
-		if s.fresh(seen, 4) {
-			r.RunAt = s.time()
-		}
-	case "dead_deadline":
-		if s.fresh(seen, 5) {
-			r.DeadDeadline = s.time()
-		}
-	case "max_attempts":
-		if s.fresh(seen, 6) {
-			r.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail))
-		}
-	case "on_exhausted":
-		if s.fresh(seen, 7) {
-			r.OnExhausted = s.str()
-		}
-	case "max_failed_chunks":
-		if s.fresh(seen, 9) {
-			r.MaxFailedChunks = uint32(s.uint(math.MaxUint32, uint32Detail))
-		}
-	case "group":
-		if s.fresh(seen, 8) {
-			r.Group = s.str()
-		}
-	case "trace":
-		if s.fresh(seen, 10) {
-			r.Trace = s.str()
-		}
-	default:
-		s.unknown()
-	}
-}
-
-func (s *scanner) chunks(r *InsertRequest) {
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "count":
-			if s.fresh(&seen, 0) {
-				r.Count = uint32(s.uint(math.MaxUint32, uint32Detail))
-			}
-		case "prefix":
-			if s.fresh(&seen, 1) {
-				r.Prefix = s.str()
-			}
-		case "template":
-			if s.fresh(&seen, 2) {
-				r.Template = s.str()
-			}
-		case "inline":
-			if s.fresh(&seen, 3) {
-				s.inlineChunks(r)
-			}
-		default:
-			s.unknown()
-		}
-	}
-}
 
 func (s *scanner) inlineChunks(r *InsertRequest) {
 	inline := r.inline

@@ -11,28 +11,13 @@ import (
 func (r *InsertManyRequest) Decode(data []byte) error {
 	*r = InsertManyRequest{Submissions: r.Submissions[:0], scan: r.scan}
 	s := r.scan.begin(data)
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "atomic":
-			if s.fresh(&seen, 0) {
-				r.Atomic = s.bool()
-			}
-		case "submissions":
-			if s.fresh(&seen, 1) {
-				r.submissions(s)
-			}
-		default:
-			s.unknown()
-		}
-	}
-	s.require(seen, 1, "submissions")
+	insertManyRequest.read(s, r)
 	return s.finish()
+}
+
+var insertManyRequest = object[InsertManyRequest]{
+	{"submissions", func(s *scanner, r *InsertManyRequest) { r.submissions(s) }, true},
+	{name: "atomic", read: func(s *scanner, r *InsertManyRequest) { r.Atomic = s.bool() }},
 }
 
 func (r *InsertManyRequest) submissions(s *scanner) {

@@ -30,7 +30,7 @@ type InsertRequest struct {
 	Trace              []byte // nil: not given
 	IdempotencyKey     []byte // nil: not given; only of a submission in an InsertManyRequest
 
-	scratch []byte
+	scan scanner
 	inline  [][]byte // memory of Inline, kept when a request has none
 }
 
@@ -53,7 +53,7 @@ type ReserveRequest struct {
 	TimeoutMS int64
 	Context   []MetaEntry
 
-	scratch []byte
+	scan scanner
 }
 
 // CompleteItem is one item of a complete. Token is whatever string was sent; Output nil is none.

@@ -8,55 +8,24 @@ import (
 
 // Decode reads the body of a reserve.
 func (r *ReserveRequest) Decode(data []byte) error {
-	var s scanner
-	s.scratch = r.scratch
-	s.begin(data)
+	s := r.scan.begin(data)
 	s.reserve(r)
-	r.scratch = s.scratch
 	return s.finish()
 }
 
-// reserve reads a ReserveRequest into r, whose scratch it leaves alone: within an exchange the memory is the exchange's.
+// reserve reads a ReserveRequest into r, whose scanner it leaves alone: within an exchange the memory is the exchange's.
 func (s *scanner) reserve(r *ReserveRequest) {
-	*r = ReserveRequest{Context: r.Context[:0], scratch: r.scratch}
-	const maxBit = 0
-	var seen fields
-	s.open('{', api.ObjectDetail)
-	for {
-		name, ok := s.field()
-		if !ok {
-			break
-		}
-		switch string(name) {
-		case "max":
-			if s.fresh(&seen, maxBit) {
-				r.Max = s.maxInt()
-			}
-		case "strategy":
-			if s.fresh(&seen, 1) {
-				r.Strategy = s.raw()
-			}
-		case "consumer":
-			if s.fresh(&seen, 2) {
-				r.Consumer = s.str()
-			}
-		case "wait_ms":
-			if s.fresh(&seen, 3) {
-				r.WaitMS = s.int(int64Detail)
-			}
-		case "timeout_ms":
-			if s.fresh(&seen, 4) {
-				r.TimeoutMS = s.int(int64Detail)
-			}
-		case "context":
-			if s.fresh(&seen, 5) {
-				r.Context = s.meta(r.Context)
-			}
-		default:
-			s.unknown()
-		}
-	}
-	s.require(seen, maxBit, "max")
+	*r = ReserveRequest{Context: r.Context[:0], scan: r.scan}
+	reserveRequest.read(s, r)
+}
+
+var reserveRequest = object[ReserveRequest]{
+	{"max", func(s *scanner, r *ReserveRequest) { r.Max = s.maxInt() }, true},
+	{name: "strategy", read: func(s *scanner, r *ReserveRequest) { r.Strategy = s.raw() }},
+	{name: "consumer", read: func(s *scanner, r *ReserveRequest) { r.Consumer = s.str() }},
+	{name: "wait_ms", read: func(s *scanner, r *ReserveRequest) { r.WaitMS = s.int(int64Detail) }},
+	{name: "timeout_ms", read: func(s *scanner, r *ReserveRequest) { r.TimeoutMS = s.int(int64Detail) }},
+	{name: "context", read: func(s *scanner, r *ReserveRequest) { r.Context = s.meta(r.Context) }},
 }
 
 // maxInt reads a number into an int, which has 32 bits on small machines.

@@ -60,6 +60,9 @@ func (s *scanner) digits() int {
 	return s.pos - start
 }
 
+// count reads a whole number of 32 bits.
+func (s *scanner) count() uint32 { return uint32(s.uint(math.MaxUint32, uint32Detail)) }
+
 // uint reads a whole number from 0 to most. No sign, no fraction, no exponent.
 func (s *scanner) uint(most uint64, detail string) uint64 {
 	if s.bad {

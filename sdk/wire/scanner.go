@@ -249,9 +249,9 @@ func (s *scanner) fresh(seen *fields, bit uint) bool {
 // requiredDetail is the refusal of an object without a field that it must have.
 const requiredDetail = "is required"
 
-// require refuses an object (which has just been left) without the field.
-func (s *scanner) require(seen fields, bit uint, name string) {
-	if s.bad || seen.present&(1<<bit) != 0 {
+// require refuses an object (which has just been left) without its first field.
+func (s *scanner) require(seen fields, name string) {
+	if s.bad || seen.present&1 != 0 {
 		return
 	}
 	s.fail(requiredDetail)

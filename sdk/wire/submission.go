@@ -3,8 +3,6 @@ package wire
 import (
 	"math"
 	"strconv"
-
-	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Append appends the submission object. Counts and created_at are always there, the rest when it says something.
@@ -94,150 +92,53 @@ func appendMoment(dst []byte, name string, ms int64) []byte {
 // Decode reads a submission object. Strings that are the same as before are kept, so that reading many answers into one
 // value allocates little. Meta points into data.
 func (s *Submission) Decode(data []byte) error {
-	var scan scanner
-	scan.begin(data)
+	scan := new(scanner).begin(data)
 	scan.lenient = true
 	*s = Submission{Queue: s.Queue, State: s.State}
-	var seen fields
-	scan.open('{', api.ObjectDetail)
-	for {
-		name, ok := scan.field()
-		if !ok {
-			break
-		}
-		if !scan.submissionCount(s, name, &seen) && !scan.submissionText(s, name, &seen) && !scan.submissionRest(s, name, &seen) {
-			scan.unknown()
-		}
-	}
-	scan.clearMissing(seen, 1, &s.Queue)
-	scan.clearMissing(seen, 2, &s.State)
+	seen := submissionFields.read(scan, s)
+	scan.clearMissing(seen, "queue", &s.Queue)
+	scan.clearMissing(seen, "state", &s.State)
 	return scan.finish()
 }
 
 // clearMissing empties a kept string that the document does not have.
-func (s *scanner) clearMissing(seen fields, bit uint, kept *string) {
-	if seen.present&(1<<bit) == 0 {
+func (s *scanner) clearMissing(seen fields, name string, kept *string) {
+	if seen.present&(1<<submissionFields.find([]byte(name), 0)) == 0 {
 		*kept = ""
 	}
 }
 
-func (s *scanner) submissionCount(sub *Submission, name []byte, seen *fields) bool {
-	var dst *uint32
-	var bit uint
-	switch string(name) {
-	case "chunks":
-		dst, bit = &sub.Chunks, 3
-	case "ready":
-		dst, bit = &sub.Ready, 4
-	case "waiting":
-		dst, bit = &sub.Waiting, 5
-	case "reserved":
-		dst, bit = &sub.Reserved, 6
-	case "done":
-		dst, bit = &sub.Done, 7
-	case "dead":
-		dst, bit = &sub.Dead, 8
-	case "skipped":
-		dst, bit = &sub.Skipped, 9
-	case "operations_per_chunk":
-		dst, bit = &sub.OperationsPerChunk, 10
-	case "max_failed_chunks":
-		dst, bit = &sub.MaxFailedChunks, 25
-	case "paused":
-		dst, bit = &sub.Paused, 28
-	case "blocked":
-		dst, bit = &sub.Blocked, 29
-	case "forwarded":
-		dst, bit = &sub.Forwarded, 30
-	default:
-		return false
-	}
-	if s.fresh(seen, bit) {
-		*dst = uint32(s.uint(math.MaxUint32, uint32Detail))
-	}
-	return true
-}
-
-func (s *scanner) submissionText(sub *Submission, name []byte, seen *fields) bool {
-	var dst *string
-	var bit uint
-	switch string(name) {
-	case "queue":
-		dst, bit = &sub.Queue, 1
-	case "state":
-		dst, bit = &sub.State, 2
-	case "group":
-		dst, bit = &sub.Group, 11
-	case "prefix":
-		dst, bit = &sub.Prefix, 12
-	case "template":
-		dst, bit = &sub.Template, 13
-	case "on_exhausted":
-		dst, bit = &sub.OnExhausted, 14
-	case "failure":
-		dst, bit = &sub.Failure, 15
-	case "trace":
-		dst, bit = &sub.Trace, 16
-	case "schedule":
-		dst, bit = &sub.Schedule, 26
-	default:
-		return false
-	}
-	if s.fresh(seen, bit) {
-		s.keep(dst)
-	}
-	return true
-}
-
-func (s *scanner) submissionRest(sub *Submission, name []byte, seen *fields) bool {
-	switch string(name) {
-	case "id":
-		if s.fresh(seen, 0) {
-			sub.ID = s.id()
-		}
-	case "created_at":
-		if s.fresh(seen, 17) {
-			sub.CreatedAt = s.time()
-		}
-	case "run_at":
-		if s.fresh(seen, 18) {
-			sub.RunAt = s.time()
-		}
-	case "dead_deadline":
-		if s.fresh(seen, 19) {
-			sub.DeadDeadline = s.time()
-		}
-	case "finished_at":
-		if s.fresh(seen, 20) {
-			sub.FinishedAt = s.time()
-		}
-	case "scheduled_at":
-		if s.fresh(seen, 27) {
-			sub.ScheduledAt = s.time()
-		}
-	case "meta":
-		if s.fresh(seen, 21) {
-			sub.Meta = s.raw()
-		}
-	case "priority":
-		if s.fresh(seen, 22) {
-			sub.Priority = s.int(int64Detail)
-		}
-	case "has_attachment":
-		if s.fresh(seen, 23) {
-			sub.HasAttachment = s.bool()
-		}
-	case "max_attempts":
-		if s.fresh(seen, 24) {
-			sub.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail))
-		}
-	case "failed_chunk":
-		if s.fresh(seen, 31) {
-			index := uint32(s.uint(math.MaxUint32, uint32Detail))
-			sub.FailedChunk = &index
-		}
-	default:
-		return false
-	}
-	return true
+var submissionFields = object[Submission]{
+	{name: "id", read: func(s *scanner, sub *Submission) { sub.ID = s.id() }},
+	{name: "queue", read: func(s *scanner, sub *Submission) { s.keep(&sub.Queue) }},
+	{name: "state", read: func(s *scanner, sub *Submission) { s.keep(&sub.State) }},
+	{name: "chunks", read: func(s *scanner, sub *Submission) { sub.Chunks = s.count() }},
+	{name: "ready", read: func(s *scanner, sub *Submission) { sub.Ready = s.count() }},
+	{name: "paused", read: func(s *scanner, sub *Submission) { sub.Paused = s.count() }},
+	{name: "blocked", read: func(s *scanner, sub *Submission) { sub.Blocked = s.count() }},
+	{name: "waiting", read: func(s *scanner, sub *Submission) { sub.Waiting = s.count() }},
+	{name: "reserved", read: func(s *scanner, sub *Submission) { sub.Reserved = s.count() }},
+	{name: "done", read: func(s *scanner, sub *Submission) { sub.Done = s.count() }},
+	{name: "dead", read: func(s *scanner, sub *Submission) { sub.Dead = s.count() }},
+	{name: "forwarded", read: func(s *scanner, sub *Submission) { sub.Forwarded = s.count() }},
+	{name: "skipped", read: func(s *scanner, sub *Submission) { sub.Skipped = s.count() }},
+	{name: "created_at", read: func(s *scanner, sub *Submission) { sub.CreatedAt = s.time() }},
+	{name: "meta", read: func(s *scanner, sub *Submission) { sub.Meta = s.raw() }},
+	{name: "priority", read: func(s *scanner, sub *Submission) { sub.Priority = s.int(int64Detail) }},
+	{name: "group", read: func(s *scanner, sub *Submission) { s.keep(&sub.Group) }},
+	{name: "operations_per_chunk", read: func(s *scanner, sub *Submission) { sub.OperationsPerChunk = s.count() }},
+	{name: "prefix", read: func(s *scanner, sub *Submission) { s.keep(&sub.Prefix) }},
+	{name: "template", read: func(s *scanner, sub *Submission) { s.keep(&sub.Template) }},
+	{name: "has_attachment", read: func(s *scanner, sub *Submission) { sub.HasAttachment = s.bool() }},
+	{name: "run_at", read: func(s *scanner, sub *Submission) { sub.RunAt = s.time() }},
+	{name: "dead_deadline", read: func(s *scanner, sub *Submission) { sub.DeadDeadline = s.time() }},
+	{name: "finished_at", read: func(s *scanner, sub *Submission) { sub.FinishedAt = s.time() }},
+	{name: "max_attempts", read: func(s *scanner, sub *Submission) { sub.MaxAttempts = uint16(s.uint(math.MaxUint16, uint16Detail)) }},
+	{name: "on_exhausted", read: func(s *scanner, sub *Submission) { s.keep(&sub.OnExhausted) }},
+	{name: "max_failed_chunks", read: func(s *scanner, sub *Submission) { sub.MaxFailedChunks = s.count() }},
+	{name: "failure", read: func(s *scanner, sub *Submission) { s.keep(&sub.Failure) }},
+	{name: "failed_chunk", read: func(s *scanner, sub *Submission) { sub.FailedChunk = new(s.count()) }},
+	{name: "trace", read: func(s *scanner, sub *Submission) { s.keep(&sub.Trace) }},
+	{name: "schedule", read: func(s *scanner, sub *Submission) { s.keep(&sub.Schedule) }},
+	{name: "scheduled_at", read: func(s *scanner, sub *Submission) { sub.ScheduledAt = s.time() }},
 }
