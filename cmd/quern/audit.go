@@ -21,7 +21,7 @@ func auditCommand(a *app) *cobra.Command {
 		limit        int
 		follow       bool
 	)
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: "audit", Short: "Tell who changed what, the latest first", Args: cobra.NoArgs,
 		Long: "Tell who changed what, the latest first; \"-o jsonl\" with \"--limit 0\" exports all that match. What " +
 			"happened in the server as a whole has no\n" +
@@ -54,20 +54,13 @@ func auditCommand(a *app) *cobra.Command {
 			if follow {
 				return followAudit(cmd.Context(), a, c, f)
 			}
-			var all []api.AuditEntry
-			for e, err := range c.Audit(cmd.Context(), f) {
-				if err != nil {
-					return err
-				}
-				if all = append(all, e); len(all) == limit {
-					break
-				}
+			all, err := collect(c.Audit(cmd.Context(), f), limit)
+			if err != nil {
+				return err
 			}
 			return printAudit(a, all)
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	flags := c.Flags()
 	flags.StringVar(&since, "since", "", "only what happened at this time (RFC 3339) or later, or within this long (-1h)")
 	flags.StringVar(&until, "until", "", "only what happened before this time, or longer ago than this (-1h)")

@@ -39,7 +39,7 @@ type bulkOptions struct {
 
 func bulkRunCommand(a *app) *cobra.Command {
 	o := new(bulkOptions)
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "run ACTION",
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
 		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are " +
@@ -67,9 +67,7 @@ func bulkRunCommand(a *app) *cobra.Command {
 			}
 			return followBulk(cmd.Context(), a, c, b)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	f := c.Flags()
 	f.BoolVar(&o.all, "all", false, "everything in the queue; needed when no other flag says what is meant")
 	f.StringVar(&o.Filter.Submission, "submission", "", "only of this submission")
@@ -141,7 +139,7 @@ func parsePast(flag, text string, now time.Time) (api.Time, error) {
 }
 
 func bulkListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List the bulk operations of all queues, the newest first; with --queue of one", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			return printAll(a, c.Bulks(ctx, a.queue), []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE",
@@ -151,29 +149,19 @@ func bulkListCommand(a *app) *cobra.Command {
 					remaining(&b), b.CancelledBy}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 // bulkOneCommand shows an operation after one call about it.
 func bulkOneCommand(a *app, name, short string,
 	ask func(*client.Client, context.Context, string) (*api.BulkOperation, error)) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			b, err := ask(c, cmd.Context(), args[0])
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			b, err := ask(c, ctx, args[0])
 			return printAnswer(a, b, err, bulkFields)
-		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+		}),
+	})
 }
 
 // bulkCancelCommand says who cancels.

@@ -26,27 +26,16 @@ func consumersCommand(a *app) *cobra.Command {
 
 func consumersListCommand(a *app) *cobra.Command {
 	var limit int
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List the consumers that are attached, hold something or have an order", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			var all []api.Consumer
-			for x, err := range c.Consumers(ctx, a.queueName()) {
-				if err != nil {
-					return err
-				}
-				if all = append(all, x); len(all) == limit {
-					break
-				}
-			}
-			return printList(a, all, []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE", "OLDEST", "SINCE",
-				"SEEN"}, func(x api.Consumer) []string {
+			return printFirst(a, c.Consumers(ctx, a.queueName()), limit, []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE",
+				"OLDEST", "SINCE", "SEEN"}, func(x api.Consumer) []string {
 				return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue),
 					moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().IntVarP(&limit, "limit", "n", 1000, "at most so many")
 	return c
 }
@@ -64,7 +53,7 @@ func orderOf(x *api.Consumer) string {
 
 func consumersShowCommand(a *app) *cobra.Command {
 	var limit int
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "show CONSUMER", Short: "Show a consumer and what it holds, the oldest reservation first", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := readConsumer(cmd.Context(), a, args[0], limit)
@@ -83,9 +72,7 @@ func consumersShowCommand(a *app) *cobra.Command {
 					moment(h.Deadline), metaLine(h.Meta)}
 			})
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many chunks")
 	return c
 }
@@ -124,15 +111,11 @@ func consumerFields(x api.Consumer) [][2]string {
 // consumersOrderCommand is one of drain, quiet and resume.
 func consumersOrderCommand(a *app, verb, short string,
 	order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use: verb + " CONSUMER...", Short: short, Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, name := range args {
-				x, err := order(c, cmd.Context(), a.queueName(), name)
+				x, err := order(c, ctx, a.queueName(), name)
 				if err != nil {
 					return err
 				}
@@ -141,11 +124,8 @@ func consumersOrderCommand(a *app, verb, short string,
 				}
 			}
 			return nil
-		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+		}),
+	})
 }
 
 func consumersReleaseCommand(a *app) *cobra.Command {

@@ -63,31 +63,20 @@ func (f *deadFilter) api() (out api.DeadFilter, err error) {
 func deadListCommand(a *app) *cobra.Command {
 	var f deadFilter
 	var limit int
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List dead letters, those of the newest submission first", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			filter, err := f.api()
 			if err != nil {
 				return err
 			}
-			var all []api.DeadLetter
-			for d, err := range c.DeadLetters(ctx, a.queueName(), filter) {
-				if err != nil {
-					return err
-				}
-				if all = append(all, d); len(all) == limit {
-					break
-				}
-			}
-			return printList(a, all, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES", "CONSUMER", "FINGERPRINT",
-				"ERROR"}, func(d api.DeadLetter) []string {
+			return printFirst(a, c.DeadLetters(ctx, a.queueName(), filter), limit, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES",
+				"CONSUMER", "FINGERPRINT", "ERROR"}, func(d api.DeadLetter) []string {
 				return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts),
 					number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	f.flags(c)
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many")
 	return c
@@ -95,7 +84,7 @@ func deadListCommand(a *app) *cobra.Command {
 
 func deadGroupsCommand(a *app) *cobra.Command {
 	var f deadFilter
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "groups", Short: "Group dead letters by the kind of their errors, the largest group first", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			filter, err := f.api()
@@ -115,15 +104,13 @@ func deadGroupsCommand(a *app) *cobra.Command {
 					return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
 				})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	f.flags(c)
 	return c
 }
 
 func deadGetCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use: "get ID/INDEX", Short: "Show a dead letter with the history of its last 10 tries", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, index, err := parseChunk(args[0])
@@ -137,10 +124,7 @@ func deadGetCommand(a *app) *cobra.Command {
 			d, err := c.DeadLetter(cmd.Context(), a.queueName(), id, index)
 			return printAnswer(a, d, err, deadFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func deadFields(d api.DeadLetter) [][2]string {
@@ -179,7 +163,7 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 	var all, dryRun bool
 	var rate, oldest uint32
 	var to, actor string
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all or flags that say which, many at once",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			many := all || f.many() || oldest > 0
@@ -217,9 +201,7 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 			}
 			return nil
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
 	c.Flags().Uint32Var(&oldest, "oldest", 0, "at most so many, those that died first")

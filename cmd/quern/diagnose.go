@@ -11,7 +11,7 @@ import (
 
 // diagnoseCommand says why a value or a submission moves or does not.
 func diagnoseCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "diagnose ID | KEY VALUE",
 		Short: "Say in one sentence why the chunks of a submission, or of a value of a meta key, move or do not",
 		Long: "Say in one sentence why the chunks of a submission, or of a value of a meta key, move or do not, and list the causes.\n" +
@@ -33,10 +33,7 @@ func diagnoseCommand(a *app) *cobra.Command {
 			d, err := c.DiagnoseValue(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]))
 			return printDiagnosis(a, d, err)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func printDiagnosis(a *app, d *api.Diagnosis, err error) error {

@@ -19,7 +19,7 @@ func reservationsCommand(a *app) *cobra.Command {
 		sort  string
 		limit int
 	)
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "reservations", Short: "List the chunks that consumers hold, the longest held first",
 		Example: "  quern reservations --overdue\n  quern reservations --meta company=7 -o json", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -37,20 +37,13 @@ func reservationsCommand(a *app) *cobra.Command {
 				return err
 			}
 			f.Limit = min(limit, queue.MaxListLimit)
-			var all []api.HeldReservation
-			for x, err := range c.Reservations(cmd.Context(), a.queueName(), f) {
-				if err != nil {
-					return err
-				}
-				if all = append(all, x); len(all) == limit {
-					break
-				}
+			all, err := collect(c.Reservations(cmd.Context(), a.queueName(), f), limit)
+			if err != nil {
+				return err
 			}
 			return printHeld(a, all)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().BoolVar(&f.Overdue, "overdue", false, "only what is held for longer than the queue's reservation timeout")
 	c.Flags().StringVar(&f.Consumer, "consumer", "", "only what this consumer holds")
 	c.Flags().StringVar(&f.Submission, "submission", "", "only chunks of this submission")

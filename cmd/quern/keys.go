@@ -25,7 +25,7 @@ func keysCommand(a *app) *cobra.Command {
 }
 
 func keysListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List the meta keys of a queue with how many values they have",
 		Args:  cobra.NoArgs,
@@ -34,15 +34,12 @@ func keysListCommand(a *app) *cobra.Command {
 				return []string{k.Key, number(k.Values), number(k.ValuesSet)}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func keysValuesCommand(a *app) *cobra.Command {
 	var sort string
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "values KEY",
 		Short: "List the values of a meta key with what is ready, in flight and set, at most 100",
 		Args:  cobra.ExactArgs(1),
@@ -53,15 +50,13 @@ func keysValuesCommand(a *app) *cobra.Command {
 					limitText(v.Limit), momentOrNone(v.SaturatedSince), weightText(v.Weight)}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight or ready (default in_flight)")
 	return c
 }
 
 func keysGetCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "get KEY VALUE",
 		Short: "Show a value of a meta key: what is ready, in flight and set",
 		Args:  cobra.ExactArgs(2),
@@ -69,15 +64,12 @@ func keysGetCommand(a *app) *cobra.Command {
 			v, err := c.Value(ctx, a.queueName(), args[0], parseMetaValue(args[1]))
 			return printAnswer(a, v, err, valueFields)
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func keysSetCommand(a *app) *cobra.Command {
 	var limit, weight string
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Limit a value of a meta key, or weigh it; what is not given stays as it is",
 		Long: "Limit a value of a meta key, or weigh it; what is not given stays as it is. The limit holds for every " +
@@ -102,9 +94,7 @@ func keysSetCommand(a *app) *cobra.Command {
 				return err
 			})
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringVar(&limit, "limit", "", "most chunks in flight: `N` from 0 (hand out nothing), or none")
 	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
 	return c

@@ -16,7 +16,7 @@ import (
 func ledgersCommand(a *app) *cobra.Command {
 	var sort string
 	var limit int
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or who got and is owed what in one", Args: cobra.MaximumNArgs(1),
 		Long: "List the Fair blocks of a queue that are in use or, with the id of one, its tenants: what each " +
 			"received, what an ideal division would have\n" +
@@ -36,9 +36,7 @@ func ledgersCommand(a *app) *cobra.Command {
 						strconv.Itoa(l.Owing), strconv.Itoa(l.Blocked), l.Branch}
 				})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringVar(&sort, "sort", "received", "of one ledger, who comes first: received, behind or ahead")
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many tenants of one ledger, 1 to 1000")
 	return c
@@ -74,7 +72,7 @@ func tenantName(v *api.MetaValue) string {
 func mapCommand(a *app) *cobra.Command {
 	var from, to uint32
 	var cells int
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: "map SUBMISSION", Short: "Show where the chunks of a submission stand, from the first to the last", Args: cobra.ExactArgs(1),
 		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the " +
 			"state that holds the cell back most:\n" +
@@ -98,9 +96,7 @@ func mapCommand(a *app) *cobra.Command {
 			fmt.Fprintf(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
 			return nil
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	f := c.Flags()
 	f.Uint32Var(&from, "from", 0, "the first chunk")
 	f.Uint32Var(&to, "to", 0, "the chunk behind the last (0: as far as one answer goes)")

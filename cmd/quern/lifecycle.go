@@ -13,7 +13,7 @@ import (
 
 // lifecycleCommand shows the life-cycle worker and has it try parked actions again.
 func lifecycleCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "lifecycle", Short: "Tell how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
 		Long: "Tell how the queue's life-cycle worker is doing, by kind of action. An action that failed again and again is parked; see\n" +
 			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is fixed.",
@@ -41,9 +41,7 @@ func lifecycleCommand(a *app) *cobra.Command {
 				}
 			})
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.AddCommand(lifecycleParkedCommand(a), lifecycleRetryCommand(a))
 	return c
 }
@@ -80,7 +78,7 @@ func readLifecycle(a *app, cmd *cobra.Command) (*api.Lifecycle, error) {
 }
 
 func lifecycleParkedCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use: "parked", Short: "List parked actions with their errors, the oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			got, err := readLifecycle(a, cmd)
@@ -95,10 +93,7 @@ func lifecycleParkedCommand(a *app) *cobra.Command {
 				return []string{p.Kind, p.Submission + p.Rule + p.Schedule, index, moment(p.Since), p.Error}
 			})
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func lifecycleRetryCommand(a *app) *cobra.Command {

@@ -89,14 +89,29 @@ func printAnswer[T any](a *app, answer *T, err error, fields func(T) [][2]string
 
 // printAll prints what a server lists, as printList does, when all of it is there.
 func printAll[T any](a *app, list iter.Seq2[T, error], header []string, row func(T) []string) error {
-	var all []T
+	return printFirst(a, list, 0, header, row)
+}
+
+// printFirst prints at most so many values of a list, 0: all, as printList does.
+func printFirst[T any](a *app, list iter.Seq2[T, error], most int, header []string, row func(T) []string) error {
+	first, err := collect(list, most)
+	if err != nil {
+		return err
+	}
+	return printList(a, first, header, row)
+}
+
+// collect takes at most so many values of a list; 0: all.
+func collect[T any](list iter.Seq2[T, error], most int) (first []T, err error) {
 	for value, err := range list {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all = append(all, value)
+		if first = append(first, value); len(first) == most {
+			break
+		}
 	}
-	return printList(a, all, header, row)
+	return first, nil
 }
 
 // printList prints values of one kind: as a table, one JSON array, or one JSON value a line.

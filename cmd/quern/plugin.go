@@ -56,7 +56,7 @@ func compileChildCommand(a *app) *cobra.Command {
 func pluginPushCommand(a *app) *cobra.Command {
 	var manifestFile, configFile string
 	var activate bool
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use:   "push FILE.wasm",
 		Short: "Upload a version; --activate lets it score at once",
 		Args:  cobra.ExactArgs(1),
@@ -83,9 +83,7 @@ func pluginPushCommand(a *app) *cobra.Command {
 			p, err := c.ActivatePlugin(cmd.Context(), v.Name, api.PluginSelection{Version: v.SHA256, Config: u.Config}, client.Condition{})
 			return printAnswer(a, p, err, pluginFields)
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
 	c.Flags().StringVar(&configFile, "config", "",
 		"file with a configuration (JSON) for the server's dry run and, with --activate, for use")
@@ -148,7 +146,7 @@ func pluginCanaryCommand(a *app) *cobra.Command {
 func selectCommand(a *app, use, short string, args cobra.PositionalArgs,
 	do func(*client.Client, context.Context, string, api.PluginSelection, client.Condition) (*api.Plugin, error)) *cobra.Command {
 	var f selectFlags
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.selection(args)
@@ -162,10 +160,8 @@ func selectCommand(a *app, use, short string, args cobra.PositionalArgs,
 			p, err := do(c, cmd.Context(), args[0], s, client.Condition{ETag: f.ifMatch})
 			return printAnswer(a, p, err, pluginFields)
 		},
-	}
+	})
 	f.add(c)
-	a.clientFlags(c)
-	a.formatFlag(c)
 	return c
 }
 
@@ -181,21 +177,19 @@ func pluginRollbackCommand(a *app) *cobra.Command {
 func changeCommand(a *app, use, short string,
 	do func(*client.Client, context.Context, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
 	var ifMatch string
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := do(c, ctx, args[0], client.Condition{ETag: ifMatch})
 			return printAnswer(a, p, err, pluginFields)
 		}),
-	}
+	})
 	c.Flags().StringVar(&ifMatch, "if-match", "", "change only the plugin at this etag")
-	a.clientFlags(c)
-	a.formatFlag(c)
 	return c
 }
 
 func pluginListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "list [NAME]", Short: "List the plugins, or the versions of one", Args: cobra.MaximumNArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
@@ -210,10 +204,7 @@ func pluginListCommand(a *app) *cobra.Command {
 				return []string{p.Name, p.State, useText(p.Active), useText(p.Shadow), canary, strconv.Itoa(p.Versions)}
 			})
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func listVersions(ctx context.Context, a *app, c *client.Client, name string) error {
@@ -225,7 +216,7 @@ func listVersions(ctx context.Context, a *app, c *client.Client, name string) er
 }
 
 func pluginGetCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "get NAME [VERSION]", Short: "Show a plugin, or one version of it", Args: cobra.RangeArgs(1, 2),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 2 {
@@ -235,10 +226,7 @@ func pluginGetCommand(a *app) *cobra.Command {
 			p, err := c.Plugin(ctx, args[0])
 			return printAnswer(a, p, err, pluginFields)
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func pluginLogsCommand(a *app) *cobra.Command {

@@ -15,7 +15,7 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 	var d api.PluginDryRun
 	var f selectFlags
 	var about contextFlag
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use:   "dry-run NAME VERSION",
 		Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
 		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be " +
@@ -37,15 +37,13 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 			tried, err := c.DryRunPlugin(cmd.Context(), args[0], args[1], d)
 			return printAnswer(a, tried, err, triedFields)
 		},
-	}
+	})
 	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
 	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "in whose order")
 	about.flag(c)
 	c.Flags().IntVar(&d.Rows, "rows", 0, "so many candidates (0: the version's window)")
 	c.Flags().IntVar(&d.Want, "want", 10, "so many would be taken")
 	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the one in use, or the defaults")
-	a.clientFlags(c)
-	a.formatFlag(c)
 	return c
 }
 

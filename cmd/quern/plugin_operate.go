@@ -26,7 +26,7 @@ func logLevels() []string { return []string{"debug", "info", "warn", "error"} }
 
 func pluginSettingsCommand(a *app) *cobra.Command {
 	var f settingsFlags
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: "settings NAME", Short: "Show or change what an operator may set for a plugin", Args: cobra.ExactArgs(1),
 		Long: "Show or change what an operator may set for a plugin: what is not named keeps its value. 0 brings " +
 			"--cpu-share and --record-every back\n" +
@@ -58,13 +58,11 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 			}
 			return printOne(a, p.Settings, settingsFields)
 		},
-	}
+	})
 	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it even when it fails; auto: as its breaker says")
 	fieldFlags(c.Flags(), queue.PluginSettings(), &f.PluginSettings, false, "hold", "log_level")
 	c.Flags().StringVar(&f.logLevel, "log-level", "", "drop lines below it: debug, info, warn, error")
 	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
-	a.clientFlags(c)
-	a.formatFlag(c)
 	return c
 }
 
@@ -108,16 +106,13 @@ func settingsFields(s api.PluginSettings) [][2]string {
 }
 
 func pluginStatsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "stats NAME", Short: "Show a plugin's numbers since the start of the server", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			stats, err := c.PluginStats(ctx, args[0])
 			return printAnswer(a, stats, err, pluginStatsFields)
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func pluginStatsFields(s api.PluginStats) [][2]string {
@@ -164,7 +159,7 @@ func sortedKeys[V any](m map[string]V) []string {
 
 func pluginRecordingsCommand(a *app) *cobra.Command {
 	var out string
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: "recordings NAME [ID]", Short: "List the batches that were recorded, or download one", Args: cobra.RangeArgs(1, 2),
 		Long: "List the batches of a plugin that the server recorded, the newest first, or download one: to --out, " +
 			"or to stdout. The file is replayed with\n" +
@@ -197,10 +192,8 @@ func pluginRecordingsCommand(a *app) *cobra.Command {
 			_, err = a.out.Write(file)
 			return err
 		},
-	}
+	})
 	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: stdout)")
-	a.clientFlags(c)
-	a.formatFlag(c)
 	return c
 }
 
@@ -221,7 +214,7 @@ func listRecordings(a *app, cmd *cobra.Command, c *client.Client, name string) e
 }
 
 func pluginReplayCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
 		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when " +
 			"some differ the exit code is 1.",
@@ -249,10 +242,7 @@ func pluginReplayCommand(a *app) *cobra.Command {
 			}
 			return nil
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func replayFields(r api.PluginReplay) [][2]string {

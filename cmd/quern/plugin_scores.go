@@ -16,7 +16,7 @@ import (
 
 // pluginScoresCommand shows how versions score live traffic.
 func pluginScoresCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic, and what is taken", Args: cobra.ExactArgs(1),
 		Long: "Show how a plugin's open versions score live traffic: of a sample of the batches, the last 4,096 " +
 			"candidates by their scores, and of how many\n" +
@@ -42,10 +42,7 @@ func pluginScoresCommand(a *app) *cobra.Command {
 			}
 			return nil
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func scoresFields(s api.PluginScores) [][2]string {

@@ -106,7 +106,7 @@ func printUnscored(out io.Writer, warnings []api.StrategyWarning) {
 func compareCommand(a *app) *cobra.Command {
 	var o previewOptions
 	var about contextFlag
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "compare STRATEGY STRATEGY",
 		Short: "Show how evenly two strategies would hand out work now, and what they have in common",
 		Args:  cobra.ExactArgs(2),
@@ -137,9 +137,7 @@ func compareCommand(a *app) *cobra.Command {
 			}
 			return printComparison(a, got)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	o.flags(c)
 	about.flag(c)
 	return c
@@ -172,7 +170,7 @@ func printComparison(a *app, got *api.CompareResponse) error {
 // whyCommand says what keeps a chunk from being handed out.
 func whyCommand(a *app) *cobra.Command {
 	var strategy string
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use:   "why ID INDEX",
 		Short: "Say what keeps a strategy from handing out a chunk now, and about where the chunk stands",
 		Args:  cobra.ExactArgs(2),
@@ -185,9 +183,7 @@ func whyCommand(a *app) *cobra.Command {
 				return printWhy(cmd.Context(), a, c, id, uint32(index), strategy)
 			})
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringVar(&strategy, "strategy", "Random", "the strategy in question")
 	return c
 }

@@ -31,30 +31,24 @@ func queueSettingsCommand(a *app, use, short string, put bool,
 	send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
 	var settings api.QueueSettingsInput
 	var read func() error
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := read(); err != nil {
 				return err
 			}
-			q, err := send(c, cmd.Context(), args[0], settings)
+			q, err := send(c, ctx, args[0], settings)
 			return printAnswer(a, q, err, queueFields)
-		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+		}),
+	})
 	read = fieldFlags(c.Flags(), queue.AllSettings(), &settings, put)
 	return c
 }
 
 func queueGetCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a queue's settings",
 		Args:  cobra.ExactArgs(1),
@@ -62,14 +56,11 @@ func queueGetCommand(a *app) *cobra.Command {
 			q, err := c.Queue(ctx, args[0])
 			return printAnswer(a, q, err, queueFields)
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func queueListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List the queues with their settings",
 		Args:  cobra.NoArgs,
@@ -77,10 +68,7 @@ func queueListCommand(a *app) *cobra.Command {
 			return printAll(a, c.Queues(ctx), []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION",
 				"RETENTION", "CREATED", "STATE"}, queueRow)
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func queueDeleteCommand(a *app) *cobra.Command {

@@ -258,7 +258,7 @@ func releaseCommand(a *app) *cobra.Command {
 // finishCommand is what complete, fail, extend and release have in common: tokens in, one result each out.
 func finishCommand(a *app, use, short string,
 	do func(context.Context, *client.Client, string, []string) ([]api.Result, error)) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  cobra.MinimumNArgs(1),
@@ -279,10 +279,7 @@ func finishCommand(a *app, use, short string,
 			}
 			return printResults(a, tokens, results)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 // tokenResult is the answer for one token.

@@ -135,6 +135,20 @@ func (a *app) queueFlags(c *cobra.Command) {
 	c.Flags().StringVarP(&a.queue, "queue", "Q", "", "name of the queue (environment QUERN_QUEUE; default \"default\")")
 }
 
+// serverCommand is a command that asks a server, and prints its answer in one of the usual formats.
+func (a *app) serverCommand(c *cobra.Command) *cobra.Command {
+	a.clientFlags(c)
+	a.formatFlag(c)
+	return c
+}
+
+// queueCommand is a serverCommand about a queue.
+func (a *app) queueCommand(c *cobra.Command) *cobra.Command {
+	a.queueFlags(c)
+	a.formatFlag(c)
+	return c
+}
+
 // quietFlag adds --quiet to a command that shows progress.
 func (a *app) quietFlag(c *cobra.Command) {
 	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")

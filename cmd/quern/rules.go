@@ -28,7 +28,7 @@ func rulesCommand(a *app) *cobra.Command {
 
 func rulesListCommand(a *app) *cobra.Command {
 	var past bool
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List the rules of the queue, the oldest first", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			ask := (*client.Client).Rules
@@ -55,9 +55,7 @@ func rulesListCommand(a *app) *cobra.Command {
 						effectsText(r.Effects), r.Reason}
 				})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().BoolVar(&past, "past", false, "those that were lifted or are over instead: the last 1,000, the one that ended last first")
 	return c
 }
@@ -67,7 +65,7 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	r := api.RuleRequest{Action: action}
 	var whole bool
 	var meta, submission, until, actor string
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: action + " --all | --meta KEY=VALUE | --submission ID", Short: short, Args: cobra.NoArgs,
 		Long: short + ": of the whole queue, of one value of a meta key, or of one submission. What is held already " +
 			"may be finished, unless --revoke takes it back. " +
@@ -88,9 +86,7 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 			got, err := c.SetRule(cmd.Context(), a.queueName(), &r)
 			return printAnswer(a, got, err, ruleFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().BoolVar(&whole, "all", false, "the whole queue")
 	c.Flags().StringVarP(&meta, "meta", "m", "",
 		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")

@@ -87,7 +87,7 @@ func schedulesSetCommand(a *app) *cobra.Command {
 		file     string
 		must     client.Condition
 	)
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a schedule, or redefine it",
 		Long: "Create a schedule, or redefine it: what is left out gets its default. With --file the definition is " +
@@ -112,9 +112,7 @@ func schedulesSetCommand(a *app) *cobra.Command {
 			s, err := c.PutSchedule(cmd.Context(), a.queueName(), args[0], d, must)
 			return printAnswer(a, s, err, scheduleFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	template.flags(c)
 	f := c.Flags()
 	read = fieldFlags(f, queue.ScheduleFields(), &flags, true, "enabled")
@@ -170,7 +168,7 @@ func readDefinitionFile(a *app, file string) (*api.ScheduleDefinition, error) {
 }
 
 func schedulesListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List the schedules of a queue", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			header := []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"}
@@ -179,16 +177,13 @@ func schedulesListCommand(a *app) *cobra.Command {
 					fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 // scheduleCall is a command on one schedule whose answer is the schedule.
 func scheduleCall(a *app, use, short string,
 	call func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error)) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
@@ -198,10 +193,7 @@ func scheduleCall(a *app, use, short string,
 			s, err := call(cmd, c, args[0])
 			return printAnswer(a, s, err, scheduleFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func schedulesShowCommand(a *app) *cobra.Command {
@@ -242,7 +234,7 @@ func schedulesDeleteCommand(a *app) *cobra.Command {
 
 func schedulesTriggerCommand(a *app) *cobra.Command {
 	var key string
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "trigger NAME", Short: "Insert once, now, what a schedule inserts; prints the id", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.TriggerSchedule(ctx, a.queueName(), args[0], key)
@@ -251,9 +243,7 @@ func schedulesTriggerCommand(a *app) *cobra.Command {
 			}
 			return printSubmitted(a, []api.Submission{*s})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringVar(&key, "idempotency-key", "", "the same key inserts only once within a day")
 	return c
 }
@@ -262,7 +252,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 	var from, to, key string
 	var limit uint32
 	var dry bool
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "backfill NAME", Short: "Insert what ticks of the past would have inserted; prints the ids", Args: cobra.ExactArgs(1),
 		Example: "  quern schedules backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-07T23:59:59Z --idempotency-key january",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -287,9 +277,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 			}
 			return printList(a, made.Submissions, []string{"SUBMISSION"}, func(id string) []string { return []string{id} })
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
 	f.StringVar(&to, "to", "0s", "ticks up to this time (default: now)")
@@ -310,7 +298,7 @@ func backfilledFields(b api.Backfilled) [][2]string {
 func schedulesNextCommand(a *app) *cobra.Command {
 	var ask api.SchedulePreviewRequest
 	var read func() error
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks",
 		Args:    cobra.MaximumNArgs(1),
 		Example: "  quern schedules next nightly -n 3\n  quern schedules next --spec '30 2 29 2 *' --tz Europe/Amsterdam",
@@ -336,9 +324,7 @@ func schedulesNextCommand(a *app) *cobra.Command {
 			}
 			return printOne(a, *p, previewFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	read = fieldFlags(c.Flags(), queue.ScheduleFields(), &ask, false)
 	c.Flags().Uint32VarP(&ask.N, "limit", "n", 5, "at most so many ticks, 1 to 100")
 	limitWas(c.Flags(), "number")

@@ -18,7 +18,7 @@ import (
 
 // getCommand shows one submission.
 func getCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use:   "get ID",
 		Short: "Show a submission",
 		Args:  cobra.ExactArgs(1),
@@ -28,15 +28,12 @@ func getCommand(a *app) *cobra.Command {
 				return printAnswer(a, s, err, submissionFields)
 			})
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 // cancelCommand ends submissions before they are done.
 func cancelCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use:   "cancel ID...",
 		Short: "Cancel submissions: what is not done will not be done",
 		Args:  cobra.MinimumNArgs(1),
@@ -56,15 +53,12 @@ func cancelCommand(a *app) *cobra.Command {
 			}
 			return printList(a, cancelled, submissionHeader(), submissionRow)
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 // priorityCommand changes the priority of a submission.
 func priorityCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use:   "priority ID NUMBER",
 		Short: "Change the priority of an open submission: CustomPriority hands out the largest first; flags come before the ID",
 		Args:  cobra.ExactArgs(2),
@@ -78,10 +72,8 @@ func priorityCommand(a *app) *cobra.Command {
 				return printAnswer(a, s, err, submissionFields)
 			})
 		},
-	}
+	})
 	c.Flags().SetInterspersed(false) // so that a negative number is no flag
-	a.clientFlags(c)
-	a.formatFlag(c)
 	return c
 }
 
@@ -147,14 +139,12 @@ type listOptions struct {
 // listCommand lists submissions.
 func listCommand(a *app) *cobra.Command {
 	var o listOptions
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List a queue's submissions, newest first",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return listSubmissions(cmd.Context(), a, o) },
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
@@ -206,16 +196,7 @@ func listSubmissions(ctx context.Context, a *app, o listOptions) error {
 		page = min(page, o.limit)
 	}
 	filter.Limit = page
-	var found []api.Submission
-	for s, err := range c.List(ctx, a.queueName(), filter) {
-		if err != nil {
-			return err
-		}
-		if found = append(found, s); len(found) == o.limit {
-			break
-		}
-	}
-	return printList(a, found, submissionHeader(), submissionRow)
+	return printFirst(a, c.List(ctx, a.queueName(), filter), o.limit, submissionHeader(), submissionRow)
 }
 
 func submissionHeader() []string {

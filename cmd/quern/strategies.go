@@ -32,7 +32,7 @@ func conditionFlags(c *cobra.Command, when *client.Condition) {
 
 func strategyPutCommand(a *app) *cobra.Command {
 	var when client.Condition
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "put NAME STRATEGY",
 		Short: "Name a strategy, or change the one behind a name; STRATEGY - reads it from stdin",
 		Example: "  quern strategy put nightly 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)'\n" +
@@ -50,9 +50,7 @@ func strategyPutCommand(a *app) *cobra.Command {
 			s, err := c.PutStrategy(cmd.Context(), a.queueName(), args[0], text, when)
 			return printAnswer(a, s, err, strategyFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	conditionFlags(c, &when)
 	c.Flags().BoolVar(&when.Absent, "create", false, "only when there is none of this name yet")
 	c.MarkFlagsMutuallyExclusive("create", "if-match")
@@ -80,7 +78,7 @@ func strategyArgument(a *app, text string) (string, error) {
 
 func strategyGetCommand(a *app) *cobra.Command {
 	var version uint32
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a named strategy, or an older version of it",
 		Args:  cobra.ExactArgs(1),
@@ -88,15 +86,13 @@ func strategyGetCommand(a *app) *cobra.Command {
 			s, err := c.Strategy(ctx, a.queueName(), args[0], version)
 			return printAnswer(a, s, err, strategyFields)
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().Uint32Var(&version, "version", 0, "an older version; the last 100 are kept (default: the newest)")
 	return c
 }
 
 func strategyListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List the named strategies of a queue",
 		Args:  cobra.NoArgs,
@@ -106,10 +102,7 @@ func strategyListCommand(a *app) *cobra.Command {
 				return []string{s.Name, fmt.Sprint(s.Version), moment(s.CreatedAt), s.Strategy}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func strategyDeleteCommand(a *app) *cobra.Command {
@@ -128,7 +121,7 @@ func strategyDeleteCommand(a *app) *cobra.Command {
 }
 
 func strategyValidateCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "validate STRATEGY",
 		Short: "Say what a strategy means, and what in it has no effect; - reads it from stdin",
 		Args:  cobra.ExactArgs(1),
@@ -144,15 +137,12 @@ func strategyValidateCommand(a *app) *cobra.Command {
 			v, err := c.ValidateStrategy(cmd.Context(), a.queueName(), text)
 			return printAnswer(a, v, err, validFields)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 // inUseCommand lists what consumers reserve by.
 func inUseCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "in-use",
 		Short: "List the strategies that consumers reserved by in the last hour, those that handed out most chunks first",
 		Args:  cobra.NoArgs,
@@ -167,10 +157,7 @@ func inUseCommand(a *app) *cobra.Command {
 					moment(s.LastUsed), s.Strategy}
 			})
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func strategyFields(s api.NamedStrategy) [][2]string {

@@ -34,7 +34,7 @@ type submitOptions struct {
 // submitCommand inserts submissions.
 func submitCommand(a *app) *cobra.Command {
 	var o submitOptions
-	c := &cobra.Command{
+	c := a.queueCommand(&cobra.Command{
 		Use:   "submit [FILE...]",
 		Short: "Insert a submission, or with --jsonl one per line",
 		Long: "Insert a submission. Its chunks are, in this order of precedence:\n" +
@@ -60,9 +60,7 @@ func submitCommand(a *app) *cobra.Command {
 			}
 			return submitChunks(traced(cmd.Context(), a), a, &o, args)
 		},
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
+	})
 	a.quietFlag(c)
 	f := c.Flags()
 	f.Int64Var(&o.count, "count", 0, "number of chunks, 1 to 4294967295; goes with --template or --prefix")

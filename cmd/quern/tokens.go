@@ -32,7 +32,7 @@ func tokenCommand(a *app) *cobra.Command {
 func tokenNewCommand(a *app) *cobra.Command {
 	var asked api.NewToken
 	var meta, expires, to string
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: "new NAME --scopes SCOPE,...", Short: "Make an access token; its text is shown this once", Args: cobra.ExactArgs(1),
 		Long: "Make an access token and show its text, which the server does not keep. What is done with it is recorded under NAME.\n" +
 			"The scopes are produce, consume, read, metrics, operate, plugins and admin, which implies all others.",
@@ -54,9 +54,7 @@ func tokenNewCommand(a *app) *cobra.Command {
 				return c.NewToken(cmd.Context(), &asked)
 			})
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, with commas between")
 	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "the only queues that it sees, with commas between (default: all)")
 	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a "+
@@ -97,7 +95,7 @@ func printSecret(a *app, to string, ask func() (*api.Token, error)) (err error) 
 }
 
 func tokenListCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "list", Short: "List the access tokens, the oldest first", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			return printAll(a, c.Tokens(ctx), []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES",
@@ -106,29 +104,23 @@ func tokenListCommand(a *app) *cobra.Command {
 					metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
 			})
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func tokenShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "show ID", Short: "Show what is known of an access token", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			t, err := c.Token(ctx, tokenID(args[0]))
 			return printAnswer(a, t, err, tokenFields)
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func tokenRotateCommand(a *app) *cobra.Command {
 	var overlap time.Duration
 	var to string
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use: "rotate ID", Short: "Give an access token another secret; its text is shown this once", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return printSecret(a, to, func() (*api.Token, error) {
@@ -139,9 +131,7 @@ func tokenRotateCommand(a *app) *cobra.Command {
 				return c.RotateToken(cmd.Context(), tokenID(args[0]), overlap)
 			})
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().DurationVar(&overlap, "overlap", 0,
 		"how long the secret before stays good, such as 1h, so that its holders can be changed one by one")
 	secretFlag(c, &to)
@@ -174,7 +164,7 @@ func tokenID(arg string) string {
 }
 
 func whoamiCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.serverCommand(&cobra.Command{
 		Use: "whoami", Short: "Say who the server takes this program for", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			who, err := c.Whoami(ctx)
@@ -187,10 +177,7 @@ func whoamiCommand(a *app) *cobra.Command {
 					{"queues", strings.Join(w.Queues, ",")}, {"meta", metaLine(w.Meta)}, {"expires", moment(w.ExpiresAt)}}
 			})
 		}),
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func tokenFields(t api.Token) [][2]string {

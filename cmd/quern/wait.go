@@ -15,7 +15,7 @@ import (
 // waitCommand waits for the end of many submissions.
 func waitCommand(a *app) *cobra.Command {
 	var first bool
-	c := &cobra.Command{
+	c := a.serverCommand(&cobra.Command{
 		Use:   "wait [ID...]",
 		Short: "Wait until submissions have ended",
 		Long: "Wait until all of the submissions have ended, or with --any the first of them, and show how.\n" +
@@ -34,9 +34,7 @@ func waitCommand(a *app) *cobra.Command {
 			}
 			return showEnds(cmd.Context(), a, c, ids, first)
 		},
-	}
-	a.clientFlags(c)
-	a.formatFlag(c)
+	})
 	c.Flags().BoolVar(&first, "any", false, "wait for the first to end only")
 	return c
 }

@@ -95,7 +95,7 @@ func endError(s api.Submission) error {
 
 // statsCommand prints a queue's numbers once.
 func statsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return a.queueCommand(&cobra.Command{
 		Use:   "stats",
 		Short: "Print a queue's numbers",
 		Args:  cobra.NoArgs,
@@ -103,10 +103,7 @@ func statsCommand(a *app) *cobra.Command {
 			s, err := c.Stats(ctx, a.queueName())
 			return printAnswer(a, s, err, statsFields)
 		}),
-	}
-	a.queueFlags(c)
-	a.formatFlag(c)
-	return c
+	})
 }
 
 func statsFields(s api.Stats) [][2]string {
