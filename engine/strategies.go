@@ -2,12 +2,9 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -57,12 +54,9 @@ func (q *Queue) namedOf(set *journal.Set) *namedStrategy {
 	return n
 }
 
-// strategyOf is a version of a strategy. The digest in its ETag keeps apart a version and the one of the same number after the name was
-// deleted and created again.
 func strategyOf(set *journal.Set) api.NamedStrategy {
-	digest := sha256.Sum256([]byte(set.Text))
 	return api.NamedStrategy{Name: set.Name, Version: set.Version, Strategy: set.Text, CreatedAt: set.Changed.API(),
-		ETag: `"` + strconv.FormatUint(uint64(set.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`}
+		ETag: queue.ETag(set.Version, []byte(set.Text))}
 }
 
 // byName finds a strategy that a request asks for by its name, to use it.

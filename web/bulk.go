@@ -109,15 +109,8 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 		f.States = append(f.States, state)
 	}
 	f.Meta = queue.EntriesOf(in.Meta)
-	for _, at := range []struct {
-		in  api.Time
-		out *queue.Time
-	}{{in.CreatedBefore, &f.CreatedBefore}, {in.CreatedAfter, &f.CreatedAfter}, {in.DiedBefore, &f.Dead.DiedBefore},
-		{in.DiedAfter, &f.Dead.DiedAfter}} {
-		if !at.in.IsZero() {
-			*at.out = queue.Time(at.in.UnixMilli())
-		}
-	}
+	f.CreatedBefore, f.CreatedAfter = queue.At(in.CreatedBefore.Time), queue.At(in.CreatedAfter.Time)
+	f.Dead.DiedBefore, f.Dead.DiedAfter = queue.At(in.DiedBefore.Time), queue.At(in.DiedAfter.Time)
 	return r, nil
 }
 

@@ -55,7 +55,7 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)),
 			Skipped: make([]api.WhyBranch, len(p.Skipped))}
 		for level := range p.Tenants {
-			pick.Tenants[level] = apiTenant(&p.Tenants[level], leaf.Around[level])
+			pick.Tenants[level] = apiTenant(&p.Tenants[level], leaf.Around[level].Fair)
 		}
 		for j := range p.Skipped {
 			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, &leaves[j], paths)
@@ -97,22 +97,18 @@ func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
 		Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
 	}
 	if in.HasNext {
-		next := apiTenant(&in.Next, br)
-		out.Next = &next
+		out.Next = new(apiTenant(&in.Next, br.Fair))
 	}
 	for i := range in.Owed {
-		out.Owed[i] = apiTenant(&in.Owed[i], br)
+		out.Owed[i] = apiTenant(&in.Owed[i], br.Fair)
 	}
 	return out
 }
 
 // apiTenant is a tenant of a fair branch.
-func apiTenant(in *backlog.Tenant, br *strategy.Branch) api.Tenant {
-	out := api.Tenant{Key: br.Fair, State: in.State.String(), Weight: float64(in.Weight) / 1000, Share: in.Share, Lag: in.Lag}
-	if in.HasValue {
-		out.Value = &in.Value
-	}
-	return out
+func apiTenant(in *backlog.Tenant, key string) api.Tenant {
+	return api.Tenant{Key: key, Value: tenantValue(in), State: in.State.String(), Weight: float64(in.Weight) / queue.DefaultWeight,
+		Share: in.Share, Lag: in.Lag}
 }
 
 type compareInput struct {

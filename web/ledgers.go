@@ -60,9 +60,7 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 			one.Lately = &api.TenantLately{Received: due.Received, Entitled: due.Entitled}
 		}
 		for j := range t.Around {
-			a := &t.Around[j]
-			one.Around = append(one.Around, api.Tenant{Value: tenantValue(a), State: a.State.String(),
-				Weight: float64(a.Weight) / 1000, Share: a.Share, Lag: a.Lag})
+			one.Around = append(one.Around, apiTenant(&t.Around[j], ""))
 		}
 		out.Body.Items[i] = one
 	}

@@ -43,8 +43,7 @@ func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*outpu
 			Failed: k.Failed, Failures: k.Failures, Error: k.Error,
 		}
 		if k.Success != 0 {
-			at := k.Success.API()
-			kind.LastSuccessAt = &at
+			kind.LastSuccessAt = new(k.Success.API())
 		}
 		out.Body.Kinds = append(out.Body.Kinds, kind)
 	}

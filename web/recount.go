@@ -16,8 +16,7 @@ func apiRecount(r *engine.Recount) api.Recount {
 		out.Skipped += n
 	}
 	if r.Last != 0 {
-		at := r.Last.API()
-		out.LastRoundAt = &at
+		out.LastRoundAt = new(r.Last.API())
 	}
 	for counter, n := range r.Drifts {
 		if c := engine.Counter(counter); n > 0 {

@@ -173,10 +173,8 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	if !ok {
 		return r, queue.Invalid("/action", "must be pause or block")
 	}
-	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert, Revoke: in.Effects.Revoke}
-	if !in.Until.IsZero() {
-		r.Until = queue.Time(in.Until.UnixMilli())
-	}
+	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert, Revoke: in.Effects.Revoke,
+		Until: queue.At(in.Until.Time)}
 	given := 0
 	if in.Match.Queue {
 		given++

@@ -2,12 +2,9 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"strconv"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -357,15 +354,13 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	return out, nil
 }
 
-// scheduleETag is the ETag of a version. The digest keeps apart a version and the one of the same number after the name was deleted
-// and created again with another definition.
+// scheduleETag is the ETag of a version.
 func scheduleETag(in *queue.ScheduleInfo) string {
 	def, err := json.Marshal(apiDefinition(in))
 	if err != nil {
 		def = []byte(err.Error()) // cannot be: all of it came in as JSON
 	}
-	digest := sha256.Sum256(def)
-	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
+	return queue.ETag(in.Version, def)
 }
 
 // scheduleGuard is what the engine asks before it changes a schedule.

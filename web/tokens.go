@@ -84,7 +84,7 @@ func (x tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput,
 }
 
 func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
-	r = engine.TokenRequest{Name: in.Name, Subject: in.Subject}
+	r = engine.TokenRequest{Name: in.Name, Subject: in.Subject, Expires: queue.At(in.ExpiresAt.Time)}
 	if r.Scopes, err = scopesOf(in.Scopes); err != nil {
 		return r, err
 	}
@@ -100,9 +100,6 @@ func tokenRequest(in *api.NewToken) (r engine.TokenRequest, err error) {
 		if key == "" {
 			return r, queue.Invalid("/meta", "has an empty key")
 		}
-	}
-	if !in.ExpiresAt.IsZero() {
-		r.Expires = queue.Time(in.ExpiresAt.UnixMilli())
 	}
 	return r, nil
 }

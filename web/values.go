@@ -2,8 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"net/http"
@@ -222,14 +220,12 @@ func apiValueCount(in *engine.Value) api.ValueCount {
 	return out
 }
 
-// valueETag is the ETag of what is set for a value, "" when nothing is. The digest keeps apart settings and those of the same
-// version after they were deleted and set again.
+// valueETag is the ETag of what is set for a value, "" when nothing is.
 func valueETag(in *engine.ValueSettings) string {
 	if in.Version == 0 {
 		return ""
 	}
-	digest := sha256.Sum256(fmt.Appendf(nil, "%d %d", in.Limit, in.Weight))
-	return `"` + strconv.FormatUint(uint64(in.Version), 10) + "-" + hex.EncodeToString(digest[:8]) + `"`
+	return queue.ETag(in.Version, fmt.Appendf(nil, "%d %d", in.Limit, in.Weight))
 }
 
 // valueGuard is what the engine asks before it changes what is set.
