@@ -90,7 +90,9 @@ var (
 		{"token", func(s *scanner, item *FailItem) { item.Token = s.str() }, true},
 		{name: "error", read: func(s *scanner, item *FailItem) { item.Error = s.str() }},
 		{name: "fatal", read: func(s *scanner, item *FailItem) { item.Fatal = s.bool() }},
-		{name: "retry_after_ms", read: func(s *scanner, item *FailItem) { item.HasRetryAfter, item.RetryAfterMS = true, s.int(int64Detail) }},
+		{name: "retry_after_ms", read: func(s *scanner, item *FailItem) {
+			item.HasRetryAfter, item.RetryAfterMS = true, s.int(int64Detail)
+		}},
 		{name: "retry_at", read: func(s *scanner, item *FailItem) { item.RetryAt = s.time() }},
 	}
 	extendItem = object[ExtendItem]{
