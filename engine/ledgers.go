@@ -5,13 +5,13 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Ledger is a Fair block that is in use, LedgerTenant one of its tenants, LedgerSums what all of them add up to.
+// Ledger is a Fair block that is in use, LedgerTenant one of its tenants.
 type (
 	Ledger       = inspect.Ledger
 	LedgerTenant = inspect.LedgerTenant
-	LedgerSums   = inspect.LedgerSums
 	LedgerOrder  = inspect.LedgerOrder
 )
 
@@ -22,8 +22,8 @@ const (
 	ByAhead    = inspect.ByAhead
 )
 
-// LagBounds divide the lags of a ledger's tenants into the classes of LedgerSums.Lags.
-var LagBounds = inspect.LagBounds[:]
+// LeastLag is the lag up to which a tenant of a ledger is owed nothing.
+var LeastLag = inspect.LeastLag
 
 // Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.
 func (q *Queue) Ledgers(ctx context.Context) ([]Ledger, error) {
@@ -34,7 +34,7 @@ func (q *Queue) Ledgers(ctx context.Context) ([]Ledger, error) {
 type LedgerView struct {
 	Ledger Ledger
 	Items  []LedgerTenant
-	Sums   LedgerSums
+	Sums   api.LedgerTenants // but for what is about single tenants
 	Lately Lately
 }
 

@@ -45,13 +45,10 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 		return nil, newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for "+
 			"a while is removed to make room for others. List the ledgers again.")
 	}
-	sums, list := &v.Sums, v.Items
-	out := &output[api.LedgerTenants]{Body: api.LedgerTenants{
-		Ledger: apiLedger(&v.Ledger), At: api.Time{Time: x.now()}, Received: sums.Received, Entitled: sums.Entitled, Lag: sums.Lag,
-		MostBehind: sums.MostBehind, MostAhead: sums.MostAhead, Tenants: sums.Tenants, Whole: sums.Whole,
-		Sentence: fairness(&v.Ledger, sums), Lags: lagClasses(sums), LatelySince: v.Lately.Since.API(),
-		Items: make([]api.LedgerTenant, len(list)),
-	}}
+	list := v.Items
+	out := &output[api.LedgerTenants]{v.Sums}
+	out.Body.Ledger, out.Body.At, out.Body.LatelySince = apiLedger(&v.Ledger), api.Time{Time: x.now()}, v.Lately.Since.API()
+	out.Body.Sentence, out.Body.Items = fairness(&v.Ledger, &v.Sums), make([]api.LedgerTenant, len(list))
 	for i := range list {
 		t := &list[i]
 		one := api.LedgerTenant{State: t.State.String(), Weight: float64(t.Weight) / 1000, Share: t.Share,
@@ -68,7 +65,7 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 }
 
 // fairness says in one sentence how far tenants are from their due.
-func fairness(l *engine.Ledger, sums *engine.LedgerSums) string {
+func fairness(l *engine.Ledger, sums *api.LedgerTenants) string {
 	unit := "chunks"
 	if l.Time {
 		unit = "s"
@@ -77,7 +74,7 @@ func fairness(l *engine.Ledger, sums *engine.LedgerSums) string {
 	switch behind := sums.MostBehind; {
 	case sums.Tenants == 0:
 		return "No tenant has work or a claim now."
-	case behind <= engine.LagBounds[len(engine.LagBounds)/2]: // less than anyone could be given
+	case behind <= engine.LeastLag:
 		text = "No one is owed anything"
 	default:
 		text = fmt.Sprintf("No one is owed more than %.2f %s", behind, unit)
@@ -93,21 +90,6 @@ func fairness(l *engine.Ledger, sums *engine.LedgerSums) string {
 		text += fmt.Sprintf("; %d tenants are held by limits", l.Blocked)
 	}
 	return text + "."
-}
-
-func lagClasses(sums *engine.LedgerSums) []api.LagClass {
-	bounds := engine.LagBounds
-	out := make([]api.LagClass, len(sums.Lags))
-	for i, n := range sums.Lags {
-		out[i].Tenants = n
-		if i > 0 {
-			out[i].From = &bounds[i-1]
-		}
-		if i < len(bounds) {
-			out[i].To = &bounds[i]
-		}
-	}
-	return out
 }
 
 func tenantValue(t *backlog.Tenant) *api.MetaValue {

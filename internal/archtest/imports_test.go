@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"engine/shard/machine":                  {"engine/marks", "engine/shard/commit", "engine/shard/consumers", "engine/shard/indexset", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/checkpoint"},
 	"engine/checkpoint":                     {"engine/queue", "engine/journal"},
 	"engine/shard/audit":                    {"engine/shard/machine", "engine/queue", "engine/backlog", "engine/journal", "engine/reserver"},
-	"engine/shard/inspect":                  {"engine/shard/scoring", "engine/shard/machine", "engine/checkpoint", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver"},
+	"engine/shard/inspect":                  {"sdk/api", "engine/shard/scoring", "engine/shard/machine", "engine/checkpoint", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver"},
 	"engine/shard/bulks":                    {"engine/shard/machine", "engine/queue", "engine/journal"},
 	"engine/shard/recount":                  {"engine/shard/machine", "engine/queue", "engine/backlog", "engine/journal"},
 	"engine/shard/rules":                    {"engine/marks", "engine/shard/machine", "engine/queue", "engine/journal", "engine/reserver", "engine/strategy"},

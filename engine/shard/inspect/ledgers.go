@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Ledger is a Fair block that is in use, at all its places together. ID is the same for as long as strategies have this branch.
@@ -36,18 +37,20 @@ type LedgerTenant struct {
 	Around []backlog.Tenant
 }
 
-// LedgerSums are over all tenants of a ledger that were looked at. Whole says that those were all. Of a ledger that is at one place
-// the lags add up to 0, when no one reserves meanwhile.
-type LedgerSums struct {
-	Received, Entitled, Lag float64
-	MostBehind, MostAhead   float64                 // the largest lag, and the least
-	Lags                    [len(LagBounds) + 1]int // tenants with a lag up to a bound and above the one before; the last: above all
-	Tenants                 int
-	Whole                   bool
-}
+// lagBounds divide the lags into classes: what an ideal division allows in the middle, and twice as much from class to class.
+var lagBounds = [...]float64{-32, -16, -8, -4, -2, -1, -0.5, -0.1, 0.1, 0.5, 1, 2, 4, 8, 16, 32}
 
-// LagBounds divide the lags into classes: what an ideal division allows in the middle, and twice as much from class to class.
-var LagBounds = [...]float64{-32, -16, -8, -4, -2, -1, -0.5, -0.1, 0.1, 0.5, 1, 2, 4, 8, 16, 32}
+// LeastLag is the lag up to which a tenant is owed nothing: less than anyone could be given.
+var LeastLag = lagBounds[len(lagBounds)/2]
+
+// lagClasses are tenants with a lag up to a bound and above the one before; the last: above all.
+func lagClasses() []api.LagClass {
+	classes := make([]api.LagClass, len(lagBounds)+1)
+	for i := range lagBounds {
+		classes[i].To, classes[i+1].From = new(lagBounds[i]), new(lagBounds[i])
+	}
+	return classes
+}
 
 // mostMembers is how many tenants one question looks at.
 const mostMembers = 200_000
@@ -97,9 +100,10 @@ func (ins *Inspector) members(ctx context.Context, l *Ledger, fn func(*backlog.M
 	return whole, err
 }
 
-// Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. found is false when no ledger in use has the id.
+// Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. The sums are over all that were looked at: of a
+// ledger that is at one place the lags add up to 0, when no one reserves meanwhile. found is false when no ledger in use has the id.
 func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (l Ledger,
-	list []LedgerTenant, sums LedgerSums, found bool, err error) {
+	list []LedgerTenant, sums api.LedgerTenants, found bool, err error) {
 	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
 		all := ledgers(m)
 		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })
@@ -111,14 +115,14 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 	if err != nil || !found {
 		return l, nil, sums, found, err
 	}
-	sums.MostBehind, sums.MostAhead = math.Inf(-1), math.Inf(1)
+	sums.MostBehind, sums.MostAhead, sums.Lags = math.Inf(-1), math.Inf(1), lagClasses()
 	sums.Whole, err = ins.members(ctx, &l, func(m *backlog.Member) {
 		sums.Tenants++
 		sums.Received += m.Received
 		sums.Entitled += m.Entitled
 		sums.Lag += m.Lag
-		class, _ := slices.BinarySearch(LagBounds[:], m.Lag)
-		sums.Lags[class]++
+		class, _ := slices.BinarySearch(lagBounds[:], m.Lag)
+		sums.Lags[class].Tenants++
 		sums.MostBehind, sums.MostAhead = max(sums.MostBehind, m.Lag), min(sums.MostAhead, m.Lag)
 		if only != nil && (!m.HasValue || m.Value != *only) {
 			return
