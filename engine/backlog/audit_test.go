@@ -15,7 +15,7 @@ func (m *model) audit() {
 	members := map[*frame]int{}
 	for _, f := range m.b.frames {
 		if f != nil {
-			members[f] = m.auditView(f.views[0])
+			members[f] = m.auditView(f.bands.views[0])
 		}
 	}
 	for i := range m.branches {
@@ -147,9 +147,9 @@ func (m *model) auditTerms() {
 			v := m.b.frames[ref.frame]
 			if ref.gate&valueRef != 0 {
 				if x := &v.cells.values[ref.gate&^valueRef]; x.term != t || x.max != ref.max || x.max != min(x.base, t.limit) {
-					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.views[0].key)
+					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.bands.views[0].key)
 				}
-			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max && !v.banded {
+			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max && !v.bands.on {
 				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
 			}
 		}
@@ -215,8 +215,8 @@ func (m *model) auditView(v *View) (members int) {
 	for number := range v.gates {
 		g := &v.gates[number]
 		want := !g.empty() && g.isOpen()
-		if v.banded && v.bandOf(g) == nil { // the largest number is gone: so is the gate, once it is looked at
-			want = want && g.offered && uint32(number) < v.unsettled
+		if v.bands.on && v.bands.topFor(g) == nil { // the largest number is gone: so is the gate, once it is looked at
+			want = want && g.offered && uint32(number) < v.bands.unsettled
 		}
 		if g.offered != want {
 			m.fatalf("view %s gate %d: offered %v, want %v", v.key, number, g.offered, want)
@@ -260,7 +260,7 @@ func (m *model) auditView(v *View) (members int) {
 	if v.cells != nil {
 		m.auditCells(v)
 	}
-	if v.banded {
+	if v.bands.on {
 		m.auditBands(v.frame)
 	}
 	if v.offered != offered {
@@ -304,12 +304,12 @@ func (m *model) auditGroup(v *View, number uint32) {
 	count, after := uint32(0), uint32(none)
 	for gate := in.first; gate != none; gate = v.gates[gate].older {
 		g := &v.gates[gate]
-		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && !v.banded && g.max != min(v.limitOn(g.watched.key), g.watched.limit) {
+		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && !v.bands.on && g.max != min(v.limits.on(g.watched.key), g.watched.limit) {
 			m.fatalf("view %s group %d: gate %d is of group %d, watches %v, is shut from %d on", v.key, number, gate, g.group, g.watched, g.max)
 		}
 		count, after = count+1, gate
 	}
-	if (in.top != nil) != (count > 1 || v.banded) {
+	if (in.top != nil) != (count > 1 || v.bands.on) {
 		m.fatalf("view %s group %d has %d gates; a top: %v", v.key, number, count, in.top != nil)
 	}
 	reported := gone
@@ -437,7 +437,7 @@ func (m *model) leaveNothing() {
 	}
 	for _, v := range m.b.frames {
 		if v != nil {
-			m.fatalf("view %s is left over", v.views[0].key)
+			m.fatalf("view %s is left over", v.bands.views[0].key)
 		}
 	}
 }

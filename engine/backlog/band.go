@@ -18,18 +18,26 @@ import (
 // maxBands is how many numbers share a frame, as a pick looks at the first gate of each band. What goes beyond begins another frame.
 const maxBands = 64
 
+// bands are the views that stand on a frame, and how its gates are divided between them.
+type bands struct {
+	on        bool   // there are several numbers, and so several bands
+	unsettled uint32 // gates from here on stand in the band that is theirs; the others may stand in one of before
+	of        *frame
+	views     []*View // that stand on the frame, or the last that did
+}
+
 // carry has a view stand on the frame.
-func (f *frame) carry(v *View) {
-	v.frame = f
-	if f.views = append(f.views, v); len(f.views) > 1 {
-		f.addBand(v.most)
+func (b *bands) carry(v *View) {
+	v.frame = b.of
+	if b.views = append(b.views, v); len(b.views) > 1 {
+		b.add(v.most)
 	}
 }
 
 // fits says whether a view of one more number may stand on the frame.
-func (f *frame) fits(most uint32) bool {
+func (b *bands) fits(most uint32) bool {
 	count := 1
-	for t := f.groups[0].top; f.banded && t != nil; t = t.next {
+	for t := b.of.groups[0].top; b.on && t != nil; t = t.next {
 		if t.max == most {
 			return true
 		}
@@ -38,14 +46,15 @@ func (f *frame) fits(most uint32) bool {
 	return count <= maxBands
 }
 
-// addBand divides the gates by one more number.
-func (f *frame) addBand(most uint32) {
+// add divides the gates by one more number.
+func (b *bands) add(most uint32) {
+	f := b.of
 	in := &f.groups[0]
 	if in.top == nil {
 		f.addTop(in)
 	}
-	if !f.banded {
-		f.banded, in.top.max, in.top.wanted = true, f.limits[0].max, true
+	if !b.on {
+		b.on, in.top.max, in.top.wanted = true, f.limits[0].max, true
 	}
 	at := &in.top
 	for *at != nil && (*at).max < most {
@@ -59,60 +68,62 @@ func (f *frame) addBand(most uint32) {
 		*at = &top{max: most, slot: slot, next: *at}
 	}
 	(*at).wanted = true
-	for _, v := range f.views {
+	for _, v := range b.views {
 		v.open = 0
 		for t := in.top; t != nil && t.max <= v.most; t = t.next {
 			v.open += t.gates()
 		}
 	}
-	f.rebandAll()
+	b.rebandAll()
 }
 
 // leave takes a view off a frame on which others stand.
-func (f *frame) leave(v *View) {
-	f.views = slices.DeleteFunc(f.views, func(other *View) bool { return other == v })
-	for t := f.groups[0].top; t != nil; t = t.next {
+func (b *bands) leave(v *View) {
+	b.views = slices.DeleteFunc(b.views, func(other *View) bool { return other == v })
+	for t := b.of.groups[0].top; t != nil; t = t.next {
 		if t.max == v.most {
 			t.wanted = false
 		}
 	}
-	f.rebandAll()
-	v.frame = &frame{in: f.in, dropped: true}
+	b.rebandAll()
+	v.frame = &frame{in: b.of.in, dropped: true}
 }
 
 // rebandAll is for numbers that changed.
-func (f *frame) rebandAll() {
+func (b *bands) rebandAll() {
+	f := b.of
 	f.limits[0].max = 0
-	for _, v := range f.views {
+	for _, v := range b.views {
 		f.limits[0].max = max(f.limits[0].max, v.most)
 	}
-	if f.unsettled == 0 {
+	if b.unsettled == 0 {
 		f.in.unsettled = append(f.in.unsettled, f)
 	}
-	f.unsettled = uint32(len(f.gates))
-	f.reband(0)
+	b.unsettled = uint32(len(f.gates))
+	b.reband(0)
 }
 
 // reband looks at up to `most` gates that may stand in a band that is not theirs, and says how many it did not need.
-func (f *frame) reband(most int) (left int) {
+func (b *bands) reband(most int) (left int) {
+	f := b.of
 	if !slices.Contains(f.in.unsettled, f) {
 		return most
 	}
-	f.unsettled = min(f.unsettled, uint32(len(f.gates)))
-	for ; f.unsettled > 0 && most > 0; most-- {
-		f.unsettled--
-		f.regard(f.unsettled)
+	b.unsettled = min(b.unsettled, uint32(len(f.gates)))
+	for ; b.unsettled > 0 && most > 0; most-- {
+		b.unsettled--
+		b.regard(b.unsettled)
 	}
-	if f.unsettled == 0 {
+	if b.unsettled == 0 {
 		f.in.unsettled = slices.DeleteFunc(f.in.unsettled, func(other *frame) bool { return other == f })
-		f.dropBands()
+		b.drop()
 	}
 	return most
 }
 
-// dropBands gives up the bands, empty by now, whose numbers are gone.
-func (f *frame) dropBands() {
-	in := &f.groups[0]
+// drop gives up the bands, empty by now, whose numbers are gone.
+func (b *bands) drop() {
+	in := &b.of.groups[0]
 	for at := &in.top; *at != nil; {
 		if (*at).wanted {
 			at = &(*at).next
@@ -120,26 +131,27 @@ func (f *frame) dropBands() {
 			*at = (*at).next
 		}
 	}
-	f.banded = in.top.next != nil
-	if !f.banded && (in.first == none || f.gates[in.first].older == none) {
+	b.on = in.top.next != nil
+	if !b.on && (in.first == none || b.of.gates[in.first].older == none) {
 		in.top = nil
 	}
 }
 
 // regard has a gate stand where the counter of its term is.
-func (f *frame) regard(number uint32) {
-	g := &f.gates[number]
+func (b *bands) regard(number uint32) {
+	g := &b.of.gates[number]
 	if g.watched != nil {
-		f.unwatch(g.watched, number)
-		f.watch(number)
+		b.unwatch(g.watched, number)
+		b.watch(number)
 	}
-	f.refresh(number)
+	b.of.refresh(number)
 }
 
 // watch has the term of a gate tell when its counter leaves the band that it is in.
-func (f *frame) watch(number uint32) {
+func (b *bands) watch(number uint32) {
+	f := b.of
 	g := &f.gates[number]
-	low, high := f.span(g.watched)
+	low, high := b.span(g.watched)
 	g.max = high
 	g.watched.watchGate(gateRef{high, f.number, number})
 	if low > 0 {
@@ -148,16 +160,17 @@ func (f *frame) watch(number uint32) {
 }
 
 // unwatch is the inverse of watch: where there are bands, a gate may be told at both ends of one.
-func (f *frame) unwatch(t *term, number uint32) {
-	for t.unwatchGate(f.number, number) && f.banded {
+func (b *bands) unwatch(t *term, number uint32) {
+	for t.unwatchGate(b.of.number, number) && b.on {
 	}
 }
 
 // span is the band of a term: from low on and below high. If so many are in flight that no view may take, that begins at high, and low
 // is 0.
-func (f *frame) span(t *term) (low, high uint32) {
-	high = f.limitOn(t.key)
-	if f.banded && t.key == f.limits[0].key {
+func (b *bands) span(t *term) (low, high uint32) {
+	f := b.of
+	high = f.limits.on(t.key)
+	if b.on && t.key == f.limits[0].key {
 		for x := f.groups[0].top; x != nil && x.max <= f.limits[0].max; x = x.next {
 			if x.wanted && t.inFlight < x.max {
 				high = x.max
@@ -174,10 +187,10 @@ func (f *frame) span(t *term) (low, high uint32) {
 	return low, high
 }
 
-// bandOf is the band in which a gate that is open belongs; nil: no view may take from it any more.
-func (f *frame) bandOf(g *gate) *top {
-	x := f.groups[0].top
-	limited := g.watched != nil && g.watched.key == f.limits[0].key
+// topFor is the band in which a gate that is open belongs; nil: no view may take from it any more.
+func (b *bands) topFor(g *gate) *top {
+	x := b.of.groups[0].top
+	limited := g.watched != nil && g.watched.key == b.of.limits[0].key
 	for x != nil && (!x.wanted || limited && x.max < g.max) {
 		x = x.next
 	}
@@ -185,8 +198,8 @@ func (f *frame) bandOf(g *gate) *top {
 }
 
 // offer tells all views that a gate moves from one band to another; nil is none.
-func (f *frame) offer(from, to *top) {
-	for _, v := range f.views {
+func (b *bands) offer(from, to *top) {
+	for _, v := range b.views {
 		had, has := from != nil && from.max <= v.most, to != nil && to.max <= v.most
 		switch {
 		case has && !had:
@@ -215,8 +228,9 @@ func (t *top) at(slot uint8) *top {
 	return t
 }
 
-// firstOfBands is the gate that an ordered group offers first, of the bands up to a number; none: they are empty.
-func (f *frame) firstOfBands(in *group, most uint32) (number uint32) {
+// first is the gate that an ordered group offers first, of the bands up to a number; none: they are empty.
+func (b *bands) first(in *group, most uint32) (number uint32) {
+	f := b.of
 	number = none
 	for t := in.top; t != nil && t.max <= most; t = t.next {
 		if len(t.heap) > 0 && (number == none || f.before(f.firstOf(t.heap[0]), f.firstOf(number))) {
@@ -226,8 +240,8 @@ func (f *frame) firstOfBands(in *group, most uint32) (number uint32) {
 	return number
 }
 
-// drawOfBands draws a gate of the bands up to a number, and a number, as sampleGate does.
-func (f *frame) drawOfBands(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
+// draw draws a gate of the bands up to a number, and a number, as sampleGate does.
+func (b *bands) draw(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
 	total := uint64(0)
 	for t := in.top; t != nil && t.max <= most; t = t.next {
 		total += t.total
@@ -239,7 +253,7 @@ func (f *frame) drawOfBands(in *group, most uint32, rnd *rand.Rand) (g *gate, nu
 	for t := in.top; ; t = t.next {
 		if number < t.total {
 			x, number := t.find(number)
-			return &f.gates[x.of], number
+			return &b.of.gates[x.of], number
 		}
 		number -= t.total
 	}

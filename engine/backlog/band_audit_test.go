@@ -11,14 +11,14 @@ func (m *model) auditBands(f *frame) {
 			m.fatalf("frame %s: the band to %d comes after those to %v, or its slot %d is another one's", f.shape, t.max, numbers, t.slot)
 		}
 		numbers, slots[t.slot] = append(numbers, t.max), true
-		if !f.dropped && f.unsettled == 0 && !t.wanted {
+		if !f.dropped && f.bands.unsettled == 0 && !t.wanted {
 			m.fatalf("frame %s has a band to %d, which is no view's", f.shape, t.max)
 		}
-		if wanted := slices.ContainsFunc(f.views, func(v *View) bool { return v.most == t.max }); t.wanted != wanted {
+		if wanted := slices.ContainsFunc(f.bands.views, func(v *View) bool { return v.most == t.max }); t.wanted != wanted {
 			m.fatalf("frame %s: the band to %d is wanted: %v, want %v", f.shape, t.max, t.wanted, wanted)
 		}
 	}
-	for _, v := range f.views {
+	for _, v := range f.bands.views {
 		if !slices.Contains(numbers, v.most) {
 			m.fatalf("view %s has no band: there are those to %v", v.key, numbers)
 		}
@@ -42,8 +42,8 @@ func (m *model) auditBandOf(f *frame, number uint32) {
 	if g.offered {
 		if t := f.groups[0].top.at(g.band); t == nil || g.watched != nil && g.watched.key == f.limits[0].key && t.max < g.max {
 			m.fatalf("frame %s: gate %d ends at %d, and stands in the band %+v", f.shape, number, g.max, t)
-		} else if number >= f.unsettled && t != f.bandOf(g) {
-			m.fatalf("frame %s: gate %d stands in the band to %d, want that to %d", f.shape, number, t.max, f.bandOf(g).max)
+		} else if number >= f.bands.unsettled && t != f.bands.topFor(g) {
+			m.fatalf("frame %s: gate %d stands in the band to %d, want that to %d", f.shape, number, t.max, f.bands.topFor(g).max)
 		}
 	}
 	if g.watched == nil {
@@ -55,12 +55,12 @@ func (m *model) auditBandOf(f *frame, number uint32) {
 			ends = append(ends, ref.max)
 		}
 	}
-	low, high := f.span(g.watched)
+	low, high := f.bands.span(g.watched)
 	want := []uint32{high}
 	if low > 0 {
 		want = []uint32{low, high}
 	}
-	if !slices.Contains(ends, g.max) || number >= f.unsettled && !f.dropped && (!slices.Equal(ends, want) || g.max != high) {
+	if !slices.Contains(ends, g.max) || number >= f.bands.unsettled && !f.dropped && (!slices.Equal(ends, want) || g.max != high) {
 		m.fatalf("frame %s: gate %d ends at %d with %d in flight, and is told at %v, want %v", f.shape, number, g.max, g.watched.inFlight, ends, want)
 	}
 }

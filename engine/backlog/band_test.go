@@ -42,7 +42,7 @@ func TestNumbersTogether(t *testing.T) {
 				if v := m.b.viewOf[m.branches[i].Key()]; v != nil {
 					m.auditWindow(&m.branches[i], v)
 					m.auditSaturated(&m.branches[i], v)
-					shared += len(v.views) - 1
+					shared += len(v.bands.views) - 1
 				}
 			}
 			if m.r.IntN(3) == 0 { // the views go one by one
@@ -161,7 +161,7 @@ func TestBandsAreBounded(t *testing.T) {
 			t.Errorf("a frame has %d views, want %d", n, maxBands)
 		}
 		if f.number == 0 {
-			f.views[0].Watch = true
+			f.bands.views[0].Watch = true
 		}
 	}
 	if len(frames) != 3 {
@@ -171,8 +171,8 @@ func TestBandsAreBounded(t *testing.T) {
 	for !b.Sweep(10) {
 	}
 	for v := range b.standing() {
-		if v.most != 1 || v.banded || v.groups[0].top.next != nil {
-			t.Errorf("of all numbers there is left %s, with bands: %v", v.key, v.banded)
+		if v.most != 1 || v.bands.on || v.groups[0].top.next != nil {
+			t.Errorf("of all numbers there is left %s, with bands: %v", v.key, v.bands.on)
 		}
 	}
 	if got := len(b.frameOf); got > 1 {
@@ -209,8 +209,8 @@ func TestNumbersComeInSlices(t *testing.T) {
 	slices := 1
 	for ; !b.Sweep(100); slices++ {
 	}
-	if want := (n - dropSlice) / 100; slices < want || slices > want+2 || three.banded || len(three.views) != 1 {
-		t.Errorf("after %d slices, want %d, the last number has bands: %v", slices, want, three.banded)
+	if want := (n - dropSlice) / 100; slices < want || slices > want+2 || three.bands.on || len(three.bands.views) != 1 {
+		t.Errorf("after %d slices, want %d, the last number has bands: %v", slices, want, three.bands.on)
 	}
 	if got := len(b.terms[0].gates); got != 1 {
 		t.Errorf("a value tells %d gates, want 1", got)

@@ -45,8 +45,9 @@ type dimension struct {
 // valueRef marks the number of a value in gateRef.gate.
 const valueRef = 1 << 31
 
-// cells is what a view of two or more limits has beyond others.
+// cells are where the submissions of a frame of two or more limits stand, found by what they are under.
 type cells struct {
+	of      *frame
 	list    []cell
 	free    []uint32
 	rows    []uint32            // by cell, each len(dims) long
@@ -62,29 +63,30 @@ type cells struct {
 	found []uint32 // scratch: of a search
 }
 
-func newCells(limits int) *cells {
+func newCells(f *frame) *cells {
+	limits := len(f.limits)
 	return &cells{
-		dims: make([]dimension, limits+1), row: make([]uint32, limits+1),
+		of: f, dims: make([]dimension, limits+1), row: make([]uint32, limits+1),
 		first: map[uint64]uint32{}, valueOf: map[*term]uint32{},
 	}
 }
 
 // enter puts a submission that joins the view into its cell.
-func (f *frame) enter(s *Submission, at, group uint32) {
-	c := f.cells
+func (c *cells) enter(s *Submission, at, group uint32) {
+	f := c.of
 	c.row = c.row[:len(c.dims)]
 	for i, l := range f.limits {
 		c.row[i] = none
 		if t := s.termOf(l.key); t != nil {
-			c.row[i] = f.valueFor(t, uint32(i), l.max)
+			c.row[i] = c.valueFor(t, uint32(i), l.max)
 		}
 	}
 	extra := len(f.limits)
 	c.row[extra] = none
-	if t := f.in.overrun(s); t != nil && !f.limitsKey(t.key) {
-		c.row[extra] = f.valueFor(t, uint32(extra), queue.NoLimit)
+	if t := f.in.overrun(s); t != nil && !f.limits.has(t.key) {
+		c.row[extra] = c.valueFor(t, uint32(extra), queue.NoLimit)
 	}
-	f.put(s, at, f.cellFor(group))
+	f.put(s, at, c.cellFor(group))
 }
 
 // overrun is a term of the submission that has as many chunks in flight as an operator lets it have, nil if there is none.
@@ -99,29 +101,25 @@ func (b *Backlog) overrun(s *Submission) *term {
 	return nil
 }
 
-func (f *frame) limitsKey(key *metaKey) bool {
-	return slices.ContainsFunc(f.limits, func(l limit) bool { return l.key == key })
-}
-
 // extend moves a submission that an operator's limit of another key holds back to the cell that is under that, too.
-func (f *frame) extend(s *Submission, at uint32, t *term) {
-	c := f.cells
+func (c *cells) extend(s *Submission, at uint32, t *term) {
+	f := c.of
 	number := s.members[at].gate
 	group := c.list[number].group
-	c.row = append(append(c.row[:0], f.rowOf(number)...), c.further[number]...)
-	extra := f.valueFor(t, uint32(len(f.limits)), queue.NoLimit)
+	c.row = append(append(c.row[:0], c.rowOf(number)...), c.further[number]...)
+	extra := c.valueFor(t, uint32(len(f.limits)), queue.NoLimit)
 	if c.row[len(f.limits)] == none {
 		c.row[len(f.limits)] = extra
 	} else {
 		c.row = append(c.row, extra)
 	}
 	f.take(s, at)
-	f.put(s, at, f.cellFor(group))
+	f.put(s, at, c.cellFor(group))
 }
 
-func (f *frame) rowOf(number uint32) []uint32 {
-	width := uint32(len(f.cells.dims))
-	return f.cells.rows[number*width : (number+1)*width]
+func (c *cells) rowOf(number uint32) []uint32 {
+	width := uint32(len(c.dims))
+	return c.rows[number*width : (number+1)*width]
 }
 
 // hash is of a group and a row: a step of SplitMix64's finaliser for each number. The group's comes first, alone, as numbers
@@ -137,8 +135,7 @@ func hash(group uint32, row []uint32) uint64 {
 }
 
 // cellFor is the group's cell of the scratch row; made when there is none.
-func (f *frame) cellFor(group uint32) (number uint32) {
-	c := f.cells
+func (c *cells) cellFor(group uint32) (number uint32) {
 	width := len(c.dims)
 	row, further := c.row[:width], c.row[width:]
 	h := hash(group, row)
@@ -147,13 +144,13 @@ func (f *frame) cellFor(group uint32) (number uint32) {
 		head = none
 	}
 	for number = head; number != none; number = c.list[number].next {
-		if c.list[number].group == group && slices.Equal(f.rowOf(number), row) && slices.Equal(c.further[number], further) {
+		if c.list[number].group == group && slices.Equal(c.rowOf(number), row) && slices.Equal(c.further[number], further) {
 			return number
 		}
 	}
 	if last := len(c.free) - 1; last >= 0 {
 		number, c.free = c.free[last], c.free[:last]
-		copy(f.rowOf(number), row)
+		copy(c.rowOf(number), row)
 	} else {
 		number = uint32(len(c.list))
 		c.list = append(c.list, cell{})
@@ -168,14 +165,13 @@ func (f *frame) cellFor(group uint32) (number uint32) {
 		}
 		c.further[number] = slices.Clone(further)
 	}
-	f.countCell(number, 1)
+	c.count(number, 1)
 	return number
 }
 
-// countCell counts a cell that comes or, by ^0, goes.
-func (f *frame) countCell(number, by uint32) {
-	c := f.cells
-	for i, x := range f.rowOf(number) {
+// count counts a cell that comes or, by ^0, goes.
+func (c *cells) count(number, by uint32) {
+	for i, x := range c.rowOf(number) {
 		if x == none {
 			c.dims[i].without += by
 			continue
@@ -187,13 +183,12 @@ func (f *frame) countCell(number, by uint32) {
 	}
 }
 
-// dropCell gives up an empty cell that stands in no gate. A little memory stays for the next one.
-func (f *frame) dropCell(number uint32) {
-	c := f.cells
-	f.countCell(number, ^uint32(0))
+// drop gives up an empty cell that stands in no gate. A little memory stays for the next one.
+func (c *cells) drop(number uint32) {
+	c.count(number, ^uint32(0))
 	delete(c.further, number)
 	x := &c.list[number]
-	h := hash(x.group, f.rowOf(number))
+	h := hash(x.group, c.rowOf(number))
 	switch head := c.first[h]; {
 	case head == number && x.next == none:
 		delete(c.first, h)
@@ -210,100 +205,101 @@ func (f *frame) dropCell(number uint32) {
 	c.free = append(c.free, number)
 }
 
-// settleCell puts a cell whose content changed where it belongs now: into its gate, elsewhere in there, or nowhere.
-func (f *frame) settleCell(number uint32) {
-	x := &f.cells.list[number]
+// settle puts a cell whose content changed where it belongs now: into its gate, elsewhere in there, or nowhere.
+func (c *cells) settle(number uint32) {
+	f := c.of
+	x := &c.list[number]
 	gate := x.gate
 	switch {
 	case gate == none:
-		f.seat(number, f.homeOf(number))
+		c.seat(number, c.homeOf(number))
 		return
 	case x.empty():
-		f.unseat(number)
-		f.dropCell(number)
+		c.unseat(number)
+		c.drop(number)
 		return
 	case f.order == strategy.Random:
 		exp := exponent(x.total)
 		if exp == x.gateExp {
 			return
 		}
-		f.lift(number)
+		c.lift(number)
 		x.gateExp = exp
 		x.place = f.gates[gate].add(exp, entry{of: number})
 	default:
-		heapFix(byHead{f}, f.gates[gate].entries, int(x.place))
+		heapFix(byHead{c}, f.gates[gate].entries, int(x.place))
 	}
 	f.refresh(gate)
 }
 
 // seat enters a cell into a gate.
-func (f *frame) seat(number, gate uint32) {
-	x, g := &f.cells.list[number], &f.gates[gate]
+func (c *cells) seat(number, gate uint32) {
+	x, g := &c.list[number], &c.of.gates[gate]
 	x.gate = gate
-	if f.order == strategy.Random {
+	if c.of.order == strategy.Random {
 		x.gateExp = exponent(x.total)
 		x.place = g.add(x.gateExp, entry{of: number})
 	} else {
-		g.entries = heapPush(byHead{f}, g.entries, entry{of: number})
+		g.entries = heapPush(byHead{c}, g.entries, entry{of: number})
 	}
-	f.refresh(gate)
+	c.of.refresh(gate)
 }
 
 // unseat is the inverse of seat.
-func (f *frame) unseat(number uint32) {
-	gate := f.cells.list[number].gate
-	f.lift(number)
-	f.refresh(gate)
+func (c *cells) unseat(number uint32) {
+	gate := c.list[number].gate
+	c.lift(number)
+	c.of.refresh(gate)
 }
 
 // lift is unseat without a look at the top.
-func (f *frame) lift(number uint32) {
-	x := &f.cells.list[number]
-	g := &f.gates[x.gate]
-	if f.order != strategy.Random {
-		g.entries = trimmed(heapRemove(byHead{f}, g.entries, int(x.place)))
+func (c *cells) lift(number uint32) {
+	x := &c.list[number]
+	g := &c.of.gates[x.gate]
+	if c.of.order != strategy.Random {
+		g.entries = trimmed(heapRemove(byHead{c}, g.entries, int(x.place)))
 		return
 	}
-	f.noteRemoval(spot{kind: ofCells, in: x.gate, exp: x.gateExp, place: x.place}, &g.sampler)
+	c.of.in.preview.noteRemoval(spot{frame: c.of, kind: ofCells, in: x.gate, exp: x.gateExp, place: x.place}, &g.sampler)
 	if moved, ok := g.remove(x.gateExp, x.place); ok {
-		f.cells.list[moved.of].place = x.place
+		c.list[moved.of].place = x.place
 	}
 }
 
 // homeOf is the gate for a cell: one that is shut, so that no pick examines it for nothing; otherwise that of its scarcest value.
-func (f *frame) homeOf(number uint32) (gate uint32) {
-	group, x := f.cells.list[number].group, f.obstacleOf(number)
+func (c *cells) homeOf(number uint32) (gate uint32) {
+	group, x := c.list[number].group, c.obstacleOf(number)
 	if x == none {
-		for i, y := range f.rowOf(number) {
-			if y != none && (x == none || f.room(uint32(i)) < f.room(f.cells.values[x].dim)) {
+		for i, y := range c.rowOf(number) {
+			if y != none && (x == none || c.room(uint32(i)) < c.room(c.values[x].dim)) {
 				x = y
 			}
 		}
 	}
 	if x == none {
-		return f.freeGate(group)
+		return c.of.freeGate(group)
 	}
-	return f.gateFor(group, f.cells.values[x].term)
+	return c.of.gateFor(group, c.values[x].term)
 }
 
 // room is how many chunks of all values of a dimension may be in flight. Where there is the least, a value is shut the most of
 // the time: a cell in the gate of that one is the least often examined for nothing.
-func (f *frame) room(dim uint32) uint64 {
-	switch d := &f.cells.dims[dim]; {
+func (c *cells) room(dim uint32) uint64 {
+	switch d := &c.dims[dim]; {
 	case d.fixed:
 		return 0 // and the gate is no other tenant's chunks' to open and shut
-	case int(dim) == len(f.limits):
+	case int(dim) == len(c.of.limits):
 		return 1<<64 - 1
 	default:
-		return uint64(d.values) * uint64(f.limits[dim].max)
+		return uint64(d.values) * uint64(c.of.limits[dim].max)
 	}
 }
 
 // obstacleOf is a value of the cell that is shut, none if there is none; of several the scarcest.
-func (f *frame) obstacleOf(number uint32) uint32 {
-	c, found := f.cells, uint32(none)
-	for i, x := range f.rowOf(number) {
-		if x != none && c.values[x].isShut() && (found == none || f.room(uint32(i)) < f.room(c.values[found].dim)) {
+func (c *cells) obstacleOf(number uint32) uint32 {
+	found := uint32(none)
+	for i, x := range c.rowOf(number) {
+		if x != none && c.values[x].isShut() && (found == none || c.room(uint32(i)) < c.room(c.values[found].dim)) {
 			found = x
 		}
 	}
@@ -322,19 +318,19 @@ func (f *frame) obstacleOf(number uint32) uint32 {
 
 // evade moves a cell that stands in an open gate, but is under another limit that is reached, to the shut gate of that
 // value. There no pick meets it again until the gate opens.
-func (f *frame) evade(number, obstacle uint32) {
-	f.unseat(number)
-	f.seat(number, f.gateFor(f.cells.list[number].group, f.cells.values[obstacle].term))
+func (c *cells) evade(number, obstacle uint32) {
+	c.unseat(number)
+	c.seat(number, c.of.gateFor(c.list[number].group, c.values[obstacle].term))
 }
 
 // byHead ranks the cells of a gate by their first submissions.
-type byHead struct{ f *frame }
+type byHead struct{ c *cells }
 
-func (r byHead) before(a, b entry) bool { return r.f.before(r.f.headOf(a.of), r.f.headOf(b.of)) }
+func (r byHead) before(a, b entry) bool { return r.c.of.before(r.c.headOf(a.of), r.c.headOf(b.of)) }
 
-func (r byHead) moved(x entry, to int) { r.f.cells.list[x.of].place = uint32(to) }
+func (r byHead) moved(x entry, to int) { r.c.list[x.of].place = uint32(to) }
 
 // headOf is the first submission of a cell that is not empty.
-func (f *frame) headOf(number uint32) *Submission {
-	return f.in.subs[f.cells.list[number].entries[0].of]
+func (c *cells) headOf(number uint32) *Submission {
+	return c.of.in.subs[c.list[number].entries[0].of]
 }

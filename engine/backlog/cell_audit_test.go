@@ -19,7 +19,7 @@ func (m *model) auditCellsOf(v *View, gate uint32) (members int) {
 	}
 	if v.order != strategy.Random {
 		for i, x := range g.entries {
-			if each(x, i); i > 0 && (byHead{v.frame}).before(x, g.entries[(i-1)/2]) {
+			if each(x, i); i > 0 && (byHead{v.cells}).before(x, g.entries[(i-1)/2]) {
 				m.fatalf("view %s gate %d is no heap", v.key, gate)
 			}
 		}
@@ -44,7 +44,7 @@ func (m *model) auditCellsOf(v *View, gate uint32) (members int) {
 // values; it counts these.
 func (m *model) auditCell(v *View, number uint32) int {
 	c := v.cells
-	x, row := &c.list[number], v.rowOf(number)
+	x, row := &c.list[number], v.cells.rowOf(number)
 	at, ok := c.first[hash(x.group, row)]
 	for ok && at != none && at != number {
 		at = c.list[at].next
@@ -94,13 +94,13 @@ func (m *model) auditCells(v *View) {
 		if x := &c.list[number]; x.empty() || x.gate == none {
 			m.fatalf("view %s: the cell %d is empty or in no gate", v.key, number)
 		}
-		for i, x := range v.rowOf(uint32(number)) {
+		for i, x := range v.cells.rowOf(uint32(number)) {
 			if x == none {
 				without[i]++
 				continue
 			}
 			if count[x]++; int(c.values[x].dim) != i {
-				m.fatalf("view %s: the value %d stands in row %v, want in place %d", v.key, x, v.rowOf(uint32(number)), c.values[x].dim)
+				m.fatalf("view %s: the value %d stands in row %v, want in place %d", v.key, x, v.cells.rowOf(uint32(number)), c.values[x].dim)
 			}
 		}
 		for _, x := range c.further[uint32(number)] {
@@ -151,18 +151,18 @@ func (m *model) auditSearch(v *View) {
 			if x := &c.list[number]; x.empty() || x.group != uint32(group) {
 				continue
 			}
-			if like = uint32(number); v.obstacleOf(like) == none {
+			if like = uint32(number); v.cells.obstacleOf(like) == none {
 				want = append(want, like)
 			}
 		}
 		if like == none {
 			continue
 		}
-		got := slices.Sorted(slices.Values(v.search(like)))
+		got := slices.Sorted(slices.Values(v.cells.search(like)))
 		if !slices.Equal(got, want) {
 			m.fatalf("view %s group %d: a search finds the cells %v, want %v", v.key, group, got, want)
 		}
-		if most := v.combinations(like); uint64(len(want)) > 0 && most == 0 || len(c.further) == 0 && uint64(len(want)) > most {
+		if most := v.cells.combinations(like); uint64(len(want)) > 0 && most == 0 || len(c.further) == 0 && uint64(len(want)) > most {
 			m.fatalf("view %s group %d: %d combinations, but %d cells from which something may be taken", v.key, group, most, len(want))
 		}
 	}

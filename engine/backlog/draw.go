@@ -11,31 +11,32 @@ import (
 // than to look them up, and a tenant's cells are best left where no other tenant's chunks open the gate.
 const few = 12
 
-// chooseCell is choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes on for longer
+// choose is frame.choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes on for longer
 // than it would take to look up every combination of open values, it does this. So a pick costs at most a small multiple of
 // the cheaper of the two: where many limits leave much open nearly every draw is good, and where they leave little there are
 // few combinations.
-func (f *frame) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
+func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
+	f := c.of
 	met, searches := uint64(0), true
 	for f.groups[group].offered > 0 && !f.in.Tired() {
-		number, draw, drawn := f.drawCell(group, rnd)
+		number, draw, drawn := c.draw(group, rnd)
 		if !drawn {
 			f.redrawn()
 			continue
 		}
-		obstacle := f.obstacleOf(number)
+		obstacle := c.obstacleOf(number)
 		if obstacle == none {
-			if s, draw, is := f.pickFrom(number, draw); is == chosen {
+			if s, draw, is := c.pickFrom(number, draw); is == chosen {
 				return s, draw
 			}
 			continue
 		}
 		met++
 		if searches {
-			if count := f.combinations(number); count <= few || count <= 3*met {
-				found := f.search(number)
+			if count := c.combinations(number); count <= few || count <= 3*met {
+				found := c.search(number)
 				if searches = len(found) > 0; searches {
-					if s, draw, is := f.pickAmong(found, rnd); is == chosen {
+					if s, draw, is := c.pickAmong(found, rnd); is == chosen {
 						return s, draw
 					}
 					continue
@@ -43,14 +44,15 @@ func (f *frame) chooseCell(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 			}
 		}
 		f.limited()
-		f.evade(number, obstacle) // if nothing was found all of them, so that no pick comes here again
+		c.evade(number, obstacle) // if nothing was found all of them, so that no pick comes here again
 	}
 	return nil, 0
 }
 
-// drawCell draws a cell of a group that offers some by its weight, and a number that is uniform over the bounds in it; of
+// draw draws a cell of a group that offers some by its weight, and a number that is uniform over the bounds in it; of
 // an ordered group it takes the first.
-func (f *frame) drawCell(group uint32, rnd *rand.Rand) (cell uint32, number uint64, ok bool) {
+func (c *cells) draw(group uint32, rnd *rand.Rand) (cell uint32, number uint64, ok bool) {
+	f := c.of
 	if f.order != strategy.Random {
 		in := &f.groups[group]
 		gate := in.first
@@ -66,7 +68,7 @@ func (f *frame) drawCell(group uint32, rnd *rand.Rand) (cell uint32, number uint
 	}
 	x, number := g.find(number)
 	f.in.examined++
-	return x.of, number, number < f.cells.list[x.of].total
+	return x.of, number, number < c.list[x.of].total
 }
 
 // verdict is what became of a submission on which a number fell.
@@ -79,49 +81,50 @@ const (
 )
 
 // pickFrom is the submission of a cell on which a number falls, and what is left of it; of an ordered cell the first.
-func (f *frame) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32, is verdict) {
+func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32, is verdict) {
 	var x entry
-	if c := &f.cells.list[cell]; f.order == strategy.Random {
-		x, number = c.find(number)
+	f := c.of
+	if in := &c.list[cell]; f.order == strategy.Random {
+		x, number = in.find(number)
 	} else {
-		x = c.entries[0]
+		x = in.entries[0]
 	}
-	s = f.in.subs[x.of]
-	f.in.examined++
+	s = c.of.in.subs[x.of]
+	c.of.in.examined++
 	if number >= uint64(s.available) {
-		f.redrawn()
+		c.of.redrawn()
 		return nil, 0, rejected
 	}
-	if t := f.in.overrun(s); t != nil {
-		f.extend(s, x.at, t)
-		f.limited()
+	if t := c.of.in.overrun(s); t != nil {
+		c.extend(s, x.at, t)
+		c.of.limited()
 		return nil, 0, moved
 	}
 	return s, uint32(number), chosen
 }
 
 // pickAmong is the next submission of these cells.
-func (f *frame) pickAmong(found []uint32, rnd *rand.Rand) (s *Submission, draw uint32, is verdict) {
-	if f.order != strategy.Random {
+func (c *cells) pickAmong(found []uint32, rnd *rand.Rand) (s *Submission, draw uint32, is verdict) {
+	if c.of.order != strategy.Random {
 		first := found[0]
 		for _, x := range found[1:] {
-			if f.before(f.headOf(x), f.headOf(first)) {
+			if c.of.before(c.headOf(x), c.headOf(first)) {
 				first = x
 			}
 		}
-		return f.pickFrom(first, 0)
+		return c.pickFrom(first, 0)
 	}
 	total := uint64(0)
 	for _, x := range found {
-		total += f.cells.list[x].total
+		total += c.list[x].total
 	}
 	for is == rejected {
 		number, at := rnd.Uint64N(total), 0
-		for number >= f.cells.list[found[at]].total {
-			number -= f.cells.list[found[at]].total
+		for number >= c.list[found[at]].total {
+			number -= c.list[found[at]].total
 			at++
 		}
-		s, draw, is = f.pickFrom(found[at], number)
+		s, draw, is = c.pickFrom(found[at], number)
 	}
 	return s, draw, is
 }

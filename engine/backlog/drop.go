@@ -63,8 +63,8 @@ func (b *Backlog) drop(v *View) {
 	delete(b.viewOf, v.key)
 	v.state = dropped
 	b.stirred = slices.DeleteFunc(b.stirred, func(other *View) bool { return other == v })
-	if len(v.views) > 1 {
-		v.leave(v)
+	if len(v.bands.views) > 1 {
+		v.bands.leave(v)
 		return
 	}
 	b.detach(v.frame)
@@ -117,7 +117,7 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 		if most <= 0 {
 			return false
 		}
-		most = b.unsettled[len(b.unsettled)-1].reband(most)
+		most = b.unsettled[len(b.unsettled)-1].bands.reband(most)
 	}
 	return true
 }
@@ -136,13 +136,13 @@ func (f *frame) shed() {
 	}
 	last := len(f.gates) - 1
 	if last < 0 {
-		f.cells.shed(f.number)
+		f.cells.shed()
 		return
 	}
 	g := &f.gates[last]
 	if g.empty() {
 		if g.watched != nil {
-			f.unwatch(g.watched, uint32(last))
+			f.bands.unwatch(g.watched, uint32(last))
 		}
 		f.gates[last] = gate{}
 		f.gates = f.gates[:last]
@@ -161,10 +161,10 @@ func (f *frame) shed() {
 func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 
 // shed lets go of the last value.
-func (c *cells) shed(frame uint32) {
+func (c *cells) shed() {
 	last := uint32(len(c.values) - 1)
 	if t := c.values[last].term; t != nil {
-		t.unwatchGate(frame, last|valueRef)
+		t.unwatchGate(c.of.number, last|valueRef)
 	}
 	c.values = c.values[:last]
 }

@@ -104,7 +104,7 @@ func (b *Backlog) makeFair(br *strategy.Branch, key string) *View {
 	v, f := &View{key: key, most: queue.NoLimit}, &frame{}
 	b.enlist(f)
 	f.next = 1 // it is built when its leaves are
-	f.carry(v)
+	f.bands.carry(v)
 	v.fair = &fairness{view: v, name: b.ledger}
 	b.ledgers[b.ledger] = v
 	v.fair.root = v.fair.divide(br, nil)
@@ -129,7 +129,7 @@ func (f *fairness) divide(br *strategy.Branch, path []int) *division {
 			continue
 		}
 		leaf := &View{key: inner.Key(), most: queue.NoLimit}
-		b.makeFrame(inner).carry(leaf)
+		b.makeFrame(inner).bands.carry(leaf)
 		leaf.outer, leaf.leaf, leaf.path, leaf.groups = f.view, uint8(len(f.leaves)), at, nil
 		d.arms[k].leaf = leaf.frame
 		f.leaves = append(f.leaves, leaf)
@@ -148,7 +148,7 @@ func (d *division) ownLimitFirst() {
 			a.inner.reorder(d.key)
 			continue
 		}
-		a.leaf.limitFirst(d.key)
+		a.leaf.limits.putFirst(d.key)
 	}
 }
 
@@ -156,17 +156,9 @@ func (d *division) reorder(key *metaKey) {
 	for _, a := range d.arms {
 		if a.leaf == nil {
 			a.inner.reorder(key)
-		} else if !slices.ContainsFunc(a.leaf.limits, func(l limit) bool { return l.key == d.key }) {
-			a.leaf.limitFirst(key)
+		} else if !a.leaf.limits.has(d.key) {
+			a.leaf.limits.putFirst(key)
 		}
-	}
-}
-
-func (f *frame) limitFirst(key *metaKey) {
-	if at := slices.IndexFunc(f.limits, func(l limit) bool { return l.key == key }); at > 0 {
-		own := f.limits[at]
-		copy(f.limits[1:], f.limits[:at])
-		f.limits[0] = own
 	}
 }
 
@@ -178,7 +170,7 @@ func (f *fairness) fix() {
 		}
 		d := f.root
 		for _, k := range leaf.path {
-			if at := slices.IndexFunc(leaf.limits, func(l limit) bool { return l.key == d.key }); at >= 0 {
+			if at := leaf.limits.place(d.key); at >= 0 {
 				leaf.cells.dims[at].fixed = true
 			}
 			d = d.arms[k].inner

@@ -1,8 +1,6 @@
 package backlog
 
-import (
-	"github.com/quern-queue/quern/engine/strategy"
-)
+import "github.com/quern-queue/quern/engine/strategy"
 
 // frame is what views stand on: the submissions that filters admit and that have an available chunk, in gates, in one order.
 //
@@ -17,39 +15,32 @@ type frame struct {
 	groups  []group   // of a leaf one per tenant; otherwise only groups[0]
 	gates   []gate
 	order   strategy.Order
-	banded  bool   // the gates are divided by the numbers of several views
-	strays  bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
-	leaf    uint8  // its place among the leaves of outer
-	offered int    // gates that are open to some view and not empty; of a fair view, in all its leaves
-	size    int    // submissions in all gates; likewise
-	ruled   [2]int // of size, by book: submissions that a rule covers
+	strays  bool  // a gate was made for an operator's limit of another key: who stands there may be under the view's own
+	leaf    uint8 // its place among the leaves of outer
+	offered int   // gates that are open to some view and not empty; of a fair view, in all its leaves
+	size    int   // submissions in all gates; likewise
 	changes uint64
+	bands   bands  // of its views
+	ruled   [2]int // of size, by book: submissions that a rule covers
 
-	number    uint32  // in Backlog.frames
-	dropped   bool    // no view stands on it
-	views     []*View // that stand on it, or the last that did
-	shape     string  // in Backlog.frameOf; "": no other view fits
+	number    uint32 // in Backlog.frames
+	dropped   bool   // no view stands on it
+	shape     string // in Backlog.frameOf; "": no other view fits
 	filters   []*term
-	limits    []limit            // of views that differ in the number it is the largest
+	limits    limits             // of views that differ in the number it is the largest
 	gateOf    map[gateKey]uint32 // without the free gates
 	freeGates []uint32
 	free      []uint32 // groups
 	path      []int    // the arms that lead to this leaf, from the outermost division on
 
-	anchor    *term  // the filter whose submissions are looked at; nil: all
-	next      int    // building: anchor's shown submissions from here on are in
-	unsettled uint32 // gates from here on stand in the band that is theirs; the others may stand in one of before
-	promised  uint64 // bytes that it may come to, while it is being built
-}
-
-type limit struct {
-	key *metaKey
-	max uint32
+	anchor   *term  // the filter whose submissions are looked at; nil: all
+	next     int    // building: anchor's shown submissions from here on are in
+	promised uint64 // bytes that it may come to, while it is being built
 }
 
 // enlist gives a new frame a number.
 func (b *Backlog) enlist(f *frame) {
-	f.in = b
+	f.in, f.bands.of = b, f
 	if last := len(b.freeFrames) - 1; last >= 0 {
 		f.number, b.freeFrames = b.freeFrames[last], b.freeFrames[:last]
 		b.frames[f.number] = f
@@ -80,7 +71,7 @@ func (b *Backlog) makeFrame(br *strategy.Branch) *frame {
 		f.limits = append(f.limits, limit{k, l.Max})
 	}
 	if len(f.limits) > 1 {
-		f.cells = newCells(len(f.limits))
+		f.cells = newCells(f)
 	}
 	switch {
 	case !possible: // two values of one key: no submission will ever match
@@ -107,7 +98,7 @@ func (b *Backlog) Build(v *View, most int) (complete bool) {
 	if v.fair != nil {
 		return v.fair.build(v, most)
 	}
-	v.build(v.reband(most))
+	v.build(v.bands.reband(most))
 	return v.state == built
 }
 
@@ -129,11 +120,11 @@ func (f *frame) build(most int) {
 
 // complete says of views that nothing is missing in that they are built.
 func (f *frame) complete() {
-	if f.next > 0 || f.unsettled > 0 {
+	if f.next > 0 || f.bands.unsettled > 0 {
 		return
 	}
 	f.promised = 0
-	for _, v := range f.views {
+	for _, v := range f.bands.views {
 		if v.state == building {
 			v.state = built
 		}
@@ -184,7 +175,7 @@ func (f *frame) join(s *Submission) {
 	s.members = append(s.members, member{frame: f.number})
 	group := f.groupOf(s)
 	if f.cells != nil {
-		f.enter(s, at, group)
+		f.cells.enter(s, at, group)
 	} else {
 		f.put(s, at, f.home(s, group))
 	}
@@ -201,8 +192,8 @@ func (f *frame) count(offered, size int) {
 	f.changes++
 	f.offered += offered
 	f.size += size
-	if wasEmpty && f.offered > 0 && !f.banded {
-		for _, v := range f.views {
+	if wasEmpty && f.offered > 0 && !f.bands.on {
+		for _, v := range f.bands.views {
 			v.stir()
 		}
 	}

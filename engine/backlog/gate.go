@@ -114,12 +114,12 @@ func (f *frame) gateFor(group uint32, t *term) uint32 {
 	}
 	number := f.addGate(group)
 	f.gates[number].watched = t
-	f.strays = f.strays || f.limitOn(t.key) == queue.NoLimit
+	f.strays = f.strays || f.limits.on(t.key) == queue.NoLimit
 	if f.gateOf == nil {
 		f.gateOf = map[gateKey]uint32{}
 	}
 	f.gateOf[gateKey{group, t.number}] = number
-	f.watch(number)
+	f.bands.watch(number)
 	return number
 }
 
@@ -175,18 +175,8 @@ func (f *frame) relimit(number, limit uint32) (max uint32) {
 		return x.max
 	}
 	g := &f.gates[number]
-	g.max = min(f.limitOn(g.watched.key), limit)
+	g.max = min(f.limits.on(g.watched.key), limit)
 	return g.max
-}
-
-// limitOn is what the view's branch demands of a key.
-func (f *frame) limitOn(key *metaKey) uint32 {
-	for _, l := range f.limits {
-		if l.key == key {
-			return l.max
-		}
-	}
-	return queue.NoLimit
 }
 
 // dropGate gives up an empty gate.
@@ -206,7 +196,7 @@ func (f *frame) dropGate(number uint32) {
 	} else {
 		in.first = g.older
 	}
-	if in.first != none && f.gates[in.first].older == none && !f.banded {
+	if in.first != none && f.gates[in.first].older == none && !f.bands.on {
 		in.top = nil
 	}
 	*g = gate{}
@@ -248,7 +238,7 @@ func (f *frame) groupAt(number uint32) uint32 {
 // changed is for a pool that changed.
 func (f *frame) changed(number uint32) {
 	if f.cells != nil {
-		f.settleCell(number)
+		f.cells.settle(number)
 		return
 	}
 	f.refresh(number)
@@ -271,7 +261,7 @@ func (f *frame) pull(m member, exp uint8) {
 		p.entries = trimmed(heapRemove(byOrder{f}, p.entries, int(m.place)))
 		return
 	}
-	f.noteRemoval(spot{kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
+	f.in.preview.noteRemoval(spot{frame: f, kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
 	if moved, ok := p.remove(exp, m.place); ok {
 		f.in.subs[moved.of].members[moved.at].place = m.place
 	}
@@ -315,7 +305,7 @@ func (f *frame) refresh(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]
 	offered := !g.empty() && g.isOpen()
-	if f.banded {
+	if f.bands.on {
 		f.refreshBanded(in, number, offered)
 		return
 	}
@@ -347,7 +337,7 @@ func (f *frame) refreshBanded(in *group, number uint32, offered bool) {
 		change--
 	}
 	if offered {
-		to = f.bandOf(g)
+		to = f.bands.topFor(g)
 	}
 	if g.offered = to != nil; g.offered {
 		change++
@@ -367,7 +357,7 @@ func (f *frame) refreshBanded(in *group, number uint32, offered bool) {
 	if to != nil {
 		f.rank(to, number)
 	}
-	f.offer(from, to)
+	f.bands.offer(from, to)
 }
 
 // rank enters a gate into a top of its group.
@@ -396,7 +386,7 @@ func (f *frame) move(t *top, number uint32, stays bool) {
 	if stays && exponent(g.total) == g.topExp {
 		return
 	}
-	f.noteRemoval(spot{kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place}, &t.sampler)
+	f.in.preview.noteRemoval(spot{frame: f, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place}, &t.sampler)
 	if moved, ok := t.remove(g.topExp, g.place); ok {
 		f.gates[moved.of].place = g.place
 	}
@@ -429,7 +419,7 @@ func (r byFirst) moved(number uint32, to int) { r.f.gates[number].place = uint32
 func (f *frame) firstOf(number uint32) *Submission {
 	x := f.gates[number].entries[0]
 	if f.cells != nil {
-		return f.headOf(x.of)
+		return f.cells.headOf(x.of)
 	}
 	return f.in.subs[x.of]
 }

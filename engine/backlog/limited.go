@@ -27,7 +27,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 		*left--
 		g := &v.gates[i]
 		max := g.max
-		if v.banded && g.watched != nil && g.watched.key == v.limits[0].key {
+		if v.bands.on && g.watched != nil && g.watched.key == v.limits[0].key {
 			max = min(v.most, g.watched.limit)
 		}
 		if g.watched == nil || g.empty() || g.watched.inFlight < max ||

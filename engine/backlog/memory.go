@@ -41,7 +41,7 @@ const viewBytes = uint64(unsafe.Sizeof(View{})) + uint64(unsafe.Sizeof(top{})) +
 func (v *View) Bytes() uint64 {
 	n := viewBytes + uint64(len(v.key))
 	sharing := uint64(0)
-	for _, other := range v.views {
+	for _, other := range v.bands.views {
 		if other.asked == v.asked {
 			sharing++
 		} else if v.asked {
@@ -121,7 +121,7 @@ func (b *Backlog) Promise(v *View) uint64 {
 
 // Forgo gives up a view for which there is no room; one that someone waits on stays as it is.
 func (b *Backlog) Forgo(v *View) {
-	if v.granted = false; len(v.views) == 1 {
+	if v.granted = false; len(v.bands.views) == 1 {
 		v.frame.promised = 0
 	}
 	if !v.Watch {

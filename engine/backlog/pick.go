@@ -50,7 +50,7 @@ func (f *frame) takeFrom(s *Submission, draw uint32, rnd *rand.Rand) (index uint
 // chunks.
 func (f *frame) choose(group, most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
 	if f.cells != nil {
-		return f.chooseCell(group, rnd)
+		return f.cells.choose(group, rnd)
 	}
 	if f.order == strategy.Random {
 		return f.sample(group, most, rnd)
@@ -64,8 +64,8 @@ func (f *frame) head(group, most uint32) *Submission {
 		in := &f.groups[group]
 		number := in.first
 		switch {
-		case f.banded:
-			if number = f.firstOfBands(in, most); number == none {
+		case f.bands.on:
+			if number = f.bands.first(in, most); number == none {
 				return nil
 			}
 		case in.top != nil:
@@ -113,8 +113,8 @@ func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32)
 // sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform
 // there. It is nil if none is open to a view whose number is `most`.
 func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
-	if f.banded {
-		return f.drawOfBands(in, most, rnd)
+	if f.bands.on {
+		return f.bands.draw(in, most, rnd)
 	}
 	sole := in.first
 	if in.top != nil {

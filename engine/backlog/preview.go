@@ -117,7 +117,7 @@ func (a *Lookahead) End() []Pick {
 	for i := len(a.before) - 1; i >= 0; i-- {
 		b.untake(&a.Picks[a.from+i], &a.before[i])
 	}
-	b.standAgain()
+	b.preview.standAgain()
 	b.restoreLedgers()
 	b.preview = a.outer
 	b.examined, b.uses, b.work = a.examined, a.uses, a.work

@@ -5,8 +5,7 @@ import "slices"
 func (x *value) isShut() bool { return x.term.inFlight >= x.max }
 
 // valueFor is the view's value of a term; made when there is none, and kept as long as the term.
-func (f *frame) valueFor(t *term, dim, base uint32) (number uint32) {
-	c := f.cells
+func (c *cells) valueFor(t *term, dim, base uint32) (number uint32) {
 	if number, ok := c.valueOf[t]; ok {
 		return number
 	}
@@ -18,7 +17,7 @@ func (f *frame) valueFor(t *term, dim, base uint32) (number uint32) {
 	}
 	c.values[number] = value{term: t, base: base, max: min(base, t.limit), dim: dim, place: none}
 	c.valueOf[t] = number
-	t.watchGate(gateRef{c.values[number].max, f.number, number | valueRef})
+	t.watchGate(gateRef{c.values[number].max, c.of.number, number | valueRef})
 	return number
 }
 
@@ -65,13 +64,12 @@ func (c *cells) listValue(number uint32) {
 
 // combinations is how many rows there are of values that are not shut, among them all rows of cells of the group from which
 // something may be taken. The cell is one of the group.
-func (f *frame) combinations(like uint32) uint64 {
-	c := f.cells
+func (c *cells) combinations(like uint32) uint64 {
 	count := uint64(1)
 	for i := range c.dims {
 		d := &c.dims[i]
 		if d.fixed {
-			if x := f.rowOf(like)[i]; x != none && c.values[x].isShut() {
+			if x := c.rowOf(like)[i]; x != none && c.values[x].isShut() {
 				return 0
 			}
 			continue
@@ -89,50 +87,47 @@ func (f *frame) combinations(like uint32) uint64 {
 
 // search finds the group's cells from which something may be taken, by looking up every combination. The cell is one of the
 // group. What it finds is valid until a cell changes.
-func (f *frame) search(like uint32) (found []uint32) {
-	c := f.cells
+func (c *cells) search(like uint32) (found []uint32) {
 	c.found, c.row = c.found[:0], c.row[:len(c.dims)]
-	if f.combinations(like) > 0 {
-		f.searchFrom(0, like)
+	if c.combinations(like) > 0 {
+		c.searchFrom(0, like)
 	}
 	return c.found
 }
 
-func (f *frame) searchFrom(dim int, like uint32) {
-	c := f.cells
+func (c *cells) searchFrom(dim int, like uint32) {
 	if dim == len(c.dims) {
-		f.lookUp(c.list[like].group)
+		c.lookUp(c.list[like].group)
 		return
 	}
 	d := &c.dims[dim]
 	if d.fixed {
-		c.row[dim] = f.rowOf(like)[dim]
-		f.searchFrom(dim+1, like)
+		c.row[dim] = c.rowOf(like)[dim]
+		c.searchFrom(dim+1, like)
 		return
 	}
 	for _, x := range d.open {
 		c.row[dim] = x
-		f.searchFrom(dim+1, like)
+		c.searchFrom(dim+1, like)
 	}
 	if d.without > 0 {
 		c.row[dim] = none
-		f.searchFrom(dim+1, like)
+		c.searchFrom(dim+1, like)
 	}
 }
 
 // lookUp adds the cells of the scratch row to what was found.
-func (f *frame) lookUp(group uint32) {
-	c := f.cells
-	f.in.examined++
+func (c *cells) lookUp(group uint32) {
+	c.of.in.examined++
 	number, ok := c.first[hash(group, c.row)]
 	if !ok {
 		return
 	}
 	for at := number; at != none; at = c.list[at].next {
 		if at != number {
-			f.in.examined++
+			c.of.in.examined++
 		}
-		if c.list[at].group == group && slices.Equal(f.rowOf(at), c.row) && f.obstacleOf(at) == none {
+		if c.list[at].group == group && slices.Equal(c.rowOf(at), c.row) && c.obstacleOf(at) == none {
 			c.found = append(c.found, at)
 		}
 	}

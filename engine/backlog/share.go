@@ -313,7 +313,7 @@ func (f *frame) dropGroup(number uint32) {
 	for g.first != none {
 		gate := g.first
 		if t := f.gates[gate].watched; t != nil {
-			f.unwatch(t, gate)
+			f.bands.unwatch(t, gate)
 		}
 		f.dropGate(gate)
 	}

@@ -51,9 +51,9 @@ func (f *frame) shelve(s *Submission, at uint32) {
 		if f.gates[s.members[at].gate].isOpen() {
 			f.heldBack(s, at, queue.NoLimit)
 		}
-	} else if f.obstacleOf(s.members[at].gate) == none {
+	} else if f.cells.obstacleOf(s.members[at].gate) == none {
 		if t := f.in.overrun(s); t != nil {
-			f.extend(s, at, t)
+			f.cells.extend(s, at, t)
 		}
 	}
 	f.settle(group)

@@ -24,37 +24,36 @@ const (
 
 // noteRemoval is called before the entry at a place is removed from a sampler: that place and the last one of the bucket will
 // change hands.
-func (f *frame) noteRemoval(x spot, p *sampler) {
-	seen := &f.in.preview
-	if seen.depth == 0 {
+func (p *preview) noteRemoval(x spot, in *sampler) {
+	if p.depth == 0 {
 		return
 	}
-	x.frame = f
-	entries := p.nth(p.search(x.exp)).entries
+	entries := in.nth(in.search(x.exp)).entries
 	for _, at := range [2]uint32{x.place, uint32(len(entries) - 1)} {
 		x.place = at
-		if _, known := seen.stood[x]; !known {
-			if seen.stood == nil {
-				seen.stood = map[spot]uint32{}
+		if _, known := p.stood[x]; !known {
+			if p.stood == nil {
+				p.stood = map[spot]uint32{}
 			}
-			seen.stood[x] = entries[at].of
+			p.stood[x] = entries[at].of
 		}
 	}
 }
 
 // standAgain puts every entry where it stood, except those that stand behind another gate now. The order does not matter:
 // each entry has one spot, and the one that makes room for it goes to a spot that is still to be looked at, or to none's.
-func (b *Backlog) standAgain() {
-	for x, of := range b.preview.stood {
-		if at, there := x.frame.placeOf(&x, of); there && at != x.place {
-			x.frame.swap(&x, at)
+func (p *preview) standAgain() {
+	for x, of := range p.stood {
+		if at, there := x.placeOf(of); there && at != x.place {
+			x.swap(at)
 		}
 	}
-	b.preview.stood = nil
+	p.stood = nil
 }
 
 // sampler is the one that the spot is in; nil if it is gone.
-func (f *frame) samplerOf(x *spot) *sampler {
+func (x *spot) sampler() *sampler {
+	f := x.frame
 	switch {
 	case f.dropped:
 		return nil
@@ -70,12 +69,12 @@ func (f *frame) samplerOf(x *spot) *sampler {
 }
 
 // placeOf is where the entry stands now, false if it is not in the spot's bucket any more.
-func (f *frame) placeOf(x *spot, of uint32) (place uint32, there bool) {
-	p := f.samplerOf(x)
+func (x *spot) placeOf(of uint32) (place uint32, there bool) {
+	p := x.sampler()
 	if p == nil {
 		return 0, false
 	}
-	switch x.kind {
+	switch f := x.frame; x.kind {
 	case ofGates:
 		g := &f.gates[of]
 		there = g.group == x.in && g.offered && g.band == x.band && g.topExp == x.exp
@@ -102,8 +101,8 @@ func (f *frame) placeOf(x *spot, of uint32) (place uint32, there bool) {
 }
 
 // swap exchanges the entries at the spot and at another place of its bucket, and tells both where they are.
-func (f *frame) swap(x *spot, other uint32) {
-	p := f.samplerOf(x)
+func (x *spot) swap(other uint32) {
+	p, f := x.sampler(), x.frame
 	entries := p.nth(p.search(x.exp)).entries
 	entries[x.place], entries[other] = entries[other], entries[x.place]
 	for _, at := range [2]uint32{x.place, other} {

@@ -127,7 +127,7 @@ func (b *Backlog) shutGates(t *term) {
 // what its term has to tell.
 func (b *Backlog) counted(ref gateRef) {
 	f := b.frames[ref.frame]
-	if f.banded {
+	if f.bands.on {
 		b.moved = append(b.moved, ref)
 		return
 	}
@@ -136,7 +136,7 @@ func (b *Backlog) counted(ref gateRef) {
 
 func (b *Backlog) regardMoved() {
 	for _, ref := range b.moved {
-		b.frames[ref.frame].regard(ref.gate)
+		b.frames[ref.frame].bands.regard(ref.gate)
 	}
 	b.moved = b.moved[:0]
 }
@@ -200,7 +200,7 @@ func (b *Backlog) relimit(t *term, limit uint32) {
 	t.limit = limit
 	b.room++
 	t.gates = slices.DeleteFunc(t.gates, func(ref gateRef) bool {
-		banded := b.frames[ref.frame].banded
+		banded := b.frames[ref.frame].bands.on
 		if banded {
 			b.counted(ref)
 		}

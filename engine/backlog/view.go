@@ -43,7 +43,7 @@ func (v *View) Built() bool { return v.state != building }
 // Empty says that Take would find nothing at this moment. With two or more limits, or where an operator limits values, it may
 // say false although what is left is limited; Take finds out.
 func (v *View) Empty() bool {
-	if v.banded {
+	if v.bands.on {
 		return v.open == 0
 	}
 	return v.offered == 0
@@ -110,18 +110,18 @@ func (b *Backlog) make(br *strategy.Branch, key string) (v *View) {
 func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
 	v := &View{key: key, most: queue.NoLimit}
 	if len(br.Limits) != 1 {
-		b.makeFrame(br).carry(v)
+		b.makeFrame(br).bands.carry(v)
 		return v
 	}
 	v.most = br.Limits[0].Max
 	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{{Key: br.Limits[0].Key}}, Order: br.Order}
 	f := b.frameOf[shape.Key()]
-	if f == nil || !f.fits(v.most) {
+	if f == nil || !f.bands.fits(v.most) {
 		f = b.makeFrame(br)
 		f.shape = shape.Key()
 		b.frameOf[f.shape] = f
 	}
-	f.carry(v)
+	f.bands.carry(v)
 	return v
 }
 
@@ -137,7 +137,7 @@ func (b *Backlog) standing() iter.Seq[*View] {
 			if f == nil || f.outer != nil {
 				continue
 			}
-			for _, v := range f.views {
+			for _, v := range f.bands.views {
 				if v.state != dropped && !yield(v) {
 					return
 				}

@@ -82,7 +82,7 @@ func (w *window) ordered(v *View) {
 		return
 	}
 	w.next = w.next[:0]
-	for t := in.top; t != nil && (!v.banded || t.max <= v.most); t = t.next {
+	for t := in.top; t != nil && (!v.bands.on || t.max <= v.most); t = t.next {
 		w.push(v, cursor{depth: 0, band: t.slot})
 	}
 	if in.top == nil {
@@ -124,7 +124,7 @@ func (w *window) push(v *View, c cursor) {
 		if int(c.place) >= len(cells) {
 			return
 		}
-		c.first = v.headOf(cells[c.place].of).slot
+		c.first = v.cells.headOf(cells[c.place].of).slot
 	default:
 		var heap []entry
 		if c.depth == 2 {
