@@ -13,13 +13,13 @@ func (m *model) audit() {
 	m.auditSubmissions()
 	m.auditTerms()
 	members := map[*frame]int{}
-	for _, f := range m.b.frames {
+	for _, f := range m.b.Views.frames {
 		if f != nil {
 			members[f] = m.auditView(f.bands.views[0])
 		}
 	}
 	for i := range m.branches {
-		v := m.b.viewOf[m.branches[i].Key()]
+		v := m.b.Views.byKey[m.branches[i].Key()]
 		if v == nil {
 			continue
 		}
@@ -83,8 +83,8 @@ func (m *model) auditSubmissions() {
 			m.fatalf("submission %v stands in %d views, but is not offered", x.spec.ID, len(x.s.members))
 		}
 	}
-	if m.b.Available() != available || m.b.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest) != heap || aside > 0 && !m.reconciling() {
-		m.fatalf("%d available, %d put back, %d submissions, %d in the heap of the oldest, want %d, %d, %d, %d; %d are not in there but should", m.b.Available(), m.b.putBack, m.b.Len(), len(m.b.oldest), available, putBack, len(m.subs), heap, aside)
+	if m.b.Available() != available || m.b.exceptions.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest) != heap || aside > 0 && !m.reconciling() {
+		m.fatalf("%d available, %d put back, %d submissions, %d in the heap of the oldest, want %d, %d, %d, %d; %d are not in there but should", m.b.Available(), m.b.exceptions.putBack, m.b.Len(), len(m.b.oldest), available, putBack, len(m.subs), heap, aside)
 	}
 	if id, ok := m.b.OldestAvailable(); !m.reconciling() && (ok != (oldest != nil) || ok && id != oldest.spec.ID) {
 		m.fatalf("oldest available is %v, %v, want %+v", id, ok, oldest)
@@ -111,13 +111,13 @@ func (m *model) auditTerms() {
 		}
 	}
 	got := 0
-	for key := range m.b.keys {
-		m.b.Values(key, func(c ValueCount) bool {
+	for key := range m.b.Values.keys {
+		m.b.Values.Each(key, func(c ValueCount) bool {
 			got++
 			if w := want[queue.MetaEntry{Key: key, Value: c.Value}]; w != c {
 				m.fatalf("%s=%v counts %+v, want %+v", key, c.Value, c, w)
 			}
-			if n := m.b.InFlight(key, c.Value); uint64(n) != c.InFlight {
+			if n := m.b.Values.InFlight(key, c.Value); uint64(n) != c.InFlight {
 				m.fatalf("InFlight(%s=%v) = %d, want %d", key, c.Value, n, c.InFlight)
 			}
 			return true
@@ -127,7 +127,7 @@ func (m *model) auditTerms() {
 		m.fatalf("%d values are counted, want %d", got, len(want))
 	}
 	uses := m.usesOfTerms()
-	for _, t := range m.b.terms {
+	for _, t := range m.b.Values.list {
 		if t == nil {
 			continue
 		}
@@ -144,7 +144,7 @@ func (m *model) auditTerms() {
 			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
 				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
 			}
-			v := m.b.frames[ref.frame]
+			v := m.b.Views.frames[ref.frame]
 			if ref.gate&valueRef != 0 {
 				if x := &v.cells.values[ref.gate&^valueRef]; x.term != t || x.max != ref.max || x.max != min(x.base, t.limit) {
 					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.bands.views[0].key)
@@ -171,7 +171,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 		for _, x := range shares {
 			for value := range x.numberOf {
 				if x.of.key != nil {
-					uses[m.b.terms[value]]++
+					uses[m.b.Values.list[value]]++
 				}
 			}
 		}
@@ -185,7 +185,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 			}
 		}
 	}
-	for _, v := range m.b.frames {
+	for _, v := range m.b.Views.frames {
 		if v == nil {
 			continue
 		}
@@ -404,13 +404,13 @@ func (m *model) bucketsOf(v *View, p *sampler) iter.Seq[*bucket] {
 
 // leaveNothing drops all views and removes all submissions: nothing may be left.
 func (m *model) leaveNothing() {
-	for _, v := range m.b.viewOf {
+	for _, v := range m.b.Views.byKey {
 		v.Watch = false
 	}
-	if got, want := m.b.DropViews(0), len(m.b.viewOf); want != 0 {
+	if got, want := m.b.Views.Drop(0), len(m.b.Views.byKey); want != 0 {
 		m.fatalf("%d views dropped, %d left", got, want)
 	}
-	for !m.b.Sweep(7) {
+	for !m.b.Views.Sweep(7) {
 		m.audit()
 	}
 	m.audit()
@@ -419,7 +419,7 @@ func (m *model) leaveNothing() {
 			m.fatalf("submission %v still stands in %d views", x.spec.ID, len(x.s.members))
 		}
 	}
-	for _, t := range m.b.terms {
+	for _, t := range m.b.Values.list {
 		if t != nil && (len(t.gates) != 0 || len(t.frames) != 0 || t.uses != 0) {
 			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
 		}
@@ -427,15 +427,15 @@ func (m *model) leaveNothing() {
 	for len(m.subs) > 0 {
 		m.remove(m.subs[m.r.IntN(len(m.subs))])
 	}
-	for _, t := range m.b.terms {
+	for _, t := range m.b.Values.list {
 		if t != nil {
 			m.fatalf("term %s=%v is left over", t.key.name, t.value)
 		}
 	}
-	if len(m.b.ledgers) != 0 || len(m.b.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
+	if len(m.b.Ledgers.views) != 0 || len(m.b.Values.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.exceptions.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
 		m.fatalf("the emptied backlog is not empty: %+v", m.b)
 	}
-	for _, v := range m.b.frames {
+	for _, v := range m.b.Views.frames {
 		if v != nil {
 			m.fatalf("view %s is left over", v.bands.views[0].key)
 		}

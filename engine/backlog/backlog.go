@@ -21,44 +21,27 @@ type Backlog struct {
 	examined  uint64
 	work      [Kinds]Work
 
-	putBack    int // chunks in all piles
-	emptyPiles []*pile
-
-	keys      map[queue.MetaKey]*metaKey
-	terms     []*term // by number; nil where free
-	freeTerms []uint32
-
-	viewOf     map[string]*View // by the branch's key; without the dropped ones
-	frames     []*frame         // by number; nil where free
-	freeFrames []uint32
-	frameOf    map[string]*frame // of views with one limit, by the branch's key without the number; without the dropped ones
-	broad      []*frame          // those without filters
-	dropped    []*frame          // those not yet taken apart
-	unsettled  []*frame          // those whose gates are not all in their bands
-	moved      []gateRef         // scratch: gates whose counters passed a number of their bands
-	stirred    []*View
-	notified   []*View         // what the last Stirred returned, for reuse
-	ledgers    map[uint8]*View // the fair views by Charge.Ledger
-	ledger     uint8           // the last one's
-	uses       uint64          // clock of View.used
-	ticks      ticks
-	windows    uint32 // that were made
+	exceptions exceptions
 	preview    preview
-	settings   map[queue.MetaEntry]queue.ValueSettings
-	room       uint64 // how often an operator's limit may have got room
-	limited    int    // values that have a limit: an operator's, or that of a rule
-	ruled      rulings
 	moves      moves
-	recount    recount
+	windows    uint32 // that were made
+
+	Values  terms   // the keys and values that submissions have
+	Rules   rulings // what operators pause and block
+	Views   views   // what chunks are taken by
+	Ledgers ledgers // of the fair views
+	Recount recount // counts again what is kept as counters
 }
 
 // New makes an empty backlog.
 func New() *Backlog {
-	return &Backlog{
-		byID: map[queue.SubmissionID]uint32{}, first: none, last: none,
-		keys: map[queue.MetaKey]*metaKey{}, viewOf: map[string]*View{}, frameOf: map[string]*frame{}, ledgers: map[uint8]*View{},
-		settings: map[queue.MetaEntry]queue.ValueSettings{},
-	}
+	b := &Backlog{byID: map[queue.SubmissionID]uint32{}, first: none, last: none}
+	b.Values = terms{of: b, keys: map[queue.MetaKey]*metaKey{}, settings: map[queue.MetaEntry]queue.ValueSettings{}}
+	b.Rules = rulings{of: b}
+	b.Views = views{of: b, byKey: map[string]*View{}, frameOf: map[string]*frame{}}
+	b.Ledgers = ledgers{of: b, views: map[uint8]*View{}}
+	b.Recount = recount{of: b}
+	return b
 }
 
 // Insert adds a submission, all of whose chunks are available. It is hidden: known, but in no view. The spec must pass
@@ -106,14 +89,14 @@ func (b *Backlog) enter(spec *Spec) *Submission {
 	b.last = s.slot
 	b.byID[s.id] = s.slot
 	b.bySeq.put(s.seq, s.slot)
-	if b.recount.running {
-		b.born(s)
+	if b.Recount.running {
+		b.Recount.born(s)
 	}
 	refs := s.makeRefs(len(spec.Meta))
 	for i, m := range spec.Meta {
-		t := b.intern(m.Key, m.Value)
-		if b.recount.running {
-			b.sumOf(t)
+		t := b.Values.intern(m.Key, m.Value)
+		if b.Recount.running {
+			b.Recount.sumOf(t)
 		}
 		t.all++
 		refs[i].term = t.number
@@ -126,20 +109,20 @@ func (b *Backlog) Show(s *Submission) {
 	if s.home == nil || s.Shown() {
 		return
 	}
-	b.Changing(s)
+	b.Recount.Changing(s)
 	s.shownAt = uint32(len(b.shown))
 	b.shown = append(b.shown, s.slot)
 	b.available += uint64(s.available)
-	s.ruling = [2]queue.Ruling{b.rulingIn(s, 0), b.rulingIn(s, 1)}
+	s.ruling = [2]queue.Ruling{b.Rules.rulingIn(s, 0), b.Rules.rulingIn(s, 1)}
 	refs := s.refs()
 	for i := range refs {
 		ref := &refs[i]
-		t := b.terms[ref.term]
+		t := b.Values.list[ref.term]
 		ref.place = uint32(len(t.shown))
 		t.shown = append(t.shown, s.slot)
 		t.available += uint64(s.available)
 	}
-	b.cover(s, int64(s.available))
+	b.Rules.cover(s, int64(s.available))
 	if s.offered() {
 		b.offer(s)
 	}
@@ -150,11 +133,11 @@ func (b *Backlog) Hide(s *Submission) {
 	if s.home == nil || !s.Shown() {
 		return
 	}
-	b.Changing(s)
+	b.Recount.Changing(s)
 	if s.offered() {
 		b.unoffer(s)
 	}
-	b.cover(s, -int64(s.available))
+	b.Rules.cover(s, -int64(s.available))
 	b.available -= uint64(s.available)
 	last := b.shown[len(b.shown)-1]
 	b.shown[s.shownAt] = last
@@ -162,7 +145,7 @@ func (b *Backlog) Hide(s *Submission) {
 	b.shown = trimmed(b.shown[:len(b.shown)-1])
 	s.shownAt = none
 	for _, ref := range s.refs() {
-		t := b.terms[ref.term]
+		t := b.Values.list[ref.term]
 		t.available -= uint64(s.available)
 		last := t.shown[len(t.shown)-1]
 		t.shown[ref.place] = last
@@ -188,18 +171,18 @@ func (b *Backlog) Remove(s *Submission) {
 	if s.home == nil {
 		return
 	}
-	b.Changing(s)
+	b.Recount.Changing(s)
 	b.Hide(s)
 	if s.own != queue.Unruled {
-		b.ruled.own--
+		b.Rules.own--
 	}
 	for _, ref := range s.refs() {
-		t := b.terms[ref.term]
-		b.lower(t, s.inFlight)
+		t := b.Values.list[ref.term]
+		b.Values.lower(t, s.inFlight)
 		t.all--
-		b.release(t)
+		b.Values.release(t)
 	}
-	b.putBack -= int(s.putBack)
+	b.exceptions.putBack -= int(s.putBack)
 	delete(b.byID, s.id)
 	b.bySeq.drop(s.seq)
 	if s.older == none {

@@ -97,7 +97,7 @@ func (b *bands) rebandAll() {
 		f.limits[0].max = max(f.limits[0].max, v.most)
 	}
 	if b.unsettled == 0 {
-		f.in.unsettled = append(f.in.unsettled, f)
+		f.in.Views.unsettled = append(f.in.Views.unsettled, f)
 	}
 	b.unsettled = uint32(len(f.gates))
 	b.reband(0)
@@ -106,7 +106,7 @@ func (b *bands) rebandAll() {
 // reband looks at up to `most` gates that may stand in a band that is not theirs, and says how many it did not need.
 func (b *bands) reband(most int) (left int) {
 	f := b.of
-	if !slices.Contains(f.in.unsettled, f) {
+	if !slices.Contains(f.in.Views.unsettled, f) {
 		return most
 	}
 	b.unsettled = min(b.unsettled, uint32(len(f.gates)))
@@ -115,7 +115,7 @@ func (b *bands) reband(most int) (left int) {
 		b.regard(b.unsettled)
 	}
 	if b.unsettled == 0 {
-		f.in.unsettled = slices.DeleteFunc(f.in.unsettled, func(other *frame) bool { return other == f })
+		f.in.Views.unsettled = slices.DeleteFunc(f.in.Views.unsettled, func(other *frame) bool { return other == f })
 		b.drop()
 	}
 	return most

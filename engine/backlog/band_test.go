@@ -39,7 +39,7 @@ func TestNumbersTogether(t *testing.T) {
 		for range 40 {
 			m.live(40, 6+int(seed%4)*8, seed)
 			for i := range m.branches {
-				if v := m.b.viewOf[m.branches[i].Key()]; v != nil {
+				if v := m.b.Views.byKey[m.branches[i].Key()]; v != nil {
 					m.auditWindow(&m.branches[i], v)
 					m.auditSaturated(&m.branches[i], v)
 					shared += len(v.bands.views) - 1
@@ -47,7 +47,7 @@ func TestNumbersTogether(t *testing.T) {
 			}
 			if m.r.IntN(3) == 0 { // the views go one by one
 				for range m.r.IntN(4) {
-					m.b.DropIdle(false, NotIdle)
+					m.b.Views.DropIdle(false, NotIdle)
 				}
 				m.audit()
 			}
@@ -85,7 +85,7 @@ func (m *model) auditWindow(br *strategy.Branch, v *View) {
 // auditSaturated checks that what a view says is at its limit is at the limit of the view, or of an operator.
 func (m *model) auditSaturated(br *strategy.Branch, v *View) {
 	v.Saturated(func(s queue.Saturated) bool {
-		want := m.b.ValueSettings(s.Key, s.Value).Limit
+		want := m.b.Values.Settings(s.Key, s.Value).Limit
 		if s.Key == br.Limits[0].Key {
 			want = min(want, br.Limits[0].Max)
 		}
@@ -153,7 +153,7 @@ func TestBandsAreBounded(t *testing.T) {
 		}
 	}
 	frames := map[*frame]int{}
-	for v := range b.standing() {
+	for v := range b.Views.standing() {
 		frames[v.frame]++
 	}
 	for f, n := range frames {
@@ -167,15 +167,15 @@ func TestBandsAreBounded(t *testing.T) {
 	if len(frames) != 3 {
 		t.Errorf("there are %d frames, want 3", len(frames))
 	}
-	b.DropViews(0)
-	for !b.Sweep(10) {
+	b.Views.Drop(0)
+	for !b.Views.Sweep(10) {
 	}
-	for v := range b.standing() {
+	for v := range b.Views.standing() {
 		if v.most != 1 || v.bands.on || v.groups[0].top.next != nil {
 			t.Errorf("of all numbers there is left %s, with bands: %v", v.key, v.bands.on)
 		}
 	}
-	if got := len(b.frameOf); got > 1 {
+	if got := len(b.Views.frameOf); got > 1 {
 		t.Errorf("%d frames can be found, want one at most", got)
 	}
 }
@@ -194,8 +194,8 @@ func TestNumbersComeInSlices(t *testing.T) {
 	}
 	for _, most := range []uint32{1, 2, 5} {
 		br := limited(strategy.OldestFirst, strategy.Limit{Key: "a", Max: most})
-		v, slices := b.View(&br), 1
-		for ; !b.Build(v, 100); slices++ {
+		v, slices := b.Views.Of(&br), 1
+		for ; !v.Build(100); slices++ {
 		}
 		if want := n / 100; slices < want || slices > want+2 {
 			t.Errorf("the view of %d is built in %d slices, want %d", most, slices, want)
@@ -205,14 +205,14 @@ func TestNumbersComeInSlices(t *testing.T) {
 		}
 	}
 	three.Watch = true
-	b.DropViews(0)
+	b.Views.Drop(0)
 	slices := 1
-	for ; !b.Sweep(100); slices++ {
+	for ; !b.Views.Sweep(100); slices++ {
 	}
 	if want := (n - dropSlice) / 100; slices < want || slices > want+2 || three.bands.on || len(three.bands.views) != 1 {
 		t.Errorf("after %d slices, want %d, the last number has bands: %v", slices, want, three.bands.on)
 	}
-	if got := len(b.terms[0].gates); got != 1 {
+	if got := len(b.Values.list[0].gates); got != 1 {
 		t.Errorf("a value tells %d gates, want 1", got)
 	}
 }

@@ -180,11 +180,11 @@ func TestPutBackChunksComeByTheirShare(t *testing.T) {
 	if drawn < 1250-94 || drawn > 1250+94 { // five standard deviations: a false alarm in two million runs
 		t.Errorf("of 2,000 picks %d were put-back chunks, which are 5,000 of 8,000; want about 1,250", drawn)
 	}
-	for b.putBack = MaxPutBackAll + 1; s.back.len() > 2000; {
+	for b.exceptions.putBack = MaxPutBackAll + 1; s.back.len() > 2000; {
 		if _, index, _ := b.Take(v, rnd); !taken[index] {
 			t.Fatalf("an unvisited chunk was taken with more than %d put back in all", MaxPutBackAll)
 		}
-		b.putBack++
+		b.exceptions.putBack++
 	}
 }
 
@@ -209,7 +209,7 @@ func TestDeterminism(t *testing.T) {
 			}
 		}
 		for _, key := range []string{"a", "b", "c"} {
-			m.b.Values(key, func(c ValueCount) bool {
+			m.b.Values.Each(key, func(c ValueCount) bool {
 				trace = append(trace, queue.ChunkID{Submission: queue.SubmissionID(c.Value.Int()), Index: uint32(c.Available)})
 				return true
 			})

@@ -83,17 +83,17 @@ func (c *cells) enter(s *Submission, at, group uint32) {
 	}
 	extra := len(f.limits)
 	c.row[extra] = none
-	if t := f.in.overrun(s); t != nil && !f.limits.has(t.key) {
+	if t := f.in.Values.overrun(s); t != nil && !f.limits.has(t.key) {
 		c.row[extra] = c.valueFor(t, uint32(extra), queue.NoLimit)
 	}
 	f.put(s, at, c.cellFor(group))
 }
 
 // overrun is a term of the submission that has as many chunks in flight as an operator lets it have, nil if there is none.
-func (b *Backlog) overrun(s *Submission) *term {
-	if b.limited > 0 {
+func (x *terms) overrun(s *Submission) *term {
+	if x.limited > 0 {
 		for _, ref := range s.refs() {
-			if t := b.terms[ref.term]; t.inFlight >= t.limit {
+			if t := x.list[ref.term]; t.inFlight >= t.limit {
 				return t
 			}
 		}

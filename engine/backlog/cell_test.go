@@ -64,7 +64,7 @@ func nestedCases() []nestedCase {
 				return append(queue.Meta{is("w", i%9)}, grid(100, 100)(i)...)
 			}, before: func(b *Backlog) {
 				for w := range int64(4) {
-					b.SetValue("w", queue.IntValue(w), queue.ValueSettings{Limit: 5})
+					b.Values.Set("w", queue.IntValue(w), queue.ValueSettings{Limit: 5})
 				}
 			}, most: 20, sizes: sizes},
 		)
@@ -82,11 +82,11 @@ func TestLimitAfterAnOperatorsLimitIsGone(t *testing.T) {
 		b := New()
 		first, second := b.add(2, 0, is("w", 1), is("x", 1)), b.add(2, 0, is("x", 1))
 		v := finished(b, br)
-		b.SetValue("w", queue.IntValue(1), queue.ValueSettings{Limit: 0})
+		b.Values.Set("w", queue.IntValue(1), queue.ValueSettings{Limit: 0})
 		if s, _, ok := b.Take(v, nil); !ok || s != second {
 			t.Errorf("%s: took from %v while w=1 is limited, want the second submission", name, s)
 		}
-		b.SetValue("w", queue.IntValue(1), queue.NoSettings())
+		b.Values.Set("w", queue.IntValue(1), queue.NoSettings())
 		if s, _, ok := b.Take(v, nil); ok {
 			t.Errorf("%s: took from submission %v while x=1 has its maximum in flight, want nothing", name, s.ID())
 		}

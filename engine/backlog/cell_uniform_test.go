@@ -63,7 +63,7 @@ func (n *nestedRounds) begin(operator bool) {
 		if n.limited {
 			s.Limit = 0
 		}
-		n.b.SetValue("w", queue.IntValue(1), s)
+		n.b.Values.Set("w", queue.IntValue(1), s)
 	}
 	n.v.cells.found = n.v.cells.found[:0]
 }

@@ -23,6 +23,12 @@ const (
 	maxGather = 1 << 16
 )
 
+// exceptions take chunks and give them back where cursors do not tell it all, and count those that are put back, of all submissions.
+type exceptions struct {
+	putBack    int // chunks in all piles
+	emptyPiles []*pile
+}
+
 // setOrder notes the permutation of a spec that passed Check.
 func (s *Submission) setOrder(spec *Spec) {
 	s.key, s.inv = spec.Key, 0
@@ -77,11 +83,11 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 	if count := s.putBack; count > 0 {
 		switch {
 		case !random:
-			return b.takeBack(s, 0)
-		case b.putBack > MaxPutBackAll:
-			return b.takeBack(s, int(rnd.Uint32N(count)))
+			return b.exceptions.takeBack(s, 0)
+		case b.exceptions.putBack > MaxPutBackAll:
+			return b.exceptions.takeBack(s, int(rnd.Uint32N(count)))
 		case draw < count:
-			return b.takeBack(s, int(draw))
+			return b.exceptions.takeBack(s, int(draw))
 		}
 	}
 	if random && b.preview.draws != nil {
@@ -102,10 +108,10 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 			continue
 		}
 		if random {
-			return b.gather(s, draw-s.putBack)
+			return b.exceptions.gather(s, draw-s.putBack)
 		}
-		b.gather(s, none)
-		return b.takeBack(s, 0)
+		b.exceptions.gather(s, none)
+		return b.exceptions.takeBack(s, 0)
 	}
 }
 
@@ -131,20 +137,20 @@ func (s *Submission) step(random bool) (index uint32, fresh bool) {
 }
 
 // pass moves a cursor to a place. What it passes that was available is put back.
-func (b *Backlog) pass(s *Submission, random bool, to uint32) {
+func (x *exceptions) pass(s *Submission, random bool, to uint32) {
 	cursor := &s.l
 	if random {
 		cursor = &s.p
 	}
 	for *cursor < to {
 		if index, fresh := s.step(random); fresh && !s.skip(index) {
-			b.addBack(s, index)
+			x.addBack(s, index)
 		}
 	}
 }
 
 // gather puts back all that no cursor has visited, but for the nth of it (from 0), which it takes.
-func (b *Backlog) gather(s *Submission, nth uint32) (picked uint32) {
+func (x *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
 	for random := s.p > s.l; s.p < s.chunks && s.l < s.chunks; {
 		index, fresh := s.step(random)
 		switch {
@@ -153,7 +159,7 @@ func (b *Backlog) gather(s *Submission, nth uint32) (picked uint32) {
 		case nth == 0:
 			picked = index
 		default:
-			b.addBack(s, index)
+			x.addBack(s, index)
 		}
 		nth--
 	}
@@ -169,7 +175,7 @@ func (b *Backlog) drawn(s *Submission) (index uint32, found bool) {
 		} else {
 			index = s.l + b.preview.draws.Uint32N(s.chunks-s.l)
 		}
-		if !s.visited(index) && b.pluck(s, index, false) == Taken {
+		if !s.visited(index) && b.exceptions.pluck(s, index, false) == Taken {
 			return index, true
 		}
 	}
@@ -188,29 +194,29 @@ func (s *Submission) skip(index uint32) bool {
 }
 
 // takeBack removes the put-back chunk at a place of the pile; place 0 is the smallest.
-func (b *Backlog) takeBack(s *Submission, place int) uint32 {
+func (x *exceptions) takeBack(s *Submission, place int) uint32 {
 	index := s.back.takeAt(place)
-	b.putBack--
+	x.putBack--
 	s.putBack--
 	if len(s.back.heap) == 0 {
-		if len(b.emptyPiles) < maxEmptyPiles && cap(s.back.heap) <= keepCap {
-			b.emptyPiles = append(b.emptyPiles, s.back)
+		if len(x.emptyPiles) < maxEmptyPiles && cap(s.back.heap) <= keepCap {
+			x.emptyPiles = append(x.emptyPiles, s.back)
 		}
 		s.back = nil
 	}
 	return index
 }
 
-func (b *Backlog) addBack(s *Submission, index uint32) {
+func (x *exceptions) addBack(s *Submission, index uint32) {
 	if s.back == nil {
-		if last := len(b.emptyPiles) - 1; last >= 0 {
-			s.back, b.emptyPiles = b.emptyPiles[last], b.emptyPiles[:last]
+		if last := len(x.emptyPiles) - 1; last >= 0 {
+			s.back, x.emptyPiles = x.emptyPiles[last], x.emptyPiles[:last]
 		} else {
 			s.back = &pile{}
 		}
 	}
 	s.back.add(index)
-	b.putBack++
+	x.putBack++
 	s.putBack++
 }
 
@@ -230,17 +236,17 @@ const (
 )
 
 // pluck removes this very chunk from the available ones, without notifying views.
-func (b *Backlog) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
+func (x *exceptions) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 	if s.home == nil || index >= s.chunks {
 		return WasTaken
 	}
 	if index < s.l {
-		return b.pluckBack(s, index)
+		return x.pluckBack(s, index)
 	}
 	position := s.positionOf(index)
 	switch {
 	case position < s.p:
-		return b.pluckBack(s, index)
+		return x.pluckBack(s, index)
 	case s.ahead.has(index):
 		return WasTaken
 	case index == s.l: // the next in either order: no exception is needed
@@ -258,22 +264,22 @@ func (b *Backlog) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 	return Taken
 }
 
-func (b *Backlog) pluckBack(s *Submission, index uint32) Withdrawn {
+func (x *exceptions) pluckBack(s *Submission, index uint32) Withdrawn {
 	place := s.back.find(index)
 	if place < 0 {
 		return WasTaken
 	}
-	b.takeBack(s, place)
+	x.takeBack(s, place)
 	return Taken
 }
 
 // giveBack is the inverse of pluck for a taken chunk.
-func (b *Backlog) giveBack(s *Submission, index uint32) {
+func (x *exceptions) giveBack(s *Submission, index uint32) {
 	if s.skip(index) {
 		return
 	}
 	if index >= s.chunks || s.IsAvailable(index) {
 		panic(fmt.Sprintf("backlog: submission %v: chunk %d of %d is put back but was not taken", s.id, index, s.chunks))
 	}
-	b.addBack(s, index)
+	x.addBack(s, index)
 }

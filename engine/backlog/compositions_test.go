@@ -161,7 +161,7 @@ func (s *situation) set(t *testing.T, seed uint64, branches []strategy.Branch) *
 	for value, limit := range s.limits {
 		settings := queue.NoSettings()
 		settings.Limit = limit
-		m.b.SetValue("a", queue.IntValue(value), settings)
+		m.b.Values.Set("a", queue.IntValue(value), settings)
 	}
 	if s.ruled.Key != "" {
 		m.set(s.ruled, queue.PausedByRule)
@@ -182,8 +182,8 @@ func (m *model) played(c *composition, at *situation) bool {
 	offers := c.next(m, can)
 	for i := range m.branches {
 		br := &m.branches[i]
-		v := m.b.View(br)
-		for !m.b.Build(v, 100) {
+		v := m.b.Views.Of(br)
+		for !v.Build(100) {
 		}
 		var turn []*modelSub
 		if br.Fair != "" {

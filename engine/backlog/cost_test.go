@@ -73,7 +73,7 @@ func saturate(but int) func(*Backlog, *rand.Rand) {
 	return func(b *Backlog, rnd *rand.Rand) {
 		v := finished(b, limited(strategy.NewestFirst, strategy.Limit{Key: "company", Max: 1}))
 		values := 0
-		b.Values("company", func(ValueCount) bool { values++; return true })
+		b.Values.Each("company", func(ValueCount) bool { values++; return true })
 		for range values - but {
 			b.Take(v, rnd)
 		}
@@ -166,14 +166,14 @@ func TestSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := filled(3*dropSlice, 1)
 	br := limited(strategy.Random, strategy.Limit{Key: "company", Max: 5})
-	v := b.View(&br)
+	v := b.Views.Of(&br)
 	calls := 0
-	for ; !b.Build(v, 100); calls++ {
+	for ; !v.Build(100); calls++ {
 	}
 	if want := 3*dropSlice/100 - 1; calls < want || calls > want+1 {
 		t.Errorf("%d calls of 100 for %d submissions, want %d", calls, 3*dropSlice, want)
 	}
-	if got := b.DropViews(0); got != 1 {
+	if got := b.Views.Drop(0); got != 1 {
 		t.Errorf("%d views dropped, want 1", got)
 	}
 	members := 0
@@ -181,14 +181,14 @@ func TestSlicesAreBounded(t *testing.T) {
 	if want := 2 * dropSlice; members < want || members > want+len(v.gates) {
 		t.Errorf("%d submissions are left in the dropped view, want %d", members, want)
 	}
-	if _, _, ok := b.Take(v, nil); ok || !b.Build(v, 1) || !v.Built() {
+	if _, _, ok := b.Take(v, nil); ok || !v.Build(1) || !v.Built() {
 		t.Error("a dropped view offers something or wants to be built")
 	}
-	if again := b.View(&br); again == v || again.Built() {
+	if again := b.Views.Of(&br); again == v || again.Built() {
 		t.Error("the view of the branch after the drop is the dropped one")
 	}
 	for range 100 {
-		if b.Sweep(dropSlice) {
+		if b.Views.Sweep(dropSlice) {
 			return
 		}
 	}
@@ -206,15 +206,15 @@ func TestDropViewsByUse(t *testing.T) {
 	}
 	views[0].Watch = true
 	b.Take(views[1], nil)
-	if got := b.DropViews(2); got != 2 {
+	if got := b.Views.Drop(2); got != 2 {
 		t.Errorf("%d views dropped, want 2", got)
 	}
 	for i, kept := range []bool{true, true, false, false} {
-		if got := b.viewOf[branches[i].Key()] == views[i]; got != kept {
+		if got := b.Views.byKey[branches[i].Key()] == views[i]; got != kept {
 			t.Errorf("view %d is kept: %v, want %v", i, got, kept)
 		}
 	}
-	if got := b.DropViews(0); got != 1 {
+	if got := b.Views.Drop(0); got != 1 {
 		t.Errorf("%d views dropped, want 1: the other is watched", got)
 	}
 }
@@ -225,7 +225,7 @@ func TestBuildFromTheRarestFilter(t *testing.T) {
 	b := filled(2000, 1)
 	common, rare := strategy.Filter{Key: "mode", Value: queue.StringValue("batch")}, filter("kind", 3)
 	for _, br := range []strategy.Branch{filtered(strategy.Random, common, rare), filtered(strategy.OldestFirst, rare, common)} {
-		if v := b.View(&br); !b.Build(v, 20) {
+		if v := b.Views.Of(&br); !v.Build(20) {
 			t.Errorf("%s is not built after 20 submissions, although only 20 have kind=3", br.Key())
 		}
 	}

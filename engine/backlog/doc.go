@@ -22,7 +22,9 @@
 //
 // Everything here is pure and deterministic: no clock, no goroutine, no I/O, no lock. The caller holds the shard's mutex.
 //
+// A Backlog has parts, each of which owns its fields: the keys and values (terms.go), what rules cover (ruled.go), the standing views
+// (view.go), the ledgers of the fair ones (fair.go) and a recount (recount.go). They reach one another through the Backlog.
+//
 // Read submission.go first (what is stored), then chunks.go (cursors), view.go, frame.go and pick.go (views), band.go (views that
-// differ in a number), cell.go and draw.go (several
-// limits).
+// differ in a number), cell.go and draw.go (several limits).
 package backlog

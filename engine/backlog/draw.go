@@ -95,7 +95,7 @@ func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32
 		c.of.redrawn()
 		return nil, 0, rejected
 	}
-	if t := c.of.in.overrun(s); t != nil {
+	if t := c.of.in.Values.overrun(s); t != nil {
 		c.extend(s, x.at, t)
 		c.of.limited()
 		return nil, 0, moved

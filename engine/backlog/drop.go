@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// dropSlice is how much of dropped views one DropViews takes apart: about half a millisecond.
+// dropSlice is how much of dropped views one Drop takes apart: about half a millisecond.
 const dropSlice = 4096
 
 // Stirred returns the watched views that were empty, have something to take now, and became so since the last call, each
 // once, in the order in which they did. The slice is valid until the next call but one.
-func (b *Backlog) Stirred() []*View {
-	notified := b.stirred
-	b.stirred, b.notified = b.notified[:0], notified
+func (vs *views) Stirred() []*View {
+	notified := vs.stirred
+	vs.stirred, vs.notified = vs.notified[:0], notified
 	kept := notified[:0]
 	for _, v := range notified {
 		v.stirred = false
@@ -24,84 +24,84 @@ func (b *Backlog) Stirred() []*View {
 	return kept
 }
 
-// DropViews drops the least recently used views that are not watched, until at most keep are left, and returns how many: first those
+// Drop drops the least recently used views that are not watched, until at most keep are left, and returns how many: first those
 // that only questions made.
 // A dropped view offers nothing; View makes a new one for the same branch. Its memory goes in slices, so that no call holds
 // the lock for long: this call does a bounded part, and so do the next ones and Sweep.
-func (b *Backlog) DropViews(keep int) (count int) {
-	if len(b.viewOf) > keep {
+func (vs *views) Drop(keep int) (count int) {
+	if len(vs.byKey) > keep {
 		var idle []*View
-		for v := range b.standing() {
+		for v := range vs.standing() {
 			if !v.Watch {
 				idle = append(idle, v)
 			}
 		}
-		slices.SortFunc(idle, func(x, y *View) int {
+		slices.SortFunc(idle, func(a, b *View) int {
 			switch {
-			case x.asked == y.asked:
-				return cmp.Compare(x.used, y.used)
-			case x.asked:
+			case a.asked == b.asked:
+				return cmp.Compare(a.used, b.used)
+			case a.asked:
 				return -1
 			}
 			return 1
 		})
 		for _, v := range idle {
-			if len(b.viewOf) <= keep {
+			if len(vs.byKey) <= keep {
 				break
 			}
-			b.drop(v)
+			vs.drop(v)
 			count++
 		}
 	}
-	b.Sweep(dropSlice)
+	vs.Sweep(dropSlice)
 	return count
 }
 
 // drop takes the view out of everybody's reach. If no other one stands on its frame, what that holds of submissions and terms is left to
 // Sweep.
-func (b *Backlog) drop(v *View) {
-	delete(b.viewOf, v.key)
+func (vs *views) drop(v *View) {
+	delete(vs.byKey, v.key)
 	v.state = dropped
-	b.stirred = slices.DeleteFunc(b.stirred, func(other *View) bool { return other == v })
+	vs.stirred = slices.DeleteFunc(vs.stirred, func(other *View) bool { return other == v })
 	if len(v.bands.views) > 1 {
 		v.bands.leave(v)
 		return
 	}
-	b.detach(v.frame)
+	vs.detach(v.frame)
 	if v.fair == nil {
 		return
 	}
 	for _, leaf := range v.fair.leaves {
 		leaf.state = dropped
-		b.detach(leaf.frame)
+		vs.detach(leaf.frame)
 	}
 	v.fair.undo()
 }
 
 // detach has the frame found no more.
-func (b *Backlog) detach(f *frame) {
+func (vs *views) detach(f *frame) {
 	f.dropped = true
 	gone := func(other *frame) bool { return other == f }
 	switch {
 	case f.fair != nil: // only its leaves look for submissions
 	case f.anchor == nil:
-		b.broad = slices.DeleteFunc(b.broad, gone)
+		vs.broad = slices.DeleteFunc(vs.broad, gone)
 	default:
 		f.anchor.frames = slices.DeleteFunc(f.anchor.frames, gone)
 	}
-	if b.frameOf[f.shape] == f {
-		delete(b.frameOf, f.shape)
+	if vs.frameOf[f.shape] == f {
+		delete(vs.frameOf, f.shape)
 	}
-	b.unsettled = slices.DeleteFunc(b.unsettled, gone)
-	b.dropped = append(b.dropped, f)
+	vs.unsettled = slices.DeleteFunc(vs.unsettled, gone)
+	vs.dropped = append(vs.dropped, f)
 }
 
 // Sweep takes apart what dropped views still hold, and has the gates of others stand in their bands. It takes at most `most` submissions
 // and gates, and reports whether nothing is left. Until then the remains cost what a view costs.
-func (b *Backlog) Sweep(most int) (clean bool) {
-	for len(b.dropped) > 0 {
-		last := len(b.dropped) - 1
-		f := b.dropped[last]
+func (vs *views) Sweep(most int) (clean bool) {
+	for len(vs.dropped) > 0 {
+		last := len(vs.dropped) - 1
+		f := vs.dropped[last]
 		for f.remains() {
 			if most <= 0 {
 				return false
@@ -109,15 +109,15 @@ func (b *Backlog) Sweep(most int) (clean bool) {
 			most--
 			f.shed()
 		}
-		b.forget(f)
-		b.dropped[last] = nil
-		b.dropped = b.dropped[:last]
+		vs.forget(f)
+		vs.dropped[last] = nil
+		vs.dropped = vs.dropped[:last]
 	}
-	for len(b.unsettled) > 0 {
+	for len(vs.unsettled) > 0 {
 		if most <= 0 {
 			return false
 		}
-		most = b.unsettled[len(b.unsettled)-1].bands.reband(most)
+		most = vs.unsettled[len(vs.unsettled)-1].bands.reband(most)
 	}
 	return true
 }
@@ -169,16 +169,16 @@ func (c *cells) shed() {
 	c.values = c.values[:last]
 }
 
-func (b *Backlog) forget(f *frame) {
+func (vs *views) forget(f *frame) {
 	for _, t := range f.filters {
 		t.uses--
-		b.release(t)
+		vs.of.Values.release(t)
 	}
 	for _, l := range f.limits {
 		l.key.limits--
-		b.releaseKey(l.key)
+		vs.of.Values.releaseKey(l.key)
 	}
-	b.frames[f.number] = nil
-	b.freeFrames = append(b.freeFrames, f.number)
+	vs.frames[f.number] = nil
+	vs.freeFrames = append(vs.freeFrames, f.number)
 	*f = frame{dropped: true}
 }

@@ -25,6 +25,13 @@ type Charge struct {
 	Estimate uint32 // consumer time that was charged, in milliseconds; 0 where chunks are counted
 }
 
+// ledgers are those of the fair views: what a chunk was charged is corrected here, long after it was taken.
+type ledgers struct {
+	of    *Backlog
+	views map[uint8]*View // the fair views by Charge.Ledger
+	last  uint8           // the one that was given last
+}
+
 // fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a view that is made again starts with
 // even lags.
 type fairness struct {
@@ -40,10 +47,10 @@ func (v *View) Charged() Charge { return v.charge }
 
 // Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error. Views that were not used for
 // long, and that no consumer waits on, make room.
-func (b *Backlog) Admit(p *strategy.Plan) error { return admit(p, b.View) }
+func (vs *views) Admit(p *strategy.Plan) error { return admit(p, vs.Of) }
 
 // AdmitQuestion is Admit for a question, whose views are asked for with Ask.
-func (b *Backlog) AdmitQuestion(p *strategy.Plan) error { return admit(p, b.Ask) }
+func (vs *views) AdmitQuestion(p *strategy.Plan) error { return admit(p, vs.Ask) }
 
 func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
 	for i := range p.Branches {
@@ -58,34 +65,34 @@ func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
 }
 
 // makeRoom says whether there may be one more fair view. It drops the least recently used one if that is long ago.
-func (b *Backlog) makeRoom() bool {
-	n, oldest := b.oldestFair(false)
+func (l *ledgers) makeRoom() bool {
+	n, oldest := l.oldestFair(false)
 	if n < MaxLedgers {
 		return true
 	}
-	if oldest == nil || b.uses-oldest.used < idleUses {
+	if oldest == nil || l.of.Views.uses-oldest.used < idleUses {
 		return false
 	}
-	b.drop(oldest)
+	l.of.Views.drop(oldest)
 	return true
 }
 
 // makeAskedRoom is makeRoom for one more that a question makes: it drops one that no question looked at for a while.
-func (b *Backlog) makeAskedRoom() bool {
-	n, oldest := b.oldestFair(true)
+func (l *ledgers) makeAskedRoom() bool {
+	n, oldest := l.oldestFair(true)
 	if n < MaxLedgers {
 		return true
 	}
-	if oldest == nil || !b.idle(oldest, askedIdle) {
+	if oldest == nil || !l.of.Views.idle(oldest, askedIdle) {
 		return false
 	}
-	b.drop(oldest)
+	l.of.Views.drop(oldest)
 	return true
 }
 
 // oldestFair counts the fair views that are of questions, or not, and finds the one that was used the longest ago.
-func (b *Backlog) oldestFair(asked bool) (n int, oldest *View) {
-	for v := range b.standing() {
+func (l *ledgers) oldestFair(asked bool) (n int, oldest *View) {
+	for v := range l.of.Views.standing() {
 		if v.fair == nil || v.asked != asked {
 			continue
 		}
@@ -97,16 +104,16 @@ func (b *Backlog) oldestFair(asked bool) (n int, oldest *View) {
 	return n, oldest
 }
 
-func (b *Backlog) makeFair(br *strategy.Branch, key string) *View {
-	for b.ledger++; b.ledger == 0 || b.ledgers[b.ledger] != nil; {
-		b.ledger++
+func (l *ledgers) makeFair(br *strategy.Branch, key string) *View {
+	for l.last++; l.last == 0 || l.views[l.last] != nil; {
+		l.last++
 	}
 	v, f := &View{key: key, most: queue.NoLimit}, &frame{}
-	b.enlist(f)
+	l.of.Views.enlist(f)
 	f.next = 1 // it is built when its leaves are
 	f.bands.carry(v)
-	v.fair = &fairness{view: v, name: b.ledger}
-	b.ledgers[b.ledger] = v
+	v.fair = &fairness{view: v, name: l.last}
+	l.views[l.last] = v
 	v.fair.root = v.fair.divide(br, nil)
 	v.fair.root.newShare(nil, 0)
 	v.fair.fix()
@@ -119,7 +126,7 @@ func (f *fairness) divide(br *strategy.Branch, path []int) *division {
 	d := &division{of: f, time: br.Cost == strategy.ByTime, arms: make([]arm, len(br.Inner))}
 	b := f.view.in
 	if br.Fair != strategy.SubmissionKey {
-		d.key = b.internKey(br.Fair)
+		d.key = b.Values.internKey(br.Fair)
 		d.key.limits++
 	}
 	for k := range br.Inner {
@@ -129,7 +136,7 @@ func (f *fairness) divide(br *strategy.Branch, path []int) *division {
 			continue
 		}
 		leaf := &View{key: inner.Key(), most: queue.NoLimit}
-		b.makeFrame(inner).bands.carry(leaf)
+		b.Views.makeFrame(inner).bands.carry(leaf)
 		leaf.outer, leaf.leaf, leaf.path, leaf.groups = f.view, uint8(len(f.leaves)), at, nil
 		d.arms[k].leaf = leaf.frame
 		f.leaves = append(f.leaves, leaf)
@@ -181,7 +188,7 @@ func (f *fairness) fix() {
 // build goes on with the first leaf that is not built.
 func (f *fairness) build(v *View, most int) (complete bool) {
 	for _, leaf := range f.leaves {
-		if leaf.state == building && !v.in.Build(leaf, most) {
+		if leaf.state == building && !leaf.Build(most) {
 			return false
 		}
 	}
@@ -192,14 +199,14 @@ func (f *fairness) build(v *View, most int) (complete bool) {
 
 // undo is for a view that is being dropped.
 func (f *fairness) undo() {
-	delete(f.view.in.ledgers, f.name)
+	delete(f.view.in.Ledgers.views, f.name)
 	f.root.undo(f.view.in)
 }
 
 func (d *division) undo(b *Backlog) {
 	if d.key != nil {
 		d.key.limits--
-		b.releaseKey(d.key)
+		b.Values.releaseKey(d.key)
 	}
 	for _, a := range d.arms {
 		if a.inner != nil {
@@ -311,18 +318,18 @@ func learn(pace *float32, seconds float32) {
 
 // Refund takes back what was charged for a chunk of the submission that was not worked on: it was released, or never
 // delivered. Put the chunk back before. A view that is gone, and a tenant that it does not know any more, are no mistake.
-func (b *Backlog) Refund(s *Submission, c Charge) {
-	b.chargesOf(s, c, func(x *share, number uint32) { x.Refund(number, x.of.cost(c.Estimate)) })
+func (l *ledgers) Refund(s *Submission, c Charge) {
+	l.chargesOf(s, c, func(x *share, number uint32) { x.Refund(number, x.of.cost(c.Estimate)) })
 }
 
 // Ended corrects the estimate that was charged for a chunk of the submission, now that it is known how long it was held. It
 // changes nothing where chunks are counted.
-func (b *Backlog) Ended(s *Submission, c Charge, heldFor time.Duration) {
+func (l *ledgers) Ended(s *Submission, c Charge, heldFor time.Duration) {
 	if c.Estimate == 0 {
 		return
 	}
 	seconds := max(float32(heldFor.Seconds()), 0.001)
-	b.chargesOf(s, c, func(x *share, number uint32) {
+	l.chargesOf(s, c, func(x *share, number uint32) {
 		if !x.of.time {
 			return
 		}
@@ -334,8 +341,8 @@ func (b *Backlog) Ended(s *Submission, c Charge, heldFor time.Duration) {
 }
 
 // chargesOf calls fn for every share that was charged for a chunk, from the innermost.
-func (b *Backlog) chargesOf(s *Submission, c Charge, fn func(x *share, number uint32)) {
-	v := b.ledgers[c.Ledger]
+func (l *ledgers) chargesOf(s *Submission, c Charge, fn func(x *share, number uint32)) {
+	v := l.views[c.Ledger]
 	if v == nil || s.home == nil || int(c.Leaf) >= len(v.fair.leaves) {
 		return
 	}
@@ -349,8 +356,8 @@ func (b *Backlog) chargesOf(s *Submission, c Charge, fn func(x *share, number ui
 }
 
 // reweight tells all shares by a key of the weight that a value has now.
-func (b *Backlog) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
-	for v := range b.standing() {
+func (l *ledgers) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
+	for v := range l.of.Views.standing() {
 		if v.fair != nil {
 			v.fair.root.reweight(key, value, w)
 		}

@@ -31,7 +31,7 @@ func (x *share) name(number uint32) string {
 	if x.of.key == nil {
 		return fmt.Sprint(x.tenants[number].value)
 	}
-	return x.of.of.view.in.terms[x.tenants[number].value].value.Quoted()
+	return x.of.of.view.in.Values.list[x.tenants[number].value].value.Quoted()
 }
 
 // whose are the submissions of which one must be served now by a built fair view, and the leaf that gives it: those that the
@@ -58,7 +58,7 @@ func (m *model) whose(br *strategy.Branch, x *share, among []*modelSub) (leaf *s
 				return leaf, list
 			}
 		}
-		simple := m.b.limited == 0 && br.Leaves(func(leaf *strategy.Branch) bool { return len(leaf.Limits) < 2 })
+		simple := m.b.Values.limited == 0 && br.Leaves(func(leaf *strategy.Branch) bool { return len(leaf.Limits) < 2 })
 		if simple {
 			m.fatalf("%s: tenant %s competes, though nothing of it can be served", br.Key(), x.name(number))
 		}
@@ -77,13 +77,13 @@ func (m *model) filter(br *strategy.Branch, among []*modelSub) (list []*modelSub
 
 // auditFair checks that the ledgers of a fair view know how its tenants stand, and that nothing is lost of the numbers.
 func (m *model) auditFair(v *View) {
-	if m.b.ledgers[v.fair.name] != v || len(v.gates) != 0 {
+	if m.b.Ledgers.views[v.fair.name] != v || len(v.gates) != 0 {
 		m.fatalf("view %s is not known by its ledger, or keeps submissions itself", v.key)
 	}
 	size, offered := 0, 0
 	for i, leaf := range v.fair.leaves {
 		size, offered = size+leaf.size, offered+leaf.offered
-		if leaf.outer != v || int(leaf.leaf) != i || m.b.frames[leaf.number] != leaf.frame {
+		if leaf.outer != v || int(leaf.leaf) != i || m.b.Views.frames[leaf.number] != leaf.frame {
 			m.fatalf("view %s leaf %d is lost", v.key, i)
 		}
 	}
@@ -136,8 +136,8 @@ func (m *model) auditShare(v *View, x *share) {
 		if lag := x.Lag(number).In(fair.Chunk); x.Unit == 0 && math.Abs(lag) > 40 {
 			m.fatalf("view %s tenant %s: lag %v", v.key, x.name(number), lag)
 		}
-		if weight := x.Info(number).Weight; number != 0 && x.of.key != nil && t.value != none && weight != weightOf(m.b.ValueSettings(x.of.key.name, m.b.terms[t.value].value)) {
-			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.ValueSettings(x.of.key.name, m.b.terms[t.value].value)), x.Totals().Active, len(x.tenants), state, m.b.settings)
+		if weight := x.Info(number).Weight; number != 0 && x.of.key != nil && t.value != none && weight != weightOf(m.b.Values.Settings(x.of.key.name, m.b.Values.list[t.value].value)) {
+			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.Values.Settings(x.of.key.name, m.b.Values.list[t.value].value)), x.Totals().Active, len(x.tenants), state, m.b.Values.settings)
 		}
 	}
 	if got, want := len(x.numberOf)+len(x.free)+1, len(x.tenants); got != want {
@@ -156,7 +156,7 @@ func (m *model) preview() {
 	var branches []*strategy.Branch
 	for range 1 + m.r.IntN(3) {
 		br := &m.branches[m.r.IntN(len(m.branches))]
-		views, branches = append(views, m.b.View(br)), append(branches, br)
+		views, branches = append(views, m.b.Views.Of(br)), append(branches, br)
 	}
 	lags := m.lags()
 	picks := m.b.Preview(views, 1+m.r.IntN(12), m.rnd, nil, nil)
@@ -194,7 +194,7 @@ func (m *model) lags() map[string]float64 {
 			}
 		}
 	}
-	for v := range m.b.standing() {
+	for v := range m.b.Views.standing() {
 		if v.fair != nil {
 			each(v, v.fair.root)
 		}
@@ -221,13 +221,13 @@ func (m *model) operate() {
 	if m.r.IntN(3) == 0 {
 		s = queue.NoSettings()
 	}
-	m.b.SetValue(key, value, s)
-	if got := m.b.ValueSettings(key, value); got != s {
+	m.b.Values.Set(key, value, s)
+	if got := m.b.Values.Settings(key, value); got != s {
 		m.fatalf("settings of %s=%v are %+v, want %+v", key, value, got, s)
 	}
 }
 
 // end tells a view how long one of its chunks was held.
 func (m *model) end(x *modelSub, index uint32) {
-	m.b.Ended(x.s, x.by[index], time.Duration(m.r.IntN(5000))*time.Millisecond)
+	m.b.Ledgers.Ended(x.s, x.by[index], time.Duration(m.r.IntN(5000))*time.Millisecond)
 }

@@ -123,7 +123,7 @@ func TestFairUnderLimits(t *testing.T) {
 		var stuck []*Submission // company 0 never finishes
 		for range 3000 {
 			company, s, _ := x.take(v)
-			if n := x.b.InFlight(key, queue.IntValue(0)); n > 2 {
+			if n := x.b.Values.InFlight(key, queue.IntValue(0)); n > 2 {
 				t.Fatalf("%s: %d in flight, want at most 2", key, n)
 			}
 			if company == 0 {
@@ -171,7 +171,7 @@ func TestFairRefund(t *testing.T) {
 			if company == 0 && x.rnd.IntN(2) == 0 {
 				x.b.PutBack(s, index)
 				if refund {
-					x.b.Refund(s, v.Charged())
+					x.b.Ledgers.Refund(s, v.Charged())
 				}
 				continue
 			}
@@ -182,9 +182,9 @@ func TestFairRefund(t *testing.T) {
 		}
 		_, s, _ := x.take(v)
 		old := v.Charged()
-		x.b.DropViews(0)
+		x.b.Views.Drop(0)
 		again := finished(x.b, br)
-		if x.b.Refund(s, old); again.fair.name == old.Ledger || again.fair.root.shares[0].Totals().Refunds != 0 {
+		if x.b.Ledgers.Refund(s, old); again.fair.name == old.Ledger || again.fair.root.shares[0].Totals().Refunds != 0 {
 			t.Errorf("the new view's ledger has the name %d, the dropped one %d; %d refunds, want 0", again.fair.name, old.Ledger, again.fair.root.shares[0].Totals().Refunds)
 		}
 	}
@@ -227,27 +227,27 @@ func TestFairLedgersAreBounded(t *testing.T) {
 		return s.Plan()
 	}
 	for i := range MaxLedgers {
-		if err := x.b.Admit(plan(i)); err != nil {
+		if err := x.b.Views.Admit(plan(i)); err != nil {
 			t.Fatalf("ledger %d: %v", i, err)
 		}
 	}
 	var refused *queue.Error
 	for _, i := range []int{MaxLedgers, MaxLedgers + 1} {
-		if err := x.b.Admit(plan(i)); !errors.As(err, &refused) || refused.Code != queue.CodeConflict {
+		if err := x.b.Views.Admit(plan(i)); !errors.As(err, &refused) || refused.Code != queue.CodeConflict {
 			t.Fatalf("ledger %d: got %v, want a conflict", i, err)
 		}
 	}
-	if err := x.b.Admit(plan(3)); err != nil {
+	if err := x.b.Views.Admit(plan(3)); err != nil {
 		t.Errorf("a plan whose ledger exists: %v", err)
 	}
-	first := x.b.View(&plan(0).Branches[0])
+	first := x.b.Views.Of(&plan(0).Branches[0])
 	first.Watch = true
-	second := x.b.View(&plan(1).Branches[0])
+	second := x.b.Views.Of(&plan(1).Branches[0])
 	for i := 2; i < MaxLedgers; i++ {
-		x.b.View(&plan(i).Branches[0])
+		x.b.Views.Of(&plan(i).Branches[0])
 	}
-	x.b.uses += idleUses
-	if err := x.b.Admit(plan(MaxLedgers)); err != nil || first.state == dropped || second.state != dropped {
+	x.b.Views.uses += idleUses
+	if err := x.b.Views.Admit(plan(MaxLedgers)); err != nil || first.state == dropped || second.state != dropped {
 		t.Errorf("after long: %v; the view that is waited on is dropped: %v, the least recently used other: %v", err, first.state == dropped, second.state == dropped)
 	}
 }

@@ -15,17 +15,17 @@ type frame struct {
 	groups  []group   // of a leaf one per tenant; otherwise only groups[0]
 	gates   []gate
 	order   strategy.Order
-	strays  bool  // a gate was made for an operator's limit of another key: who stands there may be under the view's own
-	leaf    uint8 // its place among the leaves of outer
-	offered int   // gates that are open to some view and not empty; of a fair view, in all its leaves
-	size    int   // submissions in all gates; likewise
+	strays  bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
+	leaf    uint8  // its place among the leaves of outer
+	dropped bool   // no view stands on it
+	number  uint32 // in views.frames
+	offered int    // gates that are open to some view and not empty; of a fair view, in all its leaves
+	size    int    // submissions in all gates; likewise
 	changes uint64
 	bands   bands  // of its views
 	ruled   [2]int // of size, by book: submissions that a rule covers
 
-	number    uint32 // in Backlog.frames
-	dropped   bool   // no view stands on it
-	shape     string // in Backlog.frameOf; "": no other view fits
+	shape     string // in views.frameOf; "": no other view fits
 	filters   []*term
 	limits    limits             // of views that differ in the number it is the largest
 	gateOf    map[gateKey]uint32 // without the free gates
@@ -39,34 +39,34 @@ type frame struct {
 }
 
 // enlist gives a new frame a number.
-func (b *Backlog) enlist(f *frame) {
-	f.in, f.bands.of = b, f
-	if last := len(b.freeFrames) - 1; last >= 0 {
-		f.number, b.freeFrames = b.freeFrames[last], b.freeFrames[:last]
-		b.frames[f.number] = f
+func (vs *views) enlist(f *frame) {
+	f.in, f.bands.of = vs.of, f
+	if last := len(vs.freeFrames) - 1; last >= 0 {
+		f.number, vs.freeFrames = vs.freeFrames[last], vs.freeFrames[:last]
+		vs.frames[f.number] = f
 		return
 	}
-	f.number = uint32(len(b.frames))
-	b.frames = append(b.frames, f)
+	f.number = uint32(len(vs.frames))
+	vs.frames = append(vs.frames, f)
 }
 
 // makeFrame makes the frame of a branch that is not fair: of a view of its own, or of a leaf.
-func (b *Backlog) makeFrame(br *strategy.Branch) *frame {
+func (vs *views) makeFrame(br *strategy.Branch) *frame {
 	f := &frame{order: br.Order, groups: make([]group, 1)}
 	f.groups[0].clear()
-	b.enlist(f)
+	vs.enlist(f)
 	possible := true
-	for i, x := range br.Filters {
-		t := b.intern(x.Key, x.Value)
+	for i, filter := range br.Filters {
+		t := vs.of.Values.intern(filter.Key, filter.Value)
 		t.uses++
 		f.filters = append(f.filters, t)
 		if f.anchor == nil || len(t.shown) < len(f.anchor.shown) {
 			f.anchor = t
 		}
-		possible = possible && (i == 0 || br.Filters[i-1].Key != x.Key || br.Filters[i-1].Value == x.Value)
+		possible = possible && (i == 0 || br.Filters[i-1].Key != filter.Key || br.Filters[i-1].Value == filter.Value)
 	}
 	for _, l := range br.Limits {
-		k := b.internKey(l.Key)
+		k := vs.of.Values.internKey(l.Key)
 		k.limits++
 		f.limits = append(f.limits, limit{k, l.Max})
 	}
@@ -76,8 +76,8 @@ func (b *Backlog) makeFrame(br *strategy.Branch) *frame {
 	switch {
 	case !possible: // two values of one key: no submission will ever match
 	case f.anchor == nil:
-		b.broad = append(b.broad, f)
-		f.next = len(b.shown)
+		vs.broad = append(vs.broad, f)
+		f.next = len(vs.of.shown)
 	default:
 		f.anchor.frames = append(f.anchor.frames, f)
 		f.next = len(f.anchor.shown)
@@ -91,7 +91,7 @@ func (b *Backlog) makeFrame(br *strategy.Branch) *frame {
 //
 // The list is walked from its end: what is shown meanwhile is appended, and joins the view by itself; what is hidden
 // meanwhile is replaced by the list's last, which at worst is looked at twice.
-func (b *Backlog) Build(v *View, most int) (complete bool) {
+func (v *View) Build(most int) (complete bool) {
 	if v.state != building {
 		return true
 	}
@@ -143,11 +143,11 @@ func (f *frame) admits(s *Submission) bool {
 // offer takes a shown submission that has available chunks into every view it matches.
 func (b *Backlog) offer(s *Submission) {
 	b.oldest = heapPush(byID{b}, b.oldest, s.slot)
-	for _, f := range b.broad {
+	for _, f := range b.Views.broad {
 		f.join(s)
 	}
 	for _, ref := range s.refs() {
-		for _, f := range b.terms[ref.term].frames {
+		for _, f := range b.Values.list[ref.term].frames {
 			if f.admits(s) {
 				f.join(s)
 			}
@@ -162,7 +162,7 @@ func (b *Backlog) unoffer(s *Submission) {
 		s.oldestAt = none
 	}
 	for i := range s.members {
-		f := b.frames[s.members[i].frame]
+		f := b.Views.frames[s.members[i].frame]
 		group := f.groupAt(s.members[i].gate)
 		f.take(s, uint32(i))
 		f.settle(group)

@@ -96,11 +96,11 @@ func (f *frame) obstacle(s *Submission, most uint32) *term {
 			return t
 		}
 	}
-	if f.in.limited == 0 {
+	if f.in.Values.limited == 0 {
 		return nil
 	}
 	for _, ref := range s.refs() {
-		if t := f.in.terms[ref.term]; t.inFlight >= t.limit {
+		if t := f.in.Values.list[ref.term]; t.inFlight >= t.limit {
 			return t
 		}
 	}

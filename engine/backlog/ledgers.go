@@ -17,8 +17,8 @@ type Division struct {
 }
 
 // Divisions calls fn for the Fair blocks of all standing views, those of one branch after each other.
-func (b *Backlog) Divisions(fn func(Division)) {
-	for v := range b.standing() {
+func (l *ledgers) Divisions(fn func(Division)) {
+	for v := range l.of.Views.standing() {
 		if v.fair == nil {
 			continue
 		}

@@ -31,7 +31,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 			max = min(v.most, g.watched.limit)
 		}
 		if g.watched == nil || g.empty() || g.watched.inFlight < max ||
-			g.watched.ruling[v.in.ruled.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
+			g.watched.ruling[v.in.Rules.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}
@@ -45,7 +45,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 // holdsFree says whether a submission that no rule covers is among those of a pool, looking at up to *left of them, and if it is one of
 // cells at theirs.
 func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
-	book := f.in.ruled.book
+	book := f.in.Rules.book
 	if f.ruled[book] == 0 {
 		return true
 	}

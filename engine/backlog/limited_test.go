@@ -69,21 +69,21 @@ func TestValueAndKeys(t *testing.T) {
 		t.Fatal("nothing to take")
 	}
 	keys := func() (list []string) {
-		b.Keys(func(key queue.MetaKey) { list = append(list, key) })
+		b.Values.Keys(func(key queue.MetaKey) { list = append(list, key) })
 		slices.Sort(list)
 		return list
 	}
 	if got, want := keys(), []string{"a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("keys: got %q, want %q", got, want)
 	}
-	b.Values("a", func(want ValueCount) bool {
-		if got := b.Value("a", queue.IntValue(7)); got != want || got.InFlight != 1 || got.Available != 8 {
+	b.Values.Each("a", func(want ValueCount) bool {
+		if got := b.Values.Of("a", queue.IntValue(7)); got != want || got.InFlight != 1 || got.Available != 8 {
 			t.Errorf("got %+v, want %+v: 1 in flight, 8 available", got, want)
 		}
 		return true
 	})
 	for _, other := range []queue.MetaEntry{{Key: "a", Value: queue.StringValue("7")}, {Key: "c", Value: queue.IntValue(7)}} {
-		if got, want := b.Value(other.Key, other.Value), (ValueCount{Value: other.Value}); got != want {
+		if got, want := b.Values.Of(other.Key, other.Value), (ValueCount{Value: other.Value}); got != want {
 			t.Errorf("%v: got %+v, want no counts", other, got)
 		}
 	}

@@ -95,8 +95,8 @@ func (d *division) bytes() (n uint64) {
 type Memory struct{ Views, Asked uint64 }
 
 // Memory adds up the views.
-func (b *Backlog) Memory() (m Memory) {
-	for v := range b.standing() {
+func (vs *views) Memory() (m Memory) {
+	for v := range vs.standing() {
 		if v.asked {
 			m.Asked += v.Bytes()
 		} else {
@@ -108,7 +108,7 @@ func (b *Backlog) Memory() (m Memory) {
 
 // Promise is about how much memory a view may take that is to be built now; 0: it asks for nothing, as it is, or was promised before. Of
 // what it shares with others that is its part. From now on that counts as taken. If there is not so much, call Forgo.
-func (b *Backlog) Promise(v *View) uint64 {
+func (vs *views) Promise(v *View) uint64 {
 	if v.state != building || v.granted {
 		return 0
 	}
@@ -120,12 +120,12 @@ func (b *Backlog) Promise(v *View) uint64 {
 }
 
 // Forgo gives up a view for which there is no room; one that someone waits on stays as it is.
-func (b *Backlog) Forgo(v *View) {
+func (vs *views) Forgo(v *View) {
 	if v.granted = false; len(v.bands.views) == 1 {
 		v.frame.promised = 0
 	}
 	if !v.Watch {
-		b.drop(v)
+		vs.drop(v)
 	}
 }
 
@@ -179,47 +179,47 @@ type ticks struct {
 }
 
 // Tick tells that a second has passed, by which views are told apart that are in use and that are not.
-func (b *Backlog) Tick() {
-	b.ticks.at = (b.ticks.at + 1) % len(b.ticks.uses)
-	b.ticks.uses[b.ticks.at] = b.uses
+func (vs *views) Tick() {
+	vs.ticks.at = (vs.ticks.at + 1) % len(vs.ticks.uses)
+	vs.ticks.uses[vs.ticks.at] = vs.uses
 }
 
 // idle says that a view was not used since so many calls of Tick.
-func (b *Backlog) idle(v *View, since int) bool {
-	n := len(b.ticks.uses)
-	return since == 0 || v.used <= b.ticks.uses[(b.ticks.at+n-since+1)%n]
+func (vs *views) idle(v *View, since int) bool {
+	n := len(vs.ticks.uses)
+	return since == 0 || v.used <= vs.ticks.uses[(vs.ticks.at+n-since+1)%n]
 }
 
 // DropIdle drops the view that was used the longest ago, if that is a while, of those that only questions made or of the others. It says
 // how many bytes that was; 0: there is none.
-func (b *Backlog) DropIdle(asked bool, how Idleness) (bytes uint64) {
+func (vs *views) DropIdle(asked bool, how Idleness) (bytes uint64) {
 	var oldest *View
-	for v := range b.standing() {
+	for v := range vs.standing() {
 		if !v.Watch && v.asked == asked && (oldest == nil || v.used < oldest.used) {
 			oldest = v
 		}
 	}
-	if oldest == nil || !b.idle(oldest, how.since(asked)) {
+	if oldest == nil || !vs.idle(oldest, how.since(asked)) {
 		return 0
 	}
 	bytes = oldest.Bytes()
-	b.drop(oldest)
+	vs.drop(oldest)
 	return bytes
 }
 
 // DropIdleOf is DropIdle of the views of one owner.
-func (b *Backlog) DropIdleOf(owner any) (bytes uint64) {
+func (vs *views) DropIdleOf(owner any) (bytes uint64) {
 	var oldest *View
-	for v := range b.standing() {
+	for v := range vs.standing() {
 		if v.Owner == owner && !v.Watch && (oldest == nil || v.used < oldest.used) {
 			oldest = v
 		}
 	}
-	if oldest == nil || !b.idle(oldest, Idle.since(oldest.asked)) {
+	if oldest == nil || !vs.idle(oldest, Idle.since(oldest.asked)) {
 		return 0
 	}
 	bytes = oldest.Bytes()
-	b.drop(oldest)
+	vs.drop(oldest)
 	return bytes
 }
 
@@ -252,7 +252,7 @@ func (v *View) Branch() string { return v.key }
 
 // EachView calls fn for every standing view, of a fair branch for the one of all of it. fn must not change the backlog.
 func (b *Backlog) EachView(fn func(*View)) {
-	for v := range b.standing() {
+	for v := range b.Views.standing() {
 		fn(v)
 	}
 }

@@ -69,12 +69,12 @@ func TestNumbersShareMemory(t *testing.T) {
 		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
 		start := heapInUse()
 		views := []*View{finished(b, limited(order, strategy.Limit{Key: "u", Max: 1}))}
-		oneReported, one := b.Memory().Views, heapInUse()-start
+		oneReported, one := b.Views.Memory().Views, heapInUse()-start
 		for most := uint32(2); most <= 30; most++ {
 			views = append(views, finished(b, limited(order, strategy.Limit{Key: "u", Max: most})))
 		}
 		compare := func(when string) {
-			reported, all, sum := b.Memory().Views, heapInUse()-start, uint64(0)
+			reported, all, sum := b.Views.Memory().Views, heapInUse()-start, uint64(0)
 			b.EachView(func(v *View) { sum += v.Bytes() })
 			t.Logf("%v, %s: %d bytes are reported and %d taken, of one %d and %d", order, when, reported, all, oneReported, one)
 			if sum != reported {

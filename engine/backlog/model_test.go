@@ -94,7 +94,7 @@ func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
 		return false
 	}
 	for _, e := range x.spec.Meta {
-		if m.inFlight(e.Key, e.Value) >= m.b.ValueSettings(e.Key, e.Value).Limit {
+		if m.inFlight(e.Key, e.Value) >= m.b.Values.Settings(e.Key, e.Value).Limit {
 			return false
 		}
 	}
@@ -257,12 +257,12 @@ func (m *model) remove(x *modelSub) {
 // take asks a random branch's view, as far as it is built, and checks the answer against the model.
 func (m *model) take() {
 	br := &m.branches[m.r.IntN(len(m.branches))]
-	v := m.b.View(br)
+	v := m.b.Views.Of(br)
 	switch m.r.IntN(4) {
 	case 0:
-		m.b.Build(v, m.r.IntN(4))
+		v.Build(m.r.IntN(4))
 	case 1, 2:
-		for !m.b.Build(v, 3) {
+		for !v.Build(3) {
 		}
 	}
 	if m.r.IntN(6) == 0 {
@@ -362,7 +362,7 @@ func (m *model) act() {
 			}
 		}
 		if back && m.r.IntN(2) == 0 {
-			m.b.Refund(x.s, x.by[index])
+			m.b.Ledgers.Refund(x.s, x.by[index])
 		} else {
 			m.end(x, index)
 		}
@@ -421,7 +421,7 @@ func (m *model) again(x *modelSub, into *Backlog) {
 		m.fatalf("restore of %v from %x: %v", x.spec.ID, snapshot, err)
 	}
 	x.s, x.shown = s, false
-	own := func() { into.RuleSubmission(s, x.own) }
+	own := func() { into.Rules.SetSubmission(s, x.own) }
 	if m.r.IntN(2) == 0 {
 		own()
 	}
@@ -440,16 +440,16 @@ func (m *model) restart() {
 	for _, x := range m.subs {
 		m.again(x, into)
 	}
-	if m.b.Len() != 0 || len(m.b.keys) != 0 && len(m.b.viewOf)+len(m.b.dropped) == 0 {
-		m.fatalf("an empty backlog holds %d submissions and %d keys", m.b.Len(), len(m.b.keys))
+	if m.b.Len() != 0 || len(m.b.Values.keys) != 0 && len(m.b.Views.byKey)+len(m.b.Views.dropped) == 0 {
+		m.fatalf("an empty backlog holds %d submissions and %d keys", m.b.Len(), len(m.b.Values.keys))
 	}
-	for entry, s := range m.b.settings {
-		into.SetValue(entry.Key, entry.Value, s)
+	for entry, s := range m.b.Values.settings {
+		into.Values.Set(entry.Key, entry.Value, s)
 	}
 	for entry, ruling := range m.rules {
-		into.RuleValue(entry, ruling)
+		into.Rules.SetValue(entry, ruling)
 	}
-	into.RuleAll(m.whole)
+	into.Rules.SetAll(m.whole)
 	m.b, m.draft = into, nil
 	m.recounts.walking, m.recounts.comparing = false, false
 	clear(m.asleep)
@@ -460,14 +460,14 @@ func (m *model) restart() {
 
 // wake checks that no watched view sleeps over something it could take.
 func (m *model) wake() {
-	for _, v := range m.b.Stirred() {
+	for _, v := range m.b.Views.Stirred() {
 		if v.Empty() || !v.Watch {
 			m.fatalf("%s is told to have something, but is empty or not watched", v.key)
 		}
 		delete(m.asleep, v)
 	}
 	for i := range m.branches {
-		v := m.b.viewOf[m.branches[i].Key()]
+		v := m.b.Views.byKey[m.branches[i].Key()]
 		if v == nil || !m.asleep[v] || !v.Built() {
 			continue
 		}
@@ -490,8 +490,8 @@ func (m *model) live(steps, most int, seed uint64) {
 		case x < 97:
 			m.act()
 		case x < 99:
-			m.b.DropViews(m.r.IntN(len(m.branches)))
-			m.b.Sweep(m.r.IntN(10))
+			m.b.Views.Drop(m.r.IntN(len(m.branches)))
+			m.b.Views.Sweep(m.r.IntN(10))
 		case m.r.IntN(6) == 0:
 			m.restart()
 		default:

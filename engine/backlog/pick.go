@@ -16,7 +16,7 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 	if v.state == dropped {
 		return nil, 0, false
 	}
-	b.touch(v)
+	b.Views.touch(v)
 	f, before := v.frame, b.examined
 	from, s, draw := f.chooseNext(v, rnd)
 	b.work[f.kind()].Examined += b.examined - before
@@ -29,7 +29,7 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 // chooseNext is the submission whose turn it is in the view, the frame that gives it, of a fair view a leaf's, and for Random a number that
 // is uniform over its available chunks.
 func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
-	if f.in.Halted() {
+	if f.in.Rules.Halted() {
 		return nil, nil, 0
 	}
 	if f.fair != nil {
@@ -131,7 +131,7 @@ func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, num
 // heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that is reached, into the
 // shut gate of that one. There no pick meets it again until the gate opens.
 func (f *frame) heldBack(s *Submission, at, most uint32) bool {
-	if f.in.limited == 0 && !f.strays {
+	if f.in.Values.limited == 0 && !f.strays {
 		return false
 	}
 	t := f.obstacle(s, most)
@@ -147,7 +147,7 @@ func (f *frame) heldBack(s *Submission, at, most uint32) bool {
 
 // taken counts one available chunk less, and one more in flight or not.
 func (b *Backlog) taken(s *Submission, flight bool) {
-	b.Changing(s)
+	b.Recount.Changing(s)
 	shown := s.Shown()
 	if shown && s.available == 1 && s.offered() {
 		b.unoffer(s)
@@ -155,34 +155,34 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 	s.available--
 	if shown {
 		b.available--
-		b.cover(s, -1)
+		b.Rules.cover(s, -1)
 		b.reweigh(s, uint64(s.available)+1)
 	}
 	if flight {
 		s.inFlight++
 	}
 	for _, ref := range s.refs() {
-		t := b.terms[ref.term]
+		t := b.Values.list[ref.term]
 		if shown {
 			t.available--
 		}
 		if flight {
-			b.raise(t)
+			b.Values.raise(t)
 		}
 	}
 }
 
 // given is the inverse of taken for a chunk that is not in flight any more.
 func (b *Backlog) given(s *Submission) {
-	b.Changing(s)
+	b.Recount.Changing(s)
 	s.available++
 	if !s.Shown() {
 		return
 	}
 	b.available++
-	b.cover(s, 1)
+	b.Rules.cover(s, 1)
 	for _, ref := range s.refs() {
-		b.terms[ref.term].available++
+		b.Values.list[ref.term].available++
 	}
 	switch {
 	case s.available > 1:
@@ -199,7 +199,7 @@ func (b *Backlog) reweigh(s *Submission, before uint64) {
 		return
 	}
 	for i := range s.members {
-		if f := b.frames[s.members[i].frame]; f.order == strategy.Random {
+		if f := b.Views.frames[s.members[i].frame]; f.order == strategy.Random {
 			f.reweigh(s, uint32(i), from, to)
 		}
 	}
@@ -214,7 +214,7 @@ func (b *Backlog) TakeChunk(s *Submission, index uint32) bool { return b.take(s,
 func (b *Backlog) Retake(s *Submission, index uint32) bool { return b.take(s, index, false) }
 
 func (b *Backlog) take(s *Submission, index uint32, bounded bool) bool {
-	if b.pluck(s, index, bounded) != Taken {
+	if b.exceptions.pluck(s, index, bounded) != Taken {
 		return false
 	}
 	b.taken(s, true)
@@ -224,7 +224,7 @@ func (b *Backlog) take(s *Submission, index uint32, bounded bool) bool {
 // Withdraw takes a chunk without its ever being in flight: a late completion, or one that is replayed. With bounded, the
 // skip set is kept to MaxSkip.
 func (b *Backlog) Withdraw(s *Submission, index uint32, bounded bool) Withdrawn {
-	result := b.pluck(s, index, bounded)
+	result := b.exceptions.pluck(s, index, bounded)
 	if result == Taken {
 		b.taken(s, false)
 	}
@@ -239,10 +239,10 @@ func (b *Backlog) Land(s *Submission) {
 	if s.inFlight == 0 {
 		panic(fmt.Sprintf("backlog: submission %v: a chunk lands, but none is in flight", s.id))
 	}
-	b.Changing(s)
+	b.Recount.Changing(s)
 	s.inFlight--
 	for _, ref := range s.refs() {
-		b.lower(b.terms[ref.term], 1)
+		b.Values.lower(b.Values.list[ref.term], 1)
 	}
 }
 
@@ -251,6 +251,6 @@ func (b *Backlog) PutBack(s *Submission, index uint32) {
 	if s.home == nil {
 		return
 	}
-	b.giveBack(s, index)
+	b.exceptions.giveBack(s, index)
 	b.given(s)
 }

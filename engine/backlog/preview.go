@@ -67,7 +67,7 @@ type Lookahead struct {
 // lookahead draws them from there instead, so that what it foresees is one of all that are equally likely; without, it
 // is what Take will give.
 func LookAhead(b *Backlog, rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
-	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.preview, examined: b.examined, uses: b.uses, work: b.work}
+	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.preview, examined: b.examined, uses: b.Views.uses, work: b.work}
 	b.preview = preview{depth: a.outer.depth + 1, draws: chunks}
 	return a
 }
@@ -118,9 +118,9 @@ func (a *Lookahead) End() []Pick {
 		b.untake(&a.Picks[a.from+i], &a.before[i])
 	}
 	b.preview.standAgain()
-	b.restoreLedgers()
+	b.preview.restoreLedgers()
 	b.preview = a.outer
-	b.examined, b.uses, b.work = a.examined, a.uses, a.work
+	b.examined, b.Views.uses, b.work = a.examined, a.uses, a.work
 	return a.Picks
 }
 
@@ -129,7 +129,7 @@ func (b *Backlog) untake(pick *Pick, x *traces) {
 	s := pick.Submission
 	s.p, s.l, s.both = x.p, x.l, x.both
 	if x.back {
-		b.addBack(s, pick.Index)
+		b.exceptions.addBack(s, pick.Index)
 	} else {
 		s.skip(pick.Index) // one that was drawn ahead of the cursors
 	}
@@ -156,8 +156,8 @@ func (x *share) save() {
 
 // restoreLedgers makes the ledgers what they were before the lookahead. It may have found out that a tenant has only
 // submissions under limits; that stays found out.
-func (b *Backlog) restoreLedgers() {
-	for _, of := range b.preview.ledgers {
+func (p *preview) restoreLedgers() {
+	for _, of := range p.ledgers {
 		x := of.share
 		x.saved = of.before
 		for _, number := range x.Rollback() {

@@ -16,6 +16,7 @@ import (
 
 // recount is one under way.
 type recount struct {
+	of      *Backlog
 	running bool
 	seen    []uint64 // by slot, a bit: the submission was met, or is of later
 	at, end uint32   // slots that the walk has yet to look at
@@ -47,56 +48,54 @@ type valueSum struct {
 // sumsPage is how many sums are made at once: few, so that a slice that meets values all over the place does not make many.
 const sumsPage = 16
 
-// BeginRecount begins a recount; one that is under way is forgotten. each is told of every submission that is met, before anything of
+// Begin begins a recount; one that is under way is forgotten. each is told of every submission that is met, before anything of
 // it changes; it must not change the backlog.
-func (b *Backlog) BeginRecount(each func(*Submission)) {
-	seen := b.recount.seen[:0]
-	if words := (len(b.subs) + 63) / 64; words <= cap(seen) {
+func (c *recount) Begin(each func(*Submission)) {
+	seen := c.seen[:0]
+	if words := (len(c.of.subs) + 63) / 64; words <= cap(seen) {
 		seen = seen[:words]
 		clear(seen)
 	} else {
 		seen = make([]uint64, words)
 	}
-	b.recount = recount{running: true, seen: seen, end: uint32(len(b.subs)), each: each,
-		values: make([]*[sumsPage]valueSum, (len(b.terms)+sumsPage-1)/sumsPage)}
-	t := &b.recount.totals
-	t.Available = -int64(b.available)
+	*c = recount{of: c.of, running: true, seen: seen, end: uint32(len(c.of.subs)), each: each,
+		values: make([]*[sumsPage]valueSum, (len(c.of.Values.list)+sumsPage-1)/sumsPage)}
+	t := &c.totals
+	t.Available = -int64(c.of.available)
 	for book := range t.Chunks {
 		for ruling := range t.Chunks[book] {
-			t.Chunks[book][ruling] = -int64(b.ruled.chunks[book][ruling])
+			t.Chunks[book][ruling] = -int64(c.of.Rules.chunks[book][ruling])
 		}
 	}
 }
 
 // Changing has to be called before anything that a recount counts changes for a submission, also in what each was told of.
-func (b *Backlog) Changing(s *Submission) {
-	if b.recount.running {
-		b.changing(s)
+func (c *recount) Changing(s *Submission) {
+	if c.running {
+		c.changing(s)
 	}
 }
 
-func (b *Backlog) changing(s *Submission) {
-	if s.home != nil && b.recount.seen[s.slot/64]>>(s.slot%64)&1 == 0 {
-		b.meet(s)
+func (c *recount) changing(s *Submission) {
+	if s.home != nil && c.seen[s.slot/64]>>(s.slot%64)&1 == 0 {
+		c.meet(s)
 	}
 }
 
-// Recount goes on with the walk: it takes about `most` steps and says how many; more: some submissions are left.
-func (b *Backlog) Recount(most int) (steps int, more bool) {
-	c := &b.recount
+// Next goes on with the walk: it takes about `most` steps and says how many; more: some submissions are left.
+func (c *recount) Next(most int) (steps int, more bool) {
 	for ; steps < most && c.at < c.end; c.at++ {
 		steps++
-		if s := b.subs[c.at]; s != nil {
+		if s := c.of.subs[c.at]; s != nil {
 			steps += s.MetaLen()
-			b.Changing(s)
+			c.Changing(s)
 		}
 	}
 	return steps, c.at < c.end
 }
 
 // meet counts a submission.
-func (b *Backlog) meet(s *Submission) {
-	c := &b.recount
+func (c *recount) meet(s *Submission) {
 	c.seen[s.slot/64] |= 1 << (s.slot % 64)
 	shown, available := s.Shown(), int64(s.available)
 	if shown {
@@ -106,8 +105,8 @@ func (b *Backlog) meet(s *Submission) {
 		}
 	}
 	for _, ref := range s.refs() {
-		sum := b.sumOf(b.terms[ref.term])
-		c.mixed = c.mixed || sum.of != b.terms[ref.term]
+		sum := c.sumOf(c.of.Values.list[ref.term])
+		c.mixed = c.mixed || sum.of != c.of.Values.list[ref.term]
 		sum.Submissions++
 		sum.InFlight += int64(s.inFlight)
 		if !shown {
@@ -124,8 +123,7 @@ func (b *Backlog) meet(s *Submission) {
 }
 
 // born is for a submission that comes during a recount, before it is counted anywhere.
-func (b *Backlog) born(s *Submission) {
-	c := &b.recount
+func (c *recount) born(s *Submission) {
 	for int(s.slot/64) >= len(c.seen) {
 		c.seen = append(c.seen, 0)
 	}
@@ -134,8 +132,7 @@ func (b *Backlog) born(s *Submission) {
 
 // sumOf is the sum of a term; at first what is kept is copied. It is that of another term if that one went and this one has its number
 // now: then all that have this one came during the recount.
-func (b *Backlog) sumOf(t *term) *valueSum {
-	c := &b.recount
+func (c *recount) sumOf(t *term) *valueSum {
 	page := int(t.number / sumsPage)
 	for page >= len(c.values) {
 		c.values = append(c.values, nil)
@@ -154,27 +151,26 @@ func (b *Backlog) sumOf(t *term) *valueSum {
 	return sum
 }
 
-// Recounting is how many slots of submissions the walk has looked at, and how many it has to look at.
-func (b *Backlog) Recounting() (at, end uint32) { return b.recount.at, b.recount.end }
+// Progress is how many slots of submissions the walk has looked at, and how many it has to look at.
+func (c *recount) Progress() (at, end uint32) { return c.at, c.end }
 
-// EndRecount ends the walk and returns the differences in all. Those of values are gone through with RecountedValues.
-func (b *Backlog) EndRecount() Sums {
-	b.recount.running, b.recount.each = false, nil
-	return b.recount.totals
+// End ends the walk and returns the differences in all. Those of values are gone through with Values.
+func (c *recount) End() Sums {
+	c.running, c.each = false, nil
+	return c.totals
 }
 
-// RecountedValues calls fn for values whose counters differed, after looking at up to `most`, from the place `from` on, and returns the
+// Values calls fn for values whose counters differed, after looking at up to `most`, from the place `from` on, and returns the
 // place to go on from; 0 when all were looked at. fn may call CorrectValue. looked is how many values were compared.
-func (b *Backlog) RecountedValues(from, most int, fn func(queue.MetaEntry, ValueSums)) (next, looked int) {
-	c := &b.recount
+func (c *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (next, looked int) {
 	if c.mixed {
 		c.values = nil
 	}
-	for number := from; number < len(b.terms) && number < len(c.values)*sumsPage; number++ {
+	for number := from; number < len(c.of.Values.list) && number < len(c.values)*sumsPage; number++ {
 		if number-from == most {
 			return number, looked
 		}
-		t, d := b.terms[number], ValueSums{}
+		t, d := c.of.Values.list[number], ValueSums{}
 		if page := c.values[number/sumsPage]; page != nil && page[number%sumsPage].of == t {
 			d = page[number%sumsPage].ValueSums
 		} else if t != nil && t.all == 0 { // no submission has it: views ask for it
@@ -195,18 +191,18 @@ func (b *Backlog) RecountedValues(from, most int, fn func(queue.MetaEntry, Value
 }
 
 // CorrectTotals adds differences to what is kept in all.
-func (b *Backlog) CorrectTotals(d Sums) {
-	b.available += uint64(d.Available)
+func (c *recount) CorrectTotals(d Sums) {
+	c.of.available += uint64(d.Available)
 	for book := range d.Chunks {
 		for ruling, by := range d.Chunks[book] {
-			b.ruled.chunks[book][ruling] += uint64(by)
+			c.of.Rules.chunks[book][ruling] += uint64(by)
 		}
 	}
 }
 
 // CorrectValue adds differences to what is kept of one value. Gates open and shut by it.
-func (b *Backlog) CorrectValue(entry queue.MetaEntry, d ValueSums) {
-	t := b.termOf(entry.Key, entry.Value)
+func (c *recount) CorrectValue(entry queue.MetaEntry, d ValueSums) {
+	t := c.of.Values.find(entry.Key, entry.Value)
 	if t == nil {
 		return
 	}
@@ -217,12 +213,12 @@ func (b *Backlog) CorrectValue(entry queue.MetaEntry, d ValueSums) {
 	}
 	if d.InFlight != 0 {
 		t.inFlight = uint32(int64(t.inFlight) + d.InFlight)
-		b.openGates(t)
-		b.shutGates(t)
+		c.of.Values.openGates(t)
+		c.of.Values.shutGates(t)
 	}
 	if d.Submissions != 0 {
 		t.all = uint32(int64(t.all) + d.Submissions)
-		b.release(t)
+		c.of.Values.release(t)
 	}
 }
 
@@ -244,7 +240,7 @@ func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	if !known {
 		return false
 	}
-	b.Changing(s)
+	b.Recount.Changing(s)
 	if s.oldestAt != none || len(s.members) > 0 {
 		s.available = weight
 		b.unoffer(s)
@@ -275,7 +271,7 @@ func (s *Submission) weight() (weight uint32, known bool) {
 
 // stands says whether a member's entry is where a submission of this exponent has it.
 func (s *Submission) stands(m member, exp uint8) bool {
-	f := s.home.frames[m.frame]
+	f := s.home.Views.frames[m.frame]
 	if f.order != strategy.Random {
 		return true
 	}
@@ -290,16 +286,16 @@ func (s *Submission) stands(m member, exp uint8) bool {
 
 // SetInFlight corrects how many chunks of a submission are in flight; what is kept of its values stays as it is.
 func (b *Backlog) SetInFlight(s *Submission, n uint32) {
-	b.Changing(s)
+	b.Recount.Changing(s)
 	s.inFlight = n
 }
 
 // InBook is how many available chunks of shown submissions a book has under a ruling of values and submissions.
-func (b *Backlog) InBook(book int, ruling queue.Ruling) uint64 { return b.ruled.chunks[book][ruling] }
+func (r *rulings) InBook(book int, ruling queue.Ruling) uint64 { return r.chunks[book][ruling] }
 
-// KeptOf is what is kept of one value.
-func (b *Backlog) KeptOf(entry queue.MetaEntry) (kept ValueSums) {
-	if t := b.termOf(entry.Key, entry.Value); t != nil {
+// Kept is what is kept of one value.
+func (c *recount) Kept(entry queue.MetaEntry) (kept ValueSums) {
+	if t := c.of.Values.find(entry.Key, entry.Value); t != nil {
 		kept = ValueSums{Available: int64(t.available), InFlight: int64(t.inFlight), Submissions: int64(t.all)}
 		for book, covered := range t.covered {
 			kept.Covered[book] = [2]int64{int64(covered[0]), int64(covered[1])}

@@ -26,24 +26,24 @@ func (m *model) recount() {
 	}
 	switch {
 	case c.comparing:
-		c.at, _ = m.b.RecountedValues(c.at, 1+c.r.IntN(9), func(entry queue.MetaEntry, d ValueSums) {
+		c.at, _ = m.b.Recount.Values(c.at, 1+c.r.IntN(9), func(entry queue.MetaEntry, d ValueSums) {
 			m.fatalf("round %d: a recount finds %s=%s to be %+v beside what is kept, but nothing is wrong", c.rounds, entry.Key, entry.Value, d)
 		})
 		c.comparing = c.at > 0
 	case c.walking:
-		if _, more := m.b.Recount(1 + c.r.IntN(9)); more {
+		if _, more := m.b.Recount.Next(1 + c.r.IntN(9)); more {
 			return
 		}
-		if d := m.b.EndRecount(); d != (Sums{}) {
+		if d := m.b.Recount.End(); d != (Sums{}) {
 			m.fatalf("round %d: a recount finds the totals to be %+v beside what is kept, but nothing is wrong", c.rounds, d)
 		}
-		if m.b.recount.mixed {
+		if m.b.Recount.mixed {
 			m.fatalf("round %d: a sum is of two values", c.rounds)
 		}
 		c.walking, c.comparing, c.rounds = false, true, c.rounds+1
 	default:
 		c.walking, c.met = true, map[queue.SubmissionID]bool{}
-		m.b.BeginRecount(func(s *Submission) {
+		m.b.Recount.Begin(func(s *Submission) {
 			if c.met[s.ID()] {
 				m.fatalf("round %d: submission %v is met twice", c.rounds, s.ID())
 			}
@@ -58,8 +58,8 @@ func TestRecountFindsDifferences(t *testing.T) {
 	t.Parallel()
 	b := New()
 	r := rand.New(rand.NewPCG(3, 3))
-	v := b.View(&strategy.Branch{Order: strategy.Random})
-	for !b.Build(v, 100) {
+	v := b.Views.Of(&strategy.Branch{Order: strategy.Random})
+	for !v.Build(100) {
 	}
 	var subs []*Submission
 	insert := func(n int) {
@@ -74,7 +74,7 @@ func TestRecountFindsDifferences(t *testing.T) {
 	}
 	insert(300)
 	entry := queue.MetaEntry{Key: "a", Value: queue.IntValue(1)}
-	b.RuleValue(queue.MetaEntry{Key: "a", Value: queue.IntValue(2)}, queue.PausedByRule)
+	b.Rules.SetValue(queue.MetaEntry{Key: "a", Value: queue.IntValue(2)}, queue.PausedByRule)
 	for round, damage := range []struct {
 		all Sums
 		one ValueSums
@@ -87,10 +87,10 @@ func TestRecountFindsDifferences(t *testing.T) {
 		{one: ValueSums{Submissions: 1}},
 		{one: ValueSums{Covered: [2][2]int64{{1, 0}, {0, 5}}}},
 	} {
-		b.CorrectTotals(damage.all)
-		b.CorrectValue(entry, damage.one)
-		b.BeginRecount(func(*Submission) {})
-		for more := true; more; _, more = b.Recount(7) {
+		b.Recount.CorrectTotals(damage.all)
+		b.Recount.CorrectValue(entry, damage.one)
+		b.Recount.Begin(func(*Submission) {})
+		for more := true; more; _, more = b.Recount.Next(7) {
 			for range 3 {
 				if s, _, ok := b.Take(v, r); ok {
 					b.Land(s)
@@ -101,9 +101,9 @@ func TestRecountFindsDifferences(t *testing.T) {
 				insert(1)
 			}
 		}
-		all, one := b.EndRecount(), ValueSums{}
+		all, one := b.Recount.End(), ValueSums{}
 		for at, begun := 0, false; at > 0 || !begun; begun = true {
-			at, _ = b.RecountedValues(at, 5, func(of queue.MetaEntry, d ValueSums) {
+			at, _ = b.Recount.Values(at, 5, func(of queue.MetaEntry, d ValueSums) {
 				if of != entry {
 					t.Errorf("round %d: %s=%s is found to be %+v beside what is kept", round, of.Key, of.Value, d)
 				}
@@ -118,8 +118,8 @@ func TestRecountFindsDifferences(t *testing.T) {
 		}}); one != want {
 			t.Errorf("round %d: %s=%s: found %+v, damaged by %+v", round, entry.Key, entry.Value, one, damage.one)
 		}
-		b.CorrectTotals(all)
-		b.CorrectValue(entry, one)
+		b.Recount.CorrectTotals(all)
+		b.Recount.CorrectValue(entry, one)
 	}
 }
 
@@ -139,9 +139,9 @@ func TestSetAvailable(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []uint32{0, 1, 39, 41, 300, 1<<32 - 2} {
 		b := New()
-		views := []*View{b.View(&strategy.Branch{Order: strategy.Random}), b.View(&strategy.Branch{Order: strategy.OldestFirst})}
+		views := []*View{b.Views.Of(&strategy.Branch{Order: strategy.Random}), b.Views.Of(&strategy.Branch{Order: strategy.OldestFirst})}
 		for _, v := range views {
-			for !b.Build(v, 100) {
+			for !v.Build(100) {
 			}
 		}
 		var subs []*Submission

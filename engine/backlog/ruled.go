@@ -10,6 +10,7 @@ import "github.com/quern-queue/quern/engine/queue"
 // rulings are what rules say. What they cover is counted in two books: one is in effect, in the other a change of what rules say of a
 // value is counted beforehand, slice by slice, so that the change itself is one step (draft.go).
 type rulings struct {
+	of     *Backlog
 	values map[queue.MetaEntry]queue.Ruling
 	whole  queue.Ruling // of the queue
 	own    int          // submissions that have one of their own
@@ -20,69 +21,69 @@ type rulings struct {
 	changed func(s *Submission, book int, before, after queue.Ruling)
 }
 
-// OnRuling has fn called whenever it changes what a book has of the rules of values and its own for a shown submission. fn must not
+// OnChange has fn called whenever it changes what a book has of the rules of values and its own for a shown submission. fn must not
 // change the backlog.
-func (b *Backlog) OnRuling(fn func(s *Submission, book int, before, after queue.Ruling)) {
-	b.ruled.changed = fn
+func (r *rulings) OnChange(fn func(s *Submission, book int, before, after queue.Ruling)) {
+	r.changed = fn
 }
 
 // Book is the book that is in effect, 0 or 1.
-func (b *Backlog) Book() int { return b.ruled.book }
+func (r *rulings) Book() int { return r.book }
 
-// RuleValue says what rules say of one value of a key, from the next Take on. The value may be unknown yet. It costs a step for each
+// SetValue says what rules say of one value of a key, from the next Take on. The value may be unknown yet. It costs a step for each
 // gate that the value has in a view; and, unless the change was prepared by a Draft, one for each submission that has the value.
-func (b *Backlog) RuleValue(entry queue.MetaEntry, ruling queue.Ruling) {
-	if b.ruled.values[entry] == ruling {
+func (r *rulings) SetValue(entry queue.MetaEntry, ruling queue.Ruling) {
+	if r.values[entry] == ruling {
 		return
 	}
-	limit := b.limitOf(entry)
+	limit := r.of.Values.limitOf(entry)
 	if ruling == queue.Unruled {
-		delete(b.ruled.values, entry)
+		delete(r.values, entry)
 	} else {
-		if b.ruled.values == nil {
-			b.ruled.values = map[queue.MetaEntry]queue.Ruling{}
+		if r.values == nil {
+			r.values = map[queue.MetaEntry]queue.Ruling{}
 		}
-		b.ruled.values[entry] = ruling
+		r.values[entry] = ruling
 	}
-	if !b.turn(entry, ruling) {
-		b.rebook(entry)
+	if !r.turn(entry, ruling) {
+		r.rebook(entry)
 	}
-	b.relimited(entry, limit)
+	r.of.Values.relimited(entry, limit)
 }
 
-// RuleSubmission says what rules of its own say of a submission, from the next Take on.
-func (b *Backlog) RuleSubmission(s *Submission, ruling queue.Ruling) {
+// SetSubmission says what rules of its own say of a submission, from the next Take on.
+func (r *rulings) SetSubmission(s *Submission, ruling queue.Ruling) {
 	if s.home == nil || s.own == ruling {
 		return
 	}
 	was := s.offered()
 	switch {
 	case s.own == queue.Unruled:
-		b.ruled.own++
+		r.own++
 	case ruling == queue.Unruled:
-		b.ruled.own--
+		r.own--
 	}
 	if s.own = ruling; !s.Shown() {
 		return
 	}
 	switch is := s.offered(); {
 	case was && !is:
-		b.unoffer(s)
+		r.of.unoffer(s)
 	case !was && is:
-		b.offer(s)
+		r.of.offer(s)
 	}
-	b.enterBook(s, 0)
-	b.enterBook(s, 1)
+	r.enter(s, 0)
+	r.enter(s, 1)
 }
 
-// RuleAll says what rules say of the whole queue, from the next Take on. Watched views that have something to take again are stirred.
-func (b *Backlog) RuleAll(ruling queue.Ruling) {
-	halted := b.ruled.whole != queue.Unruled
-	b.ruled.whole = ruling
+// SetAll says what rules say of the whole queue, from the next Take on. Watched views that have something to take again are stirred.
+func (r *rulings) SetAll(ruling queue.Ruling) {
+	halted := r.whole != queue.Unruled
+	r.whole = ruling
 	if !halted || ruling != queue.Unruled {
 		return
 	}
-	for v := range b.standing() {
+	for v := range r.of.Views.standing() {
 		if !v.Empty() {
 			v.stir()
 		}
@@ -90,13 +91,15 @@ func (b *Backlog) RuleAll(ruling queue.Ruling) {
 }
 
 // Halted says that a rule covers the whole queue.
-func (b *Backlog) Halted() bool { return b.ruled.whole != queue.Unruled }
+func (r *rulings) Halted() bool { return r.whole != queue.Unruled }
 
 // HeldByLimits says that of an Empty view limits keep submissions from being taken that no rule covers.
-func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.in.ruled.book] }
+func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.in.Rules.book] }
 
 // HeldByRules says that rules keep submissions of the view from being taken, whether or not limits would.
-func (v *View) HeldByRules() bool { return v.ruled[v.in.ruled.book] > 0 || v.in.Halted() && v.Gated() }
+func (v *View) HeldByRules() bool {
+	return v.ruled[v.in.Rules.book] > 0 || v.in.Rules.Halted() && v.Gated()
+}
 
 // cover counts a submission that enters a view, or by -1 leaves it, for what rules say of it.
 func (f *frame) cover(s *Submission, by int) {
@@ -122,36 +125,36 @@ func (f *frame) coverIn(book, by int) {
 func (s *Submission) offered() bool { return s.available > 0 && s.own == queue.Unruled }
 
 // rulingIn is what by a book the rules of its values and its own say of a submission.
-func (b *Backlog) rulingIn(s *Submission, book int) queue.Ruling {
+func (r *rulings) rulingIn(s *Submission, book int) queue.Ruling {
 	ruling := s.own
-	if len(b.ruled.values) > 0 || b.ruled.draft != nil {
+	if len(r.values) > 0 || r.draft != nil {
 		for _, ref := range s.refs() {
-			ruling = max(ruling, b.terms[ref.term].ruling[book])
+			ruling = max(ruling, r.of.Values.list[ref.term].ruling[book])
 		}
 	}
 	return ruling
 }
 
-// enterBook determines again what the rules of a book say of a shown submission, and counts it there.
-func (b *Backlog) enterBook(s *Submission, book int) {
-	before, after := s.ruling[book], b.rulingIn(s, book)
+// enter determines again what the rules of a book say of a shown submission, and counts it there.
+func (r *rulings) enter(s *Submission, book int) {
+	before, after := s.ruling[book], r.rulingIn(s, book)
 	if before != after {
-		b.Changing(s)
-		b.coverIn(s, book, -int64(s.available))
+		r.of.Recount.Changing(s)
+		r.coverIn(s, book, -int64(s.available))
 		s.ruling[book] = after
-		b.coverIn(s, book, int64(s.available))
-		b.coverMembers(s, book, before, after)
-		if b.ruled.changed != nil {
-			b.ruled.changed(s, book, before, after)
+		r.coverIn(s, book, int64(s.available))
+		r.coverMembers(s, book, before, after)
+		if r.changed != nil {
+			r.changed(s, book, before, after)
 		}
 	}
-	if book == b.ruled.book && after == queue.Unruled && s.oldestAt == none && s.offered() {
-		b.oldest = heapPush(byID{b}, b.oldest, s.slot)
+	if book == r.book && after == queue.Unruled && s.oldestAt == none && s.offered() {
+		r.of.oldest = heapPush(byID{r.of}, r.of.oldest, s.slot)
 	}
 }
 
 // coverMembers tells the views in which a submission stands that by a book rules begin or cease to cover it.
-func (b *Backlog) coverMembers(s *Submission, book int, before, after queue.Ruling) {
+func (r *rulings) coverMembers(s *Submission, book int, before, after queue.Ruling) {
 	by := 1
 	switch {
 	case (before == queue.Unruled) == (after == queue.Unruled):
@@ -160,24 +163,24 @@ func (b *Backlog) coverMembers(s *Submission, book int, before, after queue.Ruli
 		by = -1
 	}
 	for i := range s.members {
-		b.frames[s.members[i].frame].coverIn(book, by)
+		r.of.Views.frames[s.members[i].frame].coverIn(book, by)
 	}
 }
 
 // cover counts available chunks of a shown submission for what rules say of it.
-func (b *Backlog) cover(s *Submission, by int64) {
-	b.coverIn(s, 0, by)
-	b.coverIn(s, 1, by)
+func (r *rulings) cover(s *Submission, by int64) {
+	r.coverIn(s, 0, by)
+	r.coverIn(s, 1, by)
 }
 
-func (b *Backlog) coverIn(s *Submission, book int, by int64) {
+func (r *rulings) coverIn(s *Submission, book int, by int64) {
 	ruling := s.ruling[book]
-	b.ruled.chunks[book][ruling] += uint64(by)
+	r.chunks[book][ruling] += uint64(by)
 	if ruling == queue.Unruled {
 		return
 	}
 	for _, ref := range s.refs() {
-		b.terms[ref.term].covered[book][ruling-queue.PausedByRule] += uint64(by)
+		r.of.Values.list[ref.term].covered[book][ruling-queue.PausedByRule] += uint64(by)
 	}
 }
 
@@ -187,9 +190,9 @@ func (s *Submission) Ruling() queue.Ruling {
 		return queue.Unruled
 	}
 	if s.Shown() {
-		return max(s.ruling[s.home.ruled.book], s.home.ruled.whole)
+		return max(s.ruling[s.home.Rules.book], s.home.Rules.whole)
 	}
-	return max(s.home.rulingIn(s, s.home.ruled.book), s.home.ruled.whole)
+	return max(s.home.Rules.rulingIn(s, s.home.Rules.book), s.home.Rules.whole)
 }
 
 // Counted is how by a book the available chunks of a shown submission are counted: Ruling without the rules of the queue.
@@ -210,13 +213,13 @@ func (a Amounts) under(whole queue.Ruling) Amounts {
 }
 
 // Amounts are the available chunks of all shown submissions, by what rules say of them.
-func (b *Backlog) Amounts() Amounts {
-	n := &b.ruled.chunks[b.ruled.book]
-	return Amounts{n[queue.Unruled], n[queue.PausedByRule], n[queue.BlockedByRule]}.under(b.ruled.whole)
+func (r *rulings) Amounts() Amounts {
+	n := &r.chunks[r.book]
+	return Amounts{n[queue.Unruled], n[queue.PausedByRule], n[queue.BlockedByRule]}.under(r.whole)
 }
 
 // amounts are those of the submissions that have the value.
 func (t *term) amounts(b *Backlog) Amounts {
-	n := t.covered[b.ruled.book]
-	return Amounts{t.available - n[0] - n[1], n[0], n[1]}.under(b.ruled.whole)
+	n := t.covered[b.Rules.book]
+	return Amounts{t.available - n[0] - n[1], n[0], n[1]}.under(b.Rules.whole)
 }

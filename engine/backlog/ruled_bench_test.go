@@ -81,15 +81,15 @@ func BenchmarkRule(b *testing.B) {
 
 // change prepares and makes a change, and tells how long the change itself took: what holds the shard at once.
 func change(b *Backlog, entry queue.MetaEntry, ruling queue.Ruling) time.Duration {
-	b.Draft(entry, ruling)
+	b.Rules.Draft(entry, ruling)
 	for from, more := -1, true; more; more = from != 0 {
-		from = b.Prepare(from, 2000)
+		from = b.Rules.Prepare(from, 2000)
 	}
 	began := time.Now()
-	b.RuleValue(entry, ruling)
+	b.Rules.SetValue(entry, ruling)
 	took := time.Since(began)
 	for from, more := -1, true; more; more = from != 0 {
-		from = b.Reconcile(from, 2000)
+		from = b.Rules.Reconcile(from, 2000)
 	}
 	return took
 }

@@ -41,7 +41,7 @@ func (m *model) goOn() {
 	d := m.draft
 	switch d.phase {
 	case 0:
-		if d.at = m.b.Prepare(d.at, 1+m.r.IntN(4)); d.at == 0 {
+		if d.at = m.b.Rules.Prepare(d.at, 1+m.r.IntN(4)); d.at == 0 {
 			d.phase = 1
 		}
 	case 1:
@@ -49,7 +49,7 @@ func (m *model) goOn() {
 			m.set(d.entry, d.ruling)
 		}
 	default:
-		if d.at = m.b.Reconcile(d.at, 1+m.r.IntN(4)); d.at == 0 {
+		if d.at = m.b.Rules.Reconcile(d.at, 1+m.r.IntN(4)); d.at == 0 {
 			m.draft = nil
 		}
 	}
@@ -65,7 +65,7 @@ func (m *model) set(entry queue.MetaEntry, ruling queue.Ruling) {
 	if m.rules[entry] = ruling; ruling == queue.Unruled {
 		delete(m.rules, entry)
 	}
-	m.b.RuleValue(entry, ruling)
+	m.b.Rules.SetValue(entry, ruling)
 }
 
 // rule changes what rules say of something, or has what came under one put aside.
@@ -76,18 +76,18 @@ func (m *model) rule() {
 	case 6, 7, 8, 9:
 		if m.draft == nil {
 			m.draft = &modelDraft{entry: entry, ruling: ruling, at: -1}
-			m.b.Draft(entry, ruling)
+			m.b.Rules.Draft(entry, ruling)
 			break
 		}
 		m.goOn()
 	case 0:
 		m.whole = ruling
-		m.b.RuleAll(ruling)
+		m.b.Rules.SetAll(ruling)
 	case 1:
 		if len(m.subs) > 0 {
 			x := m.subs[m.r.IntN(len(m.subs))]
 			x.own = ruling
-			m.b.RuleSubmission(x.s, ruling)
+			m.b.Rules.SetSubmission(x.s, ruling)
 		}
 	case 2:
 		for from, more := -1, true; more; more = from != 0 {
@@ -96,8 +96,8 @@ func (m *model) rule() {
 	default:
 		m.set(entry, ruling)
 	}
-	if m.draft == nil && m.b.ruled.chunks[0] != m.b.ruled.chunks[1] {
-		m.fatalf("the books differ without a draft: %v", m.b.ruled.chunks)
+	if m.draft == nil && m.b.Rules.chunks[0] != m.b.Rules.chunks[1] {
+		m.fatalf("the books differ without a draft: %v", m.b.Rules.chunks)
 	}
 	m.auditTerms()
 	var want Amounts
@@ -106,7 +106,7 @@ func (m *model) rule() {
 			*m.amountOf(x, &want.Ready, &want.Paused, &want.Blocked) += uint64(x.count(free))
 		}
 	}
-	if got := m.b.Amounts(); got != want {
+	if got := m.b.Rules.Amounts(); got != want {
 		m.fatalf("there are %+v, want %+v", got, want)
 	}
 }
@@ -142,7 +142,7 @@ func TestShelvedIsNotLookedAt(t *testing.T) {
 			}))
 		}
 		v := finished(b, br)
-		b.RuleValue(rule, queue.PausedByRule)
+		b.Rules.SetValue(rule, queue.PausedByRule)
 		b.Allow(100)
 		for range 20 { // limits of the ruled key shut at once; the others have much to move
 			if _, _, ok := b.Take(v, rnd); ok || !b.Tired() {
@@ -164,7 +164,7 @@ func TestShelvedIsNotLookedAt(t *testing.T) {
 				t.Errorf("%s: take %d looked at %d submissions; want a few, as those under the rule are put aside", name, taken, looked)
 			}
 		}
-		if got, want := b.Value(rule.Key, rule.Value).Paused, uint64(3*paused); got != want {
+		if got, want := b.Values.Of(rule.Key, rule.Value).Paused, uint64(3*paused); got != want {
 			t.Errorf("%s: %d chunks are counted as paused, want %d", name, got, want)
 		}
 	}
@@ -178,7 +178,7 @@ func TestPicksGiveUp(t *testing.T) {
 	for i := range 1001 {
 		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 1, Mul: 1, Meta: queue.Meta{{Key: "a", Value: queue.IntValue(int64(i / 1000))}}}))
 	}
-	b.RuleValue(queue.MetaEntry{Key: "a", Value: queue.IntValue(0)}, queue.BlockedByRule)
+	b.Rules.SetValue(queue.MetaEntry{Key: "a", Value: queue.IntValue(0)}, queue.BlockedByRule)
 	calls := 0
 	for {
 		b.Allow(100)

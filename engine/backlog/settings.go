@@ -6,53 +6,53 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// SetValue changes what an operator demands of one value of a key, from the next Take on: queue.NoSettings() removes it. The
+// Set changes what an operator demands of one value of a key, from the next Take on: queue.NoSettings() removes it. The
 // value may be unknown yet. It costs a step for each gate that the value has in a view.
 //
 // Nothing is looked for that a new limit holds back: a pick that meets such a submission moves it behind the value's gate.
-func (b *Backlog) SetValue(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
+func (x *terms) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
 	entry := queue.MetaEntry{Key: key, Value: value}
-	before, limit := b.ValueSettings(key, value), b.limitOf(entry)
+	before, limit := x.Settings(key, value), x.limitOf(entry)
 	if s == queue.NoSettings() {
-		delete(b.settings, entry)
+		delete(x.settings, entry)
 	} else {
-		b.settings[entry] = s
+		x.settings[entry] = s
 	}
-	b.relimited(entry, limit)
+	x.relimited(entry, limit)
 	if before.Weight != s.Weight {
-		b.reweight(key, value, weightOf(s))
+		x.of.Ledgers.reweight(key, value, weightOf(s))
 	}
 }
 
 // limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an operator set, and nothing under a rule.
-func (b *Backlog) limitOf(entry queue.MetaEntry) uint32 {
-	if len(b.ruled.values) > 0 && b.ruled.values[entry] != queue.Unruled {
+func (x *terms) limitOf(entry queue.MetaEntry) uint32 {
+	if len(x.of.Rules.values) > 0 && x.of.Rules.values[entry] != queue.Unruled {
 		return 0
 	}
-	return b.ValueSettings(entry.Key, entry.Value).Limit
+	return x.Settings(entry.Key, entry.Value).Limit
 }
 
 // relimited is for a value whose limitOf may have changed: it was before.
-func (b *Backlog) relimited(entry queue.MetaEntry, before uint32) {
-	after := b.limitOf(entry)
+func (x *terms) relimited(entry queue.MetaEntry, before uint32) {
+	after := x.limitOf(entry)
 	if before == after {
 		return
 	}
 	if before != queue.NoLimit {
-		b.limited--
+		x.limited--
 	}
 	if after != queue.NoLimit {
-		b.limited++
+		x.limited++
 	}
-	if t := b.termOf(entry.Key, entry.Value); t != nil {
-		b.relimit(t, after)
+	if t := x.find(entry.Key, entry.Value); t != nil {
+		x.relimit(t, after)
 	}
 }
 
-// ValueSettings are what SetValue set last for the value.
-func (b *Backlog) ValueSettings(key queue.MetaKey, value queue.MetaValue) queue.ValueSettings {
-	if len(b.settings) > 0 {
-		if s, set := b.settings[queue.MetaEntry{Key: key, Value: value}]; set {
+// Settings are what Set set last for the value.
+func (x *terms) Settings(key queue.MetaKey, value queue.MetaValue) queue.ValueSettings {
+	if len(x.settings) > 0 {
+		if s, set := x.settings[queue.MetaEntry{Key: key, Value: value}]; set {
 			return s
 		}
 	}
@@ -66,9 +66,9 @@ func weightOf(s queue.ValueSettings) fair.Weight {
 	return fair.Weight(s.Weight)
 }
 
-// termOf is the term of a key and value; nil when nothing uses it.
-func (b *Backlog) termOf(key queue.MetaKey, value queue.MetaValue) *term {
-	if k := b.keys[key]; k != nil {
+// find is the term of a key and value; nil when nothing uses it.
+func (x *terms) find(key queue.MetaKey, value queue.MetaValue) *term {
+	if k := x.keys[key]; k != nil {
 		return k.byValue[value]
 	}
 	return nil
@@ -81,7 +81,7 @@ func (b *Backlog) SetPriority(s *Submission, priority int64) {
 	}
 	s.priority = priority
 	for _, m := range s.members {
-		if f := b.frames[m.frame]; f.order == strategy.CustomPriority {
+		if f := b.Views.frames[m.frame]; f.order == strategy.CustomPriority {
 			f.rerank(m)
 		}
 	}

@@ -170,7 +170,7 @@ func (x *share) addTenant(value uint32) (number uint32) {
 	x.tenants[number] = tenant{value: value}
 	x.numberOf[value] = number
 	if x.of.key != nil {
-		x.of.of.view.in.terms[value].uses++
+		x.of.of.view.in.Values.list[value].uses++
 	}
 	x.weigh(number)
 	return number
@@ -179,10 +179,10 @@ func (x *share) addTenant(value uint32) (number uint32) {
 // weigh gives a tenant the weight that is set for its value.
 func (x *share) weigh(number uint32) {
 	b := x.of.of.view.in
-	if x.of.key == nil || number == 0 || len(b.settings) == 0 {
+	if x.of.key == nil || number == 0 || len(b.Values.settings) == 0 {
 		return
 	}
-	if w := weightOf(b.ValueSettings(x.of.key.name, b.terms[x.tenants[number].value].value)); w != fair.DefaultWeight {
+	if w := weightOf(b.Values.Settings(x.of.key.name, b.Values.list[x.tenants[number].value].value)); w != fair.DefaultWeight {
 		x.SetWeight(number, w)
 	}
 }
@@ -252,8 +252,8 @@ func (x *share) letGo(number uint32) {
 	x.tenants[number] = tenant{value: none}
 	delete(x.numberOf, value)
 	if b := x.of.of.view.in; x.of.key != nil {
-		b.terms[value].uses--
-		b.release(b.terms[value])
+		b.Values.list[value].uses--
+		b.Values.release(b.Values.list[value])
 	}
 }
 
@@ -267,7 +267,7 @@ func (x *share) busy(number uint32) bool {
 		s := b.BySeq(value)
 		return s != nil && s.inFlight > 0
 	}
-	return value != none && b.terms[value].inFlight > 0
+	return value != none && b.Values.list[value].inFlight > 0
 }
 
 // clear gives up what an empty tenant has of the arms. Of an inner division that has many tenants it gives up a few, and says

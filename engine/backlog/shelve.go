@@ -22,7 +22,7 @@ func (b *Backlog) Tired() bool { return b.moves.allowed > 0 && b.moves.done >= b
 // ones: then no pick meets them. It looks at up to `most` places in views, from the place `from` (-1: the end) of the value's list down,
 // and returns the place to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
 func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
-	t := b.termOf(entry.Key, entry.Value)
+	t := b.Values.find(entry.Key, entry.Value)
 	if t == nil {
 		return 0
 	}
@@ -35,7 +35,7 @@ func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 		s := b.subs[t.shown[next]]
 		most -= 1 + len(s.members)
 		for at := range s.members {
-			b.frames[s.members[at].frame].shelve(s, uint32(at))
+			b.Views.frames[s.members[at].frame].shelve(s, uint32(at))
 		}
 	}
 	return next
@@ -52,7 +52,7 @@ func (f *frame) shelve(s *Submission, at uint32) {
 			f.heldBack(s, at, queue.NoLimit)
 		}
 	} else if f.cells.obstacleOf(s.members[at].gate) == none {
-		if t := f.in.overrun(s); t != nil {
+		if t := f.in.Values.overrun(s); t != nil {
 			f.cells.extend(s, at, t)
 		}
 	}

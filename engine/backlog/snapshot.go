@@ -118,7 +118,7 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 	s := b.enter(&spec)
 	s.p, s.l, s.both = probe.p, probe.l, probe.both
 	for _, index := range back {
-		b.addBack(s, index)
+		b.exceptions.addBack(s, index)
 	}
 	if len(skipped) > 0 {
 		s.ahead = newTable(true)
@@ -226,9 +226,9 @@ func (b *Backlog) Settle(s *Submission) {
 		case gainP == 0 && gainL == 0:
 			return
 		case gainP >= gainL:
-			b.pass(s, true, reachP)
+			b.exceptions.pass(s, true, reachP)
 		default:
-			b.pass(s, false, reachL)
+			b.exceptions.pass(s, false, reachL)
 		}
 	}
 }

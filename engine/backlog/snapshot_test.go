@@ -112,8 +112,8 @@ func TestRestoreRefuses(t *testing.T) {
 		if s, err := b.Restore(spec, test.snapshot); err == nil {
 			t.Errorf("%s: restored %+v, want an error", name, s)
 		}
-		if b.Len() != 1 || b.putBack != 0 {
-			t.Errorf("%s: %d submissions and %d put back afterwards, want 1 and 0", name, b.Len(), b.putBack)
+		if b.Len() != 1 || b.exceptions.putBack != 0 {
+			t.Errorf("%s: %d submissions and %d put back afterwards, want 1 and 0", name, b.Len(), b.exceptions.putBack)
 		}
 	}
 }
@@ -201,8 +201,8 @@ func TestSettle(t *testing.T) {
 			if got := s.ahead.len() + s.back.len(); got > 2*heldAtCrash {
 				t.Errorf("%d skipped and %d put back after %d completions with %d held, want at most %d", s.ahead.len(), s.back.len(), done, heldAtCrash, 2*heldAtCrash)
 			}
-			if s.Available() != before || before != uint32(n-len(completed)) || b.putBack != s.back.len() {
-				t.Errorf("%d available (%d before), %d put back counted, want %d", s.Available(), before, b.putBack, n-len(completed))
+			if s.Available() != before || before != uint32(n-len(completed)) || b.exceptions.putBack != s.back.len() {
+				t.Errorf("%d available (%d before), %d put back counted, want %d", s.Available(), before, b.exceptions.putBack, n-len(completed))
 			}
 			slices.Sort(completed)
 			for index := range uint32(n) {

@@ -28,7 +28,7 @@ func (b *Backlog) ShownLen() int { return len(b.shown) }
 // Find is the submission's value of a key, and how many chunks of submissions with it are in flight.
 func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, inFlight uint32, has bool) {
 	for _, ref := range s.refs() {
-		if t := s.home.terms[ref.term]; t.key.name == key {
+		if t := s.home.Values.list[ref.term]; t.key.name == key {
 			return t.value, t.inFlight, true
 		}
 	}
@@ -84,11 +84,11 @@ func countSmaller(numbers []uint32, bound uint32) (n uint32) {
 
 // Withheld is a value of the submission that has as many chunks in flight as an operator allows it; false if there is none.
 func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
-	if s.home.limited == 0 {
+	if s.home.Values.limited == 0 {
 		return at, false
 	}
 	for _, ref := range s.refs() {
-		if t := s.home.terms[ref.term]; t.inFlight >= t.limit && t.ruling[s.home.ruled.book] == queue.Unruled {
+		if t := s.home.Values.list[ref.term]; t.inFlight >= t.limit && t.ruling[s.home.Rules.book] == queue.Unruled {
 			return queue.Saturated{MetaEntry: queue.MetaEntry{Key: t.key.name, Value: t.value}, InFlight: t.inFlight, Limit: t.limit}, true
 		}
 	}
@@ -126,7 +126,7 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 			}
 		}
 	}
-	b.restoreLedgers()
+	b.preview.restoreLedgers()
 	b.preview = outer
 	b.examined, b.work = examined, work
 	return by, ok

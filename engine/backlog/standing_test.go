@@ -237,7 +237,7 @@ func TestWithheld(t *testing.T) {
 	b, rnd := New(), rand.New(rand.NewPCG(5, 5))
 	s := b.add(4, 0, is("company", 1), is("user", 2))
 	user := queue.MetaEntry{Key: "user", Value: queue.IntValue(2)}
-	b.SetValue(user.Key, user.Value, queue.ValueSettings{Limit: 2})
+	b.Values.Set(user.Key, user.Value, queue.ValueSettings{Limit: 2})
 	v := finished(b, filtered(strategy.Random))
 	for i := range uint32(3) {
 		at, withheld := s.Withheld()
@@ -246,7 +246,7 @@ func TestWithheld(t *testing.T) {
 		}
 		b.Take(v, rnd)
 	}
-	b.SetValue(user.Key, user.Value, queue.NoSettings())
+	b.Values.Set(user.Key, user.Value, queue.NoSettings())
 	if at, withheld := s.Withheld(); withheld {
 		t.Errorf("without a setting: withheld by %+v", at)
 	}

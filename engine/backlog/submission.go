@@ -152,7 +152,7 @@ func (s *Submission) MetaLen() int { return len(s.refs()) }
 // AppendMeta appends the submission's meta, sorted by key. Strings are shared, not copied.
 func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
 	for _, ref := range s.refs() {
-		t := s.home.terms[ref.term]
+		t := s.home.Values.list[ref.term]
 		dst = append(dst, queue.MetaEntry{Key: t.key.name, Value: t.value})
 	}
 	return dst
@@ -161,7 +161,7 @@ func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
 // termOf is the submission's term of a key, or nil.
 func (s *Submission) termOf(key *metaKey) *term {
 	for _, ref := range s.refs() {
-		if t := s.home.terms[ref.term]; t.key == key {
+		if t := s.home.Values.list[ref.term]; t.key == key {
 			return t
 		}
 	}
@@ -193,7 +193,7 @@ func (s *Submission) dropMember(at uint32) {
 	if int(at) != last {
 		m := s.members[last]
 		s.members[at] = m
-		s.home.frames[m.frame].entryOf(s, m).at = at
+		s.home.Views.frames[m.frame].entryOf(s, m).at = at
 	}
 	s.members = s.members[:last]
 }

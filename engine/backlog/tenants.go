@@ -66,8 +66,8 @@ func (x *share) tenant(number uint32) Tenant {
 	switch {
 	case value == none || b == nil: // b: the view is gone
 	case x.of.key != nil:
-		if int(value) < len(b.terms) && b.terms[value] != nil { // else the view was dropped meanwhile
-			t.Value = b.terms[value].value
+		if int(value) < len(b.Values.list) && b.Values.list[value] != nil { // else the view was dropped meanwhile
+			t.Value = b.Values.list[value].value
 		}
 	default:
 		t.Value = queue.IntValue(int64(value))

@@ -30,7 +30,7 @@ type term struct {
 
 	gates  []gateRef       // gates that this term's counter opens and shuts, by max
 	shut   uint32          // gates[:shut] are shut: max <= inFlight
-	number uint32          // in Backlog.terms
+	number uint32          // in terms.list
 	place  uint32          // in key.terms
 	all    uint32          // submissions that have it
 	uses   uint32          // views that filter by it, and shares of which it is a tenant
@@ -45,44 +45,57 @@ type term struct {
 // gateRef names a gate of a frame, or with valueRef a value by which cells are told apart.
 type gateRef struct{ max, frame, gate uint32 }
 
+// terms are the keys and values that submissions have, views ask for and operators demand something of. They count the chunks in flight of
+// each, and their counters open and shut gates.
+type terms struct {
+	of       *Backlog
+	keys     map[queue.MetaKey]*metaKey
+	list     []*term // by number; nil where free
+	free     []uint32
+	moved    []gateRef // scratch: gates whose counters passed a number of their bands
+	settings map[queue.MetaEntry]queue.ValueSettings
+	limited  int    // values that have a limit: an operator's, or that of a rule
+	room     uint64 // how often an operator's limit may have got room
+}
+
 // intern finds or makes the term. The caller counts its use.
-func (b *Backlog) intern(name queue.MetaKey, value queue.MetaValue) *term {
-	key := b.internKey(name)
+func (x *terms) intern(name queue.MetaKey, value queue.MetaValue) *term {
+	key := x.internKey(name)
 	if t := key.byValue[value]; t != nil {
 		return t
 	}
 	t := &term{key: key, value: value, place: uint32(len(key.terms))}
 	entry := queue.MetaEntry{Key: name, Value: value}
-	t.limit, t.ruling = b.limitOf(entry), b.rulingsOf(entry)
+	t.limit, t.ruling = x.limitOf(entry), x.of.Rules.rulingsOf(entry)
 	t.foresee()
-	if last := len(b.freeTerms) - 1; last >= 0 {
-		t.number, b.freeTerms = b.freeTerms[last], b.freeTerms[:last]
-		b.terms[t.number] = t
+	if last := len(x.free) - 1; last >= 0 {
+		t.number, x.free = x.free[last], x.free[:last]
+		x.list[t.number] = t
 	} else {
-		t.number = uint32(len(b.terms))
-		b.terms = append(b.terms, t)
+		t.number = uint32(len(x.list))
+		x.list = append(x.list, t)
 	}
 	key.byValue[value] = t
 	key.terms = append(key.terms, t)
 	return t
 }
 
-func (b *Backlog) internKey(name queue.MetaKey) *metaKey {
-	key := b.keys[name]
+func (x *terms) internKey(name queue.MetaKey) *metaKey {
+	key := x.keys[name]
 	if key == nil {
 		key = &metaKey{name: name, byValue: map[queue.MetaValue]*term{}}
-		b.keys[name] = key
+		x.keys[name] = key
 	}
 	return key
 }
 
 // release forgets the term if nothing uses it any more. Its gates are empty by then.
-func (b *Backlog) release(t *term) {
+func (x *terms) release(t *term) {
 	if t.all > 0 || t.uses > 0 {
 		return
 	}
 	for _, ref := range t.gates {
-		b.frames[ref.frame].dropRef(ref.gate)
+		x.of.Views.frames[ref.frame].dropRef(ref.gate)
 	}
 	delete(t.key.byValue, t.value)
 	last := t.key.terms[len(t.key.terms)-1]
@@ -91,54 +104,54 @@ func (b *Backlog) release(t *term) {
 	t.key.left++
 	t.key.terms[len(t.key.terms)-1] = nil
 	t.key.terms = trimmed(t.key.terms[:len(t.key.terms)-1])
-	b.terms[t.number] = nil
-	b.freeTerms = append(b.freeTerms, t.number)
-	b.releaseKey(t.key)
+	x.list[t.number] = nil
+	x.free = append(x.free, t.number)
+	x.releaseKey(t.key)
 }
 
-func (b *Backlog) releaseKey(key *metaKey) {
+func (x *terms) releaseKey(key *metaKey) {
 	if len(key.terms) == 0 && key.limits == 0 {
-		delete(b.keys, key.name)
+		delete(x.keys, key.name)
 	}
 }
 
 // raise counts one more chunk in flight and shuts the gates that are reached. Gates are sorted, so only those that change
 // are looked at, and the term itself knows when none does.
-func (b *Backlog) raise(t *term) {
+func (x *terms) raise(t *term) {
 	if t.inFlight++; t.inFlight >= t.shuts {
-		b.shutGates(t)
+		x.shutGates(t)
 	}
 }
 
-func (b *Backlog) shutGates(t *term) {
+func (x *terms) shutGates(t *term) {
 	for int(t.shut) < len(t.gates) && t.gates[t.shut].max <= t.inFlight {
 		ref := t.gates[t.shut]
 		t.shut++
 		t.foresee()
-		b.counted(ref)
+		x.counted(ref)
 	}
 	t.foresee()
-	if len(b.moved) > 0 {
-		b.regardMoved()
+	if len(x.moved) > 0 {
+		x.regardMoved()
 	}
 }
 
 // counted tells a gate, or a value, that its counter passed its limit. One that stands in a band is told after all others, as that changes
 // what its term has to tell.
-func (b *Backlog) counted(ref gateRef) {
-	f := b.frames[ref.frame]
+func (x *terms) counted(ref gateRef) {
+	f := x.of.Views.frames[ref.frame]
 	if f.bands.on {
-		b.moved = append(b.moved, ref)
+		x.moved = append(x.moved, ref)
 		return
 	}
 	f.counted(ref.gate)
 }
 
-func (b *Backlog) regardMoved() {
-	for _, ref := range b.moved {
-		b.frames[ref.frame].bands.regard(ref.gate)
+func (x *terms) regardMoved() {
+	for _, ref := range x.moved {
+		x.of.Views.frames[ref.frame].bands.regard(ref.gate)
 	}
-	b.moved = b.moved[:0]
+	x.moved = x.moved[:0]
 }
 
 // foresee notes what the counter has to reach for a gate to shut or open, or for the limit to be reached or to have room.
@@ -158,25 +171,25 @@ func (t *term) foresee() {
 }
 
 // lower counts chunks that are no longer in flight and opens the gates that allows.
-func (b *Backlog) lower(t *term, by uint32) {
+func (x *terms) lower(t *term, by uint32) {
 	if t.inFlight -= by; t.inFlight < t.opens {
 		if t.inFlight < t.limit && t.limit != queue.NoLimit {
-			b.room++
+			x.room++
 		}
-		b.openGates(t)
+		x.openGates(t)
 	}
 }
 
-func (b *Backlog) openGates(t *term) {
+func (x *terms) openGates(t *term) {
 	for t.shut > 0 && t.gates[t.shut-1].max > t.inFlight {
 		t.shut--
 		ref := t.gates[t.shut]
 		t.foresee()
-		b.counted(ref)
+		x.counted(ref)
 	}
 	t.foresee()
-	if len(b.moved) > 0 {
-		b.regardMoved()
+	if len(x.moved) > 0 {
+		x.regardMoved()
 	}
 }
 
@@ -196,19 +209,19 @@ func (t *term) watchGate(ref gateRef) {
 }
 
 // relimit is for a term whose operator's limit changed.
-func (b *Backlog) relimit(t *term, limit uint32) {
+func (x *terms) relimit(t *term, limit uint32) {
 	t.limit = limit
-	b.room++
+	x.room++
 	t.gates = slices.DeleteFunc(t.gates, func(ref gateRef) bool {
-		banded := b.frames[ref.frame].bands.on
+		banded := x.of.Views.frames[ref.frame].bands.on
 		if banded {
-			b.counted(ref)
+			x.counted(ref)
 		}
 		return banded
 	})
 	for i := range t.gates {
 		ref := &t.gates[i]
-		ref.max = b.frames[ref.frame].relimit(ref.gate, limit)
+		ref.max = x.of.Views.frames[ref.frame].relimit(ref.gate, limit)
 	}
 	slices.SortStableFunc(t.gates, func(x, y gateRef) int { return cmp.Compare(x.max, y.max) })
 	t.shut = 0
@@ -217,9 +230,9 @@ func (b *Backlog) relimit(t *term, limit uint32) {
 	}
 	t.foresee()
 	for _, ref := range t.gates {
-		b.counted(ref)
+		x.counted(ref)
 	}
-	b.regardMoved()
+	x.regardMoved()
 }
 
 // unwatchGate has the term's counter tell a gate, or a value, once less, and says whether it told it at all. Gates are given up from the
@@ -236,85 +249,4 @@ func (t *term) unwatchGate(frame, gate uint32) bool {
 		}
 	}
 	return false
-}
-
-// ValueCount is what is known of one value of a key.
-type ValueCount struct {
-	Value       queue.MetaValue
-	InFlight    uint64 // chunks in flight
-	Available   uint64 // chunks available in shown submissions that no rule covers
-	Paused      uint64 // those that a pause covers, and no block
-	Blocked     uint64 // those that a block covers
-	Submissions int    // submissions that have the value, hidden ones too
-}
-
-// Values calls fn for every value of the key that some submission has, until fn returns false. The order is arbitrary, but
-// the same after the same calls. fn must not change the backlog.
-func (b *Backlog) Values(key queue.MetaKey, fn func(ValueCount) bool) {
-	k := b.keys[key]
-	if k == nil {
-		return
-	}
-	for _, t := range k.terms {
-		if t.all == 0 {
-			continue
-		}
-		if !fn(t.count(b)) {
-			return
-		}
-	}
-}
-
-func (t *term) count(b *Backlog) ValueCount {
-	n := t.amounts(b)
-	return ValueCount{
-		Value: t.value, InFlight: uint64(t.inFlight), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Submissions: int(t.all),
-	}
-}
-
-// ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins one. Between its steps the backlog
-// may change: what comes meanwhile may be missed, what goes too, and everything else is met.
-type ValueWalk struct {
-	// Twice says that values went between two steps, so that others may have been met twice.
-	Twice bool
-
-	key   *metaKey
-	at    int // the terms before this place are left
-	left  uint64
-	begun bool
-}
-
-// WalkValues calls fn for the next values of the key, after looking at `most` of them at most, and says whether more are left.
-// fn must not change the backlog. It walks from the end: when a value goes, the last one takes its place, which a walk from the
-// front would never meet.
-func (b *Backlog) WalkValues(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCount)) (more bool) {
-	k := b.keys[key]
-	if k == nil {
-		return false
-	}
-	switch {
-	case !w.begun:
-		w.begun, w.key, w.at, w.left = true, k, len(k.terms), k.left
-	case w.key != k: // all its values went, and new ones came
-		return false
-	case w.left != k.left:
-		w.Twice, w.left, w.at = true, k.left, min(w.at, len(k.terms))
-	}
-	for ; most > 0 && w.at > 0; most-- {
-		w.at--
-		if t := k.terms[w.at]; t.all > 0 {
-			fn(t.count(b))
-		}
-	}
-	return w.at > 0
-}
-
-// InFlight is how many chunks of submissions with this value are in flight.
-func (b *Backlog) InFlight(key queue.MetaKey, value queue.MetaValue) uint32 {
-	if k := b.keys[key]; k != nil {
-		if t := k.byValue[value]; t != nil {
-			return t.inFlight
-		}
-	}
-	return 0
 }

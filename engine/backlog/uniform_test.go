@@ -33,8 +33,8 @@ func chiSquare(t *testing.T, what string, got, want []float64) {
 
 // finished is the built view of a branch.
 func finished(b *Backlog, br strategy.Branch) *View {
-	v := b.View(&br)
-	for !b.Build(v, 1000) {
+	v := b.Views.Of(&br)
+	for !v.Build(1000) {
 	}
 	return v
 }
@@ -83,7 +83,7 @@ func TestRandomIsUniformOverSubmissions(t *testing.T) {
 			for range 2 { // a=5 has two in flight, b=0 three
 				b.Take(finished(b, filtered(strategy.OldestFirst, filter("a", 5))), nil)
 			}
-			for b.InFlight("b", queue.IntValue(0)) < 3 {
+			for b.Values.InFlight("b", queue.IntValue(0)) < 3 {
 				b.Take(finished(b, filtered(strategy.OldestFirst, filter("b", 0))), nil)
 			}
 			v := finished(b, test.branch)

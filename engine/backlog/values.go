@@ -2,19 +2,42 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Value is what is known of one value of a key: zero counts when no submission has it.
-func (b *Backlog) Value(key queue.MetaKey, value queue.MetaValue) ValueCount {
-	if k := b.keys[key]; k != nil {
-		if t := k.byValue[value]; t != nil {
-			return t.count(b)
-		}
+// ValueCount is what is known of one value of a key.
+type ValueCount struct {
+	Value       queue.MetaValue
+	InFlight    uint64 // chunks in flight
+	Available   uint64 // chunks available in shown submissions that no rule covers
+	Paused      uint64 // those that a pause covers, and no block
+	Blocked     uint64 // those that a block covers
+	Submissions int    // submissions that have the value, hidden ones too
+}
+
+// Of is what is known of one value of a key: zero counts when no submission has it.
+func (x *terms) Of(key queue.MetaKey, value queue.MetaValue) ValueCount {
+	if t := x.find(key, value); t != nil {
+		return t.count(x.of)
 	}
 	return ValueCount{Value: value}
 }
 
+func (t *term) count(b *Backlog) ValueCount {
+	n := t.amounts(b)
+	return ValueCount{
+		Value: t.value, InFlight: uint64(t.inFlight), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Submissions: int(t.all),
+	}
+}
+
+// InFlight is how many chunks of submissions with this value are in flight.
+func (x *terms) InFlight(key queue.MetaKey, value queue.MetaValue) uint32 {
+	if t := x.find(key, value); t != nil {
+		return t.inFlight
+	}
+	return 0
+}
+
 // Having is how many shown submissions have the value.
-func (b *Backlog) Having(entry queue.MetaEntry) int {
-	if t := b.termOf(entry.Key, entry.Value); t != nil {
+func (x *terms) Having(entry queue.MetaEntry) int {
+	if t := x.find(entry.Key, entry.Value); t != nil {
 		return len(t.shown)
 	}
 	return 0
@@ -22,8 +45,78 @@ func (b *Backlog) Having(entry queue.MetaEntry) int {
 
 // Keys calls fn for every key that submissions have or standing views ask for, in no particular order. fn must not change the
 // backlog.
-func (b *Backlog) Keys(fn func(queue.MetaKey)) {
-	for key := range b.keys {
+func (x *terms) Keys(fn func(queue.MetaKey)) {
+	for key := range x.keys {
 		fn(key)
 	}
+}
+
+// Each calls fn for every value of the key that some submission has, until fn returns false. The order is arbitrary, but
+// the same after the same calls. fn must not change the backlog.
+func (x *terms) Each(key queue.MetaKey, fn func(ValueCount) bool) {
+	k := x.keys[key]
+	if k == nil {
+		return
+	}
+	for _, t := range k.terms {
+		if t.all == 0 {
+			continue
+		}
+		if !fn(t.count(x.of)) {
+			return
+		}
+	}
+}
+
+// ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins one. Between its steps the backlog
+// may change: what comes meanwhile may be missed, what goes too, and everything else is met.
+type ValueWalk struct {
+	// Twice says that values went between two steps, so that others may have been met twice.
+	Twice bool
+
+	key   *metaKey
+	at    int // the terms before this place are left
+	left  uint64
+	begun bool
+}
+
+// Walk calls fn for the next values of the key, after looking at `most` of them at most, and says whether more are left.
+// fn must not change the backlog. It walks from the end: when a value goes, the last one takes its place, which a walk from the
+// front would never meet.
+func (x *terms) Walk(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCount)) (more bool) {
+	k := x.keys[key]
+	if k == nil {
+		return false
+	}
+	switch {
+	case !w.begun:
+		w.begun, w.key, w.at, w.left = true, k, len(k.terms), k.left
+	case w.key != k: // all its values went, and new ones came
+		return false
+	case w.left != k.left:
+		w.Twice, w.left, w.at = true, k.left, min(w.at, len(k.terms))
+	}
+	for ; most > 0 && w.at > 0; most-- {
+		w.at--
+		if t := k.terms[w.at]; t.all > 0 {
+			fn(t.count(x.of))
+		}
+	}
+	return w.at > 0
+}
+
+// EachShown calls fn for up to `most` shown submissions that have a value, from a place of its list down, and returns where to go on.
+func (x *terms) EachShown(entry queue.MetaEntry, from, most int, fn func(*Submission)) (next int) {
+	t := x.find(entry.Key, entry.Value)
+	if t == nil {
+		return 0
+	}
+	if from < 0 {
+		from = len(t.shown)
+	}
+	for next = min(from, len(t.shown)); most > 0 && next > 0; most-- {
+		next--
+		fn(x.of.subs[t.shown[next]])
+	}
+	return next
 }

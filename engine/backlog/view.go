@@ -8,7 +8,7 @@ import (
 )
 
 // View is the standing index of one branch: the shown submissions that its filters admit and that have an available chunk,
-// kept in its order. It is got from Backlog.View and is valid until Backlog.DropViews, beyond it if it is watched.
+// kept in its order. It is got from Backlog.Views and is valid until that drops it, beyond it if it is watched.
 //
 // The submissions stand in a frame. Views that differ only in the number of their limit have the same frame (band.go), every other view
 // has one of its own.
@@ -53,87 +53,103 @@ func (v *View) Empty() bool {
 // Empty view, that limits are all that is in the way.
 func (v *View) Gated() bool { return v.size > 0 }
 
-// View is the standing view of the branch. On first use it is made, unbuilt: ask Promise whether there is room for it, then call
+// views are the standing views, which are made when they are asked for, and the frames that they stand on.
+type views struct {
+	of         *Backlog
+	byKey      map[string]*View // by the branch's key; without the dropped ones
+	frames     []*frame         // by number; nil where free
+	freeFrames []uint32
+	frameOf    map[string]*frame // of views with one limit, by the branch's key without the number; without the dropped ones
+	broad      []*frame          // those without filters
+	dropped    []*frame          // those not yet taken apart
+	unsettled  []*frame          // those whose gates are not all in their bands
+	stirred    []*View
+	notified   []*View // what the last Stirred returned, for reuse
+	uses       uint64  // clock of View.used
+	ticks      ticks
+}
+
+// Of is the standing view of the branch. On first use it is made, unbuilt: ask Promise whether there is room for it, then call
 // Build until it is built. It is nil if the branch is fair and not even dropping makes room for its ledger: ask Admit before.
-func (b *Backlog) View(br *strategy.Branch) *View {
+func (vs *views) Of(br *strategy.Branch) *View {
 	key := br.Key()
-	v := b.viewOf[key]
+	v := vs.byKey[key]
 	if v == nil || v.asked {
-		if v = b.replace(v, br, key); v == nil {
+		if v = vs.replace(v, br, key); v == nil {
 			return nil
 		}
 	}
-	b.touch(v)
+	vs.touch(v)
 	return v
 }
 
 // replace makes a view, in the place of one that only questions made: there may be room for it or not.
-func (b *Backlog) replace(asked *View, br *strategy.Branch, key string) *View {
-	if br.Fair != "" && !b.makeRoom() {
+func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
+	if br.Fair != "" && !vs.of.Ledgers.makeRoom() {
 		return nil
 	}
 	if asked != nil {
-		b.drop(asked)
+		vs.drop(asked)
 	}
-	return b.make(br, key)
+	return vs.make(br, key)
 }
 
 // Ask is View for a question, which changes nothing: a view that it has to make counts as one of questions, until View is called
 // for the branch; and the use of another one does not count.
-func (b *Backlog) Ask(br *strategy.Branch) *View {
+func (vs *views) Ask(br *strategy.Branch) *View {
 	key := br.Key()
-	v := b.viewOf[key]
+	v := vs.byKey[key]
 	if v == nil {
-		if br.Fair != "" && !b.makeAskedRoom() {
+		if br.Fair != "" && !vs.of.Ledgers.makeAskedRoom() {
 			return nil
 		}
-		v = b.make(br, key)
+		v = vs.make(br, key)
 		v.asked = true
 	}
 	if v.asked {
-		b.touch(v)
+		vs.touch(v)
 	}
 	return v
 }
 
-func (b *Backlog) make(br *strategy.Branch, key string) (v *View) {
+func (vs *views) make(br *strategy.Branch, key string) (v *View) {
 	if br.Fair != "" {
-		v = b.makeFair(br, key)
+		v = vs.of.Ledgers.makeFair(br, key)
 	} else {
-		v = b.makeView(br, key)
+		v = vs.makeView(br, key)
 	}
-	b.viewOf[key] = v
+	vs.byKey[key] = v
 	return v
 }
 
 // makeView makes the view of a branch that is not fair, on a frame that there is if one fits.
-func (b *Backlog) makeView(br *strategy.Branch, key string) *View {
+func (vs *views) makeView(br *strategy.Branch, key string) *View {
 	v := &View{key: key, most: queue.NoLimit}
 	if len(br.Limits) != 1 {
-		b.makeFrame(br).bands.carry(v)
+		vs.makeFrame(br).bands.carry(v)
 		return v
 	}
 	v.most = br.Limits[0].Max
 	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{{Key: br.Limits[0].Key}}, Order: br.Order}
-	f := b.frameOf[shape.Key()]
+	f := vs.frameOf[shape.Key()]
 	if f == nil || !f.bands.fits(v.most) {
-		f = b.makeFrame(br)
+		f = vs.makeFrame(br)
 		f.shape = shape.Key()
-		b.frameOf[f.shape] = f
+		vs.frameOf[f.shape] = f
 	}
 	f.bands.carry(v)
 	return v
 }
 
-func (b *Backlog) touch(v *View) {
-	b.uses++
-	v.used = b.uses
+func (vs *views) touch(v *View) {
+	vs.uses++
+	v.used = vs.uses
 }
 
 // standing goes through the standing views, of a fair branch through the one of all of it.
-func (b *Backlog) standing() iter.Seq[*View] {
+func (vs *views) standing() iter.Seq[*View] {
 	return func(yield func(*View) bool) {
-		for _, f := range b.frames { // the map has no order
+		for _, f := range vs.frames { // the map has no order
 			if f == nil || f.outer != nil {
 				continue
 			}
@@ -150,7 +166,7 @@ func (b *Backlog) standing() iter.Seq[*View] {
 func (v *View) stir() {
 	if v.Watch && !v.stirred && v.state != dropped {
 		v.stirred = true
-		v.in.stirred = append(v.in.stirred, v)
+		v.in.Views.stirred = append(v.in.Views.stirred, v)
 	}
 }
 
@@ -167,7 +183,7 @@ const passedOver = 1000
 // OldestAvailable is the smallest id among the shown submissions that have an available chunk and that no rule covers. Where very many
 // came under a rule since it was asked last, it says false until it was asked some more times.
 func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
-	if b.Halted() {
+	if b.Rules.Halted() {
 		return 0, false
 	}
 	for range passedOver {
@@ -175,7 +191,7 @@ func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
 			return 0, false
 		}
 		s := b.subs[b.oldest[0]]
-		if s.ruling[b.ruled.book] == queue.Unruled {
+		if s.ruling[b.Rules.book] == queue.Unruled {
 			return s.id, true
 		}
 		b.oldest = heapRemove(byID{b}, b.oldest, 0) // rule puts it back

@@ -35,7 +35,7 @@ func TestWalkValuesMeetsWhatStays(t *testing.T) {
 		var walk ValueWalk
 		for more := true; more; {
 			most, looked := 1+rnd.IntN(8), 0
-			more = b.WalkValues("a", &walk, most, func(v ValueCount) {
+			more = b.Values.Walk("a", &walk, most, func(v ValueCount) {
 				looked++
 				met[v.Value.Int()]++
 			})

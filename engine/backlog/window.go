@@ -22,7 +22,7 @@ const mostLooked = 4 * strategy.MaxWindow
 func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand, dst []*Submission) []*Submission {
 	w := window{in: b, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
 	b.windows++
-	if b.Halted() {
+	if b.Rules.Halted() {
 		return dst
 	}
 	for _, v := range views {
@@ -252,7 +252,7 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 // giverOf is the first of the views that may give a chunk of this submission, and the leaf of it that does: itself,
 // unless it is fair. No leaf: none may.
 func giverOf(b *Backlog, views []*View, s *Submission) (at int, leaf *View) {
-	if s.home == nil || s.available == 0 || b.Halted() {
+	if s.home == nil || s.available == 0 || b.Rules.Halted() {
 		return 0, nil
 	}
 	for i, v := range views {
@@ -301,7 +301,7 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 // Changes grows whenever what a view holds or offers changes, and when an operator's limit has room again. While it is
 // the same, a window of an ordered view has, in their order, all that the view may give, and may have more that a limit
 // holds back by now.
-func (v *View) Changes() uint64 { return v.changes + v.in.room }
+func (v *View) Changes() uint64 { return v.changes + v.in.Values.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
 func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
@@ -326,7 +326,7 @@ func (s *Submission) Next(random bool) (index uint32) {
 type Key struct{ key *metaKey }
 
 // Key finds a key; an unused one is found as well: no submission has it.
-func (b *Backlog) Key(name queue.MetaKey) Key { return Key{b.keys[name]} }
+func (b *Backlog) Key(name queue.MetaKey) Key { return Key{b.Values.keys[name]} }
 
 // Value is the submission's value of a key, how many chunks of submissions with it are in flight, and the limit that an
 // operator set for it, or queue.NoLimit.

@@ -26,7 +26,7 @@ func TestWindows(t *testing.T) {
 			for range 30 {
 				m.live(30, 30, seed)
 				i, j := m.r.IntN(len(branches)), m.r.IntN(len(branches))
-				first, second := m.b.View(&branches[i]), m.b.View(&branches[j])
+				first, second := m.b.Views.Of(&branches[i]), m.b.Views.Of(&branches[j])
 				if first != nil && second != nil && first.Built() && second.Built() {
 					m.checkWindow([]*View{first, second}, []*strategy.Branch{&branches[i], &branches[j]})
 				}
@@ -88,7 +88,7 @@ func TestTakeOf(t *testing.T) {
 		for range 30 {
 			m.live(20, 20, seed)
 			i, j := m.r.IntN(len(m.branches)), m.r.IntN(len(m.branches))
-			views := []*View{m.b.View(&m.branches[i]), m.b.View(&m.branches[j])}
+			views := []*View{m.b.Views.Of(&m.branches[i]), m.b.Views.Of(&m.branches[j])}
 			if slices.Contains(views, nil) || !views[0].Built() || !views[1].Built() {
 				continue
 			}
@@ -112,7 +112,7 @@ func TestTakeOf(t *testing.T) {
 			}
 		}
 		for range 200 { // until all are gone
-			m.b.DropIdle(false, NotIdle)
+			m.b.Views.DropIdle(false, NotIdle)
 		}
 		m.leaveNothing()
 	}
@@ -123,8 +123,8 @@ func TestTakeOf(t *testing.T) {
 		t.Fatalf("TakeOf by a view that may: %v", ok)
 	}
 	for v.state != dropped {
-		b.DropIdle(false, NotIdle)
-		b.DropIdle(false, 0)
+		b.Views.DropIdle(false, NotIdle)
+		b.Views.DropIdle(false, 0)
 	}
 	if _, _, ok := b.TakeOf([]*View{v}, s, nil); ok {
 		t.Error("a view that was dropped gave a chunk")
@@ -137,7 +137,7 @@ func TestValueOfASubmission(t *testing.T) {
 	b := New()
 	s := b.add(3, 0, is("a", 7))
 	b.add(1, 0, is("b", 1))
-	b.SetValue("a", queue.IntValue(7), queue.ValueSettings{Limit: 5})
+	b.Values.Set("a", queue.IntValue(7), queue.ValueSettings{Limit: 5})
 	b.Take(finished(b, filtered(strategy.OldestFirst)), nil)
 	for key, want := range map[queue.MetaKey]bool{"a": true, "b": false, "nowhere": false} {
 		value, inFlight, limit, has := s.Value(b.Key(key))
@@ -157,14 +157,14 @@ func TestChangesTellOfWindows(t *testing.T) {
 		m.live(60, 20, seed)
 		for range 150 {
 			i := m.r.IntN(len(m.branches))
-			v := m.b.View(&m.branches[i])
-			if v == nil || !v.Built() || !v.Ordered() || m.b.Halted() {
+			v := m.b.Views.Of(&m.branches[i])
+			if v == nil || !v.Built() || !v.Ordered() || m.b.Rules.Halted() {
 				m.live(5, 20, seed)
 				continue
 			}
 			changes, before := v.Changes(), m.b.Window([]*View{v}, 1000, nil, m.rnd, nil)
 			m.live(1, 20, seed)
-			if v.state == dropped || m.b.Halted() {
+			if v.state == dropped || m.b.Rules.Halted() {
 				continue
 			}
 			after := m.b.Window([]*View{v}, 1000, nil, m.rnd, nil)
@@ -191,7 +191,7 @@ func TestTwoLimitsOfOperators(t *testing.T) {
 	first, second := b.add(1, 0, is("d", 1)), b.add(1, 0, is("e", 1))
 	other := b.add(9, 0, is("a", 2), is("b", 2))
 	for _, key := range []queue.MetaKey{"d", "e"} {
-		b.SetValue(key, queue.IntValue(1), queue.ValueSettings{Limit: 1})
+		b.Values.Set(key, queue.IntValue(1), queue.ValueSettings{Limit: 1})
 	}
 	v := finished(b, limited(strategy.OldestFirst, strategy.Limit{Key: "a", Max: 100}, strategy.Limit{Key: "b", Max: 100}))
 	b.TakeChunk(first, 0)

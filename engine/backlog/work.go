@@ -54,11 +54,11 @@ type LedgerSums struct {
 	Whole                  bool    // Lag and Most are of all shares: otherwise there were too many tenants to add up
 }
 
-// LedgerSums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags, and appends their shares to dst;
+// Sums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags, and appends their shares to dst;
 // all else costs what there are shares.
-func (b *Backlog) LedgerSums(most int, dst []Share) (sums LedgerSums, shares []Share) {
+func (l *ledgers) Sums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
-	for v := range b.standing() {
+	for v := range l.of.Views.standing() {
 		if v.fair == nil {
 			continue
 		}

@@ -63,10 +63,10 @@ func TestLedgerSums(t *testing.T) {
 				}
 			}
 		}
-		for _, v := range b.ledgers {
+		for _, v := range b.Ledgers.views {
 			walk(v.fair.root)
 		}
-		got, shares := b.LedgerSums(looked, nil)
+		got, shares := b.Ledgers.Sums(looked, nil)
 		for _, x := range shares {
 			for from, more := 0, true; more; more = from != 0 {
 				var lag float64
@@ -81,7 +81,7 @@ func TestLedgerSums(t *testing.T) {
 		if got != want || want.Ledgers == 0 || want.Active+want.Blocked == 0 {
 			t.Errorf("%s: got %+v, want %+v", text, got, want)
 		}
-		if few, _ := b.LedgerSums(looked-1, nil); few.Whole || few.Active != want.Active || few.Ledgers != want.Ledgers {
+		if few, _ := b.Ledgers.Sums(looked-1, nil); few.Whole || few.Active != want.Active || few.Ledgers != want.Ledgers {
 			t.Errorf("%s: with one look too few got %+v, want all but the lags of %+v", text, few, want)
 		}
 	}
@@ -107,7 +107,7 @@ func TestWorkIsCounted(t *testing.T) {
 	}
 	limit := queue.NoSettings()
 	limit.Limit = 0
-	b.SetValue("company", queue.IntValue(1), limit)
+	b.Values.Set("company", queue.IntValue(1), limit)
 	for kind, v := range views {
 		for range 15 {
 			if _, _, ok := b.Take(v, rnd); !ok {
@@ -142,6 +142,6 @@ func TestWorkIsCounted(t *testing.T) {
 func BenchmarkLedgerSums(b *testing.B) {
 	x := sharing(b, 10_000, `Fair("company", OldestFirst)`)
 	for b.Loop() {
-		x.LedgerSums(math.MaxInt, nil)
+		x.Ledgers.Sums(math.MaxInt, nil)
 	}
 }

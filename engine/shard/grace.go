@@ -35,7 +35,7 @@ func (s *Shard) endGrace(now queue.Time, most int) (more bool) {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
 	})
 	for _, entry := range entries[:min(most, len(entries))] {
-		s.m.Backlog.SetValue(entry.Key, entry.Value, g.Values[entry])
+		s.m.Backlog.Values.Set(entry.Key, entry.Value, g.Values[entry])
 		delete(g.Values, entry)
 	}
 	if len(g.Values) > 0 {

@@ -23,9 +23,9 @@ func (p *Views) own(ctx context.Context, v *backlog.View) error {
 	v.Owner = use
 	p.countOwners()
 	for use.Views.Load() > limits.Views {
-		if p.s.m.Backlog.DropIdleOf(use) == 0 {
+		if p.s.m.Backlog.Views.DropIdleOf(use) == 0 {
 			took := v.Bytes()
-			p.s.m.Backlog.Forgo(v)
+			p.s.m.Backlog.Views.Forgo(v)
 			p.count()
 			p.refused.views++
 			return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(

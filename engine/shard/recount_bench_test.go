@@ -41,7 +41,7 @@ func reserveComplete(b *testing.B, before func(c *recount.Part, i int)) {
 	}
 	q := &machine.Request{Plan: parsed.Plan(), Max: 1, Consumer: "c"}
 	views, unbuilt := m.Views(q.Plan, nil)
-	for unbuilt != nil && !m.Backlog.Build(unbuilt, 1000) {
+	for unbuilt != nil && !unbuilt.Build(1000) {
 	}
 	var held [64]machine.Pick
 	var picks []machine.Pick

@@ -145,10 +145,10 @@ func damages(x *recounter) map[recount.Counter]func(m *machine.Machine, r *machi
 		return func(m *machine.Machine, _ *machine.Record) { *kept(m) += 2 }
 	}
 	total := func(d backlog.Sums) func(*machine.Machine, *machine.Record) {
-		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.CorrectTotals(d) }
+		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.Recount.CorrectTotals(d) }
 	}
 	value := func(d backlog.ValueSums) func(*machine.Machine, *machine.Record) {
-		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.CorrectValue(damagedEntry, d) }
+		return func(m *machine.Machine, _ *machine.Record) { m.Backlog.Recount.CorrectValue(damagedEntry, d) }
 	}
 	return map[recount.Counter]func(*machine.Machine, *machine.Record){
 		recount.OwnWaiting:   func(_ *machine.Machine, r *machine.Record) { r.Waiting++ },

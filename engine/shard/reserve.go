@@ -104,7 +104,7 @@ func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pic
 	if s.stale(q) {
 		return errAgain
 	}
-	if err := s.m.Backlog.Admit(q.Plan); err != nil {
+	if err := s.m.Backlog.Views.Admit(q.Plan); err != nil {
 		return err
 	}
 	views, unbuilt := s.m.Views(q.Plan, s.views[:0])

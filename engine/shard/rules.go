@@ -188,17 +188,17 @@ func (p *Rules) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Rul
 		now := s.parts.rules.On(match)
 		if ruling := fn(now); ruling != now {
 			in = s.m
-			in.Backlog.Draft(match.Entry, ruling)
+			in.Backlog.Rules.Draft(match.Entry, ruling)
 		}
 	}
 	s.mu.Unlock()
-	p.slicesOf(in, func(from int) int { return in.Backlog.Prepare(from, rules.CountMost) })
+	p.slicesOf(in, func(from int) int { return in.Backlog.Rules.Prepare(from, rules.CountMost) })
 	return in
 }
 
 // reconcile ends a draft, whether or not it came to anything.
 func (p *Rules) reconcile(in *machine.Machine) {
-	p.slicesOf(in, func(from int) int { return in.Backlog.Reconcile(from, rules.CountMost) })
+	p.slicesOf(in, func(from int) int { return in.Backlog.Rules.Reconcile(from, rules.CountMost) })
 }
 
 // slicesOf calls fn in holds of the mutex, first with -1, then with what it returned, until that is 0 or the machine is gone; nil is.

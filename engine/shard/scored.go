@@ -175,9 +175,9 @@ func (p *Scoring) viewsOf(ctx context.Context, branches []strategy.Branch, asked
 		return nil, false, err
 	}
 	plan := strategy.Plan{Branches: branches}
-	admit, view := s.m.Backlog.Admit, s.m.Backlog.View
+	admit, view := s.m.Backlog.Views.Admit, s.m.Backlog.Views.Of
 	if asked {
-		admit, view = s.m.Backlog.AdmitQuestion, s.m.Backlog.Ask
+		admit, view = s.m.Backlog.Views.AdmitQuestion, s.m.Backlog.Views.Ask
 	}
 	if err := admit(&plan); err != nil {
 		return nil, false, err

@@ -295,7 +295,7 @@ func (s *Shard) Tidy() {
 	s.mu.Unlock()
 	for clean := false; !clean; {
 		s.mu.Lock()
-		clean = s.m.Backlog.Sweep(sweepSlice)
+		clean = s.m.Backlog.Views.Sweep(sweepSlice)
 		s.mu.Unlock()
 	}
 }

@@ -11,7 +11,7 @@ func (s *Shard) Stats() queue.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, c, schedules := s.m, &s.m.Stats, s.parts.schedules
-	n := m.Backlog.Amounts()
+	n := m.Backlog.Rules.Amounts()
 	stats := queue.Stats{
 		Stats: api.Stats{
 			Ready: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Waiting: c.Waiting + c.Parked,

@@ -45,7 +45,7 @@ func TestUntilOfLargeRules(t *testing.T) {
 	}
 	defer s.Close()
 	ruled := s.m.Stats.Ruled
-	s.m.Backlog.OnRuling(func(sub *backlog.Submission, book int, before, after queue.Ruling) {
+	s.m.Backlog.Rules.OnChange(func(sub *backlog.Submission, book int, before, after queue.Ruling) {
 		entered++
 		ruled(sub, book, before, after)
 	})

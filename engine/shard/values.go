@@ -24,7 +24,7 @@ func (p *Values) List(key queue.MetaKey, most int, dst []backlog.ValueCount) (li
 			break
 		}
 		s.mu.Lock()
-		more = s.m.Backlog.WalkValues(key, &walk, min(room, valueSlice), func(v backlog.ValueCount) { dst = append(dst, v) })
+		more = s.m.Backlog.Values.Walk(key, &walk, min(room, valueSlice), func(v backlog.ValueCount) { dst = append(dst, v) })
 		s.mu.Unlock()
 		whole = !more
 	}
@@ -54,7 +54,7 @@ func (p *Values) Get(entry queue.MetaEntry) backlog.ValueCount {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.Backlog.Value(entry.Key, entry.Value)
+	return s.m.Backlog.Values.Of(entry.Key, entry.Value)
 }
 
 // Keys lists the meta keys that submissions have, in no useful order.
@@ -62,7 +62,7 @@ func (p *Values) Keys() (keys []queue.MetaKey) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.Backlog.Keys(func(key queue.MetaKey) { keys = append(keys, key) })
+	s.m.Backlog.Values.Keys(func(key queue.MetaKey) { keys = append(keys, key) })
 	return keys
 }
 

@@ -60,7 +60,7 @@ type Views struct {
 // before this one needs it. The error says that there is no room for it. The mutex is held.
 func (p *Views) build(ctx context.Context, v *backlog.View) error {
 	b := p.s.m.Backlog
-	promised := b.Promise(v)
+	promised := b.Views.Promise(v)
 	if promised > 0 {
 		if err := p.own(ctx, v); err != nil {
 			return err
@@ -68,12 +68,12 @@ func (p *Views) build(ctx context.Context, v *backlog.View) error {
 	}
 	if promised > 0 && !p.room(v) {
 		asked := v.Asked() // Forgo may take the view apart
-		b.Forgo(v)
+		b.Views.Forgo(v)
 		p.count()
 		return p.noRoom(asked, promised)
 	}
-	if b.Sweep(buildSlice) {
-		b.Build(v, buildSlice)
+	if b.Views.Sweep(buildSlice) {
+		v.Build(buildSlice)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (p *Views) build(ctx context.Context, v *backlog.View) error {
 func (p *Views) room(v *backlog.View) bool {
 	p.count()
 	for of := p.s.options.ViewMemory.of(v.Asked()); of.over(); {
-		if p.s.m.Backlog.DropIdle(v.Asked(), backlog.Idle) == 0 {
+		if p.s.m.Backlog.Views.DropIdle(v.Asked(), backlog.Idle) == 0 {
 			return false
 		}
 		p.count()
@@ -116,7 +116,7 @@ func (m *ViewMemory) release(taken *backlog.Memory) {
 
 // count tells the server how much the shard's views take now. The mutex is held.
 func (p *Views) count() {
-	now := p.s.m.Backlog.Memory()
+	now := p.s.m.Backlog.Views.Memory()
 	m := p.s.options.ViewMemory
 	m.views.used.Add(int64(now.Views) - int64(p.counted.Views))
 	m.asked.used.Add(int64(now.Asked) - int64(p.counted.Asked))
@@ -128,14 +128,14 @@ func (p *Views) count() {
 // taken, idle ones when all is, and any but those that someone waits on when they grew far beyond. The mutex is held.
 func (p *Views) tidy() {
 	b := p.s.m.Backlog
-	b.Tick()
-	b.DropViews(keepViews)
+	b.Views.Tick()
+	b.Views.Drop(keepViews)
 	p.count()
 	for _, asked := range []bool{false, true} {
 		of := p.s.options.ViewMemory.of(asked)
 		for how := range backlog.NotIdle + 1 {
 			bound := [...]int64{backlog.Idle: of.most, backlog.LongIdle: of.most / 2, backlog.NotIdle: of.most + of.most/8}[how]
-			for of.used.Load() > bound && b.DropIdle(asked, how) > 0 {
+			for of.used.Load() > bound && b.Views.DropIdle(asked, how) > 0 {
 				p.count()
 			}
 		}

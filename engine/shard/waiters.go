@@ -36,7 +36,7 @@ func (p *waiters) park(q *machine.Request) *waiter {
 	w := &waiter{q: *q, served: make(chan []machine.Pick, 1)}
 	p.all[w] = struct{}{}
 	machine.EachStanding(q.Plan, func(br *strategy.Branch) {
-		v := p.s.m.Backlog.View(br)
+		v := p.s.m.Backlog.Views.Of(br)
 		l, _ := v.Data.(*line)
 		if l == nil {
 			l = new(line)
@@ -57,7 +57,7 @@ func (p *waiters) unpark(w *waiter, walked *line) {
 	w.over = true
 	delete(p.all, w)
 	machine.EachStanding(w.q.Plan, func(br *strategy.Branch) {
-		v := p.s.m.Backlog.View(br)
+		v := p.s.m.Backlog.Views.Of(br)
 		if l, _ := v.Data.(*line); l != nil {
 			l.over++
 			if l != walked {
@@ -87,7 +87,7 @@ func (l *line) tidy(v *backlog.View) {
 func (p *waiters) serve(now queue.Time) {
 	p.s.m.Suspects.Lend(now, machine.LendMost)
 	for {
-		stirred := p.s.m.Backlog.Stirred()
+		stirred := p.s.m.Backlog.Views.Stirred()
 		if len(stirred) == 0 {
 			return
 		}

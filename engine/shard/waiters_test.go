@@ -22,7 +22,7 @@ func TestUnparkLeavesAllLines(t *testing.T) {
 		want := func(when string, watched bool, lengths ...int) (lines []*line) {
 			t.Helper()
 			machine.EachStanding(q.Plan, func(br *strategy.Branch) {
-				v := s.m.Backlog.View(br)
+				v := s.m.Backlog.Views.Of(br)
 				l := v.Data.(*line)
 				if n := lengths[len(lines)]; len(l.waiters) != n || v.Watch != watched && n == 0 {
 					t.Errorf("%s: the line of %s has %d waiters, watched: %v; want %d", when, br.Key(), len(l.waiters), v.Watch, n)

@@ -20,8 +20,8 @@ func TestMemoryOfATenant(t *testing.T) {
 			b.Show(b.Insert(spec))
 		}
 		before := heapBytes()
-		v := b.View(&plan(t, text).Branches[0])
-		for !b.Build(v, 1<<20) {
+		v := b.Views.Of(&plan(t, text).Branches[0])
+		for !v.Build(1 << 20) {
 		}
 		each := float64(heapBytes()-before) / tenants
 		t.Logf("%s: %.0f bytes a tenant", text, each)

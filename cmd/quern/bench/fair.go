@@ -169,8 +169,8 @@ func fairBacklog(tenants int, chunks func(i int) uint32) (*backlog.Backlog, *bac
 		spec.Key = backlog.OrderKey(spec.Chunks, uint64(i))
 		b.Show(b.Insert(spec))
 	}
-	v := b.View(&plan.Branches[0])
-	for !b.Build(v, 1<<20) {
+	v := b.Views.Of(&plan.Branches[0])
+	for !v.Build(1 << 20) {
 	}
 	return b, v, nil
 }

@@ -45,19 +45,19 @@ func (p auditor) rules() error {
 		}
 		return true
 	})
-	if got := m.Backlog.Amounts(); got != all {
+	if got := m.Backlog.Rules.Amounts(); got != all {
 		found = append(found, fmt.Errorf("available: %+v are counted, %+v there", got, all))
 	}
 	if got := m.Stats.OperationsReady(m.Backlog); got != operations {
 		found = append(found, fmt.Errorf("operations of what is ready: %d are counted, %d there", got, operations))
 	}
 	for entry, want := range flying {
-		if got := m.Backlog.Value(entry.Key, entry.Value).InFlight; got != want {
+		if got := m.Backlog.Values.Of(entry.Key, entry.Value).InFlight; got != want {
 			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key, entry.Value.Quoted(), got, want))
 		}
 	}
 	for entry, want := range values {
-		v := m.Backlog.Value(entry.Key, entry.Value)
+		v := m.Backlog.Values.Of(entry.Key, entry.Value)
 		if got := (backlog.Amounts{Ready: v.Available, Paused: v.Paused, Blocked: v.Blocked}); got != want {
 			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value.Quoted(), got, want))
 		}

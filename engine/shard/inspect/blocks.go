@@ -34,7 +34,7 @@ const mostSummed = 10_000
 // turn.
 func (ins *Inspector) LedgerSums() (sums backlog.LedgerSums) {
 	var shares []backlog.Share
-	ins.s.Locked(func(m *machine.Machine) { sums, shares = m.Backlog.LedgerSums(mostSummed, nil) })
+	ins.s.Locked(func(m *machine.Machine) { sums, shares = m.Backlog.Ledgers.Sums(mostSummed, nil) })
 	for _, share := range shares {
 		for from, more := 0, true; more; more = from != 0 {
 			ins.s.Locked(func(*machine.Machine) {

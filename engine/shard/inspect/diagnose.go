@@ -49,10 +49,10 @@ func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans
 	budget := maxDiagnosis
 	err := ins.slicesWithin(ctx, &budget, -1, func(m *machine.Machine, from int) (next int, n machine.Looks) {
 		if d.m = m; d.At == 0 {
-			d.At, d.Present = ins.s.Now(), d.m.Backlog.Value(entry.Key, entry.Value).Submissions
+			d.At, d.Present = ins.s.Now(), d.m.Backlog.Values.Of(entry.Key, entry.Value).Submissions
 		}
 		for next = from; n < diagnosisMost && next != 0; {
-			next = d.m.Backlog.EachOf(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
+			next = d.m.Backlog.Values.EachShown(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
 		}
 		return next, n
 	})

@@ -111,11 +111,11 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 	leaves := plan.Leaves()
 	x := Explained{Leaves: make([]LeafState, len(leaves)), Grace: grace}
 	err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
-		if err := m.Backlog.AdmitQuestion(plan); err != nil {
+		if err := m.Backlog.Views.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
 		for i := range leaves {
-			x.Leaves[i].Built = m.Backlog.Ask(&plan.Branches[leaves[i].Of]).Built()
+			x.Leaves[i].Built = m.Backlog.Views.Ask(&plan.Branches[leaves[i].Of]).Built()
 		}
 		return machine.Looks(len(leaves)), nil
 	})
@@ -235,7 +235,7 @@ func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leav
 				continue
 			}
 			err := ins.Slices(ctx, func(m *machine.Machine, from int) (next int, n machine.Looks) {
-				v := m.Backlog.Ask(&plan.Branches[leaf.Of])
+				v := m.Backlog.Views.Ask(&plan.Branches[leaf.Of])
 				if v == nil { // dropped meanwhile, and no room for another
 					return 0, 0
 				}

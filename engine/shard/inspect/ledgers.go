@@ -57,7 +57,7 @@ const mostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch.
 func ledgers(m *machine.Machine) (list []Ledger) {
-	m.Backlog.Divisions(func(d backlog.Division) {
+	m.Backlog.Ledgers.Divisions(func(d backlog.Division) {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(d.Branch)) // never fails
 		list = append(list, Ledger{Division: d, ID: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})

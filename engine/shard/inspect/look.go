@@ -40,10 +40,10 @@ func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 		err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
-				if err := m.Backlog.AdmitQuestion(plan.Unscored()); err != nil {
+				if err := m.Backlog.Views.AdmitQuestion(plan.Unscored()); err != nil {
 					return 0, err
 				}
-				views, unbuilt := machine.ViewsBy(plan, m.Backlog.Ask, nil)
+				views, unbuilt := machine.ViewsBy(plan, m.Backlog.Views.Ask, nil)
 				if unbuilt != nil {
 					return ins.s.Build(ctx, unbuilt)
 				}

@@ -195,7 +195,7 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 type valueState struct{ inFlight, limit uint32 }
 
 func (qs questions) valueNow(entry queue.MetaEntry) valueState {
-	return valueState{qs.m.Backlog.InFlight(entry.Key, entry.Value), qs.m.ValueLimits.Settings(entry).Limit}
+	return valueState{qs.m.Backlog.Values.InFlight(entry.Key, entry.Value), qs.m.ValueLimits.Settings(entry).Limit}
 }
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator, or until grace the restart grace for

@@ -51,8 +51,8 @@ func (c *Stats) cover(r *Record, by uint64) {
 
 // OperationsReady are those of the chunks that are ready.
 func (c *Stats) OperationsReady(b *backlog.Backlog) uint64 {
-	if b.Halted() {
+	if b.Rules.Halted() {
 		return 0
 	}
-	return c.Operations - c.Covered[b.Book()]
+	return c.Operations - c.Covered[b.Rules.Book()]
 }

@@ -10,7 +10,7 @@ import (
 
 // Empty is the answer when a plan yields nothing now: why.
 func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
-	halted := m.Backlog.Halted()
+	halted := m.Backlog.Rules.Halted()
 	if halted && m.Joined.Rules.HoldsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}

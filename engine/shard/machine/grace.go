@@ -76,7 +76,7 @@ func (p *valueLimits) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
 			settings.Limit = 0
 		}
 	}
-	p.m.Backlog.SetValue(entry.Key, entry.Value, settings)
+	p.m.Backlog.Values.Set(entry.Key, entry.Value, settings)
 }
 
 // Shorten ends the restart grace at once, or as soon as one of this length would have ended. One that is over does not begin again.
@@ -93,5 +93,5 @@ func (p *valueLimits) Settings(entry queue.MetaEntry) queue.ValueSettings {
 			return settings
 		}
 	}
-	return p.m.Backlog.ValueSettings(entry.Key, entry.Value)
+	return p.m.Backlog.Values.Settings(entry.Key, entry.Value)
 }

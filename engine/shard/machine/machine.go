@@ -105,7 +105,7 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 	}
 	m.parts.of(m)
 	m.Joined.Rules = noRules{}
-	m.Backlog.OnRuling(m.Stats.Ruled)
+	m.Backlog.Rules.OnChange(m.Stats.Ruled)
 	m.Rnd = rand.New(&m.source)
 	return m
 }
@@ -218,7 +218,7 @@ func (m *Machine) drop(r *Record, slot uint32) {
 // concluded removes the reservation of a chunk that someone held until now, whatever came of it; the chunk stays taken.
 func (m *Machine) concluded(r *Record, slot uint32) {
 	if h := m.Holds.At(slot); h.Ledger != 0 {
-		m.Backlog.Ended(r.Sub, m.charge(slot, h), m.Now.Sub(h.Reserved))
+		m.Backlog.Ledgers.Ended(r.Sub, m.charge(slot, h), m.Now.Sub(h.Reserved))
 	}
 	m.drop(r, slot)
 }

@@ -52,7 +52,7 @@ type Pick struct {
 // Views finds the standing views of a plan's branches; unbuilt is the first one that has to be built before the plan can
 // be followed, nil when there is none.
 func (m *Machine) Views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
-	return ViewsBy(plan, m.Backlog.View, dst)
+	return ViewsBy(plan, m.Backlog.Views.Of, dst)
 }
 
 // ViewsBy is views, which are found by view.
@@ -181,7 +181,7 @@ func (m *Machine) Unhold(r *Record, slot uint32) {
 	index, charge := h.Index, m.charge(slot, h)
 	m.drop(r, slot)
 	m.PutBack(r, index)
-	m.Backlog.Refund(r.Sub, charge)
+	m.Backlog.Ledgers.Refund(r.Sub, charge)
 }
 
 // ResolvePick finds what a pick holds, and how its chunk stands now.

@@ -37,6 +37,6 @@ func (c *Counting) tallied(r *Record, t *Try) *Tally {
 // Changing has to be called before anything changes that a submission contributes to totals. The backlog does so for its own part.
 func (m *Machine) Changing(r *Record) {
 	if r.Sub != nil {
-		m.Backlog.Changing(r.Sub)
+		m.Backlog.Recount.Changing(r.Sub)
 	}
 }

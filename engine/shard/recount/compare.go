@@ -78,17 +78,17 @@ func (p *Part) endTotals() {
 			p.judge(suspicionOf{counter: counter}, p.sums[i], total.Kept(), total.Add)
 		}
 	}
-	d := m.Backlog.EndRecount()
+	d := m.Backlog.Recount.End()
 	p.judge(suspicionOf{counter: QueueAvailable}, d.Available, m.Backlog.Available(),
-		func(by int64) { m.Backlog.CorrectTotals(backlog.Sums{Available: by}) })
+		func(by int64) { m.Backlog.Recount.CorrectTotals(backlog.Sums{Available: by}) })
 	for book := range d.Chunks {
 		for ruling, counter := range [...]Counter{queue.Unruled: QueueReady, queue.PausedByRule: QueuePaused,
 			queue.BlockedByRule: QueueBlocked} {
 			p.judge(suspicionOf{counter: counter, book: uint8(book)}, d.Chunks[book][ruling],
-				m.Backlog.InBook(book, queue.Ruling(ruling)), func(by int64) {
+				m.Backlog.Rules.InBook(book, queue.Ruling(ruling)), func(by int64) {
 					var add backlog.Sums
 					add.Chunks[book][ruling] = by
-					m.Backlog.CorrectTotals(add)
+					m.Backlog.Recount.CorrectTotals(add)
 				})
 		}
 	}
@@ -97,9 +97,9 @@ func (p *Part) endTotals() {
 
 // judgeValue is for a value whose totals differ.
 func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
-	kept := p.m.Backlog.KeptOf(entry)
+	kept := p.m.Backlog.Recount.Kept(entry)
 	each := func(counter Counter, book int, by, kept int64, add backlog.ValueSums) {
-		p.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept), func(int64) { p.m.Backlog.CorrectValue(entry, add) })
+		p.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept), func(int64) { p.m.Backlog.Recount.CorrectValue(entry, add) })
 	}
 	each(ValueAvailable, 0, d.Available, kept.Available, backlog.ValueSums{Available: d.Available})
 	each(ValueInFlight, 0, d.InFlight, kept.InFlight, backlog.ValueSums{InFlight: d.InFlight})

@@ -60,13 +60,13 @@ func (p *Part) Slice(most int) (steps int, over bool) {
 				p.stage = totals
 			}
 		case totals:
-			n, more := m.Backlog.Recount(most - steps)
+			n, more := m.Backlog.Recount.Next(most - steps)
 			if steps += n; !more {
 				p.endTotals()
 				p.stage, p.at = values, 0
 			}
 		case values:
-			next, looked := m.Backlog.RecountedValues(p.at, most-steps, p.judgeValue)
+			next, looked := m.Backlog.Recount.Values(p.at, most-steps, p.judgeValue)
 			p.Compared(OfValue, looked)
 			if steps, p.at = most, next; next == 0 {
 				p.stage, p.Suspects, p.next = idle, p.next, nil
@@ -83,7 +83,7 @@ func (p *Part) Progress() float64 {
 	case p.stage == submissions && p.end > 0:
 		return float64(p.at) / float64(2*p.end)
 	case p.stage == totals:
-		if at, end := p.m.Backlog.Recounting(); end > 0 {
+		if at, end := p.m.Backlog.Recount.Progress(); end > 0 {
 			return (1 + float64(at)/float64(end)) / 2
 		}
 	case p.stage == idle, p.stage == submissions:

@@ -73,7 +73,7 @@ func (p *Part) BeginTotals() (steps int) {
 			steps += parts
 		}
 	}
-	p.m.Backlog.BeginRecount(p.contribute)
+	p.m.Backlog.Recount.Begin(p.contribute)
 	return steps + 1
 }
 

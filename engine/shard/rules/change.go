@@ -122,7 +122,7 @@ func action(id queue.RuleID) machine.Action { return machine.Action{Kind: machin
 // sizeOf is how many submissions have to be counted again when a rule is set or lifted.
 func (p *Part) sizeOf(id queue.RuleID) int {
 	if r, is := p.ByID(id); is && !r.Match.Whole() && r.Match.Submission == 0 {
-		return p.m.Backlog.Having(r.Match.Entry)
+		return p.m.Backlog.Values.Having(r.Match.Entry)
 	}
 	return 0
 }

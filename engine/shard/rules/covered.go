@@ -176,10 +176,10 @@ func (p *Part) keptBy(match *queue.RuleMatch) uint64 {
 	m := p.m
 	switch {
 	case match.Whole():
-		n := m.Backlog.Amounts()
+		n := m.Backlog.Rules.Amounts()
 		return n.Paused + n.Blocked
 	case match.Submission == 0:
-		n := m.Backlog.Value(match.Entry.Key, match.Entry.Value)
+		n := m.Backlog.Values.Of(match.Entry.Key, match.Entry.Value)
 		return n.Paused + n.Blocked
 	}
 	if r := m.Record(match.Submission); r != nil {

@@ -101,12 +101,12 @@ func (p *Part) tell(match queue.RuleMatch) {
 	ruling := p.On(match)
 	switch {
 	case match.Whole():
-		m.Backlog.RuleAll(ruling)
+		m.Backlog.Rules.SetAll(ruling)
 	case match.Submission == 0:
-		m.Backlog.RuleValue(match.Entry, ruling)
+		m.Backlog.Rules.SetValue(match.Entry, ruling)
 	default:
 		if sub := m.Backlog.ByID(match.Submission); sub != nil {
-			m.Backlog.RuleSubmission(sub, ruling)
+			m.Backlog.Rules.SetSubmission(sub, ruling)
 		}
 	}
 }
