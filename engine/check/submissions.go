@@ -145,11 +145,11 @@ func (l *listing) open(s *store.Found) error {
 	if row.State == nil {
 		return l.damaged(row.ID, "it has a row of what never changes, and none of what does")
 	}
-	if err := l.m.Load(row.Spec, row.State); err != nil {
+	if err := l.m.Recovery.Load(row.Spec, row.State); err != nil {
 		return l.damaged(row.ID, err.Error())
 	}
 	r := l.m.LiveSeq(row.Seq)
-	info := l.m.Info(r, l.o.Queue)
+	info := machine.Info(r, l.o.Queue)
 	for index := range r.Tries {
 		if l.waits(r, index) {
 			info.Ready--

@@ -13,12 +13,12 @@ import (
 func (p *checkpointer) asides(ctx context.Context, m *machine.Machine) error {
 	s := p.s
 	s.mu.Lock()
-	for part, changed := range m.Recent.Changed {
+	for part, changed := range m.Tokens.Recent.Changed {
 		if changed {
 			m.Asides.Changed(machine.AsideRecent, uint64(part))
 		}
 	}
-	m.Recent.Changed = [machine.RecentParts]bool{}
+	m.Tokens.Recent.Changed = [machine.RecentParts]bool{}
 	taken := m.Asides.Rows
 	m.Asides.Rows = map[machine.Aside]struct{}{}
 	s.mu.Unlock()

@@ -123,7 +123,7 @@ func (p *Consumers) Detach(name string) (released int, err error) {
 // Release takes a consumer's reservations from it, with no try counted, and tells it so if it is attached. It says how
 // many chunks that were. It may get others.
 func (p *Consumers) Release(name string) (released int, err error) {
-	return p.giveBack(name, func(r *machine.Record, slot uint32) { p.s.m.Revoked(r.ID, slot, queue.RevokedOperator) })
+	return p.giveBack(name, func(r *machine.Record, slot uint32) { p.s.m.Holders.Revoked(r.ID, slot, queue.RevokedOperator) })
 }
 
 // giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
@@ -138,7 +138,7 @@ func (p *Consumers) giveBack(name string, tell func(r *machine.Record, slot uint
 			s.mu.Unlock()
 			return released, err
 		}
-		slots, _ = s.m.HeldNow(name, reserver.Place{}, slots[:0], sliceItems)
+		slots, _ = s.m.Holders.HeldNow(name, reserver.Place{}, slots[:0], sliceItems)
 		for _, slot := range slots {
 			r := s.m.LiveSeq(s.m.Holds.At(slot).Seq)
 			if tell != nil {
@@ -187,7 +187,7 @@ func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.
 	if order != queue.NoOrder {
 		p.tellWaiting(func(w *waiter) bool { return w.q.Consumer == name })
 	}
-	info, _ := s.m.Describe(name, now)
+	info, _ := s.m.Holders.Describe(name, now)
 	return info, nil
 }
 

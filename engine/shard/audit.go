@@ -28,7 +28,7 @@ func (s *Shard) auditIntents() error {
 	}
 	m := s.m
 	left := map[string]int{"intents": len(m.Batch.Intents.List), "reservations to finish": len(m.Batch.Marked),
-		"submissions about to end": m.Closing}
+		"submissions about to end": m.Endings.Closing}
 	m.Intended(func(what string, n int) { left[what] += n })
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		if r := sub.Data.(*machine.Record); r.Dying != 0 || r.Ending {

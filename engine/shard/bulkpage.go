@@ -170,7 +170,7 @@ func (p *bulkPage) submissions() (n int, err error) {
 func (p *bulkPage) change(m *machine.Machine, r *machine.Record, now queue.Time) bool {
 	if p.request.Action == queue.BulkCancel {
 		if !p.request.DryRun {
-			m.Close(r, queue.Cancelled, "", now)
+			m.Endings.Close(r, queue.Cancelled, "", now)
 		}
 		return true
 	}

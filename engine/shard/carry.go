@@ -35,7 +35,7 @@ func (s *Shard) reload(cause error) {
 	}
 	s.broken = nil
 	s.m.Stats.Carry(&old.Stats)
-	s.m.Rewatch(old)
+	s.m.Endings.Rewatch(old)
 	s.parts.carry(&oldParts)
 	s.roster.Rewind()
 	s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)

@@ -72,7 +72,7 @@ func (p *checkpointer) due() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.m.Gone) >= s.options.CheckpointEnded
+	return len(s.m.Endings.InOrder) >= s.options.CheckpointEnded
 }
 
 // Checkpoint writes all rows now and forgets the journal before them. If that makes a snapshot due, it returns when there was one.
@@ -102,8 +102,8 @@ func (p *checkpointer) write() error {
 	s.applying.Lock()
 	s.mu.Lock()
 	m, parts, log := s.m, s.parts, s.journal
-	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Gone
-	m.Dirty, m.Gone = nil, nil
+	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Endings.InOrder
+	m.Dirty, m.Endings.InOrder = nil, nil
 	ruled := parts.rules.Rows(m.Now)
 	p.bytes.Store(0)
 	s.mu.Unlock()
@@ -195,7 +195,7 @@ func (p *checkpointer) encode(m *machine.Machine, f *checkpointSlice) {
 		rest = rest[p.encodeSome(m, f, rest):]
 	}
 	p.inHolds(f.gone, func(r *machine.Record) {
-		if r = m.Current(r); r != nil && r.State != queue.Open {
+		if r = m.Endings.Current(r); r != nil && r.State != queue.Open {
 			f.end(r)
 		}
 	})
@@ -220,7 +220,7 @@ func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for room := s.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
-		r := m.Current(list[n])
+		r := m.Endings.Current(list[n])
 		if r == nil {
 			continue
 		}
@@ -271,17 +271,17 @@ func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 func (p *checkpointer) forget(m *machine.Machine, parts *parts, f *checkpointSlice) {
 	p.inHolds(f.dirty, func(r *machine.Record) {
 		r.Stored = true
-		m.Rowed(r)
+		m.Endings.Rowed(r)
 	})
 	p.inHolds(f.ending, func(r *machine.Record) {
 		m.Rows++
-		if m.Ended[r.ID] == r {
-			delete(m.Ended, r.ID)
+		if m.Endings.ByID[r.ID] == r {
+			delete(m.Endings.ByID, r.ID)
 			parts.letters.Written(r)
 		}
 		m.Order.Remove(r)
 		parts.letters.Index.Remove(r)
-		m.Rowed(r)
+		m.Endings.Rowed(r)
 	})
 }
 
@@ -320,5 +320,5 @@ func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record
 		r.Dirty = true
 		m.Dirty = append(m.Dirty, r)
 	}
-	m.Gone = append(m.Gone, gone...)
+	m.Endings.InOrder = append(m.Endings.InOrder, gone...)
 }

@@ -14,7 +14,8 @@ func TestCheckpointDue(t *testing.T) {
 		ended int
 		want  bool
 	}{{99, 4, false}, {100, 0, true}, {101, 0, true}, {0, 5, true}, {0, 6, true}} {
-		s := &Shard{m: &machine.Machine{Gone: make([]*machine.Record, c.ended)}, options: Options{CheckpointBytes: 100, CheckpointEnded: 5}}
+		s := &Shard{m: &machine.Machine{}, options: Options{CheckpointBytes: 100, CheckpointEnded: 5}}
+		s.m.Endings.InOrder = make([]*machine.Record, c.ended)
 		s.checkpoints.s = s
 		s.checkpoints.bytes.Store(c.bytes)
 		if got := s.checkpoints.due(); got != c.want {

@@ -75,7 +75,7 @@ func (s *Shard) again(results []queue.Result, token func(i int) *queue.Token) {
 	defer s.mu.Unlock()
 	for i := range results {
 		if results[i].Outcome == queue.OutcomeAlready {
-			_, _, standing := s.m.Resolve(token(i))
+			_, _, standing := s.m.Tokens.Resolve(token(i))
 			results[i] = machine.Answer(standing)
 		}
 	}

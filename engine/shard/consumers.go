@@ -41,7 +41,7 @@ func (p *Consumers) List(ctx context.Context, from string, limit int) (list []qu
 			if n >= machine.LookMost {
 				return from, n
 			}
-			if c, looked := m.Describe(names[from], now); known(&c) { // else it left a moment ago
+			if c, looked := m.Holders.Describe(names[from], now); known(&c) { // else it left a moment ago
 				list = append(list, c)
 				n += looked
 			}
@@ -90,7 +90,7 @@ func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consum
 			return 0, unknownConsumer(name)
 		}
 		var n machine.Looks
-		c, n = m.Describe(name, now)
+		c, n = m.Holders.Describe(name, now)
 		last = after
 		m.Holds.HeldBy(name, after, func(at reserver.Place, h *reserver.Hold) bool {
 			r := m.LiveSeq(h.Seq)

@@ -92,17 +92,17 @@ func (c *contents) setAside(picks []machine.Pick, causes []error) error {
 		return err
 	}
 	for i := range picks {
-		r, slot, is := s.m.ResolvePick(&picks[i])
+		r, slot, is := s.m.Tokens.OfPick(&picks[i])
 		if is != machine.Holder || r.Ending {
 			continue
 		}
 		s.m.Mark(slot, s.m.Batch)
-		op := s.m.Tried(r, picks[i].Token.Index, journal.Dead, now)
+		op := s.m.Tries.Count(r, picks[i].Token.Index, journal.Dead, now)
 		op.Attempts--
 		op.Epoch, op.Sequence = picks[i].Token.Epoch, picks[i].Token.Sequence
 		op.Error = errorDamaged + "the content cannot be read; the server's log says why. Fix it, then redrive the chunk"
 		s.m.Encode(now).Return(op)
-		s.m.Dies(r)
+		s.m.Tries.Dies(r)
 		s.m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 		s.m.Stats.Damaged++
 	}

@@ -213,7 +213,7 @@ func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason str
 	h.State = reserver.Expiring
 	m.Batch.Mark(slot, h.Sequence)
 	m.ActLog.Tell(now, []queue.Act{act}, heldState(held), queue.Reasoned(reason))
-	m.Intend(x)
+	m.Batch.Intend(x)
 	return x
 }
 
@@ -241,7 +241,7 @@ func (x *takenBack) Applied(m *machine.Machine) {
 	if r == nil || h.State != reserver.Expiring {
 		return
 	}
-	m.Revoked(r.ID, x.slot, queue.RevokedOperator)
+	m.Holders.Revoked(r.ID, x.slot, queue.RevokedOperator)
 	m.Unhold(r, x.slot)
 	m.Stats.Released++
 	x.gone = true

@@ -127,7 +127,7 @@ func (p *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ..
 		if !r.Ending {
 			m.ActLog.Tell(now, acts, map[string]uint32{"available": uint32(r.Sub.Available()), "done": r.Done}, nil)
 		}
-		m.Close(r, queue.Cancelled, "", now)
+		m.Endings.Close(r, queue.Cancelled, "", now)
 		return s.writer.pending(), nil // or what ends it already
 	})
 	if err != nil {

@@ -160,7 +160,7 @@ func (c *insertCall) publish(now queue.Time) *commit.Commit {
 		m.Insert(a.op, a.carried, now)
 		if a.entry != nil {
 			a.entry.Commit = b
-			m.Intend(a.entry)
+			m.Batch.Intend(a.entry)
 		}
 		m.ActLog.Tell(now, c.list[i].New.Acts, nil, map[string]string{"submission": a.op.ID.String()})
 	}

@@ -30,7 +30,7 @@ func (w *Worker) lose(now queue.Time, most int) (more bool) {
 			r.Forget(x.Of)
 			s.noteSpecial()
 		default: // it stays until all it holds is gone: a commit may fail
-			most -= s.m.LoseAll(x.Of, max(most, 1), now)
+			most -= s.m.Holders.Lose(x.Of, max(most, 1), now)
 			r.Away[stay] = x
 			stay++
 		}

@@ -20,7 +20,7 @@ func (p *Submissions) Get(ctx context.Context, id queue.SubmissionID) (queue.Sub
 	s := p.s
 	s.mu.Lock()
 	if r := s.m.Record(id); r != nil {
-		sub := s.m.Info(r, s.options.Queue)
+		sub := machine.Info(r, s.options.Queue)
 		s.mu.Unlock()
 		return sub, nil
 	}
@@ -84,7 +84,7 @@ func (p *Submissions) listMemory(f *machine.Filter, before queue.SubmissionID, l
 				return false
 			}
 			if f.Matches(r) {
-				list = append(list, s.m.Info(r, s.options.Queue))
+				list = append(list, machine.Info(r, s.options.Queue))
 			}
 			return len(list) < limit
 		})
@@ -196,7 +196,7 @@ func (p *Submissions) endedRow(ctx context.Context, id queue.SubmissionID) (*che
 	s := p.s
 	s.mu.Lock()
 	m := s.m
-	r := m.Ended[id]
+	r := m.Endings.ByID[id]
 	s.mu.Unlock()
 	if r != nil {
 		s.drain(m, r)

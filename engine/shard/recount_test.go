@@ -401,7 +401,7 @@ func triedLife(t testing.TB, tried, held uint32) *life {
 		tr := &machine.Try{Attempts: 1}
 		l.r.Tries[index] = tr
 		if index%2 == 0 && l.m.Withdraw(l.r, index, false) == backlog.Taken {
-			l.m.Waits(l.r, index, tr)
+			l.m.Delays.Note(l.r, index, tr)
 			l.m.Stats.Waiting++
 		}
 	}

@@ -29,7 +29,7 @@ func (p *recovery) run(ctx context.Context) error {
 	now := s.now()
 	m := machine.New(s.options.ID, s.options.Key, s.options.Settings, now)
 	parts := join(m)
-	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
+	m.Holders.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
 	m.Storage = machine.Storage{Trust: s.store.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
 	if s.options.Audit.Last != nil {
 		if m.ActLog.Last, err = s.options.Audit.Last(); err != nil {
@@ -40,9 +40,9 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	if s.m != nil {
-		m.Recent = s.m.Recent // it knows more than the rows; the replay adds to it
-		for part := range m.Recent.Changed {
-			m.Recent.Changed[part] = m.Recent.Entries != nil // a checkpoint that was at it may have failed
+		m.Tokens.Recent = s.m.Tokens.Recent // it knows more than the rows; the replay adds to it
+		for part := range m.Tokens.Recent.Changed {
+			m.Tokens.Recent.Changed[part] = m.Tokens.Recent.Entries != nil // a checkpoint that was at it may have failed
 		}
 	}
 	if err := s.Schedules.load(ctx, parts.schedules); err != nil {
@@ -64,11 +64,11 @@ func (p *recovery) run(ctx context.Context) error {
 	if err := p.doubt(ctx, m, reopenable); err != nil {
 		return err
 	}
-	if err := s.checkLatest(ctx, &m.Newest); err != nil {
+	if err := s.checkLatest(ctx, &m.Recovery.Newest); err != nil {
 		return err
 	}
 	p.hold(m, &parts, now)
-	m.Settle(now)
+	m.Recovery.Settle(now)
 	parts.settle()
 	if err := s.fence(ctx, m, &parts, now); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (p *recovery) run(ctx context.Context) error {
 func (p *recovery) hold(m *machine.Machine, parts *parts, now queue.Time) {
 	switch {
 	case p.s.m != nil:
-		m.Carry(p.s.m, now)
+		m.Recovery.Carry(p.s.m, now)
 	case parts.stops.InOrder:
 		parts.stops.Resume(now)
 	default:
@@ -121,8 +121,8 @@ func (p *recovery) load(ctx context.Context, m *machine.Machine, parts *parts) e
 	m.Replay = true
 	ended := endedIDs{store: s.store}
 	rows := pastRows{store: s.store}
-	m.History.Past = func(seq uint32) (*machine.Past, error) { return rows.find(ctx, seq) }
-	m.History.Holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	m.Recovery.History.Past = func(seq uint32) (*machine.Past, error) { return rows.find(ctx, seq) }
+	m.Recovery.History.Holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
 	if err := s.store.Asides(ctx, m.Asides.Load); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (p *recovery) load(ctx context.Context, m *machine.Machine, parts *parts) e
 		return err
 	}
 	return s.store.Load(ctx, func(row checkpoint.Row) error {
-		if err := m.Load(row.Spec, row.State); err != nil {
+		if err := m.Recovery.Load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
 		}
 		return nil
@@ -212,8 +212,8 @@ func (p *pastRows) find(ctx context.Context, seq uint32) (*machine.Past, error) 
 // sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.
 func (p *recovery) sweep(ctx context.Context, m *machine.Machine) error {
 	s := p.s
-	ended := make(map[uint32]bool, len(m.Gone))
-	for _, r := range m.Gone {
+	ended := make(map[uint32]bool, len(m.Endings.InOrder))
+	for _, r := range m.Endings.InOrder {
 		ended[r.Seq] = true
 	}
 	n, err := s.store.SweepOrphans(ctx, func(seq uint32) bool { return ended[seq] || m.LiveSeq(seq) != nil })
@@ -264,7 +264,7 @@ func (p *recovery) recall(ctx context.Context, m *machine.Machine, letters *dead
 // start everything in the log is looked at, at a reload only what is in doubt already.
 func (p *recovery) doubt(ctx context.Context, m *machine.Machine, reopenable map[uint32]*machine.Record) error {
 	s := p.s
-	for _, r := range m.Gone {
+	for _, r := range m.Endings.InOrder {
 		if r.State == queue.CompletedWithDead {
 			reopenable[r.Seq] = r
 		}

@@ -27,12 +27,13 @@ func (s *Shard) Retain(ctx context.Context, finishedBefore queue.Time, most int)
 	}
 	most = min(most, t.most())
 	m, part := s.m, s.parts.letters
-	due := m.Opened > 0                                                 // the history still has rows of submissions that are open again
-	due = due || len(m.Gone) > 0 && m.Gone[0].Ended.At < finishedBefore // or lacks some that are past their time
+	// The history still has rows of submissions that are open again, or lacks some that are past their time.
+	gone := m.Endings.InOrder
+	due := m.Endings.Opened > 0 || len(gone) > 0 && gone[0].Ended.At < finishedBefore
 	parked, pinned := part.Pinned()
-	if m.Freed != 0 {
-		s.DeadLetters.kept = min(s.DeadLetters.kept, m.Freed)
-		m.Freed = 0
+	if m.Endings.Freed != 0 {
+		s.DeadLetters.kept = min(s.DeadLetters.kept, m.Endings.Freed)
+		m.Endings.Freed = 0
 	}
 	kept := s.DeadLetters.kept
 	for a := range s.Worker.parked {

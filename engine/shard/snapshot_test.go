@@ -69,7 +69,7 @@ func (l *life) complete(t rapid.TB, index uint32) {
 
 func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, notBefore queue.Time, text string) {
 	l.m.AppliedAt++
-	op := l.m.Tried(l.r, index, reason, l.m.Now)
+	op := l.m.Tries.Count(l.r, index, reason, l.m.Now)
 	op.Epoch, op.Sequence, op.NotBefore, op.Error = 3, uint64(l.m.AppliedAt), notBefore, text
 	if err := l.m.ApplyReturn(op); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func (l *life) passes(until queue.Time) {
 func (l *life) restarted(t rapid.TB, state []byte) (*machine.Machine, *machine.Record) {
 	m := pureMachine(l.m.Now)
 	m.Replay = true
-	if err := m.Load(l.r.Spec(), state); err != nil {
+	if err := m.Recovery.Load(l.r.Spec(), state); err != nil {
 		t.Fatalf("load of %x: %v", state, err)
 	}
 	return m, m.Live(l.r.ID)
@@ -155,7 +155,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		if got := uint64(r.Sub.Available()) + uint64(r.Done) + uint64(r.Dead) + uint64(r.Skips); got != uint64(n) {
 			t.Fatalf("%d chunks are available, done or dead; want all %d", got, n)
 		}
-		m.Settle(l.m.Now)
+		m.Recovery.Settle(l.m.Now)
 		if r.Done != l.r.Done || r.Dead != l.r.Dead || r.Skips != l.r.Skips || r.AppliedAt != l.r.AppliedAt || r.Outputs != l.r.Outputs {
 			t.Fatalf("restored: done %d, dead %d, applied %d, outputs %+v; want %d, %d, %d, %+v", r.Done, r.Dead, r.AppliedAt, r.Outputs, l.r.Done, l.r.Dead, l.r.AppliedAt, l.r.Outputs)
 		}
@@ -199,7 +199,7 @@ func TestSnapshotDamage(t *testing.T) {
 	l := goldenLife(t)
 	state := l.m.Snapshot(nil, l.r)
 	for cut := range state {
-		if err := pureMachine(lifeStart).Load(l.r.Spec(), state[:cut]); err == nil {
+		if err := pureMachine(lifeStart).Recovery.Load(l.r.Spec(), state[:cut]); err == nil {
 			t.Errorf("%d of %d bytes load without an error: %x", cut, len(state), state[:cut])
 		}
 	}
@@ -219,7 +219,7 @@ func TestSnapshotDamage(t *testing.T) {
 		"attempts beyond 16 bits":  {1, 0, 1, 0, 0, 1, 0, 0, 0x80, 0x80, 4, 0, 0, 3, 1, 0, 1, 0, 0, 0, 0},
 		"an error without its end": {1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 3, 1, 99, 'a'},
 	} {
-		if err := pureMachine(lifeStart).Load(l.r.Spec(), damaged); err == nil {
+		if err := pureMachine(lifeStart).Recovery.Load(l.r.Spec(), damaged); err == nil {
 			t.Errorf("%s: %x loads without an error", name, damaged)
 		}
 	}
@@ -292,7 +292,7 @@ func checkGoldenState(t *testing.T, l *life, text string, outputs machine.Output
 		t.Fatal(err)
 	}
 	m, r := l.restarted(t, b)
-	m.Settle(lifeStart)
+	m.Recovery.Settle(lifeStart)
 	states := ""
 	for index := range r.Chunks {
 		states += m.Chunk(r, index).State.String() + " "
@@ -315,16 +315,16 @@ func FuzzSnapshotRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, spec, state []byte) {
 		m := pureMachine(lifeStart)
 		m.Replay = true
-		if m.Load(spec, state) != nil {
+		if m.Recovery.Load(spec, state) != nil {
 			return
 		}
 		var r *machine.Record
 		m.Backlog.Each(func(sub *backlog.Submission) bool { r = sub.Data.(*machine.Record); return true })
 		again := m.Snapshot(nil, r)
-		if err := pureMachine(lifeStart).Load(r.Spec(), again); err != nil {
+		if err := pureMachine(lifeStart).Recovery.Load(r.Spec(), again); err != nil {
 			t.Fatalf("spec %x, state %x load, but their own row %x does not: %v", spec, state, again, err)
 		}
-		m.Settle(lifeStart)
+		m.Recovery.Settle(lifeStart)
 		if r.Chunks > 1000 {
 			return
 		}

@@ -55,7 +55,7 @@ func (p *Submissions) Watch(w *Watch, ids ...queue.SubmissionID) {
 			w.Settle()
 			continue
 		}
-		s.m.Watch[id] = append(s.m.Watch[id], w)
+		s.m.Endings.Watch[id] = append(s.m.Endings.Watch[id], w)
 	}
 }
 
@@ -65,14 +65,14 @@ func (p *Submissions) Unwatch(w *Watch, ids ...queue.SubmissionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		list, watched := s.m.Watch[id]
+		list, watched := s.m.Endings.Watch[id]
 		if !watched {
 			continue
 		}
 		if list = slices.DeleteFunc(list, func(x machine.Watcher) bool { return x == w }); len(list) == 0 {
-			delete(s.m.Watch, id)
+			delete(s.m.Endings.Watch, id)
 		} else {
-			s.m.Watch[id] = list
+			s.m.Endings.Watch[id] = list
 		}
 	}
 }

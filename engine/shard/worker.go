@@ -141,7 +141,7 @@ func (w *Worker) step(done *slice, kind machine.Kind, most int, slots []uint32) 
 	if done.panicked {
 		return
 	}
-	before := s.m.Encoded()
+	before := s.m.Batch.Ops()
 	defer func() {
 		if p := recover(); p != nil {
 			w.breakOff(done, fmt.Errorf("the action broke off: %v", p))
@@ -150,7 +150,7 @@ func (w *Worker) step(done *slice, kind machine.Kind, most int, slots []uint32) 
 	done.stepped[kind] = true
 	done.looked[kind] = w.stepKind(kind, done.now, most, slots)
 	done.last = s.m.Lifecycle.Acting
-	if n := s.m.Encoded() - before; n > 0 {
+	if n := s.m.Batch.Ops() - before; n > 0 {
 		done.encoded[kind], done.commit = n, s.m.Batch.Commit
 	}
 }
@@ -162,9 +162,9 @@ func (w *Worker) stepKind(kind machine.Kind, now queue.Time, most int, slots []u
 	more := false
 	switch kind {
 	case machine.KindLost:
-		before := s.m.Encoded()
+		before := s.m.Batch.Ops()
 		more = w.lose(now, most)
-		n = s.m.Encoded() - before
+		n = s.m.Batch.Ops() - before
 	case machine.KindGrace:
 		more = s.endGrace(now, most)
 	default:

@@ -149,14 +149,14 @@ func (bs *Part) Step(b *Bulk, now queue.Time, change func(next *journal.Bulk)) {
 	change(&next)
 	b.Plan = next
 	bs.m.Encode(now).Bulk(&next)
-	bs.m.Intend((*steppingBulk)(b))
+	bs.m.Batch.Intend((*steppingBulk)(b))
 }
 
 // Begin encodes that an operation is to exist. It counts as one from now on.
 func (bs *Part) Begin(op *journal.Bulk, now queue.Time) {
 	bs.m.Encode(now).Bulk(op)
 	bs.starting++
-	bs.m.Intend(startingBulk{bs})
+	bs.m.Batch.Intend(startingBulk{bs})
 }
 
 // Running is how many operations run or are about to.

@@ -13,7 +13,7 @@ func (p *Part) Expects(o *queue.Origin) bool {
 
 // Arrives notes that the op that was encoded last inserts a dead letter of another queue.
 func (p *Part) Arrives(o *queue.Origin) {
-	p.m.Intend(arriving{p, o.Source, p.arriving[o.Source]})
+	p.m.Batch.Intend(arriving{p, o.Source, p.arriving[o.Source]})
 	p.arriving[o.Source] = o.Number
 }
 

@@ -23,7 +23,7 @@ func (p *Part) Audit() error {
 		return true
 	})
 	for id := range p.OfEnded {
-		if r := m.Ended[id]; r != nil {
+		if r := m.Endings.ByID[id]; r != nil {
 			group(there, r)
 			inMemory[id] = true
 		}
@@ -38,7 +38,7 @@ func (p *Part) Audit() error {
 	})
 	for id, n := range p.OfEnded {
 		endedLetters += uint64(n)
-		if r := m.Ended[id]; r != nil && r.Dead == n {
+		if r := m.Endings.ByID[id]; r != nil && r.Dead == n {
 			holders++
 		}
 	}

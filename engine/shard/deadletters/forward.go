@@ -21,7 +21,7 @@ func (p *Part) send(r *machine.Record, indexes []uint32, to string, now queue.Ti
 		Queue: to, Indexes: indexes})
 	p.Outbox.Last += uint64(len(indexes))
 	p.sending += len(indexes)
-	p.m.Intend(sending{p, len(indexes)})
+	p.m.Batch.Intend(sending{p, len(indexes)})
 }
 
 // sending is how many dead letters an op puts into the outbox.

@@ -21,7 +21,7 @@ func (p *Part) Holder(id queue.SubmissionID, ended *machine.Record, row *checkpo
 	if r := m.Live(id); r != nil {
 		return &Holder{p: p, r: r, open: true}
 	}
-	if r := m.Ended[id]; r != nil {
+	if r := m.Endings.ByID[id]; r != nil {
 		return &Holder{p: p, r: r}
 	}
 	if row == nil {
@@ -124,7 +124,7 @@ func (p *Part) intend(r *machine.Record, row *checkpoint.Ended, indexes []uint32
 		v.taken[index] = true
 	}
 	v.ops++
-	p.m.Intend(&move{p, r.Seq, indexes})
+	p.m.Batch.Intend(&move{p, r.Seq, indexes})
 }
 
 // move is an op about dead letters of one submission.

@@ -35,7 +35,7 @@ func (p *Part) redrive(op journal.Redrive) error {
 		m.PutBack(r, index)
 	}
 	m.Touch(r)
-	m.Finish(r) // perhaps nothing of it was dead any more
+	m.Endings.Finish(r) // perhaps nothing of it was dead any more
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 
 // reopen brings an ended submission back, from what endedFor found. Its letters are in their groups already, or will be.
 func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
-	if old := p.m.Ended[row.ID]; old != nil {
+	if old := p.m.Endings.ByID[row.ID]; old != nil {
 		marks.Hit("a submission is opened again before the history has it")
 		p.Index.Remove(old)
 	}
@@ -135,8 +135,8 @@ func (p *Part) idOf(seq uint32) queue.SubmissionID {
 	if !m.Replay {
 		return 0 // moving knows it
 	}
-	for _, r := range m.Gone {
-		if r.Seq == seq && m.Ended[r.ID] == r {
+	for _, r := range m.Endings.InOrder {
+		if r.Seq == seq && m.Endings.ByID[r.ID] == r {
 			return r.ID
 		}
 	}
@@ -152,14 +152,14 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	if v != nil {
 		id = v.id
 	}
-	switch r := m.Ended[id]; {
+	switch r := m.Endings.ByID[id]; {
 	case r != nil:
 		row = r.EndedRow() // nothing of it is reserved
 	case v != nil:
 		marks.Hit("a submission is opened again out of the history")
 		row = v.row
 	case m.Replay:
-		found, err := m.History.Past(seq)
+		found, err := m.Recovery.History.Past(seq)
 		if found == nil || err != nil {
 			return nil, nil, err
 		}
@@ -175,5 +175,5 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 // younger says that a record holds what the op that is being applied did, or more: at recovery, when it is of a row of the history. One
 // that ended in the replay itself has what came before this op, perhaps of the same batch, and not this op.
 func (p *Part) younger(known *machine.Record) bool {
-	return p.m.Replay && p.m.Ended[known.ID] == nil && p.m.AppliedAt <= known.AppliedAt
+	return p.m.Replay && p.m.Endings.ByID[known.ID] == nil && p.m.AppliedAt <= known.AppliedAt
 }

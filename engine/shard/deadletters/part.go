@@ -134,8 +134,8 @@ func (p *Part) Settled() {
 		p.Index.Add(r)
 		group(p.Groups, r)
 	}
-	for _, r := range m.Gone {
-		if m.Ended[r.ID] == r && p.OfEnded[r.ID] > 0 {
+	for _, r := range m.Endings.InOrder {
+		if m.Endings.ByID[r.ID] == r && p.OfEnded[r.ID] > 0 {
 			list(r)
 		}
 	}

@@ -39,7 +39,7 @@ func (p *Part) behind(position journal.Position) int {
 
 // Stands says whether an end of a submission is still its last: it is not open again, and has not ended again.
 func (p *Part) Stands(id queue.SubmissionID, position journal.Position) bool {
-	r := p.m.Ended[id]
+	r := p.m.Endings.ByID[id]
 	return p.m.Live(id) == nil && (r == nil || r.Ended.Position == position)
 }
 

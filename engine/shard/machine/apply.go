@@ -30,7 +30,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 		inserting(s)
 	}
 	if m.Replay {
-		if known, err := m.known(s.Seq, s.ID); known || err != nil {
+		if known, err := m.Recovery.known(s.Seq, s.ID); known || err != nil {
 			return err
 		}
 		spec := specOf(s)
@@ -55,15 +55,6 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	return nil
 }
 
-// known says whether the store's rows already tell of a submission whose insert is replayed.
-func (m *Machine) known(seq uint32, id queue.SubmissionID) (bool, error) {
-	if m.LiveSeq(seq) != nil || m.Ended[id] != nil {
-		marks.Hit("an insert is replayed onto its row")
-		return true, nil
-	}
-	return m.History.Holds(id)
-}
-
 func specOf(s *journal.Insert) backlog.Spec {
 	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key, Mul: s.Mul, Add: s.Add}
 }
@@ -81,7 +72,7 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	if m.Replay {
 		return // settle offers it
 	}
-	m.expires(r)
+	m.Endings.expires(r)
 	if runAt := r.Details().RunAt; runAt > m.Now {
 		r.Parked = true
 		m.Stats.Parked += uint64(sub.Available())
@@ -104,7 +95,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	r, err := m.target(c.Seq, c.Index)
 	if r == nil {
 		if err == nil && m.Replay {
-			err = m.remembered(c)
+			err = m.Recovery.remembered(c)
 		}
 		return err
 	}
@@ -121,41 +112,20 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 		return nil // done before
 	}
 	if t := r.Tries[c.Index]; t != nil {
-		m.undelay(r, c.Index, t)
+		m.Delays.end(r, c.Index, t)
 		m.Suspects.acquit(r, t)
 		delete(r.Tries, c.Index)
 	}
 	m.Storage.Trust(c.Seq, c.Index)
 	r.Done++
 	if r.Outputs.note(&c); c.Output && m.Replay {
-		m.Newest.note(r, c.Index)
+		m.Recovery.Newest.note(r, c.Index)
 	}
 	m.Stats.Done++
 	m.Stats.Completed++
-	m.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
+	m.Tokens.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
 	m.Touch(r)
-	m.Finish(r)
-	return nil
-}
-
-// remembered notes, at a replay, who completed a chunk whose row has it already: a kill may have come before the checkpoint that wrote
-// that row stored who did.
-func (m *Machine) remembered(c journal.Completed) error {
-	r := m.LiveSeq(c.Seq)
-	var sub *backlog.Submission
-	if r != nil {
-		sub = r.Sub
-	} else {
-		found, err := m.History.Past(c.Seq)
-		if found == nil || err != nil {
-			return err
-		}
-		r, sub = found.Record, found.Sub
-	}
-	if c.Index < r.Chunks && r.Tries[c.Index] == nil && !sub.IsAvailable(c.Index) {
-		marks.Hit("who completed a chunk is known after a cut-off checkpoint")
-		m.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
-	}
+	m.Endings.Finish(r)
 	return nil
 }
 
@@ -174,7 +144,7 @@ func (m *Machine) target(seq, index uint32) (*Record, error) {
 // ApplyReturn takes a chunk back with a try counted, to be offered at once, later, or (Dead) not again.
 func (m *Machine) ApplyReturn(op journal.Returned) error {
 	if op.Reason == journal.Dead || op.Reason == journal.Skipped {
-		m.gaveUp.seq, m.gaveUp.index = op.Seq, op.Index
+		m.Tries.gaveUp.seq, m.Tries.gaveUp.index = op.Seq, op.Index
 	}
 	r, err := m.target(op.Seq, op.Index)
 	if r == nil {
@@ -196,10 +166,10 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
 			if m.Lifecycle.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
-				m.Roster.Lost++
+				m.Holders.Roster.Lost++
 			}
 			m.Suspects.slotGone()
-			m.Revoked(r.ID, slot, queue.RevokedExpired)
+			m.Holders.Revoked(r.ID, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
 	} else if r.Tries[op.Index] == nil || !r.Tries[op.Index].Waiting {
@@ -221,7 +191,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 		}
 		r.Tries[op.Index] = t
 	}
-	m.undelay(r, op.Index, t)
+	m.Delays.end(r, op.Index, t)
 	m.Suspects.acquit(r, t)
 	if n := len(t.Past); n > 0 && t.Attempts == op.Attempts && t.sequence == op.Sequence && t.epoch == op.Epoch {
 		marks.Hit("what a consumer says is added to a counted attempt")
@@ -246,7 +216,7 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 		m.Counting.tallied(r, t).Skips++
 		m.Stats.Skipped++
 	case op.NotBefore > m.Now:
-		m.delay(r, op.Index, t)
+		m.Delays.begin(r, op.Index, t)
 	case !m.Replay && m.Suspects.suspicious(op.Reason):
 		m.Suspects.shelve(r, op.Index, t, m.Now)
 	default:
@@ -267,12 +237,12 @@ func (m *Machine) ApplyEnd(x journal.End) error {
 	switch {
 	case r == nil:
 	case x.State != queue.CompletedWithDead:
-		m.end(r, x.State, x.Reason)
-		if index := m.gaveUp.index; x.State == queue.Failed && m.gaveUp.seq == x.Seq {
+		m.Endings.end(r, x.State, x.Reason)
+		if index := m.Tries.gaveUp.index; x.State == queue.Failed && m.Tries.gaveUp.seq == x.Seq {
 			r.Ended.failed = &index
 		}
 	default:
-		m.Finish(r)
+		m.Endings.Finish(r)
 	}
 	return nil
 }
@@ -287,91 +257,4 @@ func (m *Machine) ApplyPriority(p journal.Priority) error {
 	m.Backlog.SetPriority(r.Sub, p.Priority)
 	m.Touch(r)
 	return nil
-}
-
-// Close encodes the end of a submission. From now on nothing of it can be finished: those who are told "ok" come before.
-func (m *Machine) Close(r *Record, state queue.SubmissionState, reason string, now queue.Time) {
-	if r.Ending {
-		return // the first one decides
-	}
-	m.Encode(now).End(journal.End{Seq: r.Seq, State: state, Reason: reason})
-	r.Ending = true
-	m.Closing++
-	m.Intend((*closing)(r))
-	if state == queue.Failed || state == queue.Expired {
-		for _, failing := range m.Joined.Failing {
-			failing(r, reason, now)
-		}
-	}
-}
-
-// closing is a submission that is about to end.
-type closing Record
-
-func (r *closing) Applied(m *Machine) { r.Ending = false; m.Closing-- }
-
-func (r *closing) Undo(m *Machine) {
-	r.Applied(m)
-	m.expires((*Record)(r))
-}
-
-// Finish ends a submission if nothing of it is left to do.
-func (m *Machine) Finish(r *Record) {
-	if !r.over() {
-		return
-	}
-	state := queue.Completed
-	if r.Dead > 0 {
-		state = queue.CompletedWithDead
-	}
-	m.end(r, state, "")
-}
-
-// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call. It costs the same
-// however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
-// chunks is put together later, outside of the mutex.
-func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
-	m.Changing(r)
-	m.Touch(r)
-	m.Ready(r, -int(r.Sub.Available()))
-	m.Stats.Waiting -= uint64(r.Waiting)
-	m.Stats.Completed -= uint64(r.Done)
-	m.Stats.Skipped -= uint64(r.Skips)
-	m.Suspects.acquitAll(r)
-	m.Stats.Dead -= uint64(r.Dead)
-	r.Ended = &ending{
-		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: r.Sub.Meta(), reason: reason, spec: r.Spec(),
-	}
-	r.Ended.Left = m.Backlog.RemoveKeeping(r.Sub)
-	m.Orphans.add(r)
-	r.State, r.Sub, r.Deads, r.Delays = state, nil, nil, nil
-	m.Ended[r.ID] = r
-	m.Gone = append(m.Gone, r)
-	m.Stats.SubmissionEnd++
-	for _, ended := range m.Joined.Ended {
-		ended(r)
-	}
-	m.Stats.EndedAs[state]++
-	for _, w := range m.Watch[r.ID] {
-		w.Settle()
-	}
-	delete(m.Watch, r.ID)
-	if m.Now < m.latest { // the clock was set back
-		m.free(m.Now)
-	}
-	m.latest = max(m.latest, m.Now)
-}
-
-// expires has the submission end at its dead deadline.
-func (m *Machine) expires(r *Record) {
-	if at := r.Details().DeadDeadline; at != 0 {
-		m.Lifecycle.Schedule(KindDeadDeadline, Due{At: at, Seq: r.Seq})
-	}
-}
-
-// free has retention look again at what ended at a time, or later.
-func (m *Machine) free(ended queue.Time) {
-	if m.Freed == 0 || ended < m.Freed {
-		m.Freed = ended
-	}
 }

@@ -49,7 +49,7 @@ func (p *asides) Row(a Aside) []byte {
 	case AsideSeq:
 		return binary.AppendUvarint(nil, uint64(m.NextSeq))
 	case AsideRecent:
-		return m.Recent.row(a.Key)
+		return m.Tokens.Recent.row(a.Key)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (p *asides) Load(row checkpoint.Aside) error {
 	case AsideSeq:
 		m.NextSeq = max(m.NextSeq, uint32(d.uint()))
 	case AsideRecent:
-		d.bad = !m.Recent.load(row.Key, row.Bytes)
+		d.bad = !m.Tokens.Recent.load(row.Key, row.Bytes)
 	default:
 		d.bad = true
 	}

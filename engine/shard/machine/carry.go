@@ -7,7 +7,8 @@ import (
 )
 
 // Carry takes over from the machine before what only memory holds. It is called when the replay is through, before anything is offered.
-func (m *Machine) Carry(old *Machine, now queue.Time) {
+func (p *recovery) Carry(old *Machine, now queue.Time) {
+	m := p.m
 	m.NextSeq, m.LastID = max(m.NextSeq, old.NextSeq), max(m.LastID, old.LastID) // inserts that write their content have drawn theirs
 	if g := old.ValueLimits.Grace; g != nil {
 		m.ValueLimits.Grace = newGrace(g.Began, g.Until)
@@ -17,7 +18,7 @@ func (m *Machine) Carry(old *Machine, now queue.Time) {
 	for from, more := 0, true; more; more = from != 0 {
 		from = old.Holds.Consumers(from, LookMost, func(of reserver.Holding) {
 			old.Holds.HeldBy(of.Name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool {
-				m.keep(old, at.Slot, of)
+				p.keep(old, at.Slot, of)
 				return true
 			})
 		})
@@ -26,20 +27,21 @@ func (m *Machine) Carry(old *Machine, now queue.Time) {
 
 // keep carries a reservation over, unless the journal turned out to end it, or it is only the shadow of a completion that came late.
 // What was on its way to the disk failed with the commit: the reservation is held as before.
-func (m *Machine) keep(old *Machine, slot uint32, of reserver.Holding) {
+func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
+	m := p.m
 	h := *old.Holds.At(slot)
 	r, was := m.LiveSeq(h.Seq), old.LiveSeq(h.Seq)
 	if r == nil || was == nil || !h.Counted {
 		return
 	}
 	if _, is := m.Joined.Rules.TakenBack(r); is {
-		old.Revoked(r.ID, slot, queue.RevokedRule)
+		old.Holders.Revoked(r.ID, slot, queue.RevokedRule)
 		return
 	}
 	t := r.Tries[h.Index]
 	if t.count() != was.Tries[h.Index].count() { // the end of this very try was written
 		if t != nil && (t.Reason == journal.Expired || t.Reason == journal.Lost) {
-			old.Revoked(r.ID, slot, queue.RevokedExpired)
+			old.Holders.Revoked(r.ID, slot, queue.RevokedExpired)
 		}
 		return
 	}
@@ -51,7 +53,7 @@ func (m *Machine) keep(old *Machine, slot uint32, of reserver.Holding) {
 func Retake(m *Machine, r *Record, h reserver.Hold, consumer string, seen queue.Time) {
 	t := r.Tries[h.Index]
 	if t != nil && t.Waiting { // promotions are not in the journal
-		m.undelay(r, h.Index, t)
+		m.Delays.end(r, h.Index, t)
 		m.Backlog.PutBack(r.Sub, h.Index)
 	}
 	if !m.Backlog.Retake(r.Sub, h.Index) {
@@ -69,19 +71,6 @@ func (t *Try) count() uint16 {
 		return 0
 	}
 	return t.Attempts
-}
-
-// Rewatch has those who wait for the end of a submission go on waiting, but for what has ended.
-func (m *Machine) Rewatch(old *Machine) {
-	for id, waits := range old.Watch {
-		if m.Live(id) != nil {
-			m.Watch[id] = waits
-			continue
-		}
-		for _, w := range waits {
-			w.Settle()
-		}
-	}
 }
 
 // Carry keeps the running totals over a reload.

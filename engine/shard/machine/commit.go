@@ -31,6 +31,14 @@ func (b *Batch) Mark(slot uint32, sequence uint64) {
 	b.Marked = append(b.Marked, marked{slot, sequence})
 }
 
+// Ops is how many ops the batch holds.
+func (b *Batch) Ops() int {
+	if !b.Begun {
+		return 0
+	}
+	return b.Enc.Ops()
+}
+
 // Undo takes back what the batch was to do, when its commit has failed.
 func (b *Batch) Undo(m *Machine) {
 	b.Intents.undo(m)

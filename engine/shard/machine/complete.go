@@ -23,14 +23,14 @@ func (m *Machine) Completes(items []queue.CompleteItem, valid []bool, now queue.
 			dst = append(dst, queue.Result{})
 			continue
 		}
-		r, slot, s := m.Resolve(t)
+		r, slot, s := m.Tokens.Resolve(t)
 		switch s {
 		case Holder:
 			m.Mark(slot, in)
 			m.Holds.Saw(m.Holds.At(slot), now)
 		case free, waiting, onShelf:
 			var ok bool
-			if slot, ok = m.claim(r, t, s, now); !ok {
+			if slot, ok = m.Tokens.claim(r, t, s, now); !ok {
 				dst = append(dst, tooManyLate)
 				continue
 			}

@@ -73,7 +73,7 @@ func (p *deaths) Offer(r *Record, index uint32, t *Try) {
 	switch {
 	case t.Gone() || m.IsHeld(r, index):
 	case t.Waiting:
-		m.undelay(r, index, t)
+		m.Delays.end(r, index, t)
 		t.NotBefore = 0
 		m.PutBack(r, index)
 	case m.Replay:
@@ -88,23 +88,23 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old := m.Ended[row.ID]; old != nil { // its row is not to be written any more
+	if old := m.Endings.ByID[row.ID]; old != nil { // its row is not to be written any more
 		old.Ended.replaced = true
-		m.Rowed(old)
+		m.Endings.Rowed(old)
 		m.Order.Remove(old)
-		delete(m.Ended, row.ID)
+		delete(m.Endings.ByID, row.ID)
 	}
-	r, err := m.restored(row.Spec, state)
+	r, err := m.Recovery.restored(row.Spec, state)
 	if err != nil {
 		return nil, err
 	}
 	r.Reopened = true
-	m.Opened++
+	m.Endings.Opened++
 	m.Stats.Completed += uint64(r.Done)
 	m.Stats.Skipped += uint64(r.Skips)
 	p.recount(r)
 	if !m.Replay {
-		m.expires(r)
+		m.Endings.expires(r)
 		m.Backlog.Settle(r.Sub)
 		m.show(r)
 	}
@@ -116,9 +116,9 @@ func (p *deaths) Reclose(r *Record, finished queue.Time) {
 	m := p.m
 	m.Stats.SubmissionEnd--
 	m.Stats.EndedAs[queue.CompletedWithDead]--
-	m.end(r, queue.CompletedWithDead, "")
+	m.Endings.end(r, queue.CompletedWithDead, "")
 	r.Ended.At = finished
 	if r.Dead == 0 {
-		m.free(finished)
+		m.Endings.free(finished)
 	}
 }

@@ -101,7 +101,7 @@ func (p *orphans) Shed(r *Record, most int) int {
 			return false
 		}
 		page = append(page, h.Index)
-		m.Revoked(r.ID, slot, queue.RevokedEnded)
+		m.Holders.Revoked(r.ID, slot, queue.RevokedEnded)
 		m.Holds.Remove(&r.Holds, slot)
 		return true
 	})

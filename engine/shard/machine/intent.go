@@ -44,7 +44,7 @@ func (x *intents) Reuse() {
 	x.List, x.ended = x.List[:0], 0
 }
 
-// Intend adds an intent to the open batch. Its op is the one that was encoded last.
-func (m *Machine) Intend(i intent) {
-	m.Batch.Intents.List = append(m.Batch.Intents.List, opIntent{i, m.Batch.Enc.Ops()})
+// Intend adds an intent. Its op is the one that was encoded last.
+func (b *Batch) Intend(i intent) {
+	b.Intents.List = append(b.Intents.List, opIntent{i, b.Enc.Ops()})
 }

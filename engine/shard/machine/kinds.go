@@ -155,7 +155,7 @@ func (p *lifecycle) act(kind Kind, r *Record, d Due, now queue.Time) {
 			p.Acted(kind, false)
 			return
 		}
-		p.m.Close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
+		p.m.Endings.Close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
 	}
 }
 
@@ -186,7 +186,7 @@ func (p *lifecycle) offerAgain(r *Record, d Due) bool {
 		m.Suspects.shelve(r, d.index, t, t.NotBefore)
 		return true
 	}
-	m.undelay(r, d.index, t)
+	m.Delays.end(r, d.index, t)
 	m.PutBack(r, d.index)
 	return true
 }
@@ -221,14 +221,14 @@ func (p *lifecycle) expire(slot uint32, now queue.Time) {
 	if r.Ending {
 		return // what is being written decides; should it fail, the deadline is watched again
 	}
-	op := m.Tried(r, h.Index, journal.Expired, now)
+	op := m.Tries.Count(r, h.Index, journal.Expired, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = "the reservation's deadline passed"
-	if m.spent(r, &op) {
+	if m.Tries.spent(r, &op) {
 		h.State = reserver.Dying
-		m.exhausted(r, op, now)
+		m.Tries.exhausted(r, op, now)
 		return
 	}
-	op.NotBefore = m.backoff(m.Settings.ExpiryBackoff, int(op.Expiries), now)
+	op.NotBefore = m.Tries.backoff(m.Settings.ExpiryBackoff, int(op.Expiries), now)
 	m.Encode(now).Return(op)
 }

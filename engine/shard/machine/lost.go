@@ -9,7 +9,8 @@ import (
 
 // HeldNow appends the slots of reservations of a consumer that nothing is happening to, from a place on, at most `most`, and
 // says where it stopped; the zero place: it met all. Those of submissions that ended are none of them.
-func (m *Machine) HeldNow(name string, from reserver.Place, slots []uint32, most int) ([]uint32, reserver.Place) {
+func (p *holders) HeldNow(name string, from reserver.Place, slots []uint32, most int) ([]uint32, reserver.Place) {
+	m := p.m
 	last, all := from, true
 	m.Holds.HeldBy(name, from, func(at reserver.Place, h *reserver.Hold) bool {
 		if len(slots) == most {
@@ -28,13 +29,14 @@ func (m *Machine) HeldNow(name string, from reserver.Place, slots []uint32, most
 	return slots, last
 }
 
-// LoseAll encodes the ends of what a consumer holds, and says of how many.
-func (m *Machine) LoseAll(c *consumers.Consumer, most int, now queue.Time) int {
+// Lose encodes the ends of what a consumer holds, and says of how many.
+func (p *holders) Lose(c *consumers.Consumer, most int, now queue.Time) int {
+	m := p.m
 	var slots []uint32
-	slots, c.LostTo = m.HeldNow(c.Name, c.LostTo, nil, most)
+	slots, c.LostTo = p.HeldNow(c.Name, c.LostTo, nil, most)
 	for _, slot := range slots {
 		m.Lifecycle.Acting = m.Lifecycle.actionOf(KindLost, slot)
-		m.loseOne(slot, now)
+		p.loseOne(slot, now)
 	}
 	return len(slots)
 }
@@ -44,7 +46,8 @@ const errorLost = "the consumer was lost: its connection ended and did not come 
 
 // loseOne encodes that the consumer of a reservation was lost: a try is counted, but not an expiry. As with a deadline that
 // passed, its consumer may still come first, until it is committed.
-func (m *Machine) loseOne(slot uint32, now queue.Time) {
+func (p *holders) loseOne(slot uint32, now queue.Time) {
+	m := p.m
 	h := m.Holds.At(slot)
 	r := m.LiveSeq(h.Seq)
 	if r.Ending {
@@ -52,14 +55,14 @@ func (m *Machine) loseOne(slot uint32, now queue.Time) {
 	}
 	h.State = reserver.Expiring
 	m.Batch.Mark(slot, h.Sequence)
-	op := m.Tried(r, h.Index, journal.Lost, now)
+	op := m.Tries.Count(r, h.Index, journal.Lost, now)
 	op.Epoch, op.Sequence = h.Epoch, h.Sequence
 	op.Error = errorLost
-	if m.spent(r, &op) {
+	if m.Tries.spent(r, &op) {
 		h.State, op.Lost = reserver.Dying, true
-		m.exhausted(r, op, now)
+		m.Tries.exhausted(r, op, now)
 		return
 	}
-	op.NotBefore = m.backoff(m.Settings.ExpiryBackoff, int(op.Attempts), now)
+	op.NotBefore = m.Tries.backoff(m.Settings.ExpiryBackoff, int(op.Attempts), now)
 	m.Encode(now).Return(op)
 }

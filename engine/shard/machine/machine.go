@@ -9,8 +9,6 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
-	"github.com/quern-queue/quern/engine/shard/consumers"
-	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
 // Machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
@@ -19,54 +17,33 @@ type Machine struct {
 	parts
 
 	ID       queue.ShardID
-	key      reserver.Key
 	Epoch    uint32
 	Settings queue.Settings
 
 	Backlog *backlog.Backlog
 	Holds   *reserver.Reserver
-	Recent  recent
+	charges charges
 	Keys    keys
 
-	latest queue.Time // the latest end of a submission
-	// of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
-	Freed   queue.Time
-	Opened  int                            // records whose older row the history may still have
-	Rows    uint64                         // history rows written since the start
-	Closing int                            // submissions whose end is on its way to the disk
-	Order   *Ordered                       // live submissions and ended ones without their history row, by id
-	Ended   map[queue.SubmissionID]*Record // ended, history row not yet written
-	Gone    []*Record                      // the same, in the order of their end
-	Dirty   []*Record                      // changed since their last row
-	Loose   Loosened
-	Watch   map[queue.SubmissionID][]Watcher // told when the submission ends
+	Rows  uint64    // history rows written since the start
+	Order *Ordered  // live submissions and ended ones without their history row, by id
+	Dirty []*Record // changed since their last row
+	Loose Loosened
 
-	Batch     *Batch                      // the open one
-	Writing   map[uint32]*commit.Commit   // by slot: reservations whose outputs are being written
-	AppliedAt journal.Position            // the last one applied
-	Now       queue.Time                  // the time of the batch being applied
-	gaveUp    struct{ seq, index uint32 } // the chunk that the last Return ended: if it fails its submission, the End follows at once
+	Batch     *Batch                    // the open one
+	Writing   map[uint32]*commit.Commit // by slot: reservations whose outputs are being written
+	AppliedAt journal.Position          // the last one applied
+	Now       queue.Time                // the time of the batch being applied
+	Replay    bool
 	NextSeq   uint32
 	LastID    queue.SubmissionID
 	source    rand.PCG
 	Rnd       *rand.Rand
-	Replay    bool
-	Newest    Latest  // completions with outputs, of the replay
-	History   history // at recovery
 
 	Storage Storage
 
-	Roster *consumers.Roster // the shard's
-
-	charges reserver.Pages[backlog.Charge] // by slot of holds that have a ledger, what Hold.Ledger does not say; may be shorter
-
 	Stats Stats
 	Ran   *measure.Histogram // Options.Seconds.Run
-}
-
-// Watcher waits for submissions to end.
-type Watcher interface {
-	Settle() // one of them has ended
 }
 
 // Stats are what the backlog and the reserver do not count themselves. The totals count from the server's start.
@@ -90,20 +67,17 @@ type Stats struct {
 // New is the machine of an empty shard.
 func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.Time) *Machine {
 	m := &Machine{
-		ID: id, key: key, Settings: settings,
+		ID: id, Settings: settings,
 		Backlog: backlog.New(),
 		Holds:   reserver.New(now, 0),
 		Order:   &Ordered{},
-		Freed:   1, // retention looks at all of the history first
-		Ended:   map[queue.SubmissionID]*Record{},
-		Watch:   map[queue.SubmissionID][]Watcher{},
 		Keys:    newKeys(),
 		Writing: map[uint32]*commit.Commit{},
 		Batch:   NewBatch(),
-		Roster:  consumers.NewRoster(),
 		Storage: noStorage,
 	}
 	m.parts.of(m)
+	m.Tokens.key = key
 	m.Joined.Rules = noRules{}
 	m.Backlog.Rules.OnChange(m.Stats.Ruled)
 	m.Rnd = rand.New(&m.source)
@@ -137,7 +111,7 @@ func (m *Machine) Record(id queue.SubmissionID) *Record {
 	if r := m.Live(id); r != nil {
 		return r
 	}
-	return m.Ended[id]
+	return m.Endings.ByID[id]
 }
 
 // Encode is the open batch's encoder; the first op of a batch gives it its time.
@@ -218,7 +192,7 @@ func (m *Machine) drop(r *Record, slot uint32) {
 // concluded removes the reservation of a chunk that someone held until now, whatever came of it; the chunk stays taken.
 func (m *Machine) concluded(r *Record, slot uint32) {
 	if h := m.Holds.At(slot); h.Ledger != 0 {
-		m.Backlog.Ledgers.Ended(r.Sub, m.charge(slot, h), m.Now.Sub(h.Reserved))
+		m.Backlog.Ledgers.Ended(r.Sub, m.charges.of(slot, h), m.Now.Sub(h.Reserved))
 	}
 	m.drop(r, slot)
 }
@@ -227,61 +201,5 @@ func (m *Machine) concluded(r *Record, slot uint32) {
 func (m *Machine) timed(slot uint32) {
 	if h := m.Holds.At(slot); h.Counted {
 		m.Ran.Observe(m.Now.Sub(h.Reserved).Seconds(), 1)
-	}
-}
-
-// charge is what was charged for a reservation.
-func (m *Machine) charge(slot uint32, h *reserver.Hold) (c backlog.Charge) {
-	if int(slot) < m.charges.Len() {
-		c = *m.charges.At(slot)
-	}
-	c.Ledger = h.Ledger
-	return c
-}
-
-// charged notes it. Nearly always the ledger says it all, and nothing is kept.
-func (m *Machine) charged(slot uint32, c backlog.Charge) {
-	c.Ledger = 0
-	if int(slot) >= m.charges.Len() && c == (backlog.Charge{}) {
-		return
-	}
-	for int(slot) >= m.charges.Len() {
-		m.charges.Grow()
-	}
-	*m.charges.At(slot) = c
-}
-
-// delay makes a taken chunk wait until t.notBefore.
-func (m *Machine) delay(r *Record, index uint32, t *Try) {
-	if !t.Waiting {
-		m.Waits(r, index, t)
-		m.Stats.Waiting++
-	}
-	m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
-}
-
-// Waits notes that a taken chunk waits.
-func (m *Machine) Waits(r *Record, index uint32, t *Try) {
-	m.Changing(r)
-	t.Waiting = true
-	r.Waiting++
-	m.Counting.tallied(r, t).Waiting++
-	if r.Delays == nil {
-		r.Delays = &indexset.Set{}
-	}
-	r.Delays.Add(index)
-}
-
-// undelay ends a chunk's waiting; it stays taken.
-func (m *Machine) undelay(r *Record, index uint32, t *Try) {
-	if t.Waiting {
-		m.Changing(r)
-		m.Suspects.unshelve(r, t)
-		m.Loose.note(r, index)
-		t.Waiting = false
-		r.Waiting--
-		m.Counting.tallied(r, t).Waiting--
-		r.Delays.Remove(index)
-		m.Stats.Waiting--
 	}
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
 // parts are the features of the machine. Each has its own state and its own ops, and a file with its name says what changes it; the
@@ -14,9 +15,15 @@ type parts struct {
 	Asides      asides
 	Counting    Counting // for a recount
 	Deaths      deaths
+	Delays      delays
+	Endings     endings
+	Holders     holders
 	Lifecycle   lifecycle
 	Orphans     orphans
+	Recovery    recovery
 	Suspects    Suspects
+	Tokens      tokens
+	Tries       tries
 	ValueLimits valueLimits
 }
 
@@ -66,8 +73,13 @@ type Joined struct {
 func (p *parts) of(m *Machine) {
 	*p = parts{
 		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
-		Deaths: deaths{m: m}, Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m},
-		Suspects:    Suspects{m: m},
+		Deaths: deaths{m: m}, Delays: delays{m: m}, Holders: holders{m: m, Roster: consumers.NewRoster()},
+		Endings: endings{
+			m: m, ByID: map[queue.SubmissionID]*Record{}, Watch: map[queue.SubmissionID][]Watcher{},
+			Freed: 1, // retention looks at all of the history first
+		},
+		Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m}, Recovery: recovery{m: m},
+		Suspects: Suspects{m: m}, Tokens: tokens{m: m}, Tries: tries{m: m},
 		ValueLimits: valueLimits{m: m},
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Info describes a submission to callers.
-func (m *Machine) Info(r *Record, queueName string) queue.Submission {
+func Info(r *Record, queueName string) queue.Submission {
 	if r.Sub == nil {
 		return r.Info(queueName, r.Ended.Meta, 0)
 	}

@@ -1,10 +1,147 @@
 package machine
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 )
+
+// recovery is the part of the machine that makes it of rows, of the journal after them, and of what a machine before it held in memory.
+type recovery struct {
+	m       *Machine
+	Newest  Latest  // completions with outputs, of the replay
+	History history // while the replay lasts
+}
+
+// Load brings a submission back from its row.
+func (p *recovery) Load(spec, state []byte) error {
+	m := p.m
+	r, err := p.restored(spec, state)
+	if err != nil {
+		return err
+	}
+	r.Stored = true
+	m.NextSeq, m.LastID = max(m.NextSeq, r.Seq), max(m.LastID, r.ID)
+	if r.Details().key != "" {
+		m.remember(r)
+	}
+	return nil
+}
+
+// restored makes a record of a row, and takes it into the backlog without offering it.
+func (p *recovery) restored(spec, state []byte) (*Record, error) {
+	m := p.m
+	s, err := journal.DecodeInsert(spec)
+	if err != nil {
+		return nil, err
+	}
+	r := NewRecord(s)
+	r.Begun = begunBefore
+	chunks, err := r.restore(state)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := m.Backlog.Restore(specOf(s), chunks)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.consistent(sub); err != nil {
+		m.Backlog.Remove(sub)
+		return nil, err
+	}
+	r.Sub, sub.Data = sub, r
+	m.Order.Add(r)
+	return r, nil
+}
+
+// known says whether the store's rows already tell of a submission whose insert is replayed.
+func (p *recovery) known(seq uint32, id queue.SubmissionID) (bool, error) {
+	m := p.m
+	if m.LiveSeq(seq) != nil || m.Endings.ByID[id] != nil {
+		marks.Hit("an insert is replayed onto its row")
+		return true, nil
+	}
+	return p.History.Holds(id)
+}
+
+// remembered notes, at a replay, who completed a chunk whose row has it already: a kill may have come before the checkpoint that wrote
+// that row stored who did.
+func (p *recovery) remembered(c journal.Completed) error {
+	m := p.m
+	r := m.LiveSeq(c.Seq)
+	var sub *backlog.Submission
+	if r != nil {
+		sub = r.Sub
+	} else {
+		found, err := p.History.Past(c.Seq)
+		if found == nil || err != nil {
+			return err
+		}
+		r, sub = found.Record, found.Sub
+	}
+	if c.Index < r.Chunks && r.Tries[c.Index] == nil && !sub.IsAvailable(c.Index) {
+		marks.Hit("who completed a chunk is known after a cut-off checkpoint")
+		m.Tokens.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
+	}
+	return nil
+}
+
+// Settle ends a replay: what is left of it is put into its places and offered.
+func (p *recovery) Settle(now queue.Time) {
+	m := p.m
+	m.Replay, p.History, m.Now = false, history{}, now
+	m.Stats = Stats{}
+	m.Keys.settle()
+	for _, settled := range m.Joined.Settled {
+		settled()
+	}
+	m.Backlog.Each(func(sub *backlog.Submission) bool {
+		r := sub.Data.(*Record)
+		m.Backlog.Settle(sub)
+		m.Endings.expires(r)
+		if runAt := r.Details().RunAt; runAt > now {
+			r.Parked = true
+			m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
+		}
+		for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
+			p.resume(r, index, r.Tries[index])
+		}
+		m.Deaths.recount(r)
+		m.Stats.Completed += uint64(r.Done)
+		m.Stats.Skipped += uint64(r.Skips)
+		m.Stats.Waiting += uint64(r.Waiting)
+		if r.Parked {
+			m.Stats.Parked += uint64(sub.Available())
+		} else {
+			m.show(r)
+		}
+		return true
+	})
+}
+
+// resume makes a chunk wait again that waited at the time of its row.
+func (p *recovery) resume(r *Record, index uint32, t *Try) {
+	m := p.m
+	over := t.NotBefore <= m.Now
+	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) || m.Backlog.Withdraw(r.Sub, index, false) != backlog.Taken {
+		return
+	}
+	m.Delays.Note(r, index, t)
+	if !over {
+		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
+		return
+	}
+	at := t.NotBefore
+	if n := len(t.Past); at == 0 && n > 0 {
+		at = t.Past[n-1].Ended
+	}
+	m.Suspects.shelve(r, index, t, at)
+}
 
 // history answers what the history knows, for the ops of a replay.
 type history struct {

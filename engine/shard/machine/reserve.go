@@ -152,7 +152,7 @@ func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer 
 		Sequence: p.Token.Sequence, Epoch: m.Epoch, Seq: r.Seq, Index: index, Attempt: p.Attempt, Counted: true,
 		Ledger: charge.Ledger, Reserved: now, Deadline: deadline,
 	}, consumer)
-	m.charged(p.Token.Slot, charge)
+	m.charges.note(p.Token.Slot, charge)
 	m.Suspects.taken(r, index)
 	m.Suspects.heldMore(now)
 	return p
@@ -169,7 +169,7 @@ func (r *Record) Attempt(index uint32) uint16 {
 // Undo gives picks back that no one will get.
 func (m *Machine) Undo(picks []Pick) {
 	for i := range picks {
-		if r, slot, s := m.ResolvePick(&picks[i]); s == Holder {
+		if r, slot, s := m.Tokens.OfPick(&picks[i]); s == Holder {
 			m.Unhold(r, slot)
 		}
 	}
@@ -178,17 +178,10 @@ func (m *Machine) Undo(picks []Pick) {
 // Unhold gives back a chunk that no one worked on: the one that was charged for it is refunded.
 func (m *Machine) Unhold(r *Record, slot uint32) {
 	h := m.Holds.At(slot)
-	index, charge := h.Index, m.charge(slot, h)
+	index, charge := h.Index, m.charges.of(slot, h)
 	m.drop(r, slot)
 	m.PutBack(r, index)
 	m.Backlog.Ledgers.Refund(r.Sub, charge)
-}
-
-// ResolvePick finds what a pick holds, and how its chunk stands now.
-func (m *Machine) ResolvePick(p *Pick) (*Record, uint32, standing) {
-	t := p.Token
-	t.MAC = m.key.MAC(&t)
-	return m.Resolve(&t)
 }
 
 // AppendContent makes the content of a chunk that is stored nowhere: the key below the prefix, or the filled-in template.

@@ -22,9 +22,17 @@ const (
 	absent                  // no such submission in memory: the history has to be asked
 )
 
+// tokens is the part of the machine that knows what a token is worth, and remembers which ones completed chunks.
+type tokens struct {
+	m      *Machine
+	key    reserver.Key
+	Recent recent
+}
+
 // Resolve finds out what a token is worth, and the record and slot it is about.
-func (m *Machine) Resolve(t *queue.Token) (*Record, uint32, standing) {
-	if !m.key.Valid(t) || t.Epoch > m.Epoch {
+func (p *tokens) Resolve(t *queue.Token) (*Record, uint32, standing) {
+	m := p.m
+	if !p.key.Valid(t) || t.Epoch > m.Epoch {
 		return nil, 0, unknown
 	}
 	if h := m.Holds.At(t.Slot); h != nil && h.Sequence == t.Sequence && h.Epoch == t.Epoch && h.Index == t.Index {
@@ -34,7 +42,7 @@ func (m *Machine) Resolve(t *queue.Token) (*Record, uint32, standing) {
 	}
 	r := m.Live(t.Submission)
 	if r == nil {
-		return m.endedStanding(t)
+		return p.endedStanding(t)
 	}
 	if t.Index >= r.Chunks {
 		return r, 0, unknown
@@ -60,17 +68,24 @@ func (m *Machine) Resolve(t *queue.Token) (*Record, uint32, standing) {
 		return r, 0, waiting
 	case tried != nil && tried.Gone():
 		return r, 0, Ended
-	case m.Recent.by(t):
+	case p.Recent.by(t):
 		return r, 0, already
 	}
 	return r, 0, Lost
+}
+
+// OfPick finds what a pick holds, and how its chunk stands now.
+func (p *tokens) OfPick(pick *Pick) (*Record, uint32, standing) {
+	t := pick.Token
+	t.MAC = p.key.MAC(&t)
+	return p.Resolve(&t)
 }
 
 // held is the reservation that a token holds now and may finish, in the common case: the slot hint is right. Sequence and
 // epoch are given once, and the MAC binds them to the chunk, so nothing but the table has to be looked at. nil says
 // nothing: resolve knows all cases. That the token is valid is for the caller to find out, outside of the mutex.
 func (m *Machine) held(t *queue.Token) *reserver.Hold {
-	if m.Closing > 0 || len(m.Orphans.List) > 0 {
+	if m.Endings.Closing > 0 || len(m.Orphans.List) > 0 {
 		return nil // it may be of a submission that ends or has ended
 	}
 	h := m.Holds.At(t.Slot)
@@ -93,10 +108,10 @@ func heldStanding(r *Record, h *reserver.Hold) standing {
 	return Holder
 }
 
-func (m *Machine) endedStanding(t *queue.Token) (*Record, uint32, standing) {
-	r := m.Ended[t.Submission]
+func (p *tokens) endedStanding(t *queue.Token) (*Record, uint32, standing) {
+	r := p.m.Endings.ByID[t.Submission]
 	switch {
-	case m.Recent.by(t):
+	case p.Recent.by(t):
 		return r, 0, already
 	case r == nil:
 		return nil, 0, absent
@@ -132,7 +147,8 @@ var tooManyLate = queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late"
 
 // claim makes an unheld chunk Finishing under an old token, without counting it in flight: a completion or failure that
 // comes late. false: the submission has too many such chunks already.
-func (m *Machine) claim(r *Record, t *queue.Token, s standing, now queue.Time) (slot uint32, ok bool) {
+func (p *tokens) claim(r *Record, t *queue.Token, s standing, now queue.Time) (slot uint32, ok bool) {
+	m := p.m
 	if s == free && m.Withdraw(r, t.Index, true) != takenNow {
 		return 0, false
 	}

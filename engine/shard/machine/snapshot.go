@@ -279,45 +279,6 @@ func (d *fields) skip(size int) {
 	d.b = d.b[size:]
 }
 
-// Load brings a submission back from its row.
-func (m *Machine) Load(spec, state []byte) error {
-	r, err := m.restored(spec, state)
-	if err != nil {
-		return err
-	}
-	r.Stored = true
-	m.NextSeq, m.LastID = max(m.NextSeq, r.Seq), max(m.LastID, r.ID)
-	if r.Details().key != "" {
-		m.remember(r)
-	}
-	return nil
-}
-
-// restored makes a record of a row, and takes it into the backlog without offering it.
-func (m *Machine) restored(spec, state []byte) (*Record, error) {
-	s, err := journal.DecodeInsert(spec)
-	if err != nil {
-		return nil, err
-	}
-	r := NewRecord(s)
-	r.Begun = begunBefore
-	chunks, err := r.restore(state)
-	if err != nil {
-		return nil, err
-	}
-	sub, err := m.Backlog.Restore(specOf(s), chunks)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.consistent(sub); err != nil {
-		m.Backlog.Remove(sub)
-		return nil, err
-	}
-	r.Sub, sub.Data = sub, r
-	m.Order.Add(r)
-	return r, nil
-}
-
 // consistent checks a row against itself: every chunk is available, done, dead or skipped in it, and a chunk with a try is
 // available unless it is dead or skipped.
 func (r *Record) consistent(sub *backlog.Submission) error {
@@ -338,56 +299,6 @@ func (r *Record) consistent(sub *backlog.Submission) error {
 		return fmt.Errorf("%w: %d chunks are told to be dead, %d are counted", ErrSnapshot, dead, r.Dead)
 	}
 	return nil
-}
-
-// Settle ends a replay: what is left of it is put into its places and offered.
-func (m *Machine) Settle(now queue.Time) {
-	m.Replay, m.History, m.Now = false, history{}, now
-	m.Stats = Stats{}
-	m.Keys.settle()
-	for _, settled := range m.Joined.Settled {
-		settled()
-	}
-	m.Backlog.Each(func(sub *backlog.Submission) bool {
-		r := sub.Data.(*Record)
-		m.Backlog.Settle(sub)
-		m.expires(r)
-		if runAt := r.Details().RunAt; runAt > now {
-			r.Parked = true
-			m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})
-		}
-		for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
-			m.resume(r, index, r.Tries[index])
-		}
-		m.Deaths.recount(r)
-		m.Stats.Completed += uint64(r.Done)
-		m.Stats.Skipped += uint64(r.Skips)
-		m.Stats.Waiting += uint64(r.Waiting)
-		if r.Parked {
-			m.Stats.Parked += uint64(sub.Available())
-		} else {
-			m.show(r)
-		}
-		return true
-	})
-}
-
-// resume makes a chunk wait again that waited at the time of its row.
-func (m *Machine) resume(r *Record, index uint32, t *Try) {
-	over := t.NotBefore <= m.Now
-	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) || m.Backlog.Withdraw(r.Sub, index, false) != backlog.Taken {
-		return
-	}
-	m.Waits(r, index, t)
-	if !over {
-		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
-		return
-	}
-	at := t.NotBefore
-	if n := len(t.Past); at == 0 && n > 0 {
-		at = t.Past[n-1].Ended
-	}
-	m.Suspects.shelve(r, index, t, at)
 }
 
 // IsHeld says whether a chunk is reserved.

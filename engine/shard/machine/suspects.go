@@ -70,13 +70,13 @@ func (p *Suspects) strict() bool {
 
 // heldMore notes that there may be more live consumer slots than thought, or as many still: their going down begins now at the earliest.
 func (p *Suspects) heldMore(now queue.Time) {
-	if n := float64(p.m.heldNowAll()); n >= p.slots {
+	if n := float64(p.heldNow()); n >= p.slots {
 		p.slots, p.slotsAt = n, now
 	}
 }
 
-// heldNowAll is how many reservations of open submissions there are.
-func (m *Machine) heldNowAll() uint64 { return uint64(m.Holds.Len()) - m.Stats.Orphaned }
+// heldNow is how many reservations of open submissions there are.
+func (p *Suspects) heldNow() uint64 { return uint64(p.m.Holds.Len()) - p.m.Stats.Orphaned }
 
 // slotGone notes that a slot went with its consumer: its reservation ended by itself.
 func (p *Suspects) slotGone() { p.slots = max(p.slots-1, 0) }
@@ -86,7 +86,7 @@ func (p *Suspects) slotGone() { p.slots = max(p.slots-1, 0) }
 // of a consumer does not count. A reservation whose deadline passed, or whose consumer was lost, takes its slot with it at once:
 // a pool of workers that died has no slots.
 func (p *Suspects) LiveSlots(now queue.Time) float64 {
-	held := float64(p.m.heldNowAll())
+	held := float64(p.heldNow())
 	if p.slots > held+slotsLeast {
 		since := max(now.Sub(p.slotsAt), 0)
 		p.slots = held + (p.slots-held)*math.Exp2(-since.Seconds()/slotsHalf.Seconds())
@@ -107,7 +107,7 @@ func (p *Suspects) shelve(r *Record, index uint32, t *Try, at queue.Time) {
 	m := p.m
 	m.Changing(r)
 	if !t.Waiting {
-		m.Waits(r, index, t)
+		m.Delays.Note(r, index, t)
 		m.Stats.Waiting++
 	}
 	if t.Suspect != Shelved {
@@ -134,7 +134,7 @@ func (p *Suspects) unshelve(r *Record, t *Try) {
 func (p *Suspects) lendOut(r *Record, index uint32, t *Try, now queue.Time) {
 	m := p.m
 	m.Changing(r)
-	m.undelay(r, index, t)
+	m.Delays.end(r, index, t)
 	p.lends(r, t, now)
 	m.PutBack(r, index)
 }

@@ -8,11 +8,3 @@ package machine
 
 // TickMost bounds how many actions of a kind one slice has, and with it what one hold of the mutex does.
 const TickMost = 500
-
-// Encoded is how many ops the open batch holds.
-func (m *Machine) Encoded() int {
-	if !m.Batch.Begun {
-		return 0
-	}
-	return m.Batch.Enc.Ops()
-}

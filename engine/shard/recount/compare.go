@@ -59,7 +59,7 @@ func (p *Part) compareOwn() {
 			p.Judged(x.counter, &Drift{Counter: x.counter, Submission: r.ID, Kept: uint64(x.kept),
 				Found: uint64(x.found), Corrected: corrected})
 			if x.counter == OwnDone && !r.Ending {
-				m.Finish(r) // it had been over, had the counter been right
+				m.Endings.Finish(r) // it had been over, had the counter been right
 			}
 		}
 	}

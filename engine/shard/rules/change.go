@@ -22,7 +22,7 @@ func (p *Part) Encode(r *queue.Rule, known *queue.Rule, now queue.Time, acts []q
 	p.m.Encode(now).Rule(journal.Rule{Rule: *r})
 	if known != nil {
 		p.setting = r.ID
-		p.m.Intend(setting{p})
+		p.m.Batch.Intend(setting{p})
 	}
 	p.log(now, acts, known, r)
 }
@@ -33,7 +33,7 @@ func (p *Part) EncodeLift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by
 	p.lifting[id] = end == queue.RuleOver
 	p.m.Encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(p.m.Settings.ReservationTimeout),
 		At: now, End: end, By: by})
-	p.m.Intend(lifting{p, id})
+	p.m.Batch.Intend(lifting{p, id})
 	p.log(now, acts, &rule, nil)
 }
 

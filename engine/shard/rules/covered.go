@@ -97,7 +97,7 @@ func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 			continue
 		}
 		if r := m.LiveSeq(h.Seq); r != nil && !r.Ending && covers(&rule.Match, r) {
-			m.Revoked(r.ID, slot, queue.RevokedRule)
+			m.Holders.Revoked(r.ID, slot, queue.RevokedRule)
 			m.Unhold(r, slot)
 			m.Stats.Released++
 		}
@@ -183,7 +183,7 @@ func (p *Part) keptBy(match *queue.RuleMatch) uint64 {
 		return n.Paused + n.Blocked
 	}
 	if r := m.Record(match.Submission); r != nil {
-		sub := m.Info(r, "")
+		sub := machine.Info(r, "")
 		return uint64(sub.Paused) + uint64(sub.Blocked)
 	}
 	return 0

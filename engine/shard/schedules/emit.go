@@ -69,7 +69,7 @@ func (l *ScheduleLook) Still(p *Part) bool {
 func (p *Part) Occupy(sch *Scheduled) {
 	sch.Busy = p.m.Batch.Commit
 	sch.changes++
-	p.m.Intend(occupied{p, sch})
+	p.m.Batch.Intend(occupied{p, sch})
 }
 
 type occupied struct {

@@ -325,7 +325,7 @@ func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint3
 				dst[row] = uint32(r.Attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
-			dst[row] = uint32(p.m.MaxAttempts(r))
+			dst[row] = uint32(p.m.Tries.MaxAttempts(r))
 		}
 	}
 }

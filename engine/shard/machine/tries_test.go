@@ -27,7 +27,8 @@ func TestSpent(t *testing.T) {
 		{allowed: 0, expired: 0, op: journal.Returned{Reason: journal.Expired, Attempts: 200, Expiries: 200}},
 	} {
 		m := &Machine{Settings: queue.Settings{MaxAttempts: c.allowed, MaxExpiries: c.expired}}
-		if got := m.spent(&Record{more: &details{attempts: c.own}}, &c.op); got != c.want {
+		p := &tries{m: m}
+		if got := p.spent(&Record{more: &details{attempts: c.own}}, &c.op); got != c.want {
 			t.Errorf("allowed %d, of the submission %d, lost %d times; after %+v: got %v, want %v", c.allowed, c.own, c.expired, c.op, got, c.want)
 		}
 	}

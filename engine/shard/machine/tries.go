@@ -1,0 +1,175 @@
+package machine
+
+import (
+	"math"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/marks"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// tries is the part of the machine that counts tries of chunks, and decides what one that failed leads to: another one, or the end of the
+// chunk, and perhaps of its submission.
+type tries struct {
+	m      *Machine
+	gaveUp struct{ seq, index uint32 } // the chunk that the last Return ended: if it fails its submission, the End follows at once
+}
+
+// late is a failure that is told when no one holds the chunk any more. A try that was not counted yet is: its consumer worked through
+// a restart, or was told to give the chunk back. To one that was, by its deadline or with its consumer, what the consumer says is added.
+func (p *tries) late(r *Record, s standing, item *queue.FailItem, now queue.Time) queue.Result {
+	m := p.m
+	t, last := &item.Token, r.Tries[item.Token.Index]
+	same := last != nil && last.sequence == t.Sequence && last.epoch == t.Epoch
+	switch {
+	case last == nil || !same && last.before(t):
+	case !same || last.Reason == journal.Redriven:
+		return Answer(Lost) // another try came after it
+	case last.Reason == journal.Failed && !item.Fatal:
+		return queue.Result{} // sent before
+	}
+	slot, ok := m.Tokens.claim(r, t, s, now)
+	if !ok {
+		return tooManyLate
+	}
+	m.Batch.Mark(slot, t.Sequence)
+	if same {
+		marks.Hit("a consumer says why after its deadline")
+		p.revised(r, item, last, now)
+	} else {
+		p.failed(r, item, now)
+	}
+	return queue.Result{}
+}
+
+// before says that the try ended under a token that was handed out before this one.
+func (t *Try) before(token *queue.Token) bool {
+	return t.epoch < token.Epoch || t.epoch == token.Epoch && t.sequence < token.Sequence
+}
+
+// revised encodes what a consumer says of a try that is counted already. It counts no other one: the chunk ends if it says so, otherwise
+// it is offered when the consumer wishes, or when it was to be.
+func (p *tries) revised(r *Record, item *queue.FailItem, last *Try, now queue.Time) {
+	op := journal.Returned{
+		Seq: r.Seq, Index: item.Token.Index, Reason: journal.Failed, Epoch: last.epoch, Sequence: last.sequence,
+		Attempts: last.Attempts, Expiries: last.Expiries, NotBefore: last.NotBefore, Error: last.Err,
+	}
+	if item.Error != "" {
+		op.Error = Clip(item.Error, queue.MaxErrorBytes)
+	}
+	switch {
+	case item.Fatal:
+		p.exhausted(r, op, now)
+		return
+	case item.RetryAt != 0:
+		op.NotBefore = item.RetryAt
+	case item.HasRetry:
+		op.NotBefore = now + item.RetryAfter
+	}
+	p.m.Encode(now).Return(op)
+}
+
+// failed decides what a failed try leads to and encodes it.
+func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
+	m := p.m
+	op := p.Count(r, item.Token.Index, journal.Failed, now)
+	op.Epoch, op.Sequence = item.Token.Epoch, item.Token.Sequence
+	op.Error = Clip(item.Error, queue.MaxErrorBytes)
+	switch {
+	case item.Fatal || p.spent(r, &op):
+		p.exhausted(r, op, now)
+		return
+	case item.RetryAt != 0:
+		op.NotBefore = item.RetryAt
+	case item.HasRetry:
+		op.NotBefore = now + item.RetryAfter
+	default:
+		op.NotBefore = p.backoff(m.Settings.RetryBackoff, int(op.Attempts), now)
+	}
+	m.Encode(now).Return(op)
+}
+
+// Count counts one more try of a chunk.
+func (p *tries) Count(r *Record, index uint32, reason journal.ReturnReason, now queue.Time) journal.Returned {
+	m := p.m
+	op := journal.Returned{Seq: r.Seq, Index: index, Reason: reason, Attempts: 1}
+	if slot, held := m.Holds.Find(r.Seq, index); held {
+		h := m.Holds.At(slot)
+		op.Consumer, op.Held = m.Holds.Consumer(h), uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
+	}
+	if t := r.Tries[index]; t != nil {
+		op.Attempts, op.Expiries = max(t.Attempts, t.Attempts+1), t.Expiries
+	}
+	if reason == journal.Expired {
+		op.Expiries = max(op.Expiries, op.Expiries+1)
+	}
+	return op
+}
+
+// spent says whether that was a chunk's last try. A limit of 0 is none.
+func (p *tries) spent(r *Record, op *journal.Returned) bool {
+	attempts, expiries := p.MaxAttempts(r), p.m.Settings.MaxExpiries
+	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 && op.Expiries >= expiries
+}
+
+// MaxAttempts is how many tries a chunk of the submission has.
+func (p *tries) MaxAttempts(r *Record) uint16 {
+	if own := r.Details().attempts; own != 0 {
+		return own
+	}
+	return p.m.Settings.MaxAttempts
+}
+
+// exhausted ends a chunk that has no try left, and with it the submission unless its policy keeps the damage to the chunk.
+func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
+	m := p.m
+	op.Reason, op.NotBefore = journal.Dead, 0
+	policy := r.Details().policy
+	if policy == queue.Inherit {
+		policy = m.Settings.OnExhausted
+	}
+	if policy == queue.Skip {
+		op.Reason = journal.Skipped
+	}
+	m.Encode(now).Return(op)
+	budget := r.Details().maxFailed
+	if policy == queue.FailSubmission || policy == queue.Inherit || budget > 0 && r.Dead+r.Skips+r.Dying >= budget {
+		m.Endings.Close(r, queue.Failed, op.Error, now)
+		return
+	}
+	p.Dies(r)
+	if op.Reason == journal.Dead {
+		for _, dying := range m.Joined.Dying {
+			dying(r, op.Index, now)
+		}
+	}
+	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
+}
+
+// Dies notes that a chunk is about to end for good while its submission goes on: it counts against its budget from now on.
+func (p *tries) Dies(r *Record) {
+	r.Dying++
+	p.m.Batch.Intend((*dying)(r))
+}
+
+type dying Record
+
+func (r *dying) Applied(*Machine) { r.Dying-- }
+
+func (r *dying) Undo(*Machine) { r.Dying-- }
+
+// backoff draws a delay with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
+func (p *tries) backoff(b queue.Backoff, tries int, now queue.Time) queue.Time {
+	if b.Base <= 0 {
+		return 0
+	}
+	delay := float64(b.Base)
+	for ; tries > 1 && delay < float64(b.Cap); tries-- {
+		delay *= max(b.Factor, 1)
+	}
+	if b.Cap > 0 {
+		delay = min(delay, float64(b.Cap))
+	}
+	return now.Add(time.Duration(p.m.Rnd.Int64N(int64(delay)+1))) + 1
+}
