@@ -291,7 +291,7 @@ func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 	s := p.s
 	for _, r := range ended {
 		if r.State != queue.CompletedWithDead { // else a redrive may open it again
-			s.store.TrustAll(r.Seq)
+			s.store.Doubts.TrustAll(r.Seq)
 		}
 		if !r.Outputs.Some() {
 			continue

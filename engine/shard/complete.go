@@ -85,7 +85,7 @@ func (s *Shard) again(results []queue.Result, token func(i int) *queue.Token) {
 // held.
 func (s *Shard) doubted(items []queue.CompleteItem) bool {
 	for i := range items {
-		if r := s.m.Live(items[i].Token.Submission); r != nil && s.store.Doubted(r.Seq, items[i].Token.Index) {
+		if r := s.m.Live(items[i].Token.Submission); r != nil && s.store.Doubts.Holds(r.Seq, items[i].Token.Index) {
 			return true
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Shard) completeNow(items []queue.CompleteItem, dst []queue.Result, scra
 	if err := s.usable(); err != nil {
 		return dst, false, err
 	}
-	if s.store.AnyDoubt() && s.doubted(items) {
+	if s.store.Doubts.Any() && s.doubted(items) {
 		return dst, true, nil
 	}
 	from := len(dst)
@@ -167,7 +167,7 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		of := &list[len(accepted)]
 		if items[i].Output != nil {
 			outputs = append(outputs, store.Output{Seq: of.Seq, Index: of.Index, Bytes: items[i].Output})
-		} else if s.store.Doubted(of.Seq, of.Index) {
+		} else if s.store.Doubts.Holds(of.Seq, of.Index) {
 			strays = append(strays, store.Output{Seq: of.Seq, Index: of.Index})
 		}
 		accepted = append(accepted, from+i)
@@ -177,7 +177,7 @@ func (s *Shard) completeWriting(ctx context.Context, items []queue.CompleteItem,
 		err = s.disk.write(func() error { return s.store.WithdrawOutputs(ctx, strays) })
 	}
 	if err == nil && len(outputs) > 0 {
-		s.store.Doubt(outputs)
+		s.store.Doubts.Add(outputs)
 		err = s.disk.write(func() error { return s.store.AppendOutputs(ctx, outputs) })
 	}
 	s.outputs.RUnlock()

@@ -30,7 +30,7 @@ func (p *recovery) run(ctx context.Context) error {
 	m := machine.New(s.options.ID, s.options.Key, s.options.Settings, now)
 	parts := join(m)
 	m.Holders.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
-	m.Storage = machine.Storage{Trust: s.store.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
+	m.Storage = machine.Storage{Trust: s.store.Doubts.Trust, Contents: s.store.Memtable.KeepContents, Output: s.store.Memtable.KeepOutput}
 	if s.options.Audit.Last != nil {
 		if m.ActLog.Last, err = s.options.Audit.Last(); err != nil {
 			return err
@@ -283,6 +283,6 @@ func (p *recovery) doubt(ctx context.Context, m *machine.Machine, reopenable map
 		}
 		return err
 	}
-	s.store.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
+	s.store.Doubts.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
 	return nil
 }

@@ -47,9 +47,9 @@ func (d *doubts) remove(seq, index uint32) {
 	}
 }
 
-// holds says whether the chunk is in doubt.
-func (d *doubts) holds(seq, index uint32) bool {
-	if d.n.Load() == 0 {
+// Holds says whether the chunk is in doubt: it may have an output in the log that belongs to no committed completion.
+func (d *doubts) Holds(seq, index uint32) bool {
+	if !d.Any() {
 		return false
 	}
 	d.mu.Lock()
@@ -60,7 +60,7 @@ func (d *doubts) holds(seq, index uint32) bool {
 
 // holdsAny says whether some chunk of the submission is in doubt.
 func (d *doubts) holdsAny(seq uint32) bool {
-	if d.n.Load() == 0 {
+	if !d.Any() {
 		return false
 	}
 	d.mu.Lock()
@@ -68,9 +68,8 @@ func (d *doubts) holdsAny(seq uint32) bool {
 	return len(d.chunks[seq]) > 0
 }
 
-// Doubt notes that these outputs are about to be appended for completions that are not committed yet. Their Bytes are not looked at.
-func (s *Store) Doubt(outs []Output) {
-	d := &s.doubts
+// Add notes that these outputs are about to be appended for completions that are not committed yet. Their Bytes are not looked at.
+func (d *doubts) Add(outs []Output) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range outs {
@@ -79,9 +78,8 @@ func (s *Store) Doubt(outs []Output) {
 }
 
 // Trust says that a completion of the chunk is committed: what is in the log for it, if anything, is its output.
-func (s *Store) Trust(seq, index uint32) {
-	d := &s.doubts
-	if d.n.Load() == 0 {
+func (d *doubts) Trust(seq, index uint32) {
+	if !d.Any() {
 		return
 	}
 	d.mu.Lock()
@@ -90,9 +88,8 @@ func (s *Store) Trust(seq, index uint32) {
 }
 
 // TrustAll says that no chunk of the submission will be completed any more: readers of its outputs know which are done.
-func (s *Store) TrustAll(seq uint32) {
-	d := &s.doubts
-	if d.n.Load() == 0 {
+func (d *doubts) TrustAll(seq uint32) {
+	if !d.Any() {
 		return
 	}
 	d.mu.Lock()
@@ -102,8 +99,7 @@ func (s *Store) TrustAll(seq uint32) {
 }
 
 // TrustDone trusts every chunk in doubt for which done says so: after a reload, that its completion was committed all the same.
-func (s *Store) TrustDone(done func(seq, index uint32) bool) {
-	d := &s.doubts
+func (d *doubts) TrustDone(done func(seq, index uint32) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for seq, of := range d.chunks {
@@ -115,11 +111,8 @@ func (s *Store) TrustDone(done func(seq, index uint32) bool) {
 	}
 }
 
-// AnyDoubt says whether any chunk is in doubt. It costs one load.
-func (s *Store) AnyDoubt() bool { return s.doubts.n.Load() != 0 }
-
-// Doubted says whether the chunk may have an output in the log that belongs to no committed completion.
-func (s *Store) Doubted(seq, index uint32) bool { return s.doubts.holds(seq, index) }
+// Any says whether any chunk is in doubt. It costs one load.
+func (d *doubts) Any() bool { return d.n.Load() != 0 }
 
 // DoubtLogged goes through the log and doubts every output for which stray says so: at a start, that its chunk is not done. It must
 // come before the first SettleOutputs or PackOutputs.
@@ -127,9 +120,9 @@ func (s *Store) DoubtLogged(ctx context.Context, stray func(seq, index uint32) b
 	_, _, err := s.eachLogPage(ctx, 0, math.MaxInt64, func(_ int64, entries []logEntry) {
 		for i := range entries {
 			if e := &entries[i]; stray(e.seq, e.index) {
-				s.doubts.mu.Lock()
-				s.doubts.add(e.seq, e.index)
-				s.doubts.mu.Unlock()
+				s.Doubts.mu.Lock()
+				s.Doubts.add(e.seq, e.index)
+				s.Doubts.mu.Unlock()
 			}
 		}
 	})
@@ -151,7 +144,7 @@ func (s *Store) WithdrawOutputs(ctx context.Context, chunks []Output) error {
 				return wrap("withdraw outputs", err)
 			}
 		}
-		s.Trust(seq, index)
+		s.Doubts.Trust(seq, index)
 	}
 	return nil
 }
@@ -159,13 +152,13 @@ func (s *Store) WithdrawOutputs(ctx context.Context, chunks []Output) error {
 // WithdrawDoubted takes all outputs in doubt out of the log, durably. No call may be completing anything.
 func WithdrawDoubted(ctx context.Context, s *Store) error {
 	var all []Output
-	s.doubts.mu.Lock()
-	for seq, of := range s.doubts.chunks {
+	s.Doubts.mu.Lock()
+	for seq, of := range s.Doubts.chunks {
 		for index := range of {
 			all = append(all, Output{Seq: seq, Index: index})
 		}
 	}
-	s.doubts.mu.Unlock()
+	s.Doubts.mu.Unlock()
 	return s.WithdrawOutputs(ctx, all)
 }
 

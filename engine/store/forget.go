@@ -70,7 +70,7 @@ func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err er
 		}
 		for _, v := range list[gone : gone+n] {
 			h.s.outputs.drop(v.Seq)
-			h.s.TrustAll(v.Seq)
+			h.s.Doubts.TrustAll(v.Seq)
 		}
 		gone += n
 	}

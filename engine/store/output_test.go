@@ -86,7 +86,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 				}
 				must(t, s.AppendOutputs(ctx, outs))
 				for _, o := range outs {
-					s.Trust(o.Seq, o.Index)
+					s.Doubts.Trust(o.Seq, o.Index)
 					delete(doubted, chunkKey{o.Seq, o.Index})
 				}
 			},
@@ -98,7 +98,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 				serial++
 				text := fmt.Sprint("kept ", serial)
 				s.Memtable.KeepOutput(&journal.Output{Seq: key.seq, Index: key.index, Bytes: []byte(text)})
-				s.Trust(key.seq, key.index)
+				s.Doubts.Trust(key.seq, key.index)
 				model[key.seq][key.index], kept[key] = text, true
 				delete(doubted, key)
 			},
@@ -124,13 +124,13 @@ func TestOutputsLikeAMap(t *testing.T) {
 					r.Skip("the chunk is done")
 				}
 				serial++
-				s.Doubt([]Output{o})
+				s.Doubts.Add([]Output{o})
 				must(t, s.AppendOutputs(ctx, []Output{o}))
 				model[o.Seq][o.Index], doubted[key] = string(o.Bytes), true
 			},
 			"trust": func(r *rapid.T) {
 				key := drawDoubted(r)
-				s.Trust(key.seq, key.index)
+				s.Doubts.Trust(key.seq, key.index)
 				delete(doubted, key)
 			},
 			"withdraw": func(r *rapid.T) {

@@ -36,7 +36,7 @@ func (s *Store) settle(ctx context.Context) error {
 		for i := range page {
 			switch {
 			case isDropped(page[i].seq, n):
-			case s.doubts.holds(page[i].seq, page[i].index): // asked after it was read: what is in the log is in doubt before
+			case s.Doubts.Holds(page[i].seq, page[i].index): // asked after it was read: what is in the log is in doubt before
 				own.entries = append(own.entries, page[i])
 			default:
 				entries = append(entries, page[i])
@@ -281,7 +281,7 @@ func (s *Store) pack(ctx context.Context, seq uint32) error {
 func (s *Store) settleOne(ctx context.Context, seq uint32) (moved bool, err error) {
 	pages := s.outputs.of(seq)
 	entries, err := s.logOf(ctx, seq, 0, pages)
-	if err != nil || s.doubts.holdsAny(seq) { // asked after they were read
+	if err != nil || s.Doubts.holdsAny(seq) { // asked after they were read
 		return false, err
 	}
 	if len(entries) == 0 {

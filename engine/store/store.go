@@ -35,7 +35,7 @@ type Store struct {
 	Singles  Singles
 	outputs  outputLog
 	History  History
-	doubts   doubts
+	Doubts   doubts
 }
 
 // readers are the connections that read.
