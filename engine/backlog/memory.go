@@ -193,29 +193,22 @@ func (vs *views) idle(v *View, since int) bool {
 // DropIdle drops the view that was used the longest ago, if that is a while, of those that only questions made or of the others. It says
 // how many bytes that was; 0: there is none.
 func (vs *views) DropIdle(asked bool, how Idleness) (bytes uint64) {
-	var oldest *View
-	for v := range vs.standing() {
-		if !v.Watch && v.asked == asked && (oldest == nil || v.used < oldest.used) {
-			oldest = v
-		}
-	}
-	if oldest == nil || !vs.idle(oldest, how.since(asked)) {
-		return 0
-	}
-	bytes = oldest.Bytes()
-	vs.drop(oldest)
-	return bytes
+	return vs.dropIdle(func(v *View) bool { return v.asked == asked }, how)
 }
 
 // DropIdleOf is DropIdle of the views of one owner.
 func (vs *views) DropIdleOf(owner any) (bytes uint64) {
+	return vs.dropIdle(func(v *View) bool { return v.Owner == owner }, Idle)
+}
+
+func (vs *views) dropIdle(among func(*View) bool, how Idleness) (bytes uint64) {
 	var oldest *View
 	for v := range vs.standing() {
-		if v.Owner == owner && !v.Watch && (oldest == nil || v.used < oldest.used) {
+		if !v.Watch && (oldest == nil || v.used < oldest.used) && among(v) {
 			oldest = v
 		}
 	}
-	if oldest == nil || !vs.idle(oldest, Idle.since(oldest.asked)) {
+	if oldest == nil || !vs.idle(oldest, how.since(oldest.asked)) {
 		return 0
 	}
 	bytes = oldest.Bytes()

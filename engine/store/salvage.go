@@ -39,27 +39,32 @@ type Salvaging struct {
 
 // Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no one has open. There may be no file `from`.
 func Salvage(ctx context.Context, from, to string, o Salvaging) error {
-	steps, err := stepsOf(storeKind)
+	return wrap("salvage", salvageInto(ctx, storeKind, from, to, o.Identity, func(tx salvageTx) error {
+		s := salvage{Salvaging: o, salvageTx: tx, specs: map[uint32][]byte{}}
+		return s.run()
+	}))
+}
+
+// salvageInto makes the file of this kind at `to`, which fn fills with what it reads of the one at `from`.
+func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id queue.Identity, fn func(salvageTx) error) error {
+	steps, err := stepsOf(kind)
 	if err != nil {
 		return err
 	}
-	err = sqlitedb.Create(to, storeKind, func(temporary string) error {
+	err = sqlitedb.Create(to, kind, func(temporary string) error {
 		if err := migrate(ctx, temporary, steps); err != nil {
 			return err
 		}
-		return salvageInto(ctx, from, temporary, func(old *sql.DB, tx *sql.Tx) error {
-			s := salvage{Salvaging: o, salvageTx: salvageTx{ctx: ctx, old: old, tx: tx}, specs: map[uint32][]byte{}}
-			return s.run()
-		})
+		return fill(ctx, from, temporary, fn)
 	})
-	if err == nil {
-		err = sqlitedb.Assign(to, o.Identity)
+	if err != nil {
+		return err
 	}
-	return wrap("salvage", err)
+	return sqlitedb.Assign(to, id)
 }
 
-// salvageInto runs fn in one transaction of the new file.
-func salvageInto(ctx context.Context, from, to string, fn func(old *sql.DB, tx *sql.Tx) error) (err error) {
+// fill runs fn in one transaction of the new file.
+func fill(ctx context.Context, from, to string, fn func(salvageTx) error) (err error) {
 	old, err := sqlitedb.SQL(from)
 	if err != nil {
 		return err
@@ -74,7 +79,7 @@ func salvageInto(ctx context.Context, from, to string, fn func(old *sql.DB, tx *
 	if err != nil {
 		return err
 	}
-	if err := fn(old, tx); err != nil {
+	if err := fn(salvageTx{ctx: ctx, old: old, tx: tx}); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,23 +17,10 @@ var auditSummed = sqlitedb.Summed{Table: "audit", Columns: "shard, number, at, l
 // SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which no one has open. Where it cannot be
 // told whether requests need an access token, they do from now on.
 func SalvageCatalogue(ctx context.Context, from, to string, id queue.Identity, tell func(LeftOut)) error {
-	steps, err := stepsOf(catalogueKind)
-	if err != nil {
-		return err
-	}
-	err = sqlitedb.Create(to, catalogueKind, func(temporary string) error {
-		if err := migrate(ctx, temporary, steps); err != nil {
-			return err
-		}
-		return salvageInto(ctx, from, temporary, func(old *sql.DB, tx *sql.Tx) error {
-			s := catalogueSalvage{salvageTx: salvageTx{ctx: ctx, old: old, tx: tx}, tell: tell, sums: map[string]map[int64]int64{}}
-			return s.run()
-		})
-	})
-	if err == nil {
-		err = sqlitedb.Assign(to, id)
-	}
-	return wrap("salvage the catalogue", err)
+	return wrap("salvage the catalogue", salvageInto(ctx, catalogueKind, from, to, id, func(tx salvageTx) error {
+		s := catalogueSalvage{salvageTx: tx, tell: tell, sums: map[string]map[int64]int64{}}
+		return s.run()
+	}))
 }
 
 // firstSummed is the first version of a catalogue with checksums of rows. The open behind the migration to it makes them.
