@@ -20,6 +20,7 @@ const (
 // smaller. To is behind the last of them; it is less than Chunks where there is more to look at.
 type ChunkMap struct {
 	Chunks, From, To, Each uint32
+	Ruling                 queue.Ruling // what rules say of the chunks that are ready
 	Cells                  []Cell
 }
 
@@ -46,6 +47,12 @@ func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to ui
 		return m, queue.Invalid("/query/to", "is %d; it has to be more than from, which is %d", to, from)
 	}
 	m = ChunkMap{Chunks: sub.Chunks, From: from, To: from + min(to-from, MaxMapped)}
+	switch { // a rule covers a submission as a whole
+	case sub.Blocked > 0:
+		m.Ruling = queue.BlockedByRule
+	case sub.Paused > 0:
+		m.Ruling = queue.PausedByRule
+	}
 	m.Each = (m.To - m.From + uint32(cells) - 1) / uint32(cells)
 	m.Cells, err = p.q.shard.Inspect.Map(ctx, id, m.From, m.To, m.Each)
 	return m, err

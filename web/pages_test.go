@@ -131,9 +131,17 @@ func TestMapCountsEveryChunkOnce(t *testing.T) {
 	if one.Done[0] != 300 || one.Waiting[0] != 10 || one.Reserved[0] != 690 || one.Ready[0] != chunks-1000 {
 		t.Errorf("got %+v, want 300 done, 10 waiting, 690 reserved and the rest ready", one)
 	}
+	for _, rule := range [][2]string{{"pause", api.ObstaclePaused}, {"block", api.ObstacleBlocked}} { // the stronger one counts
+		f.do("POST", "/v1/queues/default/rules", fmt.Sprintf(`{"action":%q,"match":{"submission":%q},"reason":"x"}`, rule[0], id), 201, nil)
+		f.do("GET", "/v1/submissions/"+id+"/map?cells=1", "", 200, &one)
+		if one.Ruling != rule[1] || one.Ready[0] != chunks-1000 {
+			t.Errorf("%s: got %+v, want the same chunks, %s", rule[0], one, rule[1])
+		}
+	}
 	f.do("POST", "/v1/submissions/"+id+"/cancel", "", 200, nil)
+	one = api.ChunkMap{}
 	f.do("GET", "/v1/submissions/"+id+"/map?cells=1", "", 200, &one)
-	if one.Done[0] != 300 || one.Skipped[0] != chunks-300 {
+	if one.Done[0] != 300 || one.Skipped[0] != chunks-300 || one.Ruling != "" {
 		t.Errorf("cancelled: got %+v, want 300 done and the others skipped", one)
 	}
 	for _, wrong := range []string{"?cells=1001", "?from=5003", "?from=9&to=9", "?cells=-1"} {

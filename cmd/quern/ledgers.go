@@ -76,7 +76,7 @@ func mapCommand(a *app) *cobra.Command {
 		Use: "map SUBMISSION", Short: "Show where the chunks of a submission stand, from the first to the last", Args: cobra.ExactArgs(1),
 		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the " +
 			"state that holds the cell back most:\n" +
-			"D dead, s skipped, R reserved, w waiting, r ready, and . for done.",
+			"D dead, s skipped, R reserved, w waiting, r ready (p or b where a rule pauses or blocks them), and . for done.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			m, err := c.ChunkMap(ctx, args[0], from, to, cells)
 			if err != nil {
@@ -106,10 +106,14 @@ func mapCommand(a *app) *cobra.Command {
 
 // cellOf is the letter of a cell.
 func cellOf(m *api.ChunkMap, i int) byte {
+	ready := byte('r')
+	if m.Ruling != "" {
+		ready = m.Ruling[0]
+	}
 	for _, state := range []struct {
 		counts []uint32
 		letter byte
-	}{{m.Dead, 'D'}, {m.Skipped, 's'}, {m.Reserved, 'R'}, {m.Waiting, 'w'}, {m.Ready, 'r'}} {
+	}{{m.Dead, 'D'}, {m.Skipped, 's'}, {m.Reserved, 'R'}, {m.Waiting, 'w'}, {m.Ready, ready}} {
 		if i < len(state.counts) && state.counts[i] > 0 {
 			return state.letter
 		}

@@ -79,4 +79,7 @@ type ChunkMap struct {
 	Done     []uint32 `json:"done"`     // Chunks of each cell that are done
 	Dead     []uint32 `json:"dead"`     // Chunks of each cell that are dead
 	Skipped  []uint32 `json:"skipped"`  // Chunks of each cell that are skipped
+
+	// What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them
+	Ruling string `json:"ruling,omitempty"`
 }

@@ -132,7 +132,7 @@ export interface LedgerTenants {
   ledger: Ledger; at: string; received: number; entitled: number; lag: number; most_behind: number; most_ahead: number; tenants: number; whole: boolean; items: LedgerTenant[]; sentence: string; lately_since?: string; lags: LagClass[]
 }
 export interface ChunkMap {
-  chunks: number; from: number; to: number; each: number
+  chunks: number; from: number; to: number; each: number; ruling?: 'paused' | 'blocked'
   ready: number[]; waiting: number[]; reserved: number[]; done: number[]; dead: number[]; skipped: number[]
 }
 

@@ -250,6 +250,7 @@ test('when a submission is done: what is paused is no progress, and is named apa
   await eventually(async () => { await work(); assert.match(await timeline.textContent(), /in about/) })
   const rule = await call(quern.url, 'POST', '/v1/queues/default/rules', { action: 'pause', match: { submission: id }, reason: 'x' })
   await t.page.getByText(/not while .+ chunks are paused/).waitFor()
+  await t.page.getByRole('link', { name: 'Chunks 99800 to 99999: 200 paused' }).waitFor() // on the map
   assert.doesNotMatch(await timeline.textContent(), /in about/)
   await call(quern.url, 'DELETE', `/v1/queues/default/rules/${rule.id}`)
   assert.deepEqual(t.wrong, [])

@@ -552,8 +552,7 @@ class Chunk(_ChunkRequired, total=False):
 _ChunkMapOdd = TypedDict("_ChunkMapOdd", {"from": "int"}, total=False)
 
 
-class ChunkMap(_ChunkMapOdd):
-    """ChunkMap: see the server's OpenAPI document."""
+class _ChunkMapRequired(TypedDict):
     #: Of the submission
     chunks: int
     #: Chunks of each cell that are dead
@@ -572,6 +571,12 @@ class ChunkMap(_ChunkMapOdd):
     to: int
     #: Chunks of each cell that are waiting
     waiting: list[int]
+
+
+class ChunkMap(_ChunkMapOdd, _ChunkMapRequired, total=False):
+    """ChunkMap: see the server's OpenAPI document."""
+    #: What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them
+    ruling: Literal["paused", "blocked"]
 
 
 class Chunks(TypedDict, total=False):

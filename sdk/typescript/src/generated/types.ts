@@ -278,6 +278,8 @@ export type ChunkMap = {
   ready: number[]
   /** Chunks of each cell that are reserved */
   reserved: number[]
+  /** What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them */
+  ruling?: "paused" | "blocked"
   /** Chunks of each cell that are skipped */
   skipped: number[]
   /** Index behind the last one; less than chunks: go on from here */

@@ -32,21 +32,22 @@ export function ChunkMap({ s }: { s: Submission }) {
       </header>
       {map.problem && <Failed problem={map.problem} again={map.again} />}
       {m && <div class={m.each === 1 ? 'map' : 'map parts'}>{m.done.map((_, i) => <Cell key={i} m={m} i={i} href={open(i)} />)}</div>}
-      <div class="legend foot map-legend">{chunkStates.map((of) => <span key={of}><Mark of={of} />{of}</span>)}</div>
+      <div class="legend foot map-legend">{chunkStates.map((of) => named(of, m)).map((of) => <span key={of}><Mark of={of} />{of}</span>)}</div>
     </section>
   )
 }
 
+/** A rule covers a submission as a whole: what is ready is paused or blocked then. */
+const named = (of: (typeof chunkStates)[number], m: Of | undefined) => (of === 'ready' ? m?.ruling ?? of : of)
+
 function Cell({ m, i, href }: { m: Of; i: number; href: string }) {
   const first = m.from + i * m.each
-  const counts = chunkStates.map((of) => [of, m[of][i] ?? 0] as const).filter(([, n]) => n > 0)
+  const counts = chunkStates.map((of) => [named(of, m), m[of][i] ?? 0] as const).filter(([, n]) => n > 0)
   if (m.each === 1) {
     const state = counts[0]?.[0] ?? 'ready'
     return <a class={state} href={href} title={`${first}: ${state}`} aria-label={`Chunk ${first}, ${state}`} />
   }
   const all = counts.reduce((sum, [, n]) => sum + n, 0)
   const text = counts.map(([of, n]) => `${exact(n)} ${of}`).join(', ')
-  let done = 0
-  const stops = counts.map(([of, n]) => `var(--${of}) ${(100 * done) / all}% ${(100 * (done += n)) / all}%`)
-  return <a href={href} style={{ background: `linear-gradient(0deg, ${stops.join(', ')})` }} title={`${exact(first)} to ${exact(first + all - 1)}: ${text}`} aria-label={`Chunks ${first} to ${first + all - 1}: ${text}`} />
+  return <a href={href} title={`${exact(first)} to ${exact(first + all - 1)}: ${text}`} aria-label={`Chunks ${first} to ${first + all - 1}: ${text}`}>{counts.map(([of, n]) => <i key={of} class={of} style={{ flexGrow: n }} />)}</a>
 }
