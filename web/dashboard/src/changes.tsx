@@ -1,5 +1,5 @@
 import { useLive } from './live'
-import { exact } from './format'
+import { dates, exact } from './format'
 import { may } from './session'
 import { link, queue } from './state'
 import { stats } from './stream'
@@ -20,7 +20,8 @@ export function useChanges(within: number, target?: string): AuditEntry[] {
   return useLive<Page<AuditEntry>>(now > 0 && may('admin') ? `/v1/audit?${asked}` : '', 5).data?.items ?? []
 }
 
-const clock = (at: string, days: boolean) => new Date(at).toLocaleString(undefined, { ...(days ? { day: 'numeric', month: 'short' } : {}), hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+const clock = dates({ hour: '2-digit', minute: '2-digit' })
+const dayAndClock = dates({ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' })
 
 /** The marks of a chart in words: who did what to what. */
 export function Changes({ items, within, target }: { items: AuditEntry[]; within: number; target?: string | undefined }) {
@@ -29,7 +30,7 @@ export function Changes({ items, within, target }: { items: AuditEntry[]; within
   return (
     <p class="foot" aria-label="What changed lately">
       <span class="note">┊ changes: </span>
-      {items.slice(0, told).map((e, i) => <span key={e.at + i}>{i > 0 && ' · '}<span class="note">{clock(e.at, within > 86_400)}</span> {e.actor ? <Clamp text={e.actor} /> : 'someone'} <span class="mono">{e.action}</span> {e.target && <Clamp text={e.target} />}</span>)}
+      {items.slice(0, told).map((e, i) => <span key={e.at + i}>{i > 0 && ' · '}<span class="note">{(within > 86_400 ? dayAndClock : clock)(e.at)}</span> {e.actor ? <Clamp text={e.actor} /> : 'someone'} <span class="mono">{e.action}</span> {e.target && <Clamp text={e.target} />}</span>)}
       {items.length > told && ` · ${exact(items.length - told)}${items.length === most ? ' and more' : ''} before`} · <a href={link('activity', { for: span, queue: queue.value, target })}>all</a>
     </p>
   )
@@ -42,7 +43,7 @@ export function MarkRow({ items, from, to }: { items: AuditEntry[]; from: number
   return (
     <>
       <span class="val note">changes</span>
-      <div class="marks" role="img" aria-label={`${exact(seen.length)} changes`}>{seen.map(({ e, at }, i) => <i key={e.at + i} style={{ left: `${100 * at}%` }} title={`${clock(e.at, false)} ${e.actor || 'someone'} ${e.action} ${e.target ?? ''}`} />)}</div>
+      <div class="marks" role="img" aria-label={`${exact(seen.length)} changes`}>{seen.map(({ e, at }, i) => <i key={e.at + i} style={{ left: `${100 * at}%` }} title={`${clock(e.at)} ${e.actor || 'someone'} ${e.action} ${e.target ?? ''}`} />)}</div>
       <span />
     </>
   )

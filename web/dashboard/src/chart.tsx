@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
-import { short } from './format'
+import { dates, short } from './format'
 import { dark } from './state'
 
 export interface Line { name: string; of: string; values: number[]; fill?: boolean; cut?: boolean }
@@ -39,7 +39,8 @@ function drawMarks(u: uPlot, marks: number[]) {
 }
 
 /** A moment as an axis that shows so many seconds has it. */
-const clock = (at: number, span: number) => new Date(at * 1000).toLocaleString(undefined, span > 2 * 86_400 ? { day: 'numeric', month: 'short' } : { hour: '2-digit', minute: '2-digit', ...(span < 300 ? { second: '2-digit' as const } : {}), hourCycle: 'h23' })
+const [day, minute, second] = [dates({ day: 'numeric', month: 'short' }), dates({ hour: '2-digit', minute: '2-digit' }), dates({ hour: '2-digit', minute: '2-digit', second: '2-digit' })]
+const clock = (at: number, span: number) => (span > 2 * 86_400 ? day : span < 300 ? second : minute)(at * 1000)
 
 /** Lines over time, and marks at moments, in seconds. Canvas is not readable by everybody, so the newest values and the marks stand beside it in words. */
 export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]; lines: Line[]; marks: number[]; name: string; from: number; to: number; zoom: (from: number, to: number) => void }) {
@@ -55,11 +56,11 @@ export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]
   useEffect(() => {
     const box = place.current!
     const axis: uPlot.Axis = { stroke: token('ink-3'), grid: { stroke: token('line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
-    const day: uPlot.Axis.Values = (_, splits) => splits.map((s) => clock(s, range.current[1] - range.current[0]))
+    const values: uPlot.Axis.Values = (_, splits) => splits.map((s) => clock(s, range.current[1] - range.current[0]))
     plot.current = new uPlot({
       width: box.clientWidth, height: box.clientHeight, legend: { show: false }, cursor: { drag: { x: true, y: false, setScale: false } },
       scales: { x: { range: () => range.current }, y: { range: () => [0, high.current * 1.08] } },
-      axes: [{ ...axis, values: day, space: 80, size: 28, grid: { show: false } }, { ...axis, size: 52, space: 44, values: (_, splits) => splits.map((n) => short(n)) }],
+      axes: [{ ...axis, values, space: 80, size: 28, grid: { show: false } }, { ...axis, size: 52, space: 44, values: (_, splits) => splits.map((n) => short(n)) }],
       hooks: { draw: [(u) => drawMarks(u, marked.current)], setSelect: [(u) => { if (u.select.width > 4) zoom(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x')); u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false) }] },
       series: [{}, ...lines.map((l) => ({ label: l.name, stroke: token(l.of), width: 1.6, points: { show: false }, ...(l.fill ? { fill: token(l.of) + '22' } : {}) }))],
     }, data(), box)

@@ -66,17 +66,17 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
       <MarkRow items={changes} from={(step + 1) * stepMs - shownMs} to={(step + 1) * stepMs} />
       {order.map((key) => {
         const v = now.get(key)
-        return <Strip key={key} of={frame.key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? key} peak={peak} unknown={blind && !v} at={at} />
+        return <Strip key={key} of={frame.key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? key} peak={peak} unknown={blind && !v} />
       })}
     </div>
   )
 }
 
-function Strip({ of, row, v, name, peak, unknown, at }: { of: string; row: Row | undefined; v: ValueCount | undefined; name: MetaValue; peak: number; unknown: boolean; at: string }) {
+function Strip({ of, row, v, name, peak, unknown }: { of: string; row: Row | undefined; v: ValueCount | undefined; name: MetaValue; peak: number; unknown: boolean }) {
   const limit = v?.limit ?? null
   const inFlight = v?.in_flight ?? 0
   const canvas = useRef<HTMLCanvasElement>(null)
-  useEffect(() => { if (canvas.current && row) paint(canvas.current, row.cells, limit ?? peak, limit) }, [at, row, limit, peak, dark.value])
+  useEffect(() => { if (canvas.current && row) paint(canvas.current, row.cells, limit ?? peak, limit) }, [row?.cells.join(), limit ?? peak, limit, dark.value])
   const text = unknown ? 'not among the busiest' : limit === null ? exact(inFlight) : `${exact(inFlight)} / ${exact(limit)}`
   return (
     <>

@@ -1,4 +1,4 @@
-import { cloneElement, type ComponentChildren, type Ref, type VNode } from 'preact'
+import { Component, cloneElement, type ComponentChildren, type Ref, type VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { exact } from './format'
 import { useSteady } from './steady'
@@ -8,9 +8,11 @@ export interface Column { name: string; right?: boolean; title?: string; hidden?
 interface Line {
   id: string
   /** A cell for each column, or one for all of them. */
-  cells: VNode[]
+  cells: () => VNode[]
   /** What stands before the first cell: the box that chooses the row. */
   pick?: VNode | undefined
+  /** All that the row shows. While each of it is the same, the row is left alone; without it, it is made again with the table. */
+  shows?: unknown[] | undefined
   on?: boolean
   at?: boolean
   gone?: boolean
@@ -29,11 +31,6 @@ export function Table({ name, columns, lines, pick, body, children, ...rest }: {
   body?: Ref<HTMLTableSectionElement>
   children?: ComponentChildren
 } & Record<`on${string}`, unknown>) {
-  const named = (cell: VNode, i: number) => {
-    const c = columns[i]
-    const { class: own, colSpan } = cell.props as { class?: string; colSpan?: number }
-    return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? {} : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
-  }
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={name} {...rest}>
       {children}
@@ -43,15 +40,32 @@ export function Table({ name, columns, lines, pick, body, children, ...rest }: {
           {pick && <th class="pick" role="columnheader">{pick}</th>}
           {columns.map((c, i) => <th key={c.name} role="columnheader" class={[c.right && 'r', i === 0 && 'first', c.hidden && 'acts'].filter(Boolean).join(' ') || undefined} title={c.title}>{c.hidden ? <span class="sr">{c.name}</span> : c.name}</th>)}
         </tr></thead>
-        <tbody ref={body ?? null} role="rowgroup">{lines.map((l) => (
-          <tr key={l.id} role="row" data-on={l.on || undefined} data-at={l.at || undefined} data-gone={l.gone || undefined} title={l.gone ? 'no longer in this list' : undefined}>
-            {l.pick && <td class="pick" role="cell">{l.pick}</td>}
-            {l.cells.map(named)}
-          </tr>
-        ))}</tbody>
+        <tbody ref={body ?? null} role="rowgroup">{lines.map((l) => <Row key={l.id} line={l} columns={columns} />)}</tbody>
       </table>
     </div>
   )
+}
+
+class Row extends Component<{ line: Line; columns: Column[] }> {
+  /** A signal that its cells read sets another state. */
+  override shouldComponentUpdate({ line }: { line: Line }, state: unknown) {
+    const was = this.props.line.shows
+    return state !== this.state || !was || !line.shows || line.shows.some((v, i) => v !== was[i])
+  }
+
+  override render({ line: l, columns }: { line: Line; columns: Column[] }) {
+    const named = (cell: VNode, i: number) => {
+      const c = columns[i]
+      const { class: own, colSpan } = cell.props as { class?: string; colSpan?: number }
+      return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? {} : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
+    }
+    return (
+      <tr role="row" data-on={l.on || undefined} data-at={l.at || undefined} data-gone={l.gone || undefined} title={l.gone ? 'no longer in this list' : undefined}>
+        {l.pick && <td class="pick" role="cell">{l.pick}</td>}
+        {l.cells().map(named)}
+      </tr>
+    )
+  }
 }
 
 interface Props<T> {
@@ -62,6 +76,8 @@ interface Props<T> {
   scope: string
   columns: Column[]
   cells: (item: T) => VNode[]
+  /** What the cells look at besides the item and signals. With it, a row is made again only when one of these has changed. */
+  besides?: unknown[]
   /** The address that Enter opens. */
   open?: ((item: T) => string) | undefined
   chosen?: Set<string> | undefined
@@ -115,10 +131,14 @@ export function List<T>(p: Props<T>) {
   return (
     <Table name={p.name} columns={p.columns} body={body} {...list.hold}
       pick={choose && <input type="checkbox" aria-label="Choose all that are shown" checked={all} onChange={() => choose(all ? new Set() : new Set(list.rows.map((r) => r.id)))} />}
-      lines={list.rows.map((r) => ({
-        id: r.id, on: r.id === at || r.id === p.marked, at: r.id === at, gone: r.gone, cells: p.cells(r.item),
-        pick: choose && <input type="checkbox" aria-label={`Choose ${r.id}`} checked={chosen?.has(r.id) ?? false} onClick={(e) => toggle(r.id, e.shiftKey)} />,
-      }))}>
+      lines={list.rows.map((r) => {
+        const looks = { on: r.id === at || r.id === p.marked, at: r.id === at, gone: r.gone }
+        const isChosen = chosen?.has(r.id) ?? false
+        return {
+          id: r.id, ...looks, cells: () => p.cells(r.item), shows: p.besides && [r.item, ...Object.values(looks), choose && isChosen, ...p.besides],
+          pick: choose && <input type="checkbox" aria-label={`Choose ${r.id}`} checked={isChosen} onClick={(e) => state.current.toggle(r.id, e.shiftKey)} />,
+        }
+      })}>
       {list.fresh > 0 && <button class="pill" onClick={list.show}>{exact(list.fresh)} new</button>}
     </Table>
   )

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { signal, useSignalEffect } from '@preact/signals'
 import { Problem, call } from './api'
+import { kept } from './kept'
 import { beat, paused } from './stream'
 
 export interface Live<T> {
@@ -32,7 +33,7 @@ export function useLive<T>(path: string, every = 2): Live<T> {
     if (awaited) coming.value++
     const asked = wanted.current
     void call<T>('GET', asked, undefined, {}, signal)
-      .then((data) => { if (!signal.aborted) set({ path: asked, data, problem: undefined }) })
+      .then((data) => { if (!signal.aborted) set((old) => kept(old, { path: asked, data, problem: undefined })) })
       .catch((problem) => { if (!signal.aborted) set((old) => ({ path: asked, data: old.path === asked ? old.data : undefined, problem })) })
       .finally(() => {
         if (busy.current === mine) busy.current = null

@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
+import { kept } from './kept'
 
 export interface Steady<T> {
   rows: { id: string; item: T; gone: boolean }[]
@@ -18,7 +19,9 @@ export function useSteady<T>(list: T[] | undefined, id: (item: T) => string, sco
   const asked = useRef(false)
   const shown = useRef<{ scope: string; items: Map<string, T>; read: T[] | undefined }>({ scope: '', items: new Map(), read: undefined })
   const [, again] = useState(0)
-  const next = new Map((list ?? []).map((item) => [id(item), item]))
+  const last = useRef(new Map<string, T>())
+  const next = new Map((list ?? []).map((item) => [id(item), kept(last.current.get(id(item)), item)]))
+  last.current = next
   if (shown.current.scope !== scope || !(over.current || held) || asked.current || shown.current.items.size === 0) shown.current = { scope, items: next, read: list }
   else if (list && list !== shown.current.read) shown.current = { scope, read: list, items: new Map([...shown.current.items].map(([k, old]) => [k, next.get(k) ?? old])) }
   asked.current = false

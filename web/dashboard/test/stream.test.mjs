@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, insert, open, proxy, reserve, server } from './harness.mjs'
+import { replay } from './replay.mjs'
 
 let quern, chromium
 
@@ -43,6 +44,33 @@ test('the page of consumers follows the stream, and reads its list once', async 
   assert.deepEqual(t.wrong, [])
   await t.close()
   await way.cut()
+})
+
+test('a strip is drawn again when one of its cells changes, and not with every frame', async (one) => {
+  await insert(quern.url, 5, { strip: 'one' })
+  await reserve(quern.url, { max: 1, strategy: 'SelectOnly("strip", "one", Random)' })
+  const told = await open(chromium.b, quern.url)
+  await told.go('#/keys?key=strip')
+  await told.page.locator('.strip canvas').waitFor() // from now on frames have it in flight
+  await told.close()
+  const way = await replay(quern.url)
+  one.after(way.stop)
+  const t = await open(chromium.b, way.url)
+  await t.page.addInitScript(() => {
+    const { clearRect } = CanvasRenderingContext2D.prototype
+    globalThis.drawn = 0
+    CanvasRenderingContext2D.prototype.clearRect = function (...of) { globalThis.drawn++; clearRect.apply(this, of) }
+  })
+  await t.go('#/keys?key=strip')
+  await t.page.locator('.strip canvas').waitFor()
+  for (let i = 0; i < 20; i++) {
+    const at = way.send(1)
+    await t.page.waitForFunction((want) => document.documentElement.dataset.frame >= want, at)
+  }
+  const drawn = await t.page.evaluate(() => globalThis.drawn)
+  assert.ok(drawn > 2 && drawn < 15, `drawn ${drawn} times in 20 frames, in which four cells of five seconds ended`)
+  assert.deepEqual(t.wrong, [])
+  await t.close()
 })
 
 test('the page of schedules is told what moves, and reads its list again only then', async () => {

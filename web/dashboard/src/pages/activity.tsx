@@ -51,7 +51,7 @@ export function Activity() {
         {!items && !list.problem && <p class="note">Reading…</p>}
         {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'Nothing that was changed in this time fits the filter.' : 'No one changed anything in this time. Rules, limits, cancels, schedules, plugins, tokens and settings show here, with who did it.'}</Empty>}
         {items && items.length > 0 && (
-          <List name="What changed" items={items} id={(e) => e.id} scope={asked.join() + span[1] + cursor}
+          <List name="What changed" items={items} id={(e) => e.id} scope={asked.join() + span[1] + cursor} besides={[]}
             columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }, { name: 'Actions', hidden: true }]}
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,

@@ -128,7 +128,7 @@ function Furthest({ name, sort, id, base, of }: { name: string; sort: 'behind' |
       {read.problem && <Failed problem={read.problem} again={read.again} />}
       {read.data && items.length === 0 && <p class="note">{sort === 'behind' ? 'No one is owed anything.' : 'No one is ahead.'}</p>}
       {items.length > 0 && <Table name={name} columns={[{ name: 'Tenant' }, { name: 'State' }, { name: 'Lag', right: true }]}
-        lines={items.map((t) => ({ id: keyOf(t), cells: [nameOf(of.ledger.key, t), state(t), <td class="r mono">{signed(t.lag)}</td>] }))} />}
+        lines={items.map((t) => ({ id: keyOf(t), cells: () => [nameOf(of.ledger.key, t), state(t), <td class="r mono">{signed(t.lag)}</td>] }))} />}
     </section>
   )
 }

@@ -65,7 +65,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {(find ? one.problem : list.problem) && <Failed problem={(find ? one.problem : list.problem)!} again={again} />}
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <NewValue of={of} find={find} done={again} />}</p>}
       {rows.length > 0 && (
-        <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing}
+        <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing} besides={[editing]}
           columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, ignoring gaps under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
           cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
@@ -83,16 +83,16 @@ export function newer(streamed: ValueCount | undefined, read: ValueCount): Value
 const name = (of: string, v: ValueCount) => <td class="mono"><Clamp text={shown(v.value)} href={valueLink(of, valueText(v.value))} /></td>
 
 function cells(of: string, v: ValueCount, edit: () => void) {
-  const all = stats.value?.stats.reserved ?? 0
+  const share = v.in_flight === 0 ? 0 : percent(v.in_flight, stats.value?.stats.reserved ?? 0) // what all have matters to a value that has some
   return [
     name(of, v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
     <td>
       <div class="gauge">
-        <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(v.in_flight, v.limit ?? all)} /></div>
+        <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={v.limit === null ? share : percent(v.in_flight, v.limit)} /></div>
         <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
       </div>
     </td>,
-    <td><AtLimit v={v} /></td>, <td class="r">{all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}</td>,
+    <td><AtLimit v={v} /></td>, <td class="r">{share.toFixed(1)} %</td>,
     <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>,
     <td class="r"><div class="row end"><Held n={v.paused} how="paused" /><Held n={v.blocked} how="blocked" /><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]

@@ -184,7 +184,7 @@ function Picks({ x }: { x: Preview }) {
 
 const PickTable = ({ name, picks }: { name: string; picks: Pick[] }) => (
   <Table name={name} columns={[{ name: '#', right: true }, { name: 'Submission' }, { name: 'Chunk', right: true }, { name: 'Meta' }, { name: 'Priority', right: true }, { name: 'Branch' }]}
-    lines={picks.map((p, i) => ({ id: String(i), cells: [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r"><a class="mono" href={link(`submissions/${p.submission}/${p.index}`)}>{p.index}</a></td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
+    lines={picks.map((p, i) => ({ id: String(i), cells: () => [<td class="r">{i + 1}</td>, <td><SubmissionLink id={p.submission} /></td>, <td class="r"><a class="mono" href={link(`submissions/${p.submission}/${p.index}`)}>{p.index}</a></td>, <td><MetaChips meta={p.meta} /></td>, <td class="r">{p.priority}</td>, <td class="wrap mono">{p.branch}: {p.path}</td>] }))} />
 )
 
 /** What only one of two strategies would hand out: the first of it. */

@@ -180,7 +180,7 @@ export function ChangesOf({ target, none }: { target: string; none: string }) {
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {items?.length === 0 && <p class="note">{none}</p>}
       {items && items.length > 0 && (
-        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Before and after' }, { name: 'Actions', hidden: true }]}
+        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} besides={[]} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Before and after' }, { name: 'Actions', hidden: true }]}
           cells={(e) => [<td class="note">{moment(e.at)}</td>, <td><bdi>{e.actor || 'no one said'}</bdi></td>, <td class="mono">{e.action}</td>, <td class="wrap error"><Change e={e} /></td>, <td class="r"><UndoOf e={e} done={list.again} /></td>]} />
       )}
     </section>
