@@ -17,7 +17,7 @@ export function useChanges(within: number, target?: string): AuditEntry[] {
   const now = stats.value ? Date.parse(stats.value.at) : 0
   const since = new Date((Math.floor(now / 60_000) - Math.ceil(within / 60)) * 60_000).toISOString() // whole minutes, so that the address changes seldom
   const asked = new URLSearchParams({ queue: queue.value, outcome: 'ok', since, limit: String(most), ...(target ? { target } : {}) })
-  return useLive<Page<AuditEntry>>(now > 0 && may('admin') ? `/v1/audit?${asked}` : '', 5).data?.items ?? []
+  return useLive<Page<AuditEntry>>(now > 0 && may('admin') ? `/v1/audit?${asked}` : '', 5, `${queue.value} ${within} ${target}`).data?.items ?? []
 }
 
 const clock = dates({ hour: '2-digit', minute: '2-digit' })

@@ -18,12 +18,13 @@ const coming = signal(0)
 
 /**
  * Reads a path, and again every so many frames of the stream (0: never). There is never more than one request under way, and none
- * while the stream stands still. What was read before stays until the new answer is there.
+ * while the stream stands still. What was read before stays until the new answer is there; with another path only if both are `of` the same, such as
+ * the last hour, whose path changes with time.
  */
-export function useLive<T>(path: string, every = 2): Live<T> {
-  const [state, set] = useState<{ path: string; data: T | undefined; problem: Problem | undefined }>({ path: '', data: undefined, problem: undefined })
+export function useLive<T>(path: string, every = 2, of = path): Live<T> {
+  const [state, set] = useState<{ of: string; data: T | undefined; problem: Problem | undefined }>({ of: '', data: undefined, problem: undefined })
   const busy = useRef<{ stop: AbortController; awaited: boolean } | null>(null)
-  const wanted = useRef(path)
+  const wanted = useRef({ path, of })
   const seen = useRef(0)
   const start = (awaited = false) => {
     if (busy.current) return
@@ -31,10 +32,10 @@ export function useLive<T>(path: string, every = 2): Live<T> {
     const { signal } = mine.stop
     busy.current = mine
     if (awaited) coming.value++
-    const asked = wanted.current
-    void call<T>('GET', asked, undefined, {}, signal)
-      .then((data) => { if (!signal.aborted) set((old) => kept(old, { path: asked, data, problem: undefined })) })
-      .catch((problem) => { if (!signal.aborted) set((old) => ({ path: asked, data: old.path === asked ? old.data : undefined, problem })) })
+    const { path, of } = wanted.current
+    void call<T>('GET', path, undefined, {}, signal)
+      .then((data) => { if (!signal.aborted) set((old) => kept(old, { of, data, problem: undefined })) })
+      .catch((problem) => { if (!signal.aborted) set((old) => ({ of, data: old.of === of ? old.data : undefined, problem })) })
       .finally(() => {
         if (busy.current === mine) busy.current = null
         if (awaited) coming.value--
@@ -43,13 +44,13 @@ export function useLive<T>(path: string, every = 2): Live<T> {
   const stop = () => { busy.current?.stop.abort(); busy.current = null }
   useEffect(() => {
     stop()
-    wanted.current = path
+    wanted.current = { path, of }
     if (path) start()
     return stop
   }, [path])
   useSignalEffect(() => {
     const now = beat.value
-    if (every === 0 || paused.value || !wanted.current || now - seen.current < every) return
+    if (every === 0 || paused.value || !wanted.current.path || now - seen.current < every) return
     seen.current = now
     start()
   })
@@ -58,7 +59,7 @@ export function useLive<T>(path: string, every = 2): Live<T> {
     stop()
     start(awaited)
   }
-  const fresh = state.path === path
+  const fresh = state.of === of
   return { data: fresh ? state.data : undefined, problem: fresh ? state.problem : undefined, again: () => restart(true), refresh: () => restart(false) }
 }
 

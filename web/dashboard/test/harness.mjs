@@ -162,7 +162,8 @@ export async function open(b, url, { width = 1440, height = 900, scheme = 'light
     },
     allow: (...statuses) => statuses.forEach((s) => allowed.add(String(s))),
     calm: (on) => { calm = on },
-    go: async (hash) => { await page.goto(`${url}/${hash}`); await live(page) },
+    /** The pointer is nowhere: under it, a list would keep its rows as they come first. */
+    go: async (hash) => { await page.mouse.move(0, 0); await page.goto(`${url}/${hash}`); await live(page) },
     /** Waits until the page has told of something done, in the words that go away again after a moment. */
     told: (words) => page.waitForFunction((w) => globalThis.told.some((text) => (w.source ? new RegExp(w.source).test(text) : text.includes(w))), words instanceof RegExp ? { source: words.source } : words)
       .catch(async (e) => { throw new Error(`told: ${JSON.stringify(await page.evaluate(() => globalThis.told))}, not ${words}`, { cause: e }) }),

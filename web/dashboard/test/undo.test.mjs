@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { browser, call, eventually, manifest, open, server, upload } from './harness.mjs'
+import { replay } from './replay.mjs'
 
 let quern, chromium
 before(async () => {
@@ -38,6 +39,25 @@ test('settings of a queue go back to what they were, those that were not set too
   await t.told('again: done')
   assert.deepEqual((await get(base)).settings, { ...was, consumer_grace_ms: 1234 })
   assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('a question stays open while the time that is looked back to moves on', async (one) => {
+  await call(quern.url, 'PATCH', base, { settings: { max_attempts: 8 } })
+  const way = await replay(quern.url)
+  one.after(way.stop)
+  const t = await open(chromium.b, way.url)
+  const reads = []
+  t.page.on('response', (r) => { if (r.url().includes('/v1/audit?')) reads.push(r.url()) })
+  await t.go('#/activity?action=queue.change')
+  await t.page.getByRole('button', { name: /^Undo queue\.change/ }).first().click()
+  const asked = t.page.getByRole('dialog', { name: /^Undo: queue default: max_attempts/ })
+  await asked.waitFor()
+  way.send(100)
+  await eventually(() => assert.ok(new Set(reads).size > 1, 'nothing was read from another minute on'))
+  await t.page.getByRole('button', { name: 'Keep as it is' }).click({ timeout: 2000 })
+  await asked.waitFor({ state: 'detached' })
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

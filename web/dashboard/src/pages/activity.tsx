@@ -29,7 +29,8 @@ export function Activity() {
   const asked = filters.flatMap((name) => (q.get(name) ? [[name, q.get(name)!] as const] : []))
   const query = new URLSearchParams([...asked, ...(since ? [['since', since]] : []), ...(cursor ? [['cursor', cursor]] : []), ['limit', '100']] as [string, string][])
   const path = `/v1/audit?${query}`
-  const list = useLive<Page<AuditEntry>>(path, cursor ? 0 : 3)
+  const scope = asked.join() + span[1] + cursor
+  const list = useLive<Page<AuditEntry>>(path, cursor ? 0 : 3, scope)
   const items = list.data && identified(list.data.items)
   const cli = quern('audit', ...asked.flatMap(([name, value]) => ['--' + name, value]), ...(span[2] > 0 ? ['--since', '-' + span[1]] : []))
   return (
@@ -51,7 +52,7 @@ export function Activity() {
         {!items && !list.problem && <p class="note">Reading…</p>}
         {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'Nothing that was changed in this time fits the filter.' : 'No one changed anything in this time. Rules, limits, cancels, schedules, plugins, tokens and settings show here, with who did it.'}</Empty>}
         {items && items.length > 0 && (
-          <List name="What changed" items={items} id={(e) => e.id} scope={asked.join() + span[1] + cursor} besides={[]}
+          <List name="What changed" items={items} id={(e) => e.id} scope={scope} besides={[]}
             columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }, { name: 'Actions', hidden: true }]}
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,
