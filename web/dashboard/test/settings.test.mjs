@@ -31,6 +31,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.getByLabel('at most').first().fill('60000')
   await t.page.getByLabel('draining').check()
   await call(quern.url, 'PATCH', '/v1/queues/default', { settings: { max_expiries: 9 } }) // another client changes a different one meanwhile
+  await eventually(async () => assert.equal(await t.page.getByLabel('max_expiries').inputValue(), '9'))
   await t.page.getByRole('button', { name: 'Change 4' }).click()
   await t.told('4 settings are changed')
   const { settings } = await call(quern.url, 'GET', '/v1/queues/default')

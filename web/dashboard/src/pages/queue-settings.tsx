@@ -19,11 +19,12 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
         <dt>created</dt><dd>{moment(q.created_at)}</dd>
         {settingsOf(q.settings).map(([name, value]) => <><dt><code>{name}</code></dt><dd>{said(name, value)}<small>{setting(name)?.sentence}</small></dd></>)}
       </dl>
-      <Gate scope="admin"><p class="foot"><button onClick={() => setForm({ ...q.settings })}>Change…</button></p></Gate>
+      <Gate scope="admin"><p class="foot"><button onClick={() => setForm({})}>Change…</button></p></Gate>
     </>
   )
 }
 
+/** The form holds what its reader changed: what another client changes meanwhile is shown, and stays. */
 function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, unknown>; setForm: (f: Record<string, unknown> | undefined) => void; again: () => void }) {
   const action = useAction()
   const changed = Object.fromEntries(Object.entries(form).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(q.settings[name] ?? (typeof value === 'string' ? '' : undefined))))
@@ -43,7 +44,7 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
           <>
             <dt><label for={`set-${name}`}><code>{name}</code></label></dt>
             <dd>
-              <Field name={name} value={form[name]} set={(value) => setForm({ ...form, [name]: value })} />
+              <Field name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} />
               <small>{[setting(name)?.sentence, setting(name)?.range].filter(Boolean).join(': ')}</small>
               {wrong(name).map((e) => <p class="problem" role="alert">{e.detail}</p>)}
             </dd>
