@@ -44,8 +44,9 @@ func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapIn
 		}
 	}
 	return &output[api.ChunkMap]{Body: api.ChunkMap{
-		Chunks: m.Chunks, From: m.From, To: m.To, Each: m.Each, Ruling: rulings[m.Ruling], Ready: column(queue.ChunkReady),
-		Waiting: column(queue.ChunkWaiting), Reserved: column(queue.ChunkReserved), Done: column(queue.ChunkDone), Dead: column(queue.ChunkDead), Skipped: skipped,
+		Chunks: m.Chunks, From: m.From, To: m.To, Each: m.Each, Ruling: rulings[m.Ruling],
+		Ready: column(queue.ChunkReady), Waiting: column(queue.ChunkWaiting), Reserved: column(queue.ChunkReserved),
+		Done: column(queue.ChunkDone), Dead: column(queue.ChunkDead), Skipped: skipped,
 	}}, nil
 }
 

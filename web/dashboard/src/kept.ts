@@ -1,4 +1,4 @@
-/** What was read anew, with whatever of it is as before being the very thing of before: who compares by identity finds only what changed. */
+/** What has just been read, with whatever of it is as before being the very thing of before: who compares by identity finds only what changed. */
 export function kept<T>(old: unknown, now: T): T {
   if (old === now || !isObject(old) || !isObject(now) || Array.isArray(old) !== Array.isArray(now)) return now
   const is: Record<string, unknown> = now
