@@ -15,9 +15,6 @@ const (
 		"remembered of a chunk is forgotten when it is done."
 )
 
-// rulings are the names of what rules do to chunks that would be ready.
-var rulings = [...]string{queue.PausedByRule: api.ObstaclePaused, queue.BlockedByRule: api.ObstacleBlocked}
-
 type getMapInput struct {
 	SubmissionPath
 	From  uint32 `query:"from" doc:"Index of the first chunk"`
@@ -44,7 +41,7 @@ func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapIn
 		}
 	}
 	return &output[api.ChunkMap]{Body: api.ChunkMap{
-		Chunks: m.Chunks, From: m.From, To: m.To, Each: m.Each, Ruling: rulings[m.Ruling],
+		Chunks: m.Chunks, From: m.From, To: m.To, Each: m.Each, Ruling: m.Ruling.String(),
 		Ready: column(queue.ChunkReady), Waiting: column(queue.ChunkWaiting), Reserved: column(queue.ChunkReserved),
 		Done: column(queue.ChunkDone), Dead: column(queue.ChunkDead), Skipped: skipped,
 	}}, nil

@@ -97,6 +97,7 @@ func enumSources(t *testing.T) map[string][]string {
 		"BulkOperation.action":        queue.BulkActions(),
 		"BulkRequest.action":          queue.BulkActions(),
 		"BulkOperation.state":         named[queue.BulkState](),
+		"ChunkMap.ruling":             named[queue.Ruling](),
 		"Rule.action":                 named[queue.RuleAction](),
 		"RuleRequest.action":          named[queue.RuleAction](),
 		"end":                         named[queue.RuleEnd](),

@@ -126,7 +126,7 @@ func queueLimits() map[string]note {
 		"ValueSettings.limit":        limit,
 		"ValueSettings.weight":       weight,
 	}
-	out["ChunkMap.ruling"] = oneOf(api.ObstaclePaused, api.ObstacleBlocked)
+	out["ChunkMap.ruling"] = oneOf(queue.PausedByRule.String(), queue.BlockedByRule.String())
 	for _, state := range []string{"ready", "waiting", "reserved", "done", "dead", "skipped"} {
 		out["ChunkMap."+state] = note{items: 1000}
 	}

@@ -90,6 +90,9 @@ const (
 	BlockedByRule
 )
 
+// String is what has become of what it covers; nothing without a rule.
+func (r Ruling) String() string { return [...]string{"", "paused", "blocked"}[r] }
+
 // Ruling is what the rule does to what it covers.
 func (r *Rule) Ruling() Ruling {
 	if r.Action == Block {

@@ -56,7 +56,7 @@ export function Activity() {
             columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'To what' }, { name: 'Before and after' }, { name: 'Outcome' }, { name: 'Actions', hidden: true }]}
             cells={(e) => [
               <td class="note" title={e.request_id && `request ${e.request_id}`}>{moment(e.at)}</td>,
-              <td>{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">no{'\u00a0'}one{'\u00a0'}said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from{'\u00a0'}{e.from}</p>}</td>,
+              <td class="who">{e.actor ? <button class="link" title={e.actor} onClick={() => refine({ actor: e.actor, cursor: undefined })}>{clamped(e.actor, 28)}</button> : <span class="note">no{'\u00a0'}one{'\u00a0'}said</span>}{e.on_behalf_of && <p class="note">for <Clamp text={e.on_behalf_of} /></p>}{e.from && <p class="note">from{'\u00a0'}{e.from}</p>}</td>,
               <td><button class="link mono whole" onClick={() => refine({ action: e.action, cursor: undefined })}>{e.action}</button></td>,
               <td>{e.target && <Target e={e} />}{e.queue && <p class="note">queue <a href={inQueue(e.queue)}>{e.queue}</a></p>}</td>,
               <td class="wrap error"><Change e={e} /></td>,
@@ -114,9 +114,9 @@ function text(v: unknown, name = ''): string {
 const fieldsOf = (v: unknown): Record<string, unknown> => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : v === undefined ? {} : { '': v })
 
 /** What differs, field by field: each from what to what, or what there was or is where there is nothing to compare it with. */
-export function Change({ e: { before, after } }: { e: AuditEntry }) {
+export function Change({ e: { actor, before, after } }: { e: AuditEntry }) {
   const [was, is] = [fieldsOf(before), fieldsOf(after)]
   const both = before !== undefined && after !== undefined
-  const differ = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((k) => write(was[k]) !== write(is[k]))
+  const differ = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((k) => write(was[k]) !== write(is[k]) && !(k === 'actor' && is[k] === actor)) // who did it stands beside it
   return <>{before !== undefined && after === undefined && <span class="note">was </span>}{differ.map((k) => <span key={k} class="field"><b>{k}</b> {both && <><Clamp text={text(was[k], k)} most={40} /> → </>}<Clamp text={text(after === undefined ? was[k] : is[k], k)} most={60} /> </span>)}</>
 }

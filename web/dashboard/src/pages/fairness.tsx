@@ -1,12 +1,12 @@
 import { useRef } from 'preact/hooks'
 import { curl, quern, queuePath, valueText } from '../api'
-import { clamped, duration, exact, percent, shown, visible } from '../format'
+import { duration, exact, percent, shown } from '../format'
 import { List, Table } from '../list'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark, Tile } from '../parts'
 import { link, queue, refine, route, valueLink } from '../state'
-import { Clamp } from '../text'
+import { Clamp, Sentence } from '../text'
 import type { LagClass, Ledger, LedgerTenant, LedgerTenants, Page } from '../types'
 
 const sorts = { received: 'received most', behind: 'owed most', ahead: 'furthest ahead' } as const
@@ -29,7 +29,7 @@ export function Fairness() {
           <header><h2>Ledgers</h2><small>one for each Fair block in use, since a consumer first asked by it</small></header>
           <div class="ledgers" role="group" aria-label="Ledgers">{all.map((l) => (
             <button key={l.id} aria-pressed={l.id === id} onClick={() => refine({ ledger: l.id })}>
-              <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code title={l.branch}>{clamped(visible(l.branch), 96)}</code>
+              <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code><Sentence text={l.branch} /></code>
               <span class="note">{exact(l.active)} compete, {exact(l.blocked)} at limits, {exact(l.owing)} owe{l.places > 1 ? `, in ${exact(l.places)} places` : ''} · {l.cost === 'time' ? 'seconds held' : 'chunks'} are shared</span>
             </button>
           ))}</div>

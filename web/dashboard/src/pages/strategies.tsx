@@ -10,6 +10,7 @@ import { CopyAs } from '../copy'
 import { Count, Empty, Failed, MetaChips, SubmissionLink, Unscored, Width } from '../parts'
 import { lacks } from '../session'
 import { link, queue, refine, route, say } from '../state'
+import { Clamp } from '../text'
 import { StrategyTree } from './strategy-tree'
 import type { Comparison, Explained, NamedStrategy, Page, Pick, Preview, Refused, Spread, Valid } from '../types'
 
@@ -138,7 +139,7 @@ function Named({ s, path, again }: { s: NamedStrategy; path: string; again: () =
 
 const RefusedBy = ({ top, values }: { top: Refused[]; values: number }) => (
   <>
-    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '')} class="chip" title={`${exact(r.refused.chunks)} chunks held back`}>{r.key}{r.value === undefined ? '' : '=' + shown(r.value)} {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}</span>)}
+    {top.slice(0, 4).map((r) => <span key={r.key + shown(r.value ?? '')} class="chip" title={`${exact(r.refused.chunks)} chunks held back`}><Clamp text={r.key + (r.value === undefined ? '' : '=' + shown(r.value))} /> {exact(r.in_flight)}{r.max === undefined ? '' : '/' + exact(r.max)}</span>)}
     {values > 4 && <small>and {exact(values - 4)} more</small>}
   </>
 )
