@@ -162,7 +162,7 @@ node-tools: prepare
 	@command -v npm >/dev/null || { echo "installing Node.js (the dashboard and the TypeScript client are built and tested with it)"; apt-get update -qq && apt-get install -y -qq nodejs npm; }
 
 browser-tools: node-tools
-	@command -v chromium >/dev/null || { echo "installing Chromium (the dashboard is tested in it)"; apt-get update -qq && apt-get install -y -qq chromium; }
+	@command -v chromium-headless-shell chromium >/dev/null || { echo "installing Chromium (the dashboard is tested in it)"; apt-get update -qq && apt-get install -y -qq chromium-headless-shell; }
 	@cd $(DASHBOARD) && { [ node_modules/.package-lock.json -nt package-lock.json ] || { npm ci --silent && touch node_modules/.package-lock.json; }; }
 
 format-check:
