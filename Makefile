@@ -78,7 +78,7 @@ client-typescript: node-tools build client-tools
 	bin/conformance node $(TYPESCRIPT)/test/conformant.mjs & node=$$!; bin/conformance $(TYPESCRIPT)/node_modules/.bin/deno run -A $(TYPESCRIPT)/test/conformant.mjs; wait $$node
 
 pictures: dashboard-check build ## retake the pictures of the dashboard in docs/img, from a server under load
-	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir npm run --silent test) && \
+	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir node --test --test-name-pattern '1440 px' test/dashboard.test.mjs) && \
 	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
 
 test: prepare format-check vet browser clients monitors proxies ## everything that must hold: format, vet, and all tests (some minutes on two cores)

@@ -13,7 +13,10 @@ before(async () => {
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/source/values/held', { limit: 0 })
   held = (await insert(quern.url, 20_000, { source: 'held', mode: 'full' })).id
   for (const [i, company] of companies.entries()) {
-    for (const mode of ['full', 'preview']) submission = (await insert(quern.url, 20_000 * (1 + (i % 4)), { company, mode }, { priority: i % 5 })).id
+    for (const mode of ['full', 'preview']) {
+      const { id } = await insert(quern.url, 20_000 * (1 + (i % 4)), { company, mode }, { priority: i % 5 })
+      if (company === 'oscorp') submission = id // a large one: it is worked on for as long as the tests run
+    }
   }
   for (const [company, limit] of [['acme', 5], ['globex', 8], ['hooli', 3]]) await call(quern.url, 'PUT', `/v1/queues/default/meta-keys/company/values/${company}`, { limit })
   await call(quern.url, 'PUT', '/v1/queues/default/strategies/nightly', { strategy: 'MaxSimultaneous("company", 5, OldestFirst)' })
@@ -32,7 +35,7 @@ before(async () => {
   await call(quern.url, 'POST', '/v1/bulk-operations', { queue: 'default', action: 'redrive', rate_per_second: 1, filter: { fingerprint: '0123456789abcdef' }, actor: 'ana', dry_run: true })
   await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
-  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 120_000)) // pictures show some history; tests need none
+  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 540_000)) // pictures show ten minutes; tests need none
 })
 after(async () => {
   await stopConsumers?.()

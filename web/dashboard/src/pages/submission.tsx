@@ -31,7 +31,7 @@ export function Submission({ id }: { id: string }) {
         <>
           <section class="card w5"><header><h2>Facts</h2></header><Facts s={s} again={sub.again} /></section>
           <section class="card w7">
-            <header><h2>Progress</h2><small>{percent(s.done, s.chunks).toFixed(1)} % of {exact(s.chunks)} chunks done</small></header>
+            <header><h2>Progress</h2><small>{(Math.floor(10 * percent(s.done, s.chunks)) / 10).toFixed(1)} % of {exact(s.chunks)} chunks done</small></header>
             <Progress s={s} />
             {(s.failure || s.failed_chunk !== undefined) && <p class="foot"><span class="badge">failed</span> {s.failure} {s.failed_chunk !== undefined && <>(<a href={link(`submissions/${s.id}/${s.failed_chunk}`)}>chunk {exact(s.failed_chunk)}</a>)</>}</p>}
             <div class="legend foot">{countedStates.filter((of) => (of !== 'paused' && of !== 'blocked') || s[of]).map((of) => <span key={of}><Mark of={of} />{of} <b><Count n={s[of] ?? 0} /></b></span>)}</div>
