@@ -27,7 +27,7 @@ SEEDS    ?= 100000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help guarantees container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help guarantees container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures picture-tools test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,9 +77,13 @@ client-typescript: node-tools build client-tools
 	@echo "in Node.js with its connections, and in Deno with fetch, as browsers have it:"
 	bin/conformance node $(TYPESCRIPT)/test/conformant.mjs & node=$$!; bin/conformance $(TYPESCRIPT)/node_modules/.bin/deno run -A $(TYPESCRIPT)/test/conformant.mjs; wait $$node
 
-pictures: dashboard-check build ## retake the pictures of the dashboard in docs/img, from a server under load
+pictures: dashboard-check build picture-tools ## retake the pictures of the dashboard in docs/img, from a server under load
 	dir=$$(mktemp -d) && (cd $(DASHBOARD) && SHOTS=$$dir node --test --test-name-pattern '1440 px' test/dashboard.test.mjs) && \
 	for picture in overview-light overview-dark keys-dark submission-light chunk-light strategies-dark fairness-dark plugin-light dead-letters-light rules-dark operations-dark; do cp $$dir/$$picture-1440.png docs/img/$$picture.png; done; rm -rf $$dir
+	optipng -quiet docs/img/*.png
+
+picture-tools:
+	@command -v optipng >/dev/null || { echo "installing OptiPNG (it makes the pictures smaller, and leaves every point as it is)"; apt-get update -qq && apt-get install -y -qq optipng; }
 
 test: prepare format-check vet browser clients monitors proxies ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 30m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE)))")

@@ -35,7 +35,7 @@ before(async () => {
   await call(quern.url, 'POST', '/v1/bulk-operations', { queue: 'default', action: 'redrive', rate_per_second: 1, filter: { fingerprint: '0123456789abcdef' }, actor: 'ana', dry_run: true })
   await reserve(quern.url, { max: 12, strategy: 'OldestFirst', consumer: 'hoarder' })
   stopConsumers = consumers(quern.url, ['Random', 'OldestFirst', 'SelectOnly("mode", "preview", Random)', 'Fair("company", Random)', 'CustomPriority', 'Fair("mode", Fair("company", OldestFirst))', 'NewestFirst', 'Plugin("order", Random)'])
-  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 540_000)) // pictures show ten minutes; tests need none
+  if (process.env.SHOTS) await new Promise((shown) => setTimeout(shown, 400_000)) // pictures show what was; tests need none of it
 })
 after(async () => {
   await stopConsumers?.()
