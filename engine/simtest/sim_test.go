@@ -272,8 +272,7 @@ func (s *sim) restart(crash bool) {
 // or after its note of the position.
 func (s *sim) crash() {
 	dir := s.t.TempDir()
-	s.copyFiles("journal.db", dir)
-	copies := s.copySnapshots()
+	copies := s.copyJournal(dir)
 	kind := s.r.IntN(4)
 	asides := s.asides()
 	checkpointed, err := s.store.Checkpointed(ctx)

@@ -1,6 +1,10 @@
 package simtest
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,17 +31,44 @@ func (b *box) loseStore() {
 	}
 }
 
-// copySnapshots has the box go on with the copies as they are now: a kill leaves them, whatever the shard still does.
-func (b *box) copySnapshots() (of string) {
+// copyJournal copies the journal and the snapshots as they are at one moment, which is what a kill leaves, and says where the snapshots are;
+// "": none are kept. A snapshot may be under way, which writes both: it is copied until nothing has changed meanwhile.
+func (b *box) copyJournal(to string) (copies string) {
 	b.t.Helper()
-	if b.copies == "" {
-		return ""
+	for last := ""; ; {
+		b.copyFiles("journal.db", to)
+		if b.copies == "" {
+			return ""
+		}
+		copies = filepath.Join(b.t.TempDir(), "copies")
+		if err := os.CopyFS(copies, os.DirFS(b.copies)); err == nil {
+			now := digest(b.t, to) + digest(b.t, copies)
+			if now == last {
+				return copies
+			}
+			last = now
+		} else if !errors.Is(err, fs.ErrNotExist) { // an older one was removed
+			b.t.Fatal(err)
+		}
 	}
-	of = filepath.Join(b.t.TempDir(), "copies")
-	if err := os.CopyFS(of, os.DirFS(b.copies)); err != nil {
-		b.t.Fatal(err)
+}
+
+// digest is a sum of all files in a folder.
+func digest(t testing.TB, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(dir, path))
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(content), content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return of
+	return string(sum.Sum(nil))
 }
 
 // remake makes a store again that was lost.
