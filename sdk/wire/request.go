@@ -30,8 +30,8 @@ type InsertRequest struct {
 	Trace              []byte // nil: not given
 	IdempotencyKey     []byte // nil: not given; only of a submission in an InsertManyRequest
 
-	scan scanner
-	inline  [][]byte // memory of Inline, kept when a request has none
+	scan   scanner
+	inline [][]byte // memory of Inline, kept when a request has none
 }
 
 // InsertManyRequest is the body of an insert of many (api.InsertManyRequest). The submissions are raw JSON values, checked for syntax only:
