@@ -12,7 +12,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 VCS      := $(if $(shell git rev-parse --quiet --verify HEAD 2>/dev/null),auto,false)
 TOOL     := go tool -modfile=internal/tools/go.mod
 # Their tests start processes, or run for long: without the race detector, which would only slow down what it cannot see.
-HEAVY    := /cmd/|/examples/|/sdk/conformance|/engine/powerloss
+HEAVY    := /cmd/|/examples/|/sdk/conformance|/engine/powerloss|/engine/repair|/engine/check
 # Under the race detector the simulations play fewer seeds, so they are played without it too.
 BOTH     := engine/simtest
 # Pure code: no goroutine, channel or lock in it, which internal/archtest checks. The race detector sees nothing there, and makes these
