@@ -132,7 +132,11 @@ func (f *faults) expected() error {
 // batch is told, what was not written has not happened, what was written has, and the shard goes on.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	first, last := seedsToPlay(t, fewer(60, 15, 8))
+	n := uint64(60)
+	if testing.Short() {
+		n = 8
+	}
+	first, last := seedsToPlay(t, n)
 	all := newPlayed()
 	t.Cleanup(func() { all.tellNastiest(t) })
 	playSeeds(t, first, last, func(t *testing.T, seed uint64) {

@@ -14,18 +14,6 @@ const seedGroup = 1000
 
 var seedRange = regexp.MustCompile(`^(?:(\d+)-)?(\d+)$`)
 
-// fewer is how many seeds are enough: all, or those under the race detector, which takes five times as long for each and looks for something
-// that any of them shows, or those of -short. `make test` plays all without the race detector, and some under it.
-func fewer(all, raced, short uint64) uint64 {
-	switch {
-	case testing.Short():
-		return short
-	case raceDetector:
-		return raced
-	}
-	return all
-}
-
 // seedsToPlay says which seeds a test plays: usually n from 1 on, or the one of -seed. QUERN_SIM_SEEDS=10000 plays as many that were
 // not played before, from the present time on; QUERN_SIM_SEEDS=1-10000 plays these.
 func seedsToPlay(t *testing.T, n uint64) (first, last uint64) {

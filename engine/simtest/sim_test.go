@@ -42,7 +42,11 @@ var ctx = context.Background()
 // TestSimulation plays seeds: each is some hundred steps, every answer compared with the model's.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	first, last := seedsToPlay(t, fewer(160, 40, 24))
+	n := uint64(160)
+	if testing.Short() {
+		n = 24
+	}
+	first, last := seedsToPlay(t, n)
 	all := newPlayed()
 	t.Cleanup(func() { // when all seeds are played
 		if last-first >= 99 { // in fewer what is rare may not happen
