@@ -165,7 +165,7 @@ func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger
 	limits.Host.Deadline *= 50 // these tests share their machine with others
 	limits.Host.StartWait = 0
 	if raceDetector {
-		limits.CompileMemory = 0 // the race detector alone reserves more address space than that
+		limits.CompileMemory, limits.CompileCPU = 0, slowCompile
 	}
 	c, err := plugins.New(plugins.Options{
 		Dir: t.TempDir(), Child: []string{self, "plugin-compile"}, Now: time.Now, Limits: limits, Logger: logger, Registerer: registry,
@@ -201,3 +201,7 @@ func queueAt(e *engine.Engine, name string) *engine.Queue {
 	}
 	return q
 }
+
+// slowCompile is the limit of processor time of a compiling child under the race detector, which slows it down many times, and alone
+// reserves more address space than any limit.
+const slowCompile = 40 * time.Second

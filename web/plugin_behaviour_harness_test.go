@@ -39,7 +39,7 @@ func newPluginScene(t testing.TB, change func(*plugins.Options)) *pluginScene {
 		}
 		o.Limits.Host.StartWait = 0 // a batch waits for its sandbox, however slow this machine is
 		if raceDetector {
-			o.Limits.CompileMemory = 0 // the race detector alone reserves more address space than that
+			o.Limits.CompileMemory, o.Limits.CompileCPU = 0, slowCompile
 		}
 		if s.change != nil {
 			s.change(&o)
