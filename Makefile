@@ -13,8 +13,9 @@ VCS      := $(if $(shell git rev-parse --quiet --verify HEAD 2>/dev/null),auto,f
 TOOL     := go tool -modfile=internal/tools/go.mod
 # Their tests start processes, or run for long: without the race detector, which would only slow down what it cannot see.
 HEAVY    := /cmd/|/examples/|/sdk/conformance|/engine/powerloss|/engine/repair|/engine/check
-# The simulations take five times as long under the race detector: with it they are short, and whole without.
+# The simulations take five times as long under the race detector: with it only those of its tests run in which calls overlap, and all without.
 SIMULATED := engine/simtest
+OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken
 # Pure code: no goroutine, channel or lock in it, which internal/archtest checks. The race detector sees nothing there, and makes these
 # tests, which compute, take five times as long. `make race` has them under it too.
 PURE     := engine/shard/audit engine/shard/schedules engine/backlog engine/fair engine/fair/gps engine/journal engine/queue engine/reserver engine/shard/rules engine/schedule engine/strategy plugins/score sdk/abi sdk/api wasm/instrument wasm/manifest wasm/scan wasm/scan/decode internal/archtest
@@ -87,7 +88,7 @@ picture-tools:
 
 test: prepare format-check vet browser clients monitors proxies ## everything that must hold: format, vet, and all tests (some minutes on two cores)
 	go test -race -timeout 30m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE) $(SIMULATED)))")
-	go test -race -short -timeout 30m $(addprefix ./,$(SIMULATED))
+	go test -race -timeout 30m -run '$(OVERLAP)' $(addprefix ./,$(SIMULATED))
 	go test -timeout 30m $(addprefix ./,$(PURE) $(SIMULATED)) $$(go list ./... | grep -E '$(HEAVY)')
 
 race: prepare ## all tests under the race detector, the heavy and the pure ones too
