@@ -11,9 +11,10 @@ const (
 )
 
 // Packed is the batch so far as the journal keeps it: compressed if that makes it smaller by an eighth. It is good until the next Reset.
+// A batch of more than MaxBatchBytes stays as it is, so that Append refuses it: packed it might be taken, and no start could read it.
 func (e *Encoder) Packed() []byte {
 	batch := e.c.b
-	if len(batch) < packFrom {
+	if len(batch) < packFrom || len(batch) > MaxBatchBytes {
 		return batch
 	}
 	if most := 1 + s2.MaxEncodedLen(len(batch)-1); len(e.packed) < most {
@@ -27,7 +28,7 @@ func (e *Encoder) Packed() []byte {
 	return e.packed[:size]
 }
 
-// Unpack is the batch before Packed, or the batch itself if it is not packed.
+// Unpack is the batch before Packed, or the batch itself if it is not packed. The error is that it is damaged, or over MaxBatchBytes.
 func Unpack(batch []byte) ([]byte, error) {
 	if len(batch) == 0 || batch[0]&packedBit == 0 {
 		return batch, nil

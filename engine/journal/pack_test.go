@@ -61,6 +61,16 @@ func TestPacked(t *testing.T) {
 	}
 }
 
+// A batch that could not be read again is not made small enough to be appended.
+func TestPackedIsNotTooLarge(t *testing.T) {
+	t.Parallel()
+	large := make([]byte, MaxBatchBytes+1)
+	e := contents(1, func(int) []byte { return large })
+	if got, plain := len(e.Packed()), len(e.Bytes()); got != plain {
+		t.Errorf("a batch of %d bytes is kept in %d; it must be refused", plain, got)
+	}
+}
+
 // The encoder's memory is used again: no batch is kept with the bytes of one before it.
 func TestPackedAgain(t *testing.T) {
 	t.Parallel()
