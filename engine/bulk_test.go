@@ -92,9 +92,10 @@ func TestBulkByFilter(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, clock := bulkEngine(t, 300)
-	groups, others, err := queueAt(e, DefaultQueue).DeadLetters.Groups(ctx, queue.BulkFilter{})
-	if err != nil || others != 0 || len(groups) != 2 || groups[0].Count != 600 || groups[1].Submissions != 300 {
-		t.Fatalf("groups: got %+v %v %v, want two of 600 in 300 submissions", groups, others, err)
+	list, err := queueAt(e, DefaultQueue).DeadLetters.Groups(ctx, queue.BulkFilter{})
+	groups := list.Items
+	if err != nil || list.Others != 0 || len(groups) != 2 || groups[0].Count != 600 || groups[1].Submissions != 300 {
+		t.Fatalf("groups: got %+v %v, want two of 600 in 300 submissions", list, err)
 	}
 	one := queue.DeadFilter{Fingerprint: queue.Fingerprint("kind b no 7")}
 	dry := startBulk(t, e, queue.BulkRequest{Filter: queue.BulkFilter{Dead: one}, DryRun: true})

@@ -7,17 +7,14 @@ import (
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Groups are the dead letters of the queue that the filter means by the fingerprint of their errors, the largest group first. There is a
-// bound on how many groups there are; so many letters of `others` belong to none.
-func (p DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (groups []queue.DeadGroup,
-	others uint64, err error) {
-	if groups, others, err = p.q.shard.DeadLetters.Groups(ctx, f); err != nil {
-		return nil, 0, err
-	}
-	slices.SortFunc(groups, func(a, b queue.DeadGroup) int {
+// Groups are the dead letters of the queue that the filter means by the fingerprint of their errors, the largest group first.
+func (p DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (api.DeadGroups, error) {
+	list, err := p.q.shard.DeadLetters.Groups(ctx, f)
+	slices.SortFunc(list.Items, func(a, b api.DeadGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Fingerprint, b.Fingerprint))
 	})
-	return groups, others, nil
+	return list, err
 }

@@ -70,11 +70,11 @@ func TestDeadGroupsCountEveryLetter(t *testing.T) {
 	t.Parallel()
 	const ended, open = 101_000, 700
 	e := deadEngine(t, 1, 2, ended, open)
-	groups, others, err := queueAt(e, DefaultQueue).DeadLetters.Groups(context.Background(), queue.BulkFilter{})
-	if err != nil || others != 0 || len(groups) != 1 {
-		t.Fatalf("got %d groups and %d others, %v; want all in one", len(groups), others, err)
+	list, err := queueAt(e, DefaultQueue).DeadLetters.Groups(context.Background(), queue.BulkFilter{})
+	if err != nil || list.Others != 0 || len(list.Items) != 1 {
+		t.Fatalf("got %d groups and %d others, %v; want all in one", len(list.Items), list.Others, err)
 	}
-	if g := groups[0]; g.Count != ended+open || g.Submissions != 3 || g.First == 0 || g.Last < g.First {
+	if g := list.Items[0]; g.Count != ended+open || g.Submissions != 3 || g.FirstDiedAt.IsZero() || g.LastDiedAt.Before(g.FirstDiedAt.Time) {
 		t.Errorf("got %+v, want %d dead letters of 3 submissions", g, ended+open)
 	}
 }
@@ -94,8 +94,8 @@ func BenchmarkDeadGroups(b *testing.B) {
 			e := deadEngine(b, 100, c.submissions, c.letters, c.open)
 			b.Run("ask", func(b *testing.B) {
 				for b.Loop() {
-					if groups, _, err := queueAt(e, DefaultQueue).DeadLetters.Groups(context.Background(), queue.BulkFilter{}); err != nil || len(groups) != 100 {
-						b.Fatalf("got %d groups, %v; want 100", len(groups), err)
+					if list, err := queueAt(e, DefaultQueue).DeadLetters.Groups(context.Background(), queue.BulkFilter{}); err != nil || len(list.Items) != 100 {
+						b.Fatalf("got %d groups, %v; want 100", len(list.Items), err)
 					}
 				}
 			})

@@ -110,16 +110,8 @@ func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery
 	if err := x.narrow(ctx, &request.Filter); err != nil {
 		return nil, err
 	}
-	groups, others, err := q.DeadLetters.Groups(ctx, request.Filter)
-	if err != nil {
-		return nil, err
-	}
-	return &output[api.DeadGroups]{api.DeadGroups{Others: others, Items: showAll(groups, func(g *queue.DeadGroup) api.DeadGroup {
-		return api.DeadGroup{
-			Fingerprint: g.Fingerprint, Pattern: g.Pattern, Example: g.Example, Count: g.Count, Submissions: g.Submissions,
-			FirstDiedAt: g.First.API(), LastDiedAt: g.Last.API(),
-		}
-	})}}, nil
+	groups, err := q.DeadLetters.Groups(ctx, request.Filter)
+	return answered(groups, err, asIs)
 }
 
 // DeadPath names a dead letter; exported like QueuePath.

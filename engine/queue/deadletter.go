@@ -70,13 +70,3 @@ func (f *DeadFilter) Matches(d *DeadChunk) bool {
 		(f.DiedBefore == 0 || d.Died < f.DiedBefore) && d.Died >= f.DiedAfter &&
 		(f.Until == DeadAge{} || d.Age().Compare(f.Until) <= 0)
 }
-
-// DeadGroup is the dead letters of one fingerprint.
-type DeadGroup struct {
-	Fingerprint string
-	Pattern     string // the error with its changing parts replaced, see Pattern
-	Example     string // an error of the group
-	Count       uint64
-	Submissions uint64 // how many have such dead letters
-	First, Last Time   // when the first and the last of them died
-}

@@ -60,9 +60,9 @@ func TestDeadGroupsBeyondTheBound(t *testing.T) {
 	}
 	ask := func(what string, f queue.DeadFilter, groups int, others uint64) {
 		t.Helper()
-		got, n, err := x.DeadLetters.Groups(ctx, queue.BulkFilter{Dead: f})
-		if err != nil || len(got) != groups || n != others {
-			t.Errorf("%s: got %d groups and %d others, %v; want %d and %d", what, len(got), n, err, groups, others)
+		got, err := x.DeadLetters.Groups(ctx, queue.BulkFilter{Dead: f})
+		if err != nil || len(got.Items) != groups || got.Others != others {
+			t.Errorf("%s: got %d groups and %d others, %v; want %d and %d", what, len(got.Items), got.Others, err, groups, others)
 		}
 		if err := x.Audit(); err != nil {
 			t.Error(err)

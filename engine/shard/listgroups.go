@@ -7,41 +7,37 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/deadletters/lettergroups"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most lettergroups.Max
-// groups; `others` letters are in none. The answer comes from counters, and costs what there are groups, with two exceptions: after letters
+// groups. The answer comes from counters, and costs what there are groups, with two exceptions: after letters
 // went that were the first or the last of their kind in a submission, those of that submission are looked at, once; and all letters are
 // looked at when the filter asks for more than the counters know: a time of death, anything of a submission but its id, or one of very many
 // kinds.
-func (p *DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (groups []queue.DeadGroup, others uint64, err error) {
+func (p *DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (list api.DeadGroups, err error) {
+	known := false
 	if !f.Dead.Timed() && f.AnySubmission() {
 		if err := p.lookAgain(ctx, &f.Dead); err != nil {
-			return nil, 0, err
+			return list, err
 		}
-		groups, others, known := p.listGroups(&f.Dead)
-		if known {
-			return finishGroups(groups), others, nil
+		list, known = p.listGroups(&f.Dead)
+	}
+	if !known {
+		found, err := p.group(ctx, &f, lettergroups.Max)
+		if err != nil {
+			return list, err
 		}
+		list, _ = found.List(&queue.DeadFilter{}, 0)
 	}
-	found, err := p.group(ctx, &f, lettergroups.Max)
-	if err != nil {
-		return nil, 0, err
+	for i := range list.Items { // without the mutex
+		list.Items[i].Pattern = queue.Pattern(list.Items[i].Example)
 	}
-	groups, others, _ = found.List(&queue.DeadFilter{}, 0)
-	return finishGroups(groups), others, nil
-}
-
-// finishGroups works out what is left to tell of groups; the mutex is not held.
-func finishGroups(groups []queue.DeadGroup) []queue.DeadGroup {
-	for i := range groups {
-		groups[i].Pattern = queue.Pattern(groups[i].Example)
-	}
-	return groups
+	return list, nil
 }
 
 // listGroups asks the counters.
-func (p *DeadLetters) listGroups(f *queue.DeadFilter) (groups []queue.DeadGroup, others uint64, known bool) {
+func (p *DeadLetters) listGroups(f *queue.DeadFilter) (list api.DeadGroups, known bool) {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // letters are the dead letters that the filter means, in the order of the list.
@@ -313,25 +314,29 @@ func (s *sim) checkLetters(f queue.BulkFilter, limit int) {
 
 // checkGroups compares the groups of dead letters with those that the model's letters make.
 func (s *sim) checkGroups(f queue.BulkFilter, letters []queue.DeadChunk) {
-	got, others, err := s.shard.DeadLetters.Groups(ctx, f)
+	list, err := s.shard.DeadLetters.Groups(ctx, f)
 	s.must("groups of dead letters", err)
-	want := map[string]queue.DeadGroup{}
+	got, want := list.Items, map[string]api.DeadGroup{}
 	last := map[string]queue.SubmissionID{}
 	for _, d := range letters {
 		g, known := want[d.Fingerprint]
 		if !known {
-			g = queue.DeadGroup{Fingerprint: d.Fingerprint, Pattern: queue.Pattern(d.Error), First: d.Died}
+			g = api.DeadGroup{Fingerprint: d.Fingerprint, Pattern: queue.Pattern(d.Error), FirstDiedAt: d.Died.API(), LastDiedAt: d.Died.API()}
 		}
 		if last[d.Fingerprint] != d.Chunk.Submission {
 			last[d.Fingerprint] = d.Chunk.Submission
 			g.Submissions++
 		}
 		g.Count++
-		g.First, g.Last = min(g.First, d.Died), max(g.Last, d.Died)
+		if died := d.Died.API(); died.Before(g.FirstDiedAt.Time) {
+			g.FirstDiedAt = died
+		} else if died.After(g.LastDiedAt.Time) {
+			g.LastDiedAt = died
+		}
 		want[d.Fingerprint] = g
 	}
-	if len(got) != len(want) || others != 0 {
-		s.fail("groups of dead letters %+v: got %+v and %d others, want %+v", f, got, others, want)
+	if len(got) != len(want) || list.Others != 0 {
+		s.fail("groups of dead letters %+v: got %+v and %d others, want %+v", f, got, list.Others, want)
 	}
 	for _, g := range got {
 		if queue.Fingerprint(g.Example) != g.Fingerprint {

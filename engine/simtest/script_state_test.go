@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // The commands of scripts that show or change what is there beside reservations, the clock, and the end of the process.
@@ -118,11 +119,12 @@ func (c command) listLetters() {
 
 // groups shows the letters by what their errors have in common.
 func (c command) groups() {
-	list, _, err := c.shard.DeadLetters.Groups(ctx, queue.BulkFilter{})
+	got, err := c.shard.DeadLetters.Groups(ctx, queue.BulkFilter{})
 	must(c.t, err)
-	slices.SortFunc(list, func(a, b queue.DeadGroup) int { return strings.Compare(a.Pattern, b.Pattern) })
+	list := got.Items
+	slices.SortFunc(list, func(a, b api.DeadGroup) int { return strings.Compare(a.Pattern, b.Pattern) })
 	for _, g := range list {
-		c.say("%d letters of %d submissions, %s to %s: %q", g.Count, g.Submissions, at(g.First), at(g.Last), g.Pattern)
+		c.say("%d letters of %d submissions, %s to %s: %q", g.Count, g.Submissions, at(queue.At(g.FirstDiedAt.Time)), at(queue.At(g.LastDiedAt.Time)), g.Pattern)
 	}
 	if len(list) == 0 {
 		c.say("no groups")

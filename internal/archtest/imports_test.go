@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"engine/shard/commit":                   {},
 	"engine/shard/consumers":                {"engine/queue", "engine/reserver"},
 	"engine/shard/indexset":                 {},
-	"engine/shard/deadletters/lettergroups": {"engine/queue"},
+	"engine/shard/deadletters/lettergroups": {"sdk/api", "engine/queue"},
 	"engine/shard/deadletters/outbox":       {"engine/queue"},
 	"engine/shard/machine":                  {"engine/marks", "engine/shard/commit", "engine/shard/consumers", "engine/shard/indexset", "engine/queue", "engine/strategy", "engine/backlog", "engine/reserver", "engine/journal", "engine/measure", "engine/checkpoint"},
 	"engine/checkpoint":                     {"engine/queue", "engine/journal"},

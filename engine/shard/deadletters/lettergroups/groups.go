@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Groups counts dead letters by the fingerprint of their errors. The machine keeps one of all its letters, wherever their submissions
@@ -158,14 +159,15 @@ func (x *Group) tight() {
 	}
 }
 
-// List answers for the letters that the filter means, in no order and without patterns; `others` have no group. letters is how many the
-// filter's submission has, if it names one. known: the counters tell; otherwise only the letters themselves do.
-func (g *Groups) List(f *queue.DeadFilter, letters uint32) (groups []queue.DeadGroup, others uint64, known bool) {
+// List answers for the letters that the filter means, in no order and without patterns. letters is how many the filter's submission
+// has, if it names one. known: the counters tell; otherwise only the letters themselves do.
+func (g *Groups) List(f *queue.DeadFilter, letters uint32) (list api.DeadGroups, known bool) {
+	list.Items = []api.DeadGroup{}
 	chosen := g.Of
 	if name := f.Fingerprint; name != "" {
 		x := g.Of[name]
 		if x == nil {
-			return nil, 0, g.Others == 0
+			return list, g.Others == 0
 		}
 		chosen = map[string]*Group{name: x}
 	}
@@ -173,21 +175,22 @@ func (g *Groups) List(f *queue.DeadFilter, letters uint32) (groups []queue.DeadG
 	for fingerprint, x := range chosen {
 		if d := x.of(f.Submission); d.Count > 0 {
 			d.Fingerprint = fingerprint
-			groups = append(groups, d)
+			list.Items = append(list.Items, d)
 			count += d.Count
 		}
 	}
 	switch {
 	case f.Fingerprint != "":
-		return groups, 0, true
+		return list, true
 	case f.Submission != 0:
-		return groups, 0, count == uint64(letters)
+		return list, count == uint64(letters)
 	}
-	return groups, uint64(g.Others), g.Others == 0 || len(g.Of) >= g.Most
+	list.Others = uint64(g.Others)
+	return list, g.Others == 0 || len(g.Of) >= g.Most
 }
 
 // of describes the letters of a group that a submission has, or (0) all of them.
-func (x *Group) of(id queue.SubmissionID) queue.DeadGroup {
+func (x *Group) of(id queue.SubmissionID) api.DeadGroup {
 	share, submissions := x.Shares[id], 1
 	if id == 0 {
 		if x.loose {
@@ -195,8 +198,8 @@ func (x *Group) of(id queue.SubmissionID) queue.DeadGroup {
 		}
 		share, submissions = x.Share, len(x.Shares)
 	}
-	return queue.DeadGroup{Example: x.example, Count: uint64(share.Count), Submissions: uint64(submissions),
-		First: share.First, Last: share.Last}
+	return api.DeadGroup{Example: x.example, Count: uint64(share.Count), Submissions: uint64(submissions),
+		FirstDiedAt: share.First.API(), LastDiedAt: share.Last.API()}
 }
 
 // Inexact are the submissions whose letters have to be looked at before the times are exact of what the filter means.

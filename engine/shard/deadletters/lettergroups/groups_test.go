@@ -17,11 +17,11 @@ func TestGroupsAreBounded(t *testing.T) {
 	for i := range letters {
 		g.Add(queue.SubmissionID(1+i%100), fmt.Sprint(i), "text", queue.Time(i))
 	}
-	groups, others, known := g.List(&queue.DeadFilter{}, 0)
-	if len(groups) != Max || others != letters-Max || !known {
-		t.Errorf("got %d groups and %d others, known %v; want %d and %d, known", len(groups), others, known, Max, letters-Max)
+	list, known := g.List(&queue.DeadFilter{}, 0)
+	if len(list.Items) != Max || list.Others != letters-Max || !known {
+		t.Errorf("got %d groups and %d others, known %v; want %d and %d, known", len(list.Items), list.Others, known, Max, letters-Max)
 	}
-	if _, _, known := g.List(&queue.DeadFilter{Fingerprint: fmt.Sprint(letters - 1)}, 0); known {
+	if _, known := g.List(&queue.DeadFilter{Fingerprint: fmt.Sprint(letters - 1)}, 0); known {
 		t.Error("the counters say that they know the letters of a fingerprint without a group")
 	}
 	for id := range queue.SubmissionID(50) {
@@ -92,7 +92,7 @@ func dropModel(g *Groups, there []modelLetter, id queue.SubmissionID) (left []mo
 func compareGroups(t *testing.T, where string, g *Groups, f *queue.DeadFilter, there []modelLetter) {
 	t.Helper()
 	ofSubmission := uint32(0)
-	want, submissions := map[string]queue.DeadGroup{}, map[string]map[queue.SubmissionID]bool{}
+	want, submissions := map[string]Share{}, map[string]map[queue.SubmissionID]bool{}
 	total := uint64(0)
 	for _, l := range there {
 		if l.id == f.Submission {
@@ -103,14 +103,14 @@ func compareGroups(t *testing.T, where string, g *Groups, f *queue.DeadFilter, t
 		}
 		x, known := want[l.kind]
 		if !known {
-			x.First, submissions[l.kind] = l.died, map[queue.SubmissionID]bool{}
+			submissions[l.kind] = map[queue.SubmissionID]bool{}
 		}
 		submissions[l.kind][l.id] = true
-		x.Count, x.First, x.Last, x.Submissions = x.Count+1, min(x.First, l.died), max(x.Last, l.died), uint64(len(submissions[l.kind]))
+		x.add(l.died)
 		want[l.kind] = x
 		total++
 	}
-	groups, others, known := g.List(f, ofSubmission)
+	list, known := g.List(f, ofSubmission)
 	if len(g.Of) > g.Most {
 		t.Fatalf("%s: %d groups, want at most %d", where, len(g.Of), g.Most)
 	}
@@ -120,14 +120,16 @@ func compareGroups(t *testing.T, where string, g *Groups, f *queue.DeadFilter, t
 		}
 		return
 	}
-	for _, x := range groups {
+	for _, x := range list.Items {
 		w := want[x.Fingerprint]
-		if x.Count != w.Count || x.Submissions != w.Submissions || x.First > w.First || x.Last < w.Last || x.Example != x.Fingerprint {
+		if int64(x.Count) != w.Count || int(x.Submissions) != len(submissions[x.Fingerprint]) || x.FirstDiedAt.After(w.First.Std()) ||
+			x.LastDiedAt.Before(w.Last.Std()) || x.Example != x.Fingerprint {
 			t.Fatalf("%s: of %+v the group %+v, want %+v", where, f, x, w)
 		}
 		total -= x.Count
 	}
-	if others != total || others == 0 && len(groups) != len(want) || others > 0 && len(groups) > g.Most {
-		t.Fatalf("%s: of %+v %d groups and %d others, want %d others", where, f, len(groups), others, total)
+	groups := len(list.Items)
+	if list.Others != total || total == 0 && groups != len(want) || total > 0 && groups > g.Most {
+		t.Fatalf("%s: of %+v %d groups and %d others, want %d others", where, f, groups, list.Others, total)
 	}
 }
