@@ -220,7 +220,7 @@ func settingsOf(t *testing.T, e *Engine, queues []string) string {
 			fmt.Fprintf(&out, "%+v %x %t %v\n", v, module, found, err)
 		}
 		for _, v := range values {
-			fmt.Fprintf(&out, "%+v\n", v.Settings)
+			fmt.Fprintf(&out, "%s %v\n", v.ETag, v.ChangedAt)
 		}
 	}
 	return out.String()

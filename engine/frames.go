@@ -25,29 +25,17 @@ const (
 
 	// maxFrameKeys bounds the meta keys of one frame.
 	maxFrameKeys = 16
+
+	// maxFrameRules bounds the rules that a frame shows.
+	maxFrameRules = 20
 )
 
 // Frame is how a queue stood at one moment. Frames are made once a second, for all who look, and must not be changed.
 type Frame struct {
 	Number uint64 // from 1 at the server's start, one more each second
 	At     queue.Time
-	Stats  queue.Stats
-	Rates  api.Rates // over the time since the frame before; zero in the first
-	// Empties is how long what can be handed out lasts at the pace of the last minute; 0 when nothing was done, or a
-	// rule or a cancel changed what can be handed out meanwhile.
-	Empties time.Duration
-	Keys    []KeyFrame
-	Left    int          // keys beyond the most that a frame has
-	Rules   []queue.Rule // by ascending id
-}
-
-// KeyFrame is how the values of a meta key stood: those with most in flight, and the sum of the others.
-type KeyFrame struct {
-	Key    queue.MetaKey
-	Values int  // with open submissions, as far as they were read
-	Whole  bool // all of them were read; otherwise there are more, and the sums miss them
-	Top    []Value
-	Rest   api.ValueSum
+	Stats  api.StatsFrame
+	Keys   api.KeysFrame
 }
 
 // frames makes a queue's frames and keeps what is needed to draw how it came to be.
@@ -106,27 +94,29 @@ func (e *Engine) sample() {
 
 func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	f := &q.frames
-	frame := &Frame{Number: 1, At: now, Stats: q.shard.Stats(), Rules: q.shard.Rules.List()}
+	rules := q.shard.Rules.List()
+	frame := &Frame{Number: 1, At: now, Keys: api.KeysFrame{Queue: q.name, At: now.API(), Keys: []api.KeyFrame{}},
+		Stats: api.StatsFrame{Queue: q.name, At: now.API(), Stats: q.shard.Stats().Stats, Rules: firstRules(rules), RulesTotal: len(rules)}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.last.Load(); before != nil {
 		frame.Number = before.Number + 1
-		frame.Rates = ratesBetween(pointOf(before), pointOf(frame))
+		frame.Stats.Rates = ratesBetween(pointOf(before), pointOf(frame))
 	}
 	point := pointOf(frame)
 	for i, kept := range seriesKept {
 		f.past[i].add(point, kept.most, kept.step)
 	}
-	frame.Empties = f.past[0].empties(time.Minute)
+	frame.Stats.EmptiesMS = f.past[0].empties(time.Minute).Milliseconds()
 	f.full.forget(now)
-	q.sampleKeys(frame, shown)
+	q.sampleKeys(&frame.Keys, now, shown)
 	f.note(frame)
 	f.last.Store(frame)
 }
 
 // sampleKeys reads the counters of the values, key by key, until so many were read that the rest has to be left out. Those that
 // metrics show come first, and each may be as large as it likes up to maxShownVisits: an operator asked for them.
-func (q *Queue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
+func (q *Queue) sampleKeys(frame *api.KeysFrame, now queue.Time, shown []queue.MetaKey) {
 	keys := q.shard.Values.Keys()
 	slices.Sort(keys)
 	asked := func(key queue.MetaKey) bool { return slices.Contains(shown, key) }
@@ -149,7 +139,7 @@ func (q *Queue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 			frame.Left++
 			continue
 		}
-		k := q.sampleKey(key, most, frame.At)
+		k := q.sampleKey(key, most, now)
 		if k.Values == 0 {
 			continue // a strategy asks for the key, and no submission has it
 		}
@@ -158,19 +148,32 @@ func (q *Queue) sampleKeys(frame *Frame, shown []queue.MetaKey) {
 		}
 		frame.Keys = append(frame.Keys, k)
 	}
-	slices.SortFunc(frame.Keys, func(a, b KeyFrame) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(frame.Keys, func(a, b api.KeyFrame) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) KeyFrame {
+func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) api.KeyFrame {
 	seen, all := q.shard.Values.List(key, budget, q.frames.visited[:0])
 	q.frames.visited = seen
-	k := KeyFrame{Key: key, Values: len(seen), Whole: all}
+	k := api.KeyFrame{Key: key, Values: len(seen), Whole: all}
 	q.frames.full.look(key, seen, &q.values, now)
-	for _, count := range topValues(seen, &k.Rest) {
-		entry := queue.MetaEntry{Key: key, Value: count.Value}
-		k.Top = append(k.Top, Value{ValueCount: count, Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)})
+	top := topValues(seen, &k.Rest)
+	k.Top = make([]api.ValueCount, len(top))
+	for i := range top {
+		k.Top[i] = q.showValue(key, &top[i])
 	}
 	return k
+}
+
+// firstRules are the rules that a frame shows: of the whole queue first, then the newest. They are given by ascending id.
+func firstRules(list []queue.Rule) (first []api.Rule) {
+	for _, whole := range []bool{true, false} {
+		for _, rule := range slices.Backward(list) {
+			if rule.Match.Whole() == whole && len(first) < maxFrameRules {
+				first = append(first, rule.API())
+			}
+		}
+	}
+	return first
 }
 
 // topValues are the values with most in flight, then most ready; the others are added to rest. It sorts only what has a chance.

@@ -71,28 +71,28 @@ func TestFrame(t *testing.T) {
 	held, _ := take(t, e, `SelectOnly("company", "acme", OldestFirst)`, 10)
 	q.sample(at.Add(2*time.Second), nil)
 	f := q.Frame()
-	if want := (api.Rates{Inserted: 75, Reserved: 1.5}); f.Rates != want || f.Number != 2 || f.Stats.Ready != 147 || len(held) != 3 {
-		t.Errorf("frame %d: rates %+v, ready %d, held %d; want 2, %+v, 147, 3", f.Number, f.Rates, f.Stats.Ready, len(held), want)
+	if want := (api.Rates{Inserted: 75, Reserved: 1.5}); f.Stats.Rates != want || f.Number != 2 || f.Stats.Stats.Ready != 147 || len(held) != 3 {
+		t.Errorf("frame %d: rates %+v, ready %d, held %d; want 2, %+v, 147, 3", f.Number, f.Stats.Rates, f.Stats.Stats.Ready, len(held), want)
 	}
 	got := ""
-	for _, k := range f.Keys {
+	for _, k := range f.Keys.Keys {
 		got += fmt.Sprintf("%s whole %t:", k.Key, k.Whole)
 		for _, v := range k.Top {
-			got += fmt.Sprintf(" %s %d/%d saturated %t", v.Value.Quoted(), v.InFlight, v.Available, v.Saturated())
+			got += fmt.Sprintf(" %s %d/%d saturated %t", v.Value.Quoted(), v.InFlight, v.Ready, v.Saturated)
 		}
 		got += "; "
 	}
 	if want := `company whole true: "acme" 3/97 saturated true "bolt" 0/50 saturated false; zone whole true: 7 0/50 saturated false; `; got != want {
 		t.Errorf("keys: got  %s\nwant %s", got, want)
 	}
-	if f.Empties != 0 {
-		t.Errorf("a backlog that grew empties in %v, want never", f.Empties)
+	if f.Stats.EmptiesMS != 0 {
+		t.Errorf("a backlog that grew empties in %d ms, want never", f.Stats.EmptiesMS)
 	}
 	finishAll(t, e, held)
 	q.sample(at.Add(4*time.Second), nil)
 	last := q.Frame()
-	if last.Rates.Done != 1.5 {
-		t.Errorf("done per second: got %v, want 1.5", last.Rates.Done)
+	if last.Stats.Rates.Done != 1.5 {
+		t.Errorf("done per second: got %v, want 1.5", last.Stats.Rates.Done)
 	}
 }
 
@@ -137,39 +137,36 @@ func TestFrameIsBounded(t *testing.T) {
 	if k := q.sampleKey("a", 20, 0); !k.Whole || k.Values != 20 {
 		t.Errorf("with room for 20: %+v; want all, whole", k)
 	}
-	var frame Frame
+	var frame api.KeysFrame
 	for i := range maxFrameKeys + 3 {
 		insert(t, e, 1, number(fmt.Sprintf("k%02d", i), 1))
 	}
-	q.sampleKeys(&frame, nil)
+	q.sampleKeys(&frame, 0, nil)
 	if len(frame.Keys) != maxFrameKeys || frame.Left != 5 {
 		t.Errorf("%d keys and %d left, want %d and 5", len(frame.Keys), frame.Left, maxFrameKeys)
 	}
 }
 
-// A ring keeps the last points in order at its pace, hands out those after a moment with the one before them, and starts over
+// A ring keeps the last points in order at its pace, hands out those after a moment, with rates since the one before, and starts over
 // when the clock is set back.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	var r ring
 	second := func(n int) queue.Time { return queue.Time(1_000_000 + 1000*n) }
 	for i := range 25 {
-		r.add(Point{At: second(i), Done: uint64(i)}, 10, time.Second)
+		r.add(Point{At: second(i), Ready: uint64(i), Done: uint64(i)}, 10, time.Second)
 		r.add(Point{At: second(i).Add(400 * time.Millisecond), Done: 999}, 10, time.Second) // too soon
 	}
-	var got []uint64
-	for _, p := range r.since(second(20)) {
-		got = append(got, p.Done)
+	since := func(after queue.Time) (s api.Series) { r.appendTo(&s, after.Std()); return s }
+	if got := since(second(20)); !slices.Equal(got.Ready, []uint64{21, 22, 23, 24}) || !slices.Equal(got.DoneRate, []float64{1, 1, 1, 1}) {
+		t.Errorf("after 20: got %v at the rates %v, want 21 to 24 at 1 a second", got.Ready, got.DoneRate)
 	}
-	if want := []uint64{20, 21, 22, 23, 24}; !slices.Equal(got, want) {
-		t.Errorf("after 20: got %v, want %v", got, want)
-	}
-	if all := r.since(0); len(all) != 10 || all[0].Done != 15 {
-		t.Errorf("all: %d points from %d on, want 10 from 15 on", len(all), all[0].Done)
+	if all := since(0); len(all.At) != 10 || all.Ready[0] != 15 || all.DoneRate[0] != 0 || all.DoneRate[1] != 1 {
+		t.Errorf("all: got %v at the rates %v, want 15 to 24, the first with no rate", all.Ready, all.DoneRate)
 	}
 	r.add(Point{At: second(3)}, 10, time.Second)
-	if all := r.since(0); len(all) != 1 {
-		t.Errorf("after the clock was set back: %d points, want 1", len(all))
+	if all := since(0); len(all.At) != 1 {
+		t.Errorf("after the clock was set back: %d points, want 1", len(all.At))
 	}
 }
 
@@ -234,11 +231,11 @@ func TestHeat(t *testing.T) {
 	var f frames
 	at := queue.Time(HeatStep.Milliseconds() * 1_000_000)
 	look := func(steps int, rest uint64, inFlight ...uint64) {
-		k := KeyFrame{Key: "company", Whole: true, Rest: api.ValueSum{InFlight: rest}}
+		k := api.KeyFrame{Key: "company", Whole: true, Rest: api.ValueSum{InFlight: rest}}
 		for i, n := range inFlight {
-			k.Top = append(k.Top, Value{ValueCount: backlog.ValueCount{Value: queue.IntValue(int64(i)), InFlight: n}})
+			k.Top = append(k.Top, api.ValueCount{Value: queue.IntValue(int64(i)), InFlight: n})
 		}
-		f.note(&Frame{At: at.Add(time.Duration(steps) * HeatStep), Keys: []KeyFrame{k}})
+		f.note(&Frame{At: at.Add(time.Duration(steps) * HeatStep), Keys: api.KeysFrame{Keys: []api.KeyFrame{k}}})
 	}
 	last := func(value int64) string {
 		h := f.heat["company"]

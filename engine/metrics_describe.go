@@ -110,12 +110,8 @@ func (m *metrics) describeGauges() {
 		return max(now.Sub(s.NextTick).Seconds(), 0)
 	})
 	m.plain(prometheus.GaugeValue, "quern_oldest_available_seconds",
-		"Age of the oldest submission with a ready chunk, in seconds.", func(s *queue.Stats, now queue.Time) float64 {
-			if s.OldestReady == 0 {
-				return 0
-			}
-			return max(now.Sub(s.OldestReady).Seconds(), 0)
-		})
+		"Age of the oldest submission with a ready chunk, in seconds.",
+		func(s *queue.Stats, _ queue.Time) float64 { return s.OldestReadySeconds })
 }
 
 func (m *metrics) describeCounters() {

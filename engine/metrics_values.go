@@ -100,8 +100,8 @@ func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, f
 	if frame == nil {
 		return
 	}
-	for i := range frame.Keys {
-		k := &frame.Keys[i]
+	for i := range frame.Keys.Keys {
+		k := &frame.Keys.Keys[i]
 		if !slices.Contains(m.engine.options.MetricKeys, k.Key) {
 			continue
 		}
@@ -109,7 +109,7 @@ func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, f
 			v := &k.Top[j]
 			label := shownValue(v.Value)
 			one(m.keyInFlight, prometheus.GaugeValue, float64(v.InFlight), k.Key, label)
-			one(m.keyBacklog, prometheus.GaugeValue, float64(v.Available), k.Key, label)
+			one(m.keyBacklog, prometheus.GaugeValue, float64(v.Ready), k.Key, label)
 		}
 		one(m.keyInFlight, prometheus.GaugeValue, float64(k.Rest.InFlight), k.Key, otherShown)
 		one(m.keyBacklog, prometheus.GaugeValue, float64(k.Rest.Ready), k.Key, otherShown)

@@ -6,12 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/rules"
 )
-
-// RuledAmount is how much one rule keeps from every strategy.
-type RuledAmount = inspect.RuledAmount
 
 // Set sets a pause or a block, durably: what it covers is not handed out from then on. ID and Since are drawn here. One that asks for
 // what a rule with its action and match says already changes nothing, otherwise that one is changed; created is false then.

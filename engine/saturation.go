@@ -33,7 +33,7 @@ func (s *saturations) look(key queue.MetaKey, counted []backlog.ValueCount, set 
 	defer s.mu.Unlock()
 	for _, count := range counted {
 		settings, is := limits[count.Value]
-		if v := (Value{ValueCount: count, Settings: settings}); !is || !v.Saturated() {
+		if !is || !settings.saturated(count.InFlight) {
 			continue
 		}
 		entry := queue.MetaEntry{Key: key, Value: count.Value}

@@ -6,7 +6,16 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
+
+// sinceOf is from when on a value has been at its limit; 0: it is not.
+func sinceOf(v *api.ValueCount) queue.Time {
+	if v.SaturatedSince == nil {
+		return 0
+	}
+	return queue.At(v.SaturatedSince.Time)
+}
 
 // A value is at its limit from when it was first seen there, though it drops below for a moment; after a longer time below, after
 // a change of its limit and after a clock that was set back it starts over.
@@ -30,12 +39,12 @@ func TestSaturatedSince(t *testing.T) {
 			t.Fatal(err)
 		}
 		frame := queueAt(e, DefaultQueue).Frame()
-		got := map[string]queue.Time{"read by itself": one.SaturatedSince}
-		for _, v := range frame.Keys[0].Top {
+		got := map[string]queue.Time{"read by itself": sinceOf(&one)}
+		for _, v := range frame.Keys.Keys[0].Top {
 			if v.Value == acme.Value {
-				got["in the frame"] = v.SaturatedSince
-			} else if v.SaturatedSince != 0 {
-				t.Errorf("%s: %s has no limit and is at it since %d", name, v.Value, v.SaturatedSince)
+				got["in the frame"] = sinceOf(&v)
+			} else if v.SaturatedSince != nil {
+				t.Errorf("%s: %s has no limit and is at it since %v", name, v.Value, v.SaturatedSince)
 			}
 		}
 		list, err := queueAt(e, DefaultQueue).Values.List(context.Background(), "company", "ready", 10)
@@ -44,7 +53,7 @@ func TestSaturatedSince(t *testing.T) {
 		}
 		for _, v := range list {
 			if v.Value == acme.Value {
-				got["in the list"] = v.SaturatedSince
+				got["in the list"] = sinceOf(&v)
 			}
 		}
 		for where, since := range got {

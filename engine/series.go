@@ -42,16 +42,14 @@ type Point struct {
 func (p *Point) open() uint64 { return p.Ready + p.Waiting + p.Reserved }
 
 func pointOf(f *Frame) Point {
-	s := &f.Stats
+	s := &f.Stats.Stats
 	return Point{
 		At: f.At, Ready: s.Ready, Waiting: s.Waiting, Reserved: s.Reserved, Dead: s.Dead,
 		Inserted: s.InsertedTotal, Taken: s.ReservedTotal, Done: s.DoneTotal, Failed: s.FailedTotal,
 	}
 }
 
-// RatesSince are the rates between an earlier point and this one; zero when the clock did not advance.
-func (p *Point) RatesSince(before *Point) api.Rates { return ratesBetween(*before, *p) }
-
+// ratesBetween are the rates between two points, in tenths, as more digits say nothing; zero when the clock did not advance.
 func ratesBetween(a, b Point) api.Rates {
 	seconds := b.At.Sub(a.At).Seconds()
 	if seconds <= 0 {
@@ -61,7 +59,7 @@ func ratesBetween(a, b Point) api.Rates {
 		if to < from {
 			return 0
 		}
-		return float64(to-from) / seconds
+		return math.Round(float64(to-from)/seconds*10) / 10
 	}
 	return api.Rates{Inserted: per(a.Inserted, b.Inserted), Reserved: per(a.Taken, b.Taken), Done: per(a.Done, b.Done),
 		Failed: per(a.Failed, b.Failed)}
@@ -95,20 +93,6 @@ func (r *ring) add(p Point, most int, step time.Duration) {
 // at is the i-th point, the oldest first.
 func (r *ring) at(i int) *Point { return &r.points[(r.start+i)%len(r.points)] }
 
-// since copies the points after a moment, preceded by the one before them, which rates are counted from.
-func (r *ring) since(after queue.Time) []Point {
-	n := len(r.points)
-	first := n
-	for first > 0 && r.at(first-1).At > after {
-		first--
-	}
-	list := make([]Point, 0, n-first+1)
-	for i := max(0, first-1); i < n; i++ {
-		list = append(list, *r.at(i))
-	}
-	return list
-}
-
 // settled is the part of the open chunks by which they may change otherwise than by inserts, completions and deaths,
 // without the pace being about something else: a rule that pauses half of them says nothing about when the other half
 // is done.
@@ -141,18 +125,38 @@ func (r *ring) empties(over time.Duration) time.Duration {
 	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
 }
 
-// Series are a queue's points after a moment, the oldest first: with a step of a second those of ten minutes, of a minute those of a
-// day, of an hour those of 30 days; of another step there are none. The first is the one at or before the moment, if it is known: rates
-// are counted from it.
-func (q *Queue) Series(step time.Duration, after time.Time) []Point {
+// Series are a queue's numbers after a moment, the oldest first: with a step of a second those of ten minutes, of a minute those of a
+// day, of an hour those of 30 days; of another step there are none.
+func (q *Queue) Series(step time.Duration, after time.Time) api.Series {
+	out := api.Series{
+		Queue: q.name, StepSeconds: int(step / time.Second), At: []int64{},
+		Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
+		InsertedRate: []float64{}, ReservedRate: []float64{}, DoneRate: []float64{}, FailedRate: []float64{},
+	}
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()
 	for i, kept := range seriesKept {
 		if kept.step == step {
-			return q.frames.past[i].since(queue.At(after))
+			q.frames.past[i].appendTo(&out, after)
 		}
 	}
-	return nil
+	return out
+}
+
+// appendTo appends the points after a moment. Rates are counted from the point before, if it is known.
+func (r *ring) appendTo(out *api.Series, after time.Time) {
+	for i := range r.points {
+		p, before := r.at(i), r.at(max(0, i-1))
+		if !p.At.Std().After(after) {
+			continue
+		}
+		rates := ratesBetween(*before, *p)
+		out.At = append(out.At, int64(p.At))
+		out.Ready, out.Waiting = append(out.Ready, p.Ready), append(out.Waiting, p.Waiting)
+		out.Reserved, out.Dead = append(out.Reserved, p.Reserved), append(out.Dead, p.Dead)
+		out.InsertedRate, out.ReservedRate = append(out.InsertedRate, rates.Inserted), append(out.ReservedRate, rates.Reserved)
+		out.DoneRate, out.FailedRate = append(out.DoneRate, rates.Done), append(out.FailedRate, rates.Failed)
+	}
 }
 
 // heat is the strips of one meta key.
@@ -177,8 +181,8 @@ func (f *frames) note(frame *Frame) {
 		f.heat = map[queue.MetaKey]*heat{}
 	}
 	maps.DeleteFunc(f.heat, func(_ queue.MetaKey, h *heat) bool { return step-h.step >= HeatCells })
-	for i := range frame.Keys {
-		k := &frame.Keys[i]
+	for i := range frame.Keys.Keys {
+		k := &frame.Keys.Keys[i]
 		h := f.heat[k.Key]
 		if h == nil || step < h.step {
 			h = &heat{step: step, since: step, rows: map[queue.MetaValue]*heatRow{}}
@@ -188,7 +192,7 @@ func (f *frames) note(frame *Frame) {
 	}
 }
 
-func (h *heat) note(k *KeyFrame, step int64) {
+func (h *heat) note(k *api.KeyFrame, step int64) {
 	absent := int32(0) // of values that the frame does not name
 	if k.Rest.InFlight > 0 || !k.Whole {
 		absent, h.blind = HeatUnknown, step

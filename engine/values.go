@@ -21,20 +21,12 @@ type ValueSettings struct {
 	queue.ValueSettings
 	Version uint32
 	Changed queue.Time // when this version was set
+	ETag    string     // names this version; "" when nothing is set
 }
 
-// Value is one value of a meta key: what there is of it, and what is set for it.
-type Value struct {
-	backlog.ValueCount
-	Settings ValueSettings
-	// SaturatedSince is from when on the value has been at its limit whenever it was looked at, once a second, but for moments
-	// shorter than a HeatStep. 0: it is not, or it is not among the values that a frame reads.
-	SaturatedSince queue.Time
-}
-
-// Saturated says that as many chunks of the value are in flight as its limit lets be.
-func (v *Value) Saturated() bool {
-	return v.Settings.Limit != queue.NoLimit && v.InFlight >= uint64(v.Settings.Limit)
+// saturated says that the limit is reached by so many chunks in flight.
+func (s *ValueSettings) saturated(inFlight uint64) bool {
+	return s.Limit != queue.NoLimit && inFlight >= uint64(s.Limit)
 }
 
 // ValueGuard decides whether a change may go on, seeing what is set now. It is called while no other caller can change what is set
@@ -76,6 +68,7 @@ func (v *values) set(entry queue.MetaEntry, s ValueSettings) {
 			of = map[queue.MetaValue]ValueSettings{}
 			v.byKey[entry.Key] = of
 		}
+		s.ETag = queue.ETag(s.Version, fmt.Appendf(nil, "%d %d", s.Limit, s.Weight))
 		of[entry.Value] = s
 	default:
 		delete(of, entry.Value)
@@ -103,7 +96,7 @@ func (v *values) clear() {
 // Put sets a limit and a weight for a value of a meta key, in the place of what was set, durably; reservations go by it
 // from the next one on. The same settings as before change nothing. Settings that set nothing are refused: Delete removes.
 func (p Values) Put(ctx context.Context, entry queue.MetaEntry, settings queue.ValueSettings,
-	guard ValueGuard) (v Value, created bool, err error) {
+	guard ValueGuard) (v api.ValueCount, created bool, err error) {
 	if err := validValue(entry, settings); err != nil {
 		return v, false, err
 	}
@@ -177,27 +170,48 @@ func (s ValueSettings) state() any {
 		state["limit"] = s.Limit
 	}
 	if s.Weight != 0 {
-		state["weight"] = float64(s.Weight) / 1000
+		state["weight"] = float64(s.Weight) / queue.DefaultWeight
 	}
 	return state
 }
 
 // Get tells what there is of one value of a meta key, and what is set for it. CodeUnknownValue: no open submission has it,
 // and nothing is set.
-func (p Values) Get(_ context.Context, entry queue.MetaEntry) (Value, error) {
+func (p Values) Get(_ context.Context, entry queue.MetaEntry) (v api.ValueCount, err error) {
 	if err := validEntry(entry); err != nil {
-		return Value{}, err
+		return v, err
 	}
-	v := p.q.value(entry)
-	if v.Submissions == 0 && v.Settings.Version == 0 {
-		return Value{}, &queue.Error{Code: queue.CodeUnknownValue,
+	v = p.q.value(entry)
+	if v.Submissions == 0 && v.ETag == "" {
+		return v, &queue.Error{Code: queue.CodeUnknownValue,
 			Message: fmt.Sprintf("No open submission has the value %s of %q, and nothing is set for it.", entry.Value.Quoted(), entry.Key)}
 	}
 	return v, nil
 }
 
-func (q *Queue) value(entry queue.MetaEntry) Value {
-	return Value{ValueCount: q.shard.Values.Get(entry), Settings: q.values.find(entry), SaturatedSince: q.frames.full.since(entry)}
+func (q *Queue) value(entry queue.MetaEntry) api.ValueCount {
+	count := q.shard.Values.Get(entry)
+	return q.showValue(entry.Key, &count)
+}
+
+// showValue is a value of a key as the API has it: what was counted of it, and what is set for it.
+func (q *Queue) showValue(key queue.MetaKey, count *backlog.ValueCount) api.ValueCount {
+	entry := queue.MetaEntry{Key: key, Value: count.Value}
+	set := q.values.find(entry)
+	v := api.ValueCount{
+		Value: count.Value, Ready: count.Available, Paused: count.Paused, Blocked: count.Blocked, InFlight: count.InFlight,
+		Submissions: uint64(count.Submissions), Saturated: set.saturated(count.InFlight), ETag: set.ETag, ChangedAt: set.Changed.API(),
+	}
+	if since := q.frames.full.since(entry); since != 0 {
+		v.SaturatedSince = new(since.API())
+	}
+	if set.Limit != queue.NoLimit {
+		v.Limit = new(set.Limit)
+	}
+	if set.Weight != 0 {
+		v.Weight = new(float64(set.Weight) / queue.DefaultWeight)
+	}
+	return v
 }
 
 // validValue refuses what cannot be set for a value. Pointers are those of the body of the HTTP face.
@@ -226,44 +240,35 @@ func validEntry(entry queue.MetaEntry) error {
 
 // List lists the values of a meta key that open submissions have or that something is set for, the largest first by `sort`:
 // "in_flight" (the default) or "ready".
-func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit int) ([]Value, error) {
+func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit int) ([]api.ValueCount, error) {
 	limit, err := validLimit(limit)
 	if err != nil {
 		return nil, err
 	}
-	size := map[string]func(*Value) uint64{
-		"":          func(v *Value) uint64 { return v.InFlight },
-		"in_flight": func(v *Value) uint64 { return v.InFlight },
-		"ready":     func(v *Value) uint64 { return v.Available },
+	size := map[string]func(*backlog.ValueCount) uint64{
+		"":          func(v *backlog.ValueCount) uint64 { return v.InFlight },
+		"in_flight": func(v *backlog.ValueCount) uint64 { return v.InFlight },
+		"ready":     func(v *backlog.ValueCount) uint64 { return v.Available },
 	}[sort]
 	if size == nil {
 		return nil, queue.Invalid("/query/sort", "is not known; use in_flight or ready")
 	}
-	list := p.q.listValues(key)
-	slices.SortFunc(list, func(a, b Value) int {
+	counts, _ := p.q.shard.Values.List(key, math.MaxInt, nil)
+	set := p.q.values.of(key)
+	for i := range counts {
+		delete(set, counts[i].Value)
+	}
+	for value := range set {
+		counts = append(counts, backlog.ValueCount{Value: value})
+	}
+	slices.SortFunc(counts, func(a, b backlog.ValueCount) int {
 		return cmp.Or(cmp.Compare(size(&b), size(&a)), a.Value.Compare(b.Value))
 	})
-	return list[:min(limit, len(list))], nil
-}
-
-// listValues is all values of a key, in no useful order.
-func (q *Queue) listValues(key queue.MetaKey) (list []Value) {
-	set := q.values.of(key)
-	counts, _ := q.shard.Values.List(key, math.MaxInt, nil)
-	for _, count := range counts {
-		list = append(list, Value{ValueCount: count, Settings: nothingSet()})
-	}
+	list := make([]api.ValueCount, min(limit, len(counts)))
 	for i := range list {
-		if s, is := set[list[i].Value]; is {
-			list[i].Settings = s
-			list[i].SaturatedSince = q.frames.full.since(queue.MetaEntry{Key: key, Value: list[i].Value})
-			delete(set, list[i].Value)
-		}
+		list[i] = p.q.showValue(key, &counts[i])
 	}
-	for value, s := range set {
-		list = append(list, Value{ValueCount: backlog.ValueCount{Value: value}, Settings: s})
-	}
-	return list
+	return list, nil
 }
 
 // Keys lists the meta keys that open submissions have or that something is set for, by name, from the one after `after` on: at

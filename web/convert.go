@@ -1,8 +1,6 @@
 package web
 
 import (
-	"time"
-
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -64,12 +62,4 @@ func apiChunk(in *queue.Chunk) api.Chunk {
 		Index: in.Index, State: in.State.String(), Attempts: uint32(in.Attempts), NotBefore: in.NotBefore.API(),
 		Consumer: in.Consumer, Deadline: in.Deadline.API(), Error: in.Error, ForwardedTo: in.To, Output: in.Output,
 	}
-}
-
-func apiStats(in *queue.Stats, now time.Time) api.Stats {
-	out := in.Stats
-	if in.OldestReady != 0 {
-		out.OldestReadySeconds = max(0, now.Sub(in.OldestReady.Std()).Seconds())
-	}
-	return out
 }

@@ -82,7 +82,7 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 		}
 	}
 	if c.Rule.ID != 0 {
-		rule := apiRule(&c.Rule)
+		rule := c.Rule.API()
 		out.Rule = &rule
 	}
 	if use := usedBy(d, c); use != nil {

@@ -237,11 +237,11 @@ func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error
 	if known := e.encoded[queueName]; known != nil && known.of == f {
 		return known, nil
 	}
-	stats, err := e.event(api.EventStats, f, apiStatsFrame(queueName, f))
+	stats, err := e.event(api.EventStats, f, &f.Stats)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := e.event(api.EventKeys, f, apiKeysFrame(queueName, f))
+	keys, err := e.event(api.EventKeys, f, &f.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -272,28 +272,6 @@ func (e *events) event(name string, f *engine.Frame, data any) ([]byte, error) {
 	}
 	out := append([]byte("event: "+name+"\n"), "id: "+e.eventID(f)+"\ndata: "...)
 	return append(append(out, body...), "\n\n"...), nil
-}
-
-func apiStatsFrame(queueName string, f *engine.Frame) api.StatsFrame {
-	return api.StatsFrame{
-		Queue: queueName, At: f.At.API(), Stats: apiStats(&f.Stats, f.At.Std()), Rates: tenths(f.Rates),
-		EmptiesMS: int64(f.Empties / time.Millisecond),
-		Rules:     firstRules(f.Rules), RulesTotal: len(f.Rules),
-	}
-}
-
-func apiKeysFrame(queueName string, f *engine.Frame) api.KeysFrame {
-	out := api.KeysFrame{Queue: queueName, At: f.At.API(), Keys: make([]api.KeyFrame, len(f.Keys)), Left: f.Left}
-	for i := range f.Keys {
-		k := &f.Keys[i]
-		to := api.KeyFrame{Key: k.Key, Values: k.Values, Whole: k.Whole, Top: make([]api.ValueCount, len(k.Top)),
-			Rest: k.Rest}
-		for j := range k.Top {
-			to.Top[j] = apiValueCount(&k.Top[j])
-		}
-		out.Keys[i] = to
-	}
-	return out
 }
 
 const eventData = "Each event's data is one line of JSON"

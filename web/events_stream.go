@@ -73,7 +73,7 @@ func (o *stream) begin() error {
 			continue
 		}
 		// Frames that came since this one was read are in it, and come again as frames: a point that is known already changes nothing.
-		event, err := o.server.events.event(api.EventSeries, frame, apiSeries(q, time.Second, o.request.lastAt.Std()))
+		event, err := o.server.events.event(api.EventSeries, frame, q.Series(time.Second, o.request.lastAt.Std()))
 		if err != nil {
 			return err
 		}

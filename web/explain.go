@@ -32,7 +32,7 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
 		Tree:     make([]api.ExplainBlock, len(nodes)),
 		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
-		Withheld: apiWithheld(&found.Withheld), Ruled: apiRuled(found.Ruled),
+		Withheld: apiWithheld(&found.Withheld), Ruled: found.Ruled,
 		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}}
 	for i := range nodes {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"github.com/quern-queue/quern/engine"
@@ -57,14 +56,14 @@ func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*
 	if in.State == "ended" {
 		list := within(ctx, q.Rules.Past(), func(r *queue.EndedRule) bool { return x.covers(ctx, &r.Rule) })
 		return answeredList(list, nil, func(r *queue.EndedRule) api.Rule {
-			out := apiRule(&r.Rule)
+			out := r.Rule.API()
 			out.EndedAt, out.End, out.LiftedBy = r.Ended.API(), r.End.String(), r.By
 			return out
 		})
 	}
 	list := within(ctx, q.Rules.Held(), func(r *engine.HeldRule) bool { return x.covers(ctx, &r.Rule) })
 	return answeredList(list, nil, func(r *engine.HeldRule) api.Rule {
-		out := apiRule(&r.Rule)
+		out := r.Rule.API()
 		out.Chunks = r.Chunks
 		return out
 	})
@@ -97,7 +96,7 @@ func (x rules) set(ctx context.Context, q *engine.Queue, in *setRuleInput) (*set
 	if err != nil {
 		return nil, err
 	}
-	out := &setRuleOutput{Status: http.StatusOK, Body: apiRule(&rule)}
+	out := &setRuleOutput{Status: http.StatusOK, Body: rule.API()}
 	if created {
 		out.Status, out.Location = http.StatusCreated, "/v1/queues/"+in.Queue+"/rules/"+out.Body.ID
 	}
@@ -126,7 +125,7 @@ func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*output[
 	if err == nil && !x.covers(ctx, &rule) {
 		err = unknownRule()
 	}
-	return answered(rule, err, apiRule)
+	return answered(rule, err, (*queue.Rule).API)
 }
 
 type liftRuleInput struct {
@@ -202,58 +201,6 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 		return r, queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
 	}
 	return r, nil
-}
-
-func apiRules(list []queue.Rule) []api.Rule {
-	out := make([]api.Rule, len(list))
-	for i := range list {
-		out[i] = apiRule(&list[i])
-	}
-	return out
-}
-
-func apiRule(in *queue.Rule) api.Rule {
-	out := api.Rule{
-		ID: strconv.FormatUint(uint64(in.ID), 10), Action: in.Action.String(), Reason: in.Reason, Actor: in.Actor,
-		Since: in.Since.API(), Until: in.Until.API(),
-		Effects: api.RuleEffects{Insert: in.Insert, Revoke: in.Revoke},
-	}
-	switch {
-	case in.Match.Submission != 0:
-		out.Match.Submission = in.Match.Submission.String()
-	case in.Match.Entry.Key != "":
-		out.Match.Meta = api.Meta{in.Match.Entry.Key: in.Match.Entry.Value}
-	default:
-		out.Match.Queue = true
-	}
-	return out
-}
-
-func apiRuled(in []engine.RuledAmount) []api.RuledAmount {
-	out := make([]api.RuledAmount, len(in))
-	for i := range in {
-		out[i] = api.RuledAmount{Rule: apiRule(&in[i].Rule), Refused: api.Amount(in[i].Refused)}
-	}
-	return out
-}
-
-// maxFrameRules is how many rules a frame shows.
-const maxFrameRules = 20
-
-// firstRules are those that a frame shows: of the whole queue first, then the newest.
-func firstRules(list []queue.Rule) []api.Rule {
-	var first []queue.Rule
-	for _, whole := range []bool{true, false} {
-		for i := range slices.Backward(list) {
-			if list[i].Match.Whole() == whole && len(first) < maxFrameRules {
-				first = append(first, list[i])
-			}
-		}
-	}
-	if len(first) == 0 {
-		return nil
-	}
-	return apiRules(first)
 }
 
 // ruleText is a rule within a sentence.

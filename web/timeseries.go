@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/quern-queue/quern/engine"
@@ -31,44 +30,10 @@ func (x queues) series(_ context.Context, q *engine.Queue, in *seriesInput) (*ou
 			return nil, queue.Invalid("/query/after", "%s", api.TimeDetail)
 		}
 	}
-	return &output[api.Series]{apiSeries(q, seriesSteps[in.Step], after)}, nil
+	return &output[api.Series]{q.Series(seriesSteps[in.Step], after)}, nil
 }
 
 var seriesSteps = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
-
-func apiSeries(q *engine.Queue, step time.Duration, after time.Time) api.Series {
-	points := q.Series(step, after)
-	out := api.Series{
-		Queue: q.Name(), StepSeconds: int(step / time.Second), At: []int64{},
-		Ready: []uint64{}, Waiting: []uint64{}, Reserved: []uint64{}, Dead: []uint64{},
-		InsertedRate: []float64{}, ReservedRate: []float64{}, DoneRate: []float64{}, FailedRate: []float64{},
-	}
-	for i := range points {
-		p := &points[i]
-		if !p.At.Std().After(after) {
-			continue // only what the rates of the next one are counted from
-		}
-		before := p
-		if i > 0 {
-			before = &points[i-1]
-		}
-		rates := tenths(p.RatesSince(before))
-		out.At = append(out.At, int64(p.At))
-		out.Ready, out.Waiting = append(out.Ready, p.Ready), append(out.Waiting, p.Waiting)
-		out.Reserved, out.Dead = append(out.Reserved, p.Reserved), append(out.Dead, p.Dead)
-		out.InsertedRate, out.ReservedRate = append(out.InsertedRate, rates.Inserted), append(out.ReservedRate, rates.Reserved)
-		out.DoneRate, out.FailedRate = append(out.DoneRate, rates.Done), append(out.FailedRate, rates.Failed)
-	}
-	return out
-}
-
-// tenths rounds rates: more digits say nothing.
-func tenths(r api.Rates) api.Rates {
-	for _, rate := range []*float64{&r.Inserted, &r.Reserved, &r.Done, &r.Failed} {
-		*rate = math.Round(*rate*10) / 10
-	}
-	return r
-}
 
 type keySeriesInput struct {
 	QueuePath

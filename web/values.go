@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -79,7 +78,7 @@ func (x metaValues) list(ctx context.Context, q *engine.Queue, in *listValuesInp
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	}
 	list, err := q.Values.List(ctx, in.Key, in.Sort, in.Limit)
-	return answeredList(list, err, apiValueCount)
+	return answeredList(list, err, asIs)
 }
 
 // ValuePath names a value of a meta key. It is exported because huma only looks into exported fields.
@@ -141,7 +140,7 @@ func (x metaValues) get(ctx context.Context, q *engine.Queue, in *ValuePath) (*v
 	if err != nil {
 		return nil, err
 	}
-	return &valueOutput{ETag: valueETag(&v.Settings), Body: apiValueCount(&v)}, nil
+	return &valueOutput{ETag: v.ETag, Body: v}, nil
 }
 
 type putValueInput struct {
@@ -166,7 +165,7 @@ func (x metaValues) put(ctx context.Context, q *engine.Queue, in *putValueInput)
 	if err != nil {
 		return nil, err
 	}
-	out := &putValueOutput{Status: http.StatusOK, ETag: valueETag(&put.Settings), Body: apiValueCount(&put)}
+	out := &putValueOutput{Status: http.StatusOK, ETag: put.ETag, Body: put}
 	if created {
 		out.Status, out.Location = http.StatusCreated, in.location(in.entry)
 	}
@@ -202,33 +201,7 @@ func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 	return out, nil
 }
 
-func apiValueCount(in *engine.Value) api.ValueCount {
-	out := api.ValueCount{
-		Value: in.Value, Ready: in.Available, Paused: in.Paused, Blocked: in.Blocked, InFlight: in.InFlight,
-		Submissions: uint64(in.Submissions),
-		Saturated:   in.Saturated(), ETag: valueETag(&in.Settings), ChangedAt: in.Settings.Changed.API(),
-	}
-	if in.SaturatedSince != 0 {
-		out.SaturatedSince = new(in.SaturatedSince.API())
-	}
-	if in.Settings.Limit != queue.NoLimit {
-		out.Limit = &in.Settings.Limit
-	}
-	if in.Settings.Weight != 0 {
-		out.Weight = new(float64(in.Settings.Weight) / queue.DefaultWeight)
-	}
-	return out
-}
-
-// valueETag is the ETag of what is set for a value, "" when nothing is.
-func valueETag(in *engine.ValueSettings) string {
-	if in.Version == 0 {
-		return ""
-	}
-	return queue.ETag(in.Version, fmt.Appendf(nil, "%d %d", in.Limit, in.Weight))
-}
-
 // valueGuard is what the engine asks before it changes what is set.
 func (c *Conditions) valueGuard(now engine.ValueSettings) error {
-	return c.hold("setting for this value", now.Version, valueETag(&now))
+	return c.hold("setting for this value", now.Version, now.ETag)
 }

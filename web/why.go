@@ -79,7 +79,7 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 	case engine.NotYetDue:
 		out.Obstacle, out.Detail = api.ObstacleNotDue, "The submission waits for its run_at, "+timeText(in.Until)+"."
 	case engine.IsPaused, engine.IsBlocked:
-		rule := apiRule(&in.Rule)
+		rule := in.Rule.API()
 		out.Obstacle, out.Rule, out.Detail = api.ObstaclePaused, &rule, ruleText(&in.Rule)
 		if in.Obstacle == engine.IsBlocked {
 			out.Obstacle = api.ObstacleBlocked

@@ -114,8 +114,8 @@ func (w *workload) complete(ctx context.Context) error {
 func (f *fact) holds(ctx context.Context, e *engine.Engine) error {
 	if f.value.Key != "" {
 		v, err := queueAt(e, engine.DefaultQueue).Values.Get(ctx, f.value)
-		if err == nil && v.Settings.Limit != f.limit {
-			err = fmt.Errorf("the limit of %v is %d, want %d", f.value, v.Settings.Limit, f.limit)
+		if err == nil && (v.Limit == nil || *v.Limit != f.limit) {
+			err = fmt.Errorf("the limit of %v is that of %+v, want %d", f.value, v, f.limit)
 		}
 		return err
 	}

@@ -1,5 +1,11 @@
 package queue
 
+import (
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
 // RuleID names a rule within its queue. Ids grow and are never given again.
 type RuleID uint32
 
@@ -56,6 +62,24 @@ type Rule struct {
 	Until  Time // when it ends by itself; 0: never
 	Insert bool // inserts of what it matches are refused too
 	Revoke bool // reservations of what it matches are released when it is set, and cannot be taken up again
+}
+
+// API is the rule as JSON carries it.
+func (r *Rule) API() api.Rule {
+	out := api.Rule{
+		ID: strconv.FormatUint(uint64(r.ID), 10), Action: r.Action.String(), Reason: r.Reason, Actor: r.Actor,
+		Since: r.Since.API(), Until: r.Until.API(),
+		Effects: api.RuleEffects{Insert: r.Insert, Revoke: r.Revoke},
+	}
+	switch {
+	case r.Match.Submission != 0:
+		out.Match.Submission = r.Match.Submission.String()
+	case r.Match.Entry.Key != "":
+		out.Match.Meta = api.Meta{r.Match.Entry.Key: r.Match.Entry.Value}
+	default:
+		out.Match.Queue = true
+	}
+	return out
 }
 
 // RuleEnd is how a rule ended.

@@ -288,8 +288,8 @@ type Backoff struct {
 	Cap    time.Duration
 }
 
-// Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog. Those of the API are whole but
-// for OldestReadySeconds, which passes with time; the others are for metrics.
+// Stats are a queue's numbers, from maintained counters only: reading them costs the same at any backlog. Those beside the API's are
+// for metrics.
 type Stats struct {
 	api.Stats
 	// chunks that were set aside as dead letters because their content could not be read, since the server started
@@ -300,7 +300,6 @@ type Stats struct {
 	RulesActive                    [RuleActions]uint64      // by action
 	EndedAs                        [SubmissionStates]uint64 // SubmissionsEndedTotal by state
 	BulkTotal                      BulkCounts               // of bulk operations but dry runs, since the server started
-	OldestReady                    Time                     // creation of the oldest submission with a ready chunk; 0 when none
 	OperationsWaiting              uint64                   // journal operations that are not committed yet
 	Schedules                      uint64
 	Ticks                          ScheduleCounts // of all schedules, since the server started

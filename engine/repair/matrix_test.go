@@ -96,7 +96,7 @@ func shown(t *testing.T, e *engine.Engine) map[string]string {
 			all["set strategy nightly of "+q.Name] = fmt.Sprint(s)
 		}
 		v, err := queueAt(e, q.Name).Values.Get(t.Context(), queue.MetaEntry{Key: "n", Value: queue.IntValue(1)})
-		if err == nil && v.Settings.Limit == 7 {
+		if err == nil && v.Limit != nil && *v.Limit == 7 {
 			all["set value n=1 of "+q.Name] = ""
 		}
 		if rule, err := queueAt(e, q.Name).Rules.Get(1); err == nil {

@@ -8,6 +8,7 @@ import (
 
 // Stats are the shard's numbers, all from maintained counters.
 func (s *Shard) Stats() queue.Stats {
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, c, schedules := s.m, &s.m.Stats, s.parts.schedules
@@ -47,7 +48,7 @@ func (s *Shard) Stats() queue.Stats {
 		}
 	}
 	if id, there := m.Backlog.OldestAvailable(); there {
-		stats.OldestReady = id.Time()
+		stats.OldestReadySeconds = max(0, now.Sub(id.Time()).Seconds())
 	}
 	return stats
 }

@@ -189,8 +189,8 @@ func (s *sim) checkStats() {
 		want.Done += uint64(info.Done)
 		want.Skipped += uint64(info.Skipped)
 		want.OperationsReady += uint64(info.Ready) * uint64(x.operations())
-		if want.OldestReady == 0 && info.Ready > 0 {
-			want.OldestReady = info.Created
+		if want.OldestReadySeconds == 0 && info.Ready > 0 {
+			want.OldestReadySeconds = max(0, s.now.Sub(info.Created).Seconds())
 		}
 	}
 	s.equal("stats", got, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/scoring"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it would hand out. Met
@@ -22,9 +23,9 @@ type Explained struct {
 	Picks      []ExplainedPick
 	Faults     []error // as in Foreseen
 	Met, Shown int
-	Withheld   NodeState     // Refused, Values and Top
-	Grace      queue.Time    // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
-	Ruled      []RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
+	Withheld   NodeState         // Refused, Values and Top
+	Grace      queue.Time        // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
+	Ruled      []api.RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
 }
 
 // NodeState is what reaches a block of the tree, in submissions that have available chunks. What does not pass a filter or a

@@ -2,22 +2,24 @@ package inspect
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// RuledAmount is how much one rule keeps from every strategy.
-type RuledAmount struct {
-	Rule    queue.Rule
-	Refused machine.Amount
-}
 
 // ruleTally counts submissions by the rule that counts for them.
 type ruleTally struct {
-	of map[queue.RuleID]*RuledAmount
+	of map[queue.RuleID]*ruled
+}
+
+// ruled is how much one rule keeps from every strategy.
+type ruled struct {
+	rule    queue.Rule
+	refused machine.Amount
 }
 
 // count counts a submission if a rule covers it, and says whether one does.
@@ -31,22 +33,23 @@ func (t *ruleTally) count(m *machine.Machine, x *backlog.Submission) bool {
 		return false
 	}
 	if t.of == nil {
-		t.of = map[queue.RuleID]*RuledAmount{}
+		t.of = map[queue.RuleID]*ruled{}
 	}
 	if t.of[rule.ID] == nil {
-		t.of[rule.ID] = &RuledAmount{Rule: rule}
+		t.of[rule.ID] = &ruled{rule: rule}
 	}
-	t.of[rule.ID].Refused.Add(x)
+	t.of[rule.ID].refused.Add(x)
 	return true
 }
 
 // most are the rules that keep most chunks.
-func (t *ruleTally) most() (list []RuledAmount) {
-	for _, amount := range t.of {
-		list = append(list, *amount)
-	}
-	slices.SortFunc(list, func(a, b RuledAmount) int {
-		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(a.Rule.ID, b.Rule.ID))
+func (t *ruleTally) most() []api.RuledAmount {
+	sorted := slices.SortedFunc(maps.Values(t.of), func(a, b *ruled) int {
+		return cmp.Or(cmp.Compare(b.refused.Chunks, a.refused.Chunks), cmp.Compare(a.rule.ID, b.rule.ID))
 	})
-	return list[:min(machine.TopMost, len(list))]
+	list := make([]api.RuledAmount, min(machine.TopMost, len(sorted)))
+	for i := range list {
+		list[i] = api.RuledAmount{Rule: sorted[i].rule.API(), Refused: api.Amount(sorted[i].refused)}
+	}
+	return list
 }
