@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // How much is kept of the past of ledgers, to say what tenants received and were entitled to lately: of each of the ledgers that were in
@@ -19,15 +20,6 @@ const (
 	tenantsKept = 1000
 )
 
-// Lately is what tenants received and were entitled to since a moment of up to ten minutes ago, by LatelyKey.
-type Lately struct {
-	Since queue.Time // 0: nothing is known yet
-	Of    map[string]Due
-}
-
-// Due is what one tenant received and was entitled to.
-type Due struct{ Received, Entitled float64 }
-
 // ledgerPast are the readings of a queue's ledgers, by id.
 type ledgerPast struct {
 	mu    sync.Mutex
@@ -37,19 +29,23 @@ type ledgerPast struct {
 
 type ledgerReading struct {
 	at    queue.Time
-	whole bool // the ledger had no other tenants
-	of    map[string]Due
+	whole bool                        // the ledger had no other tenants
+	of    map[string]api.TenantLately // since a tenant was first heard of, by its latelyKey
 }
 
-// LatelyKey names a tenant among those of its ledger.
-func LatelyKey(t *LedgerTenant) string {
+// latelyKey names a tenant among those of its ledger.
+func latelyKey(t *api.LedgerTenant) string {
 	var b strings.Builder
+	write := func(value *queue.MetaValue) {
+		if value != nil {
+			b.WriteString("=" + value.Quoted())
+		}
+		b.WriteByte(0)
+	}
 	for i := range t.Around {
-		b.WriteString(t.Around[i].Value.Quoted() + "\x00")
+		write(t.Around[i].Value)
 	}
-	if t.HasValue {
-		b.WriteString("=" + t.Value.Quoted())
-	}
+	write(t.Value)
 	return b.String()
 }
 
@@ -79,13 +75,14 @@ func readLedgers(ctx context.Context, queues []*Queue, now queue.Time) {
 }
 
 func (q *Queue) readLedger(ctx context.Context, id string, now queue.Time) (r ledgerReading, found bool) {
-	_, list, sums, found, err := q.shard.Inspect.Tenants(ctx, id, inspect.ByReceived, nil, tenantsKept)
+	list, found, err := q.shard.Inspect.Tenants(ctx, id, inspect.ByReceived, nil, tenantsKept)
 	if err != nil || !found {
 		return r, false
 	}
-	r = ledgerReading{at: now, whole: sums.Whole && sums.Tenants == len(list), of: make(map[string]Due, len(list))}
-	for i := range list {
-		r.of[LatelyKey(&list[i])] = Due{list[i].Received, list[i].Entitled}
+	r = ledgerReading{at: now, whole: list.Whole && list.Tenants == len(list.Items), of: make(map[string]api.TenantLately, len(list.Items))}
+	for i := range list.Items {
+		t := &list.Items[i]
+		r.of[latelyKey(t)] = api.TenantLately{Received: t.Received, Entitled: t.Entitled}
 	}
 	return r, true
 }
@@ -102,27 +99,27 @@ func (p *ledgerPast) add(fresh map[string]ledgerReading) {
 	p.of = of
 }
 
-// since compares tenants with the oldest reading that is kept. A tenant that was not there then begins at nothing, if it is known that it
-// was not there; one that was forgotten and came back does too.
-func (p *ledgerPast) since(id string, list []LedgerTenant) Lately {
+// tell says of tenants what they received and were entitled to lately, and since when: that is the oldest reading that is kept; 0: there
+// is none. A tenant that was not there then begins at nothing, if it is known that it was not there; one that was forgotten and came
+// back does too.
+func (p *ledgerPast) tell(id string, list []api.LedgerTenant) (since queue.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	readings := p.of[id]
 	if len(readings) == 0 {
-		return Lately{}
+		return 0
 	}
 	first := readings[0]
-	out := Lately{Since: first.at, Of: make(map[string]Due, len(list))}
 	for i := range list {
-		key := LatelyKey(&list[i])
-		was, there := first.of[key]
+		t := &list[i]
+		was, there := first.of[latelyKey(t)]
 		if !there && !first.whole {
 			continue
 		}
-		if list[i].Received < was.Received {
-			was = Due{}
+		if t.Received < was.Received {
+			was = api.TenantLately{}
 		}
-		out.Of[key] = Due{list[i].Received - was.Received, max(0, list[i].Entitled-was.Entitled)}
+		t.Lately = &api.TenantLately{Received: t.Received - was.Received, Entitled: max(0, t.Entitled-was.Entitled)}
 	}
-	return out
+	return first.at
 }

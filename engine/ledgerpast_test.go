@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // What tenants received lately is what they received since the oldest reading that is kept: of up to ten minutes ago.
@@ -26,7 +27,7 @@ func TestLedgersLately(t *testing.T) {
 			t.Fatalf("reserve: got %d %v, want %d", len(got.Reservations), err, n)
 		}
 	}
-	view := func() LedgerView {
+	view := func() api.LedgerTenants {
 		list, err := queueAt(e, DefaultQueue).Ledgers(ctx)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("ledgers: got %d %v, want 1", len(list), err)
@@ -38,8 +39,8 @@ func TestLedgersLately(t *testing.T) {
 		return v
 	}
 	take(30)
-	if v := view(); v.Lately.Since != 0 {
-		t.Errorf("before the first reading: got %+v, want nothing", v.Lately)
+	if v := view(); !v.LatelySince.IsZero() {
+		t.Errorf("before the first reading: got %+v, want nothing", v.LatelySince)
 	}
 	for minute := range 20 {
 		readLedgers(ctx, e.all(), queue.Time(clock.Load()))
@@ -47,12 +48,12 @@ func TestLedgersLately(t *testing.T) {
 		clock.Add(time.Minute.Milliseconds())
 		v := view()
 		minutes := min(minute+1, ledgerKept)
-		if age := queue.Time(clock.Load()).Sub(v.Lately.Since); age != time.Duration(minutes)*time.Minute {
+		if age := queue.Time(clock.Load()).Sub(queue.At(v.LatelySince.Time)); age != time.Duration(minutes)*time.Minute {
 			t.Fatalf("after minute %d: it counts for %s, want %d minutes", minute, age, minutes)
 		}
 		for i := range v.Items {
-			due := v.Lately.Of[LatelyKey(&v.Items[i])]
-			if want := float64(10 * minutes); due.Received != want || due.Entitled < want-1.5 || due.Entitled > want+1.5 {
+			due := v.Items[i].Lately
+			if want := float64(10 * minutes); due == nil || due.Received != want || due.Entitled < want-1.5 || due.Entitled > want+1.5 {
 				t.Fatalf("after minute %d: tenant %d got %+v, want %v of each", minute, i, due, want)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
@@ -55,7 +54,7 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)),
 			Skipped: make([]api.WhyBranch, len(p.Skipped))}
 		for level := range p.Tenants {
-			pick.Tenants[level] = apiTenant(&p.Tenants[level], leaf.Around[level].Fair)
+			pick.Tenants[level] = p.Tenants[level].API(leaf.Around[level].Fair)
 		}
 		for j := range p.Skipped {
 			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, &leaves[j], paths)
@@ -97,18 +96,12 @@ func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
 		Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
 	}
 	if in.HasNext {
-		out.Next = new(apiTenant(&in.Next, br.Fair))
+		out.Next = new(in.Next.API(br.Fair))
 	}
 	for i := range in.Owed {
-		out.Owed[i] = apiTenant(&in.Owed[i], br.Fair)
+		out.Owed[i] = in.Owed[i].API(br.Fair)
 	}
 	return out
-}
-
-// apiTenant is a tenant of a fair branch.
-func apiTenant(in *backlog.Tenant, key string) api.Tenant {
-	return api.Tenant{Key: key, Value: tenantValue(in), State: in.State.String(), Weight: float64(in.Weight) / queue.DefaultWeight,
-		Share: in.Share, Lag: in.Lag}
 }
 
 type compareInput struct {

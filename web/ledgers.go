@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
@@ -16,7 +15,7 @@ const ledgerAbout = "`sort` is received (who got most), behind (who is owed most
 
 func (x queues) ledgers(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Page[api.Ledger]], error) {
 	list, err := q.Ledgers(ctx)
-	return answeredList(list, err, apiLedger)
+	return answeredList(list, err, asIs)
 }
 
 type getLedgerInput struct {
@@ -45,68 +44,34 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 		return nil, newProblem(codeNotFound, "No Fair block in use has this id: a block that has not been used for "+
 			"a while is removed to make room for others. List the ledgers again.")
 	}
-	list := v.Items
-	out := &output[api.LedgerTenants]{v.Sums}
-	out.Body.Ledger, out.Body.At, out.Body.LatelySince = apiLedger(&v.Ledger), api.Time{Time: x.now()}, v.Lately.Since.API()
-	out.Body.Sentence, out.Body.Items = fairness(&v.Ledger, &v.Sums), make([]api.LedgerTenant, len(list))
-	for i := range list {
-		t := &list[i]
-		one := api.LedgerTenant{State: t.State.String(), Weight: float64(t.Weight) / 1000, Share: t.Share,
-			Received: t.Received, Entitled: t.Entitled, Lag: t.Lag, Value: tenantValue(&t.Tenant)}
-		if due, known := v.Lately.Of[engine.LatelyKey(t)]; known {
-			one.Lately = &api.TenantLately{Received: due.Received, Entitled: due.Entitled}
-		}
-		for j := range t.Around {
-			one.Around = append(one.Around, apiTenant(&t.Around[j], ""))
-		}
-		out.Body.Items[i] = one
-	}
-	return out, nil
+	v.Sentence = fairness(&v)
+	return &output[api.LedgerTenants]{v}, nil
 }
 
 // fairness says in one sentence how far tenants are from their due.
-func fairness(l *engine.Ledger, sums *api.LedgerTenants) string {
+func fairness(list *api.LedgerTenants) string {
 	unit := "chunks"
-	if l.Time {
+	if list.Ledger.Cost == strategy.ByTime.String() {
 		unit = "s"
 	}
 	var text string
-	switch behind := sums.MostBehind; {
-	case sums.Tenants == 0:
+	switch behind := list.MostBehind; {
+	case list.Tenants == 0:
 		return "No tenant has work or a claim now."
 	case behind <= engine.LeastLag:
 		text = "No one is owed anything"
 	default:
 		text = fmt.Sprintf("No one is owed more than %.2f %s", behind, unit)
 	}
-	if !sums.Whole {
-		text += fmt.Sprintf(", of the %d tenants that were looked at", sums.Tenants)
+	if !list.Whole {
+		text += fmt.Sprintf(", of the %d tenants that were looked at", list.Tenants)
 	}
-	switch l.Blocked {
+	switch blocked := list.Ledger.Blocked; blocked {
 	case 0:
 	case 1:
 		text += "; 1 tenant is held by limits"
 	default:
-		text += fmt.Sprintf("; %d tenants are held by limits", l.Blocked)
+		text += fmt.Sprintf("; %d tenants are held by limits", blocked)
 	}
 	return text + "."
-}
-
-func tenantValue(t *backlog.Tenant) *api.MetaValue {
-	if !t.HasValue {
-		return nil
-	}
-	return &t.Value
-}
-
-func apiLedger(l *engine.Ledger) api.Ledger {
-	out := api.Ledger{ID: l.ID, Branch: l.Branch, Key: l.Key, Cost: strategy.ByChunk.String(), Depth: l.Depth,
-		Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
-	if out.Key == "" {
-		out.Key = strategy.SubmissionKey
-	}
-	if l.Time {
-		out.Cost = strategy.ByTime.String()
-	}
-	return out
 }

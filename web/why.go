@@ -54,7 +54,7 @@ func apiStanding(why *engine.Why) *api.WhyStanding {
 func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []string) api.WhyBranch {
 	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Until: in.Until.API(), Consumer: in.Consumer}
 	for level := range in.Seats {
-		tenant := apiTenant(&in.Seats[level].Tenant, leaf.Around[level].Fair)
+		tenant := in.Seats[level].Tenant.API(leaf.Around[level].Fair)
 		tenant.Before = in.Seats[level].Before
 		out.Tenants = append(out.Tenants, tenant)
 	}

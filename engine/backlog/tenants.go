@@ -3,6 +3,7 @@ package backlog
 import (
 	"github.com/quern-queue/quern/engine/fair"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the submission's id as a string. Without HasValue
@@ -13,6 +14,15 @@ type Tenant struct {
 	HasValue bool
 	Each     float64
 	fair.Info
+}
+
+// API is the tenant as JSON carries it, of a Fair block with this key.
+func (t *Tenant) API(key queue.MetaKey) api.Tenant {
+	out := api.Tenant{Key: key, State: t.State.String(), Weight: float64(t.Weight) / queue.DefaultWeight, Share: t.Share, Lag: t.Lag}
+	if t.HasValue {
+		out.Value = new(t.Value)
+	}
+	return out
 }
 
 // Competes says whether the tenant has something to offer and may.

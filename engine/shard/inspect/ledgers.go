@@ -11,14 +11,24 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Ledger is a Fair block that is in use, at all its places together. ID is the same for as long as strategies have this branch.
-type Ledger struct {
+// ledger is a Fair block that is in use, at all its places together.
+type ledger struct {
 	backlog.Division
 	backlog.Totals
-	ID string
+	id string // the same for as long as strategies have this branch
+}
+
+func (l *ledger) api() api.Ledger {
+	out := api.Ledger{ID: l.id, Branch: l.Branch, Key: cmp.Or(l.Key, strategy.SubmissionKey), Cost: strategy.ByChunk.String(), Depth: l.Depth,
+		Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
+	if l.Time {
+		out.Cost = strategy.ByTime.String()
+	}
+	return out
 }
 
 // LedgerOrder is in which order the tenants of a ledger are listed.
@@ -31,10 +41,20 @@ const (
 	ByAhead
 )
 
-// LedgerTenant is a tenant of a ledger, inside of the tenants of the blocks around it.
-type LedgerTenant struct {
+// seated is a tenant of a ledger, inside of the tenants of the blocks around it.
+type seated struct {
 	backlog.Tenant
-	Around []backlog.Tenant
+	around []backlog.Tenant
+}
+
+func (t *seated) api() api.LedgerTenant {
+	own := t.API("")
+	out := api.LedgerTenant{Value: own.Value, State: own.State, Weight: own.Weight, Share: own.Share,
+		Received: t.Received, Entitled: t.Entitled, Lag: own.Lag}
+	for i := range t.around {
+		out.Around = append(out.Around, t.around[i].API(""))
+	}
+	return out
 }
 
 // lagBounds divide the lags into classes: what an ideal division allows in the middle, and twice as much from class to class.
@@ -56,33 +76,36 @@ func lagClasses() []api.LagClass {
 const mostMembers = 200_000
 
 // ledgers are the Fair blocks in use, by branch.
-func ledgers(m *machine.Machine) (list []Ledger) {
+func ledgers(m *machine.Machine) (list []ledger) {
 	m.Backlog.Ledgers.Divisions(func(d backlog.Division) {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(d.Branch)) // never fails
-		list = append(list, Ledger{Division: d, ID: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
+		list = append(list, ledger{Division: d, id: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
 	})
-	slices.SortStableFunc(list, func(a, b Ledger) int { return cmp.Or(cmp.Compare(a.Branch, b.Branch), a.Number-b.Number) })
+	slices.SortStableFunc(list, func(a, b ledger) int { return cmp.Or(cmp.Compare(a.Branch, b.Branch), a.Number-b.Number) })
 	return list
 }
 
 // Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when someone reserved by it, waits by it
 // or asked about it, until others are needed more.
-func (ins *Inspector) Ledgers(ctx context.Context) (list []Ledger, err error) {
-	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
-		list = ledgers(m)
-		return machine.Looks(len(list)), nil
+func (ins *Inspector) Ledgers(ctx context.Context) ([]api.Ledger, error) {
+	var all []ledger
+	err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+		all = ledgers(m)
+		return machine.Looks(len(all)), nil
 	})
-	for i := range list {
+	list := make([]api.Ledger, len(all))
+	for i := range all {
 		if err == nil {
-			_, err = ins.members(ctx, &list[i], func(*backlog.Member) {})
+			_, err = ins.members(ctx, &all[i], func(*backlog.Member) {})
 		}
+		list[i] = all[i].api()
 	}
 	return list, err
 }
 
 // members counts the tenants of a ledger and calls fn for each, slice by slice.
-func (ins *Inspector) members(ctx context.Context, l *Ledger, fn func(*backlog.Member)) (whole bool, err error) {
+func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.Member)) (whole bool, err error) {
 	var at backlog.Place
 	met := 0
 	err = ins.Slices(ctx, func(*machine.Machine, int) (next int, n machine.Looks) {
@@ -102,18 +125,20 @@ func (ins *Inspector) members(ctx context.Context, l *Ledger, fn func(*backlog.M
 
 // Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. The sums are over all that were looked at: of a
 // ledger that is at one place the lags add up to 0, when no one reserves meanwhile. found is false when no ledger in use has the id.
-func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (l Ledger,
-	list []LedgerTenant, sums api.LedgerTenants, found bool, err error) {
+func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (
+	sums api.LedgerTenants, found bool, err error) {
+	var l ledger
+	var list []seated
 	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
 		all := ledgers(m)
-		i := slices.IndexFunc(all, func(l Ledger) bool { return l.ID == id })
+		i := slices.IndexFunc(all, func(l ledger) bool { return l.id == id })
 		if found = i >= 0; found {
 			l = all[i]
 		}
 		return machine.Looks(len(all)), nil
 	})
 	if err != nil || !found {
-		return l, nil, sums, found, err
+		return sums, found, err
 	}
 	sums.MostBehind, sums.MostAhead, sums.Lags = math.Inf(-1), math.Inf(1), lagClasses()
 	sums.Whole, err = ins.members(ctx, &l, func(m *backlog.Member) {
@@ -127,16 +152,20 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 		if only != nil && (!m.HasValue || m.Value != *only) {
 			return
 		}
-		at, _ := slices.BinarySearchFunc(list, m.Tenant, func(a LedgerTenant, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
+		at, _ := slices.BinarySearchFunc(list, m.Tenant, func(a seated, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
 		if at < most {
-			list = slices.Insert(list, at, LedgerTenant{m.Tenant, m.Around()})
+			list = slices.Insert(list, at, seated{m.Tenant, m.Around()})
 			list = list[:min(most, len(list))]
 		}
 	})
 	if sums.Tenants == 0 {
 		sums.MostBehind, sums.MostAhead = 0, 0
 	}
-	return l, list, sums, true, err
+	sums.Ledger, sums.Items = l.api(), make([]api.LedgerTenant, len(list))
+	for i := range list {
+		sums.Items[i] = list[i].api()
+	}
+	return sums, true, err
 }
 
 // compare says who comes first; of equals the one that was there longer.
