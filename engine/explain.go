@@ -37,12 +37,10 @@ const (
 	NotScored   = inspect.NotScored
 )
 
-// Explained is how a strategy stands and what it would hand out; NodeState is a block of it, FairState a Fair block around a leaf.
+// Explained is how a strategy stands and what it would hand out; FairState is a Fair block around a leaf.
 type (
-	Explained    = inspect.Explained
-	NodeState    = inspect.NodeState
-	RefusedValue = inspect.RefusedValue
-	FairState    = inspect.FairState
+	Explained = inspect.Explained
+	FairState = inspect.FairState
 )
 
 // Seat is how the tenant that a chunk belongs to stands in one Fair block.

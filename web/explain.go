@@ -26,20 +26,14 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		return nil, err
 	}
 	plan := request.Plan.Unscored()
-	paths, nodes, leaves := pathsOf(plan), plan.Nodes(), plan.Leaves()
+	paths, leaves := pathsOf(plan), plan.Leaves()
 	out := &output[api.ExplainResponse]{Body: api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
-		Tree:     make([]api.ExplainBlock, len(nodes)),
+		Tree:     found.Tree,
 		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
-		Withheld: apiWithheld(&found.Withheld), Ruled: found.Ruled,
+		Withheld: found.Withheld, Ruled: found.Ruled,
 		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}}
-	for i := range nodes {
-		out.Body.Tree[i] = apiBlock(&found.Nodes[i], &nodes[i])
-		if parent := nodes[i].Parent; parent >= 0 {
-			out.Body.Tree[i].Depth = out.Body.Tree[parent].Depth + 1
-		}
-	}
 	for i := range leaves {
 		leaf, state := &leaves[i], &found.Leaves[i]
 		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: leaf.Text(), Path: paths[i],
@@ -62,32 +56,6 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		out.Body.Picks[i] = pick
 	}
 	return out, nil
-}
-
-func apiBlock(in *engine.NodeState, node *strategy.Node) api.ExplainBlock {
-	return api.ExplainBlock{
-		Pointer: node.Pointer, Block: node.Block, Text: node.Text, Entered: api.Amount(in.Entered), Passed: api.Amount(in.Passed),
-		Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: apiRefused(in.Top, node.Limit.Max > 0),
-	}
-}
-
-func apiWithheld(in *engine.NodeState) api.Withheld {
-	return api.Withheld{Refused: api.Amount(in.Refused), RefusedValues: in.Values, Top: apiRefused(in.Top, true)}
-}
-
-func apiRefused(in []engine.RefusedValue, limits bool) []api.RefusedValue {
-	out := make([]api.RefusedValue, len(in))
-	for i := range in {
-		v := &in[i]
-		out[i] = api.RefusedValue{Key: v.Key, InFlight: v.InFlight, Refused: api.Amount(v.Refused)}
-		if limits {
-			out[i].Max = &v.Max
-		}
-		if v.HasValue {
-			out[i].Value = &v.Value
-		}
-	}
-	return out
 }
 
 func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {

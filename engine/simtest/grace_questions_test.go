@@ -95,7 +95,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := x.Nodes[0]; n.Refused.Chunks != 4 || n.Passed.Chunks != 3 || x.Withheld.Refused.Chunks != 2 || x.Withheld.Top[0].Max != 1 {
+	if n := x.Tree[0]; n.Refused.Chunks != 4 || n.Passed.Chunks != 3 || x.Withheld.Refused.Chunks != 2 || *x.Withheld.Top[0].Max != 1 {
 		t.Errorf("explained: got %+v withheld %+v, want 4 chunks refused, 3 passed, 2 withheld by a limit of 1", n, x.Withheld)
 	}
 	b.tickAfter(30 * time.Second)

@@ -25,7 +25,7 @@ func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64
 	if max(len(both[0].Picks), len(both[1].Picks), len(x.Picks)) > most {
 		return fmt.Errorf("%d, %d and %d picks, want at most %d", len(both[0].Picks), len(both[1].Picks), len(x.Picks), most)
 	}
-	for i, n := range x.Nodes {
+	for i, n := range x.Tree {
 		if n.Passed.Chunks > n.Entered.Chunks || n.Refused.Chunks > n.Entered.Chunks {
 			return fmt.Errorf("block %d passes or refuses more than enters: %+v", i, n)
 		}

@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
-	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 func mustPreview(t testing.TB, b *box, text string, most int, seed uint64) []inspect.Previewed {
@@ -191,22 +192,22 @@ func TestExplain(t *testing.T) {
 	want := []struct{ entered, passed, refused, values int }{
 		{values + 1, values + 1 - full, 0, 0}, {values + 1, 1, values, values}, {1, 1, 0, 0}, {values + 1, values + 1 - full, full, full}, {values + 1 - full, values + 1 - full, 0, 0}, {values + 1 - full, values + 1 - full, 0, 0},
 	}
-	if got.Met != values+1 || got.Shown != values+1 || len(got.Nodes) != len(want) {
-		t.Fatalf("%d of %d submissions and %d blocks, want all of %d and %d", got.Met, got.Shown, len(got.Nodes), values+1, len(want))
+	if got.Met != values+1 || got.Shown != values+1 || len(got.Tree) != len(want) {
+		t.Fatalf("%d of %d submissions and %d blocks, want all of %d and %d", got.Met, got.Shown, len(got.Tree), values+1, len(want))
 	}
-	for i, n := range got.Nodes {
+	for i, n := range got.Tree {
 		w := want[i]
 		if i == 1 {
 			w.values = values // the others and none
 		}
-		if n.Entered.Submissions != w.entered || n.Passed.Submissions != w.passed || n.Refused.Submissions != w.refused || n.Values != w.values || len(n.Top) != min(10, w.values) {
+		if n.Entered.Submissions != w.entered || n.Passed.Submissions != w.passed || n.Refused.Submissions != w.refused || n.RefusedValues != w.values || len(n.Top) != min(10, w.values) {
 			t.Errorf("block %d is %+v, want %+v", i, n, w)
 		}
 	}
-	if top := got.Nodes[3].Top[0]; top.InFlight != 1 || top.Refused != (machine.Amount{Submissions: 1, Chunks: 1}) {
+	if top := got.Tree[3].Top[0]; top.InFlight != 1 || top.Refused != (api.Amount{Submissions: 1, Chunks: 1}) {
 		t.Errorf("the first of the full values is %+v, want one with 1 in flight that keeps 1 chunk back", top)
 	}
-	if chunks := got.Nodes[0].Entered.Chunks; chunks != 2*values+1+1-full {
+	if chunks := got.Tree[0].Entered.Chunks; chunks != 2*values+1+1-full {
 		t.Errorf("%d chunks reach the root, want %d", chunks, 2*values+2-full)
 	}
 	last := got.Picks[4]
@@ -217,7 +218,7 @@ func TestExplain(t *testing.T) {
 		t.Error("the view of the first branch stands before it was asked for, or not after")
 	}
 	soft := mustExplain(t, b, `PreferDistinct("company", 1, OldestFirst)`, 1)
-	if n := soft.Nodes[0]; n.Refused.Submissions != full || n.Passed.Submissions != values+1 {
+	if n := soft.Tree[0]; n.Refused.Submissions != full || n.Passed.Submissions != values+1 {
 		t.Errorf("PreferDistinct is %+v, want %d put last, and all passed", n, full)
 	}
 	for range 3 { // until one value is left below the limit
@@ -355,11 +356,11 @@ func TestWithheldByOperator(t *testing.T) {
 		t.Errorf("got  %+v at %+v\nwant %+v, standing nowhere", got.Leaves, got.Standing, want)
 	}
 	x := mustExplain(t, b, text, 10)
-	held := inspect.RefusedValue{Key: "company", Value: entry.Value, HasValue: true, InFlight: 1, Max: 1, Refused: machine.Amount{Submissions: 1, Chunks: 4}}
-	if x.Withheld.Refused != held.Refused || x.Withheld.Values != 1 || len(x.Withheld.Top) != 1 || x.Withheld.Top[0] != held {
+	held := api.RefusedValue{Key: "company", Value: &entry.Value, InFlight: 1, Max: new(uint32(1)), Refused: api.Amount{Submissions: 1, Chunks: 4}}
+	if x.Withheld.Refused != held.Refused || x.Withheld.RefusedValues != 1 || len(x.Withheld.Top) != 1 || !reflect.DeepEqual(x.Withheld.Top[0], held) {
 		t.Errorf("withheld is %+v, want %+v", x.Withheld, held)
 	}
-	if n := x.Nodes[0]; n.Entered != (machine.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
+	if n := x.Tree[0]; n.Entered != (api.Amount{Submissions: 1, Chunks: 4}) || len(x.Picks) != 4 {
 		t.Errorf("%+v reach the root and %d chunks are picked, want only the other company's 4", n.Entered, len(x.Picks))
 	}
 	b.setValue(entry, queue.ValueSettings{Limit: 0})

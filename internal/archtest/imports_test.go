@@ -13,7 +13,7 @@ import (
 var mayImport = map[string][]string{
 	"engine/queue":                          {"sdk/api"},
 	"engine/strategy":                       {"engine/queue"},
-	"engine/backlog":                        {"engine/queue", "engine/strategy", "engine/fair"},
+	"engine/backlog":                        {"sdk/api", "engine/queue", "engine/strategy", "engine/fair"},
 	"engine/fair":                           {},
 	"engine/measure":                        {},
 	"engine/locks":                          {},

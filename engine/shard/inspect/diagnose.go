@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Diagnosis is what keeps the open chunks of a value or of a submission from being handed out, counted by cause. Every open chunk that
@@ -17,7 +18,7 @@ import (
 type Diagnosis struct {
 	At           queue.Time
 	Causes       []Cause         // those with most chunks first, at most topMost
-	Others       machine.Amount  // of further causes
+	Others       api.Amount      // of further causes
 	InFlight     uint64          // chunks
 	Oldest       queue.HeldChunk // HoldsMet 0: there is none
 	Holders      int             // consumers that hold something, of those whose reservations were met
@@ -32,8 +33,8 @@ type Diagnosis struct {
 // and NotYetDue is the earliest known; 0: none is.
 type Cause struct {
 	BranchWhy
-	Held machine.Amount // submissions, and the chunks of them that this cause is about
-	Plan int            // of those that were given, the first that has it so
+	Held api.Amount // submissions, and the chunks of them that this cause is about
+	Plan int        // of those that were given, the first that has it so
 }
 
 const (

@@ -18,33 +18,14 @@ import (
 // of the Shown submissions were looked at: all of them, unless there are very many. Withheld is what limits of
 // operators keep from every strategy: it does not enter the tree.
 type Explained struct {
-	Nodes      []NodeState // as Plan.Nodes
-	Leaves     []LeafState // as Leaves of Plan.Unscored
+	Tree       []api.ExplainBlock // as Plan.Nodes
+	Leaves     []LeafState        // as Leaves of Plan.Unscored
 	Picks      []ExplainedPick
 	Faults     []error // as in Foreseen
 	Met, Shown int
-	Withheld   NodeState         // Refused, Values and Top
+	Withheld   api.Withheld
 	Grace      queue.Time        // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
 	Ruled      []api.RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
-}
-
-// NodeState is what reaches a block of the tree, in submissions that have available chunks. What does not pass a filter or a
-// limit is in Refused; what PreferDistinct puts last is in Refused and passes all the same.
-type NodeState struct {
-	Entered, Passed, Refused machine.Amount
-	Values                   int            // that do not pass, up to 10,000: at the limit, or of SelectOnly other ones
-	Top                      []RefusedValue // of them, those that hold back most chunks, at most topMost
-}
-
-// RefusedValue is a value of the block's key that does not pass; under SelectOnly without HasValue it is no value at all. Of
-// Withheld, Key is the value's and Max an operator's limit.
-type RefusedValue struct {
-	Key      queue.MetaKey
-	Value    queue.MetaValue
-	HasValue bool
-	InFlight uint32
-	Max      uint32
-	Refused  machine.Amount
 }
 
 // LeafState is how a leaf stands.
@@ -146,14 +127,14 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 	}
 	t := newTree(plan.Nodes(), grace != 0)
 	var ruled ruleTally
-	if x.Met, x.Shown, err = ins.walk(ctx, len(t.nodes)+1, func(m *machine.Machine, sub *backlog.Submission) {
+	if x.Met, x.Shown, err = ins.walk(ctx, len(t.blocks)+1, func(m *machine.Machine, sub *backlog.Submission) {
 		if !ruled.count(m, sub) {
 			t.count(m, sub)
 		}
 	}); err != nil {
 		return Explained{}, err
 	}
-	x.Nodes, x.Withheld = t.states()
+	x.Tree, x.Withheld = t.result()
 	x.Ruled = ruled.most()
 	return x, nil
 }
@@ -267,122 +248,4 @@ func (f *FairState) owed(t backlog.Tenant) {
 		f.Owed = slices.Insert(f.Owed, at, t)
 		f.Owed = f.Owed[:min(machine.TopMost, len(f.Owed))]
 	}
-}
-
-// tree counts what reaches the blocks of a strategy's tree.
-type tree struct {
-	nodes    []strategy.Node
-	counts   []NodeState
-	values   []map[queue.MetaEntry]*RefusedValue // per block: those that it refuses
-	none     []RefusedValue                      // per SelectOnly: submissions without the key
-	withheld NodeState
-	limited  map[queue.MetaEntry]*RefusedValue // what operators' limits withhold
-	graced   bool                              // the restart grace refuses all that a limit counts
-}
-
-func newTree(nodes []strategy.Node, graced bool) *tree {
-	t := &tree{
-		graced: graced, nodes: nodes, counts: make([]NodeState, len(nodes)), values: make([]map[queue.MetaEntry]*RefusedValue, len(nodes)),
-		none: make([]RefusedValue, len(nodes)), limited: map[queue.MetaEntry]*RefusedValue{},
-	}
-	for i := range t.values {
-		t.values[i] = map[queue.MetaEntry]*RefusedValue{}
-	}
-	return t
-}
-
-// count sends a submission through the tree.
-func (t *tree) count(m *machine.Machine, x *backlog.Submission) {
-	if x.Available() == 0 {
-		return
-	}
-	if at, withheld := x.Withheld(); withheld {
-		t.withheld.Refused.Add(x)
-		refuse(t.limited, x, &RefusedValue{Key: at.Key, Value: at.Value, HasValue: true, InFlight: at.InFlight,
-			Max: m.ValueLimits.Settings(queue.MetaEntry{Key: at.Key, Value: at.Value}).Limit})
-		return
-	}
-	if len(t.nodes) > 0 {
-		t.enter(0, x)
-	}
-}
-
-// enter sends a submission into a block, and says whether some order inside of it has it.
-func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
-	n, c := &t.nodes[number], &t.counts[number]
-	c.Entered.Add(x)
-	switch {
-	case n.Filter.Key != "":
-		if value, inFlight, has := x.Find(n.Filter.Key); !has || value != n.Filter.Value {
-			t.refuse(number, x, &RefusedValue{Key: n.Filter.Key, Value: value, HasValue: has, InFlight: inFlight})
-			return false
-		}
-	case n.Limit.Max > 0:
-		if value, inFlight, has := x.Find(n.Limit.Key); has && (inFlight >= n.Limit.Max || t.graced) {
-			t.refuse(number, x, &RefusedValue{Key: n.Limit.Key, Value: value, HasValue: true, InFlight: inFlight, Max: n.Limit.Max})
-			if !n.Soft {
-				return false
-			}
-		}
-	}
-	passed = n.After == number+1 // an order
-	for inner := number + 1; inner < n.After; inner = t.nodes[inner].After {
-		if t.enter(inner, x) {
-			passed = true
-		}
-	}
-	if passed {
-		c.Passed.Add(x)
-	}
-	return passed
-}
-
-func (t *tree) refuse(number int, x *backlog.Submission, v *RefusedValue) {
-	t.counts[number].Refused.Add(x)
-	if !v.HasValue {
-		t.none[number].Key = v.Key
-		t.none[number].Refused.Add(x)
-		return
-	}
-	refuse(t.values[number], x, v)
-}
-
-// refuse counts a submission for the value that it is refused for.
-func refuse(values map[queue.MetaEntry]*RefusedValue, x *backlog.Submission, v *RefusedValue) {
-	entry := queue.MetaEntry{Key: v.Key, Value: v.Value}
-	known := values[entry]
-	if known == nil {
-		if len(values) == machine.MostValues {
-			return
-		}
-		known = v
-		values[entry] = v
-	}
-	known.InFlight = v.InFlight
-	known.Refused.Add(x)
-}
-
-// states are the counts, with the values that hold back most.
-func (t *tree) states() (nodes []NodeState, withheld NodeState) {
-	for i := range t.counts {
-		if t.none[i].Refused.Submissions > 0 {
-			t.counts[i].Top = append(t.counts[i].Top, t.none[i])
-		}
-		t.counts[i].finish(t.values[i])
-	}
-	t.withheld.finish(t.limited)
-	return t.counts, t.withheld
-}
-
-// finish names the values that hold back most.
-func (c *NodeState) finish(values map[queue.MetaEntry]*RefusedValue) {
-	for _, v := range values {
-		c.Top = append(c.Top, *v)
-	}
-	slices.SortFunc(c.Top, func(a, b RefusedValue) int {
-		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(b.InFlight, a.InFlight),
-			cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value))
-	})
-	c.Values = len(c.Top)
-	c.Top = c.Top[:min(machine.TopMost, len(c.Top))]
 }

@@ -19,7 +19,7 @@ type ruleTally struct {
 // ruled is how much one rule keeps from every strategy.
 type ruled struct {
 	rule    queue.Rule
-	refused machine.Amount
+	refused api.Amount
 }
 
 // count counts a submission if a rule covers it, and says whether one does.
@@ -38,7 +38,7 @@ func (t *ruleTally) count(m *machine.Machine, x *backlog.Submission) bool {
 	if t.of[rule.ID] == nil {
 		t.of[rule.ID] = &ruled{rule: rule}
 	}
-	t.of[rule.ID].refused.Add(x)
+	add(&t.of[rule.ID].refused, x)
 	return true
 }
 
@@ -49,7 +49,7 @@ func (t *ruleTally) most() []api.RuledAmount {
 	})
 	list := make([]api.RuledAmount, min(machine.TopMost, len(sorted)))
 	for i := range list {
-		list[i] = api.RuledAmount{Rule: sorted[i].rule.API(), Refused: api.Amount(sorted[i].refused)}
+		list[i] = api.RuledAmount{Rule: sorted[i].rule.API(), Refused: sorted[i].refused}
 	}
 	return list
 }

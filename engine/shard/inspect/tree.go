@@ -1,0 +1,152 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// tree counts what reaches the blocks of a strategy's tree, in submissions that have available chunks. What does not pass a filter or a
+// limit is refused; what PreferDistinct puts last is refused and passes all the same.
+type tree struct {
+	nodes    []strategy.Node
+	blocks   []api.ExplainBlock
+	values   []refusedValues    // per block
+	none     []api.RefusedValue // per SelectOnly: submissions without the key
+	withheld api.Withheld
+	limited  refusedValues // what operators' limits withhold
+	graced   bool          // the restart grace refuses all that a limit counts
+}
+
+// refusedValues are values that are refused.
+type refusedValues map[queue.MetaEntry]*api.RefusedValue
+
+func newTree(nodes []strategy.Node, graced bool) *tree {
+	t := &tree{
+		graced: graced, nodes: nodes, blocks: make([]api.ExplainBlock, len(nodes)), values: make([]refusedValues, len(nodes)),
+		none: make([]api.RefusedValue, len(nodes)), limited: refusedValues{},
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		t.blocks[i] = api.ExplainBlock{Pointer: n.Pointer, Block: n.Block, Text: n.Text}
+		if n.Parent >= 0 {
+			t.blocks[i].Depth = t.blocks[n.Parent].Depth + 1
+		}
+		t.values[i], t.none[i].Key = refusedValues{}, n.Filter.Key
+	}
+	return t
+}
+
+// count sends a submission through the tree.
+func (t *tree) count(m *machine.Machine, x *backlog.Submission) {
+	if x.Available() == 0 {
+		return
+	}
+	if at, withheld := x.Withheld(); withheld {
+		add(&t.withheld.Refused, x)
+		entry := queue.MetaEntry{Key: at.Key, Value: at.Value}
+		if v := t.limited.add(entry, x, at.InFlight); v != nil && v.Max == nil {
+			v.Max = new(m.ValueLimits.Settings(entry).Limit)
+		}
+		return
+	}
+	if len(t.nodes) > 0 {
+		t.enter(0, x)
+	}
+}
+
+// enter sends a submission into a block, and says whether some order inside of it has it.
+func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
+	n, b := &t.nodes[number], &t.blocks[number]
+	add(&b.Entered, x)
+	switch {
+	case n.Filter.Key != "":
+		switch value, inFlight, has := x.Find(n.Filter.Key); {
+		case !has:
+			add(&b.Refused, x)
+			add(&t.none[number].Refused, x)
+			return false
+		case value != n.Filter.Value:
+			add(&b.Refused, x)
+			t.values[number].add(queue.MetaEntry{Key: n.Filter.Key, Value: value}, x, inFlight)
+			return false
+		}
+	case n.Limit.Max > 0:
+		if value, inFlight, has := x.Find(n.Limit.Key); has && (inFlight >= n.Limit.Max || t.graced) {
+			add(&b.Refused, x)
+			if v := t.values[number].add(queue.MetaEntry{Key: n.Limit.Key, Value: value}, x, inFlight); v != nil {
+				v.Max = &n.Limit.Max
+			}
+			if !n.Soft {
+				return false
+			}
+		}
+	}
+	passed = n.After == number+1 // an order
+	for inner := number + 1; inner < n.After; inner = t.nodes[inner].After {
+		if t.enter(inner, x) {
+			passed = true
+		}
+	}
+	if passed {
+		add(&b.Passed, x)
+	}
+	return passed
+}
+
+// add counts what a submission has available.
+func add(a *api.Amount, x *backlog.Submission) {
+	a.Submissions++
+	a.Chunks += uint64(x.Available())
+}
+
+// add counts a submission for the value that it is refused for; nil: there is no room for another value.
+func (values refusedValues) add(entry queue.MetaEntry, x *backlog.Submission, inFlight uint32) *api.RefusedValue {
+	v := values[entry]
+	if v == nil {
+		if len(values) == machine.MostValues {
+			return nil
+		}
+		v = &api.RefusedValue{Key: entry.Key, Value: &entry.Value}
+		values[entry] = v
+	}
+	v.InFlight = inFlight
+	add(&v.Refused, x)
+	return v
+}
+
+// result is what was counted, with the values that hold back most.
+func (t *tree) result() ([]api.ExplainBlock, api.Withheld) {
+	for i := range t.blocks {
+		b := &t.blocks[i]
+		if t.none[i].Refused.Submissions > 0 {
+			b.Top = append(b.Top, t.none[i])
+		}
+		b.Top, b.RefusedValues = t.values[i].most(b.Top)
+	}
+	t.withheld.Top, t.withheld.RefusedValues = t.limited.most(nil)
+	return t.blocks, t.withheld
+}
+
+// most are the values that hold back most, with those of the list, and how many there are.
+func (values refusedValues) most(list []api.RefusedValue) (top []api.RefusedValue, all int) {
+	for _, v := range values {
+		list = append(list, *v)
+	}
+	of := func(v *api.RefusedValue) (value queue.MetaValue) {
+		if v.Value != nil {
+			value = *v.Value
+		}
+		return value
+	}
+	slices.SortFunc(list, func(a, b api.RefusedValue) int {
+		return cmp.Or(cmp.Compare(b.Refused.Chunks, a.Refused.Chunks), cmp.Compare(b.InFlight, a.InFlight),
+			cmp.Compare(a.Key, b.Key), of(&a).Compare(of(&b)))
+	})
+	return append([]api.RefusedValue{}, list[:min(machine.TopMost, len(list))]...), len(list)
+}
