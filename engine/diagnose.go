@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Cause is one reason for which chunks are not handed out.
@@ -16,10 +16,10 @@ type Cause = inspect.Cause
 // Diagnosis is why the chunks of a value or of a submission move or do not, by the strategies in use.
 type Diagnosis struct {
 	inspect.Diagnosis
-	Entry      queue.MetaEntry  // the value that it is about; no key: it is about Submission
-	Submission queue.Submission // only its id, state and dead chunks count
-	Used       []StrategyUse    // in use, the one used last first: what Cause.Plan counts
-	Since      queue.Time       // what was used before is not known
+	Entry      queue.MetaEntry   // the value that it is about; no key: it is about Submission
+	Submission queue.Submission  // only its id, state and dead chunks count
+	Used       []api.StrategyUse // in use, the one used last first: what Cause.Plan counts
+	Since      queue.Time        // what was used before is not known
 }
 
 // DiagnoseValue tells why the chunks of a value of a meta key move or do not. One that no open submission has is no error.
@@ -51,10 +51,11 @@ func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID
 
 // used are the strategies in use, the one used last first, with their plans.
 func (p Questions) used() (d Diagnosis, plans []*strategy.Plan) {
-	d.Used, d.Since = p.q.inUse.list(queue.At(p.q.e.options.Now()))
-	slices.SortStableFunc(d.Used, func(a, b StrategyUse) int { return cmp.Compare(b.LastUsed, a.LastUsed) })
-	for i := range d.Used {
-		plans = append(plans, d.Used[i].plan)
+	list, since := p.q.inUse.list(queue.At(p.q.e.options.Now()))
+	slices.SortStableFunc(list, func(a, b strategyUse) int { return b.LastUsed.Compare(a.LastUsed.Time) })
+	d.Since = since
+	for i := range list {
+		d.Used, plans = append(d.Used, list[i].StrategyUse), append(plans, list[i].plan)
 	}
 	return d, plans
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 const (
@@ -26,14 +27,9 @@ const (
 	consumerBits = 4096
 )
 
-// StrategyUse is a strategy that consumers of a queue reserve by. Rates are over the last one to two minutes. Consumers is how many
-// different names reserved by it in the last half hour to hour: an estimate, which is rarely wrong up to 20 and by a few percent beyond.
-type StrategyUse struct {
-	Text                               string // canonical
-	Consumers                          int
-	ReservesPerSecond, ChunksPerSecond float64
-	LastUsed                           queue.Time // to the second
-
+// strategyUse is a strategy that consumers of a queue reserve by, with its plan.
+type strategyUse struct {
+	api.StrategyUse
 	plan *strategy.Plan
 }
 
@@ -186,21 +182,21 @@ func (s *strategyUses) sample(now queue.Time, rotate bool) {
 }
 
 // list is what is in use, most chunks first, and since when that is known.
-func (u *inUse) list(now queue.Time) (list []StrategyUse, since queue.Time) {
+func (u *inUse) list(now queue.Time) (list []strategyUse, since queue.Time) {
 	u.sample(now)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for text, uses := range u.byText {
-		use := StrategyUse{Text: text, Consumers: uses.names(), LastUsed: uses.last, plan: uses.plan}
+		use := strategyUse{api.StrategyUse{Strategy: text, Consumers: uses.names(), LastUsed: uses.last.API()}, uses.plan}
 		if seconds := now.Sub(uses.marks[1].at).Seconds(); seconds > 0 {
 			use.ReservesPerSecond = float64(uses.reserves.Load()-uses.marks[1].reserves) / seconds
 			use.ChunksPerSecond = float64(uses.chunks.Load()-uses.marks[1].chunks) / seconds
 		}
 		list = append(list, use)
 	}
-	slices.SortFunc(list, func(a, b StrategyUse) int {
+	slices.SortFunc(list, func(a, b strategyUse) int {
 		return cmp.Or(cmp.Compare(b.ChunksPerSecond, a.ChunksPerSecond), cmp.Compare(b.ReservesPerSecond, a.ReservesPerSecond),
-			cmp.Compare(b.LastUsed, a.LastUsed), cmp.Compare(a.Text, b.Text))
+			b.LastUsed.Compare(a.LastUsed.Time), cmp.Compare(a.Strategy, b.Strategy))
 	})
 	return list, max(u.since, now.Add(-InUseFor))
 }
@@ -237,8 +233,12 @@ func mixName(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-// InUse lists the strategies that consumers of a queue reserved by in the last hour, those that handed out most first. since is
-// from when on they are known: later than an hour ago if the server started since.
-func (p Strategies) InUse() (list []StrategyUse, since queue.Time) {
-	return p.q.inUse.list(queue.At(p.q.e.options.Now()))
+// InUse lists the strategies that consumers of a queue reserved by in the last hour, those that handed out most first.
+func (p Strategies) InUse() api.StrategiesInUse {
+	list, since := p.q.inUse.list(queue.At(p.q.e.options.Now()))
+	out := api.StrategiesInUse{Items: make([]api.StrategyUse, len(list)), Since: since.API()}
+	for i := range list {
+		out.Items[i] = list[i].StrategyUse
+	}
+	return out
 }

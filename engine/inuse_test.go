@@ -28,8 +28,8 @@ func TestInUse(t *testing.T) {
 	show := func() (out string) {
 		list, since := u.list(now)
 		for _, x := range list {
-			out += fmt.Sprintf("%s: %d consumers, %.1f/s, %.1f chunks/s, %s ago\n", x.Text, x.Consumers, x.ReservesPerSecond, x.ChunksPerSecond,
-				now.Sub(x.LastUsed))
+			out += fmt.Sprintf("%s: %d consumers, %.1f/s, %.1f chunks/s, %s ago\n", x.Strategy, x.Consumers, x.ReservesPerSecond, x.ChunksPerSecond,
+				now.Std().Sub(x.LastUsed.Time))
 		}
 		return out + "known for " + now.Sub(since).String()
 	}
@@ -139,8 +139,8 @@ func TestStrategiesInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, _ := queueAt(e, "default").Strategies.InUse()
-	if len(list) != 1 || list[0].Text != "OldestFirst" || list[0].Consumers != 2 {
+	list := queueAt(e, "default").Strategies.InUse().Items
+	if len(list) != 1 || list[0].Strategy != "OldestFirst" || list[0].Consumers != 2 {
 		t.Errorf("got %+v; want OldestFirst by two", list)
 	}
 }

@@ -86,13 +86,13 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 		out.Rule = &rule
 	}
 	if use := usedBy(d, c); use != nil {
-		out.Strategy, out.LastUsed = use.Text, use.LastUsed.API()
+		out.Strategy, out.LastUsed = use.Strategy, use.LastUsed
 	}
 	return out
 }
 
 // usedBy is the strategy that a cause is about.
-func usedBy(d *engine.Diagnosis, c *engine.Cause) *engine.StrategyUse {
+func usedBy(d *engine.Diagnosis, c *engine.Cause) *api.StrategyUse {
 	if c.Obstacle != engine.NoObstacle && c.Obstacle != engine.IsLimited || c.Plan >= len(d.Used) {
 		return nil
 	}
@@ -172,9 +172,9 @@ func causeClause(d *engine.Diagnosis, c *engine.Cause) string {
 	switch c.Obstacle {
 	case engine.NoObstacle:
 		text := compact(n) + " can be handed out"
-		if use := usedBy(d, c); use != nil && d.At.Sub(use.LastUsed) > time.Minute {
+		if use := usedBy(d, c); use != nil && d.At.Std().Sub(use.LastUsed.Time) > time.Minute {
 			text += ", but none has been reserved by a strategy that selects " + one(n, "it", "them") + " for " +
-				span(d.At.Sub(use.LastUsed))
+				span(d.At.Std().Sub(use.LastUsed.Time))
 		}
 		return text
 	case engine.IsDead:

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // TestDiagnosisSentence has a case for every kind of sentence.
@@ -38,7 +39,9 @@ func TestDiagnosisSentence(t *testing.T) {
 	}
 	with := func(d engine.Diagnosis, change func(*engine.Diagnosis)) engine.Diagnosis { change(&d); return d }
 	used := func(ago time.Duration) func(*engine.Diagnosis) {
-		return func(d *engine.Diagnosis) { d.Used = []engine.StrategyUse{{Text: "Random", LastUsed: now.Add(-ago)}} }
+		return func(d *engine.Diagnosis) {
+			d.Used = []api.StrategyUse{{Strategy: "Random", LastUsed: now.Add(-ago).API()}}
+		}
 	}
 	ended := func(state queue.SubmissionState, dead uint32) engine.Diagnosis {
 		return engine.Diagnosis{Submission: queue.Submission{State: state, Dead: dead}}

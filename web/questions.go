@@ -46,10 +46,5 @@ const inUseAbout = "Those that handed out most chunks first. At most 256 are dis
 	"list begins again with the server."
 
 func (ask questions) inUse(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.StrategiesInUse], error) {
-	list, since := q.Strategies.InUse()
-	return &output[api.StrategiesInUse]{api.StrategiesInUse{Since: since.API(),
-		Items: showAll(list, func(use *engine.StrategyUse) api.StrategyUse {
-			return api.StrategyUse{Strategy: use.Text, Consumers: use.Consumers, ReservesPerSecond: use.ReservesPerSecond,
-				ChunksPerSecond: use.ChunksPerSecond, LastUsed: use.LastUsed.API()}
-		})}}, nil
+	return &output[api.StrategiesInUse]{q.Strategies.InUse()}, nil
 }
