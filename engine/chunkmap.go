@@ -5,10 +5,8 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// Cell counts the chunks of a stretch of a submission, by queue.ChunkState.
-type Cell = inspect.Cell
 
 // MaxCells is how many cells a map has at most, MaxMapped how many chunks it looks at.
 const (
@@ -16,17 +14,9 @@ const (
 	MaxMapped = inspect.MaxMapped
 )
 
-// ChunkMap is where the chunks of a part of a submission stand: those from From on, in cells of Each, the last of which may be
-// smaller. To is behind the last of them; it is less than Chunks where there is more to look at.
-type ChunkMap struct {
-	Chunks, From, To, Each uint32
-	Ruling                 queue.Ruling // what rules say of the chunks that are ready
-	Cells                  []Cell
-}
-
 // Map says where the chunks of a submission from index `from` up to `to` (not included; 0: the end) stand, in at most `cells` (1 to
 // MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most.
-func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m ChunkMap, err error) {
+func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m api.ChunkMap, err error) {
 	if cells == 0 {
 		cells = 500
 	}
@@ -46,15 +36,15 @@ func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to ui
 	if to <= from {
 		return m, queue.Invalid("/query/to", "is %d; it has to be more than from, which is %d", to, from)
 	}
-	m = ChunkMap{Chunks: sub.Chunks, From: from, To: from + min(to-from, MaxMapped)}
+	to = from + min(to-from, MaxMapped)
+	m, err = p.q.shard.Inspect.Map(ctx, id, from, to, (to-from+uint32(cells)-1)/uint32(cells))
+	m.Chunks = sub.Chunks
 	switch { // a rule covers a submission as a whole
 	case sub.Blocked > 0:
-		m.Ruling = queue.BlockedByRule
+		m.Ruling = queue.BlockedByRule.String()
 	case sub.Paused > 0:
-		m.Ruling = queue.PausedByRule
+		m.Ruling = queue.PausedByRule.String()
 	}
-	m.Each = (m.To - m.From + uint32(cells) - 1) / uint32(cells)
-	m.Cells, err = p.q.shard.Inspect.Map(ctx, id, m.From, m.To, m.Each)
 	return m, err
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/schedule"
 	"github.com/quern-queue/quern/engine/shard/schedules"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It must be
@@ -104,24 +106,12 @@ func scheduleKey(what, queueName, name, key string, tick queue.Time) string {
 	return "schedule-" + what + "-" + hex.EncodeToString(sum[:])
 }
 
-// BackfillRequest asks for the submissions of past ticks.
-type BackfillRequest struct {
-	From, To queue.Time // ticks from and up to these
-	Limit    int        // at most so many, 1 to queue.MaxBackfill; more ticks than that are refused
-	Key      string     // makes each of them once, however often it is sent; "" does not
-	DryRun   bool       // only count the ticks, however many they are
-}
-
-// Backfilled is what a backfill inserted, or would.
-type Backfilled struct {
-	Ticks int64                // that lie in the time that was asked for
-	First queue.Time           // the first of them, of a dry run; 0: there is none
-	IDs   []queue.SubmissionID // none of a dry run
-}
-
-// Backfill inserts what a schedule would have inserted for past ticks, whatever became of them at their time. They are
-// inserted one after the other: when it fails in the middle, the same request with the same key does the rest.
-func (p Schedules) Backfill(ctx context.Context, name string, r BackfillRequest) (made Backfilled, err error) {
+// Backfill inserts what a schedule would have inserted for past ticks, whatever became of them at their time; a limit of 0 is
+// queue.DefaultBackfill. They are inserted one after the other: when it fails in the middle, the same request with the same key does the
+// rest. Without a key each request inserts them all.
+func (p Schedules) Backfill(ctx context.Context, name string, r api.BackfillRequest, key string) (made api.Backfilled, err error) {
+	made.Submissions = []string{}
+	from, to, limit := queue.At(r.From.Time), queue.At(r.To.Time), int(cmp.Or(r.Limit, queue.DefaultBackfill))
 	info, err := p.Get(name)
 	if err != nil {
 		return made, err
@@ -131,36 +121,36 @@ func (p Schedules) Backfill(ctx context.Context, name string, r BackfillRequest)
 		return made, err
 	}
 	switch now := queue.At(p.q.e.options.Now()); {
-	case r.From <= 0:
+	case from <= 0:
 		return made, queue.Invalid("/from", "is missing; give the time of the first tick")
-	case r.To < r.From:
+	case to < from:
 		return made, queue.Invalid("/to", "is before from")
-	case r.To > now:
+	case to > now:
 		return made, queue.Invalid("/to", "is in the future; ticks to come are emitted when they are due")
-	case r.Limit < 1 || r.Limit > queue.MaxBackfill:
-		return made, queue.Invalid("/limit", "is %d; 1 to %d are allowed", r.Limit, queue.MaxBackfill)
+	case limit > queue.MaxBackfill:
+		return made, queue.Invalid("/limit", "is %d; 1 to %d are allowed", limit, queue.MaxBackfill)
 	}
-	ticks := ticksAfter(spec, r.From.Add(-time.Millisecond), r.To, r.Limit+1)
-	if made.Ticks = int64(len(ticks)); len(ticks) > r.Limit {
-		made.Ticks = spec.Count((r.From - 1).Std(), r.To.Std())
+	ticks := ticksAfter(spec, from.Add(-time.Millisecond), to, limit+1)
+	if made.Ticks = int64(len(ticks)); len(ticks) > limit {
+		made.Ticks = spec.Count((from - 1).Std(), to.Std())
 	}
 	if r.DryRun {
 		if len(ticks) > 0 {
-			made.First = ticks[0]
+			made.FirstAt = ticks[0].API()
 		}
 		return made, nil
 	}
-	if len(ticks) > r.Limit {
+	if len(ticks) > limit {
 		return made, queue.Invalid("/to", "asks for %d ticks, and limit is %d: raise limit (up to %d), or ask for a "+
-			"shorter time", made.Ticks, r.Limit, queue.MaxBackfill)
+			"shorter time", made.Ticks, limit, queue.MaxBackfill)
 	}
 	for _, tick := range ticks {
 		s, _, err := p.insert(ctx, &info, tick,
-			scheduleKey("backfill", p.q.name, name, r.Key, tick), p.q.act(ctx, "", "schedule.backfill", "schedule "+name))
+			scheduleKey("backfill", p.q.name, name, key, tick), p.q.act(ctx, "", "schedule.backfill", "schedule "+name))
 		if err != nil {
 			return made, err
 		}
-		made.IDs = append(made.IDs, s.ID)
+		made.Submissions = append(made.Submissions, s.ID.String())
 	}
 	return made, nil
 }
@@ -173,16 +163,9 @@ func ticksAfter(spec *schedule.Spec, from, to queue.Time, n int) (ticks []queue.
 	return ticks
 }
 
-// SchedulePreview is what a schedule means.
-type SchedulePreview struct {
-	Words string // when it is due, in plain words
-	Zone  *time.Location
-	Ticks []queue.Time
-}
-
 // Preview says what a definition means, stored or not: in words, and its next n ticks (1 to queue.MaxPreview) after a moment
 // (0: now). Of the definition only what says when it is due is looked at.
-func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out SchedulePreview, err error) {
+func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out api.SchedulePreview, err error) {
 	now := queue.At(p.q.e.options.Now())
 	if after == 0 {
 		after = now
@@ -203,5 +186,10 @@ func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out Sch
 	if err != nil {
 		return out, err
 	}
-	return SchedulePreview{Words: spec.Describe(), Zone: spec.Location(), Ticks: ticksAfter(spec, max(after, def.Start-1), def.End, n)}, nil
+	out = api.SchedulePreview{Description: spec.Describe(), TZ: spec.Location().String(), Ticks: []api.ScheduleTick{}}
+	for _, tick := range ticksAfter(spec, max(after, def.Start-1), def.End, n) {
+		local := tick.Std().In(spec.Location()).Format("Monday 2 January 2006 15:04:05 -07:00")
+		out.Ticks = append(out.Ticks, api.ScheduleTick{At: tick.API(), Local: local})
+	}
+	return out, nil
 }

@@ -24,27 +24,7 @@ type getMapInput struct {
 
 func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapInput) (*output[api.ChunkMap], error) {
 	m, err := q.Submissions.Map(ctx, in.id, in.From, in.To, in.Cells)
-	if err != nil {
-		return nil, err
-	}
-	column := func(state queue.ChunkState) []uint32 {
-		out := make([]uint32, len(m.Cells))
-		for i := range m.Cells {
-			out[i] = m.Cells[i][state]
-		}
-		return out
-	}
-	skipped := column(queue.ChunkSkipped)
-	for i := range m.Cells {
-		for _, n := range m.Cells[i][queue.ChunkSkipped+1:] { // kinds of it
-			skipped[i] += n
-		}
-	}
-	return &output[api.ChunkMap]{Body: api.ChunkMap{
-		Chunks: m.Chunks, From: m.From, To: m.To, Each: m.Each, Ruling: m.Ruling.String(),
-		Ready: column(queue.ChunkReady), Waiting: column(queue.ChunkWaiting), Reserved: column(queue.ChunkReserved),
-		Done: column(queue.ChunkDone), Dead: column(queue.ChunkDead), Skipped: skipped,
-	}}, nil
+	return answered(m, err, asIs)
 }
 
 func (x submissions) attempts(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Page[api.Attempt]], error) {

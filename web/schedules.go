@@ -204,22 +204,8 @@ func (x schedules) backfill(ctx context.Context, q *engine.Queue, in *backfillSc
 	if err := validKey(in.Key); err != nil {
 		return nil, err
 	}
-	asked := &in.Body.value
-	limit := int(asked.Limit)
-	if limit == 0 {
-		limit = queue.DefaultBackfill
-	}
-	made, err := q.Schedules.Backfill(ctx, in.Name, engine.BackfillRequest{
-		From: queue.At(asked.From.Time), To: queue.At(asked.To.Time), Limit: limit, Key: in.Key, DryRun: asked.DryRun,
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[api.Backfilled]{Body: api.Backfilled{Submissions: []string{}, Ticks: made.Ticks, FirstAt: made.First.API()}}
-	for _, id := range made.IDs {
-		out.Body.Submissions = append(out.Body.Submissions, id.String())
-	}
-	return out, nil
+	made, err := q.Schedules.Backfill(ctx, in.Name, in.Body.value, in.Key)
+	return answered(made, err, asIs)
 }
 
 type previewScheduleInput struct {
@@ -239,7 +225,8 @@ func (x schedules) preview(_ context.Context, q *engine.Queue, in *previewSchedu
 	if err := readFields(queue.ScheduleFields(), asked, &def); err != nil {
 		return nil, err
 	}
-	return ticksOf(q, def, queue.At(asked.After.Time), n)
+	preview, err := q.Schedules.Preview(def, queue.At(asked.After.Time), n)
+	return answered(preview, err, asIs)
 }
 
 type listTicksInput struct {
@@ -252,21 +239,8 @@ func (x schedules) ticks(_ context.Context, q *engine.Queue, in *listTicksInput)
 	if err != nil {
 		return nil, err
 	}
-	return ticksOf(q, info.Schedule, 0, in.N)
-}
-
-func ticksOf(q *engine.Queue, def queue.Schedule, after queue.Time, n int) (*output[api.SchedulePreview], error) {
-	preview, err := q.Schedules.Preview(def, after, n)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[api.SchedulePreview]{Body: api.SchedulePreview{Description: preview.Words, TZ: preview.Zone.String(),
-		Ticks: []api.ScheduleTick{}}}
-	for _, tick := range preview.Ticks {
-		local := tick.Std().In(preview.Zone).Format("Monday 2 January 2006 15:04:05 -07:00")
-		out.Body.Ticks = append(out.Body.Ticks, api.ScheduleTick{At: tick.API(), Local: local})
-	}
-	return out, nil
+	preview, err := q.Schedules.Preview(info.Schedule, 0, in.N)
+	return answered(preview, err, asIs)
 }
 
 // nextOf is when a schedule is due next. One that is paused is not due, whatever its spec says.

@@ -5,41 +5,44 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// Cell counts the chunks of a stretch of a submission by queue.ChunkState, of which there are at most as many.
-type Cell [8]uint32
 
 // MaxMapped is how many chunks one map looks at.
 const MaxMapped = 1 << 20
 
 // Map counts the chunks from index `from` up to `to` (not included; both are within the submission, and at most MaxMapped apart)
 // by their state, in cells of `each` (1 or more). It is of several moments: between any two slices others work.
-func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) ([]Cell, error) {
-	cells := make([]Cell, (to-from+each-1)/each)
+func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) (out api.ChunkMap, err error) {
+	cells := func() []uint32 { return make([]uint32, (to-from+each-1)/each) }
+	out = api.ChunkMap{From: from, To: to, Each: each,
+		Ready: cells(), Waiting: cells(), Reserved: cells(), Done: cells(), Dead: cells(), Skipped: cells()}
+	of := [...][]uint32{queue.ChunkReady: out.Ready, queue.ChunkWaiting: out.Waiting, queue.ChunkReserved: out.Reserved,
+		queue.ChunkDone: out.Done, queue.ChunkDead: out.Dead, queue.ChunkSkipped: out.Skipped, queue.ChunkForwarded: out.Skipped}
+	count := func(index uint32, state queue.ChunkState) { of[state][(index-from)/each]++ }
 	for next := from; next < to; {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return out, err
 		}
 		stop := min(to, next+machine.ChunkSlice)
-		if ins.mapSlice(id, next, stop, func(index uint32, state queue.ChunkState) { cells[(index-from)/each][state]++ }) {
+		if ins.mapSlice(id, next, stop, count) {
 			next = stop
 			continue
 		}
 		// It ended, and nothing of it changes any more: what was counted before is of an earlier moment.
 		row, err := ins.s.EndedRow(ctx, id)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		r, sub, err := machine.EndedRecord(row)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		for ; next < to; next++ {
-			cells[(next-from)/each][machine.EndedChunk(r, sub, next).State]++
+			count(next, machine.EndedChunk(r, sub, next).State)
 		}
 	}
-	return cells, nil
+	return out, nil
 }
 
 // mapSlice tells the states of some chunks, in one hold of the mutex; false if the submission is not open.

@@ -23,8 +23,8 @@ type ledger struct {
 }
 
 func (l *ledger) api() api.Ledger {
-	out := api.Ledger{ID: l.id, Branch: l.Branch, Key: cmp.Or(l.Key, strategy.SubmissionKey), Cost: strategy.ByChunk.String(), Depth: l.Depth,
-		Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
+	out := api.Ledger{ID: l.id, Branch: l.Branch, Key: cmp.Or(l.Key, strategy.SubmissionKey), Cost: strategy.ByChunk.String(),
+		Depth: l.Depth, Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
 	if l.Time {
 		out.Cost = strategy.ByTime.String()
 	}
