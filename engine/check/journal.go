@@ -14,6 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // Op is an operation of a queue's journal.
@@ -49,7 +50,7 @@ func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) erro
 	var ids map[uint32]queue.SubmissionID
 	if err == nil {
 		err = o.copy(ctx, dir, work, shard+"journal.db")
-		ids = knownIDs(ctx, filepath.Join(dir, shard, "store.db"))
+		ids = store.OpenIDs(ctx, filepath.Join(dir, shard, "store.db"))
 	}
 	if err = errors.Join(err, release()); err != nil {
 		return err
@@ -77,17 +78,6 @@ func shardOf(ctx context.Context, o *Options, dir, work, name string) (folder st
 		err = fmt.Errorf("the data directory %s has no queue %q", dir, name)
 	}
 	return folder, err
-}
-
-// knownIDs are the ids of submissions that the store has open, by their number. Those of others are known once their insert is read; a
-// store that is damaged knows some, or none.
-func knownIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
-	ids := map[uint32]queue.SubmissionID{}
-	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
-		ids[uint32(row.Int(0))] = queue.SubmissionID(row.Int(1))
-		return nil
-	}, "SELECT seq, id FROM submission")
-	return ids
 }
 
 // Ops are the operations of a batch, with the submissions that they are about as far as their ids are known by their numbers; those that

@@ -113,11 +113,11 @@ func TestSubmissionsAreShown(t *testing.T) {
 	damagedIsShown(t, killed, all)
 }
 
-// damagedIsShown damages a row of a submission, and the journal, and looks again.
+// damagedIsShown damages the page of the open submissions, and the journal, and looks again.
 func damagedIsShown(t *testing.T, dir string, all []Item) {
 	t.Helper()
 	for path, sql := range map[string]string{
-		"store.db":   "UPDATE progress SET crc = crc + 1 WHERE seq = (SELECT min(seq) FROM progress)",
+		"store.db":   "UPDATE open_page SET crc = crc + 1",
 		"journal.db": "DELETE FROM batch",
 	} {
 		db, err := sqlitedb.SQL(filepath.Join(dir, "shards", "0001", path))
@@ -132,8 +132,8 @@ func damagedIsShown(t *testing.T, dir string, all []Item) {
 		}
 	}
 	list, text := items(t, dir, SubmissionOptions{})
-	if len(list) != 4 || list[0].Kind != OpDamaged || !strings.Contains(text, "cannot be opened, so the following is what the last checkpoint") ||
-		list[1].Kind != OpDamaged || list[1].Submission != all[0].Submission || !strings.Contains(text, all[2].Submission) {
+	if len(list) != 3 || list[0].Kind != OpDamaged || !strings.Contains(text, "cannot be opened, so the following is what the last checkpoint") ||
+		list[1].Kind != OpDamaged || !strings.Contains(text, "in table open_page") || list[2].Submission != all[2].Submission {
 		t.Errorf("of a damaged queue there is\n%s", text)
 	}
 	// A page of the file is gone: what SQLite comes to is shown.

@@ -412,9 +412,9 @@ func listed(r *Report) *lists {
 			l.facts[setFact(x.Queue, x.Op, x.Fields)] = true
 		case (x.Op == "insert" || x.Op == "ended") && x.Submission != "":
 			l.facts[x.Submission] = true
-		case x.Op == "insert":
+		case x.Op == "insert" && x.Seq != 0:
 			l.seqs[uint64(x.Seq)] = true
-		case x.Op == "ended":
+		case x.Op == "insert" || x.Op == "ended":
 			l.ranges = append(l.ranges, [2]uint64{number(x.Fields["first_seq"]), number(x.Fields["last_seq"])})
 		case x.Op == "complete" && x.Submission != "":
 			l.facts[fmt.Sprintf("%s/%d done", x.Submission, *x.Chunk)] = true
@@ -433,11 +433,11 @@ func listed(r *Report) *lists {
 	for _, rows := range r.Left {
 		switch {
 		case rows.File != "store.db":
-		case rows.All && (rows.Table == "submission" || rows.Table == "history_page"):
+		case rows.All && (rows.Table == "submission" || rows.Table == "open_page" || rows.Table == "history_page"):
 			l.all = true
 		case rows.Upto != nil && rows.Table == "submission":
 			l.ranges = append(l.ranges, [2]uint64{uint64(max(rows.Row, 0)), uint64(max(*rows.Upto, 0))})
-		case rows.Upto != nil && rows.Table == "history_page":
+		case rows.Upto != nil && (rows.Table == "open_page" || rows.Table == "history_page"):
 			l.all = true
 		}
 	}

@@ -137,6 +137,12 @@ func (l *Lost) target() string {
 	return "the queue"
 }
 
+// several tells of submissions that went with a page.
+func (l *Lost) several(which string) string {
+	return fmt.Sprintf(": %v %s submissions are gone, with numbers of the shard from %v to %v", l.Fields["submissions"], which,
+		l.Fields["first_seq"], l.Fields["last_seq"])
+}
+
 // ofStore is the line of what was in a store.
 func (l *Lost) ofStore() string {
 	line := "queue " + l.Queue
@@ -151,13 +157,15 @@ func (l *Lost) ofStore() string {
 	}
 	switch l.Op {
 	case "insert":
+		if l.Submission == "" && l.Seq == 0 {
+			return line + l.several("open")
+		}
 		return line + ": it was inserted, and is gone"
 	case "state":
 		return line + ": its state is lost: all of its chunks are to be done again"
 	case "ended":
 		if l.Submission == "" {
-			return line + fmt.Sprintf(": %v submissions that had ended are gone, with numbers of the shard from %v to %v",
-				l.Fields["submissions"], l.Fields["first_seq"], l.Fields["last_seq"])
+			return line + l.several("ended")
 		}
 		return line + ": it had ended, and is gone"
 	case "content", "attachment":

@@ -178,12 +178,16 @@ func (r *repairing) leftOut(queueName, file string, l *store.LeftOut) {
 	switch {
 	case file != "store.db":
 		return
-	case len(l.Ended) > 0 || l.Gone > 0:
-		for _, id := range l.Ended {
-			r.lost = append(r.lost, Lost{Queue: queueName, Op: "ended", Submission: id.String()})
+	case len(l.IDs) > 0 || l.Gone > 0:
+		op := "ended"
+		if l.Table == "open_page" {
+			op = "insert"
+		}
+		for _, id := range l.IDs {
+			r.lost = append(r.lost, Lost{Queue: queueName, Op: op, Submission: id.String()})
 		}
 		if l.Gone > 0 {
-			r.lost = append(r.lost, Lost{Queue: queueName, Op: "ended", Fields: map[string]any{
+			r.lost = append(r.lost, Lost{Queue: queueName, Op: op, Fields: map[string]any{
 				"submissions": l.Gone, "first_seq": l.Seqs[0], "last_seq": l.Seqs[1]}})
 		}
 	case l.Table == "submission" && l.Row == l.Upto:

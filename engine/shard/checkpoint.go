@@ -261,6 +261,7 @@ func (f *checkpointSlice) end(r *machine.Record) {
 
 // historyRows makes the history rows. What they tell does not change any more, so the mutex is held for slices only.
 func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
+	f.ended = make([]checkpoint.Ended, 0, len(f.ending))
 	for _, r := range f.ending {
 		p.s.drain(m, r)
 		f.ended = append(f.ended, *r.EndedRow())

@@ -21,7 +21,7 @@ type endedChange struct {
 
 type addedPage struct {
 	span
-	bytes []byte
+	list []checkpoint.Ended
 }
 
 // change begins a change. The caller has the writer's lock until it is published or dropped.
@@ -34,7 +34,7 @@ func (c *endedChange) add(list []checkpoint.Ended) {
 	slices.SortFunc(list, func(a, b checkpoint.Ended) int { return cmp.Compare(a.ID, b.ID) })
 	for len(list) > 0 {
 		n := cut(len(list), func(i int) int { return sizeInHistory(&list[i]) })
-		c.added = append(c.added, addedPage{spanOf(c.next, list[:n]), packPage(appendEndedPage(nil, list[:n]))})
+		c.added = append(c.added, addedPage{spanOf(c.next, list[:n]), list[:n]})
 		c.next++
 		list = list[n:]
 	}
@@ -85,7 +85,8 @@ func (c *endedChange) gather(st *Store, w *writer) error {
 func (c *endedChange) write(w *writer) error {
 	for i := range c.added {
 		p := &c.added[i]
-		if _, err := w.putPage.Exec(p.page, sum(0).number(p.page).bytes(p.bytes).stored(), p.bytes); err != nil {
+		bytes := w.make(func(dst []byte) []byte { return appendEndedPage(dst, p.list) })
+		if _, err := w.putPage.Exec(p.page, sum(0).number(p.page).bytes(bytes).stored(), bytes); err != nil {
 			return err
 		}
 		if err := w.writeSpan(&p.span); err != nil {
@@ -114,7 +115,7 @@ func (w *writer) writeSpan(s *span) error {
 	return err
 }
 
-// putEnded writes what ended, and its rows as an open submission out.
+// putEnded writes what ended.
 func (c *endedChange) putEnded(st *Store, w *writer, ended []checkpoint.Ended) error {
 	for i := range ended {
 		if ended[i].Reopened {
@@ -124,23 +125,6 @@ func (c *endedChange) putEnded(st *Store, w *writer, ended []checkpoint.Ended) e
 		}
 	}
 	c.add(slices.Clone(ended))
-	seqs := make([]uint32, len(ended))
-	for i := range ended {
-		seqs[i] = ended[i].Seq
-	}
-	slices.Sort(seqs)
-	for len(seqs) > 0 { // neighbours go together: a statement each costs more than the rest of the end
-		n := 1
-		for n < len(seqs) && seqs[n]-seqs[n-1] <= 1 {
-			n++
-		}
-		for _, drop := range []*sqlitedb.Stmt{w.dropSubmissions, w.dropProgress} {
-			if _, err := drop.Exec(int64(seqs[0]), int64(seqs[n-1])); err != nil {
-				return err
-			}
-		}
-		seqs = seqs[n:]
-	}
 	return c.write(w)
 }
 

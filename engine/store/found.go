@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
@@ -16,23 +18,126 @@ type Found struct {
 	Damage string // with the table and the row; "": none
 }
 
-// Submissions gives fn what the store at path, which no one else has open and which may be damaged, has of submissions. Where SQLite
-// cannot go on, fn is told of it, and gets what can be read from the table's end backwards. The error is one of fn or of ctx.
+// Submissions gives fn what the store at path, which no one else has open and which may be damaged, has of submissions: first the open ones
+// that have rows of their own, then those in pages, then those that ended. Where SQLite cannot go on, fn is told of it, and gets what can
+// be read from the table's end backwards. The error is one of fn or of ctx.
 func Submissions(ctx context.Context, path string, fn func(Found) error) error {
-	err := around(ctx, path, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p USING (seq) "+
+	f := finding{ctx: ctx, s: &Store{path: path}, fn: fn}
+	for _, step := range []func() error{f.openRows, f.openPages, f.ended} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finding is a run of Submissions.
+type finding struct {
+	ctx context.Context
+	s   *Store // which is not open: its path is in what is told of damage
+	fn  func(Found) error
+}
+
+// openRows finds those with rows of their own.
+func (f *finding) openRows() error {
+	return around(f.ctx, f.s.path, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p USING (seq) "+
 		"WHERE s.seq > ? ORDER BY s.seq", func(row sqlitedb.Row, damage string) error {
 		if damage != "" {
-			return fn(Found{Damage: "table submission: " + damage})
+			return f.fn(Found{Damage: "table submission: " + damage})
 		}
-		r, err := (&Store{path: path}).rowOf(row)
-		if err != nil {
-			return fn(Found{Open: r, Damage: err.Error()})
+		r, err := f.s.specRow(row)
+		if r.State = row.Blob(5); err == nil && r.State != nil && sum(0).number(row.Int(0)).bytes(r.State).stored() != row.Int(4) {
+			err = f.s.damaged("progress", row.Int(0))
 		}
-		return fn(Found{Open: r})
+		return f.found(r, err)
 	})
+}
+
+func (f *finding) found(r checkpoint.Row, err error) error {
 	if err != nil {
-		return err
+		return f.fn(Found{Open: r, Damage: err.Error()})
 	}
+	return f.fn(Found{Open: r})
+}
+
+// openPages finds those in pages. Without the directory of its block all of a page is told.
+func (f *finding) openPages() error {
+	blocks := map[int64]*openBlock{}
+	_ = sqlitedb.Rows(f.ctx, f.s.path, func(row sqlitedb.Row) error {
+		if b, err := f.s.openBlock(row.Int(0), row.Int(1), row.Blob(2)); err == nil {
+			blocks[row.Int(0)] = b
+		}
+		return nil
+	}, "SELECT n, crc, bytes FROM open_block")
+	query := "SELECT n, crc, bytes FROM open_page WHERE n > ? ORDER BY n"
+	return around(f.ctx, f.s.path, query, func(row sqlitedb.Row, damage string) error {
+		if damage != "" {
+			return f.fn(Found{Damage: "table open_page: " + damage})
+		}
+		rows, err := f.s.openPage(row.Int(0), row.Int(1), row.Blob(2))
+		if err != nil {
+			return f.fn(Found{Damage: err.Error()})
+		}
+		b := blocks[int64(blockOfPage(row.Int(0)))]
+		if p := b.pageAt(row.Int(0)); p != nil {
+			rows = p.who(nil, rows)
+		} else if err := f.fn(Found{Damage: f.s.damaged("open_block", int64(blockOfPage(row.Int(0)))).Error()}); err != nil {
+			return err
+		}
+		return f.withStates(b, rows)
+	})
+}
+
+// withStates tells of submissions of a page, with the states that have rows of their own.
+func (f *finding) withStates(b *openBlock, rows []checkpoint.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	states := map[uint32][]byte{}
+	damage := map[uint32]error{}
+	_ = sqlitedb.Rows(f.ctx, f.s.path, func(row sqlitedb.Row) error {
+		seq := uint32(row.Int(0))
+		if states[seq] = row.Blob(2); sum(0).number(int64(seq)).bytes(states[seq]).stored() != row.Int(1) {
+			damage[seq] = f.s.damaged("progress", int64(seq))
+		}
+		return nil
+	}, "SELECT seq, crc, state FROM progress WHERE seq BETWEEN ? AND ?", int64(rows[0].Seq), int64(rows[len(rows)-1].Seq))
+	for _, r := range rows {
+		state, there := states[r.Seq]
+		if there {
+			r.State = state
+		} else if b != nil && b.stated.has(r.Seq) {
+			damage[r.Seq] = f.s.Lacks(fmt.Sprintf("the state of the submission %s", r.ID))
+		}
+		if err := f.found(r, damage[r.Seq]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenIDs are the ids of open submissions that the store at path has, by their number. It may be open elsewhere, and damaged: then it has
+// some of them, or none.
+func OpenIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
+	ids := map[uint32]queue.SubmissionID{}
+	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
+		ids[uint32(row.Int(0))] = queue.SubmissionID(row.Int(1))
+		return nil
+	}, "SELECT seq, id FROM submission")
+	s := &Store{path: path}
+	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
+		rows, _ := s.openPage(row.Int(0), row.Int(1), row.Blob(2))
+		for i := range rows {
+			ids[rows[i].Seq] = rows[i].ID
+		}
+		return nil
+	}, "SELECT n, crc, bytes FROM open_page")
+	return ids
+}
+
+// ended finds those that ended.
+func (f *finding) ended() error {
+	ctx, path, fn := f.ctx, f.s.path, f.fn
 	gone := map[int64][]byte{}
 	_ = sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error { // without a span all of its page is told
 		if s, err := readSpan(row.Int(0), row.Blob(1)); err == nil {
@@ -48,7 +153,7 @@ func Submissions(ctx context.Context, path string, fn func(Found) error) error {
 		list, err := endedPage(row.Blob(2))
 		switch {
 		case sum(0).number(row.Int(0)).bytes(row.Blob(2)).stored() != row.Int(1):
-			s.Damage = (&Store{path: path}).damaged("history_page", row.Int(0)).Error()
+			s.Damage = f.s.damaged("history_page", row.Int(0)).Error()
 		case err != nil:
 			s.Damage = err.Error()
 		default:

@@ -307,7 +307,7 @@ func (m *Memtable) flushed(f portion) {
 // contents writes the pages and the attachment of a submission.
 func (w *writer) contents(c *journal.Contents) error {
 	for i := range c.Pages {
-		key, page := keyOf(c.Seq, c.Pages[i].First), packPage(c.Pages[i].Bytes)
+		key, page := keyOf(c.Seq, c.Pages[i].First), w.pack(c.Pages[i].Bytes)
 		if _, err := w.putContent.Exec(key, sum(0).number(key).bytes(page).stored(), page); err != nil {
 			return err
 		}

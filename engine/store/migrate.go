@@ -17,7 +17,7 @@ var migrations embed.FS
 
 // What the two files are: "QrnS" and "QrnC", each at the version that its last migration sets as user_version.
 var (
-	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 8}
+	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 9}
 	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 11}
 )
 

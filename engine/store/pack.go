@@ -2,7 +2,7 @@ package store
 
 import "github.com/klauspost/compress/s2"
 
-// What clients bring, and what describes ended submissions, is mostly texts that resemble each other. A page of such is kept compressed, so
+// What clients bring, and what describes submissions, is mostly texts that resemble each other. A page of such is kept compressed, so
 // that it takes fewer bytes to write, twice each, and less room. A page of the output log is not: it is soon written again, into a run.
 //
 //	0 | an S2 block of the page
@@ -14,13 +14,29 @@ const (
 )
 
 // packPage is the page as it is kept: packed if that makes it smaller by an eighth.
-func packPage(page []byte) []byte {
+func packPage(page []byte) []byte { return new(packer).pack(page) }
+
+// packer packs pages one after the other in the same memory: each is there until the next.
+type packer struct{ page, packed []byte }
+
+// make packs the page that appendTo appends.
+func (p *packer) make(appendTo func(dst []byte) []byte) []byte {
+	page := appendTo(p.page[:0])
+	if p.page = page; len(page) > packMost {
+		p.page = nil // rare, and not worth the memory
+	}
+	return p.pack(page)
+}
+
+func (p *packer) pack(page []byte) []byte {
 	if len(page) < packFrom || len(page) > packMost {
 		return page
 	}
-	packed := make([]byte, 1+s2.MaxEncodedLen(len(page)))
-	if size := 1 + len(s2.Encode(packed[1:], page)); size <= len(page)-len(page)/8 {
-		return packed[:size]
+	if most := 1 + s2.MaxEncodedLen(len(page)); len(p.packed) < most {
+		p.packed = make([]byte, most)
+	}
+	if size := 1 + len(s2.Encode(p.packed[1:], page)); size <= len(page)-len(page)/8 {
+		return p.packed[:size]
 	}
 	return page
 }

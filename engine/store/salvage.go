@@ -22,11 +22,11 @@ import (
 // LeftOut is what of a damaged file could not be taken over: the rows from Row to Upto of a table.
 type LeftOut struct {
 	sqlitedb.LeftOut
-	Seq   uint32               // the number of the submission that it was about; 0: of none, or no one can tell
-	ID    queue.SubmissionID   // its id; 0: no one can tell
-	Ended []queue.SubmissionID // submissions that ended and are gone with it, as far as that can be told for certain
-	Gone  uint32               // how many such submissions are gone with it; 0: no one can tell
-	Seqs  [2]uint32            // the least and the largest of their numbers
+	Seq  uint32               // the number of the submission that it was about; 0: of none, or no one can tell
+	ID   queue.SubmissionID   // its id; 0: no one can tell
+	IDs  []queue.SubmissionID // submissions that are gone with it, as far as that can be told for certain
+	Gone uint32               // how many such submissions are gone with it; 0: no one can tell
+	Seqs [2]uint32            // the least and the largest of their numbers
 }
 
 // Salvaging says how a store is salvaged.
@@ -40,7 +40,7 @@ type Salvaging struct {
 // Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no one has open. There may be no file `from`.
 func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 	return wrap("salvage", salvageInto(ctx, storeKind, from, to, o.Identity, func(tx salvageTx) error {
-		s := salvage{Salvaging: o, salvageTx: tx, specs: map[uint32][]byte{}}
+		s := salvage{Salvaging: o, salvageTx: tx, salvageOpen: newSalvageOpen()}
 		return s.run()
 	}))
 }
@@ -132,17 +132,21 @@ func (s *salvageTx) columns(table string) (names []string, err error) {
 type salvage struct {
 	Salvaging
 	salvageTx
-	specs  map[uint32][]byte // of submissions whose state was not found yet
+	salvageOpen
 	maxSeq uint32
 }
 
 func (s *salvage) run() error {
-	for _, t := range summed() { // submissions come before their states, and pages of the history before their spans
-		if err := s.table(&t); err != nil {
+	tables := summed()
+	states := len(tables) - 1
+	for i := range tables[:states] {
+		if err := s.table(&tables[i]); err != nil {
 			return err
 		}
 	}
-	for _, step := range []func() error{s.states, s.spans, s.position, s.lastSeq} {
+	s.lostPages()
+	table := func() error { return s.table(&tables[states]) }
+	for _, step := range []func() error{s.house, table, s.states, s.directories, s.spans, s.position, s.lastSeq} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -168,15 +172,11 @@ func (s *salvage) table(t *sqlitedb.Summed) error {
 
 // take takes a whole row over. A state whose submission is not there is left out.
 func (s *salvage) take(table string, r *sqlitedb.Salvaged, columns []string) error {
-	switch seq := seqIn(table, r); table {
-	case "submission":
-		s.specs[seq], _ = r.Value("spec").([]byte)
-	case "progress":
-		if _, there := s.specs[seq]; !there {
-			s.tell(LeftOut{LeftOut: oneRow(table, r.Rowid, "is the state of a submission that is lost"), Seq: seq})
-			return nil
+	switch table {
+	case "submission", "open_block", "open_page", "progress":
+		if put, err := s.takeOpen(table, r); err != nil || !put {
+			return err
 		}
-		delete(s.specs, seq)
 	}
 	_, err := s.put(table, r, columns)
 	return err
@@ -205,8 +205,13 @@ func (s *salvage) left(d sqlitedb.LeftOut) {
 	if insert, err := journal.DecodeInsert(spec); err == nil && d.Values["id"] == int64(insert.ID) && insert.Seq == out.Seq {
 		out.ID = insert.ID
 	}
-	if page, is := d.Values["bytes"].([]byte); is && d.Table == "history_page" {
-		out.Ended = certain(page)
+	if page, is := d.Values["bytes"].([]byte); is {
+		switch d.Table {
+		case "history_page":
+			out.IDs = certain(page)
+		case "open_page":
+			out.IDs = certainOpen(page)
+		}
 	}
 	s.tell(out)
 }

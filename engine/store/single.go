@@ -83,7 +83,7 @@ func (w *writer) putPages(list []logEntry) error {
 		for ; n < len(list) && size+sizeInRun(&list[n]) <= singlesBytes; n++ {
 			size += sizeInRun(&list[n])
 		}
-		key, page := int64(list[0].index), packPage(appendRunPage(nil, list[:n]))
+		key, page := int64(list[0].index), w.make(func(dst []byte) []byte { return appendRunPage(dst, list[:n]) })
 		if _, err := w.putSinglePage.Exec(key, sum(0).number(key).bytes(page).stored(), page); err != nil {
 			return err
 		}

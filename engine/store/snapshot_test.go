@@ -21,7 +21,7 @@ func load(t *testing.T, s *Store) (rows []checkpoint.Row) {
 func TestCheckpointAndLoad(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	const n = 2*loadRows + 5 // more than one slice
+	const n = 2*512 + 5 // more than one slice
 	rows := make([]checkpoint.Row, n)
 	for i := range rows {
 		rows[i] = checkpoint.Row{Seq: uint32(i * 3), ID: queue.SubmissionID(i + 1), Spec: fmt.Appendf(nil, "spec %d", i), State: []byte("new")}

@@ -5,15 +5,21 @@ import "github.com/quern-queue/quern/engine/sqlitedb"
 // writeStmts are the statements of the writer.
 type writeStmts struct {
 	putSubmission, putProgress, dropSubmissions, dropProgress *sqlitedb.Stmt
-	spans, endedPage, putPage, dropPage, putSpan, dropSpan    *sqlitedb.Stmt
-	setCheckpointed, putAside, dropAside                      *sqlitedb.Stmt
-	putContent, sizeContent, dropContent                      *sqlitedb.Stmt
+	openStmts
+	spans, endedPage, putPage, dropPage, putSpan, dropSpan *sqlitedb.Stmt
+	setCheckpointed, putAside, dropAside                   *sqlitedb.Stmt
+	putContent, sizeContent, dropContent                   *sqlitedb.Stmt
 	singleStmts
 	putAttachment, dropAttachment      *sqlitedb.Stmt
 	putLog, resetLog, sizeLog, dropLog *sqlitedb.Stmt
 	putOutput, sizeOutput, dropOutput  *sqlitedb.Stmt
 	putStanding                        *sqlitedb.Stmt
 	putSchedule, dropSchedule          *sqlitedb.Stmt
+}
+
+// openStmts are those for pages of open submissions.
+type openStmts struct {
+	openBlocks, rowSeqs, openPage, putOpenPage, dropOpenPage, putOpenBlock, dropOpenBlock *sqlitedb.Stmt
 }
 
 // singleStmts are those for pages of singles.
@@ -27,6 +33,13 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putProgress, "INSERT OR REPLACE INTO progress (seq, crc, state) VALUES (?, ?, ?)"},
 		{&w.dropSubmissions, "DELETE FROM submission WHERE seq BETWEEN ? AND ?"},
 		{&w.dropProgress, "DELETE FROM progress WHERE seq BETWEEN ? AND ?"},
+		{&w.openBlocks, "SELECT n, crc, bytes FROM open_block"},
+		{&w.rowSeqs, "SELECT seq FROM submission"},
+		{&w.openPage, "SELECT crc, bytes FROM open_page WHERE n = ?"},
+		{&w.putOpenPage, "INSERT INTO open_page (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropOpenPage, "DELETE FROM open_page WHERE n = ?"},
+		{&w.putOpenBlock, "INSERT OR REPLACE INTO open_block (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropOpenBlock, "DELETE FROM open_block WHERE n = ?"},
 		{&w.spans, "SELECT n, crc, bytes FROM history_span ORDER BY n"},
 		{&w.endedPage, endedPageSQL},
 		{&w.putPage, "INSERT INTO history_page (n, crc, bytes) VALUES (?, ?, ?)"},
@@ -60,13 +73,14 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 
 // readStmts are the statements of a reader.
 type readStmts struct {
-	checkpointed, load, standing, asides               *sqlitedb.Stmt
-	endedPage                                          *sqlitedb.Stmt
-	contentAt, nextContent, attachment, nextAttachment *sqlitedb.Stmt
-	nextSingles, singlesBefore                         *sqlitedb.Stmt
-	logPages, logPage                                  *sqlitedb.Stmt
-	outputPage, nextOutput, lastOutputRow              *sqlitedb.Stmt
-	schedules                                          *sqlitedb.Stmt
+	checkpointed, standing, asides                           *sqlitedb.Stmt
+	nextBlock, lastBlock, openBlock, openPages, rows, states *sqlitedb.Stmt
+	endedPage                                                *sqlitedb.Stmt
+	contentAt, nextContent, attachment, nextAttachment       *sqlitedb.Stmt
+	nextSingles, singlesBefore                               *sqlitedb.Stmt
+	logPages, logPage                                        *sqlitedb.Stmt
+	outputPage, nextOutput, lastOutputRow                    *sqlitedb.Stmt
+	schedules                                                *sqlitedb.Stmt
 }
 
 const singlesBeforeSQL = "SELECT n, crc, bytes FROM content_page WHERE n <= ? ORDER BY n DESC LIMIT 1"
@@ -78,8 +92,15 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.checkpointed, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
-		{&r.load, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p ON p.seq " +
-			"= s.seq WHERE s.seq > ? ORDER BY s.seq LIMIT ?"},
+		{&r.nextBlock, "SELECT ifnull(min(seq), 1 << 32) FROM (" +
+			"SELECT * FROM (SELECT seq FROM submission WHERE seq >= ?1 ORDER BY seq LIMIT 1) " +
+			"UNION ALL SELECT * FROM (SELECT n * 4096 FROM open_block WHERE n >= ?1 / 4096 ORDER BY n LIMIT 1) " +
+			"UNION ALL SELECT * FROM (SELECT (n >> 20) * 4096 FROM open_page WHERE n >= (?1 / 4096) << 20 ORDER BY n LIMIT 1))"},
+		{&r.lastBlock, "SELECT n, crc, bytes FROM open_block ORDER BY n DESC LIMIT 1"},
+		{&r.openBlock, "SELECT crc, bytes FROM open_block WHERE n = ?"},
+		{&r.openPages, "SELECT n, crc, bytes FROM open_page WHERE n BETWEEN ? AND ? ORDER BY n"},
+		{&r.rows, "SELECT seq, id, crc, spec FROM submission WHERE seq BETWEEN ? AND ? ORDER BY seq"},
+		{&r.states, "SELECT seq, crc, state FROM progress WHERE seq BETWEEN ? AND ? ORDER BY seq"},
 		{&r.endedPage, endedPageSQL},
 		{&r.contentAt, "SELECT k, crc, bytes FROM content WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 		{&r.nextContent, "SELECT k FROM content WHERE k >= ? ORDER BY k LIMIT 1"},

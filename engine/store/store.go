@@ -35,6 +35,7 @@ type Store struct {
 	Singles  Singles
 	outputs  outputLog
 	History  History
+	open     openIndex
 	Doubts   doubts
 }
 
@@ -57,6 +58,7 @@ type writer struct {
 	mu   sync.Mutex
 	conn *sqlitedb.Conn
 	writeStmts
+	packer
 }
 
 // reader is a connection that reads.
@@ -72,14 +74,14 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
 	s.History.s, s.Singles.s = s, s
-	if err := s.open(ctx, o); err != nil {
+	if err := s.openFile(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, o Options) error {
+func (s *Store) openFile(ctx context.Context, o Options) error {
 	steps, err := stepsOf(storeKind)
 	if err != nil {
 		return err
@@ -96,6 +98,9 @@ func (s *Store) open(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := s.write.prepare(s.write.conn); err != nil {
+		return err
+	}
+	if err := s.open.load(s); err != nil {
 		return err
 	}
 	if err := s.History.load(); err != nil {

@@ -225,7 +225,11 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}},
+	rows := []checkpoint.Row{
+		{Seq: 1, ID: 10, Spec: make([]byte, openLoneBytes+1), State: []byte("the state")}, // has rows of its own
+		{Seq: 9000, ID: 90, Spec: []byte("the spec"), State: []byte("the state")},
+	}
+	must(t, s.Checkpoint(ctx, rows,
 		[]checkpoint.Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	must(t, s.WriteContent(ctx, 1, 0, [][]byte{[]byte("a chunk")}))
 	must(t, s.WriteAttachment(ctx, 1, []byte("attached")))
@@ -239,6 +243,8 @@ func TestFlippedBits(t *testing.T) {
 		{"UPDATE submission SET spec = x'00'", "submission", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
 		{"UPDATE submission SET id = 11", "submission", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
 		{"UPDATE progress SET state = x'00'", "progress", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
+		{"UPDATE open_page SET bytes = x'01'", "open_page", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
+		{"UPDATE open_block SET bytes = x'00'", "open_block", func() error { return s.Load(ctx, func(checkpoint.Row) error { return nil }) }},
 		{"UPDATE history_page SET bytes = x'01'", "history_page", func() error { _, _, err := s.History.Ended(ctx, 20); return err }},
 		{"UPDATE history_page SET crc = 0", "history_page", func() error {
 			_, err := s.History.ListEnded(ctx, 0, []queue.SubmissionState{queue.Completed}, 9)
@@ -263,7 +269,7 @@ func TestFlippedBits(t *testing.T) {
 		// Back to what was, for the next case.
 		must(t, s.write.conn.Tx(func() error { return s.write.conn.Exec("DELETE FROM history_page; DELETE FROM history_span") }))
 		s.History.index = endedIndex{}
-		must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: 1, ID: 10, Spec: []byte("the spec"), State: []byte("the state")}}, []checkpoint.Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
+		must(t, s.Checkpoint(ctx, rows, []checkpoint.Ended{{Seq: 2, ID: 20, State: queue.Completed, Finished: 5, Spec: []byte("its spec"), Final: []byte("its final")}}))
 	}
 }
 

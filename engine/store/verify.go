@@ -9,15 +9,18 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// summed are the tables of a shard's store, with what their checksums are over.
+// summed are the tables of a shard's store, with what their checksums are over. Directories come before their pages, pages of the history
+// before their spans, and the states of submissions last: so a salvage knows what each row belongs to.
 func summed() []sqlitedb.Summed {
 	return []sqlitedb.Summed{
-		{Table: "submission", Columns: "seq, id, spec"}, {Table: "progress", Columns: "seq, state"},
+		{Table: "submission", Columns: "seq, id, spec"},
+		{Table: "open_block", Columns: "n, bytes"}, {Table: "open_page", Columns: "n, bytes"},
 		{Table: "history_page", Columns: "n, bytes"}, {Table: "history_span", Columns: "n, bytes"},
 		{Table: "content", Columns: "k, bytes"}, {Table: "content_page", Columns: "n, bytes"}, {Table: "attachment", Columns: "seq, bytes"},
 		{Table: "output_log", Columns: "n, bytes"}, {Table: "output", Columns: "k, run, bytes"},
 		{Table: "aside", Columns: "kind, key, bytes"}, {Table: "standing", Columns: "name, state"},
 		{Table: "schedule", Columns: "length(CAST(name AS BLOB)), name, bytes"},
+		{Table: "progress", Columns: "seq, state"},
 	}
 }
 

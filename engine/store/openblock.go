@@ -1,0 +1,126 @@
+package store
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/checkpoint"
+)
+
+// openBlock is the directory of a block: the pages that it has, and who is still in them.
+type openBlock struct {
+	pages  []openPage // by number
+	stated seqBits    // of those in pages, who has a row in the table progress
+	rows   seqBits    // who has a row each in the tables submission and progress, and no place in a page. The directory's row is without it
+}
+
+// openPage is what a directory tells of a page.
+type openPage struct {
+	number uint32 // within its block
+	count  uint32 // of submissions, as it was written
+	size   uint32 // in bytes, unpacked
+	here   seqBits
+}
+
+func pageKey(block, number uint32) int64 { return int64(block)<<20 | int64(number) }
+
+func blockOfPage(key int64) uint32 { return uint32(key >> 20) }
+
+// paged says whether a submission is in a page.
+func (b *openBlock) paged(seq uint32) bool {
+	return slices.ContainsFunc(b.pages, func(p openPage) bool { return p.here.has(seq) })
+}
+
+// drop takes a submission out of the block, and says which rows of its own go.
+func (b *openBlock) drop(seq uint32) (row, state bool) {
+	row = b.rows.remove(seq)
+	for i := range b.pages {
+		if b.pages[i].here.remove(seq) {
+			break
+		}
+	}
+	return row, b.stated.remove(seq) || row
+}
+
+// sparse says that a page has so little left that it is worth writing that into another one.
+func (p *openPage) sparse() bool { return p.here.count() <= int(p.count/8) }
+
+// small says that a page is worth writing again with what is added behind it: else many checkpoints that write a few would make many pages.
+func (p *openPage) small() bool { return p.size < openPageBytes/4 }
+
+// next is the number of the next page.
+func (b *openBlock) next() uint32 {
+	if len(b.pages) == 0 {
+		return 0
+	}
+	return b.pages[len(b.pages)-1].number + 1
+}
+
+func (b *openBlock) clone() *openBlock {
+	c := &openBlock{pages: slices.Clone(b.pages), stated: b.stated.clone(), rows: b.rows.clone()}
+	for i := range c.pages {
+		c.pages[i].here = c.pages[i].here.clone()
+	}
+	return c
+}
+
+func (b *openBlock) empty() bool { return len(b.pages) == 0 && b.rows.count() == 0 }
+
+// appendTo encodes the directory; one without pages is empty:
+//
+//	uvarint pages | that often (uvarint number − the one before, uvarint count, uvarint size, here) | stated
+func (b *openBlock) appendTo(dst []byte) []byte {
+	if len(b.pages) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.pages)))
+	last := uint32(0)
+	for i := range b.pages {
+		p := &b.pages[i]
+		dst = binary.AppendUvarint(dst, uint64(p.number-last))
+		dst = binary.AppendUvarint(dst, uint64(p.count))
+		dst = binary.AppendUvarint(dst, uint64(p.size))
+		dst = p.here.appendTo(dst)
+		last = p.number
+	}
+	return b.stated.appendTo(dst)
+}
+
+func readOpenBlock(bytes []byte) (*openBlock, error) {
+	d := pageReader{rest: bytes}
+	n := d.uint()
+	if n > blockSeqs {
+		return nil, errPage
+	}
+	b := &openBlock{pages: make([]openPage, n)}
+	last := uint32(0)
+	for i := range b.pages {
+		last += uint32(d.uint())
+		b.pages[i] = openPage{number: last, count: uint32(d.uint()), size: uint32(d.uint()), here: d.seqBits()}
+	}
+	b.stated = d.seqBits()
+	return b, d.err()
+}
+
+// pageAt is the page with this key; nil: there is none, or no directory.
+func (b *openBlock) pageAt(key int64) *openPage {
+	if b == nil {
+		return nil
+	}
+	for i := range b.pages {
+		if b.pages[i].number == uint32(key&(1<<20-1)) {
+			return &b.pages[i]
+		}
+	}
+	return nil
+}
+
+// who appends those of a page who are still in it to a list.
+func (p *openPage) who(list, page []checkpoint.Row) []checkpoint.Row {
+	for i := range page {
+		if p.here.has(page[i].Seq) {
+			list = append(list, page[i])
+		}
+	}
+	return list
+}

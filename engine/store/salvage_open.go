@@ -1,0 +1,174 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// salvageOpen is what is known of open submissions while a store is salvaged.
+type salvageOpen struct {
+	blocks   map[uint32]*openBlock
+	taken    map[int64]bool             // pages of these blocks that are in the new file
+	homeless map[int64][]checkpoint.Row // pages whose directory is lost, by key
+	specs    map[uint32][]byte          // of submissions whose state is yet to be found in the table progress
+	maybe    map[uint32]bool            // submissions of homeless pages: they may have a state in the table progress
+}
+
+func newSalvageOpen() salvageOpen {
+	return salvageOpen{map[uint32]*openBlock{}, map[int64]bool{}, map[int64][]checkpoint.Row{}, map[uint32][]byte{}, map[uint32]bool{}}
+}
+
+// takeOpen takes over a row of open submissions. Directories come before pages, and both before states; it says whether the row is to be
+// put into the new file.
+func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err error) {
+	seq := seqIn(table, r)
+	b, _ := r.Value("bytes").([]byte)
+	switch table {
+	case "submission":
+		s.specs[seq], _ = r.Value("spec").([]byte)
+		return true, nil
+	case "open_block":
+		s.blocks[uint32(r.Rowid)], err = readOpenBlock(b)
+		return false, err // it is written when it is known which pages there are
+	case "open_page":
+		return s.takePage(r.Rowid, b)
+	}
+	if _, waited := s.specs[seq]; !waited && !s.maybe[seq] {
+		s.tell(LeftOut{LeftOut: oneRow(table, r.Rowid, "is the state of a submission that is lost"), Seq: seq})
+		return false, nil
+	}
+	if delete(s.specs, seq); s.maybe[seq] {
+		s.blocks[blockOf(seq)].stated.add(seq)
+	}
+	return true, nil
+}
+
+func (s *salvage) takePage(key int64, b []byte) (put bool, err error) {
+	rows, err := openPageRows(b)
+	if err != nil {
+		return false, err
+	}
+	block := s.blocks[blockOfPage(key)]
+	p := block.pageAt(key)
+	if p == nil {
+		s.homeless[key] = rows
+		return true, nil
+	}
+	s.taken[key] = true
+	for _, r := range p.who(nil, rows) {
+		s.note(r.Seq)
+		if r.State == nil || block.stated.has(r.Seq) {
+			s.specs[r.Seq] = r.Spec
+		}
+	}
+	return true, nil
+}
+
+// lostPages takes pages that are not there out of their directories.
+func (s *salvage) lostPages() {
+	for _, number := range slices.Sorted(maps.Keys(s.blocks)) {
+		b := s.blocks[number]
+		b.pages = slices.DeleteFunc(b.pages, func(p openPage) bool {
+			key := pageKey(number, p.number)
+			if s.taken[key] {
+				return false
+			}
+			first, last := p.here.span(number)
+			s.note(last)
+			s.tell(LeftOut{LeftOut: oneRow("open_page", key, "is lost"), Gone: uint32(p.here.count()), Seqs: [2]uint32{first, last}})
+			for seq := uint64(first); seq <= uint64(last); seq++ {
+				if p.here.has(uint32(seq)) {
+					b.stated.remove(uint32(seq))
+				}
+			}
+			return true
+		})
+	}
+}
+
+// house makes directories for pages that have none. Submissions that the history has are not open any more.
+func (s *salvage) house() error {
+	if len(s.homeless) == 0 {
+		return nil
+	}
+	ended, err := s.endedSeqs()
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.homeless))) { // of two places of a submission the later one counts
+		number := blockOfPage(key)
+		b := s.blocks[number]
+		if b == nil {
+			b = &openBlock{}
+			s.blocks[number] = b
+			s.tell(LeftOut{LeftOut: oneRow("open_block", int64(number),
+				"is lost: its submissions are open, but for those that the history has")})
+		}
+		p := openPage{number: uint32(key & (1<<20 - 1)), count: uint32(len(s.homeless[key])), size: openPageBytes}
+		for _, r := range s.homeless[key] {
+			if s.note(r.Seq); ended.has(r.Seq) || s.maybe[r.Seq] || s.specs[r.Seq] != nil {
+				continue
+			}
+			p.here.add(r.Seq)
+			if s.maybe[r.Seq] = true; r.State == nil {
+				s.specs[r.Seq] = r.Spec
+				b.stated.add(r.Seq)
+			}
+		}
+		b.pages = slices.Insert(b.pages, 0, p)
+	}
+	return nil
+}
+
+// endedSeqs are the numbers of all that the new file's history has.
+func (s *salvage) endedSeqs() (seqSet, error) {
+	pages, err := s.blobs("SELECT n, bytes FROM history_page")
+	if err != nil {
+		return nil, err
+	}
+	seqs := seqSet{}
+	for _, b := range pages {
+		list, err := endedPage(b)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			seqs.add(list[i].Seq)
+		}
+	}
+	return seqs, nil
+}
+
+// directories writes those of all blocks.
+func (s *salvage) directories() error {
+	for number, b := range s.blocks {
+		slices.SortFunc(b.pages, func(x, y openPage) int { return cmp.Compare(x.number, y.number) })
+		bytes, n := b.appendTo(nil), int64(number)
+		if len(bytes) == 0 {
+			continue
+		}
+		if _, err := s.tx.ExecContext(s.ctx, "INSERT INTO open_block (n, crc, bytes) VALUES (?, ?, ?)", n,
+			sum(0).number(n).bytes(bytes).stored(), bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// certainOpen are the submissions of a damaged page of open ones whose inserts are whole.
+func certainOpen(page []byte) (ids []queue.SubmissionID) {
+	list, _ := openPageRows(page)
+	for i := range list {
+		insert, err := journal.DecodeInsert(list[i].Spec)
+		if err == nil && insert.ID == list[i].ID && insert.Seq == list[i].Seq {
+			ids = append(ids, insert.ID)
+		}
+	}
+	return ids
+}
