@@ -1,10 +1,12 @@
 package store
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -208,4 +210,36 @@ func BenchmarkOpen(b *testing.B) {
 			must(b, open(b, path, Options{}).Close())
 		}
 	})
+}
+
+// BenchmarkEnd ends 200,000 submissions, 2,048 in a checkpoint, in the order in which they came or in none.
+func BenchmarkEnd(b *testing.B) {
+	for _, order := range []string{"sorted", "random"} {
+		b.Run(order, func(b *testing.B) {
+			s := benchStore(b)
+			rnd := rand.New(rand.NewPCG(1, 1))
+			rows := make([]checkpoint.Row, 200_000)
+			ended := make([]checkpoint.Ended, len(rows))
+			for i := range rows {
+				spec := binary.BigEndian.AppendUint64(make([]byte, 50), rnd.Uint64())
+				rows[i] = checkpoint.Row{Seq: uint32(i), ID: queue.SubmissionID(i + 1), Spec: spec, State: make([]byte, 12)}
+				ended[i] = checkpoint.Ended{Seq: uint32(i), ID: queue.SubmissionID(i + 1), State: queue.Completed, Spec: spec, Final: make([]byte, 20)}
+			}
+			if order == "random" {
+				rnd.Shuffle(len(ended), func(i, j int) { ended[i], ended[j] = ended[j], ended[i] })
+			}
+			var cpu, written int64
+			for range b.N {
+				must(b, s.Checkpoint(ctx, rows, nil))
+				cpuNow, writtenNow := usage(b)
+				for list := range slices.Chunk(ended, 2048) {
+					must(b, s.Checkpoint(ctx, nil, list))
+				}
+				cpuThen, writtenThen := usage(b)
+				cpu, written = cpu+cpuThen-cpuNow, written+writtenThen-writtenNow
+			}
+			b.ReportMetric(float64(cpu)/float64(b.N*len(ended)), "cpu-ns/end")
+			b.ReportMetric(float64(written)/float64(b.N*len(ended)), "written-B/end")
+		})
+	}
 }
