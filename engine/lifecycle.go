@@ -75,12 +75,15 @@ func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueT
 	send(m.slots, prometheus.GaugeValue, w.Suspects.Slots)
 	for i := range w.Kinds {
 		k := &w.Kinds[i]
-		name := k.Kind.String()
-		send(m.pending, prometheus.GaugeValue, float64(k.Pending), name)
-		send(m.actions, prometheus.CounterValue, float64(k.Done), name, "done")
-		send(m.actions, prometheus.CounterValue, float64(k.Stale), name, "stale")
-		send(m.parked, prometheus.GaugeValue, float64(k.Parked), name)
-		send(m.failed, prometheus.CounterValue, float64(k.Failed), name)
-		send(m.success, prometheus.GaugeValue, float64(k.Success)/1000, name)
+		send(m.pending, prometheus.GaugeValue, float64(k.Pending), k.Kind)
+		send(m.actions, prometheus.CounterValue, float64(k.Done), k.Kind, "done")
+		send(m.actions, prometheus.CounterValue, float64(k.Stale), k.Kind, "stale")
+		send(m.parked, prometheus.GaugeValue, float64(k.Parked), k.Kind)
+		send(m.failed, prometheus.CounterValue, float64(k.Failed), k.Kind)
+		success := 0.0
+		if k.LastSuccessAt != nil {
+			success = float64(k.LastSuccessAt.UnixMilli()) / 1000
+		}
+		send(m.success, prometheus.GaugeValue, success, k.Kind)
 	}
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/sdk/api"
@@ -31,38 +30,10 @@ func (x lifecycle) routes(d *document) {
 
 func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Lifecycle], error) {
 	w := q.Lifecycle()
-	out := &output[api.Lifecycle]{Body: api.Lifecycle{
-		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices,
-		Kinds: []api.LifecycleKind{}, Parked: []api.ParkedAction{},
-		Suspects: api.Suspects{Shelved: w.Suspects.Shelved, Lent: w.Suspects.Lent, Quota: w.Suspects.Quota, Slots: w.Suspects.Slots},
-	}}
-	for i := range w.Kinds {
-		k := &w.Kinds[i]
-		kind := api.LifecycleKind{
-			Kind: k.Kind.String(), Pending: k.Pending, LagSeconds: k.Lag.Seconds(), Done: k.Done, Stale: k.Stale, Parked: k.Parked,
-			Failed: k.Failed, Failures: k.Failures, Error: k.Error,
-		}
-		if k.Success != 0 {
-			kind.LastSuccessAt = new(k.Success.API())
-		}
-		out.Body.Kinds = append(out.Body.Kinds, kind)
-	}
-	for i := range w.Parked {
-		p := &w.Parked[i]
-		action := api.ParkedAction{Kind: p.Kind.String(), Schedule: p.Schedule, Error: p.Error, Since: p.Since.API()}
-		switch {
-		case p.Rule != 0:
-			action.Rule = strconv.FormatUint(uint64(p.Rule), 10)
-		case p.Submission != 0:
-			action.Submission = p.Submission.String()
-		}
-		if p.Kind.OfChunks() {
-			action.Index = &p.Index
-		}
-		out.Body.Parked = append(out.Body.Parked, action)
-	}
-	out.Body.Recount = apiRecount(&w.Recount)
-	return out, nil
+	return &output[api.Lifecycle]{Body: api.Lifecycle{
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices, Suspects: w.Suspects.Suspects,
+		Kinds: w.Kinds, Parked: w.Parked, Recount: apiRecount(&w.Recount),
+	}}, nil
 }
 
 func (x lifecycle) retry(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Retried], error) {

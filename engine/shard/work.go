@@ -1,56 +1,37 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Work is how the life-cycle worker is doing.
 type Work struct {
-	Lag      time.Duration // since when the oldest action is due that is not done yet; 0: nothing is overdue
-	Degraded bool          // its commits fail again and again: nothing new is taken in
-	Slices   uint64        // that came through, since the server's start
-	Sweeping uint64        // reservations of ended submissions that are still to be removed
-	Kinds    []KindWork    // every kind
+	Lag      time.Duration       // since when the oldest action is due that is not done yet; 0: nothing is overdue
+	Degraded bool                // its commits fail again and again: nothing new is taken in
+	Slices   uint64              // that came through, since the server's start
+	Sweeping uint64              // reservations of ended submissions that are still to be removed
+	Kinds    []api.LifecycleKind // by machine.Kind
 	Suspects Suspects
-	Parked   []ParkedWork // actions that are left alone, the oldest first
-	Grace    queue.Time   // until when the restart grace runs, 0: it is over
+	Parked   []api.ParkedAction // the oldest first
+	Grace    queue.Time         // until when the restart grace runs, 0: it is over
 	Recount  Recount
 }
 
 // Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
 type Suspects struct {
-	Shelved uint64  // due, and held back
-	Lent    uint64  // offered or held
-	Ready   uint64  // of the lent, those that no one holds
-	Quota   uint64  // of the lent, while there is other work
-	Slots   float64 // live consumer slots, that the quota is a share of
-}
-
-// KindWork is how one kind is doing. The totals count from the server's start.
-type KindWork struct {
-	Kind        machine.Kind
-	Pending     uint64 // entries that wait for their time
-	Lag         time.Duration
-	Done, Stale uint64 // actions that were done, and those that were not needed any more when their turn came
-	Parked      uint64 // actions that are left alone now
-	Failed      uint64 // slices
-	Failures    int    // of them, in a row
-	Error       string // of the last failure; "" after a success
-	Success     queue.Time
-}
-
-// ParkedWork is an action that is left alone after it failed again and again, or broke off.
-type ParkedWork struct {
-	machine.Action
-	Error string
-	Since queue.Time
+	api.Suspects
+	Ready uint64 // of the lent, those that no one holds
 }
 
 // Work tells how the life-cycle worker is doing.
@@ -59,40 +40,58 @@ func (s *Shard) Work() Work {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := Work{Grace: s.m.ValueLimits.Grace.End(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
-		Sweeping: s.m.Stats.Orphaned, Kinds: make([]KindWork, machine.KindCount)}
+		Sweeping: s.m.Stats.Orphaned, Kinds: make([]api.LifecycleKind, machine.KindCount), Parked: s.Worker.parkedActions()}
 	for kind := range machine.KindCount {
 		t, acts := &s.Worker.kinds[kind], s.m.Stats.Acts[kind]
 		k := &w.Kinds[kind]
-		*k = KindWork{
-			Kind: kind, Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale, Failed: t.failed,
-			Failures: t.failures, Success: t.success,
+		*k = api.LifecycleKind{
+			Kind: kind.String(), Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale, Failed: t.failed,
+			Failures: t.failures,
+		}
+		if t.success != 0 {
+			k.LastSuccessAt = new(t.success.API())
 		}
 		if t.err != nil {
 			k.Error = t.err.Error()
 		}
 		if at, there := s.m.Lifecycle.OldestDue(kind, now); there {
-			k.Lag = now.Sub(at)
-			w.Lag = max(w.Lag, k.Lag)
+			lag := now.Sub(at)
+			k.LagSeconds, w.Lag = lag.Seconds(), max(w.Lag, lag)
 		}
 	}
 	w.Recount = s.Recounts.state()
-	w.Suspects = Suspects{
-		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent), Ready: uint64(s.m.Suspects.Ready),
+	w.Suspects = Suspects{api.Suspects{
+		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent),
 		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
-	}
+	}, uint64(s.m.Suspects.Ready)}
 	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.parts.letters.Outbox.Len())
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()), s.m.Stats.Orphaned
-	for a, p := range s.Worker.parked {
+	for a := range s.Worker.parked {
 		w.Kinds[a.Kind].Parked++
-		w.Parked = append(w.Parked, ParkedWork{Action: a, Error: p.Err.Error(), Since: p.Since})
 	}
-	slices.SortFunc(w.Parked, func(a, b ParkedWork) int {
-		if a.Since != b.Since {
-			return int(a.Since - b.Since)
-		}
-		return strings.Compare(fmt.Sprint(a.Action), fmt.Sprint(b.Action))
-	})
 	return w
+}
+
+// parkedActions are those that are left alone after they failed again and again, or broke off: the oldest first. The mutex is held.
+func (w *Worker) parkedActions() []api.ParkedAction {
+	list := []api.ParkedAction{}
+	for _, a := range slices.SortedFunc(maps.Keys(w.parked), func(a, b machine.Action) int {
+		return cmp.Or(cmp.Compare(w.parked[a].Since, w.parked[b].Since), strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	}) {
+		p := w.parked[a]
+		one := api.ParkedAction{Kind: a.Kind.String(), Schedule: a.Schedule, Error: p.Err.Error(), Since: p.Since.API()}
+		switch {
+		case a.Rule != 0:
+			one.Rule = strconv.FormatUint(uint64(a.Rule), 10)
+		case a.Submission != 0:
+			one.Submission = a.Submission.String()
+		}
+		if a.Kind.OfChunks() {
+			one.Index = &a.Index
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // lagMost is the lag of the life-cycle worker beyond which the shard is not ready.

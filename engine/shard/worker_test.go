@@ -36,7 +36,7 @@ func TestPanickingActionIsParked(t *testing.T) {
 		damaged := s.m
 		s.Worker.Tick()
 		w := s.Work()
-		if len(w.Parked) != 1 || w.Parked[0].Action != (machine.Action{Kind: machine.KindRunAt, Submission: sub.ID}) || w.Parked[0].Error == "" {
+		if len(w.Parked) != 1 || w.Parked[0].Kind != machine.KindRunAt.String() || w.Parked[0].Submission != sub.ID.String() || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the run_at of %s with its error", w.Parked, sub.ID)
 		}
 		got, err := s.Submissions.Get(ctx, sub.ID)
@@ -137,7 +137,7 @@ func TestPanickingScheduleIsParked(t *testing.T) {
 		s.mu.Unlock()
 		s.Worker.Tick()
 		w := s.Work()
-		if len(w.Parked) != 1 || w.Parked[0].Action != (machine.Action{Kind: machine.KindSchedule, Schedule: "bad"}) || w.Parked[0].Error == "" {
+		if len(w.Parked) != 1 || w.Parked[0].Kind != machine.KindSchedule.String() || w.Parked[0].Schedule != "bad" || w.Parked[0].Error == "" {
 			t.Fatalf("parked: got %+v, want the schedule with its error", w.Parked)
 		}
 		if good, err := s.Schedules.Get("good"); err != nil || good.Emitted != 1 {

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestPoisonousLargeRuleIsParked(t *testing.T) {
 		b.tickAfter(0)
 		b.clock.pass(6 * time.Second)
 	}
-	if got := b.shard.Work().Parked[0]; got.Action != (machine.Action{Kind: machine.KindRule, Rule: large.ID}) || got.Error == "" {
+	if got := b.shard.Work().Parked[0]; got.Kind != machine.KindRule.String() || got.Rule != fmt.Sprint(large.ID) || got.Error == "" {
 		t.Errorf("parked: got %+v, want the end of rule %d with its error", got, large.ID)
 	}
 	if left := b.shard.Rules.List(); len(left) != 1 || left[0].ID != large.ID || b.shard.Work().Degraded {

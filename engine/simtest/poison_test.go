@@ -54,7 +54,7 @@ func TestPoisonousRuleIsParked(t *testing.T) {
 			b.shard.Worker.Tick()
 			b.clock.pass(6 * time.Second)
 		}
-		if got := b.shard.Work().Parked[0]; got.Action != (machine.Action{Kind: machine.KindRule, Rule: bad}) || got.Error == "" {
+		if got := b.shard.Work().Parked[0]; got.Kind != machine.KindRule.String() || got.Rule != fmt.Sprint(bad) || got.Error == "" {
 			t.Errorf("parked: got %+v, want the end of rule %d with its error", got, bad)
 		}
 		for range 20 {
@@ -118,7 +118,7 @@ func TestPoisonousScheduleIsParked(t *testing.T) {
 		begun := b.clock.now()
 		b.clock.pass(6 * time.Second)
 		b.passes(20, nil, oneParked)
-		if got := b.shard.Work().Parked[0]; got.Action != (machine.Action{Kind: machine.KindSchedule, Schedule: bad}) || got.Error == "" {
+		if got := b.shard.Work().Parked[0]; got.Kind != machine.KindSchedule.String() || got.Schedule != bad || got.Error == "" {
 			t.Errorf("parked: got %+v, want the ticks of %s with their error", got, bad)
 		}
 		hits := p.refused()

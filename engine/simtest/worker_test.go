@@ -121,13 +121,13 @@ func TestPoisonousActionIsParked(t *testing.T) {
 		worked++
 	}, oneParked)
 	w := b.shard.Work()
-	if p := w.Parked[0]; p.Kind != machine.KindDeadDeadline || p.Submission != subs[bad].ID || p.Error == "" || p.Since == 0 {
+	if p := w.Parked[0]; p.Kind != machine.KindDeadDeadline.String() || p.Submission != subs[bad].ID.String() || p.Error == "" || p.Since.IsZero() {
 		t.Errorf("parked: got %+v, want the end of %s with its error", p, subs[bad].ID)
 	}
 	b.passes(60, nil, func(shard.Work) bool { return b.shard.Stats().SubmissionsOpen == 1 })
 	b.wantCounts("the poisonous one", subs[bad].ID, queue.Submission{Ready: 2})
 	k := b.shard.Work().Kinds[machine.KindDeadDeadline]
-	if k.Done != n-1 || k.Parked != 1 || k.Failed == 0 || k.Failures != 0 || k.Success == 0 {
+	if k.Done != n-1 || k.Parked != 1 || k.Failed == 0 || k.Failures != 0 || k.LastSuccessAt == nil {
 		t.Errorf("the kind: got %+v, want all but one done, 1 parked, and no failure since", k)
 	}
 	if err := b.shard.Health(); err != nil {
@@ -298,7 +298,7 @@ func TestPoisonousRetention(t *testing.T) {
 		}
 	}
 	w := b.shard.Work()
-	if len(w.Parked) != 1 || w.Parked[0].Kind != machine.KindRetention || w.Parked[0].Submission != bad || w.Degraded {
+	if len(w.Parked) != 1 || w.Parked[0].Kind != machine.KindRetention.String() || w.Parked[0].Submission != bad.String() || w.Degraded {
 		t.Fatalf("got %+v, degraded %v; want the removal of %s parked and nothing degraded", w.Parked, w.Degraded, bad)
 	}
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "DROP TRIGGER poison")

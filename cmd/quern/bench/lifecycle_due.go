@@ -67,7 +67,7 @@ func expiryFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	r.over("insert_longest/no_expiries")
 	work := w.q.Lifecycle()
 	for i := range work.Kinds {
-		if k := &work.Kinds[i]; k.Kind.String() == "expiry" {
+		if k := &work.Kinds[i]; k.Kind == "expiry" {
 			r.add("expired", float64(k.Done), "chunks")
 		}
 	}
