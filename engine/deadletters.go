@@ -73,43 +73,35 @@ func (p DeadLetters) Get(ctx context.Context, id queue.ChunkID) (queue.DeadChunk
 // Redrive offers one dead chunk again, with no try counted; its submission is open afterwards. It is durable when Redrive
 // returns. CodeUnknownDeadLetter: the chunk is not dead.
 func (p DeadLetters) Redrive(ctx context.Context, id queue.ChunkID) error {
-	if err := p.in(id); err != nil {
-		return err
-	}
-	n, err := p.q.shard.DeadLetters.Redrive(ctx, id.Submission, []uint32{id.Index},
-		p.q.act(ctx, "", "dead_letter.redrive", chunkTarget(id)))
-	if err == nil && n == 0 {
-		err = unknownDead(id)
-	}
-	return err
+	return p.one(ctx, id, "dead_letter.redrive", p.q.shard.DeadLetters.Redrive)
 }
 
 // Delete gives one dead chunk up for good: it counts as skipped. It is durable when Delete returns.
 func (p DeadLetters) Delete(ctx context.Context, id queue.ChunkID) error {
-	if err := p.in(id); err != nil {
-		return err
-	}
-	n, err := p.q.shard.DeadLetters.Delete(ctx, id.Submission, []uint32{id.Index},
-		p.q.act(ctx, "", "dead_letter.delete", chunkTarget(id)))
-	if err == nil && n == 0 {
-		err = unknownDead(id)
-	}
-	return err
+	return p.one(ctx, id, "dead_letter.delete", p.q.shard.DeadLetters.Delete)
 }
 
 // Forward has one dead chunk go on to another queue, durably: here it counts as skipped, there it arrives exactly once.
 // CodeUnknownDeadLetter: the chunk is not dead. Invalid at /to: there is no such queue, or it is the chunk's own.
 func (p DeadLetters) Forward(ctx context.Context, id queue.ChunkID, to string) error {
+	return p.one(ctx, id, "dead_letter.forward", func(ctx context.Context, of queue.SubmissionID, indexes []uint32,
+		acts ...queue.Act) (int, error) {
+		p.q.e.forwards.doors.RLock() // the other queue cannot be deleted meanwhile
+		defer p.q.e.forwards.doors.RUnlock()
+		if err := p.q.validForward(to); err != nil {
+			return 0, err
+		}
+		return p.q.shard.DeadLetters.Forward(ctx, of, indexes, to, acts...)
+	})
+}
+
+// one does something with one dead chunk of the queue.
+func (p DeadLetters) one(ctx context.Context, id queue.ChunkID, action string,
+	do func(context.Context, queue.SubmissionID, []uint32, ...queue.Act) (int, error)) error {
 	if err := p.in(id); err != nil {
 		return err
 	}
-	p.q.e.forwards.doors.RLock() // the other queue cannot be deleted meanwhile
-	defer p.q.e.forwards.doors.RUnlock()
-	if err := p.q.validForward(to); err != nil {
-		return err
-	}
-	n, err := p.q.shard.DeadLetters.Forward(ctx, id.Submission, []uint32{id.Index}, to,
-		p.q.act(ctx, "", "dead_letter.forward", chunkTarget(id)))
+	n, err := do(ctx, id.Submission, []uint32{id.Index}, p.q.act(ctx, "", action, chunkTarget(id)))
 	if err == nil && n == 0 {
 		err = unknownDead(id)
 	}

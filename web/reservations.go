@@ -289,9 +289,7 @@ func (s consuming) complete(c echo.Context) error {
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
-		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
-			func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Complete(c.Request().Context(), items, call.results[:0])
@@ -306,9 +304,7 @@ func (s consuming) fail(c echo.Context) error {
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
-		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
-			func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Fail(c.Request().Context(), items, call.results[:0])
@@ -330,9 +326,7 @@ func (s consuming) extend(c echo.Context) error {
 		}
 		items := extendItems(call.extendItems[:0], call.extend.Items, consumer)
 		call.extendItems = items
-		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
-			func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Extend(c.Request().Context(), items, call.results[:0])
@@ -347,13 +341,17 @@ func (s consuming) release(c echo.Context) error {
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
-		s.traceSettling(s.spanOf(c), len(items), func(i int) *queue.Token { return &items[i].Token })
-		if err := s.mayFinish(c.Request().Context(), "/items", len(items),
-			func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Release(c.Request().Context(), items, call.results[:0])
 	})
+}
+
+// maySettle refuses tokens of reservations that are beyond what the access token is bound to, and traces the others.
+func (s consuming) maySettle(c echo.Context, n int, token func(int) *queue.Token) error {
+	s.traceSettling(s.spanOf(c), n, token)
+	return s.mayFinish(c.Request().Context(), "/items", n, token)
 }
 
 // tokenOf reads a token. What is none becomes the zero token, which no server ever gave out: its result is "unknown",

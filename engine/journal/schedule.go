@@ -132,7 +132,7 @@ type definition struct {
 
 type definedSubmission struct {
 	Group       string            `json:"group,omitempty"`
-	Meta        []definedMeta     `json:"meta,omitempty"`
+	Meta        []MetaField       `json:"meta,omitempty"`
 	Priority    int64             `json:"priority,omitempty"`
 	Count       uint32            `json:"count,omitempty"`
 	Prefix      string            `json:"prefix,omitempty"`
@@ -145,12 +145,6 @@ type definedSubmission struct {
 	MaxFailed   uint32            `json:"max_failed_chunks,omitempty"`
 }
 
-type definedMeta struct {
-	Key  string  `json:"key"`
-	Int  *int64  `json:"int,omitempty"`
-	Text *string `json:"text,omitempty"`
-}
-
 // EncodeDefinition writes a schedule's definition, all but whether it is enabled.
 func EncodeDefinition(s *queue.Schedule) (string, error) {
 	t := &s.Template
@@ -160,22 +154,11 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 		CatchUp: s.CatchUp, CatchUpWindowMs: s.CatchUpWindow.Milliseconds(), Overlap: s.Overlap.String(), JitterMs: s.Jitter.Milliseconds(),
 		Start: s.Start, End: s.End, PauseOnFailure: s.PauseOnFailure, RunOnCreate: s.RunOnCreate,
 		Submission: definedSubmission{
-			Group: t.Group, Priority: t.Priority, Count: t.Chunks.Count, Prefix: t.Chunks.Prefix,
+			Group: t.Group, Meta: MetaFields(t.Meta), Priority: t.Priority, Count: t.Chunks.Count, Prefix: t.Chunks.Prefix,
 			Template: t.Chunks.Template, Inline: t.Chunks.Inline,
 			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts,
 			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
 		},
-	}
-	for _, entry := range t.Meta {
-		m := definedMeta{Key: entry.Key}
-		if entry.Value.IsInt() {
-			n := entry.Value.Int()
-			m.Int = &n
-		} else {
-			text := entry.Value.Text()
-			m.Text = &text
-		}
-		d.Submission.Meta = append(d.Submission.Meta, m)
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -209,17 +192,7 @@ func DecodeDefinition(text string) (*queue.Schedule, error) {
 			"is damaged or was written by a newer Quern", d.Missed, d.Overlap, x.OnExhausted)
 	}
 	s.Missed, s.Overlap = missed, overlap
-	var entries []queue.MetaEntry
-	for _, m := range x.Meta {
-		entry := queue.MetaEntry{Key: m.Key}
-		switch {
-		case m.Int != nil:
-			entry.Value = queue.IntValue(*m.Int)
-		case m.Text != nil:
-			entry.Value = queue.StringValue(*m.Text)
-		}
-		entries = append(entries, entry)
-	}
+	entries, _ := MetaEntries(x.Meta) // one without a value is the empty text
 	meta, err := queue.NewMeta(entries)
 	if err != nil {
 		return nil, fmt.Errorf("journal: schedule: %w", err)

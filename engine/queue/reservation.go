@@ -156,6 +156,17 @@ type FailItem struct {
 	RetryAt    Time // instead of RetryAfter, when it is not 0: the moment
 }
 
+// Retry is when the consumer wishes the chunk to be offered again, if it says so.
+func (i *FailItem) Retry(now Time) (at Time, asked bool) {
+	switch {
+	case i.RetryAt != 0:
+		return i.RetryAt, true
+	case i.HasRetry:
+		return now + i.RetryAfter, true
+	}
+	return 0, false
+}
+
 // ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default). Consumer is who holds the chunk from
 // now on if no consumer did, as after a restart; "": unknown.
 type ExtendItem struct {

@@ -58,14 +58,12 @@ func (p *tries) revised(r *Record, item *queue.FailItem, last *Try, now queue.Ti
 	if item.Error != "" {
 		op.Error = Clip(item.Error, queue.MaxErrorBytes)
 	}
-	switch {
-	case item.Fatal:
+	if item.Fatal {
 		p.exhausted(r, op, now)
 		return
-	case item.RetryAt != 0:
-		op.NotBefore = item.RetryAt
-	case item.HasRetry:
-		op.NotBefore = now + item.RetryAfter
+	}
+	if at, asked := item.Retry(now); asked {
+		op.NotBefore = at
 	}
 	p.m.Encode(now).Return(op)
 }
@@ -76,15 +74,12 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	op := p.Count(r, item.Token.Index, journal.Failed, now)
 	op.Epoch, op.Sequence = item.Token.Epoch, item.Token.Sequence
 	op.Error = Clip(item.Error, queue.MaxErrorBytes)
-	switch {
-	case item.Fatal || p.spent(r, &op):
+	if item.Fatal || p.spent(r, &op) {
 		p.exhausted(r, op, now)
 		return
-	case item.RetryAt != 0:
-		op.NotBefore = item.RetryAt
-	case item.HasRetry:
-		op.NotBefore = now + item.RetryAfter
-	default:
+	}
+	at, asked := item.Retry(now)
+	if op.NotBefore = at; !asked {
 		op.NotBefore = p.backoff(m.Settings.RetryBackoff, int(op.Attempts), now)
 	}
 	m.Encode(now).Return(op)
