@@ -37,11 +37,8 @@ const (
 	NotScored   = inspect.NotScored
 )
 
-// Explained is how a strategy stands and what it would hand out; FairState is a Fair block around a leaf.
-type (
-	Explained = inspect.Explained
-	FairState = inspect.FairState
-)
+// Explained is how a strategy stands and what it would hand out.
+type Explained = inspect.Explained
 
 // Seat is how the tenant that a chunk belongs to stands in one Fair block.
 type Seat = inspect.Seat

@@ -30,18 +30,10 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 	out := &output[api.ExplainResponse]{Body: api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
 		Tree:     found.Tree,
-		Branches: make([]api.ExplainBranch, len(leaves)), Picks: make([]api.ExplainPick, len(found.Picks)),
+		Branches: found.Branches, Picks: make([]api.ExplainPick, len(found.Picks)),
 		Withheld: found.Withheld, Ruled: found.Ruled,
 		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
 	}}
-	for i := range leaves {
-		leaf, state := &leaves[i], &found.Leaves[i]
-		out.Body.Branches[i] = api.ExplainBranch{Branch: i + 1, BranchText: leaf.Text(), Path: paths[i],
-			Built: state.Built, Fair: make([]api.ExplainFair, len(state.Fair))}
-		for level := range state.Fair {
-			out.Body.Branches[i].Fair[level] = apiFair(&state.Fair[level], leaf.Around[level])
-		}
-	}
 	for i := range found.Picks {
 		p := &found.Picks[i]
 		leaf := &leaves[p.Leaf]
@@ -56,20 +48,6 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		out.Body.Picks[i] = pick
 	}
 	return out, nil
-}
-
-func apiFair(in *engine.FairState, br *strategy.Branch) api.ExplainFair {
-	out := api.ExplainFair{
-		Key: br.Fair, Cost: br.Cost.String(), Ledgers: in.Shares, Active: in.Active, Owing: in.Owing,
-		Blocked: in.Blocked, Owed: make([]api.Tenant, len(in.Owed)),
-	}
-	if in.HasNext {
-		out.Next = new(in.Next.API(br.Fair))
-	}
-	for i := range in.Owed {
-		out.Owed[i] = in.Owed[i].API(br.Fair)
-	}
-	return out
 }
 
 type compareInput struct {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
@@ -214,7 +213,7 @@ func TestExplain(t *testing.T) {
 	if got.Picks[0].Leaf != 0 || len(got.Picks[0].Skipped) != 0 || last.Leaf != 1 || len(last.Skipped) != 1 || last.Skipped[0].Obstacle != inspect.NotAdmitted {
 		t.Errorf("the picks are %+v, want three by the first branch and then the second, as the filter is in the way", got.Picks)
 	}
-	if got.Leaves[0].Built || !mustExplain(t, b, text, 1).Leaves[0].Built {
+	if got.Branches[0].Built || !mustExplain(t, b, text, 1).Branches[0].Built {
 		t.Error("the view of the first branch stands before it was asked for, or not after")
 	}
 	soft := mustExplain(t, b, `PreferDistinct("company", 1, OldestFirst)`, 1)
@@ -241,8 +240,8 @@ func TestExplainFair(t *testing.T) {
 	}
 	const text = `Fair("company", MaxSimultaneous("company", 1, OldestFirst))`
 	held := mustReserve(t, b, text, 5)
-	got := mustExplain(t, b, text, 7).Leaves[0].Fair
-	if len(got) != 1 || got[0].Totals != (backlog.Totals{Shares: 1, Active: 7, Blocked: 5}) || len(got[0].Owed) != 7 {
+	got := mustExplain(t, b, text, 7).Branches[0].Fair
+	if len(got) != 1 || got[0].Ledgers != 1 || got[0].Active != 7 || got[0].Blocked != 5 || got[0].Owing != 0 || len(got[0].Owed) != 7 {
 		t.Fatalf("the leaf is %+v, want 7 active and 5 blocked tenants", got)
 	}
 	for i := 1; i < len(got[0].Owed); i++ {
@@ -255,13 +254,13 @@ func TestExplainFair(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := mustExplain(t, b, text, 7)
-	f := x.Leaves[0].Fair[0]
-	if f.Active != 2 || f.Blocked != 10 || !f.HasNext {
+	f := x.Branches[0].Fair[0]
+	if f.Active != 2 || f.Blocked != 10 || f.Next == nil {
 		t.Errorf("the block is %+v, want 2 active and 10 blocked", f)
 	}
 	for i, pick := range x.Picks {
 		value, _ := pick.Meta.Find("company")
-		if len(pick.Tenants) != 1 || pick.Tenants[0].Value != value || i == 0 && pick.Tenants[0].Value != f.Next.Value {
+		if len(pick.Tenants) != 1 || pick.Tenants[0].Value != value || i == 0 && pick.Tenants[0].Value != *f.Next.Value {
 			t.Errorf("pick %d of company %v is said to be of %+v", i, value, pick.Tenants)
 		}
 	}
@@ -281,11 +280,12 @@ func TestExplainNested(t *testing.T) {
 	b.setValue(number("company", 1), queue.ValueSettings{Limit: queue.NoLimit, Weight: 2500})
 	const text = `Fair("company", OrElse(MaxSimultaneous("company", 1, NewestFirst), Fair("user", OldestFirst)))`
 	x := mustExplain(t, b, text, 5)
-	outer, inner := x.Leaves[1].Fair[0], x.Leaves[1].Fair[1]
-	if len(x.Leaves) != 2 || len(x.Leaves[0].Fair) != 1 || outer.Totals != (backlog.Totals{Shares: 1, Active: 3}) || inner.Totals != (backlog.Totals{Shares: 3, Active: 12}) {
-		t.Fatalf("the leaves are %+v, want 3 tenants of one block around the first, and 12 of three more around the second", x.Leaves)
+	outer, inner := x.Branches[1].Fair[0], x.Branches[1].Fair[1]
+	stands := func(f *api.ExplainFair) [4]int { return [...]int{f.Ledgers, f.Active, f.Owing, f.Blocked} }
+	if len(x.Branches) != 2 || len(x.Branches[0].Fair) != 1 || stands(&outer) != [...]int{1, 3, 0, 0} || stands(&inner) != [...]int{3, 12, 0, 0} {
+		t.Fatalf("the leaves are %+v, want 3 tenants of one block around the first, and 12 of three more around the second", x.Branches)
 	}
-	if !outer.HasNext || outer.Next.Value != number("company", 1).Value || outer.Next.Weight != 2500 || !inner.HasNext || len(inner.Owed) != 4 {
+	if outer.Next == nil || *outer.Next.Value != number("company", 1).Value || outer.Next.Weight != 2.5 || inner.Next == nil || len(inner.Owed) != 4 {
 		t.Errorf("next are %+v and %+v, want company 1 with its weight of 2.5, and one of four users", outer.Next, inner)
 	}
 	company := func(i int) int64 { value, _ := x.Picks[i].Meta.Find("company"); return value.Int() }

@@ -18,8 +18,8 @@ import (
 // of the Shown submissions were looked at: all of them, unless there are very many. Withheld is what limits of
 // operators keep from every strategy: it does not enter the tree.
 type Explained struct {
-	Tree       []api.ExplainBlock // as Plan.Nodes
-	Leaves     []LeafState        // as Leaves of Plan.Unscored
+	Tree       []api.ExplainBlock  // as Plan.Nodes
+	Branches   []api.ExplainBranch // as Leaves of Plan.Unscored
 	Picks      []ExplainedPick
 	Faults     []error // as in Foreseen
 	Met, Shown int
@@ -28,21 +28,30 @@ type Explained struct {
 	Ruled      []api.RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
 }
 
-// LeafState is how a leaf stands.
-type LeafState struct {
-	Built bool        // its view was standing before it was asked for this
-	Fair  []FairState // of the Fair blocks around it, the outermost first
-}
-
-// FairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of
-// every tenant around it. Next and Owed are of the place inside of the tenant around it whose turn it is.
-type FairState struct {
+// fairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of
+// every tenant around it. next and owed are of the place inside of the tenant around it whose turn it is.
+type fairState struct {
 	backlog.Totals
-	Next    backlog.Tenant
-	HasNext bool
-	Owed    []backlog.Tenant // those that wait for most, at most topMost
+	next    backlog.Tenant
+	hasNext bool
+	owed    []backlog.Tenant // those that wait for most, at most topMost
 	share   backlog.Share
 	there   bool // share is
+}
+
+// api is the state as JSON carries it, of the Fair block of this branch.
+func (f *fairState) api(br *strategy.Branch) api.ExplainFair {
+	out := api.ExplainFair{
+		Key: br.Fair, Cost: br.Cost.String(), Ledgers: f.Shares, Active: f.Active, Owing: f.Owing,
+		Blocked: f.Blocked, Owed: make([]api.Tenant, len(f.owed)),
+	}
+	if f.hasNext {
+		out.Next = new(f.next.API(br.Fair))
+	}
+	for i := range f.owed {
+		out.Owed[i] = f.owed[i].API(br.Fair)
+	}
+	return out
 }
 
 // ExplainedPick is a chunk that would be handed out, and what kept each leaf before its own from it. The chunks before it
@@ -91,13 +100,14 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 	scored := scoredBranches(plan)
 	plan = plan.Unscored()
 	leaves := plan.Leaves()
-	x := Explained{Leaves: make([]LeafState, len(leaves)), Grace: grace}
+	x := Explained{Branches: branchesOf(plan, leaves), Grace: grace}
+	fairs := make([][]fairState, len(leaves)) // around each leaf, the outermost first
 	err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
 		if err := m.Backlog.Views.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
 		for i := range leaves {
-			x.Leaves[i].Built = m.Backlog.Views.Ask(&plan.Branches[leaves[i].Of]).Built()
+			x.Branches[i].Built = m.Backlog.Views.Ask(&plan.Branches[leaves[i].Of]).Built()
 		}
 		return machine.Looks(len(leaves)), nil
 	})
@@ -108,7 +118,7 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 	plans := append([]*strategy.Plan{plan}, followed...)
 	err = ins.foreseeAll(ctx, plans, []*foresight{f}, q, func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
 		for i := range leaves {
-			x.Leaves[i].Fair = fairStates(views[0][leaves[i].Of], &leaves[i])
+			fairs[i] = fairStates(views[0][leaves[i].Of], &leaves[i])
 		}
 		return questions{m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + machine.Looks(len(leaves))
 	})
@@ -122,8 +132,13 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 		}
 	}
 	explainPicks(leaves, scored, x.Picks, before, grace)
-	if err := ins.explainFair(ctx, plan, leaves, x.Leaves); err != nil {
+	if err := ins.explainFair(ctx, plan, leaves, fairs); err != nil {
 		return Explained{}, err
+	}
+	for i := range leaves {
+		for level, br := range leaves[i].Around {
+			x.Branches[i].Fair[level] = fairs[i][level].api(br)
+		}
 	}
 	t := newTree(plan.Nodes(), grace != 0)
 	var ruled ruleTally
@@ -137,6 +152,17 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 	x.Tree, x.Withheld = t.result()
 	x.Ruled = ruled.most()
 	return x, nil
+}
+
+// branchesOf names the branches of a strategy.
+func branchesOf(plan *strategy.Plan, leaves []strategy.Leaf) []api.ExplainBranch {
+	list := make([]api.ExplainBranch, len(leaves))
+	for i := range leaves {
+		l := &leaves[i]
+		list[i] = api.ExplainBranch{Branch: i + 1, BranchText: l.Text(), Path: plan.PathText(l),
+			Fair: make([]api.ExplainFair, len(l.Around))}
+	}
+	return list
 }
 
 // questions answers questions about a machine, and changes nothing.
@@ -194,26 +220,26 @@ func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, v
 }
 
 // fairStates are the Fair blocks around a leaf, with whose turn it is.
-func fairStates(v *backlog.View, leaf *strategy.Leaf) []FairState {
-	states := make([]FairState, len(leaf.Around))
+func fairStates(v *backlog.View, leaf *strategy.Leaf) []fairState {
+	states := make([]fairState, len(leaf.Around))
 	for level, share := range v.NextShares(leaf.Number) {
 		f := &states[level]
 		f.share, f.there = share, true
-		f.Next, f.HasNext = share.Next()
+		f.next, f.hasNext = share.Next()
 	}
 	return states
 }
 
 // explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the
 // block is looked at once.
-func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states []LeafState) error {
+func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states [][]fairState) error {
 	for i := range leaves {
 		leaf := &leaves[i]
 		for level := range leaf.Around {
-			f := &states[i].Fair[level]
+			f := &states[i][level]
 			if i > 0 && leaf.Number > 0 && level < len(leaves[i-1].Around) && leaves[i-1].Around[level] == leaf.Around[level] {
-				known := &states[i-1].Fair[level]
-				f.Totals, f.Owed = known.Totals, known.Owed
+				known := &states[i-1][level]
+				f.Totals, f.owed = known.Totals, known.owed
 				continue
 			}
 			err := ins.Slices(ctx, func(m *machine.Machine, from int) (next int, n machine.Looks) {
@@ -226,7 +252,7 @@ func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leav
 				return next, machine.Looks(f.Shares - shares)
 			})
 			if err == nil && f.there {
-				err = ins.eachTenant(ctx, f.share, f.owed)
+				err = ins.eachTenant(ctx, f.share, f.owes)
 			}
 			if err != nil {
 				return err
@@ -236,16 +262,16 @@ func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leav
 	return nil
 }
 
-// owed keeps the tenants that compete and are owed most.
-func (f *FairState) owed(t backlog.Tenant) {
+// owes keeps the tenants that compete and are owed most.
+func (f *fairState) owes(t backlog.Tenant) {
 	if !t.Competes() {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.Owed, t, func(x, y backlog.Tenant) int {
+	at, _ := slices.BinarySearchFunc(f.owed, t, func(x, y backlog.Tenant) int {
 		return cmp.Or(cmp.Compare(y.Lag, x.Lag), cmp.Compare(x.Info.Tenant, y.Info.Tenant))
 	})
 	if at < machine.TopMost {
-		f.Owed = slices.Insert(f.Owed, at, t)
-		f.Owed = f.Owed[:min(machine.TopMost, len(f.Owed))]
+		f.owed = slices.Insert(f.owed, at, t)
+		f.owed = f.owed[:min(machine.TopMost, len(f.owed))]
 	}
 }
