@@ -31,6 +31,24 @@ func dataFiles(dir string) (names []string, err error) {
 	return names, err
 }
 
+// inCopy has `read` look at what `take` copied into a folder, which is removed then. No server has the directory meanwhile that `take`
+// copies from it.
+func (o *Options) inCopy(dir string, take, read func(work string) error) (err error) {
+	release, err := engine.HoldDir(dir)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(o.Work, "quern-inspect-")
+	if err != nil {
+		return errors.Join(err, release())
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := errors.Join(take(work), release()); err != nil {
+		return err
+	}
+	return read(work)
+}
+
 // Copy copies what there is of a data directory into another folder.
 func (o *Options) Copy(ctx context.Context, from, to string) error { return o.copy(ctx, from, to, "") }
 

@@ -2,14 +2,11 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -36,32 +33,24 @@ type JournalOptions struct {
 
 // Journal goes through what the journal of a queue has. A batch that is damaged is told, and those behind it are read. The directory is
 // only read, and the queue may be one that a server cannot open.
-func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) error) (err error) {
-	release, err := engine.HoldDir(dir)
-	if err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(o.Work, "quern-inspect-")
-	if err != nil {
-		return errors.Join(err, release())
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	shard, err := shardOf(ctx, &o.Options, dir, work, o.Queue)
+func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) error) error {
+	var shard string
 	var ids map[uint32]queue.SubmissionID
-	if err == nil {
-		err = o.copy(ctx, dir, work, shard+"journal.db")
+	wanted := func(op Op) error {
+		if o.Submission != "" && op.Submission != o.Submission && op.Op != OpDamaged {
+			return nil
+		}
+		return fn(op)
+	}
+	return o.inCopy(dir, func(work string) (err error) {
+		if shard, err = shardOf(ctx, &o.Options, dir, work, o.Queue); err != nil {
+			return err
+		}
 		ids = store.OpenIDs(ctx, filepath.Join(dir, shard, "store.db"))
-	}
-	if err = errors.Join(err, release()); err != nil {
-		return err
-	}
-	return sqlitelog.Salvage(ctx, filepath.Join(work, shard, "journal.db"), journal.Position(o.After), func(b sqlitelog.Batch) error {
-		return Ops(&b, ids, func(op Op) error {
-			if o.Submission != "" && op.Submission != o.Submission && op.Op != OpDamaged {
-				return nil
-			}
-			return fn(op)
-		})
+		return o.copy(ctx, dir, work, shard+"journal.db")
+	}, func(work string) error {
+		return sqlitelog.Salvage(ctx, filepath.Join(work, shard, "journal.db"), journal.Position(o.After),
+			func(b sqlitelog.Batch) error { return Ops(&b, ids, wanted) })
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,27 +48,23 @@ type SubmissionOptions struct {
 // Submissions goes through the submissions of a queue: the open ones by the order of their inserts, then those that ended. They are as a
 // start of the server would have them, or as the rows of the last checkpoint are if it cannot open the queue, of which fn is told first.
 // What is damaged is told, and the rest is read. The directory is only read.
-func Submissions(ctx context.Context, dir string, o SubmissionOptions, fn func(Item) error) (err error) {
-	release, err := engine.HoldDir(dir)
-	if err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(o.Work, "quern-inspect-")
-	if err != nil {
-		return errors.Join(err, release())
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	opened, rows := filepath.Join(work, "opened"), filepath.Join(work, "rows")
-	shard, err := shardOf(ctx, &o.Options, dir, filepath.Join(work, "catalogue"), o.Queue)
-	if err == nil {
+func Submissions(ctx context.Context, dir string, o SubmissionOptions, fn func(Item) error) error {
+	var shard, opened, rows string
+	return o.inCopy(dir, func(work string) (err error) {
+		opened, rows = filepath.Join(work, "opened"), filepath.Join(work, "rows")
+		if shard, err = shardOf(ctx, &o.Options, dir, filepath.Join(work, "catalogue"), o.Queue); err != nil {
+			return err
+		}
 		err = o.copy(ctx, dir, rows, shard)
-	}
-	if err == nil && !o.Rows {
-		err = errors.Join(o.copy(ctx, dir, opened, catalogueName), o.copy(ctx, dir, opened, shard))
-	}
-	if err = errors.Join(err, release()); err != nil {
+		if err == nil && !o.Rows {
+			err = errors.Join(o.copy(ctx, dir, opened, catalogueName), o.copy(ctx, dir, opened, shard))
+		}
 		return err
-	}
+	}, func(string) error { return o.list(ctx, shard, opened, rows, fn) })
+}
+
+// list goes through the submissions of one copy of the queue: the one that a start of the server may take up, or the other one.
+func (o *SubmissionOptions) list(ctx context.Context, shard, opened, rows string, fn func(Item) error) error {
 	if !o.Rows {
 		if reason := o.takeUp(ctx, opened); reason == "" {
 			rows = opened
@@ -79,7 +74,7 @@ func Submissions(ctx context.Context, dir string, o SubmissionOptions, fn func(I
 		}
 	}
 	now := queue.At(o.Now())
-	l := listing{o: &o, fn: fn, now: now, m: machine.New(0, reserver.Key{}, queue.DefaultSettings(), now)}
+	l := listing{o: o, fn: fn, now: now, m: machine.New(0, reserver.Key{}, queue.DefaultSettings(), now)}
 	return store.Submissions(ctx, filepath.Join(rows, shard, "store.db"), l.see)
 }
 

@@ -21,12 +21,7 @@ import (
 func (r *repairing) catalogue(ctx context.Context) error {
 	path := filepath.Join(r.dir, "quern.db")
 	reason, err := damagedOf(ctx, path, func() error {
-		c, err := store.OpenCatalogue(ctx, path)
-		if err != nil {
-			return err
-		}
-		_, err = c.Queues()
-		return errors.Join(err, c.Close())
+		return withCatalogue(ctx, path, func(*store.Catalogue, []store.QueueRow) error { return nil })
 	}, func(tell func(sqlitedb.Damage)) error {
 		_, err := store.VerifyCatalogue(ctx, path, tell)
 		return err
@@ -57,6 +52,20 @@ func (r *repairing) catalogue(ctx context.Context) error {
 	return r.folders(ctx, path, queues)
 }
 
+// withCatalogue opens a catalogue and reads its queues.
+func withCatalogue(ctx context.Context, path string, fn func(*store.Catalogue, []store.QueueRow) error) (err error) {
+	c, err := store.OpenCatalogue(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	rows, err := c.Queues()
+	if err != nil {
+		return err
+	}
+	return fn(c, rows)
+}
+
 // identity is that of a directory, as its damaged catalogue or its other files have it. No file is ahead of it.
 func (r *repairing) identity(ctx context.Context, catalogue string) (id queue.Identity) {
 	paths, err := filepath.Glob(filepath.Join(r.dir, "shards", "*", "*.db"))
@@ -81,40 +90,33 @@ func (r *repairing) identity(ctx context.Context, catalogue string) (id queue.Id
 }
 
 // folders gives each folder of a shard that the catalogue does not know any more a queue, with the settings of a new one.
-func (r *repairing) folders(ctx context.Context, path string, names map[queue.ShardID]string) (err error) {
-	c, err := store.OpenCatalogue(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	rows, err := c.Queues()
-	if err != nil {
-		return err
-	}
-	left, err := c.Leftovers()
-	if err != nil {
-		return err
-	}
+func (r *repairing) folders(ctx context.Context, path string, names map[queue.ShardID]string) error {
 	folders, err := os.ReadDir(filepath.Join(r.dir, "shards"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, folder := range folders {
-		n, err := strconv.ParseUint(folder.Name(), 10, 16)
-		shard := queue.ShardID(n)
-		known := slices.ContainsFunc(rows, func(row store.QueueRow) bool { return row.Shard == shard })
-		if err != nil || known || slices.Contains(left, shard) {
-			continue
-		}
-		row := store.QueueRow{Name: nameOf(shard, names[shard], rows), Shard: shard, Settings: queue.DefaultSettings(),
-			Created: queue.At(r.o.Now())}
-		if err := c.PutQueue(row); err != nil {
+	return withCatalogue(ctx, path, func(c *store.Catalogue, rows []store.QueueRow) error {
+		left, err := c.Leftovers()
+		if err != nil {
 			return err
 		}
-		rows = append(rows, row)
-		r.lost = append(r.lost, Lost{Queue: row.Name, Op: "settings", Fields: map[string]any{"shard": folder.Name()}})
-	}
-	return nil
+		for _, folder := range folders {
+			n, err := strconv.ParseUint(folder.Name(), 10, 16)
+			shard := queue.ShardID(n)
+			known := slices.ContainsFunc(rows, func(row store.QueueRow) bool { return row.Shard == shard })
+			if err != nil || known || slices.Contains(left, shard) {
+				continue
+			}
+			row := store.QueueRow{Name: nameOf(shard, names[shard], rows), Shard: shard, Settings: queue.DefaultSettings(),
+				Created: queue.At(r.o.Now())}
+			if err := c.PutQueue(row); err != nil {
+				return err
+			}
+			rows = append(rows, row)
+			r.lost = append(r.lost, Lost{Queue: row.Name, Op: "settings", Fields: map[string]any{"shard": folder.Name()}})
+		}
+		return nil
+	})
 }
 
 // nameOf is the name of a queue whose row is lost: the one that stands in the damaged row, if it can be one. The first shard of a directory

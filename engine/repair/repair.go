@@ -134,29 +134,22 @@ func (r *repairing) queues(ctx context.Context) error {
 }
 
 // list finds all queues.
-func (r *repairing) list(ctx context.Context) (err error) {
-	c, err := store.OpenCatalogue(ctx, filepath.Join(r.dir, "quern.db"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	id, err := c.Identity()
-	if err != nil {
-		return err
-	}
-	rows, err := c.Queues()
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		of := id.ForShard(row.Shard)
-		if row.Quarantined > 0 {
-			of.Oldest = row.Oldest
+func (r *repairing) list(ctx context.Context) error {
+	return withCatalogue(ctx, filepath.Join(r.dir, "quern.db"), func(c *store.Catalogue, rows []store.QueueRow) error {
+		id, err := c.Identity()
+		if err != nil {
+			return err
 		}
-		folder := filepath.Join(r.dir, "shards", fmt.Sprintf("%04d", row.Shard))
-		r.files = append(r.files, &queueFiles{name: row.Name, id: of, folder: folder})
-	}
-	return nil
+		for _, row := range rows {
+			of := id.ForShard(row.Shard)
+			if row.Quarantined > 0 {
+				of.Oldest = row.Oldest
+			}
+			folder := filepath.Join(r.dir, "shards", fmt.Sprintf("%04d", row.Shard))
+			r.files = append(r.files, &queueFiles{name: row.Name, id: of, folder: folder})
+		}
+		return nil
+	})
 }
 
 // queue repairs the files of a queue. The check names what is not repaired.
