@@ -5,14 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Work is how the life-cycle worker of a queue is doing.
-type Work = shard.Work
-
 // Lifecycle tells how the life-cycle worker of a queue is doing. All of it is kept as counters; asking costs little.
-func (q *Queue) Lifecycle() Work { return q.shard.Work() }
+func (q *Queue) Lifecycle() api.Lifecycle {
+	w := q.shard.Work()
+	return w.API()
+}
 
 // RetryParked has a queue's parked life-cycle actions tried again, and says how many there were.
 func (q *Queue) RetryParked(ctx context.Context) (int, error) {

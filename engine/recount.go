@@ -1,25 +1,10 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/shard/recount"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quern-queue/quern/engine/shard"
-)
-
-// Recount is how far the recounts of a queue's counters have come, Counter what they check, and Drift one that was wrong.
-type (
-	Recount = shard.Recount
-	Counter = recount.Counter
-	Drift   = recount.Drift
-)
-
-// What a counter is kept for.
-const (
-	OfSubmission = recount.OfSubmission
-	OfValue      = recount.OfValue
-	OfQueue      = recount.OfQueue
+	"github.com/quern-queue/quern/engine/shard/recount"
 )
 
 // recountMetrics show recounts to Prometheus.
@@ -50,7 +35,7 @@ func (m *recountMetrics) describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), r *Recount) {
+func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), r *shard.Recount) {
 	stopped := 0.0
 	if r.Stopped {
 		stopped = 1
@@ -66,7 +51,7 @@ func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueTyp
 		send(m.skipped, prometheus.CounterValue, float64(n), recount.Skip(reason).String())
 	}
 	for counter, n := range r.Drifts {
-		c := Counter(counter)
+		c := recount.Counter(counter)
 		send(m.drifts, prometheus.CounterValue, float64(n), c.Scope().String(), c.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -92,7 +93,7 @@ func recounted(ctx context.Context, q *Queue, tell func(Fault)) (compared uint64
 	for counter, n := range now.Drifts {
 		if n > 0 {
 			tell(Fault{Queue: q.name, Chunk: NoChunk,
-				What: fmt.Sprintf("the counter %s was wrong in %d places", Counter(counter), n)})
+				What: fmt.Sprintf("the counter %s was wrong in %d places", recount.Counter(counter), n)})
 		}
 	}
 	return compared / 2, nil

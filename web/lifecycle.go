@@ -29,11 +29,7 @@ func (x lifecycle) routes(d *document) {
 }
 
 func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Lifecycle], error) {
-	w := q.Lifecycle()
-	return &output[api.Lifecycle]{Body: api.Lifecycle{
-		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices, Suspects: w.Suspects.Suspects,
-		Kinds: w.Kinds, Parked: w.Parked, Recount: apiRecount(&w.Recount),
-	}}, nil
+	return &output[api.Lifecycle]{q.Lifecycle()}, nil
 }
 
 func (x lifecycle) retry(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Retried], error) {

@@ -20,7 +20,6 @@ type Work struct {
 	Lag      time.Duration       // since when the oldest action is due that is not done yet; 0: nothing is overdue
 	Degraded bool                // its commits fail again and again: nothing new is taken in
 	Slices   uint64              // that came through, since the server's start
-	Sweeping uint64              // reservations of ended submissions that are still to be removed
 	Kinds    []api.LifecycleKind // by machine.Kind
 	Suspects Suspects
 	Parked   []api.ParkedAction // the oldest first
@@ -34,13 +33,21 @@ type Suspects struct {
 	Ready uint64 // of the lent, those that no one holds
 }
 
+// API is it as JSON carries it.
+func (w *Work) API() api.Lifecycle {
+	return api.Lifecycle{
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices, Suspects: w.Suspects.Suspects,
+		Kinds: w.Kinds, Parked: w.Parked, Recount: w.Recount.API(),
+	}
+}
+
 // Work tells how the life-cycle worker is doing.
 func (s *Shard) Work() Work {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := Work{Grace: s.m.ValueLimits.Grace.End(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
-		Sweeping: s.m.Stats.Orphaned, Kinds: make([]api.LifecycleKind, machine.KindCount), Parked: s.Worker.parkedActions()}
+		Kinds: make([]api.LifecycleKind, machine.KindCount), Parked: s.Worker.parkedActions()}
 	for kind := range machine.KindCount {
 		t, acts := &s.Worker.kinds[kind], s.m.Stats.Acts[kind]
 		k := &w.Kinds[kind]

@@ -168,7 +168,7 @@ func (m *watched) cancelOne(ctx context.Context, r *run, scale lifecycleScale, h
 		default:
 			return false
 		}
-		return m.q.Lifecycle().Sweeping == 0
+		return kindOf(m.q, "sweep").Pending == 0
 	})
 	swept = time.Since(started)
 	<-done

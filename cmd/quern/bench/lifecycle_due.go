@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // everything is the strategy of the figures below.
@@ -65,13 +66,14 @@ func expiryFigures(ctx context.Context, r *run, scale lifecycleScale) error {
 	r.add("insert_longest/no_expiries", milli(idle[len(idle)-1]), "ms")
 	r.add("insert_longest/expiries", milli(beside[len(beside)-1]), "ms")
 	r.over("insert_longest/no_expiries")
-	work := w.q.Lifecycle()
-	for i := range work.Kinds {
-		if k := &work.Kinds[i]; k.Kind == "expiry" {
-			r.add("expired", float64(k.Done), "chunks")
-		}
-	}
+	r.add("expired", float64(kindOf(w.q, "expiry").Done), "chunks")
 	return nil
+}
+
+// kindOf is how one kind of the life-cycle worker's actions is doing.
+func kindOf(q *engine.Queue, kind string) api.LifecycleKind {
+	kinds := q.Lifecycle().Kinds
+	return kinds[slices.IndexFunc(kinds, func(k api.LifecycleKind) bool { return k.Kind == kind })]
 }
 
 // insertsFor are the sorted times of inserts over a while.
