@@ -54,32 +54,23 @@ func (p Questions) Explain(ctx context.Context, r PreviewRequest) (Explained, ui
 	return x, asked.Seed, err
 }
 
-// Why is where a chunk stands. PerSecond is how many chunks of the queue were reserved a second over the last minute, and Wait
-// how long the chunk would wait at this rate; both are 0 when no rate is known, Wait also without a Standing.
-type Why struct {
-	inspect.Why
-	PerSecond float64
-	Wait      time.Duration
-}
-
 // longestWait bounds the expected wait that is reported: a longer one says nothing.
 const longestWait = 365 * 24 * time.Hour
 
 // Why tells where a chunk stands, and the first obstacle between it and each leaf of the plan. What comes before it is
-// rounded to two digits, as it has changed by the time it is read.
-func (p Questions) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
-	found, err := p.q.shard.Inspect.Why(ctx, id, index, plan)
-	if err != nil {
-		return Why{}, err
-	}
-	why := Why{Why: found, PerSecond: p.q.pace.perSecond(queue.At(p.q.e.options.Now()), p.q.shard.Stats().ReservedTotal)}
-	if at := why.Standing; at != nil {
-		at.Ahead, at.Among = coarse(at.Ahead), coarse(at.Among)
-		if seconds := float64(at.Ahead) / why.PerSecond; why.PerSecond > 0 {
-			why.Wait = time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
+// rounded to two digits, as it has changed by the time it is read. The rate is how many chunks of the queue were reserved a second over
+// the last minute.
+func (p Questions) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (inspect.Why, error) {
+	why, err := p.q.shard.Inspect.Why(ctx, id, index, plan)
+	rate := p.q.pace.perSecond(queue.At(p.q.e.options.Now()), p.q.shard.Stats().ReservedTotal)
+	if at := why.Standing; err == nil && at != nil {
+		at.Ahead, at.Among, at.PerSecond = coarse(at.Ahead), coarse(at.Among), rate
+		if seconds := float64(at.Ahead) / rate; rate > 0 {
+			wait := time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second))
+			at.WaitMs = new(wait.Round(time.Millisecond).Milliseconds())
 		}
 	}
-	return why, nil
+	return why, err
 }
 
 // coarse keeps the first two digits of a number.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -38,7 +39,7 @@ func TestWhyWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(index uint32) Why {
+	ask := func(index uint32) inspect.Why {
 		t.Helper()
 		why, err := queueAt(e, DefaultQueue).Questions.Why(ctx, sub.ID, index, plan)
 		if err != nil {
@@ -46,7 +47,7 @@ func TestWhyWaits(t *testing.T) {
 		}
 		return why
 	}
-	if why := ask(5000); why.PerSecond != 0 || why.Wait != 0 || why.Standing.Ahead != 5000 {
+	if why := ask(5000); why.Standing.PerSecond != 0 || why.Standing.WaitMs != nil || why.Standing.Ahead != 5000 {
 		t.Errorf("without a rate: got %+v %+v", why, why.Standing)
 	}
 	e.house(ctx)
@@ -54,10 +55,10 @@ func TestWhyWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(10 * time.Second)
-	if why := ask(5000); why.PerSecond != 10 || why.Wait != 490*time.Second || why.Standing.Ahead != 4900 {
+	if why := ask(5000); why.Standing.PerSecond != 10 || *why.Standing.WaitMs != 490_000 || why.Standing.Ahead != 4900 {
 		t.Errorf("10 a second: got %+v %+v, want 4,900 before it and 490 s", why, why.Standing)
 	}
-	if why := ask(50); why.Standing != nil || why.Wait != 0 {
+	if why := ask(50); why.Standing != nil {
 		t.Errorf("of a reserved chunk: got %+v", why)
 	}
 }

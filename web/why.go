@@ -28,26 +28,13 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 		return nil, err
 	}
 	out := &output[api.WhyResponse]{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
-		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: apiStanding(&found), RestartGraceUntil: found.Grace.API(),
+		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: found.Standing, RestartGraceUntil: found.Grace.API(),
 		Warnings: unscored(resting)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()
 	for i := range leaves {
 		out.Body.Branches[i] = apiWhyBranch(&found.Leaves[i], i, &leaves[i], paths)
 	}
 	return out, nil
-}
-
-func apiStanding(why *engine.Why) *api.WhyStanding {
-	at := why.Standing
-	if at == nil {
-		return nil
-	}
-	out := &api.WhyStanding{Branch: at.Leaf + 1, Ahead: at.Ahead, Among: at.Among, AtLeast: !at.Whole, PerSecond: why.PerSecond}
-	if why.PerSecond > 0 {
-		wait := why.Wait.Milliseconds()
-		out.WaitMs = &wait
-	}
-	return out
 }
 
 // apiWhyBranch says what the leaf of this index has against a chunk, for machines and in words.

@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // ask asks every question in the middle of the others' work.
@@ -210,16 +211,16 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *inspect.Wh
 			s.fail("why %s/%d: leaf %s is said to be hidden by %s, which is not so; branch %d gives", x.id, index, leaf.Text(), by.Text(), giving)
 		}
 	}
-	if at := why.Standing; (at != nil) != (stands >= 0) || at != nil && at.Leaf != stands {
+	if at := why.Standing; (at != nil) != (stands >= 0) || at != nil && at.Branch != stands+1 {
 		s.fail("why %s/%d: it stands at %+v, want with leaf %d", x.id, index, at, stands)
 	}
 	if at := why.Standing; at != nil {
-		s.checkStanding(p, x, index, at, &leaves[at.Leaf])
+		s.checkStanding(p, x, index, at, &leaves[at.Branch-1])
 	}
 }
 
 // checkStanding counts what the model has before the chunk. Under Fair only what comes before all tenants is sure.
-func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *inspect.Standing, leaf *strategy.Leaf) {
+func (s *sim) checkStanding(p *strategy.Plan, x *modelSub, index int, at *api.WhyStanding, leaf *strategy.Leaf) {
 	earlier, same, all := 0, 0, 0
 	br := leaf.Branch
 	for _, y := range s.m.subs {

@@ -96,7 +96,7 @@ func TestWhy(t *testing.T) {
 		index    uint32
 		text     string
 		want     []inspect.BranchWhy
-		standing *inspect.Standing
+		standing *api.WhyStanding
 	}{
 		{sub.ID, 0, "Random", []inspect.BranchWhy{{Obstacle: inspect.IsDone}}, nil},
 		{sub.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: inspect.IsWaiting, Until: b.clock.now().Add(time.Minute)}}, nil},
@@ -107,8 +107,8 @@ func TestWhy(t *testing.T) {
 			{Obstacle: inspect.NotAdmitted, Filter: strategy.Filter{Key: "mode", Value: queue.StringValue("x")}},
 			{},
 			{Obstacle: inspect.IsHidden, HiddenBy: 2},
-		}, &inspect.Standing{Leaf: 2, Ahead: 2, Whole: true}},
-		{sub.ID, 5, "Random", []inspect.BranchWhy{{}}, &inspect.Standing{Ahead: 1, Among: 3, Whole: true}},
+		}, &api.WhyStanding{Branch: 3, Ahead: 2}},
+		{sub.ID, 5, "Random", []inspect.BranchWhy{{}}, &api.WhyStanding{Branch: 1, Ahead: 1, Among: 3}},
 		{sub.ID, 3, `MaxSimultaneous("company", 1, Random)`, []inspect.BranchWhy{
 			{Obstacle: inspect.IsLimited, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
 		}, nil},
@@ -157,7 +157,7 @@ func TestWhyStanding(t *testing.T) {
 		mustReserve(t, b, text, 3) // so that someone is ahead
 		for place, p := range mustPreview(t, b, text, 100, 1) {
 			why := mustWhy(t, b, p.Submission, p.Index, text)
-			if why.Standing == nil || math.Abs(float64(why.Standing.Ahead)-float64(place)) > off || why.Standing.Leaf != p.Leaf || !why.Standing.Whole {
+			if why.Standing == nil || math.Abs(float64(why.Standing.Ahead)-float64(place)) > off || why.Standing.Branch != p.Leaf+1 || why.Standing.AtLeast {
 				t.Errorf("%s: %s/%d stands at %+v, want %d ±%v by leaf %d", text, p.Submission, p.Index, why.Standing, place, off, p.Leaf)
 			}
 			w := why.Leaves[p.Leaf]

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in each Fair block. Leaves
@@ -75,7 +76,7 @@ func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
 // standing tells about where the chunk stands with the first leaf that admits it. Limits that would be reached on the way are not
 // foreseen, nor that what they hold back now may come before it.
 func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
-	leaves []strategy.Leaf, list []BranchWhy) (*Standing, error) {
+	leaves []strategy.Leaf, list []BranchWhy) (*api.WhyStanding, error) {
 	number := 0
 	for ; number < len(list); number++ {
 		if o := list[number].Obstacle; o == NoObstacle || o >= IsHidden {
@@ -97,7 +98,7 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 	if err != nil || gone {
 		return nil, err
 	}
-	at := &Standing{Leaf: number, Ahead: p.same, Whole: met >= shown}
+	at := &api.WhyStanding{Branch: number + 1, Ahead: p.same, AtLeast: met < shown}
 	if leaf.Order == strategy.Random {
 		at.Among = max(p.same, 1)
 		at.Ahead = (at.Among - 1) / 2

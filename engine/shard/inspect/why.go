@@ -7,6 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Obstacle is what keeps a chunk from being handed out by a branch.
@@ -57,20 +58,12 @@ type Seat struct {
 	share  backlog.Share
 }
 
-// Standing is about where an available chunk stands that one of the branches would hand out some day.
-type Standing struct {
-	Leaf  int    // the first that admits it now
-	Ahead uint64 // chunks that would come before it if nothing changed; of those that Random draws among half
-	Among uint64 // not 0: the order is Random, and draws among so many chunks, this one among them
-	Whole bool   // everything was looked at; otherwise there are more before it
-}
-
 // Why is where a chunk stands.
 type Why struct {
 	State    queue.ChunkState
-	Leaves   []BranchWhy // as Plan.Leaves
-	Standing *Standing   // nil if the chunk is not available, or no leaf admits it now
-	Grace    queue.Time  // when the restart grace ends; 0: there is none
+	Leaves   []BranchWhy      // as Plan.Leaves
+	Standing *api.WhyStanding // not rounded, without a rate; nil if the chunk is not available, or no leaf admits it now
+	Grace    queue.Time       // when the restart grace ends; 0: there is none
 }
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
