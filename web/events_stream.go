@@ -111,22 +111,32 @@ func (o *stream) follow() {
 func (o *stream) frames() error {
 	open := o.queues[:0]
 	for _, f := range o.queues {
-		q, err := o.find(f.name)
-		if err != nil {
-			if err := o.closed(f.name, err); err != nil {
-				return err
-			}
-			continue
+		gone, err := o.next(f)
+		if gone != nil {
+			err = o.closed(f.name, gone)
+		} else {
+			open = append(open, f)
 		}
-		open = append(open, f)
-		if frame := q.Frame(); frame != nil && frame.Number != f.last {
-			if err := o.frame(f, frame); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	o.queues = open
 	return nil
+}
+
+// next sends the frame of a queue if the subscriber does not have it. gone says why there is no such queue for it.
+func (o *stream) next(f *followed) (gone, err error) {
+	q, gone := o.find(f.name)
+	if gone != nil {
+		return gone, nil
+	}
+	if frame := q.Frame(); frame != nil && frame.Number != f.last {
+		if err = o.frame(f, frame); err != nil {
+			_, gone = o.find(f.name) // it may have gone while the topics of the frame were made
+		}
+	}
+	return gone, err
 }
 
 // closed says that a queue is followed no longer. It has no id: there is nothing to continue.
