@@ -10,32 +10,7 @@ import (
 )
 
 // BranchWhy is how a chunk stands with one leaf of a plan, Obstacle what keeps the leaf from handing it out.
-type (
-	BranchWhy = inspect.BranchWhy
-	Obstacle  = inspect.Obstacle
-)
-
-// The obstacles; package shard says what each means.
-const (
-	NoObstacle  = inspect.NoObstacle
-	IsDone      = inspect.IsDone
-	IsDead      = inspect.IsDead
-	IsSkipped   = inspect.IsSkipped
-	IsForwarded = inspect.IsForwarded
-	IsWaiting   = inspect.IsWaiting
-	IsReserved  = inspect.IsReserved
-	NotYetDue   = inspect.NotYetDue
-	IsPaused    = inspect.IsPaused
-	IsBlocked   = inspect.IsBlocked
-	NotAdmitted = inspect.NotAdmitted
-	IsGraced    = inspect.IsGraced
-	IsLimited   = inspect.IsLimited
-	IsWithheld  = inspect.IsWithheld
-	IsHidden    = inspect.IsHidden
-	IsOvertaken = inspect.IsOvertaken
-	NotItsTurn  = inspect.NotItsTurn
-	NotScored   = inspect.NotScored
-)
+type BranchWhy = inspect.BranchWhy
 
 // Explained is how a strategy stands and what it would hand out.
 type Explained = inspect.Explained

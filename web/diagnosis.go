@@ -77,7 +77,7 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 		Until: c.Until.API()}
 	if c.Limit.Key != "" {
 		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
-		if c.Obstacle != engine.IsGraced {
+		if c.Obstacle != queue.ObstacleGrace {
 			out.InFlight = &c.InFlight
 		}
 	}
@@ -93,23 +93,24 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 
 // usedBy is the strategy that a cause is about.
 func usedBy(d *engine.Diagnosis, c *engine.Cause) *api.StrategyUse {
-	if c.Obstacle != engine.NoObstacle && c.Obstacle != engine.IsLimited || c.Plan >= len(d.Used) {
+	if c.Obstacle != queue.NoObstacle && c.Obstacle != queue.ObstacleLimit || c.Plan >= len(d.Used) {
 		return nil
 	}
 	return &d.Used[c.Plan]
 }
 
-var causeKinds = map[engine.Obstacle]string{
-	engine.NoObstacle: api.CauseNone, engine.IsDead: api.CauseDead, engine.IsWaiting: api.CauseNotDue, engine.NotYetDue: api.CauseNotDue,
-	engine.IsPaused: api.CauseRule, engine.IsBlocked: api.CauseRule, engine.NotAdmitted: api.CauseUnasked,
-	engine.IsGraced: api.CauseLimit, engine.IsLimited: api.CauseLimit, engine.IsWithheld: api.CauseLimit,
+var causeKinds = map[queue.Obstacle]string{
+	queue.NoObstacle: api.CauseNone, queue.ObstacleDead: api.CauseDead,
+	queue.ObstacleWaiting: api.CauseNotDue, queue.ObstacleNotDue: api.CauseNotDue,
+	queue.ObstaclePaused: api.CauseRule, queue.ObstacleBlocked: api.CauseRule, queue.ObstacleFilter: api.CauseUnasked,
+	queue.ObstacleGrace: api.CauseLimit, queue.ObstacleLimit: api.CauseLimit, queue.ObstacleValueLimit: api.CauseLimit,
 }
 
 // causeHeads are the first words of the sentence, by its first cause.
-var causeHeads = map[engine.Obstacle]string{
-	engine.NoObstacle: "Ready", engine.IsDead: "Dead", engine.IsWaiting: "Waiting", engine.NotYetDue: "Not due",
-	engine.IsPaused: "Paused", engine.IsBlocked: "Blocked", engine.NotAdmitted: "Not asked for",
-	engine.IsGraced: "Held", engine.IsLimited: "Held", engine.IsWithheld: "Held",
+var causeHeads = map[queue.Obstacle]string{
+	queue.NoObstacle: "Ready", queue.ObstacleDead: "Dead", queue.ObstacleWaiting: "Waiting", queue.ObstacleNotDue: "Not due",
+	queue.ObstaclePaused: "Paused", queue.ObstacleBlocked: "Blocked", queue.ObstacleFilter: "Not asked for",
+	queue.ObstacleGrace: "Held", queue.ObstacleLimit: "Held", queue.ObstacleValueLimit: "Held",
 }
 
 // sentenceCauses is how many causes the sentence names.
@@ -123,7 +124,7 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 	for i := range d.Causes {
 		c := &d.Causes[i]
 		switch {
-		case c.Obstacle == engine.IsDead:
+		case c.Obstacle == queue.ObstacleDead:
 			dead = append(dead, causeClause(d, c))
 			continue
 		case len(clauses) == sentenceCauses:
@@ -141,7 +142,7 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 	case d.InFlight > 0:
 		head = "In flight"
 	case len(dead) > 0:
-		head = causeHeads[engine.IsDead]
+		head = causeHeads[queue.ObstacleDead]
 	}
 	switch holders := holdersClause(d, first); {
 	case first == nil && d.InFlight > 0: // the head has said that they are in flight
@@ -170,28 +171,28 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 func causeClause(d *engine.Diagnosis, c *engine.Cause) string {
 	n := c.Held.Chunks
 	switch c.Obstacle {
-	case engine.NoObstacle:
+	case queue.NoObstacle:
 		text := compact(n) + " can be handed out"
 		if use := usedBy(d, c); use != nil && d.At.Std().Sub(use.LastUsed.Time) > time.Minute {
 			text += ", but none has been reserved by a strategy that selects " + one(n, "it", "them") + " for " +
 				span(d.At.Std().Sub(use.LastUsed.Time))
 		}
 		return text
-	case engine.IsDead:
+	case queue.ObstacleDead:
 		return are(n, "is", "are") + " dead"
-	case engine.IsWaiting:
+	case queue.ObstacleWaiting:
 		text := are(n, "waits for its", "wait for their") + " next try"
 		if c.Until != 0 {
 			text += one(n, ", ", ", the first ") + ahead(d, c.Until)
 		}
 		return text
-	case engine.NotYetDue:
+	case queue.ObstacleNotDue:
 		return are(n, "is", "are") + " due " + one(uint64(c.Held.Submissions), "", "later, the first ") + ahead(d, c.Until)
-	case engine.IsPaused, engine.IsBlocked:
+	case queue.ObstaclePaused, queue.ObstacleBlocked:
 		return ruleClause(d, c)
-	case engine.NotAdmitted:
+	case queue.ObstacleFilter:
 		return unaskedClause(d, n)
-	case engine.IsGraced:
+	case queue.ObstacleGrace:
 		return are(n, "waits", "wait") + " for the end of the restart grace " + ahead(d, c.Until)
 	}
 	return limitClause(d, c)
@@ -213,7 +214,7 @@ func limitClause(d *engine.Diagnosis, c *engine.Cause) string {
 
 func ruleClause(d *engine.Diagnosis, c *engine.Cause) string {
 	done := "paused"
-	if c.Obstacle == engine.IsBlocked {
+	if c.Obstacle == queue.ObstacleBlocked {
 		done = "blocked"
 	}
 	text := are(c.Held.Chunks, "is", "are") + " " + done + " by "

@@ -20,13 +20,13 @@ func TestDiagnosisSentence(t *testing.T) {
 		c.BranchWhy, c.Held.Submissions, c.Held.Chunks = why, 1, chunks
 		return c
 	}
-	limit := func(o engine.Obstacle, at queue.MetaEntry, inFlight, most uint32) engine.BranchWhy {
+	limit := func(o queue.Obstacle, at queue.MetaEntry, inFlight, most uint32) engine.BranchWhy {
 		return engine.BranchWhy{Obstacle: o, Limit: strategy.Limit{Key: at.Key, Max: most}, Value: at.Value, HasValue: true, InFlight: inFlight}
 	}
-	rule := func(o engine.Obstacle, match queue.RuleMatch, until queue.Time) engine.BranchWhy {
+	rule := func(o queue.Obstacle, match queue.RuleMatch, until queue.Time) engine.BranchWhy {
 		return engine.BranchWhy{Obstacle: o, Until: until, Rule: queue.Rule{ID: 1, Match: match, Until: until}}
 	}
-	plain := func(o engine.Obstacle, until queue.Time) engine.BranchWhy {
+	plain := func(o queue.Obstacle, until queue.Time) engine.BranchWhy {
 		return engine.BranchWhy{Obstacle: o, Until: until}
 	}
 	of := func(causes ...engine.Cause) (d engine.Diagnosis) {
@@ -50,42 +50,42 @@ func TestDiagnosisSentence(t *testing.T) {
 		d    engine.Diagnosis
 		want string
 	}{
-		{held(of(cause(200_000_000, limit(engine.IsWithheld, seven, 1, 1)), cause(127, rule(engine.IsPaused, queue.RuleMatch{Entry: ap}, 0))),
+		{held(of(cause(200_000_000, limit(queue.ObstacleValueLimit, seven, 1, 1)), cause(127, rule(queue.ObstaclePaused, queue.RuleMatch{Entry: ap}, 0))),
 			1, 1, "crashed-worker-eu-3", 444*time.Second),
 			"Held: 1 of 1 in flight, by crashed-worker-eu-3 for 7m 24s; 200 M wait; 127 are paused by region=ap."},
-		{held(of(cause(1, limit(engine.IsLimited, seven, 2, 2))), 2, 2, "w\u202e1", time.Hour),
+		{held(of(cause(1, limit(queue.ObstacleLimit, seven, 2, 2))), 2, 2, "w\u202e1", time.Hour),
 			`Held: 2 of 2 in flight, by 2 consumers, the longest by "w\u202e1" for 1h; 1 waits.`},
-		{of(cause(12_345, limit(engine.IsWithheld, seven, 0, 0))), "Held: 12.3 k wait, as company=7 has a limit of 0."},
-		{of(cause(5, limit(engine.IsLimited, ap, 5, 5))), "Held: 5 wait for region=ap, which has 5 of 5 in flight."},
-		{of(cause(5, limit(engine.IsLimited, queue.MetaEntry{}, 0, 0))), "Held: 5 wait for a limit on a value shared with others."},
-		{of(cause(5, engine.BranchWhy{Obstacle: engine.IsGraced, Until: now.Add(12 * time.Second)})),
+		{of(cause(12_345, limit(queue.ObstacleValueLimit, seven, 0, 0))), "Held: 12.3 k wait, as company=7 has a limit of 0."},
+		{of(cause(5, limit(queue.ObstacleLimit, ap, 5, 5))), "Held: 5 wait for region=ap, which has 5 of 5 in flight."},
+		{of(cause(5, limit(queue.ObstacleLimit, queue.MetaEntry{}, 0, 0))), "Held: 5 wait for a limit on a value shared with others."},
+		{of(cause(5, engine.BranchWhy{Obstacle: queue.ObstacleGrace, Until: now.Add(12 * time.Second)})),
 			"Held: 5 wait for the end of the restart grace in 12s."},
-		{of(cause(1, rule(engine.IsPaused, queue.RuleMatch{}, now.Add(26*time.Hour)))), "Paused: 1 is paused by a rule about the queue for another 1d 2h."},
-		{of(cause(2, rule(engine.IsBlocked, queue.RuleMatch{Submission: 9}, 0))), "Blocked: 2 are blocked by a rule about the submission."},
-		{of(cause(2, plain(engine.IsPaused, 0))), "Paused: 2 are paused by a rule."},
-		{of(cause(41, plain(engine.IsWaiting, now.Add(12*time.Second)))), "Waiting: 41 wait for their next try, the first in 12s."},
-		{of(cause(1, plain(engine.IsWaiting, now))), "Waiting: 1 waits for its next try, now."},
-		{of(cause(2, plain(engine.IsWaiting, 0))), "Waiting: 2 wait for their next try."},
-		{of(cause(9, plain(engine.NotYetDue, now.Add(time.Hour)))), "Not due: 9 are due in 1h."},
-		{with(of(cause(9, plain(engine.NotYetDue, now.Add(time.Hour)))), func(d *engine.Diagnosis) { d.Causes[0].Held.Submissions = 2 }),
+		{of(cause(1, rule(queue.ObstaclePaused, queue.RuleMatch{}, now.Add(26*time.Hour)))), "Paused: 1 is paused by a rule about the queue for another 1d 2h."},
+		{of(cause(2, rule(queue.ObstacleBlocked, queue.RuleMatch{Submission: 9}, 0))), "Blocked: 2 are blocked by a rule about the submission."},
+		{of(cause(2, plain(queue.ObstaclePaused, 0))), "Paused: 2 are paused by a rule."},
+		{of(cause(41, plain(queue.ObstacleWaiting, now.Add(12*time.Second)))), "Waiting: 41 wait for their next try, the first in 12s."},
+		{of(cause(1, plain(queue.ObstacleWaiting, now))), "Waiting: 1 waits for its next try, now."},
+		{of(cause(2, plain(queue.ObstacleWaiting, 0))), "Waiting: 2 wait for their next try."},
+		{of(cause(9, plain(queue.ObstacleNotDue, now.Add(time.Hour)))), "Not due: 9 are due in 1h."},
+		{with(of(cause(9, plain(queue.ObstacleNotDue, now.Add(time.Hour)))), func(d *engine.Diagnosis) { d.Causes[0].Held.Submissions = 2 }),
 			"Not due: 9 are due later, the first in 1h."},
-		{with(of(cause(3, plain(engine.NotAdmitted, 0))), func(d *engine.Diagnosis) { d.Since = now.Add(-time.Hour) }),
+		{with(of(cause(3, plain(queue.ObstacleFilter, 0))), func(d *engine.Diagnosis) { d.Since = now.Add(-time.Hour) }),
 			"Not asked for: 3 are selected by no strategy of the last hour."},
-		{with(of(cause(3, plain(engine.NotAdmitted, 0))), func(d *engine.Diagnosis) { d.Since = now.Add(-2 * time.Minute) }),
+		{with(of(cause(3, plain(queue.ObstacleFilter, 0))), func(d *engine.Diagnosis) { d.Since = now.Add(-2 * time.Minute) }),
 			"Not asked for: 3 are selected by no strategy of the last 2m, which is how far back strategies are known."},
-		{with(held(of(cause(3, plain(engine.NoObstacle, 0))), 4, 1, "", time.Second), used(0)),
+		{with(held(of(cause(3, plain(queue.NoObstacle, 0))), 4, 1, "", time.Second), used(0)),
 			"Ready: 3 can be handed out; 4 in flight, by a consumer without a name, the longest for 1s."},
-		{with(of(cause(1, plain(engine.NoObstacle, 0))), used(12*time.Minute)),
+		{with(of(cause(1, plain(queue.NoObstacle, 0))), used(12*time.Minute)),
 			"Ready: 1 can be handed out, but none has been reserved by a strategy that selects it for 12m."},
-		{of(cause(216, plain(engine.IsDead, 0))), "Dead: 216 are dead."},
-		{held(of(cause(216, plain(engine.IsDead, 0))), 1, 1, "w", 0), "In flight: 1, by w for 0s; 216 are dead."},
-		{of(cause(216, plain(engine.IsDead, 0)), cause(1, plain(engine.IsWaiting, 0))), "Waiting: 1 waits for its next try; 216 are dead."},
+		{of(cause(216, plain(queue.ObstacleDead, 0))), "Dead: 216 are dead."},
+		{held(of(cause(216, plain(queue.ObstacleDead, 0))), 1, 1, "w", 0), "In flight: 1, by w for 0s; 216 are dead."},
+		{of(cause(216, plain(queue.ObstacleDead, 0)), cause(1, plain(queue.ObstacleWaiting, 0))), "Waiting: 1 waits for its next try; 216 are dead."},
 		{held(of(), 3, 1, "w", time.Minute), "In flight: 3, by w, the longest for 1m; nothing else is left."},
 		{with(of(), func(d *engine.Diagnosis) { d.Met, d.Present = 0, 0 }), "Empty: no open submission has company=7."},
 		{of(), "Empty: nothing is left to hand out."},
 		{ended(queue.Cancelled, 0), "Empty: the submission is cancelled."},
 		{ended(queue.CompletedWithDead, 2), "Empty: the submission has ended, 2 chunks are dead."},
-		{with(of(cause(3, plain(engine.IsWaiting, 0))), func(d *engine.Diagnosis) { d.Others.Chunks, d.Met, d.Present = 2, 1000, 100_000 }),
+		{with(of(cause(3, plain(queue.ObstacleWaiting, 0))), func(d *engine.Diagnosis) { d.Others.Chunks, d.Met, d.Present = 2, 1000, 100_000 }),
 			"Waiting: 3 wait for their next try; 2 wait for other reasons. This is of 1000 of 100 k submissions."},
 	} {
 		if got := diagnosisSentence(&c.d); got != c.want {

@@ -39,7 +39,8 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 
 // apiWhyBranch says what the leaf of this index has against a chunk, for machines and in words.
 func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []string) api.WhyBranch {
-	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Until: in.Until.API(), Consumer: in.Consumer}
+	out := api.WhyBranch{Branch: index + 1, Path: paths[index], Obstacle: in.Obstacle.String(), Until: in.Until.API(),
+		Consumer: in.Consumer}
 	for level := range in.Seats {
 		tenant := in.Seats[level].Tenant.API(leaf.Around[level].Fair)
 		tenant.Before = in.Seats[level].Before
@@ -50,55 +51,50 @@ func apiWhyBranch(in *engine.BranchWhy, index int, leaf *strategy.Leaf, paths []
 		out.Value, own = &in.Value, in.Value.String()
 	}
 	switch in.Obstacle {
-	case engine.IsDone:
-		out.Obstacle, out.Detail = api.ObstacleDone, "The chunk is done."
-	case engine.IsDead:
-		out.Obstacle, out.Detail = api.ObstacleDead, "The chunk is out of attempts."
-	case engine.IsSkipped:
-		out.Obstacle, out.Detail = api.ObstacleSkipped, "The submission ended before the chunk was done."
-	case engine.IsForwarded:
-		out.Obstacle, out.Detail = api.ObstacleForwarded, "The chunk was out of attempts and went on to another queue."
-	case engine.IsWaiting:
-		out.Obstacle, out.Detail = api.ObstacleWaiting, "The chunk waits for its next try until "+timeText(in.Until)+"."
-	case engine.IsReserved:
-		out.Obstacle, out.Detail = api.ObstacleReserved,
-			fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
-	case engine.NotYetDue:
-		out.Obstacle, out.Detail = api.ObstacleNotDue, "The submission waits for its run_at, "+timeText(in.Until)+"."
-	case engine.IsPaused, engine.IsBlocked:
+	case queue.ObstacleDone:
+		out.Detail = "The chunk is done."
+	case queue.ObstacleDead:
+		out.Detail = "The chunk is out of attempts."
+	case queue.ObstacleSkipped:
+		out.Detail = "The submission ended before the chunk was done."
+	case queue.ObstacleForwarded:
+		out.Detail = "The chunk was out of attempts and went on to another queue."
+	case queue.ObstacleWaiting:
+		out.Detail = "The chunk waits for its next try until " + timeText(in.Until) + "."
+	case queue.ObstacleReserved:
+		out.Detail = fmt.Sprintf("The consumer %q holds the chunk until %s.", in.Consumer, timeText(in.Until))
+	case queue.ObstacleNotDue:
+		out.Detail = "The submission waits for its run_at, " + timeText(in.Until) + "."
+	case queue.ObstaclePaused, queue.ObstacleBlocked:
 		rule := in.Rule.API()
-		out.Obstacle, out.Rule, out.Detail = api.ObstaclePaused, &rule, ruleText(&in.Rule)
-		if in.Obstacle == engine.IsBlocked {
-			out.Obstacle = api.ObstacleBlocked
-		}
-	case engine.NotAdmitted:
-		out.Obstacle, out.Key = api.ObstacleFilter, in.Filter.Key
+		out.Rule, out.Detail = &rule, ruleText(&in.Rule)
+	case queue.ObstacleFilter:
+		out.Key = in.Filter.Key
 		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", in.Filter.Key, in.Filter.Value, own)
-	case engine.IsGraced:
-		out.Obstacle, out.Key, out.Max = api.ObstacleGrace, in.Limit.Key, &in.Limit.Max
+	case queue.ObstacleGrace:
+		out.Key, out.Max = in.Limit.Key, &in.Limit.Max
 		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+
 			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(in.Until), in.Limit.Key, own, in.Limit.Max)
-	case engine.IsLimited:
-		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
+	case queue.ObstacleLimit:
+		out.Key, out.InFlight, out.Max = in.Limit.Key, &in.InFlight, &in.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
-	case engine.IsWithheld:
-		out.Obstacle, out.Key, out.InFlight, out.Max = api.ObstacleValueLimit, in.Limit.Key, &in.InFlight, &in.Limit.Max
+	case queue.ObstacleValueLimit:
+		out.Key, out.InFlight, out.Max = in.Limit.Key, &in.InFlight, &in.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
 			"the strategy.", in.Limit.Key, own, in.InFlight, in.Limit.Max)
-	case engine.IsHidden:
-		out.Obstacle, out.HiddenBy = api.ObstacleHidden, in.HiddenBy+1
+	case queue.ObstacleHidden:
+		out.HiddenBy = in.HiddenBy + 1
 		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", in.HiddenBy+1)
-	case engine.IsOvertaken:
-		out.Obstacle, out.HiddenBy = api.ObstacleAlternative, in.HiddenBy+1
+	case queue.ObstacleAlternative:
+		out.HiddenBy = in.HiddenBy + 1
 		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", in.HiddenBy+1)
-	case engine.NotItsTurn:
-		out.Obstacle, out.Detail = api.ObstacleTurn, turnText(in.Seats, leaf)
-	case engine.NotScored:
-		out.Obstacle = api.ObstacleScore
+	case queue.ObstacleTurn:
+		out.Detail = turnText(in.Seats, leaf)
+	case queue.ObstacleScore:
 		out.Detail = "The scores of the branch pass over the chunk, or there are none: its submission is not among the " +
 			"first candidates, or nothing can score them now."
 	default:
-		out.Obstacle, out.Detail = api.ObstacleNone, "Nothing keeps the branch from handing the chunk out."
+		out.Detail = "Nothing keeps the branch from handing the chunk out."
 	}
 	return out
 }

@@ -55,7 +55,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 				t.Errorf("%s: chunk %s is foreseen by leaf %d, explained by %d, which has the limits %v", text, foreseen[i], pick.Leaf, x.Picks[i].Leaf, leaves[pick.Leaf].Limits)
 			}
 			for j, w := range x.Picks[i].Skipped {
-				if pick.Submission == limited.ID && w.Obstacle != inspect.IsGraced {
+				if pick.Submission == limited.ID && w.Obstacle != queue.ObstacleGrace {
 					t.Errorf("%s: leaf %d did not give %s for obstacle %d, want the grace", text, j, foreseen[i], w.Obstacle)
 				}
 			}
@@ -82,13 +82,13 @@ func TestQuestionsDuringGrace(t *testing.T) {
 		return w
 	}
 	w := why(`OrElse(SelectOnly("company", 1, MaxSimultaneous("company", 2, OldestFirst)), NewestFirst)`, limited.ID)
-	if w.Grace != until || w.Leaves[0].Obstacle != inspect.IsGraced || w.Leaves[0].Until != until || w.Leaves[0].Limit.Max != 2 || w.Leaves[1].Obstacle != inspect.NoObstacle {
+	if w.Grace != until || w.Leaves[0].Obstacle != queue.ObstacleGrace || w.Leaves[0].Until != until || w.Leaves[0].Limit.Max != 2 || w.Leaves[1].Obstacle != queue.NoObstacle {
 		t.Errorf("why not chunk 0 under a limit: got %+v, want the grace until %d in branch 1, and nothing in 2, as 1 gives nothing", w, until)
 	}
-	if w := why(simple, free.ID); w.Leaves[0].Obstacle != inspect.NoObstacle || w.Grace != until {
+	if w := why(simple, free.ID); w.Leaves[0].Obstacle != queue.NoObstacle || w.Grace != until {
 		t.Errorf("why not what no limit counts: got %+v, want no obstacle", w)
 	}
-	if w := why("OldestFirst", withheld.ID); w.Leaves[0].Obstacle != inspect.IsGraced || w.Leaves[0].Until != until || w.Leaves[0].Limit.Key != "owner" || w.Leaves[0].Limit.Max != 1 {
+	if w := why("OldestFirst", withheld.ID); w.Leaves[0].Obstacle != queue.ObstacleGrace || w.Leaves[0].Until != until || w.Leaves[0].Limit.Key != "owner" || w.Leaves[0].Limit.Max != 1 {
 		t.Errorf("why not a value with an operator's limit: got %+v, want the grace", w)
 	}
 	x, err := b.shard.Inspect.Explain(ctx, plan(t, simple), &inspect.Question{Max: 5, Seed: 1})
@@ -101,7 +101,7 @@ func TestQuestionsDuringGrace(t *testing.T) {
 	b.tickAfter(30 * time.Second)
 	for _, text := range all {
 		x, err := b.shard.Inspect.Explain(ctx, plan(t, text), &inspect.Question{Max: 5, Seed: 1})
-		if w := why(text, limited.ID); err != nil || x.Grace != 0 || w.Grace != 0 || w.Leaves[0].Obstacle == inspect.IsGraced {
+		if w := why(text, limited.ID); err != nil || x.Grace != 0 || w.Grace != 0 || w.Leaves[0].Obstacle == queue.ObstacleGrace {
 			t.Errorf("%s, when it is over: got %+v, explained until %d %v; want nothing of a grace", text, w, x.Grace, err)
 		}
 	}

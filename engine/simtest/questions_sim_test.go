@@ -94,7 +94,7 @@ func (s *sim) checkPicks(p *strategy.Plan, picks []inspect.ExplainedPick, most i
 		}
 		s.checkTenants(x, leaf, pick.Tenants)
 		for j := range pick.Skipped {
-			if got, want := pick.Skipped[j].Obstacle, s.obstacle(leaves[j].Branch, x); got != want || got == inspect.NoObstacle {
+			if got, want := pick.Skipped[j].Obstacle, s.obstacle(leaves[j].Branch, x); got != want || got == queue.NoObstacle {
 				s.fail("pick %d: leaf %s has the obstacle %d, want %d and not none", i, leaves[j].Text(), got, want)
 			}
 		}
@@ -121,19 +121,19 @@ func (s *sim) checkTenants(x *modelSub, leaf *strategy.Leaf, tenants []backlog.T
 }
 
 // obstacle is what the leaf has against the submission, if any, or an operator.
-func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) inspect.Obstacle {
+func (s *sim) obstacle(leaf *strategy.Branch, x *modelSub) queue.Obstacle {
 	if !x.matches(leaf) {
-		return inspect.NotAdmitted
+		return queue.ObstacleFilter
 	}
 	for _, l := range leaf.Limits {
 		if v, there := x.asked.Meta.Find(l.Key); there && s.m.inFlight(l.Key, v) >= l.Max {
-			return inspect.IsLimited
+			return queue.ObstacleLimit
 		}
 	}
 	if s.m.withheld(x) {
-		return inspect.IsWithheld
+		return queue.ObstacleValueLimit
 	}
-	return inspect.NoObstacle
+	return queue.NoObstacle
 }
 
 // overtaken says whether an earlier alternative has something for the tenants of the submission.
@@ -152,13 +152,13 @@ func (s *sim) overtaken(leaf *strategy.Leaf, x *modelSub) bool {
 }
 
 // ofChunk is what the state of a chunk has against every leaf.
-func ofChunk(x *modelSub, index int, state queue.ChunkState) inspect.Obstacle {
+func ofChunk(x *modelSub, index int, state queue.ChunkState) queue.Obstacle {
 	if state == queue.ChunkWaiting && x.chunks[index].state == queue.ChunkReady {
-		return inspect.NotYetDue
+		return queue.ObstacleNotDue
 	}
-	return map[queue.ChunkState]inspect.Obstacle{
-		queue.ChunkDone: inspect.IsDone, queue.ChunkDead: inspect.IsDead, queue.ChunkSkipped: inspect.IsSkipped, queue.ChunkForwarded: inspect.IsForwarded,
-		queue.ChunkReserved: inspect.IsReserved, queue.ChunkWaiting: inspect.IsWaiting,
+	return map[queue.ChunkState]queue.Obstacle{
+		queue.ChunkDone: queue.ObstacleDone, queue.ChunkDead: queue.ObstacleDead, queue.ChunkSkipped: queue.ObstacleSkipped, queue.ChunkForwarded: queue.ObstacleForwarded,
+		queue.ChunkReserved: queue.ObstacleReserved, queue.ChunkWaiting: queue.ObstacleWaiting,
 	}[state]
 }
 
@@ -173,28 +173,28 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *inspect.Wh
 	for i := range leaves {
 		leaf, w := &leaves[i], &why.Leaves[i]
 		want := ofChunk(x, index, chunk.State)
-		if ruling := s.m.ruling(x); want == inspect.NoObstacle && ruling != queue.Unruled {
-			if want = inspect.IsPaused; ruling == queue.BlockedByRule {
-				want = inspect.IsBlocked
+		if ruling := s.m.ruling(x); want == queue.NoObstacle && ruling != queue.Unruled {
+			if want = queue.ObstaclePaused; ruling == queue.BlockedByRule {
+				want = queue.ObstacleBlocked
 			}
 			if w.Rule.Ruling() != ruling || !under(w.Rule.Match, x.id, x.asked.Meta) {
 				s.fail("why %s/%d: it names the rule %+v", x.id, index, w.Rule)
 			}
 		}
-		if want == inspect.NoObstacle {
-			if want = s.obstacle(leaf.Branch, x); want == inspect.NoObstacle && stands < 0 {
+		if want == queue.NoObstacle {
+			if want = s.obstacle(leaf.Branch, x); want == queue.NoObstacle && stands < 0 {
 				stands = i
 			}
-			if want != inspect.NotAdmitted && len(w.Seats) != len(leaf.Around) {
+			if want != queue.ObstacleFilter && len(w.Seats) != len(leaf.Around) {
 				s.fail("why %s/%d: it has %d seats in %s, want %d", x.id, index, len(w.Seats), leaf.Text(), len(leaf.Around))
 			}
 		}
 		switch {
-		case want != inspect.NoObstacle:
+		case want != queue.NoObstacle:
 		case giving < leaf.Of:
-			want = inspect.IsHidden
+			want = queue.ObstacleHidden
 		case s.overtaken(leaf, x):
-			want = inspect.IsOvertaken
+			want = queue.ObstacleAlternative
 		}
 		before := 0
 		var tenants []backlog.Tenant
@@ -203,11 +203,11 @@ func (s *sim) checkWhy(p *strategy.Plan, x *modelSub, index int, why *inspect.Wh
 			tenants = append(tenants, seat.Tenant)
 		}
 		s.checkTenants(x, leaf, tenants)
-		if turn := before > 0 && want == inspect.NoObstacle; turn && w.Obstacle != inspect.NotItsTurn || !turn && w.Obstacle != want {
+		if turn := before > 0 && want == queue.NoObstacle; turn && w.Obstacle != queue.ObstacleTurn || !turn && w.Obstacle != want {
 			s.fail("why %s/%d (%s): leaf %s has the obstacle %d, with %d tenants before, want %d", x.id, index, chunk.State, leaf.Text(), w.Obstacle, before, want)
 		}
 		by := &leaves[w.HiddenBy]
-		if want == inspect.IsHidden && by.Of != giving || want == inspect.IsOvertaken && (by.Of != leaf.Of || w.HiddenBy >= i) || want >= inspect.IsHidden && s.m.first(by.Branch) == nil {
+		if want == queue.ObstacleHidden && by.Of != giving || want == queue.ObstacleAlternative && (by.Of != leaf.Of || w.HiddenBy >= i) || want >= queue.ObstacleHidden && s.m.first(by.Branch) == nil {
 			s.fail("why %s/%d: leaf %s is said to be hidden by %s, which is not so; branch %d gives", x.id, index, leaf.Text(), by.Text(), giving)
 		}
 	}

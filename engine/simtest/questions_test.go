@@ -98,19 +98,19 @@ func TestWhy(t *testing.T) {
 		want     []inspect.BranchWhy
 		standing *api.WhyStanding
 	}{
-		{sub.ID, 0, "Random", []inspect.BranchWhy{{Obstacle: inspect.IsDone}}, nil},
-		{sub.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: inspect.IsWaiting, Until: b.clock.now().Add(time.Minute)}}, nil},
-		{sub.ID, 2, "Random", []inspect.BranchWhy{{Obstacle: inspect.IsReserved, Until: held[2].Deadline}}, nil},
-		{parked.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: inspect.NotYetDue, Until: later.RunAt}}, nil},
+		{sub.ID, 0, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleDone}}, nil},
+		{sub.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleWaiting, Until: b.clock.now().Add(time.Minute)}}, nil},
+		{sub.ID, 2, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleReserved, Until: held[2].Deadline}}, nil},
+		{parked.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleNotDue, Until: later.RunAt}}, nil},
 		{sub.ID, 5, limited, []inspect.BranchWhy{
-			{Obstacle: inspect.IsLimited, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
-			{Obstacle: inspect.NotAdmitted, Filter: strategy.Filter{Key: "mode", Value: queue.StringValue("x")}},
+			{Obstacle: queue.ObstacleLimit, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
+			{Obstacle: queue.ObstacleFilter, Filter: strategy.Filter{Key: "mode", Value: queue.StringValue("x")}},
 			{},
-			{Obstacle: inspect.IsHidden, HiddenBy: 2},
+			{Obstacle: queue.ObstacleHidden, HiddenBy: 2},
 		}, &api.WhyStanding{Branch: 3, Ahead: 2}},
 		{sub.ID, 5, "Random", []inspect.BranchWhy{{}}, &api.WhyStanding{Branch: 1, Ahead: 1, Among: 3}},
 		{sub.ID, 3, `MaxSimultaneous("company", 1, Random)`, []inspect.BranchWhy{
-			{Obstacle: inspect.IsLimited, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
+			{Obstacle: queue.ObstacleLimit, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
 		}, nil},
 	} {
 		got := mustWhy(t, b, c.id, c.index, c.text)
@@ -124,7 +124,7 @@ func TestWhy(t *testing.T) {
 	if _, err := b.shard.Submissions.Cancel(ctx, sub.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := mustWhy(t, b, sub.ID, 5, "OldestFirst"); got.Leaves[0].Obstacle != inspect.IsSkipped || got.State != queue.ChunkSkipped || got.Standing != nil {
+	if got := mustWhy(t, b, sub.ID, 5, "OldestFirst"); got.Leaves[0].Obstacle != queue.ObstacleSkipped || got.State != queue.ChunkSkipped || got.Standing != nil {
 		t.Errorf("after the end: got %+v, want skipped", got)
 	}
 	var failure *queue.Error
@@ -161,14 +161,14 @@ func TestWhyStanding(t *testing.T) {
 				t.Errorf("%s: %s/%d stands at %+v, want %d ±%v by leaf %d", text, p.Submission, p.Index, why.Standing, place, off, p.Leaf)
 			}
 			w := why.Leaves[p.Leaf]
-			if place == 0 && w.Obstacle != inspect.NoObstacle {
+			if place == 0 && w.Obstacle != queue.NoObstacle {
 				t.Errorf("%s: the first chunk %s/%d meets %+v, want no obstacle", text, p.Submission, p.Index, w)
 			}
 			before := 0
 			for _, seat := range w.Seats {
 				before += seat.Before
 			}
-			if w.Obstacle == inspect.NotItsTurn && (before < 1 || before > companies*len(w.Seats)) {
+			if w.Obstacle == queue.ObstacleTurn && (before < 1 || before > companies*len(w.Seats)) {
 				t.Errorf("%s: %s/%d waits for %d tenants, want 1 to %d", text, p.Submission, p.Index, before, companies*len(w.Seats))
 			}
 		}
@@ -210,7 +210,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d chunks reach the root, want %d", chunks, 2*values+2-full)
 	}
 	last := got.Picks[4]
-	if got.Picks[0].Leaf != 0 || len(got.Picks[0].Skipped) != 0 || last.Leaf != 1 || len(last.Skipped) != 1 || last.Skipped[0].Obstacle != inspect.NotAdmitted {
+	if got.Picks[0].Leaf != 0 || len(got.Picks[0].Skipped) != 0 || last.Leaf != 1 || len(last.Skipped) != 1 || last.Skipped[0].Obstacle != queue.ObstacleFilter {
 		t.Errorf("the picks are %+v, want three by the first branch and then the second, as the filter is in the way", got.Picks)
 	}
 	if got.Branches[0].Built || !mustExplain(t, b, text, 1).Branches[0].Built {
@@ -225,7 +225,7 @@ func TestExplain(t *testing.T) {
 	}
 	soft = mustExplain(t, b, `PreferDistinct("company", 1, OldestFirst)`, 3)
 	for _, pick := range soft.Picks {
-		if pick.Leaf != 1 || len(pick.Skipped) != 1 || pick.Skipped[0].Obstacle != inspect.IsLimited || pick.Skipped[0].InFlight != 1 {
+		if pick.Leaf != 1 || len(pick.Skipped) != 1 || pick.Skipped[0].Obstacle != queue.ObstacleLimit || pick.Skipped[0].InFlight != 1 {
 			t.Errorf("got %+v, want the second branch, as the first is limited", pick)
 		}
 	}
@@ -293,7 +293,7 @@ func TestExplainNested(t *testing.T) {
 	for i, pick := range x.Picks {
 		again := firsts[company(i)]
 		firsts[company(i)] = true
-		if !again && (pick.Leaf != 0 || len(pick.Tenants) != 1) || again && (pick.Leaf != 1 || len(pick.Tenants) != 2 || pick.Skipped[0].Obstacle != inspect.IsLimited) {
+		if !again && (pick.Leaf != 0 || len(pick.Tenants) != 1) || again && (pick.Leaf != 1 || len(pick.Tenants) != 2 || pick.Skipped[0].Obstacle != queue.ObstacleLimit) {
 			t.Errorf("pick %d is %+v; want the first leaf until a company has one, then the second", i, pick)
 		}
 	}
@@ -312,14 +312,14 @@ func TestWhyNested(t *testing.T) {
 	}
 	const text = `Fair("company", OrElse(MaxSimultaneous("company", 1, OldestFirst), Fair("user", OldestFirst)))`
 	why := mustWhy(t, b, subs[0], 5, text)
-	if w := why.Leaves[1]; w.Obstacle != inspect.IsOvertaken || w.HiddenBy != 0 || len(w.Seats) != 2 {
+	if w := why.Leaves[1]; w.Obstacle != queue.ObstacleAlternative || w.HiddenBy != 0 || len(w.Seats) != 2 {
 		t.Errorf("with nothing in flight: the second leaf has %+v, want the first to come before it", w)
 	}
 	mustReserve(t, b, text, 3) // of each company one by the first leaf, and of one of them one by the second
 	var turns [2][2]int        // by level and whether it waits there
 	for _, id := range subs {
 		w := mustWhy(t, b, id, 8, text).Leaves
-		if w[0].Obstacle != inspect.IsLimited || len(w[1].Seats) != 2 {
+		if w[0].Obstacle != queue.ObstacleLimit || len(w[1].Seats) != 2 {
 			t.Fatalf("%s meets %+v, want a limit and two seats", id, w)
 		}
 		for level, seat := range w[1].Seats {
@@ -329,7 +329,7 @@ func TestWhyNested(t *testing.T) {
 			}
 		}
 		waits := w[1].Seats[0].Before+w[1].Seats[1].Before > 0
-		if waits != (w[1].Obstacle == inspect.NotItsTurn) {
+		if waits != (w[1].Obstacle == queue.ObstacleTurn) {
 			t.Errorf("%s meets %+v, want a wait for its turn only with tenants before", id, w[1])
 		}
 	}
@@ -349,8 +349,8 @@ func TestWithheldByOperator(t *testing.T) {
 	mustReserve(t, b, "OldestFirst", 1)
 	const text = `OrElse(MaxSimultaneous("company", 1, OldestFirst), OldestFirst)`
 	want := []inspect.BranchWhy{
-		{Obstacle: inspect.IsLimited, Limit: strategy.Limit{Key: "company", Max: 1}, Value: entry.Value, HasValue: true, InFlight: 1},
-		{Obstacle: inspect.IsWithheld, Limit: strategy.Limit{Key: "company", Max: 1}, Value: entry.Value, HasValue: true, InFlight: 1},
+		{Obstacle: queue.ObstacleLimit, Limit: strategy.Limit{Key: "company", Max: 1}, Value: entry.Value, HasValue: true, InFlight: 1},
+		{Obstacle: queue.ObstacleValueLimit, Limit: strategy.Limit{Key: "company", Max: 1}, Value: entry.Value, HasValue: true, InFlight: 1},
 	}
 	if got := mustWhy(t, b, sub.ID, 3, text); fmt.Sprint(got.Leaves) != fmt.Sprint(want) || got.Standing != nil {
 		t.Errorf("got  %+v at %+v\nwant %+v, standing nowhere", got.Leaves, got.Standing, want)
@@ -364,7 +364,7 @@ func TestWithheldByOperator(t *testing.T) {
 		t.Errorf("%+v reach the root and %d chunks are picked, want only the other company's 4", n.Entered, len(x.Picks))
 	}
 	b.setValue(entry, queue.ValueSettings{Limit: 0})
-	if w := mustWhy(t, b, sub.ID, 3, "Random").Leaves[0]; w.Obstacle != inspect.IsWithheld || w.Limit.Max != 0 {
+	if w := mustWhy(t, b, sub.ID, 3, "Random").Leaves[0]; w.Obstacle != queue.ObstacleValueLimit || w.Limit.Max != 0 {
 		t.Errorf("with a limit of 0: got %+v", w)
 	}
 }

@@ -28,9 +28,9 @@ type Diagnosis struct {
 	FirstReserved queue.Time // of one submission: when its first chunk was reserved; 0: none was, or it is not known
 }
 
-// Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they can be, by Plan), IsDead, IsWaiting,
-// NotYetDue, IsPaused, IsBlocked, NotAdmitted (no plan asks for them), IsGraced, IsLimited (by Plan) and IsWithheld. Until of IsWaiting
-// and NotYetDue is the earliest known; 0: none is.
+// Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they can be, by Plan), ObstacleDead,
+// ObstacleWaiting, ObstacleNotDue, ObstaclePaused, ObstacleBlocked, ObstacleFilter (no plan asks for them), ObstacleGrace, ObstacleLimit
+// (by Plan) and ObstacleValueLimit. Until of ObstacleWaiting and ObstacleNotDue is the earliest known; 0: none is.
 type Cause struct {
 	BranchWhy
 	Held api.Amount // submissions, and the chunks of them that this cause is about
@@ -112,7 +112,7 @@ type askedLeaf struct {
 
 // causeKey tells causes apart.
 type causeKey struct {
-	obstacle Obstacle
+	obstacle queue.Obstacle
 	rule     queue.RuleID
 	entry    queue.MetaEntry
 	max      uint32
@@ -135,7 +135,7 @@ func (d *diagnosing) count(r *machine.Record) (n machine.Looks) {
 		return 1
 	}
 	n = d.held(r) + d.delayed(r) + machine.Looks(len(d.leaves)) + 1
-	d.add(BranchWhy{Obstacle: IsDead}, 0, uint64(r.Dead))
+	d.add(BranchWhy{Obstacle: queue.ObstacleDead}, 0, uint64(r.Dead))
 	if available := uint64(r.Sub.Available()); available > 0 {
 		why, plan := d.why(r)
 		d.add(why, plan, available)
@@ -146,22 +146,22 @@ func (d *diagnosing) count(r *machine.Record) (n machine.Looks) {
 // why is the first obstacle to what is available of a submission.
 func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 	if r.Parked {
-		return BranchWhy{Obstacle: NotYetDue, Until: r.Details().RunAt}, 0
+		return BranchWhy{Obstacle: queue.ObstacleNotDue, Until: r.Details().RunAt}, 0
 	}
 	if rule, covered := d.m.Joined.Rules.Covering(r.ID, r.Meta()); covered {
 		return whyRule(&rule), 0
 	}
 	d.meta = r.Sub.AppendMeta(d.meta[:0])
 	grace := d.m.ValueLimits.Until()
-	if why = whyLeaf(&strategy.Branch{}, d.meta, questions{d.m}.valueNow, grace); why.Obstacle != NoObstacle {
+	if why = whyLeaf(&strategy.Branch{}, d.meta, questions{d.m}.valueNow, grace); why.Obstacle != queue.NoObstacle {
 		return why, 0
 	}
-	why = BranchWhy{Obstacle: NotAdmitted}
+	why = BranchWhy{Obstacle: queue.ObstacleFilter}
 	for _, leaf := range d.leaves {
 		switch at := whyLeaf(leaf.Branch, d.meta, questions{d.m}.valueNow, grace); {
-		case at.Obstacle == NoObstacle:
+		case at.Obstacle == queue.NoObstacle:
 			return at, leaf.plan
-		case at.Obstacle != NotAdmitted && why.Obstacle == NotAdmitted:
+		case at.Obstacle != queue.ObstacleFilter && why.Obstacle == queue.ObstacleFilter:
 			why, plan = at, leaf.plan
 		}
 	}
@@ -188,7 +188,7 @@ func (d *diagnosing) delayed(r *machine.Record) machine.Looks {
 	if r.Waiting == 0 {
 		return 0
 	}
-	why := BranchWhy{Obstacle: IsWaiting}
+	why := BranchWhy{Obstacle: queue.ObstacleWaiting}
 	list := r.Delays.From(0, mostDelays, nil)
 	for _, index := range list {
 		if t := r.Tries[index]; t != nil && t.Suspect != machine.Shelved && uint32(len(list)) == r.Waiting {
@@ -212,7 +212,7 @@ func (d *diagnosing) add(why BranchWhy, plan int, chunks uint64) {
 	switch {
 	case c != nil:
 		c.Plan = min(c.Plan, plan)
-		if why.Obstacle == IsWaiting || why.Obstacle == NotYetDue {
+		if why.Obstacle == queue.ObstacleWaiting || why.Obstacle == queue.ObstacleNotDue {
 			c.Until = earlier(c.Until, why.Until)
 		}
 	case len(d.by) >= machine.MostValues:

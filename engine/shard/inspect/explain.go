@@ -207,8 +207,8 @@ func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, v
 		p := &picks[i]
 		for j := range leaves[:p.Leaf] {
 			why := whyLeaf(leaves[j].Branch, p.Meta, now, grace)
-			if inside := scored[leaves[j].Of]; why.Obstacle == NoObstacle && inside != 0 && inside != scored[leaves[p.Leaf].Of] {
-				why.Obstacle = NotScored
+			if inside := scored[leaves[j].Of]; why.Obstacle == queue.NoObstacle && inside != 0 && inside != scored[leaves[p.Leaf].Of] {
+				why.Obstacle = queue.ObstacleScore
 			}
 			p.Skipped = append(p.Skipped, why)
 		}

@@ -17,7 +17,7 @@ func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 	known := map[backlog.Share]int{}
 	for i := range list {
 		w := &list[i]
-		if w.Obstacle != NoObstacle {
+		if w.Obstacle != queue.NoObstacle {
 			continue
 		}
 		for level := range w.Seats {
@@ -35,7 +35,7 @@ func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 				known[seat.share] = before
 			}
 			if seat.Before = before; before > 0 {
-				w.Obstacle = NotItsTurn
+				w.Obstacle = queue.ObstacleTurn
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 	leaves []strategy.Leaf, list []BranchWhy) (*api.WhyStanding, error) {
 	number := 0
 	for ; number < len(list); number++ {
-		if o := list[number].Obstacle; o == NoObstacle || o >= IsHidden {
+		if o := list[number].Obstacle; o == queue.NoObstacle || o >= queue.ObstacleHidden {
 			break
 		}
 	}

@@ -10,43 +10,18 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Obstacle is what keeps a chunk from being handed out by a branch.
-type Obstacle uint8
-
-// The obstacles, in the order in which they are looked for. NoObstacle: a reserve that begins now may be given the chunk.
-const (
-	NoObstacle Obstacle = iota
-	IsDone
-	IsDead
-	IsSkipped
-	IsForwarded // to another queue
-	IsWaiting   // for another try
-	IsReserved  // someone holds it
-	NotYetDue   // the submission waits for its run_at
-	IsPaused    // a pause covers the submission
-	IsBlocked   // a block does
-	NotAdmitted // a filter does not match
-	IsGraced    // the restart grace keeps back what a limit of the strategy, or one of an operator, counts
-	IsLimited   // a value of the submission has as many chunks in flight as the strategy's limit allows
-	IsWithheld  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy
-	IsHidden    // an earlier branch has something to give
-	IsOvertaken // under Fair: an earlier alternative has something to give to the same tenant
-	NotItsTurn  // under Fair: other tenants come before
-	NotScored   // the scores of the branch pass over it, or nothing scored
-)
-
-// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle.
+// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle, which they name without its prefix.
 type BranchWhy struct {
-	Obstacle Obstacle
-	Until    queue.Time      // IsWaiting, IsReserved (the deadline), NotYetDue, IsGraced; IsPaused, IsBlocked: 0 for ever
-	Consumer string          // IsReserved
-	Rule     queue.Rule      // IsPaused, IsBlocked
-	Filter   strategy.Filter // NotAdmitted
-	Limit    strategy.Limit  // IsGraced, IsLimited, IsWithheld: there Max may be 0
-	Value    queue.MetaValue // NotAdmitted: the submission's own, if it has one; IsGraced, IsLimited, IsWithheld
+	Obstacle queue.Obstacle
+	Until    queue.Time      // Waiting, Reserved (the deadline), NotDue, Grace; Paused, Blocked: 0 for ever
+	Consumer string          // Reserved
+	Rule     queue.Rule      // Paused, Blocked
+	Filter   strategy.Filter // Filter
+	Limit    strategy.Limit  // Grace, Limit, ValueLimit: there Max may be 0
+	Value    queue.MetaValue // Filter: the submission's own, if it has one; Grace, Limit, ValueLimit
 	HasValue bool
-	InFlight uint32 // IsLimited, IsWithheld
-	HiddenBy int    // IsHidden, IsOvertaken: index of that leaf
+	InFlight uint32 // Limit, ValueLimit
+	HiddenBy int    // Hidden, Alternative: index of that leaf
 	Seats    []Seat // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
 }
 
@@ -108,19 +83,19 @@ func (ins *Inspector) Why(ctx context.Context, id queue.SubmissionID, index uint
 func whyChunk(c *queue.Chunk, parked bool) (w BranchWhy) {
 	switch c.State {
 	case queue.ChunkDone:
-		w.Obstacle = IsDone
+		w.Obstacle = queue.ObstacleDone
 	case queue.ChunkDead:
-		w.Obstacle = IsDead
+		w.Obstacle = queue.ObstacleDead
 	case queue.ChunkSkipped:
-		w.Obstacle = IsSkipped
+		w.Obstacle = queue.ObstacleSkipped
 	case queue.ChunkForwarded:
-		w.Obstacle = IsForwarded
+		w.Obstacle = queue.ObstacleForwarded
 	case queue.ChunkReserved:
-		w.Obstacle, w.Until, w.Consumer = IsReserved, c.Deadline, c.Consumer
+		w.Obstacle, w.Until, w.Consumer = queue.ObstacleReserved, c.Deadline, c.Consumer
 	case queue.ChunkWaiting:
-		w.Obstacle, w.Until = IsWaiting, c.NotBefore
+		w.Obstacle, w.Until = queue.ObstacleWaiting, c.NotBefore
 		if parked {
-			w.Obstacle = NotYetDue
+			w.Obstacle = queue.ObstacleNotDue
 		}
 	}
 	return w
@@ -129,9 +104,9 @@ func whyChunk(c *queue.Chunk, parked bool) (w BranchWhy) {
 // whyRule is the obstacle that a rule is to every branch.
 func whyRule(rule *queue.Rule) BranchWhy {
 	if rule.Action == queue.Block {
-		return BranchWhy{Obstacle: IsBlocked, Rule: *rule, Until: rule.Until}
+		return BranchWhy{Obstacle: queue.ObstacleBlocked, Rule: *rule, Until: rule.Until}
 	}
-	return BranchWhy{Obstacle: IsPaused, Rule: *rule, Until: rule.Until}
+	return BranchWhy{Obstacle: queue.ObstaclePaused, Rule: *rule, Until: rule.Until}
 }
 
 // giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. What is followed of
@@ -154,30 +129,30 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 	chunk := m.Chunk(r, index)
 	why.State = chunk.State
 	own := whyChunk(&chunk, r.Parked && r.Sub.IsAvailable(index))
-	if rule, covered := m.Joined.Rules.Covering(r.ID, r.Meta()); covered && own.Obstacle == NoObstacle {
+	if rule, covered := m.Joined.Rules.Covering(r.ID, r.Meta()); covered && own.Obstacle == queue.NoObstacle {
 		own = whyRule(&rule)
 	}
 	meta := r.Sub.Meta()
 	for i := range leaves {
 		leaf, w := &leaves[i], &why.Leaves[i]
 		n++
-		if *w = own; w.Obstacle != NoObstacle {
+		if *w = own; w.Obstacle != queue.NoObstacle {
 			continue
 		}
 		view := views[leaf.Of]
 		*w = whyLeaf(leaf.Branch, meta, qs.valueNow, m.ValueLimits.Until())
-		if w.Obstacle != NotAdmitted {
+		if w.Obstacle != queue.ObstacleFilter {
 			for _, seat := range view.Seats(r.Sub, leaf.Number) {
 				w.Seats = append(w.Seats, Seat{Tenant: seat.Tenant(), share: seat.Share})
 			}
 		}
-		if w.Obstacle == NoObstacle && giving >= 0 && leaves[giving].Of < leaf.Of {
-			w.Obstacle, w.HiddenBy = IsHidden, giving
+		if w.Obstacle == queue.NoObstacle && giving >= 0 && leaves[giving].Of < leaf.Of {
+			w.Obstacle, w.HiddenBy = queue.ObstacleHidden, giving
 		}
-		if w.Obstacle == NoObstacle {
+		if w.Obstacle == queue.NoObstacle {
 			n += machine.Looks(2 * len(leaf.Arms))
 			if by, ok := m.Backlog.Overtaken(view, r.Sub, leaf.Number); ok {
-				w.Obstacle, w.HiddenBy = IsOvertaken, i-leaf.Number+by
+				w.Obstacle, w.HiddenBy = queue.ObstacleAlternative, i-leaf.Number+by
 			}
 		}
 	}
@@ -196,16 +171,16 @@ func (qs questions) valueNow(entry queue.MetaEntry) valueState {
 func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState, grace queue.Time) BranchWhy {
 	for _, f := range leaf.Filters {
 		if value, there := meta.Find(f.Key); !there || value != f.Value {
-			return BranchWhy{Obstacle: NotAdmitted, Filter: f, Value: value, HasValue: there}
+			return BranchWhy{Obstacle: queue.ObstacleFilter, Filter: f, Value: value, HasValue: there}
 		}
 	}
 	for _, l := range leaf.Limits {
 		if value, there := meta.Find(l.Key); there {
 			if grace != 0 {
-				return BranchWhy{Obstacle: IsGraced, Until: grace, Limit: l, Value: value, HasValue: true}
+				return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: l, Value: value, HasValue: true}
 			}
 			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).inFlight; n >= l.Max {
-				return BranchWhy{Obstacle: IsLimited, Limit: l, Value: value, HasValue: true, InFlight: n}
+				return BranchWhy{Obstacle: queue.ObstacleLimit, Limit: l, Value: value, HasValue: true, InFlight: n}
 			}
 		}
 	}
@@ -213,10 +188,10 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 		at := now(entry)
 		limit := strategy.Limit{Key: entry.Key, Max: at.limit}
 		if grace != 0 && at.limit != queue.NoLimit {
-			return BranchWhy{Obstacle: IsGraced, Until: grace, Limit: limit, Value: entry.Value, HasValue: true}
+			return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: limit, Value: entry.Value, HasValue: true}
 		}
 		if at.inFlight >= at.limit {
-			return BranchWhy{Obstacle: IsWithheld, Limit: limit, Value: entry.Value, HasValue: true, InFlight: at.inFlight}
+			return BranchWhy{Obstacle: queue.ObstacleValueLimit, Limit: limit, Value: entry.Value, HasValue: true, InFlight: at.inFlight}
 		}
 	}
 	return BranchWhy{}

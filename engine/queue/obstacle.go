@@ -1,0 +1,36 @@
+package queue
+
+import "github.com/quern-queue/quern/sdk/api"
+
+// Obstacle is what keeps a chunk from being handed out by a branch.
+type Obstacle uint8
+
+// The obstacles, in the order in which they are looked for. NoObstacle: a reserve that begins now may be given the chunk.
+const (
+	NoObstacle Obstacle = iota
+	ObstacleDone
+	ObstacleDead
+	ObstacleSkipped
+	ObstacleForwarded   // to another queue
+	ObstacleWaiting     // for another try
+	ObstacleReserved    // someone holds it
+	ObstacleNotDue      // the submission waits for its run_at
+	ObstaclePaused      // a pause covers the submission
+	ObstacleBlocked     // a block does
+	ObstacleFilter      // a filter does not match
+	ObstacleGrace       // the restart grace keeps back what a limit of the strategy, or one of an operator, counts
+	ObstacleLimit       // a value of the submission has as many chunks in flight as the strategy's limit allows
+	ObstacleValueLimit  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy
+	ObstacleHidden      // an earlier branch has something to give
+	ObstacleAlternative // under Fair: an earlier alternative has something to give to the same tenant
+	ObstacleTurn        // under Fair: other tenants come before
+	ObstacleScore       // the scores of the branch pass over it, or nothing scored
+)
+
+var obstacles = [...]string{api.ObstacleNone, api.ObstacleDone, api.ObstacleDead, api.ObstacleSkipped, api.ObstacleForwarded,
+	api.ObstacleWaiting, api.ObstacleReserved, api.ObstacleNotDue, api.ObstaclePaused, api.ObstacleBlocked, api.ObstacleFilter,
+	api.ObstacleGrace, api.ObstacleLimit, api.ObstacleValueLimit, api.ObstacleHidden, api.ObstacleAlternative, api.ObstacleTurn,
+	api.ObstacleScore}
+
+// String is the obstacle as JSON carries it.
+func (o Obstacle) String() string { return obstacles[o] }
