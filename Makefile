@@ -97,7 +97,7 @@ race: prepare ## all tests under the race detector, the heavy and the pure ones 
 fuzz: prepare ## every fuzz target for FUZZTIME (10s) each
 	@grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' cmd engine plugins sdk wasm web | sort | while IFS=: read -r file _ name; do \
 		echo "== $${name#func } in $${file%/*}"; \
-		go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) "./$${file%/*}"; \
+		go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "./$${file%/*}"; \
 	done
 
 bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on an otherwise idle machine
