@@ -10,7 +10,7 @@ import (
 // Applier receives the ops of a batch in order.
 type Applier interface {
 	ApplyEpoch(epoch uint32) error
-	ApplyInsert(s *Insert) error
+	ApplyInsert(s *Insert) error // s is valid during the call only; what its slices and pointers refer to stays
 	ApplyComplete(c Completed) error
 	ApplyReturn(r Returned) error
 	ApplyEnd(x End) error
@@ -42,6 +42,7 @@ type Decoder struct {
 	noOutputs bool // the version does not say which completions have an output
 
 	lastOutput Output // its memory, as there may be many
+	lastInsert Insert // likewise
 }
 
 // NewDecoder starts reading a batch. Damage shows at the first Step.
@@ -126,9 +127,9 @@ func (d *Decoder) op(code byte, a Applier) error {
 			return a.ApplyPriority(p)
 		}
 	case opInsert:
-		s := new(Insert)
-		if s.fields(c); !c.bad {
-			return a.ApplyInsert(s)
+		d.lastInsert = Insert{}
+		if d.lastInsert.fields(c); !c.bad {
+			return a.ApplyInsert(&d.lastInsert)
 		}
 	case opEpoch:
 		var epoch uint32

@@ -30,7 +30,7 @@ func (l *list) add(op any) error {
 }
 
 func (l *list) ApplyEpoch(epoch uint32) error   { return l.add(epoch) }
-func (l *list) ApplyInsert(s *Insert) error     { return l.add(s) }
+func (l *list) ApplyInsert(s *Insert) error     { return l.add(new(*s)) }
 func (l *list) ApplyComplete(c Completed) error { return l.add(c) }
 func (l *list) ApplyReturn(r Returned) error    { return l.add(r) }
 func (l *list) ApplyEnd(x End) error            { return l.add(x) }

@@ -162,7 +162,9 @@ func (c *insertCall) publish(now queue.Time) *commit.Commit {
 			a.entry.Commit = b
 			m.Batch.Intend(a.entry)
 		}
-		m.ActLog.Tell(now, c.list[i].New.Acts, nil, map[string]string{"submission": a.op.ID.String()})
+		if acts := c.list[i].New.Acts; len(acts) > 0 {
+			m.ActLog.Tell(now, acts, nil, map[string]string{"submission": a.op.ID.String()})
+		}
 	}
 	s.writer.sealFull()
 	c.release()

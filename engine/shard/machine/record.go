@@ -137,7 +137,7 @@ func NewRecord(s *journal.Insert) *Record {
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
 	}
 	if d != noDetails {
-		r.more = &d
+		r.more = new(d) // a copy: d itself stays off the heap, as most have no details
 	}
 	return r
 }
