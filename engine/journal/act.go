@@ -14,11 +14,11 @@ type Act struct {
 
 func (a *Act) fields(c *coder) {
 	unsigned(c, &a.Number)
-	actFields(c, &a.Act)
+	actFields(&a.Act, c)
 }
 
 // actFields are those of the entry itself. The queue is not among them: its journal knows it.
-func actFields(c *coder, a *queue.Act) {
+func actFields(a *queue.Act, c *coder) {
 	signed(c, &a.At)
 	for _, text := range [...]*string{
 		&a.Action, &a.Actor, &a.OnBehalfOf, &a.From, &a.RequestID, &a.Target, &a.Before, &a.After, &a.Outcome,
@@ -29,20 +29,8 @@ func actFields(c *coder, a *queue.Act) {
 
 // AppendAct appends the encoding of an act as the store keeps it, described in docs/formats/ops.md.
 func AppendAct(dst []byte, a *queue.Act) []byte {
-	c := coder{b: append(dst, actVersion)}
-	actFields(&c, a)
-	return c.b
+	return appendRow(dst, actVersion, actFields, a)
 }
 
 // DecodeAct reads what AppendAct wrote.
-func DecodeAct(b []byte) (a queue.Act, err error) {
-	if len(b) == 0 || b[0] != actVersion {
-		return queue.Act{}, errDamaged
-	}
-	c := coder{b: b[1:], reading: true}
-	actFields(&c, &a)
-	if err := c.whole(); err != nil {
-		return queue.Act{}, err
-	}
-	return a, nil
-}
+func DecodeAct(b []byte) (queue.Act, error) { return readRow(b, actVersion, actFields) }

@@ -41,6 +41,25 @@ func (c *coder) whole() error {
 	return nil
 }
 
+// appendRow appends what the store keeps in a row by itself: a version, then the fields.
+func appendRow[T any](dst []byte, version byte, fields func(*T, *coder), row *T) []byte {
+	c := coder{b: append(dst, version)}
+	fields(row, &c)
+	return c.b
+}
+
+// readRow reads what appendRow wrote.
+func readRow[T any](b []byte, version byte, fields func(*T, *coder)) (row T, err error) {
+	if len(b) == 0 || b[0] != version {
+		return row, errDamaged
+	}
+	c, read := coder{b: b[1:], reading: true}, new(T)
+	if fields(read, &c); c.whole() != nil {
+		return row, errDamaged
+	}
+	return *read, nil
+}
+
 // take reads n bytes, which stay where they are.
 func (c *coder) take(n uint64) []byte {
 	if n > uint64(len(c.b)) {

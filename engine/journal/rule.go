@@ -153,7 +153,7 @@ func DecodeRules(b []byte) (r Rules, err error) {
 	return r, nil
 }
 
-func endedRules(c *coder, list *[]queue.EndedRule) {
+func endedRules(list *[]queue.EndedRule, c *coder) {
 	many(c, list, queue.MaxEndedRules, func(r *queue.EndedRule) {
 		activeRule(c, &r.Rule)
 		ruleEnd(c, &r.Ended, &r.End, &r.By)
@@ -163,9 +163,7 @@ func endedRules(c *coder, list *[]queue.EndedRule) {
 // AppendEndedRules appends the encoding of rules that have ended, as the store keeps it. It is that of a version of its own, described in
 // docs/formats/ops.md.
 func AppendEndedRules(dst []byte, list []queue.EndedRule) []byte {
-	c := coder{b: append(dst, endedRulesVersion)}
-	endedRules(&c, &list)
-	return c.b
+	return appendRow(dst, endedRulesVersion, endedRules, &list)
 }
 
 // DecodeEndedRules reads what AppendEndedRules wrote; of nothing it makes none.
@@ -173,13 +171,5 @@ func DecodeEndedRules(b []byte) (list []queue.EndedRule, err error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	if b[0] != endedRulesVersion {
-		return nil, errDamaged
-	}
-	c := coder{b: b[1:], reading: true}
-	endedRules(&c, &list)
-	if err := c.whole(); err != nil {
-		return nil, err
-	}
-	return list, nil
+	return readRow(b, endedRulesVersion, endedRules)
 }

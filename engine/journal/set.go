@@ -66,20 +66,8 @@ func (s *Set) valueFields(c *coder) {
 
 // AppendSet appends the encoding of a Set as the store keeps it, described in docs/formats/ops.md.
 func AppendSet(dst []byte, s *Set) []byte {
-	c := coder{b: append(dst, setVersion)}
-	s.fields(&c)
-	return c.b
+	return appendRow(dst, setVersion, (*Set).fields, s)
 }
 
 // DecodeSet reads what AppendSet wrote.
-func DecodeSet(b []byte) (s Set, err error) {
-	if len(b) == 0 || b[0] != setVersion {
-		return Set{}, errDamaged
-	}
-	c := coder{b: b[1:], reading: true}
-	s.fields(&c)
-	if err := c.whole(); err != nil {
-		return Set{}, err
-	}
-	return s, nil
-}
+func DecodeSet(b []byte) (Set, error) { return readRow(b, setVersion, (*Set).fields) }

@@ -27,20 +27,10 @@ func (s *Snapshot) fields(c *coder) {
 
 // AppendSnapshot appends the encoding of a Snapshot as the store keeps it, described in docs/formats/ops.md.
 func AppendSnapshot(dst []byte, s *Snapshot) []byte {
-	c := coder{b: append(dst, snapshotVersion)}
-	s.fields(&c)
-	return c.b
+	return appendRow(dst, snapshotVersion, (*Snapshot).fields, s)
 }
 
 // DecodeSnapshot reads what AppendSnapshot wrote.
-func DecodeSnapshot(b []byte) (s Snapshot, err error) {
-	if len(b) == 0 || b[0] != snapshotVersion {
-		return Snapshot{}, errDamaged
-	}
-	c := coder{b: b[1:], reading: true}
-	s.fields(&c)
-	if err := c.whole(); err != nil {
-		return Snapshot{}, err
-	}
-	return s, nil
+func DecodeSnapshot(b []byte) (Snapshot, error) {
+	return readRow(b, snapshotVersion, (*Snapshot).fields)
 }

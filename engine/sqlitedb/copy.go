@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -39,14 +38,7 @@ const copyPages = 1024
 // CopyTo makes a database of the snapshot at path, where no file may be: one of this identity, that was closed in good order. It is not
 // synced: a caller that needs it after a power cut does that.
 func (s *Snapshot) CopyTo(ctx context.Context, path string, id queue.Identity) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	to, err := dial(path, "mode=rw")
+	to, err := dialNew(path)
 	if err != nil {
 		return err
 	}

@@ -50,16 +50,21 @@ func Create(path string, k Kind, build func(temporary string) error) error {
 // OpenUnfinished opens the database that Create is making, for its `build`: nothing is checked yet.
 func OpenUnfinished(temporary string) (*Conn, error) { return dial(temporary, "mode=rw") }
 
-func prepare(temporary string, k Kind, build func(string) error) error {
-	// SQLite would make the file readable for everybody; it takes the mode of the one that is there, and gives it to the -wal.
-	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+// dialNew opens a database where no file may be. SQLite would make the file readable for everybody; it takes the mode of the one that is
+// there, and gives it to the -wal.
+func dialNew(path string) (*Conn, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.Close(); err != nil {
-		return err
+		return nil, err
 	}
-	c, err := dial(temporary, "mode=rw")
+	return dial(path, "mode=rw")
+}
+
+func prepare(temporary string, k Kind, build func(string) error) error {
+	c, err := dialNew(temporary)
 	if err != nil {
 		return err
 	}
