@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Options is what an engine is made of. Dir, Now and Seed are needed.
@@ -244,10 +245,8 @@ func (e *Engine) house(ctx context.Context) {
 
 // Check is one thing that has to be well for the server to serve.
 type Check struct {
-	Name   string
-	OK     bool
-	Detail string
-	Aside  bool // what it is about does not serve, and keeps nothing else from serving
+	api.Check
+	Aside bool // what it is about does not serve, and keeps nothing else from serving
 }
 
 // Ready lists the checks, one per queue and one for the disk.
@@ -255,22 +254,22 @@ func (e *Engine) Ready() []Check {
 	var checks []Check
 	for _, q := range e.all() {
 		err := q.shard.Health()
-		check := Check{Name: "queue " + q.name, OK: err == nil, Detail: "serving"}
+		check := api.Check{Name: "queue " + q.name, OK: err == nil, Detail: "serving"}
 		if err != nil {
 			check.Detail = err.Error()
 		}
-		checks = append(checks, check)
+		checks = append(checks, Check{Check: check})
 	}
 	for _, q := range e.Queues() {
 		if q.Quarantined != nil {
-			checks = append(checks, Check{Name: "queue " + q.Name, Detail: "in quarantine: " + q.Quarantined.Reason, Aside: true})
+			checks = append(checks, Check{api.Check{Name: "queue " + q.Name, Detail: "in quarantine: " + q.Quarantined.Reason}, true})
 		}
 	}
-	disk := Check{Name: "disk", OK: e.Storage().Room() == nil, Detail: "room for inserts"}
+	disk := api.Check{Name: "disk", OK: e.Storage().Room() == nil, Detail: "room for inserts"}
 	if !disk.OK {
 		disk.Detail = "full: inserts are refused, completions go on; free some space"
 	}
-	return append(checks, disk)
+	return append(checks, Check{Check: disk})
 }
 
 // retainSlice is how many ended submissions one pass removes from a queue's history.

@@ -10,13 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/sdk/api"
 )
-
-// Quarantined says why a queue does not serve, and since when.
-type Quarantined struct {
-	Reason string // what is wrong with which file, and what to do
-	Since  queue.Time
-}
 
 // quarantined is a queue whose files are damaged or missing. The others serve; each start tries it again.
 type quarantined struct {
@@ -66,7 +61,7 @@ func refusedByQuarantine(name string) error {
 
 func (q *quarantined) info() QueueInfo {
 	return QueueInfo{Name: q.Name, Settings: q.Settings, Created: q.Created,
-		Quarantined: &Quarantined{Reason: q.reason.Error(), Since: q.QueueRow.Quarantined}}
+		Quarantined: &api.Quarantined{Reason: q.reason.Error(), Since: q.QueueRow.Quarantined.API()}}
 }
 
 // mayQuarantine says whether an error at the opening of a queue is about that queue alone. It is not when the server is told to end, has no

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // refusal is why a directory, or a queue in it, is not served.
@@ -68,18 +69,18 @@ func broken(t *testing.T) (dir string, id queue.SubmissionID, fix func()) {
 func TestDamagedQueueIsSetAside(t *testing.T) {
 	t.Parallel()
 	dir, id, fix := broken(t)
-	var since queue.Time
+	var since api.Time
 	for range 3 {
 		e := openAt(t, dir)
 		info, err := e.QueueInfo("work")
 		if err != nil || info.Quarantined == nil || !strings.Contains(info.Quarantined.Reason, filepath.Join("0001", journalFile)) {
 			t.Fatalf("the damaged queue: %+v, %v; want the file that is damaged", info, err)
 		}
-		if since == 0 {
+		if since.IsZero() {
 			since = info.Quarantined.Since
 		}
 		if info.Quarantined.Since != since {
-			t.Errorf("it is in quarantine since %d, want %d: since the first start", info.Quarantined.Since, since)
+			t.Errorf("it is in quarantine since %v, want %v: since the first start", info.Quarantined.Since, since)
 		}
 		names := []string{}
 		for _, q := range e.Queues() {

@@ -18,6 +18,7 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // QueueInfo is a queue's name and configuration.
@@ -26,7 +27,7 @@ type QueueInfo struct {
 	Settings queue.Settings
 	Created  queue.Time
 
-	Quarantined *Quarantined // why it does not serve; nil: it serves
+	Quarantined *api.Quarantined // why it does not serve; nil: it serves
 }
 
 // Queue is a queue that serves: one shard for now. Once it is deleted, or the engine is closed, its calls fail.

@@ -48,7 +48,7 @@ func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name), Detail: check.Detail})
 		}
 		if values.Has("verbose") {
-			out.Body.Checks = append(out.Body.Checks, api.Check{Name: check.Name, OK: check.OK, Detail: check.Detail})
+			out.Body.Checks = append(out.Body.Checks, check.Check)
 		}
 	}
 	if check, ok := s.pluginCheck(); ok && values.Has("verbose") {

@@ -137,10 +137,7 @@ func (x queues) views(_ context.Context, q *engine.Queue, _ *QueuePath) (*output
 }
 
 func apiQueue(info *engine.QueueInfo) api.Queue {
-	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API()}
+	out := api.Queue{Name: info.Name, CreatedAt: info.Created.API(), Quarantined: info.Quarantined}
 	showFields(queue.AllSettings(), &info.Settings, &out.Settings)
-	if q := info.Quarantined; q != nil {
-		out.Quarantined = &api.Quarantined{Reason: q.Reason, Since: q.Since.API()}
-	}
 	return out
 }
