@@ -1,6 +1,17 @@
 // Builds the dashboard into the folder that is named: node build.mjs dist. The same sources give the same bytes.
 import { build } from 'esbuild'
-import { cp, mkdir, rm } from 'node:fs/promises'
+import { cp, mkdir, readFile, rm } from 'node:fs/promises'
+
+/** Leaves out what uPlot offers besides itself, after its last function: bars, steps and splines, which no chart here has. */
+const linesOnly = {
+  name: 'lines only',
+  setup: (build) => build.onLoad({ filter: /uPlot\.esm\.js$/ }, async ({ path }) => {
+    const text = await readFile(path, 'utf8')
+    const [from, to] = [text.lastIndexOf('\nuPlot.assign = '), text.lastIndexOf('\nexport {')]
+    if (from < 0 || to < from) throw new Error(`${path} does not end as it did: see what to leave out of it`)
+    return { contents: text.slice(0, from) + text.slice(to), loader: 'js' }
+  }),
+}
 
 const out = process.argv[2]
 if (!out) throw new Error('usage: node build.mjs FOLDER')
@@ -17,5 +28,6 @@ await build({
   jsxImportSource: 'preact',
   legalComments: 'none',
   logLevel: 'warning',
+  plugins: [linesOnly],
 })
 for (const file of ['index.html', 'icon.svg']) await cp('src/' + file, out + '/' + file)
