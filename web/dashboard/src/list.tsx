@@ -2,6 +2,7 @@ import { Component, cloneElement, type ComponentChildren, type Ref, type VNode }
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { exact } from './format'
 import { useSteady } from './steady'
+import { useWidths } from './widths'
 
 export interface Column { name: string; right?: boolean; title?: string; hidden?: boolean }
 
@@ -19,22 +20,25 @@ interface Line {
 }
 
 /**
- * Every table of rows. The first column and that of the actions stay in sight while the others are scrolled; on a narrow screen a row is a card, on which
- * each value has the name of its column.
+ * Every table of rows. The browser skips those of a long one that are out of view. The first column and that of the actions stay in sight while the others
+ * are scrolled; on a narrow screen a row is a card, on which each value has the name of its column.
  */
-export function Table({ name, columns, lines, pick, body, children, ...rest }: {
+export function Table({ name, scope = name, columns, lines, pick, body, children, ...rest }: {
   /** What is listed, for those who hear the page. */
   name: string
+  /** Changes when other things are listed. */
+  scope?: string
   columns: Column[]
   lines: Line[]
   pick?: VNode | undefined
   body?: Ref<HTMLTableSectionElement>
   children?: ComponentChildren
 } & Record<`on${string}`, unknown>) {
+  const table = useWidths(lines.length, scope)
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={name} {...rest}>
       {children}
-      <table class="list" role="table">
+      <table class="list" role="table" ref={table}>
         <caption class="sr">{name}</caption>
         <thead role="rowgroup"><tr role="row">
           {pick && <th class="pick" role="columnheader">{pick}</th>}
@@ -57,7 +61,7 @@ class Row extends Component<{ line: Line; columns: Column[] }> {
     const named = (cell: VNode, i: number) => {
       const c = columns[i]
       const { class: own, colSpan } = cell.props as { class?: string; colSpan?: number }
-      return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? {} : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
+      return cloneElement(cell, { key: i, role: 'cell', ...(colSpan ? { style: { gridColumn: `span ${colSpan}` } } : { 'data-label': c?.hidden ? undefined : c?.name, class: [own, i === 0 && 'first', c?.hidden && 'acts'].filter(Boolean).join(' ') || undefined }) })
     }
     return (
       <tr role="row" data-on={l.on || undefined} data-at={l.at || undefined} data-gone={l.gone || undefined} title={l.gone ? 'no longer in this list' : undefined}>
@@ -129,7 +133,7 @@ export function List<T>(p: Props<T>) {
   useEffect(() => { body.current?.querySelector('[data-at]')?.scrollIntoView({ block: 'nearest' }) }, [at])
   const all = list.rows.length > 0 && list.rows.every((r) => chosen?.has(r.id))
   return (
-    <Table name={p.name} columns={p.columns} body={body} {...list.hold}
+    <Table name={p.name} scope={p.scope} columns={p.columns} body={body} {...list.hold}
       pick={choose && <input type="checkbox" aria-label="Choose all that are shown" checked={all} onChange={() => choose(all ? new Set() : new Set(list.rows.map((r) => r.id)))} />}
       lines={list.rows.map((r) => {
         const looks = { on: r.id === at || r.id === p.marked, at: r.id === at, gone: r.gone }

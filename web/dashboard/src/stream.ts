@@ -70,6 +70,20 @@ let followed: Source | null = null
 let retry = 0
 let lastFrame = 0
 
+/** Takes a frame in: what a page shows is of its moment now. */
+function show(frame: StatsFrame) {
+  lastFrame = performance.now()
+  stats.value = frame
+  aside.value = null
+  document.documentElement.dataset.frame = frame.at
+  age.value = 0
+  beat.value++
+  append({
+    at: [Date.parse(frame.at)], ready: [frame.stats.ready], waiting: [frame.stats.waiting], reserved: [frame.stats.reserved], dead: [frame.stats.dead],
+    inserted_rate: [frame.rates.inserted], reserved_rate: [frame.rates.reserved], done_rate: [frame.rates.done], failed_rate: [frame.rates.failed],
+  })
+}
+
 function open(name: string, more: string) {
   close()
   const src = source(name, ['stats', 'keys', ...(more ? [more] : [])])
@@ -80,22 +94,16 @@ function open(name: string, more: string) {
   })
   src.on('series', (data) => begin(read<Series>(data)))
   src.on('past', (data) => append(read<Series>(data)))
-  src.on('stats', (data) => {
-    const frame = read<StatsFrame>(data)
-    lastFrame = performance.now()
+  let first: StatsFrame | undefined
+  src.on('stats', (data) => { first = read<StatsFrame>(data) })
+  src.on('keys', (data) => { // it comes right after the stats of the same moment: with both at once, a page is drawn once
+    if (!first) return
+    const [frame, more] = [first, read<KeysFrame>(data)]
     batch(() => {
-      stats.value = frame
-      aside.value = null
-      document.documentElement.dataset.frame = frame.at
-      age.value = 0
-      beat.value++
-      append({
-        at: [Date.parse(frame.at)], ready: [frame.stats.ready], waiting: [frame.stats.waiting], reserved: [frame.stats.reserved], dead: [frame.stats.dead],
-        inserted_rate: [frame.rates.inserted], reserved_rate: [frame.rates.reserved], done_rate: [frame.rates.done], failed_rate: [frame.rates.failed],
-      })
+      show(frame)
+      keys.value = more
     })
   })
-  src.on('keys', (data) => { keys.value = read<KeysFrame>(data) })
   src.on('consumers', (data) => { consumers.value = read<ConsumersFrame>(data) })
   src.on('schedules', (data) => { schedules.value = read<SchedulesFrame>(data) })
   src.on('skipped', (data) => { skipped.value += read<{ frames: number }>(data).frames })

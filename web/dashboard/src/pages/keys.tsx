@@ -102,7 +102,7 @@ const Held = ({ n = 0, how }: { n: number | undefined; how: string }) => (n > 0 
 
 /** For how long a value has been at its limit, by the server's clock. */
 export function AtLimit({ v }: { v: ValueCount }) {
-  const now = keys.value?.at
+  const now = v.saturated_since && keys.value?.at // each second, so only who needs it reads it
   if (v.saturated_since && now) return <span class="badge" title={`since ${moment(v.saturated_since)}`}>{duration(Math.max(1, (Date.parse(now) - Date.parse(v.saturated_since)) / 1000))}</span>
   return v.saturated ? <span class="badge">now</span> : <span class="note">—</span>
 }
