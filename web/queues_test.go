@@ -11,25 +11,33 @@ import (
 
 const goldenSettings = "dashboard/src/settings.json"
 
-// The dashboard shows the settings of a queue, and makes its form of them, as they are declared.
-func TestSettingsOfTheDashboardAreGolden(t *testing.T) {
-	t.Parallel()
-	type setting struct {
-		Name     string   `json:"name"`
-		Sentence string   `json:"sentence"`
-		Range    string   `json:"range,omitempty"`
-		Zero     string   `json:"zero,omitempty"`
-		Choices  []string `json:"choices,omitempty"`
-	}
-	var declared []setting
-	for _, d := range queue.AllSettings() {
-		s := setting{Name: d.Name, Sentence: d.Sentence, Zero: d.Range.Zero, Choices: d.Choices()}
+// dashboardSetting is what the dashboard knows of a setting.
+type dashboardSetting struct {
+	Name     string   `json:"name"`
+	Sentence string   `json:"sentence"`
+	Range    string   `json:"range,omitempty"`
+	Zero     string   `json:"zero,omitempty"`
+	Choices  []string `json:"choices,omitempty"`
+}
+
+func dashboardSettings[T any](fields []*queue.Field[T]) (declared []dashboardSetting) {
+	for _, d := range fields {
+		s := dashboardSetting{Name: d.Name, Sentence: d.Sentence, Zero: d.Range.Zero, Choices: d.Choices()}
 		if d.Range != (queue.Range{}) {
 			s.Range = d.Range.String()
 		}
 		declared = append(declared, s)
 	}
-	got, err := json.MarshalIndent(declared, "", "  ")
+	return declared
+}
+
+// The dashboard shows the settings of a queue and of a plugin, and makes its forms of them, as they are declared.
+func TestSettingsOfTheDashboardAreGolden(t *testing.T) {
+	t.Parallel()
+	got, err := json.MarshalIndent(map[string][]dashboardSetting{
+		"plugin": dashboardSettings(queue.PluginSettings()),
+		"queue":  dashboardSettings(queue.AllSettings()),
+	}, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +48,6 @@ func TestSettingsOfTheDashboardAreGolden(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(goldenSettings); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what engine/queue/setting.go declares (%v); if that is meant: go test ./web -run Golden -rewrite, then make dashboard", goldenSettings, err)
+		t.Errorf("%s is not what engine/queue declares (%v); if that is meant: go test ./web -run Golden -rewrite, then make dashboard", goldenSettings, err)
 	}
 }

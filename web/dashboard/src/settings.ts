@@ -4,9 +4,11 @@ import { duration } from './format'
 export interface Backoff { base_ms: number; factor: number; cap_ms: number }
 export const isBackoff = (v: unknown): v is Backoff => typeof v === 'object' && v !== null && 'base_ms' in v
 
-/** What the server declares of a queue's settings, in the order in which they are shown. `make golden` writes settings.json. */
+/** What the server declares of the settings of a queue and of a plugin, in the order in which they are shown. `make golden` writes settings.json. */
 interface Setting { name: string; sentence: string; range?: string; zero?: string; choices?: string[] }
-const settings = new Map((declared as Setting[]).map((s) => [s.name, s]))
+export const pluginSettings: Setting[] = declared.plugin
+const ofQueue: Setting[] = declared.queue
+const settings = new Map([...pluginSettings, ...ofQueue].map((s) => [s.name, s]))
 export const setting = (name: string): Setting | undefined => settings.get(name)
 
 const ms = (n: number) => (n > 0 && n < 1000 ? `${n} ms` : duration(n / 1000))
@@ -23,7 +25,8 @@ export function said(name: string, value: unknown): string {
   return value === undefined || value === '' ? 'none' : String(value)
 }
 
-/** All settings by name, those that are not set too, and those that this page does not know last. */
+/** All settings of a queue by name, those that are not set too, and those that this page does not know last. */
 export function settingsOf(of: Record<string, unknown>): [string, unknown][] {
-  return [...settings.keys(), ...Object.keys(of).filter((name) => !settings.has(name))].map((name) => [name, of[name]])
+  const names = ofQueue.map((s) => s.name)
+  return [...names, ...Object.keys(of).filter((name) => !names.includes(name))].map((name) => [name, of[name]])
 }

@@ -6,7 +6,8 @@ import { Empty, Failed } from '../parts'
 import { refine, route } from '../state'
 import type { PluginLogs } from '../types'
 
-const levels = ['debug', 'info', 'warn', 'error']
+/** By the number that a setting has for them. */
+export const levels = ['debug', 'info', 'warn', 'error']
 
 /** What the plugin said, the newest at the top; the server keeps a thousand lines. */
 export function Logs({ name, dropped }: { name: string; dropped: number }) {

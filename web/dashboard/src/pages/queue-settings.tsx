@@ -1,13 +1,14 @@
 import { useState } from 'preact/hooks'
 import { Gate } from '../access'
-import { Problem, call, curl, quern, queuePath } from '../api'
+import { call, curl, quern, queuePath } from '../api'
 import { moment } from '../format'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
 import { say } from '../state'
-import { isBackoff, said, setting, settingsOf, type Backoff } from '../settings'
+import { isBackoff, said, setting, settingsOf } from '../settings'
 import type { Queue } from '../types'
+import { Entry, wrongAt } from './setting-entry'
 
 /** A queue's settings, and a form that changes them. Each decision reads the setting of its moment, so that a change holds at once. */
 export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
@@ -36,19 +37,11 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
     setForm(undefined)
     again()
   })
-  const wrong = (name: string) => action.problem instanceof Problem ? action.problem.errors.filter((e) => e.pointer === `/settings/${name}` || e.pointer.startsWith(`/settings/${name}/`)) : []
   return (
     <form class="stack" aria-label={`Settings of ${q.name}`} onSubmit={(e) => { e.preventDefault(); void save() }} onKeyDown={(e) => { if (e.key === 'Escape') setForm(undefined) }}>
       <dl class="facts form settings">
         {settingsOf(q.settings).map(([name]) => (
-          <>
-            <dt><label for={`set-${name}`}><code>{name}</code></label></dt>
-            <dd>
-              <Field name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} />
-              <small>{[setting(name)?.sentence, setting(name)?.range].filter(Boolean).join(': ')}</small>
-              {wrong(name).map((e) => <p class="problem" role="alert">{e.detail}</p>)}
-            </dd>
-          </>
+          <Entry key={name} name={name} value={form[name] ?? q.settings[name]} set={(value) => setForm({ ...form, [name]: value })} wrong={wrongAt(action.problem, `/settings/${name}`)} />
         ))}
       </dl>
       {action.problem && !action.problem.errors.some((e) => e.pointer.startsWith('/settings/')) && <Failed problem={action.problem} />}
@@ -69,24 +62,4 @@ function flags(changed: Record<string, unknown>): string[] {
     if (isBackoff(value)) return [flag, value.base_ms === 0 ? '0' : `${value.base_ms}ms,${value.factor},${value.cap_ms}ms`]
     return [flag, `${value}${name.endsWith('_ms') ? 'ms' : name.endsWith('_seconds') ? 's' : ''}`]
   })
-}
-
-/** One setting. Numbers go to the server as they are: it says what they may be. */
-function Field({ name, value, set }: { name: string; value: unknown; set: (v: unknown) => void }) {
-  const id = `set-${name}`
-  const choices = setting(name)?.choices
-  if (choices) return <select id={id} value={String(value)} onChange={(e) => set(e.currentTarget.value)}>{choices.map((c) => <option key={c}>{c}</option>)}</select>
-  if (typeof value === 'boolean') return <input id={id} type="checkbox" checked={value} onChange={(e) => set(e.currentTarget.checked)} />
-  if (isBackoff(value)) return <Pause id={id} of={value} set={set} />
-  if (typeof value === 'number') {
-    return <span class="row"><input id={id} type="number" step="any" required value={value} onInput={(e) => { if (e.currentTarget.value !== '') set(Number(e.currentTarget.value)) }} />{/_ms$|_seconds$/.test(name) && <span class="note">{said(name, value)}</span>}</span>
-  }
-  return <input id={id} class="mono" value={String(value ?? '')} onInput={(e) => set(e.currentTarget.value)} spellcheck={false} />
-}
-
-function Pause({ id, of, set }: { id: string; of: Backoff; set: (v: Backoff) => void }) {
-  const part = (field: keyof Backoff, label: string, own?: string) => (
-    <label class="field">{label} <input {...(own ? { id: own } : {})} type="number" step="any" min="0" required value={of[field]} onInput={(e) => { if (e.currentTarget.value !== '') set({ ...of, [field]: Number(e.currentTarget.value) }) }} /></label>
-  )
-  return <span class="row">{part('base_ms', 'ms', id)}{part('factor', 'times')}{part('cap_ms', 'at most')}</span>
 }
