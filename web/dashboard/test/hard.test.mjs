@@ -103,6 +103,33 @@ test('a diagnosis says long names without their middles', async () => {
   await t.close()
 })
 
+test('a chunk that waits says what holds its submission, and what a strategy of the last hour says', async () => {
+  const t = await open(chromium.b, quern.url)
+  await t.go(`#/submissions/${ids.large}/7`)
+  await t.page.getByRole('region', { name: 'Diagnosis' }).getByText('paused by tenant=large').first().waitFor()
+  await t.page.getByRole('button', { name: 'Ask why' }).click()
+  await t.page.getByText('The chunk is ready.').waitFor()
+  assert.deepEqual(await t.axe(), [])
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('nothing of a plugin, its versions and its records is out of sight at 1280 px', async () => {
+  const one = await upload(quern.url, manifest('1.0.0', ['priority'], 'wide'))
+  const two = await upload(quern.url, manifest('2.0.0-a-long-prerelease.20260101', ['age_ms'], 'wide'))
+  await call(quern.url, 'POST', '/v1/plugins/wide/activate', { version: one.sha256 })
+  for (const [verb, body] of [['canary', { percent: 20 }], ['shadow', {}]]) await call(quern.url, 'POST', `/v1/plugins/wide/${verb}`, { version: two.sha256, ...body })
+  const t = await open(chromium.b, quern.url, { width: 1280 })
+  for (const [hash, ready] of [['#/plugins/wide', 'End canary'], ['#/plugins', 'Copy CLI'], ['#/rules', 'Pause']]) {
+    await t.go(hash)
+    await t.page.getByRole('button', { name: ready, exact: true }).first().waitFor()
+    await t.page.locator('main table tbody tr').first().waitFor()
+    const over = await t.page.evaluate(() => [...document.querySelectorAll('main .scroll')].filter((s) => s.scrollWidth > s.clientWidth).map((s) => s.getAttribute('aria-label')))
+    assert.deepEqual(over, [], hash)
+  }
+  await t.close()
+})
+
 test('a plugin can be deleted at 390 px, too', async () => {
   const one = await upload(quern.url, manifest('1.0.0', ['priority'], 'narrow'))
   const two = await upload(quern.url, manifest('2.0.0-a-long-prerelease.20260101', ['age_ms'], 'narrow'))
@@ -256,6 +283,19 @@ test('when a submission is done: what is paused is no progress, and is named apa
   await t.page.getByRole('link', { name: 'Chunks 99800 to 99999: 200 paused' }).waitFor() // on the map
   assert.doesNotMatch(await timeline.textContent(), /in about/)
   await call(quern.url, 'DELETE', `/v1/queues/default/rules/${rule.id}`)
+  assert.deepEqual(t.wrong, [])
+  await t.close()
+})
+
+test('Fairness begins with the ledger of most tenants', async () => {
+  await reserve(quern.url, { max: 1, strategy: 'Fair("tenant", Random)', consumer }) // the other ledgers are of one tenant each, and came before it
+  const { items } = await call(quern.url, 'GET', '/v1/queues/default/ledgers')
+  assert.ok(items.length > 3 && items[0].active + items[0].blocked === 1, `${items.length} ledgers`)
+  const t = await open(chromium.b, quern.url)
+  await t.go('#/fairness')
+  const pressed = t.page.getByRole('group', { name: 'Ledgers' }).locator('[aria-pressed=true]')
+  await pressed.waitFor()
+  assert.match(await pressed.textContent(), /Fair tenant Random/)
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

@@ -108,6 +108,7 @@ function text(v: unknown, name = ''): string {
   if (typeof v === 'string') return v
   if (Array.isArray(v)) return v.map((one) => text(one)).join(', ')
   if (isUse(v)) return v.sha256.slice(0, 8) + (write(v.config) === '{}' ? '' : ' ' + write(v.config))
+  if (typeof v === 'number' && name === 'anchor') return moment(v)
   return typeof v === 'number' || isBackoff(v) ? said(name, v) : write(v)
 }
 

@@ -8,8 +8,9 @@ import { CopyAs } from '../copy'
 import { Empty, Failed, MetaChips, State } from '../parts'
 import { link, say } from '../state'
 import { Clamp } from '../text'
-import type { Attempt, Chunk as Of, DeadLetter, Page, Submission } from '../types'
+import type { Attempt, Chunk as Of, DeadLetter, Diagnosis, Page, Submission } from '../types'
 import { Release } from './reservations'
+import { Says } from './value'
 import { Why } from './why'
 
 /** One chunk: where it stands, its tries, what it left, and why it is not handed out. */
@@ -19,6 +20,8 @@ export function Chunk({ id, index }: { id: string; index: string }) {
   const sub = useLive<Submission>('/v1/submissions/' + encodeURIComponent(id), 2)
   const c = chunk.data
   const s = sub.data
+  const waits = s?.state === 'open' && (c?.state === 'ready' || c?.state === 'waiting')
+  const diagnosis = useLive<Diagnosis>(waits ? `/v1/submissions/${encodeURIComponent(id)}/diagnosis` : '', 3)
   const dead = c?.state === 'dead' && (s?.state === 'open' || s?.state === 'completed_with_dead')
   const last = s ? s.chunks - 1 : 0
   const at = Number(index)
@@ -53,6 +56,7 @@ export function Chunk({ id, index }: { id: string; index: string }) {
         </section>
       )}
       {c && <section class="card w7"><Why key={`${id}/${index}`} id={id} index={index} /></section>}
+      {waits && <Says read={diagnosis} letters={{ submission: id }} of="Its submission:" />}
       {c && <Tries path={`${path}/attempts`} state={c.state} />}
     </>
   )

@@ -16,7 +16,9 @@ export function Fairness() {
   const base = `${queuePath(queue.value)}/ledgers`
   const list = useLive<Page<Ledger>>(base, 5)
   const all = list.data?.items ?? []
-  const id = q.get('ledger') ?? all[0]?.id
+  const first = useRef('') // it stays, whatever the others do while one looks
+  if (!all.some((l) => l.id === first.current)) first.current = busiest(all)?.id ?? ''
+  const id = q.get('ledger') ?? (first.current || undefined)
   return (
     <>
       <div class="head"><h1>Fairness</h1><span>what each tenant of a Fair block was entitled to, and what it received</span>
@@ -39,6 +41,9 @@ export function Fairness() {
     </>
   )
 }
+
+/** The ledger with most tenants: of a strategy that someone asked by once, there is one with a single tenant. */
+const busiest = (all: Ledger[]) => [...all].sort((a, b) => b.active + b.blocked - a.active - a.blocked)[0]
 
 /** How many readings are kept to say what was received lately: about a minute, whatever the pace. */
 const kept = 32

@@ -9,6 +9,7 @@ import { CopyAs } from '../copy'
 import { Empty, Failed, Mark, Tile } from '../parts'
 import { may } from '../session'
 import { link, refine, route, say } from '../state'
+import { Clamp } from '../text'
 import type { Page, Plugin as Of, PluginRecording, PluginStats, PluginVersion } from '../types'
 import { Delete, keptBy } from './plugin-delete'
 import { Logs } from './plugin-logs'
@@ -160,7 +161,7 @@ function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
     )
   }
   return (
-    <div class="row end">
+    <div class="row end folds">
       {!is('active') && v.state === 'ready' && <button class="main" disabled={action.busy} aria-label={`Activate ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => void post('activate', { version }, `${name} scores from the next reservation on`)}>Activate</button>}
       {v.state === 'quarantined' && <Confirm name="Activate all the same" question={`End the quarantine of ${name}?`} run={() => order('activate', { version, force: true }, `${name} scores, and its quarantine is over`)}>It was quarantined because it failed too often. It scores again from the next reservation on.</Confirm>}
       {p.active && !is('active') && (is('shadow') ? <button disabled={action.busy} onClick={() => void post('shadow', { version: '' }, 'The shadow is gone')}>End shadow</button>
@@ -196,7 +197,7 @@ function Recordings({ path }: { path: string }) {
       {list.data && list.data.items.length > 0 && (
         <List name="Recorded batches" items={list.data.items} id={(r) => String(r.id)} scope={path} keys={false}
           columns={[{ name: 'File' }, { name: 'When' }, { name: 'Version' }, { name: 'Rows', right: true }, { name: 'Kept because' }]}
-          cells={(r) => [<td><a class="mono" href={`${path}/recordings/${r.id}`} download>{r.id}.qbatch</a></td>, <td class="note">{moment(r.time)}</td>, <td class="mono">{r.version}</td>, <td class="r">{exact(r.rows)}</td>, <td class="wrap">{r.fault ?? 'sample'}</td>]} />
+          cells={(r) => [<td><a class="mono" href={`${path}/recordings/${r.id}`} download>{r.id}.qbatch</a></td>, <td class="note">{moment(r.time)}</td>, <td class="mono"><Clamp text={r.version} most={16} /></td>, <td class="r">{exact(r.rows)}</td>, <td class="wrap">{r.fault ?? 'sample'}</td>]} />
       )}
     </section>
   )

@@ -7,6 +7,7 @@ import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Empty, Failed, Mark } from '../parts'
 import { link } from '../state'
+import { Clamp } from '../text'
 import type { Page, Plugin, PluginUse, PluginVersion } from '../types'
 import { Drop } from './plugin-drop'
 import { Stages } from './plugin-stages'
@@ -16,7 +17,7 @@ const marks: Record<string, string> = { active: 'done', inactive: 'zero', half_o
 /** Whether a plugin scores, and if not, what keeps it: in words, with a mark. */
 export const PluginState = ({ of }: { of: string }) => <span class="state"><Mark of={marks[of] ?? 'zero'} />{of === 'open' ? 'breaker open' : of.replaceAll('_', ' ')}</span>
 
-export const use = (u: PluginUse | undefined) => (u ? <span class="mono" title={u.sha256}>{u.version} <span class="note">{u.sha256.slice(0, 8)}</span></span> : <span class="note">—</span>)
+export const use = (u: PluginUse | undefined) => (u ? <span class="mono" title={u.sha256}><Clamp text={u.version} most={20} /> <span class="note">{u.sha256.slice(0, 8)}</span></span> : <span class="note">—</span>)
 
 export function Plugins() {
   const list = useLive<Page<Plugin>>('/v1/plugins?limit=1000', 3)

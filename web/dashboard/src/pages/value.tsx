@@ -61,14 +61,14 @@ export function Value({ name, text }: { name: string; text: string }) {
 const marks: Record<string, string> = { limit: 'dead', rule: 'skipped', not_due: 'waiting', dead: 'dead', unasked: 'zero', none: 'ready', empty: 'zero' }
 
 /** The sentence of the server, and its causes. Numbers in it tick, so that it is not announced. `letters` is what finds its dead letters. */
-export function Says({ read, letters }: { read: Live<Diagnosis>; letters: Record<string, string> }) {
+export function Says({ read, letters, of }: { read: Live<Diagnosis>; letters: Record<string, string>; /** What it is about, where the page is about something else. */ of?: string }) {
   const d = read.data
   if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
   if (!d) return <section class="card w12"><p class="note">Reading…</p></section>
   const cut = d.sentence.indexOf(':') + 1
   return (
     <section class="card w12 says" aria-label="Diagnosis">
-      <p><b>{d.sentence.slice(0, cut)}</b><Sentence text={d.sentence.slice(cut)} /></p>
+      <p>{of && <small>{of} </small>}<b>{d.sentence.slice(0, cut)}</b><Sentence text={d.sentence.slice(cut)} /></p>
       <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span><Sentence text={c.detail} /><Way c={c} letters={letters} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
       {d.oldest && <p class="foot note">Held for longest: <a class="mono" href={link(`submissions/${d.oldest.submission}/${d.oldest.index}`)}>{d.oldest.submission}/{d.oldest.index}</a>{d.oldest.consumer && <> by <a href={link('consumers/' + encodeURIComponent(d.oldest.consumer))}><bdi>{clamped(visible(d.oldest.consumer), 40)}</bdi></a></>}, until {moment(d.oldest.deadline)}</p>}
     </section>
