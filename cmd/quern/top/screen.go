@@ -107,7 +107,7 @@ func (s *Screen) totals() []string {
 			" · inserted " + s.rate(func(n *api.Stats) uint64 { return n.InsertedTotal }) +
 			" · failed " + s.rate(func(n *api.Stats) uint64 { return n.FailedTotal })
 	}
-	people := fmt.Sprintf("%s submissions open · %s calls wait", count(float64(n.SubmissionsOpen)), count(float64(n.ConsumersWaiting)))
+	people := fmt.Sprintf("%s submissions · %s calls wait", count(float64(n.SubmissionsOpen)), count(float64(n.ConsumersWaiting)))
 	if n.Ready > 0 {
 		people += " · oldest ready " + lasting(time.Duration(n.OldestReadySeconds*float64(time.Second)))
 	}
