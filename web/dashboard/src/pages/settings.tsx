@@ -1,4 +1,5 @@
 import { curl, quern, queuePath } from '../api'
+import { Table } from '../list'
 import { useLive } from '../live'
 import { places } from '../nav'
 import { CopyAs } from '../copy'
@@ -71,17 +72,15 @@ function Options() {
       <header><div class="row"><h2>Options of the server</h2><small>set when it starts, by flags, QUERN_ variables or a file</small></div><CopyAs cli={quern('config', 'show', '--running')} curl={curl('GET', '/v1/config')} /></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {list.data && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Options of the server"><table>
-          <thead><tr><th>Option</th><th>Value</th><th>From</th><th>What it does</th><th>What it may be</th></tr></thead>
-          <tbody>{list.data.options.map((o) => (
-            <tr key={o.option}>
-              <td class="mono">{o.option}</td>
-              <td class="mono">{o.value === '' ? <span class="note">none</span> : o.source === 'default' ? o.value : <b>{o.value}</b>}</td>
-              <td>{o.source === 'default' ? <span class="note">default</span> : <span title={`the default is ${o.default || 'none'}`}>{o.source}</span>}</td>
-              <td class="wrap">{o.help}</td><td class="wrap note">{o.limit}</td>
-            </tr>
-          ))}</tbody>
-        </table></div>
+        <Table name="Options of the server" columns={[{ name: 'Option' }, { name: 'Value' }, { name: 'From' }, { name: 'What it does' }, { name: 'What it may be' }]}
+          lines={list.data.options.map((o) => ({
+            id: o.option, cells: () => [
+              <td class="mono">{o.option}</td>,
+              <td class="mono">{o.value === '' ? <span class="note">none</span> : o.source === 'default' ? o.value : <b>{o.value}</b>}</td>,
+              <td>{o.source === 'default' ? <span class="note">default</span> : <span title={`the default is ${o.default || 'none'}`}>{o.source}</span>}</td>,
+              <td class="wrap">{o.help}</td>, <td class="wrap note">{o.limit}</td>,
+            ],
+          }))} />
       )}
     </section>
   )

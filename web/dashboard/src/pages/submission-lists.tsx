@@ -1,6 +1,6 @@
 import { curl, quern, queuePath } from '../api'
 import { exact, moment } from '../format'
-import { List } from '../list'
+import { List, Table } from '../list'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Count, Empty, Failed } from '../parts'
@@ -27,13 +27,11 @@ export function Failures({ s }: { s: Submission }) {
     <section class="card w12 half">
       <header><h2>Failures</h2><small>{s.waiting > 0 && list.data ? `those that wait: of the first ${exact(list.data.items.length)}${list.data.next ? ', there are more' : ''}` : ''}</small></header>
       {(groups.problem ?? list.problem) && <Failed problem={(groups.problem ?? list.problem)!} again={() => { groups.again(); list.again() }} />}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Failures"><table>
-        <thead><tr><th>Error</th><th>Chunks are</th><th class="r">Chunks</th><th>Last</th><th>Such as</th></tr></thead>
-        <tbody>
-          {dead.map((g) => <tr key={g.fingerprint}><td class="wrap error">{g.pattern || 'no error was reported'}</td><td>dead</td><td class="r"><Count n={g.count} /></td><td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td><td><a href={link('dead-letters', { submission: s.id, fingerprint: g.fingerprint })}>inspect and redrive</a></td></tr>)}
-          {rest.map((g) => <tr key={g.state + g.error}><td class="wrap error">{g.error}</td><td>{g.state === 'waiting' ? 'waiting for another try' : g.state}</td><td class="r">{exact(g.chunks.length)}</td><td /><td><div class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</div></td></tr>)}
-        </tbody>
-      </table></div>
+      <Table name="Failures" columns={[{ name: 'Error' }, { name: 'Chunks are' }, { name: 'Chunks', right: true }, { name: 'Last' }, { name: 'Such as' }]}
+        lines={[
+          ...dead.map((g) => ({ id: g.fingerprint, cells: () => [<td class="wrap error">{g.pattern || 'no error was reported'}</td>, <td>dead</td>, <td class="r"><Count n={g.count} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>, <td><a href={link('dead-letters', { submission: s.id, fingerprint: g.fingerprint })}>inspect and redrive</a></td>] })),
+          ...rest.map((g) => ({ id: g.state + g.error, cells: () => [<td class="wrap error">{g.error}</td>, <td>{g.state === 'waiting' ? 'waiting for another try' : g.state}</td>, <td class="r">{exact(g.chunks.length)}</td>, <td />, <td><div class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</div></td>] })),
+        ]} />
     </section>
   )
 }

@@ -1,6 +1,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { curl, queuePath, quern, read, send } from '../api'
 import { clamped, exact } from '../format'
+import { Table } from '../list'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
@@ -101,14 +102,13 @@ function Results({ told, refused }: { told: Told[]; refused: Told[] }) {
   return (
     <section aria-label="Results" class="stack">
       <p role="status">{exact(told.length - refused.length)} are inserted, {exact(refused.length)} refused.{refused.length > 0 && ' Correct them above and send again: what is inserted stays as it is.'}</p>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Result of each line"><table>
-        <thead><tr><th>Line</th><th>Result</th><th>Submission</th></tr></thead>
-        <tbody>{rows.map(({ line, result }) => (
-          <tr key={line.number}><td>{line.number}</td>
-            <td>{result.submission ? (result.status === 'replayed' ? 'inserted before' : 'inserted') : <span class="wrong">{place(result)} {result.detail}</span>}</td>
-            <td>{result.submission ? <a href={link('submissions/' + result.submission.id)}>{result.submission.id}</a> : <code>{clamped(line.text, 60)}</code>}</td></tr>
-        ))}</tbody>
-      </table></div>
+      <Table name="Result of each line" columns={[{ name: 'Line' }, { name: 'Result' }, { name: 'Submission' }]}
+        lines={rows.map(({ line, result }) => ({
+          id: String(line.number), cells: () => [
+            <td>{line.number}</td>, <td class="wrap">{result.submission ? (result.status === 'replayed' ? 'inserted before' : 'inserted') : <span class="wrong">{place(result)} {result.detail}</span>}</td>,
+            <td class="wrap">{result.submission ? <a href={link('submissions/' + result.submission.id)}>{result.submission.id}</a> : <code>{clamped(line.text, 60)}</code>}</td>,
+          ],
+        }))} />
       {told.length > rows.length && <p class="note">{exact(told.length - rows.length)} more are inserted.</p>}
     </section>
   )
