@@ -42,14 +42,17 @@ func (p *packer) pack(page []byte) []byte {
 }
 
 // unpackPage is the page that is kept so.
-func unpackPage(kept []byte) ([]byte, error) {
+func unpackPage(kept []byte) ([]byte, error) { return unpackInto(nil, kept) }
+
+// unpackInto is unpackPage with the memory of dst, if that is enough and the page is packed.
+func unpackInto(dst, kept []byte) ([]byte, error) {
 	if len(kept) == 0 || kept[0] != 0 {
 		return kept, nil
 	}
 	if n, err := s2.DecodedLen(kept[1:]); err != nil || n > packMost {
 		return nil, errPage
 	}
-	page, err := s2.Decode(nil, kept[1:])
+	page, err := s2.Decode(dst, kept[1:])
 	if err != nil || len(page) == 0 || page[0] == 0 {
 		return nil, errPage
 	}

@@ -156,10 +156,15 @@ type singlePage struct {
 }
 
 // page reads a row.
-func (x *Singles) page(n, crc int64, page []byte) (p singlePage, err error) {
+func (x *Singles) page(n, crc int64, page []byte) (singlePage, error) {
+	return x.pageInto(nil, n, crc, page)
+}
+
+// pageInto reads a row with the memory of dst, if that is enough.
+func (x *Singles) pageInto(dst []byte, n, crc int64, page []byte) (p singlePage, err error) {
 	if sum(0).number(n).bytes(page).stored() == crc {
 		var whole bool
-		if p.bytes, err = unpackPage(page); err == nil {
+		if p.bytes, err = unpackInto(dst, page); err == nil {
 			if p.first, p.last, whole = spanOfRun(p.bytes); whole && int64(p.first) == n {
 				return p, nil
 			}
@@ -262,10 +267,17 @@ func (x *Singles) inMemory(seq uint32) (content []byte, err error) {
 func (x *Singles) read(r *reader, seq uint32) (content []byte, err error) {
 	var damage error
 	err = r.singlesBefore.Query(func(row sqlitedb.Row) (bool, error) {
-		p := new(singlePage)
-		if *p, damage = x.page(row.Int(0), row.Int(1), row.Blob(2)); damage == nil && seq <= p.last {
-			x.kept.keep(p)
+		var p singlePage
+		if p, damage = x.pageInto(r.scratch, row.Int(0), row.Int(1), row.Blob(2)); damage != nil || seq > p.last {
+			return false, nil
+		}
+		r.scratch = p.bytes
+		if x.kept.again(p.first) {
+			p.bytes = slices.Clone(p.bytes)
+			x.kept.keep(&p)
 			content = p.content(seq)
+		} else {
+			content = slices.Clone(p.content(seq))
 		}
 		return false, nil
 	}, int64(seq))
@@ -310,11 +322,19 @@ func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
 	}
 }
 
-// singlesKept has pages of singles that were read last, so that consumers who take submissions in about the order in which they came read
-// each page once. Its slots are for the seqs around one; a page has those of all that it holds. What it gives never changes: one that is
-// read while it is deleted may stay in here, and is the same bytes.
+// singlesKept has pages of singles that were read twice lately, so that consumers who take submissions in about the order in which they
+// came do not read each page for each of them. Those who take them at random out of a large backlog would fill the memory with pages that
+// no one asks for again, which costs more than to read a page. Its slots are for the seqs around one; a page has those of all that it
+// holds. What it gives never changes: one that is read while it is deleted may stay in here, and is the same bytes.
 type singlesKept struct {
 	slots atomic.Pointer[singleSlots] // nil until the first page
+	seen  [512]atomic.Uint64          // by a hash of the first seq: the page that was read last, plus one
+}
+
+// again notes that a page was read, and says whether it was the last one of its place that was.
+func (k *singlesKept) again(first uint32) bool {
+	place := &k.seen[first*0x9E3779B1>>23]
+	return place.Swap(uint64(first)+1) == uint64(first)+1
 }
 
 type singleSlots [4096]atomic.Pointer[singlePage] // for 4 MiB of pages

@@ -166,7 +166,7 @@ func TestSinglesLikeAMap(t *testing.T) {
 	}
 }
 
-// A thousand contents of 100 bytes take a page for nine of them, and those who read them in their order read each page once.
+// A thousand contents of 100 bytes take a page for nine of them, and those who read them in their order read each page twice.
 func TestSinglesShareAPage(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -178,9 +178,15 @@ func TestSinglesShareAPage(t *testing.T) {
 	if pages := rowsIn(t, s, "content_page"); pages > n/9+1 || rowsIn(t, s, "content") != 0 {
 		t.Errorf("%d pages and %d rows; want at most %d pages", pages, rowsIn(t, s, "content"), n/9+1)
 	}
-	reads(t, s, "the first", 0, nil, fmt.Appendf(nil, "%0100d", 0))
-	must(t, s.write.conn.Exec("UPDATE content_page SET crc = crc + 1 WHERE n = 0")) // who reads the page again would be told
+	first, err := s.ReadContent(ctx, 0, 0)
+	must(t, err)
 	reads(t, s, "its neighbour", 1, nil, fmt.Appendf(nil, "%0100d", 1))
+	must(t, s.write.conn.Exec("UPDATE content_page SET crc = crc + 1 WHERE n = 0")) // a third read of the page would be an error
+	reads(t, s, "the next", 2, nil, fmt.Appendf(nil, "%0100d", 2))
+	reads(t, s, "one of another page", 500, nil, fmt.Appendf(nil, "%0100d", 500))
+	if string(first) != fmt.Sprintf("%0100d", 0) {
+		t.Errorf("what was read has become %q", first)
+	}
 }
 
 // A page that is damaged is named by who reads what is in it, and by no one else; the sweep and retention go on.

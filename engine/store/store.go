@@ -66,6 +66,7 @@ type reader struct {
 	mu   sync.Mutex
 	conn *sqlitedb.Conn
 	readStmts
+	scratch []byte // a page that was unpacked, for the next one
 }
 
 // Open opens the store at path, makes it if there is none, and brings an older one up to date. A file that is damaged,
