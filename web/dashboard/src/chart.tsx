@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { dates, short } from './format'
 import { dark } from './state'
@@ -68,7 +68,7 @@ export function Chart({ at, lines, marks, name, from, to, zoom }: { at: number[]
     watch.observe(box)
     return () => { watch.disconnect(); plot.current?.destroy(); plot.current = null }
   }, [dark.value, lines.map((l) => l.of).join()])
-  useEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join(), from, to])
+  useLayoutEffect(() => { plot.current?.setData(data()) }, [at, lines, marks.join(), from, to])
   /** Plus and minus see less and more of the time, the arrows what is beside it. */
   const press = (e: KeyboardEvent) => {
     const [from, to] = range.current

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Problem, call, keyPath, valueText } from './api'
 import { MarkRow, useChanges } from './changes'
 import { exact, percent, short, shown } from './format'
@@ -38,7 +38,7 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
   const step = Math.floor(Date.parse(at) / stepMs)
   const blind = frame.rest.in_flight > 0 || !frame.whole
   const now = new Map(frame.top.map((v) => [valueText(v.value), v]))
-  useEffect(() => {
+  useLayoutEffect(() => { // as all that follows a frame of the stream here: an effect after the paint would have the page drawn twice
     for (const [key, v] of now) {
       if (v.in_flight > 0 && !rows.current.has(key)) rows.current.set(key, { value: v.value, cells: new Array<number>(cells).fill(blind ? -1 : 0), step })
     }
@@ -51,7 +51,7 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
     }
   }, [at, loaded])
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (over.current || (ordered.current === step && order.length > 0)) return
     ordered.current = step
     const busy = (key: string) => rows.current.get(key)?.cells.reduce((a, c) => a + Math.max(0, c), 0) ?? 0
@@ -76,7 +76,7 @@ function Strip({ of, row, v, name, peak, unknown }: { of: string; row: Row | und
   const limit = v?.limit ?? null
   const inFlight = v?.in_flight ?? 0
   const canvas = useRef<HTMLCanvasElement>(null)
-  useEffect(() => { if (canvas.current && row) paint(canvas.current, row.cells, limit ?? peak, limit) }, [row?.cells.join(), limit ?? peak, limit, dark.value])
+  useLayoutEffect(() => { if (canvas.current && row) paint(canvas.current, row.cells, limit ?? peak, limit) }, [row?.cells.join(), limit ?? peak, limit, dark.value])
   const text = unknown ? 'not among the busiest' : limit === null ? exact(inFlight) : `${exact(inFlight)} / ${exact(limit)}`
   return (
     <>
@@ -93,26 +93,26 @@ function Strip({ of, row, v, name, peak, unknown }: { of: string; row: Row | und
 function paint(canvas: HTMLCanvasElement, values: number[], full: number, limit: number | null) {
   const g = canvas.getContext('2d')!
   const css = getComputedStyle(document.documentElement)
-  const color = (name: string) => css.getPropertyValue('--' + name).trim()
+  const [unknown, empty, held, edge] = ['line-strong', 'sunken', 'reserved', 'dead'].map((name) => css.getPropertyValue('--' + name).trim()) as [string, string, string, string]
   const width = canvas.width / cells
   g.clearRect(0, 0, canvas.width, canvas.height)
   values.forEach((n, i) => {
     const x = i * width
     g.globalAlpha = 1
     if (n < 0) { // not known: a dot in the middle, not an empty cell
-      g.fillStyle = color('line-strong')
+      g.fillStyle = unknown
       g.fillRect(x + width / 2 - 1, canvas.height / 2 - 1, 2, 2)
       return
     }
-    g.fillStyle = color('sunken')
+    g.fillStyle = empty
     g.fillRect(x, 0, width - 1.5, canvas.height)
     if (n === 0) return
-    g.fillStyle = color('reserved')
+    g.fillStyle = held
     g.globalAlpha = 0.18 + 0.82 * Math.min(1, n / Math.max(1, full))
     g.fillRect(x, 0, width - 1.5, canvas.height)
     if (limit !== null && n >= limit) { // at the limit: not by colour alone
       g.globalAlpha = 1
-      g.fillStyle = color('dead')
+      g.fillStyle = edge
       g.fillRect(x, 0, width - 1.5, 4)
     }
   })
