@@ -264,7 +264,7 @@ func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 	f.ended = make([]checkpoint.Ended, 0, len(f.ending))
 	for _, r := range f.ending {
 		p.s.drain(m, r)
-		f.ended = append(f.ended, *r.EndedRow())
+		f.ended = append(f.ended, r.EndedRow())
 	}
 }
 

@@ -200,7 +200,7 @@ func (p *Submissions) endedRow(ctx context.Context, id queue.SubmissionID) (*che
 	s.mu.Unlock()
 	if r != nil {
 		s.drain(m, r)
-		return r.EndedRow(), nil
+		return new(r.EndedRow()), nil
 	}
 	row, found, err := s.store.History.Ended(ctx, id)
 	if err == nil && !found {

@@ -177,7 +177,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 
 // checkEnded: the history row tells of every chunk of an ended submission.
 func checkEnded(t *rapid.T, l *life) {
-	r, sub, err := machine.EndedRecord(l.r.EndedRow())
+	r, sub, err := machine.EndedRecord(new(l.r.EndedRow()))
 	if err != nil {
 		t.Fatal(err)
 	}

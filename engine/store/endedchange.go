@@ -124,7 +124,7 @@ func (c *endedChange) putEnded(st *Store, w *writer, ended []checkpoint.Ended) e
 			}
 		}
 	}
-	c.add(slices.Clone(ended))
+	c.add(ended)
 	return c.write(w)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Checkpoint stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
-// transaction. Content and outputs of the ended stay until Forget.
+// transaction. Content and outputs of the ended stay until Forget. It sorts the list of these.
 func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []checkpoint.Ended) error {
 	if err := ctx.Err(); err != nil {
 		return wrap("checkpoint", err)

@@ -154,7 +154,7 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	}
 	switch r := m.Endings.ByID[id]; {
 	case r != nil:
-		row = r.EndedRow() // nothing of it is reserved
+		row = new(r.EndedRow()) // nothing of it is reserved
 	case v != nil:
 		marks.Hit("a submission is opened again out of the history")
 		row = v.row

@@ -115,7 +115,7 @@ func (p *Part) Keep(id queue.SubmissionID, letters uint32) {
 // Written notes that the history has the row of an ended submission, which is not in memory any more: ops about it need the row.
 func (p *Part) Written(r *machine.Record) {
 	if v := p.moving[r.Seq]; v != nil {
-		v.row = r.EndedRow()
+		v.row = new(r.EndedRow())
 	}
 }
 

@@ -36,7 +36,7 @@ type ending struct {
 
 // EndedRow is the history row of an ended submission. Its changing part is why it ended and its last snapshot. The mutex is not
 // needed, and should not be held; but the submission's reservations have to be swept (see drain).
-func (r *Record) EndedRow() *checkpoint.Ended {
+func (r *Record) EndedRow() checkpoint.Ended {
 	e := r.Ended
 	e.once.Do(func() {
 		if e.Final == nil {
@@ -45,7 +45,7 @@ func (r *Record) EndedRow() *checkpoint.Ended {
 		}
 		e.Held, e.Left = nil, nil
 	})
-	return &checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Keyed: r.Details().key != "",
+	return checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Keyed: r.Details().key != "",
 		Position: e.Position, Reopened: e.reopened, Spec: e.spec, Final: e.Final}
 }
 

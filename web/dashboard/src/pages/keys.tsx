@@ -42,7 +42,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
   const sort = q.get('sort') === 'ready' ? 'ready' : 'in_flight'
   const find = q.get('find') ?? ''
   const most = q.get('show') === 'more' ? 1000 : 100
-  const list = useLive<Page<ValueCount>>(find ? '' : `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`, most > 100 ? 5 : 2)
+  const list = useLive<Page<ValueCount>>(find ? '' : `${keyPath(queue.value, of)}/values?sort=${sort}&limit=${most}`, most > 100 ? 10 : 2)
   const one = useLive<ValueCount>(find ? `${keyPath(queue.value, of)}/values/${encodeURIComponent(find)}` : '', 2)
   const [editing, setEditing] = useState('')
   const live = new Map((keys.value?.keys.find((k) => k.key === of)?.top ?? []).map((v) => [valueText(v.value), v]))
