@@ -198,9 +198,12 @@ const Only = ({ name, picks, n }: { name: string; picks: Pick[]; n: number }) =>
 
 function Compared({ x }: { x: Comparison }) {
   const keys = [...new Set([...x.a.keys, ...x.b.keys].map((k) => k.key))]
-  const cell = (s: Spread, key: string) => {
+  const cells = (key: string, name: string, s: Spread) => {
     const k = s.keys.find((one) => one.key === key)
-    return k ? <><td class="r">{exact(k.distinct)}</td><td class="r">{percent(k.max_share, 1).toFixed(0)} %</td><td><div class="gauge"><div class="bar" aria-hidden="true"><Width of="done" share={k.jain * 100} /></div><span>{k.jain.toFixed(2)}</span></div></td></> : <td colSpan={3}>—</td>
+    return [
+      <td class="mono">{key}</td>, <td>{name}</td>, <td class="r">{k ? exact(k.distinct) : '–'}</td>, <td class="r">{k ? `${percent(k.max_share, 1).toFixed(0)} %` : '–'}</td>,
+      <td>{k ? <div class="gauge"><div class="bar" aria-hidden="true"><Width of="done" share={k.jain * 100} /></div><span>{k.jain.toFixed(2)}</span></div> : '–'}</td>,
+    ]
   }
   return (
     <>
@@ -209,13 +212,8 @@ function Compared({ x }: { x: Comparison }) {
       <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
       <Unscored of="A" list={x.a.warnings} />
       <Unscored of="B" list={x.b.warnings} />
-      <div class="scroll foot" tabIndex={0} role="region" aria-label="Comparison"><table>
-        <thead>
-          <tr><td /><th colSpan={3}>A</th><th colSpan={3}>B</th></tr>
-          <tr><th>Key</th><th class="r">Values</th><th class="r">Largest share</th><th>Evenness</th><th class="r">Values</th><th class="r">Largest share</th><th>Evenness</th></tr>
-        </thead>
-        <tbody>{keys.map((key) => <tr key={key}><td class="mono">{key}</td>{cell(x.a, key)}{cell(x.b, key)}</tr>)}</tbody>
-      </table></div>
+      <Table name="Comparison" columns={[{ name: 'Key' }, { name: 'Strategy' }, { name: 'Values', right: true }, { name: 'Largest share', right: true }, { name: 'Evenness' }]}
+        lines={keys.flatMap((key) => [{ id: `${key} A`, cells: () => cells(key, 'A', x.a) }, { id: `${key} B`, cells: () => cells(key, 'B', x.b) }])} />
       <p class="foot note">Evenness is Jain’s index over all values that either would hand out: 1 is the same number for each.</p>
     </section>
     <Only name="A" picks={x.only_a} n={x.a.picks - x.overlap} />
