@@ -46,14 +46,9 @@ func sizeInHistory(e *checkpoint.Ended) int { return endedHead + len(e.Spec) + l
 
 // endedPage reads a page as it is kept. Spec and Final lie in it, or in what it is unpacked to.
 func endedPage(kept []byte) ([]checkpoint.Ended, error) {
-	page, err := unpackPage(kept)
+	d, n, err := unpackCounted(kept)
 	if err != nil {
 		return nil, err
-	}
-	d := pageReader{rest: page}
-	n := d.uint()
-	if n > uint64(len(page)) {
-		return nil, errPage
 	}
 	list := make([]checkpoint.Ended, n)
 	lengths := make([][2]uint64, n)

@@ -80,7 +80,7 @@ func (f *finding) openPages() error {
 		}
 		b := blocks[int64(blockOfPage(row.Int(0)))]
 		if p := b.pageAt(row.Int(0)); p != nil {
-			rows = p.who(nil, rows)
+			rows = p.present(nil, rows)
 		} else if err := f.fn(Found{Damage: f.s.damaged("open_block", int64(blockOfPage(row.Int(0)))).Error()}); err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func (l *blockLoad) pages() error {
 			return false, err
 		}
 		found++
-		l.rows = p.who(l.rows, all)
+		l.rows = p.present(l.rows, all)
 		return true, nil
 	}, pageKey(l.block, 0), pageKey(l.block+1, 0)-1)
 	if err == nil && found != len(l.directory.pages) {

@@ -115,8 +115,8 @@ func (b *openBlock) pageAt(key int64) *openPage {
 	return nil
 }
 
-// who appends those of a page who are still in it to a list.
-func (p *openPage) who(list, page []checkpoint.Row) []checkpoint.Row {
+// present appends those of a page that are still in it to a list.
+func (p *openPage) present(list, page []checkpoint.Row) []checkpoint.Row {
 	for i := range page {
 		if p.here.has(page[i].Seq) {
 			list = append(list, page[i])

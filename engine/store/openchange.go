@@ -246,7 +246,7 @@ func (w *writer) openRows(s *Store, key int64, p *openPage, list []checkpoint.Ro
 	found := false
 	err := w.openPage.Query(func(row sqlitedb.Row) (bool, error) {
 		all, err := s.openPage(key, row.Int(0), row.Blob(1))
-		list, found = p.who(list, all), true
+		list, found = p.present(list, all), true
 		return false, err
 	}, key)
 	if err == nil && !found {

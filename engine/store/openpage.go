@@ -42,14 +42,9 @@ func appendOpenPage(dst []byte, list []checkpoint.Row) []byte {
 
 // openPageRows reads a page as it is kept. Spec and State lie in it, or in what it is unpacked to.
 func openPageRows(kept []byte) ([]checkpoint.Row, error) {
-	page, err := unpackPage(kept)
+	d, n, err := unpackCounted(kept)
 	if err != nil {
 		return nil, err
-	}
-	d := pageReader{rest: page}
-	n := d.uint()
-	if n > uint64(len(page)) {
-		return nil, errPage
 	}
 	list := make([]checkpoint.Row, n)
 	lengths := make([][2]uint64, n)

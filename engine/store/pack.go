@@ -58,3 +58,16 @@ func unpackInto(dst, kept []byte) ([]byte, error) {
 	}
 	return page, nil
 }
+
+// unpackCounted unpacks a page, and reads how many it holds: never more than it has bytes.
+func unpackCounted(kept []byte) (d pageReader, n uint64, err error) {
+	page, err := unpackPage(kept)
+	if err != nil {
+		return d, 0, err
+	}
+	d.rest = page
+	if n = d.uint(); n > uint64(len(page)) {
+		return d, 0, errPage
+	}
+	return d, n, nil
+}

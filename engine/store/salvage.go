@@ -146,7 +146,7 @@ func (s *salvage) run() error {
 	}
 	s.lostPages()
 	table := func() error { return s.table(&tables[states]) }
-	for _, step := range []func() error{s.house, table, s.states, s.directories, s.spans, s.position, s.lastSeq} {
+	for _, step := range []func() error{s.rebuild, table, s.states, s.directories, s.spans, s.position, s.lastSeq} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -292,12 +292,17 @@ func (s *salvage) spans() error {
 		}
 		one := spanOf(n, list)
 		b := one.appendTo(nil)
-		if _, err := s.tx.ExecContext(s.ctx, "INSERT INTO history_span (n, crc, bytes) VALUES (?, ?, ?)", n,
-			sum(0).number(n).bytes(b).stored(), b); err != nil {
+		if err := s.putBytes("history_span", n, b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// putBytes writes a row of a table with the columns n, crc and bytes.
+func (s *salvage) putBytes(table string, n int64, b []byte) error {
+	_, err := s.tx.ExecContext(s.ctx, "INSERT INTO "+table+" (n, crc, bytes) VALUES (?, ?, ?)", n, sum(0).number(n).bytes(b).stored(), b)
+	return err
 }
 
 func (s *salvage) blobs(query string) (map[int64][]byte, error) {

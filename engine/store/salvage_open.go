@@ -15,9 +15,9 @@ import (
 type salvageOpen struct {
 	blocks   map[uint32]*openBlock
 	taken    map[int64]bool             // pages of these blocks that are in the new file
-	homeless map[int64][]checkpoint.Row // pages whose directory is lost, by key
+	orphaned map[int64][]checkpoint.Row // pages whose directory is lost, by key
 	specs    map[uint32][]byte          // of submissions whose state is yet to be found in the table progress
-	maybe    map[uint32]bool            // submissions of homeless pages: they may have a state in the table progress
+	maybe    map[uint32]bool            // submissions of orphaned pages: they may have a state in the table progress
 }
 
 func newSalvageOpen() salvageOpen {
@@ -57,11 +57,11 @@ func (s *salvage) takePage(key int64, b []byte) (put bool, err error) {
 	block := s.blocks[blockOfPage(key)]
 	p := block.pageAt(key)
 	if p == nil {
-		s.homeless[key] = rows
+		s.orphaned[key] = rows
 		return true, nil
 	}
 	s.taken[key] = true
-	for _, r := range p.who(nil, rows) {
+	for _, r := range p.present(nil, rows) {
 		s.note(r.Seq)
 		if r.State == nil || block.stated.has(r.Seq) {
 			s.specs[r.Seq] = r.Spec
@@ -92,16 +92,16 @@ func (s *salvage) lostPages() {
 	}
 }
 
-// house makes directories for pages that have none. Submissions that the history has are not open any more.
-func (s *salvage) house() error {
-	if len(s.homeless) == 0 {
+// rebuild makes directories for pages that have none. Submissions that the history has are not open any more.
+func (s *salvage) rebuild() error {
+	if len(s.orphaned) == 0 {
 		return nil
 	}
 	ended, err := s.endedSeqs()
 	if err != nil {
 		return err
 	}
-	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.homeless))) { // of two places of a submission the later one counts
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.orphaned))) { // of two places of a submission the later one counts
 		number := blockOfPage(key)
 		b := s.blocks[number]
 		if b == nil {
@@ -110,8 +110,8 @@ func (s *salvage) house() error {
 			s.tell(LeftOut{LeftOut: oneRow("open_block", int64(number),
 				"is lost: its submissions are open, but for those that the history has")})
 		}
-		p := openPage{number: uint32(key & (1<<20 - 1)), count: uint32(len(s.homeless[key])), size: openPageBytes}
-		for _, r := range s.homeless[key] {
+		p := openPage{number: uint32(key & (1<<20 - 1)), count: uint32(len(s.orphaned[key])), size: openPageBytes}
+		for _, r := range s.orphaned[key] {
 			if s.note(r.Seq); ended.has(r.Seq) || s.maybe[r.Seq] || s.specs[r.Seq] != nil {
 				continue
 			}
@@ -153,8 +153,7 @@ func (s *salvage) directories() error {
 		if len(bytes) == 0 {
 			continue
 		}
-		if _, err := s.tx.ExecContext(s.ctx, "INSERT INTO open_block (n, crc, bytes) VALUES (?, ?, ?)", n,
-			sum(0).number(n).bytes(bytes).stored(), bytes); err != nil {
+		if err := s.putBytes("open_block", n, bytes); err != nil {
 			return err
 		}
 	}

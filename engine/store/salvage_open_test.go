@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,9 +56,8 @@ func TestSalvageOpen(t *testing.T) {
 		if text := strings.Join(got, " "); text != c.open || strings.Join(reports, ", ") != c.reports {
 			t.Errorf("after %q\n%s are open, want\n%s\nand %q is reported, want %q", c.sql, text, c.open, strings.Join(reports, ", "), c.reports)
 		}
-		ended := slices.Clone(rows)
-		list := make([]checkpoint.Ended, len(ended))
-		for i, r := range ended {
+		list := make([]checkpoint.Ended, len(rows))
+		for i, r := range rows {
 			list[i] = checkpoint.Ended{Seq: r.Seq, ID: r.ID}
 		}
 		must(t, kept.Checkpoint(ctx, nil, list)) // what was made again can end like any other

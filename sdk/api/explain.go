@@ -71,7 +71,7 @@ type ExplainBranch struct {
 }
 
 // ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together.
-// Next and Owed are inside of the tenant around it whose turn it is.
+// Next and Owed are those inside the tenant that comes next in the block around it.
 type ExplainFair struct {
 	Key     string `json:"key"`     // The key whose values are the tenants
 	Cost    string `json:"cost"`    // What is shared out: the number of chunks, or the time that they are held

@@ -29,7 +29,7 @@ type Explained struct {
 }
 
 // fairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of
-// every tenant around it. next and owed are of the place inside of the tenant around it whose turn it is.
+// every tenant around it. next and owed are those inside the tenant that comes next in the block around it.
 type fairState struct {
 	backlog.Totals
 	next    backlog.Tenant
