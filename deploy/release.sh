@@ -35,7 +35,7 @@ for arch in "$@"; do
 	}
 	binary=$dir/quern-$version-linux-$arch
 	# The C library's look-ups of names and users, and SQLite's of extensions, would need the library's files at run time.
-	CGO_ENABLED=1 GOOS=linux GOARCH=$arch CC=$cc go build -trimpath -buildvcs=$vcs -tags netgo,osusergo,sqlite_omit_load_extension \
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -DHAVE_FDATASYNC" GOOS=linux GOARCH=$arch CC=$cc go build -trimpath -buildvcs=$vcs -tags netgo,osusergo,sqlite_omit_load_extension \
 		-ldflags "-s -w -buildid= -X main.release=$version -linkmode external -extldflags -static" -o "$binary" ./cmd/quern
 	go run ./internal/sbom "$version" "$binary" >"$binary.cdx.json"
 	objects=$PWD/$dir/quern-objects-$version-linux-$arch
