@@ -45,6 +45,7 @@ type Conn struct {
 	owed                     *queue.Identity // that Own had no room to write; nil: nothing is owed
 	owned                    bool            // the file says that it is in use, and Close has to take that back
 	closed                   bool
+	room                     logRoom
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
@@ -281,6 +282,9 @@ func (c *Conn) Close() error {
 		problems = append(problems, s.raw.Close())
 	}
 	c.stmts = nil
+	if c.room.file != nil {
+		problems = append(problems, c.room.file.Close())
+	}
 	return errors.Join(append(problems, c.raw.Close())...)
 }
 

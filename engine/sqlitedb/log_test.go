@@ -13,7 +13,10 @@ import (
 )
 
 // owned makes a database that is in use, with n commits of a page each in its log, and copies it: what a kill leaves behind.
-func owned(t *testing.T, n int) (path string) {
+func owned(t *testing.T, n int) (path string) { return ownedBy(t, n, func(*Conn) {}) }
+
+// ownedBy is owned by a connection with which something is done before each commit.
+func ownedBy(t *testing.T, n int, before func(*Conn)) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
 	err := Create(path, testKind, func(temporary string) error {
@@ -26,12 +29,13 @@ func owned(t *testing.T, n int) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := open(t, path, Options{Owner: &Owner{}})
+	c := open(t, path, Options{Owner: &Owner{}, Alone: true})
 	if _, err := c.Own(queue.Identity{Generation: 1}); err != nil {
 		t.Fatal(err)
 	}
 	stmt := prepare1(t, c, "INSERT INTO thing (n, bytes) VALUES (?, ?)")
 	for i := range n {
+		before(c)
 		if _, err := stmt.Exec(int64(i), fmt.Appendf(nil, "row %d", i)); err != nil {
 			t.Fatal(err)
 		}

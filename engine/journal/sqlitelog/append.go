@@ -86,6 +86,9 @@ func (l *Log) try(a *appending) (done bool, err error) {
 		return false, fmt.Errorf("sqlitelog: append: the last batch that is known is %d, not %d: %w", l.tail, a.expect, journal.ErrConflict)
 	}
 	a.sum = l.sum.Next(a.expect+1, a.batch)
+	if !l.shared {
+		l.conn.KeepRoom()
+	}
 	var low journal.Position
 	if l.fault == nil {
 		low, err = l.put(a)

@@ -1,0 +1,101 @@
+package sqlitedb
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// A log with room behind it is read as one without, whatever a power cut or a kill left of its last frames.
+func TestRoomIsTheEndOfTheLog(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change    func(frames []byte) // of a log of nine commits
+		cut, kill int64               // rows after a power cut, and after a kill; -1: refused
+	}{
+		"sound":                  {func([]byte) {}, 9, 9},
+		"the last frame is torn": {func(b []byte) { clear(b[len(b)-100:]) }, 8, -1},
+		"it was never written":   {func(b []byte) { clear(b[len(b)-frameBytes:]) }, 8, -1},
+		"a bit of the last one":  {func(b []byte) { b[len(b)-1] ^= 1 }, 8, -1},
+		"the one before":         {func(b []byte) { b[len(b)-frameBytes-1] ^= 1 }, -1, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for powerCut, want := range map[bool]int64{true: c.cut, false: c.kill} {
+				path := ownedBy(t, 9, (*Conn).KeepRoom)
+				log, err := readLog(path, 4096)
+				if err != nil {
+					t.Fatal(err)
+				}
+				end := logHeaderBytes + int(log.frames)*frameBytes
+				editLog(t, path, func(b []byte) []byte {
+					if room := b[end:]; len(room) < leastRoom/4 || len(bytes.Trim(room, "\x00")) > 0 {
+						t.Errorf("behind %d frames there are %d bytes, want zeros, and more of them", log.frames, len(room))
+					}
+					c.change(b[:end])
+					return b
+				})
+				if powerCut {
+					if err := os.Remove(path + "-shm"); err != nil {
+						t.Fatal(err)
+					}
+					anotherBoot(t, path)
+				}
+				wantRows(t, path, Owner{}, want)
+			}
+		})
+	}
+}
+
+// The log becomes longer a few times, and not with each commit, until it is copied back.
+func TestRoomDoubles(t *testing.T) {
+	t.Parallel()
+	sizes := map[int64]bool{}
+	path := ownedBy(t, 2100, func(c *Conn) {
+		c.KeepRoom()
+		info, err := os.Stat(c.path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[info.Size()] = true
+	})
+	if len(sizes) < 3 || len(sizes) > 12 {
+		t.Errorf("the log had %d sizes in 2,100 commits, want a few: %v", len(sizes), sizes)
+	}
+	for size := range sizes {
+		if size > autoCheckpoint+2*mostRoom {
+			t.Errorf("the log has %d bytes, want at most %d and what it takes at once", size, autoCheckpoint)
+		}
+	}
+	wantRows(t, path, Owner{}, 2100)
+}
+
+// A disk without room for more than SQLite needs, or a log that cannot be opened again, keeps no one from writing.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(t *testing.T, c *Conn){
+		"the disk is full": func(t *testing.T, c *Conn) {
+			if c.room.file == nil {
+				file, err := os.Open(c.path + "-wal") // for reading: no write to it succeeds
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.room.file = file
+			}
+		},
+		"the file was closed": func(_ *testing.T, c *Conn) {
+			if c.room.file != nil {
+				c.room.file.Close()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := ownedBy(t, 20, func(c *Conn) {
+				before(t, c)
+				c.KeepRoom()
+			})
+			wantRows(t, path, Owner{}, 20)
+		})
+	}
+}
