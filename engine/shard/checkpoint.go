@@ -37,9 +37,14 @@ func (p *checkpointer) restart(bytes int64) { p.bytes.Store(bytes) }
 // batchCost stands for what a journal row takes beyond its ops.
 const batchCost = 64
 
+// note counts a batch that was appended, and begins a checkpoint when one is due: run is woken only then, as those who wait for the batch
+// would wait for it to look.
 func (p *checkpointer) note(bytes int) {
 	p.bytes.Add(int64(bytes) + batchCost)
 	p.s.snapshots.note(bytes)
+	if !p.due() {
+		return
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -238,7 +243,7 @@ func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list [
 		}
 		row := checkpoint.Row{Seq: r.Seq, ID: r.ID, Reopened: r.Reopened}
 		if !r.Stored || r.Reshaped {
-			row.Spec, r.Reshaped = r.Spec(), false
+			row.Spec, r.Reshaped = r.Spec(r.Sub.Meta()), false
 		}
 		if size > s.options.CheckpointItems {
 			row.State = s.largeSnapshot(m, r)

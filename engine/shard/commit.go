@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"errors"
+	"runtime"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -104,7 +105,9 @@ func (p *writer) kick() {
 	}
 }
 
-// run is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append.
+// run is the shard's one goroutine that appends. No timer: a batch is whatever arrived during the previous append. Before it takes
+// a batch it lets every goroutine run that can: calls that have arrived join the batch, so that a busy server makes half as many commits,
+// and an idle one has no one to wait for.
 func (p *writer) run() {
 	defer close(p.ended)
 	for open := true; open; {
@@ -113,7 +116,7 @@ func (p *writer) run() {
 		case <-p.s.quit:
 			open = false // nothing is added any more: what there is gets its answer
 		}
-		for p.one() {
+		for runtime.Gosched(); p.one(); runtime.Gosched() {
 		}
 	}
 }
