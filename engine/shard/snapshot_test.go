@@ -87,7 +87,7 @@ func (l *life) passes(until queue.Time) {
 func (l *life) restarted(t rapid.TB, state []byte) (*machine.Machine, *machine.Record) {
 	m := pureMachine(l.m.Now)
 	m.Replay = true
-	if err := m.Recovery.Load(l.r.Spec(), state); err != nil {
+	if err := m.Recovery.Load(l.r.Spec(l.r.Sub.Meta()), state); err != nil {
 		t.Fatalf("load of %x: %v", state, err)
 	}
 	return m, m.Live(l.r.ID)
@@ -199,7 +199,7 @@ func TestSnapshotDamage(t *testing.T) {
 	l := goldenLife(t)
 	state := l.m.Snapshot(nil, l.r)
 	for cut := range state {
-		if err := pureMachine(lifeStart).Recovery.Load(l.r.Spec(), state[:cut]); err == nil {
+		if err := pureMachine(lifeStart).Recovery.Load(l.r.Spec(l.r.Sub.Meta()), state[:cut]); err == nil {
 			t.Errorf("%d of %d bytes load without an error: %x", cut, len(state), state[:cut])
 		}
 	}
@@ -219,7 +219,7 @@ func TestSnapshotDamage(t *testing.T) {
 		"attempts beyond 16 bits":  {1, 0, 1, 0, 0, 1, 0, 0, 0x80, 0x80, 4, 0, 0, 3, 1, 0, 1, 0, 0, 0, 0},
 		"an error without its end": {1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 3, 1, 99, 'a'},
 	} {
-		if err := pureMachine(lifeStart).Recovery.Load(l.r.Spec(), damaged); err == nil {
+		if err := pureMachine(lifeStart).Recovery.Load(l.r.Spec(l.r.Sub.Meta()), damaged); err == nil {
 			t.Errorf("%s: %x loads without an error", name, damaged)
 		}
 	}
@@ -309,9 +309,9 @@ func checkGoldenState(t *testing.T, l *life, text string, outputs machine.Output
 // of it can be worked off to its end.
 func FuzzSnapshotRestore(f *testing.F) {
 	l := goldenLife(f)
-	f.Add(l.r.Spec(), l.m.Snapshot(nil, l.r))
+	f.Add(l.r.Spec(l.r.Sub.Meta()), l.m.Snapshot(nil, l.r))
 	fresh := newLife(f, &journal.Insert{Seq: 1, ID: 1 << 30, Chunks: 3, Mul: 2, Add: 1})
-	f.Add(fresh.r.Spec(), fresh.m.Snapshot(nil, fresh.r))
+	f.Add(fresh.r.Spec(fresh.r.Sub.Meta()), fresh.m.Snapshot(nil, fresh.r))
 	f.Fuzz(func(t *testing.T, spec, state []byte) {
 		m := pureMachine(lifeStart)
 		m.Replay = true
@@ -321,7 +321,7 @@ func FuzzSnapshotRestore(f *testing.F) {
 		var r *machine.Record
 		m.Backlog.Each(func(sub *backlog.Submission) bool { r = sub.Data.(*machine.Record); return true })
 		again := m.Snapshot(nil, r)
-		if err := pureMachine(lifeStart).Recovery.Load(r.Spec(), again); err != nil {
+		if err := pureMachine(lifeStart).Recovery.Load(r.Spec(r.Sub.Meta()), again); err != nil {
 			t.Fatalf("spec %x, state %x load, but their own row %x does not: %v", spec, state, again, err)
 		}
 		m.Recovery.Settle(lifeStart)

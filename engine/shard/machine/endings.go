@@ -75,8 +75,9 @@ func (p *endings) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Stats.Skipped -= uint64(r.Skips)
 	m.Suspects.acquitAll(r)
 	m.Stats.Dead -= uint64(r.Dead)
+	meta := r.Sub.Meta()
 	r.Ended = &ending{
-		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: r.Sub.Meta(), reason: reason, spec: r.Spec(),
+		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: meta, reason: reason, spec: r.Spec(meta),
 	}
 	r.Ended.Left = m.Backlog.RemoveKeeping(r.Sub)
 	m.Orphans.add(r)

@@ -96,6 +96,9 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 		dst = binary.AppendUvarint(dst, uint64(outputs.Sum))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.Tries)))
+	if len(r.Tries) == 0 { // as of most: to sort nothing allocates all the same
+		return dst
+	}
 	for _, index := range slices.Sorted(maps.Keys(r.Tries)) {
 		t := r.Tries[index]
 		dst = t.append(binary.AppendUvarint(dst, uint64(index)))
