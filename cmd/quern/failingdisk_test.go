@@ -91,7 +91,7 @@ func TestJournalLogFails(t *testing.T) {
 			s, d := start()
 			defer func() { _ = s.end(syscall.SIGTERM) }()
 			inserted := d.grow(filepath.Join(data, "shards", "0000", "journal.db-wal"), s.process.Process.Pid)
-			for range 3 { // the first write that fails, and the reloads after it
+			for range 3 { // the writes that fail after the first one, and the reloads after them
 				if status, answer := d.post("/submissions", `{"chunks":{"count":1,"prefix":"a"}}`); status != http.StatusServiceUnavailable {
 					t.Errorf("an insert whose journal write fails gave %d %s, want 503", status, answer)
 				}
@@ -109,7 +109,7 @@ func TestJournalLogFails(t *testing.T) {
 	}
 }
 
-// grow inserts submissions until the log has no room left of what it took before, and then has no file grow past it.
+// grow has no file grow past what the log has now, and inserts submissions until that is used up, as the first refusal says.
 func (d diskUser) grow(log string, pid int) (inserted int) {
 	d.t.Helper()
 	for range 40 {
@@ -121,7 +121,13 @@ func (d diskUser) grow(log string, pid int) (inserted int) {
 		d.t.Fatal(err)
 	}
 	d.limitFiles(pid, uint64(info.Size()))
-	return inserted
+	for ; inserted < 1000; inserted++ {
+		if status, _ := d.post("/submissions", `{"chunks":{"count":1,"prefix":"a"}}`); status != http.StatusCreated {
+			return inserted
+		}
+	}
+	d.t.Fatalf("%d inserts fitted into a log of %d bytes", inserted, info.Size())
+	return 0
 }
 
 // limitFiles bounds the files of a process, from now on.
