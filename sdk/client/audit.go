@@ -24,13 +24,7 @@ type AuditFilter struct {
 }
 
 func (f *AuditFilter) query() url.Values {
-	query := url.Values{}
-	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "queue": f.Queue, "target": f.Target,
-		"outcome": f.Outcome} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := given("actor", f.Actor, "action", f.Action, "queue", f.Queue, "target", f.Target, "outcome", f.Outcome)
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until} {
 		if !at.IsZero() {
 			query.Set(name, at.UTC().Format(time.RFC3339Nano))
@@ -56,11 +50,7 @@ func (c *Client) FollowAudit(ctx context.Context, f AuditFilter) iter.Seq2[api.A
 			yield(api.AuditEntry{}, errors.New("quern: follow audit: Until must not be set: what is followed has no end"))
 			return
 		}
-		path := "/v1/audit"
-		if query := f.query().Encode(); query != "" {
-			path += "?" + query
-		}
-		follow(ctx, c, "follow audit", path, &followed{seen: map[string]time.Time{}})(yield)
+		follow(ctx, c, "follow audit", queried("/v1/audit", f.query()), &followed{seen: map[string]time.Time{}})(yield)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -15,24 +14,14 @@ import (
 // Consumers goes through a queue's consumers by name: those that are attached or were a moment ago, hold something or have an
 // order. It ends after the first error.
 func (c *Client) Consumers(ctx context.Context, queue string) iter.Seq2[api.Consumer, error] {
-	return pages[api.Consumer](ctx, c, "consumers", queuePath(queue, "/consumers"), url.Values{})
+	return pages[api.Consumer](ctx, c, "consumers", queuePath(queue, "/consumers"), nil)
 }
 
 // Consumer reads a consumer with the first page of what it holds, limit chunks (1 to 1,000; 0: 100) from the cursor on, the oldest
 // reservation first. api.CodeUnknownConsumer: nothing is known of it.
 func (c *Client) Consumer(ctx context.Context, queue, consumer, cursor string, limit int) (*api.ConsumerDetail, error) {
-	query := make(url.Values)
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
-	path := consumerPath(queue, consumer, "")
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return fetch[api.ConsumerDetail](ctx, c, "consumer", &request{method: http.MethodGet, path: path, safe: true})
+	query := given("cursor", cursor, "limit", positive(limit))
+	return get[api.ConsumerDetail](ctx, c, "consumer", queried(consumerPath(queue, consumer, ""), query))
 }
 
 // DrainConsumer tells a consumer to finish what it holds and leave; it gets nothing new.
@@ -59,7 +48,7 @@ func (c *Client) orderConsumer(ctx context.Context, queue, consumer, order strin
 // ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. actor and reason are as in
 // ReleaseChunk. It is tried once.
 func (c *Client) ReleaseConsumer(ctx context.Context, queue, consumer, actor, reason string) (released int, err error) {
-	return letGo(ctx, c, "release", consumerPath(queue, consumer, "/release"+releaseQuery(actor, reason)))
+	return letGo(ctx, c, "release", queried(consumerPath(queue, consumer, "/release"), given("actor", actor, "reason", reason)))
 }
 
 // Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that

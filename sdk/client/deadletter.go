@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -20,21 +18,11 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, f api.DeadFilter
 
 // DeadGroups groups them by the fingerprint of their errors.
 func (c *Client) DeadGroups(ctx context.Context, queue string, f api.DeadFilter) (*api.DeadGroups, error) {
-	path := queuePath(queue, "/dead-letters/groups")
-	if query := deadQuery(f); len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return fetch[api.DeadGroups](ctx, c, "dead groups", &request{method: http.MethodGet, path: path, safe: true})
+	return get[api.DeadGroups](ctx, c, "dead groups", queried(queuePath(queue, "/dead-letters/groups"), deadQuery(f)))
 }
 
 func deadQuery(f api.DeadFilter) url.Values {
-	query := make(url.Values)
-	if f.Submission != "" {
-		query.Set("submission", f.Submission)
-	}
-	if f.Fingerprint != "" {
-		query.Set("fingerprint", f.Fingerprint)
-	}
+	query := given("submission", f.Submission, "fingerprint", f.Fingerprint)
 	for name, at := range map[string]api.Time{"died_before": f.DiedBefore, "died_after": f.DiedAfter} {
 		if !at.IsZero() {
 			query.Set(name, at.UTC().Format("2006-01-02T15:04:05.000Z"))
@@ -46,8 +34,7 @@ func deadQuery(f api.DeadFilter) url.Values {
 
 // DeadLetter reads a dead letter with the history of its last tries. api.CodeUnknownDeadLetter: the chunk is not dead.
 func (c *Client) DeadLetter(ctx context.Context, queue, submission string, index uint32) (*api.DeadLetter, error) {
-	return fetch[api.DeadLetter](ctx, c, "dead letter",
-		&request{method: http.MethodGet, path: deadPath(queue, submission, index), safe: true})
+	return get[api.DeadLetter](ctx, c, "dead letter", deadPath(queue, submission, index))
 }
 
 // Redrive offers a dead chunk again, with no try counted, and returns its submission. It is tried once: after a lost answer a
@@ -66,13 +53,8 @@ func (c *Client) DeleteDeadLetter(ctx context.Context, queue, submission string,
 // ForwardDeadLetter has a dead chunk go on to another queue, and returns its submission here, where it counts as skipped. It is tried
 // once, as Redrive is.
 func (c *Client) ForwardDeadLetter(ctx context.Context, queue, submission string, index uint32, to string) (*api.Submission, error) {
-	body, err := json.Marshal(api.ForwardRequest{To: to})
-	if err != nil {
-		return nil, fmt.Errorf("quern: forward dead letter: %w", err)
-	}
-	q := &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/forward", media: mediaJSON,
-		buffer: append(make([]byte, gap), body...)}
-	return fetch[api.Submission](ctx, c, "forward dead letter", q)
+	q := &request{method: http.MethodPost, path: deadPath(queue, submission, index) + "/forward"}
+	return send[api.Submission](ctx, c, "forward dead letter", q, api.ForwardRequest{To: to})
 }
 
 func deadPath(queue, submission string, index uint32) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"net/url"
 	"strings"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -42,19 +41,9 @@ func (e Ends) Follow(ctx context.Context, c *Client) iter.Seq2[End, error] {
 }
 
 func (e Ends) path() string {
-	query := url.Values{}
+	query := given("state", strings.Join(e.States, ","), "schedule", e.Schedule)
 	addMeta(query, e.Meta)
-	if len(e.States) > 0 {
-		query.Set("state", strings.Join(e.States, ","))
-	}
-	if e.Schedule != "" {
-		query.Set("schedule", e.Schedule)
-	}
-	path := queuePath(e.Queue, "/ends")
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return path
+	return queried(queuePath(e.Queue, "/ends"), query)
 }
 
 // follower is how far a stream of ends has come.

@@ -9,7 +9,7 @@ import (
 
 // Lifecycle tells how the life-cycle worker of a queue is doing.
 func (c *Client) Lifecycle(ctx context.Context, queue string) (*api.Lifecycle, error) {
-	return fetch[api.Lifecycle](ctx, c, "lifecycle", &request{method: http.MethodGet, path: queuePath(queue, "/lifecycle"), safe: true})
+	return get[api.Lifecycle](ctx, c, "lifecycle", queuePath(queue, "/lifecycle"))
 }
 
 // RetryParked has all parked life-cycle actions of a queue tried again, and says how many there were.

@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"mime/multipart"
@@ -20,23 +19,22 @@ const uploadTime = 2 * time.Minute
 
 // Plugins goes through the server's plugins by name.
 func (c *Client) Plugins(ctx context.Context) iter.Seq2[api.Plugin, error] {
-	return pages[api.Plugin](ctx, c, "plugins", "/v1/plugins", url.Values{})
+	return pages[api.Plugin](ctx, c, "plugins", "/v1/plugins", nil)
 }
 
 // Plugin reads a plugin: what is in use of it, and the state of its breaker.
 func (c *Client) Plugin(ctx context.Context, name string) (*api.Plugin, error) {
-	return fetch[api.Plugin](ctx, c, "plugin", &request{method: http.MethodGet, path: pluginPath(name, ""), safe: true})
+	return get[api.Plugin](ctx, c, "plugin", pluginPath(name, ""))
 }
 
 // PluginVersions lists a plugin's versions, the newest first.
 func (c *Client) PluginVersions(ctx context.Context, name string) iter.Seq2[api.PluginVersion, error] {
-	return pages[api.PluginVersion](ctx, c, "plugin versions", pluginPath(name, "/versions"), url.Values{})
+	return pages[api.PluginVersion](ctx, c, "plugin versions", pluginPath(name, "/versions"), nil)
 }
 
 // PluginVersion reads a version: by its version text, or by 8 or more digits of its sha256.
 func (c *Client) PluginVersion(ctx context.Context, name, version string) (*api.PluginVersion, error) {
-	return fetch[api.PluginVersion](ctx, c, "plugin version",
-		&request{method: http.MethodGet, path: versionPath(name, version, ""), safe: true})
+	return get[api.PluginVersion](ctx, c, "plugin version", versionPath(name, version, ""))
 }
 
 // PluginUpload is a module with what may stand beside it.
@@ -115,58 +113,43 @@ func (c *Client) ResetPlugin(ctx context.Context, name string, when Condition) (
 
 // changePlugin makes a change once: after a lost answer a second try would change what the first one made.
 func (c *Client) changePlugin(ctx context.Context, what, name, verb string, body any, when Condition) (*api.Plugin, error) {
-	q := &request{method: http.MethodPost, path: pluginPath(name, verb)}
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("quern: %s: %w", what, err)
-		}
-		q.media, q.buffer = mediaJSON, append(make([]byte, gap), text...)
+	q := when.onto(&request{method: http.MethodPost, path: pluginPath(name, verb)})
+	if body == nil {
+		return fetch[api.Plugin](ctx, c, what, q)
 	}
-	return fetch[api.Plugin](ctx, c, what, when.onto(q))
+	return send[api.Plugin](ctx, c, what, q, body)
 }
 
 // PutPluginSettings replaces what an operator may set for a plugin.
 func (c *Client) PutPluginSettings(ctx context.Context, name string, s api.PluginSettings, when Condition) (*api.Plugin, error) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("quern: put plugin settings: %w", err)
-	}
-	q := &request{method: http.MethodPut, path: pluginPath(name, "/settings"), media: mediaJSON,
-		buffer: append(make([]byte, gap), text...), safe: when.none()}
-	return fetch[api.Plugin](ctx, c, "put plugin settings", when.onto(q))
+	q := &request{method: http.MethodPut, path: pluginPath(name, "/settings"), safe: when.none()}
+	return send[api.Plugin](ctx, c, "put plugin settings", when.onto(q), s)
 }
 
 // DryRunPlugin tries a version without any effect.
 func (c *Client) DryRunPlugin(ctx context.Context, name, version string, d api.PluginDryRun) (*api.PluginTried, error) {
-	text, err := json.Marshal(d)
-	if err != nil {
-		return nil, fmt.Errorf("quern: dry run: %w", err)
-	}
-	q := &request{method: http.MethodPost, path: versionPath(name, version, "/dry-run"), media: mediaJSON,
-		buffer: append(make([]byte, gap), text...), safe: true}
-	return fetch[api.PluginTried](ctx, c, "dry run", q)
+	return ask[api.PluginTried](ctx, c, "dry run", versionPath(name, version, "/dry-run"), d)
 }
 
 // PluginStats reads a plugin's numbers since the start of the server.
 func (c *Client) PluginStats(ctx context.Context, name string) (*api.PluginStats, error) {
-	return fetch[api.PluginStats](ctx, c, "plugin stats", &request{method: http.MethodGet, path: pluginPath(name, "/stats"), safe: true})
+	return get[api.PluginStats](ctx, c, "plugin stats", pluginPath(name, "/stats"))
 }
 
 // PluginScores lists how the open versions of a plugin scored live traffic, those in use first.
 func (c *Client) PluginScores(ctx context.Context, name string) iter.Seq2[api.PluginScores, error] {
-	return pages[api.PluginScores](ctx, c, "plugin scores", pluginPath(name, "/scores"), url.Values{})
+	return pages[api.PluginScores](ctx, c, "plugin scores", pluginPath(name, "/scores"), nil)
 }
 
 // PluginLogs reads the lines that a plugin logged behind a number, which is the Next of the answer before.
 func (c *Client) PluginLogs(ctx context.Context, name string, after uint64) (*api.PluginLogs, error) {
 	path := pluginPath(name, "/logs?after="+strconv.FormatUint(after, 10))
-	return fetch[api.PluginLogs](ctx, c, "plugin logs", &request{method: http.MethodGet, path: path, safe: true})
+	return get[api.PluginLogs](ctx, c, "plugin logs", path)
 }
 
 // PluginRecordings lists the batches of a plugin that were kept, the newest first.
 func (c *Client) PluginRecordings(ctx context.Context, name string) iter.Seq2[api.PluginRecording, error] {
-	return pages[api.PluginRecording](ctx, c, "plugin recordings", pluginPath(name, "/recordings"), url.Values{})
+	return pages[api.PluginRecording](ctx, c, "plugin recordings", pluginPath(name, "/recordings"), nil)
 }
 
 // PluginRecording downloads one of them: a .qbatch file.

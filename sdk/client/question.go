@@ -2,9 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -30,14 +27,4 @@ func (c *Client) Compare(ctx context.Context, queue string, r *api.CompareReques
 // the chunk stands.
 func (c *Client) Why(ctx context.Context, id string, index uint32, r *api.WhyRequest) (*api.WhyResponse, error) {
 	return ask[api.WhyResponse](ctx, c, "why", submissionPath(id, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/why"), r)
-}
-
-// ask posts a question that changes nothing, so that it may be tried again.
-func ask[T any](ctx context.Context, c *Client, what, path string, question any) (*T, error) {
-	body, err := json.Marshal(question)
-	if err != nil {
-		return nil, fmt.Errorf("quern: %s: %w", what, err)
-	}
-	return fetch[T](ctx, c, what, &request{method: http.MethodPost, path: path, media: mediaJSON,
-		buffer: append(make([]byte, gap), body...), safe: true})
 }

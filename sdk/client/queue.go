@@ -2,43 +2,32 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Queues goes through all queues by name.
 func (c *Client) Queues(ctx context.Context) iter.Seq2[api.Queue, error] {
-	return pages[api.Queue](ctx, c, "queues", "/v1/queues", url.Values{})
+	return pages[api.Queue](ctx, c, "queues", "/v1/queues", nil)
 }
 
 // Queue reads a queue with its settings.
 func (c *Client) Queue(ctx context.Context, name string) (*api.Queue, error) {
-	return fetch[api.Queue](ctx, c, "queue", &request{method: http.MethodGet, path: queuePath(name, ""), safe: true})
+	return get[api.Queue](ctx, c, "queue", queuePath(name, ""))
 }
 
 // PutQueue makes the queue or replaces all its settings; what is nil gets its default.
 func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
-	body, err := json.Marshal(api.PutQueueRequest{Settings: settings})
-	if err != nil {
-		return nil, fmt.Errorf("quern: put queue: %w", err)
-	}
-	return fetch[api.Queue](ctx, c, "put queue", &request{method: http.MethodPut, path: queuePath(name, ""),
-		media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+	q := &request{method: http.MethodPut, path: queuePath(name, ""), safe: true}
+	return send[api.Queue](ctx, c, "put queue", q, api.PutQueueRequest{Settings: settings})
 }
 
 // ChangeQueue changes some settings of a queue; what is nil stays as it is.
 func (c *Client) ChangeQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
-	body, err := json.Marshal(api.ChangeQueueRequest{Settings: settings})
-	if err != nil {
-		return nil, fmt.Errorf("quern: change queue: %w", err)
-	}
-	return fetch[api.Queue](ctx, c, "change queue", &request{method: http.MethodPatch, path: queuePath(name, ""),
-		media: mediaJSON, buffer: append(make([]byte, gap), body...), safe: true})
+	q := &request{method: http.MethodPatch, path: queuePath(name, ""), safe: true}
+	return send[api.Queue](ctx, c, "change queue", q, api.ChangeQueueRequest{Settings: settings})
 }
 
 // DeleteOption says which queue DeleteQueue deletes.
@@ -59,12 +48,12 @@ func (c *Client) DeleteQueue(ctx context.Context, name string, options ...Delete
 
 // Stats reads a queue's numbers.
 func (c *Client) Stats(ctx context.Context, queue string) (*api.Stats, error) {
-	return fetch[api.Stats](ctx, c, "stats", &request{method: http.MethodGet, path: queuePath(queue, "/stats"), safe: true})
+	return get[api.Stats](ctx, c, "stats", queuePath(queue, "/stats"))
 }
 
 // ServerOptions reads the options that the server runs with.
 func (c *Client) ServerOptions(ctx context.Context) ([]api.ServerOption, error) {
-	got, err := fetch[api.ServerOptions](ctx, c, "config", &request{method: http.MethodGet, path: "/v1/config", safe: true})
+	got, err := get[api.ServerOptions](ctx, c, "config", "/v1/config")
 	if err != nil {
 		return nil, err
 	}
@@ -73,5 +62,5 @@ func (c *Client) ServerOptions(ctx context.Context) ([]api.ServerOption, error) 
 
 // Version reads the server's version.
 func (c *Client) Version(ctx context.Context) (*api.Version, error) {
-	return fetch[api.Version](ctx, c, "version", &request{method: http.MethodGet, path: "/version", safe: true})
+	return get[api.Version](ctx, c, "version", "/version")
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -14,5 +13,5 @@ func Ready(ctx context.Context, c *Client, checks bool) (*api.Readiness, error) 
 	if checks {
 		path += "?verbose"
 	}
-	return fetch[api.Readiness](ctx, c, "ready", &request{method: http.MethodGet, path: path, safe: true})
+	return get[api.Readiness](ctx, c, "ready", path)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -12,21 +11,13 @@ import (
 
 // Reservations goes through the chunks that consumers of a queue hold and that the filter means. It ends after the first error.
 func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilter) iter.Seq2[api.HeldReservation, error] {
-	query := make(url.Values)
-	for name, value := range map[string]string{"submission": f.Submission, "consumer": f.Consumer} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := given("submission", f.Submission, "consumer", f.Consumer, "limit", positive(f.Limit))
 	addMeta(query, f.Meta)
 	if f.Overdue {
 		query.Set("overdue", "true")
 	}
 	if f.ByDeadline {
 		query.Set("sort", "deadline")
-	}
-	if f.Limit > 0 {
-		query.Set("limit", strconv.Itoa(f.Limit))
 	}
 	return pages[api.HeldReservation](ctx, c, "reservations", queuePath(queue, "/reservations"), query)
 }
@@ -35,20 +26,7 @@ func (c *Client) Reservations(ctx context.Context, queue string, f api.HeldFilte
 // where no access token says so; that and the reason are kept in the audit log, and both may be "". It is tried once. api.CodeConflict: no
 // consumer holds the chunk.
 func (c *Client) ReleaseChunk(ctx context.Context, submission string, index uint32, actor, reason string) (*api.HeldReservation, error) {
-	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/release"+releaseQuery(actor, reason))
+	path := submissionPath(submission, "/chunks/"+strconv.FormatUint(uint64(index), 10)+"/release")
+	path = queried(path, given("actor", actor, "reason", reason))
 	return fetch[api.HeldReservation](ctx, c, "release chunk", &request{method: http.MethodPost, path: path})
-}
-
-// releaseQuery is the end of a path that says who takes chunks back, and why; "" when neither is given.
-func releaseQuery(actor, reason string) string {
-	query := make(url.Values)
-	for name, value := range map[string]string{"actor": actor, "reason": reason} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if len(query) == 0 {
-		return ""
-	}
-	return "?" + query.Encode()
 }

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -13,7 +11,7 @@ import (
 
 // Rules goes through a queue's rules, the oldest first.
 func (c *Client) Rules(ctx context.Context, queue string) iter.Seq2[api.Rule, error] {
-	return pages[api.Rule](ctx, c, "rules", queuePath(queue, "/rules"), url.Values{})
+	return pages[api.Rule](ctx, c, "rules", queuePath(queue, "/rules"), nil)
 }
 
 // PastRules goes through the last 1,000 rules of a queue that were lifted or are over, the one that ended last first.
@@ -23,27 +21,18 @@ func (c *Client) PastRules(ctx context.Context, queue string) iter.Seq2[api.Rule
 
 // Rule reads a rule. api.CodeUnknownRule: there is none of this id, or it has ended.
 func (c *Client) Rule(ctx context.Context, queue, id string) (*api.Rule, error) {
-	return fetch[api.Rule](ctx, c, "rule", &request{method: http.MethodGet, path: rulePath(queue, id), safe: true})
+	return get[api.Rule](ctx, c, "rule", rulePath(queue, id))
 }
 
 // SetRule sets a pause or a block. There is one for each action and match: asking for the same again changes nothing, asking for another
 // reason, end or effect changes it.
 func (c *Client) SetRule(ctx context.Context, queue string, r *api.RuleRequest) (*api.Rule, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("quern: set rule: %w", err)
-	}
-	q := &request{method: http.MethodPost, path: queuePath(queue, "/rules"), media: mediaJSON,
-		buffer: append(make([]byte, gap), body...), safe: true}
-	return fetch[api.Rule](ctx, c, "set rule", q)
+	return ask[api.Rule](ctx, c, "set rule", queuePath(queue, "/rules"), r)
 }
 
 // LiftRule ends a rule; actor says who asks, and may be empty. To lift one that has ended is no error.
 func (c *Client) LiftRule(ctx context.Context, queue, id, actor string) error {
-	path := rulePath(queue, id)
-	if actor != "" {
-		path += "?" + url.Values{"actor": {actor}}.Encode()
-	}
+	path := queried(rulePath(queue, id), given("actor", actor))
 	return c.do(ctx, c.cold, "lift rule", &request{method: http.MethodDelete, path: path, safe: true}, new(reply))
 }
 

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -14,23 +12,19 @@ import (
 
 // Schedules goes through the queue's schedules by name.
 func (c *Client) Schedules(ctx context.Context, queue string) iter.Seq2[api.Schedule, error] {
-	return pages[api.Schedule](ctx, c, "schedules", queuePath(queue, "/schedules"), url.Values{})
+	return pages[api.Schedule](ctx, c, "schedules", queuePath(queue, "/schedules"), nil)
 }
 
 // Schedule reads a schedule and how it stands.
 func (c *Client) Schedule(ctx context.Context, queue, name string) (*api.Schedule, error) {
-	return fetch[api.Schedule](ctx, c, "schedule", &request{method: http.MethodGet, path: schedulePath(queue, name, ""), safe: true})
+	return get[api.Schedule](ctx, c, "schedule", schedulePath(queue, name, ""))
 }
 
 // PutSchedule creates a schedule, or redefines it. With a condition it is tried once: after a lost answer a second try would meet its
 // own change.
 func (c *Client) PutSchedule(ctx context.Context, queue, name string, d *api.ScheduleDefinition, when Condition) (*api.Schedule, error) {
-	body, err := scheduleBody("put schedule", d)
-	if err != nil {
-		return nil, err
-	}
-	q := &request{method: http.MethodPut, path: schedulePath(queue, name, ""), media: mediaJSON, buffer: body, safe: when.none()}
-	return fetch[api.Schedule](ctx, c, "put schedule", when.onto(q))
+	q := &request{method: http.MethodPut, path: schedulePath(queue, name, ""), safe: when.none()}
+	return send[api.Schedule](ctx, c, "put schedule", when.onto(q), d)
 }
 
 // DeleteSchedule deletes a schedule; what it inserted stays. It is tried once, as DeleteQueue is.
@@ -41,10 +35,7 @@ func (c *Client) DeleteSchedule(ctx context.Context, queue, name string, when Co
 
 // PauseSchedule pauses a schedule, for a reason that may be empty. Ticks that pass meanwhile are missed ones.
 func (c *Client) PauseSchedule(ctx context.Context, queue, name, reason string) (*api.Schedule, error) {
-	path := schedulePath(queue, name, "/pause")
-	if reason != "" {
-		path += "?reason=" + url.QueryEscape(reason)
-	}
+	path := queried(schedulePath(queue, name, "/pause"), given("reason", reason))
 	return fetch[api.Schedule](ctx, c, "pause schedule", &request{method: http.MethodPost, path: path, safe: true})
 }
 
@@ -63,39 +54,21 @@ func (c *Client) TriggerSchedule(ctx context.Context, queue, name, key string) (
 
 // BackfillSchedule inserts what ticks of the past would have inserted, and returns the ids. The key is as for TriggerSchedule.
 func (c *Client) BackfillSchedule(ctx context.Context, queue, name string, r *api.BackfillRequest, key string) (*api.Backfilled, error) {
-	body, err := scheduleBody("backfill schedule", r)
-	if err != nil {
-		return nil, err
-	}
-	q := &request{method: http.MethodPost, path: schedulePath(queue, name, "/backfill"), media: mediaJSON, buffer: body,
-		key: key, safe: key != ""}
-	return fetch[api.Backfilled](ctx, c, "backfill schedule", q)
+	q := &request{method: http.MethodPost, path: schedulePath(queue, name, "/backfill"), key: key, safe: key != ""}
+	return send[api.Backfilled](ctx, c, "backfill schedule", q, r)
 }
 
 // ScheduleTicks lists the next n ticks (1 to 100) of a schedule.
 func (c *Client) ScheduleTicks(ctx context.Context, queue, name string, n int) (*api.SchedulePreview, error) {
 	path := schedulePath(queue, name, "/ticks?n="+strconv.Itoa(n))
-	return fetch[api.SchedulePreview](ctx, c, "schedule ticks", &request{method: http.MethodGet, path: path, safe: true})
+	return get[api.SchedulePreview](ctx, c, "schedule ticks", path)
 }
 
 // PreviewSchedule says in plain words when a spec is due, with its next ticks. Nothing is stored.
 func (c *Client) PreviewSchedule(ctx context.Context, queue string, r *api.SchedulePreviewRequest) (*api.SchedulePreview, error) {
-	body, err := scheduleBody("preview schedule", r)
-	if err != nil {
-		return nil, err
-	}
-	q := &request{method: http.MethodPost, path: queuePath(queue, "/schedules/preview"), media: mediaJSON, buffer: body, safe: true}
-	return fetch[api.SchedulePreview](ctx, c, "preview schedule", q)
+	return ask[api.SchedulePreview](ctx, c, "preview schedule", queuePath(queue, "/schedules/preview"), r)
 }
 
 func schedulePath(queue, name, below string) string {
 	return queuePath(queue, "/schedules/"+url.PathEscape(name)+below)
-}
-
-func scheduleBody(what string, r any) ([]byte, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("quern: %s: %w", what, err)
-	}
-	return append(make([]byte, gap), body...), nil
 }

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -31,7 +29,7 @@ func (c Condition) onto(q *request) *request {
 
 // Strategies goes through the queue's named strategies by name.
 func (c *Client) Strategies(ctx context.Context, queue string) iter.Seq2[api.NamedStrategy, error] {
-	return pages[api.NamedStrategy](ctx, c, "strategies", queuePath(queue, "/strategies"), url.Values{})
+	return pages[api.NamedStrategy](ctx, c, "strategies", queuePath(queue, "/strategies"), nil)
 }
 
 // Strategy reads a named strategy: a version of it, or as it stands for version 0.
@@ -40,18 +38,18 @@ func (c *Client) Strategy(ctx context.Context, queue, name string, version uint3
 	if version > 0 {
 		path += "?version=" + strconv.FormatUint(uint64(version), 10)
 	}
-	return fetch[api.NamedStrategy](ctx, c, "strategy", &request{method: http.MethodGet, path: path, safe: true})
+	return get[api.NamedStrategy](ctx, c, "strategy", path)
 }
 
 // PutStrategy names a strategy, or changes the one behind the name. The strategy is in text form, or a JSON tree when it begins
 // with '{'. With a condition it is tried once: after a lost answer a second try would meet its own change.
 func (c *Client) PutStrategy(ctx context.Context, queue, name, strategy string, when Condition) (*api.NamedStrategy, error) {
-	body, err := strategyBody("put strategy", strategy)
+	value, err := strategyJSON(strategy)
 	if err != nil {
 		return nil, err
 	}
-	q := &request{method: http.MethodPut, path: strategyPath(queue, name), media: mediaJSON, buffer: body, safe: when.none()}
-	return fetch[api.NamedStrategy](ctx, c, "put strategy", when.onto(q))
+	q := &request{method: http.MethodPut, path: strategyPath(queue, name), safe: when.none()}
+	return send[api.NamedStrategy](ctx, c, "put strategy", when.onto(q), api.StrategyRequest{Strategy: value})
 }
 
 // DeleteStrategy deletes a named strategy with all its versions. It is tried once, as DeleteQueue is.
@@ -63,32 +61,19 @@ func (c *Client) DeleteStrategy(ctx context.Context, queue, name string, when Co
 // ValidateStrategy says what a strategy means to the queue: canonical forms, branches, and what in it has no effect. The
 // strategy is as for PutStrategy, or {"name":"..."} for one that the queue has.
 func (c *Client) ValidateStrategy(ctx context.Context, queue, strategy string) (*api.ValidStrategy, error) {
-	body, err := strategyBody("validate strategy", strategy)
-	if err != nil {
-		return nil, err
-	}
-	q := &request{method: http.MethodPost, path: queuePath(queue, "/strategies/validate"), media: mediaJSON, buffer: body, safe: true}
-	return fetch[api.ValidStrategy](ctx, c, "validate strategy", q)
-}
-
-// StrategiesInUse lists the strategies that consumers reserved by in the last hour, those that handed out most chunks first.
-func (c *Client) StrategiesInUse(ctx context.Context, queue string) (*api.StrategiesInUse, error) {
-	q := &request{method: http.MethodGet, path: queuePath(queue, "/strategies/in-use"), safe: true}
-	return fetch[api.StrategiesInUse](ctx, c, "strategies in use", q)
-}
-
-func strategyPath(queue, name string) string {
-	return queuePath(queue, "/strategies/"+url.PathEscape(name))
-}
-
-func strategyBody(what, strategy string) ([]byte, error) {
 	value, err := strategyJSON(strategy)
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(api.StrategyRequest{Strategy: value})
-	if err != nil {
-		return nil, fmt.Errorf("quern: %s: %w", what, err)
-	}
-	return append(make([]byte, gap), body...), nil
+	path := queuePath(queue, "/strategies/validate")
+	return ask[api.ValidStrategy](ctx, c, "validate strategy", path, api.StrategyRequest{Strategy: value})
+}
+
+// StrategiesInUse lists the strategies that consumers reserved by in the last hour, those that handed out most chunks first.
+func (c *Client) StrategiesInUse(ctx context.Context, queue string) (*api.StrategiesInUse, error) {
+	return get[api.StrategiesInUse](ctx, c, "strategies in use", queuePath(queue, "/strategies/in-use"))
+}
+
+func strategyPath(queue, name string) string {
+	return queuePath(queue, "/strategies/"+url.PathEscape(name))
 }

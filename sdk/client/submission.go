@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -55,13 +54,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (*api.Submission, error)
 // SetPriority changes the priority of an open submission, from the next reservation on: larger first under CustomPriority. Of one
 // that has ended it is a conflict (api.CodeConflict).
 func (c *Client) SetPriority(ctx context.Context, id string, priority int64) (*api.Submission, error) {
-	body, err := json.Marshal(api.SubmissionChange{Priority: &priority})
-	if err != nil {
-		return nil, fmt.Errorf("quern: set priority: %w", err)
-	}
-	q := &request{method: http.MethodPatch, path: submissionPath(id, ""), media: mediaJSON,
-		buffer: append(make([]byte, gap), body...), safe: true}
-	return fetch[api.Submission](ctx, c, "set priority", q)
+	q := &request{method: http.MethodPatch, path: submissionPath(id, ""), safe: true}
+	return send[api.Submission](ctx, c, "set priority", q, api.SubmissionChange{Priority: &priority})
 }
 
 // ListOptions narrows a list of submissions. The zero value lists all.
@@ -78,21 +72,13 @@ type ListOptions struct {
 
 // List goes through a queue's submissions, newest first. It ends after the first error.
 func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq2[api.Submission, error] {
-	query := make(url.Values)
-	for _, state := range o.States {
-		query.Add("state", state)
-	}
+	query := given("schedule", o.Schedule, "limit", positive(o.Limit))
+	query["state"] = o.States
 	addMeta(query, o.Meta)
-	if o.Schedule != "" {
-		query.Set("schedule", o.Schedule)
-	}
 	for name, at := range map[string]time.Time{"created_before": o.CreatedBefore, "created_after": o.CreatedAfter} {
 		if !at.IsZero() {
 			query.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}
-	}
-	if o.Limit > 0 {
-		query.Set("limit", strconv.Itoa(o.Limit))
 	}
 	return pages[api.Submission](ctx, c, "list", queuePath(queue, "/submissions"), query)
 }
@@ -114,39 +100,7 @@ func queryValue(value api.MetaValue) string {
 
 // Chunks goes through a submission's chunks in the order of their indexes, those in any of the given states or all.
 func (c *Client) Chunks(ctx context.Context, id string, states ...string) iter.Seq2[api.Chunk, error] {
-	query := make(url.Values)
-	for _, state := range states {
-		query.Add("state", state)
-	}
-	return pages[api.Chunk](ctx, c, "chunks", submissionPath(id, "/chunks"), query)
-}
-
-// pages goes through a list page by page.
-func pages[T any](ctx context.Context, c *Client, what, path string, query url.Values) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		query := maps.Clone(query)
-		for {
-			target := path
-			if len(query) > 0 {
-				target += "?" + query.Encode()
-			}
-			page, err := fetch[api.Page[T]](ctx, c, what, &request{method: http.MethodGet, path: target, safe: true})
-			if err != nil {
-				var zero T
-				yield(zero, err)
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if page.Next == "" {
-				return
-			}
-			query.Set("cursor", page.Next)
-		}
-	}
+	return pages[api.Chunk](ctx, c, "chunks", submissionPath(id, "/chunks"), url.Values{"state": states})
 }
 
 // Outputs goes through the outputs of a submission's chunks in the order of their indexes; chunks without one are left out.
@@ -231,17 +185,4 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			return bytes.TrimSpace(line), err
 		}
 	}
-}
-
-// fetch makes a call through net/http and reads the answer with encoding/json.
-func fetch[T any](ctx context.Context, c *Client, what string, q *request) (*T, error) {
-	var r reply
-	if err := c.do(ctx, c.cold, what, q, &r); err != nil {
-		return nil, err
-	}
-	answer := new(T)
-	if err := json.Unmarshal(r.body, answer); err != nil {
-		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: %w", what, err)
-	}
-	return answer, nil
 }

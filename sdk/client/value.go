@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -14,22 +12,19 @@ import (
 
 // MetaKeys goes through the meta keys, by name, that open submissions have or that something is set for.
 func (c *Client) MetaKeys(ctx context.Context, queue string) iter.Seq2[api.MetaKey, error] {
-	return pages[api.MetaKey](ctx, c, "meta keys", queuePath(queue, "/meta-keys"), url.Values{})
+	return pages[api.MetaKey](ctx, c, "meta keys", queuePath(queue, "/meta-keys"), nil)
 }
 
 // Values lists the values of a meta key with what is ready, in flight and set for each; sort is in_flight (which "" is too) or
 // ready, the largest first.
 func (c *Client) Values(ctx context.Context, queue, key, sort string) iter.Seq2[api.ValueCount, error] {
-	query := make(url.Values)
-	if sort != "" {
-		query.Set("sort", sort)
-	}
-	return pages[api.ValueCount](ctx, c, "values", queuePath(queue, "/meta-keys/"+url.PathEscape(key)+"/values"), query)
+	path := queuePath(queue, "/meta-keys/"+url.PathEscape(key)+"/values")
+	return pages[api.ValueCount](ctx, c, "values", path, given("sort", sort))
 }
 
 // Value reads one value of a meta key. api.CodeUnknownValue: no open submission has it, and nothing is set for it.
 func (c *Client) Value(ctx context.Context, queue, key string, value api.MetaValue) (*api.ValueCount, error) {
-	return fetch[api.ValueCount](ctx, c, "value", &request{method: http.MethodGet, path: valuePath(queue, key, value), safe: true})
+	return get[api.ValueCount](ctx, c, "value", valuePath(queue, key, value))
 }
 
 // PutValue sets a limit and a weight for a value of a meta key, in the place of what was set; what is nil is not set any more.
@@ -37,13 +32,8 @@ func (c *Client) Value(ctx context.Context, queue, key string, value api.MetaVal
 // change.
 func (c *Client) PutValue(ctx context.Context, queue, key string, value api.MetaValue, settings api.ValueSettings,
 	when Condition) (*api.ValueCount, error) {
-	body, err := json.Marshal(settings)
-	if err != nil {
-		return nil, fmt.Errorf("quern: put value: %w", err)
-	}
-	q := &request{method: http.MethodPut, path: valuePath(queue, key, value), media: mediaJSON,
-		buffer: append(make([]byte, gap), body...), safe: when.none()}
-	return fetch[api.ValueCount](ctx, c, "put value", when.onto(q))
+	q := &request{method: http.MethodPut, path: valuePath(queue, key, value), safe: when.none()}
+	return send[api.ValueCount](ctx, c, "put value", when.onto(q), settings)
 }
 
 // DeleteValue removes what is set for a value. It is tried once, as DeleteQueue is.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -70,12 +69,8 @@ func waitList(ids []string) []string {
 }
 
 func waitOnce(ctx context.Context, c *Client, ids []string) (*api.WaitResponse, error) {
-	body, err := json.Marshal(api.WaitRequest{IDs: ids, WaitMS: waitSlice.Milliseconds()})
-	if err != nil {
-		return nil, fmt.Errorf("quern: wait: %w", err)
-	}
-	return fetch[api.WaitResponse](ctx, c, "wait", &request{method: http.MethodPost, path: "/v1/submissions:wait", media: mediaJSON,
-		buffer: append(make([]byte, gap), body...), safe: true, wait: waitSlice})
+	q := &request{method: http.MethodPost, path: "/v1/submissions:wait", safe: true, wait: waitSlice}
+	return send[api.WaitResponse](ctx, c, "wait", q, api.WaitRequest{IDs: ids, WaitMS: waitSlice.Milliseconds()})
 }
 
 // unknownSubmission is what a call for the submission alone is refused with.

@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// fetch makes a call through net/http and reads the answer with encoding/json.
+func fetch[T any](ctx context.Context, c *Client, what string, q *request) (*T, error) {
+	var r reply
+	if err := c.do(ctx, c.cold, what, q, &r); err != nil {
+		return nil, err
+	}
+	answer := new(T)
+	if err := json.Unmarshal(r.body, answer); err != nil {
+		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: %w", what, err)
+	}
+	return answer, nil
+}
+
+// get reads what is at a path.
+func get[T any](ctx context.Context, c *Client, what, path string) (*T, error) {
+	return fetch[T](ctx, c, what, &request{method: http.MethodGet, path: path, safe: true})
+}
+
+// send is fetch with a body: value, as JSON.
+func send[T any](ctx context.Context, c *Client, what string, q *request, value any) (*T, error) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("quern: %s: %w", what, err)
+	}
+	q.media, q.buffer = mediaJSON, append(make([]byte, gap), body...)
+	return fetch[T](ctx, c, what, q)
+}
+
+// ask posts what does the same when it is posted again, such as a question, so that it may be tried again.
+func ask[T any](ctx context.Context, c *Client, what, path string, question any) (*T, error) {
+	return send[T](ctx, c, what, &request{method: http.MethodPost, path: path, safe: true}, question)
+}
+
+// pages goes through a list page by page.
+func pages[T any](ctx context.Context, c *Client, what, path string, query url.Values) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query := maps.Clone(query)
+		for {
+			page, err := get[api.Page[T]](ctx, c, what, queried(path, query))
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			if query == nil {
+				query = make(url.Values)
+			}
+			query.Set("cursor", page.Next)
+		}
+	}
+}
+
+// queried is a path with a query, if there is one.
+func queried(path string, query url.Values) string {
+	if text := query.Encode(); text != "" {
+		return path + "?" + text
+	}
+	return path
+}
+
+// given is the query of those parameters that have a value: names and values by turns.
+func given(pairs ...string) url.Values {
+	query := make(url.Values)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return query
+}
+
+// positive is a number as a parameter; "", which is not given, when it is not one from 1 on.
+func positive[N int | uint32](n N) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(n), 10)
+}
