@@ -54,11 +54,8 @@ func auditCommand(a *app) *cobra.Command {
 			if follow {
 				return followAudit(cmd.Context(), a, c, f)
 			}
-			all, err := collect(c.Audit(cmd.Context(), f), limit)
-			if err != nil {
-				return err
-			}
-			return printAudit(a, all)
+			header := []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}
+			return printFirst(a, c.Audit(cmd.Context(), f), limit, header, auditRow)
 		},
 	})
 	flags := c.Flags()
@@ -90,11 +87,6 @@ func followAudit(ctx context.Context, a *app, c *client.Client, f client.AuditFi
 		}
 	}
 	return nil // being interrupted is how following ends
-}
-
-// printAudit prints entries in the chosen format.
-func printAudit(a *app, entries []api.AuditEntry) error {
-	return printList(a, entries, []string{"AT", "ACTOR", "ACTION", "QUEUE", "TARGET", "BEFORE", "AFTER", "OUTCOME"}, auditRow)
 }
 
 func auditRow(e api.AuditEntry) []string {

@@ -18,13 +18,9 @@ import (
 
 // bulkCommand is the parent of the commands on bulk operations.
 func bulkCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "bulk", Short: "Do something with many dead letters, retries or submissions at once", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(bulkRunCommand(a), bulkListCommand(a),
+	return parent(&cobra.Command{Use: "bulk", Short: "Do something with many dead letters, retries or submissions at once"},
+		bulkRunCommand(a), bulkListCommand(a),
 		bulkOneCommand(a, "show", "Show how far a bulk operation got", (*client.Client).Bulk), bulkCancelCommand(a))
-	return c
 }
 
 // bulkOptions are the flags of bulk run.

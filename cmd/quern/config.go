@@ -176,10 +176,6 @@ func (c *Config) shown() []api.ServerOption {
 
 // configCommand shows what a server started here and now would use.
 func configCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "config", Short: "Show the server's options", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
 	var running bool
 	show := &cobra.Command{
 		Use:   "show",
@@ -199,6 +195,5 @@ func configCommand(a *app) *cobra.Command {
 	a.configFlags(show)
 	show.Flags().BoolVar(&running, "running", false, "ask the server that runs at --server, rather than what one started here would use")
 	a.formatFlag(show, formatTable, formatJSON, formatJSONL)
-	c.AddCommand(show, configExampleCommand(a))
-	return c
+	return parent(&cobra.Command{Use: "config", Short: "Show the server's options"}, show, configExampleCommand(a))
 }

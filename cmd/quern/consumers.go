@@ -12,16 +12,12 @@ import (
 
 // consumersCommand is the parent of the commands on consumers.
 func consumersCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "consumers", Short: "List consumers and what they hold, drain them, take their work back", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(consumersListCommand(a), consumersShowCommand(a),
+	return parent(&cobra.Command{Use: "consumers", Short: "List consumers and what they hold, drain them, take their work back"},
+		consumersListCommand(a), consumersShowCommand(a),
 		consumersOrderCommand(a, "drain", "Tell a consumer to finish what it holds and leave", (*client.Client).DrainConsumer),
 		consumersOrderCommand(a, "quiet", "Keep new work from a consumer, which stays", (*client.Client).QuietConsumer),
 		consumersOrderCommand(a, "resume", "Take drain or quiet back", (*client.Client).ResumeConsumer),
 		consumersReleaseCommand(a))
-	return c
 }
 
 func consumersListCommand(a *app) *cobra.Command {
@@ -55,39 +51,33 @@ func consumersShowCommand(a *app) *cobra.Command {
 	var limit int
 	c := a.queueCommand(&cobra.Command{
 		Use: "show CONSUMER", Short: "Show a consumer and what it holds, the oldest reservation first", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := readConsumer(cmd.Context(), a, args[0], limit)
-			if err != nil {
-				return err
-			}
-			if a.format != formatTable {
-				return printOne(a, *d, func(api.ConsumerDetail) [][2]string { return nil })
-			}
-			if err := printOne(a, d.Consumer, consumerFields); err != nil {
-				return err
-			}
-			fmt.Fprintln(a.out)
-			return printList(a, d.Items, []string{"CHUNK", "ATTEMPT", "SINCE", "DEADLINE", "META"}, func(h api.HeldChunk) []string {
-				return []string{h.Submission + "/" + number(h.Index), number(h.Attempt), moment(h.ReservedAt),
-					moment(h.Deadline), metaLine(h.Meta)}
-			})
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			d, err := readConsumer(ctx, c, a.queueName(), args[0], limit)
+			return printLaidOut(a, d, err, printConsumer)
+		}),
 	})
 	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many chunks")
 	return c
 }
 
-// readConsumer reads a consumer with at most limit of the chunks that it holds.
-func readConsumer(ctx context.Context, a *app, name string, limit int) (*api.ConsumerDetail, error) {
-	c, err := a.client()
-	if err != nil {
-		return nil, err
+func printConsumer(a *app, d *api.ConsumerDetail) error {
+	if err := printOne(a, d.Consumer, consumerFields); err != nil {
+		return err
 	}
+	fmt.Fprintln(a.out)
+	return printList(a, d.Items, []string{"CHUNK", "ATTEMPT", "SINCE", "DEADLINE", "META"}, func(h api.HeldChunk) []string {
+		return []string{h.Submission + "/" + number(h.Index), number(h.Attempt), moment(h.ReservedAt),
+			moment(h.Deadline), metaLine(h.Meta)}
+	})
+}
+
+// readConsumer reads a consumer with at most limit of the chunks that it holds.
+func readConsumer(ctx context.Context, c *client.Client, queue, name string, limit int) (*api.ConsumerDetail, error) {
 	const page = 1000
-	d, err := c.Consumer(ctx, a.queueName(), name, "", min(max(limit, 1), page))
+	d, err := c.Consumer(ctx, queue, name, "", min(max(limit, 1), page))
 	for err == nil && d.Next != "" && len(d.Items) < limit {
 		var more *api.ConsumerDetail
-		if more, err = c.Consumer(ctx, a.queueName(), name, d.Next, min(limit-len(d.Items), page)); err == nil {
+		if more, err = c.Consumer(ctx, queue, name, d.Next, min(limit-len(d.Items), page)); err == nil {
 			d.Items, d.Next = append(d.Items, more.Items...), more.Next
 		}
 	}
@@ -95,17 +85,12 @@ func readConsumer(ctx context.Context, a *app, name string, limit int) (*api.Con
 }
 
 func consumerFields(x api.Consumer) [][2]string {
-	fields := [][2]string{{"consumer", x.Consumer}, {"state", x.State}}
-	for _, f := range [][2]string{
+	return present([][2]string{
+		{"consumer", x.Consumer}, {"state", x.State},
 		{"order", orderOf(&x)}, {"attached since", moment(x.AttachedSince)}, {"away since", moment(x.AwaySince)},
-		{"lost at", moment(x.LostAt)},
-		{"last seen", moment(x.LastSeenAt)}, {"oldest reservation", moment(x.OldestReservedAt)},
-	} {
-		if f[1] != "" {
-			fields = append(fields, f)
-		}
-	}
-	return append(fields, [2]string{"reserved", number(x.Reserved)}, [2]string{"overdue", number(x.Overdue)})
+		{"lost at", moment(x.LostAt)}, {"last seen", moment(x.LastSeenAt)}, {"oldest reservation", moment(x.OldestReservedAt)},
+		{"reserved", number(x.Reserved)}, {"overdue", number(x.Overdue)},
+	})
 }
 
 // consumersOrderCommand is one of drain, quiet and resume.

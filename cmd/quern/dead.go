@@ -17,15 +17,11 @@ import (
 
 // deadCommand is the parent of the commands on dead letters.
 func deadCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "dead", Short: "List, redrive, delete and forward chunks that are out of attempts", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(deadListCommand(a), deadGroupsCommand(a), deadGetCommand(a),
+	return parent(&cobra.Command{Use: "dead", Short: "List, redrive, delete and forward chunks that are out of attempts"},
+		deadListCommand(a), deadGroupsCommand(a), deadGetCommand(a),
 		deadActCommand(a, api.BulkRedrive, "Offer dead chunks again, with no try counted"),
 		deadActCommand(a, api.BulkDelete, "Give dead chunks up for good"),
 		deadActCommand(a, api.BulkForward, "Have dead chunks go on to another queue"))
-	return c
 }
 
 // deadFilter is the filter of dead letters as flags.
@@ -112,18 +108,14 @@ func deadGroupsCommand(a *app) *cobra.Command {
 func deadGetCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use: "get ID/INDEX", Short: "Show a dead letter with the history of its last 10 tries", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			id, index, err := parseChunk(args[0])
 			if err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			d, err := c.DeadLetter(cmd.Context(), a.queueName(), id, index)
+			d, err := c.DeadLetter(ctx, a.queueName(), id, index)
 			return printAnswer(a, d, err, deadFields)
-		},
+		}),
 	})
 }
 
@@ -165,7 +157,7 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 	var to, actor string
 	c := a.queueCommand(&cobra.Command{
 		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all or flags that say which, many at once",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			many := all || f.many() || oldest > 0
 			if many == (len(args) > 0) {
 				return usageError{errors.New("name dead chunks as ID/INDEX, or give --all, or flags that say which, " +
@@ -174,16 +166,12 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 			if action == api.BulkForward && to == "" {
 				return usageError{errors.New("say with --to which queue they go on to")}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
 			if many {
 				filter, err := f.api()
 				if err != nil {
 					return err
 				}
-				b, err := c.StartBulk(cmd.Context(), &api.BulkRequest{
+				b, err := c.StartBulk(ctx, &api.BulkRequest{
 					Queue: a.queueName(), Action: action, To: to,
 					Filter: api.BulkFilter{Submission: filter.Submission, Fingerprint: filter.Fingerprint, Meta: filter.Meta,
 						DiedBefore: filter.DiedBefore, DiedAfter: filter.DiedAfter, Oldest: oldest},
@@ -192,15 +180,15 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return followBulk(cmd.Context(), a, c, b)
+				return followBulk(ctx, a, c, b)
 			}
 			for _, arg := range args {
-				if err := actOnDead(cmd.Context(), c, a.queueName(), action, to, arg); err != nil {
+				if err := actOnDead(ctx, c, a.queueName(), action, to, arg); err != nil {
 					return err
 				}
 			}
 			return nil
-		},
+		}),
 	})
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")

@@ -23,7 +23,7 @@ func diagnoseCommand(a *app) *cobra.Command {
 			if len(args) == 1 {
 				return withSubmission(a, args[0], func(c *client.Client, id string) error {
 					d, err := c.DiagnoseSubmission(cmd.Context(), id)
-					return printDiagnosis(a, d, err)
+					return printLaidOut(a, d, err, printDiagnosis)
 				})
 			}
 			c, err := a.client()
@@ -31,18 +31,12 @@ func diagnoseCommand(a *app) *cobra.Command {
 				return err
 			}
 			d, err := c.DiagnoseValue(cmd.Context(), a.queueName(), args[0], parseMetaValue(args[1]))
-			return printDiagnosis(a, d, err)
+			return printLaidOut(a, d, err, printDiagnosis)
 		},
 	})
 }
 
-func printDiagnosis(a *app, d *api.Diagnosis, err error) error {
-	if err != nil {
-		return err
-	}
-	if a.format != formatTable {
-		return printOne(a, *d, nil)
-	}
+func printDiagnosis(a *app, d *api.Diagnosis) error {
 	fmt.Fprintln(a.out, d.Sentence)
 	fmt.Fprintln(a.out)
 	return printList(a, d.Causes, []string{"CAUSE", "CHUNKS", "SUBMISSIONS", "DETAIL"}, func(c api.Cause) []string {

@@ -26,7 +26,7 @@ func endsCommand(a *app) *cobra.Command {
 			"after a cut or a restart of the server, with none missed and none twice. The first column is the place of\n" +
 			"the end, for \"--after\". With \"--after 0\" it begins with all that the queue's retention has kept.",
 		Example: "  quern ends --meta company=7\n  quern ends --after 1234-56 -o jsonl",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
 			if f.Meta, err = parseMeta(meta); err != nil {
 				return err
@@ -37,13 +37,9 @@ func endsCommand(a *app) *cobra.Command {
 			if _, ok := queue.ParseEndPlace(f.After); f.After != "" && !ok {
 				return usageError{fmt.Errorf("--after %q is not the place of an end, such as 1234-56, or 0", f.After)}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
 			f.Queue = a.queueName()
-			return followEnds(cmd.Context(), a, c, f)
-		},
+			return followEnds(ctx, a, c, f)
+		}),
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSONL)

@@ -21,13 +21,7 @@ func explainCommand(a *app) *cobra.Command {
 	}
 	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Explain(ctx, a.queueName(), r)
-		if err != nil {
-			return err
-		}
-		if a.format != formatTable {
-			return printOne(a, *got, nil)
-		}
-		return printExplanation(a, got)
+		return printLaidOut(a, got, err, printExplanation)
 	})
 }
 

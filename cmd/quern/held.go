@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // reservationsCommand lists who holds what.
@@ -22,7 +23,7 @@ func reservationsCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use: "reservations", Short: "List the chunks that consumers hold, the longest held first",
 		Example: "  quern reservations --overdue\n  quern reservations --meta company=7 -o json", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 			if f.Meta, err = parseMeta(meta); err != nil {
 				return err
 			}
@@ -32,17 +33,9 @@ func reservationsCommand(a *app) *cobra.Command {
 			if limit < 1 {
 				return usageError{fmt.Errorf("--limit is %d: at least 1", limit)}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
 			f.Limit = min(limit, queue.MaxListLimit)
-			all, err := collect(c.Reservations(cmd.Context(), a.queueName(), f), limit)
-			if err != nil {
-				return err
-			}
-			return printHeld(a, all)
-		},
+			return printFirst(a, c.Reservations(ctx, a.queueName(), f), limit, heldHeader(), heldRow)
+		}),
 	})
 	c.Flags().BoolVar(&f.Overdue, "overdue", false, "only what is held for longer than the queue's reservation timeout")
 	c.Flags().StringVar(&f.Consumer, "consumer", "", "only what this consumer holds")
@@ -53,17 +46,18 @@ func reservationsCommand(a *app) *cobra.Command {
 	return c
 }
 
-func printHeld(a *app, list []api.HeldReservation) error {
-	return printList(a, list, []string{"CHUNK", "CONSUMER", "HELD", "OVERDUE", "ATTEMPT", "SINCE", "DEADLINE", "META"},
-		func(h api.HeldReservation) []string {
-			overdue := ""
-			if h.Overdue {
-				overdue = "overdue"
-			}
-			age := (time.Duration(h.HeldMS) * time.Millisecond).Round(time.Second)
-			return []string{h.Submission + "/" + number(h.Index), h.Consumer, age.String(), overdue, number(h.Attempt),
-				moment(h.Since), moment(h.Deadline), metaLine(h.Meta)}
-		})
+func heldHeader() []string {
+	return []string{"CHUNK", "CONSUMER", "HELD", "OVERDUE", "ATTEMPT", "SINCE", "DEADLINE", "META"}
+}
+
+func heldRow(h api.HeldReservation) []string {
+	overdue := ""
+	if h.Overdue {
+		overdue = "overdue"
+	}
+	age := (time.Duration(h.HeldMS) * time.Millisecond).Round(time.Second)
+	return []string{h.Submission + "/" + number(h.Index), h.Consumer, age.String(), overdue, number(h.Attempt),
+		moment(h.Since), moment(h.Deadline), metaLine(h.Meta)}
 }
 
 // releaseChunk takes one chunk back from the consumer that holds it.
@@ -76,5 +70,5 @@ func releaseChunk(ctx context.Context, a *app, submission string, index uint32, 
 	if err != nil {
 		return err
 	}
-	return printHeld(a, []api.HeldReservation{*h})
+	return printList(a, []api.HeldReservation{*h}, heldHeader(), heldRow)
 }

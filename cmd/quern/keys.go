@@ -15,13 +15,10 @@ import (
 
 // keysCommand is the parent of the commands on meta keys and their values.
 func keysCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "keys", Short: "List meta keys and values; limit and weigh values", Args: cobra.NoArgs,
+	return parent(&cobra.Command{
+		Use: "keys", Short: "List meta keys and values; limit and weigh values",
 		Long: "List meta keys and values; limit and weigh values. VALUE is written as for --meta: 123 is the integer, s:123 the text.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(keysListCommand(a), keysValuesCommand(a), keysGetCommand(a), keysSetCommand(a), keysUnsetCommand(a))
-	return c
+	}, keysListCommand(a), keysValuesCommand(a), keysGetCommand(a), keysSetCommand(a), keysUnsetCommand(a))
 }
 
 func keysListCommand(a *app) *cobra.Command {
@@ -189,7 +186,7 @@ func weightText(weight *float64) string {
 }
 
 func valueFields(v api.ValueCount) [][2]string {
-	fields := [][2]string{
+	return present([][2]string{
 		{"value", metaText(v.Value)},
 		{"ready", number(v.Ready)},
 		{"in flight", number(v.InFlight)},
@@ -199,12 +196,5 @@ func valueFields(v api.ValueCount) [][2]string {
 		{"weight", weightText(v.Weight)},
 		{"etag", v.ETag},
 		{"changed", moment(v.ChangedAt)},
-	}
-	kept := fields[:0]
-	for _, field := range fields {
-		if field[1] != "" {
-			kept = append(kept, field)
-		}
-	}
-	return kept
+	})
 }

@@ -25,10 +25,7 @@ func ledgersCommand(a *app) *cobra.Command {
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
 				l, err := c.LedgerTenants(ctx, a.queueName(), args[0], sort, limit)
-				if err != nil {
-					return err
-				}
-				return printLedger(a, l)
+				return printLaidOut(a, l, err, printLedger)
 			}
 			return printAll(a, c.Ledgers(ctx, a.queueName()), []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"},
 				func(l api.Ledger) []string {
@@ -43,9 +40,6 @@ func ledgersCommand(a *app) *cobra.Command {
 }
 
 func printLedger(a *app, l *api.LedgerTenants) error {
-	if a.format != formatTable {
-		return printOne(a, *l, func(api.LedgerTenants) [][2]string { return nil })
-	}
 	amount := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 	fmt.Fprintf(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants,
 		amount(l.Lag), amount(l.MostBehind), amount(l.MostAhead))
@@ -79,22 +73,7 @@ func mapCommand(a *app) *cobra.Command {
 			"D dead, s skipped, R reserved, w waiting, r ready (p or b where a rule pauses or blocks them), and . for done.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			m, err := c.ChunkMap(ctx, args[0], from, to, cells)
-			if err != nil {
-				return err
-			}
-			if a.format != formatTable {
-				return printOne(a, *m, func(api.ChunkMap) [][2]string { return nil })
-			}
-			const row = 50
-			for first := 0; first < len(m.Done); first += row {
-				var line strings.Builder
-				for i := first; i < min(first+row, len(m.Done)); i++ {
-					line.WriteByte(cellOf(m, i))
-				}
-				fmt.Fprintf(a.out, "%10d  %s\n", uint64(m.From)+uint64(first)*uint64(m.Each), line.String())
-			}
-			fmt.Fprintf(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
-			return nil
+			return printLaidOut(a, m, err, printMap)
 		}),
 	})
 	f := c.Flags()
@@ -102,6 +81,19 @@ func mapCommand(a *app) *cobra.Command {
 	f.Uint32Var(&to, "to", 0, "the chunk behind the last (0: as far as one answer goes)")
 	f.IntVar(&cells, "cells", 500, "at most so many cells")
 	return c
+}
+
+func printMap(a *app, m *api.ChunkMap) error {
+	const row = 50
+	for first := 0; first < len(m.Done); first += row {
+		var line strings.Builder
+		for i := first; i < min(first+row, len(m.Done)); i++ {
+			line.WriteByte(cellOf(m, i))
+		}
+		fmt.Fprintf(a.out, "%10d  %s\n", uint64(m.From)+uint64(first)*uint64(m.Each), line.String())
+	}
+	_, err := fmt.Fprintf(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
+	return err
 }
 
 // cellOf is the letter of a cell.

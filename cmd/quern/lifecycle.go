@@ -17,33 +17,28 @@ func lifecycleCommand(a *app) *cobra.Command {
 		Use: "lifecycle", Short: "Tell how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
 		Long: "Tell how the queue's life-cycle worker is doing, by kind of action. An action that failed again and again is parked; see\n" +
 			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is fixed.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			got, err := readLifecycle(a, cmd)
-			if err != nil {
-				return err
-			}
-			if a.format != formatTable {
-				return printOne(a, *got, nil)
-			}
-			state := "serving"
-			if got.Degraded {
-				state = "degraded: inserts are refused"
-			}
-			fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state,
-				got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
-			fmt.Fprintf(a.out, "counters recounted: %s\n\n", recountLine(&got.Recount))
-			return printList(a, got.Kinds, []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES",
-				"ERROR"}, func(k api.LifecycleKind) []string {
-				return []string{
-					k.Kind, strconv.FormatUint(k.Pending, 10), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s",
-					strconv.FormatUint(k.Done, 10),
-					strconv.FormatUint(k.Stale, 10), strconv.FormatUint(k.Parked, 10), strconv.FormatUint(k.Failed, 10), k.Error,
-				}
-			})
-		},
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			got, err := c.Lifecycle(ctx, a.queueName())
+			return printLaidOut(a, got, err, printLifecycle)
+		}),
 	})
 	c.AddCommand(lifecycleParkedCommand(a), lifecycleRetryCommand(a))
 	return c
+}
+
+func printLifecycle(a *app, got *api.Lifecycle) error {
+	state := "serving"
+	if got.Degraded {
+		state = "degraded: inserts are refused"
+	}
+	fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state,
+		got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
+	fmt.Fprintf(a.out, "counters recounted: %s\n\n", recountLine(&got.Recount))
+	header := []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES", "ERROR"}
+	return printList(a, got.Kinds, header, func(k api.LifecycleKind) []string {
+		return []string{k.Kind, number(k.Pending), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s", number(k.Done),
+			number(k.Stale), number(k.Parked), number(k.Failed), k.Error}
+	})
 }
 
 // recountLine is how far the recounts of counters have come, in a line.
@@ -69,30 +64,18 @@ func recountLine(r *api.Recount) string {
 	return line
 }
 
-func readLifecycle(a *app, cmd *cobra.Command) (*api.Lifecycle, error) {
-	c, err := a.client()
-	if err != nil {
-		return nil, err
-	}
-	return c.Lifecycle(cmd.Context(), a.queueName())
-}
-
 func lifecycleParkedCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use: "parked", Short: "List parked actions with their errors, the oldest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			got, err := readLifecycle(a, cmd)
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			got, err := c.Lifecycle(ctx, a.queueName())
 			if err != nil {
 				return err
 			}
 			return printList(a, got.Parked, []string{"KIND", "ABOUT", "INDEX", "SINCE", "ERROR"}, func(p api.ParkedAction) []string {
-				index := ""
-				if p.Index != nil {
-					index = strconv.FormatUint(uint64(*p.Index), 10)
-				}
-				return []string{p.Kind, p.Submission + p.Rule + p.Schedule, index, moment(p.Since), p.Error}
+				return []string{p.Kind, p.Submission + p.Rule + p.Schedule, index(p.Index), moment(p.Since), p.Error}
 			})
-		},
+		}),
 	})
 }
 

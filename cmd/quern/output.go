@@ -79,12 +79,28 @@ func printOne[T any](a *app, value T, fields func(T) [][2]string) error {
 	return w.Flush()
 }
 
+// present is those of the fields that have a value.
+func present(fields [][2]string) [][2]string {
+	return slices.DeleteFunc(fields, func(field [2]string) bool { return field[1] == "" })
+}
+
 // printAnswer prints what a server answered, or returns the error that came in its place.
 func printAnswer[T any](a *app, answer *T, err error, fields func(T) [][2]string) error {
 	if err != nil {
 		return err
 	}
 	return printOne(a, *answer, fields)
+}
+
+// printLaidOut prints what a server answered as JSON, or for people as layout does, or returns the error that came in its place.
+func printLaidOut[T any](a *app, answer *T, err error, layout func(*app, *T) error) error {
+	switch {
+	case err != nil:
+		return err
+	case a.format != formatTable:
+		return printOne(a, *answer, nil)
+	}
+	return layout(a, answer)
 }
 
 // printAll prints what a server lists, as printList does, when all of it is there.

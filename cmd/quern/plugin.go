@@ -18,16 +18,14 @@ import (
 
 // pluginCommand is the parent of the commands on plugins.
 func pluginCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "plugin", Short: "Write, try, upload and activate plugins that decide the order", Args: cobra.NoArgs,
+	return parent(&cobra.Command{
+		Use: "plugin", Short: "Write, try, upload and activate plugins that decide the order",
 		Long: "Write, try, upload and activate plugins that decide the order. From nothing to an active plugin:\n\n" +
 			"  quern plugin new deadline-first --lang go\n" +
 			"  quern plugin build deadline-first\n" +
 			"  quern plugin push deadline-first/deadline-first.wasm --activate\n\n" +
 			"VERSION is a version text, or 8 or more digits of a sha256.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(a), pluginCheckCommand(a),
+	}, pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(a), pluginCheckCommand(a),
 		pluginRunCommand(a), pluginBenchCommand(a),
 		pluginPushCommand(a), pluginActivateCommand(a), pluginShadowCommand(a), pluginCanaryCommand(a),
 		pluginDeactivateCommand(a), pluginRollbackCommand(a),
@@ -35,7 +33,6 @@ func pluginCommand(a *app) *cobra.Command {
 		pluginSettingsCommand(a), pluginStatsCommand(a),
 		pluginRecordingsCommand(a), pluginReplayCommand(a), pluginResetCommand(a), pluginScoresCommand(a),
 		pluginDownloadCommand(a), pluginDeleteCommand(a))
-	return c
 }
 
 // compileCommandName is how this program is started to compile for a server. People have no use for it.
@@ -60,7 +57,7 @@ func pluginPushCommand(a *app) *cobra.Command {
 		Use:   "push FILE.wasm",
 		Short: "Upload a version; --activate lets it score at once",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			var u client.PluginUpload
 			if u.Module, err = readAtMost(args[0], maxModuleFile); err != nil {
 				return err
@@ -72,17 +69,13 @@ func pluginPushCommand(a *app) *cobra.Command {
 					}
 				}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			v, err := c.UploadPlugin(cmd.Context(), u)
+			v, err := c.UploadPlugin(ctx, u)
 			if err != nil || !activate {
 				return printAnswer(a, v, err, versionFields)
 			}
-			p, err := c.ActivatePlugin(cmd.Context(), v.Name, api.PluginSelection{Version: v.SHA256, Config: u.Config}, client.Condition{})
+			p, err := c.ActivatePlugin(ctx, v.Name, api.PluginSelection{Version: v.SHA256, Config: u.Config}, client.Condition{})
 			return printAnswer(a, p, err, pluginFields)
-		},
+		}),
 	})
 	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
 	c.Flags().StringVar(&configFile, "config", "",
@@ -148,18 +141,14 @@ func selectCommand(a *app, use, short string, args cobra.PositionalArgs,
 	var f selectFlags
 	c := a.serverCommand(&cobra.Command{
 		Use: use, Short: short, Args: args,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := f.selection(args)
 			if err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			p, err := do(c, cmd.Context(), args[0], s, client.Condition{ETag: f.ifMatch})
+			p, err := do(c, ctx, args[0], s, client.Condition{ETag: f.ifMatch})
 			return printAnswer(a, p, err, pluginFields)
-		},
+		}),
 	})
 	f.add(c)
 	return c

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // pluginDryRunCommand tries an uploaded version on what a queue holds now.
@@ -21,7 +23,7 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be " +
 			"taken, which of them would not be\n" +
 			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and named by it.",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := f.selection(args)
 			if err != nil {
 				return err
@@ -30,13 +32,9 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 			if d.Context, err = about.read(); err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			tried, err := c.DryRunPlugin(cmd.Context(), args[0], args[1], d)
+			tried, err := c.DryRunPlugin(ctx, args[0], args[1], d)
 			return printAnswer(a, tried, err, triedFields)
-		},
+		}),
 	})
 	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
 	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "in whose order")

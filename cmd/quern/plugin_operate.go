@@ -218,16 +218,12 @@ func pluginReplayCommand(a *app) *cobra.Command {
 		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
 		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when " +
 			"some differ the exit code is 1.",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := recordingID(args[2])
 			if err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			tried, err := c.DryRunPlugin(cmd.Context(), args[0], args[1], api.PluginDryRun{Recording: id})
+			tried, err := c.DryRunPlugin(ctx, args[0], args[1], api.PluginDryRun{Recording: id})
 			if err != nil {
 				return err
 			}
@@ -241,7 +237,7 @@ func pluginReplayCommand(a *app) *cobra.Command {
 				return fmt.Errorf("%d of %d scores differ from the recorded ones", tried.Replay.Different, tried.Replay.Rows)
 			}
 			return nil
-		},
+		}),
 	})
 }
 

@@ -22,12 +22,9 @@ func pluginScoresCommand(a *app) *cobra.Command {
 			"candidates by their scores, and of how many\n" +
 			"of them something was taken.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			var all []api.PluginScores
-			for s, err := range c.PluginScores(ctx, args[0]) {
-				if err != nil {
-					return err
-				}
-				all = append(all, s)
+			all, err := collect(c.PluginScores(ctx, args[0]), 0)
+			if err != nil {
+				return err
 			}
 			if a.format != formatTable {
 				return printList(a, all, nil, nil)

@@ -74,17 +74,15 @@ func previewCommand(a *app) *cobra.Command {
 	}
 	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Preview(ctx, a.queueName(), r)
-		if err != nil {
-			return err
-		}
-		if a.format != formatTable {
-			return printOne(a, *got, nil)
-		}
-		printGrace(a, got.RestartGraceUntil)
-		printUnscored(a.out, got.Warnings)
-		return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
-			return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
-		})
+		return printLaidOut(a, got, err, printPicks)
+	})
+}
+
+func printPicks(a *app, got *api.PreviewResponse) error {
+	printGrace(a, got.RestartGraceUntil)
+	printUnscored(a.out, got.Warnings)
+	return printList(a, got.Picks, []string{"SUBMISSION", "INDEX", "PRIORITY", "META", "PATH"}, func(p api.PreviewPick) []string {
+		return []string{p.Submission, number(p.Index), strconv.FormatInt(p.Priority, 10), metaLine(p.Meta), p.Path}
 	})
 }
 
@@ -129,13 +127,7 @@ func compareCommand(a *app) *cobra.Command {
 			}
 			got, err := c.Compare(cmd.Context(), a.queueName(),
 				&api.CompareRequest{A: one, B: other, Max: o.max, Seed: o.seedOf(cmd), Context: context})
-			if err != nil {
-				return err
-			}
-			if a.format != formatTable {
-				return printOne(a, *got, nil)
-			}
-			return printComparison(a, got)
+			return printLaidOut(a, got, err, printComparison)
 		},
 	})
 	o.flags(c)
@@ -180,7 +172,12 @@ func whyCommand(a *app) *cobra.Command {
 				return usageError{errors.New("INDEX must be a whole number from 0")}
 			}
 			return withSubmission(a, args[0], func(c *client.Client, id string) error {
-				return printWhy(cmd.Context(), a, c, id, uint32(index), strategy)
+				question, err := strategyJSON(strategy)
+				if err != nil {
+					return err
+				}
+				got, err := c.Why(cmd.Context(), id, uint32(index), &api.WhyRequest{Strategy: question})
+				return printLaidOut(a, got, err, printWhy)
 			})
 		},
 	})
@@ -188,18 +185,7 @@ func whyCommand(a *app) *cobra.Command {
 	return c
 }
 
-func printWhy(ctx context.Context, a *app, c *client.Client, id string, index uint32, text string) error {
-	strategy, err := strategyJSON(text)
-	if err != nil {
-		return err
-	}
-	got, err := c.Why(ctx, id, index, &api.WhyRequest{Strategy: strategy})
-	if err != nil {
-		return err
-	}
-	if a.format != formatTable {
-		return printOne(a, *got, nil)
-	}
+func printWhy(a *app, got *api.WhyResponse) error {
 	w := newTable(a.out)
 	fmt.Fprintf(w, "strategy\t%s\nchunk\t%s\n", got.Strategy, got.State)
 	if got.Standing != nil {

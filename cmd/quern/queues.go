@@ -16,15 +16,11 @@ import (
 
 // queueCommand is the parent of the commands on queues themselves.
 func queueCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "queue", Short: "Make, change, list and delete queues", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(queueSettingsCommand(a, "put NAME",
-		"Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
+	return parent(&cobra.Command{Use: "queue", Short: "Make, change, list and delete queues"},
+		queueSettingsCommand(a, "put NAME",
+			"Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
 		queueSettingsCommand(a, "set NAME", "Change some settings of a queue: what is not given stays as it is", false,
 			(*client.Client).ChangeQueue), queueGetCommand(a), queueListCommand(a), queueDeleteCommand(a))
-	return c
 }
 
 func queueSettingsCommand(a *app, use, short string, put bool,
@@ -77,19 +73,15 @@ func queueDeleteCommand(a *app) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Delete a queue that has no open submissions",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if args[0] == "default" && !quarantined {
 				return usageError{errors.New("the queue named default always exists and cannot be deleted")}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
 			if quarantined {
-				return c.DeleteQueue(cmd.Context(), args[0], client.Quarantined)
+				return c.DeleteQueue(ctx, args[0], client.Quarantined)
 			}
-			return c.DeleteQueue(cmd.Context(), args[0])
-		},
+			return c.DeleteQueue(ctx, args[0])
+		}),
 	}
 	a.clientFlags(c)
 	c.Flags().BoolVar(&quarantined, "quarantined", false, "delete a queue that is in quarantine; what is in it is lost")

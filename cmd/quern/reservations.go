@@ -262,23 +262,19 @@ func finishCommand(a *app, use, short string,
 		Use:   use,
 		Short: short,
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, tokens []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, tokens []string) error {
 			for _, token := range tokens {
 				if _, ok := queue.ParseToken([]byte(token)); !ok {
 					return usageError{fmt.Errorf("%q is not a token: it is the %d characters that "+
 						"'quern reserve' printed", token, queue.TokenChars)}
 				}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			results, err := do(cmd.Context(), c, a.queueName(), tokens)
+			results, err := do(ctx, c, a.queueName(), tokens)
 			if err != nil {
 				return err
 			}
 			return printResults(a, tokens, results)
-		},
+		}),
 	})
 }
 

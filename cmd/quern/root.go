@@ -39,7 +39,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // newRoot is the command tree. A new command is one line here.
 func (a *app) newRoot() *cobra.Command {
-	root := &cobra.Command{
+	root := parent(&cobra.Command{
 		Use:   "quern",
 		Short: "A queue server for very large batches of work",
 		Long: "Quern is a queue server for very large batches of work, and the tools around it.\n\n" +
@@ -49,11 +49,7 @@ func (a *app) newRoot() *cobra.Command {
 			"Run a command for every chunk:                  quern work -- ./process {}\n\n" + exitCodesHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
-	}
+	})
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -91,6 +87,14 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 		c.GroupID = group
 		root.AddCommand(c)
 	}
+}
+
+// parent is a command that only has others below it; alone it shows its help.
+func parent(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	c.Args = cobra.NoArgs
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	c.AddCommand(below...)
+	return c
 }
 
 // markStart makes every command note that its own code began, which tells a wrong command line from a failure.

@@ -15,15 +15,11 @@ import (
 
 // rulesCommand is the parent of the commands on pauses and blocks.
 func rulesCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "rules", Short: "List, set and lift pauses and blocks", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(rulesListCommand(a),
+	return parent(&cobra.Command{Use: "rules", Short: "List, set and lift pauses and blocks"},
+		rulesListCommand(a),
 		rulesSetCommand(a, api.ActionPause, "Keep chunks from being handed out"),
 		rulesSetCommand(a, api.ActionBlock, "Keep chunks from being handed out, also when pauses are lifted"),
 		rulesLiftCommand(a))
-	return c
 }
 
 func rulesListCommand(a *app) *cobra.Command {
@@ -31,29 +27,18 @@ func rulesListCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List the rules of the queue, the oldest first", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			ask := (*client.Client).Rules
 			if past {
-				ask = (*client.Client).PastRules
-			}
-			var all []api.Rule
-			for r, err := range ask(c, ctx, a.queueName()) {
-				if err != nil {
-					return err
-				}
-				all = append(all, r)
-			}
-			if past {
-				return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY",
-					"REASON"}, func(r api.Rule) []string {
+				header := []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY", "REASON"}
+				return printAll(a, c.PastRules(ctx, a.queueName()), header, func(r api.Rule) []string {
 					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), r.Actor, moment(r.EndedAt),
 						strings.ReplaceAll(r.End, "_", " "), r.LiftedBy, r.Reason}
 				})
 			}
-			return printList(a, all, []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"},
-				func(r api.Rule) []string {
-					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor,
-						effectsText(r.Effects), r.Reason}
-				})
+			header := []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"}
+			return printAll(a, c.Rules(ctx, a.queueName()), header, func(r api.Rule) []string {
+				return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor,
+					effectsText(r.Effects), r.Reason}
+			})
 		}),
 	})
 	c.Flags().BoolVar(&past, "past", false, "those that were lifted or are over instead: the last 1,000, the one that ended last first")
@@ -70,7 +55,7 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 		Long: short + ": of the whole queue, of one value of a meta key, or of one submission. What is held already " +
 			"may be finished, unless --revoke takes it back. " +
 			"There is one " + action + " for each of these: to set it again changes its reason, end and effects.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
 			if r.Match, err = parseMatch(whole, meta, submission); err != nil {
 				return err
@@ -79,13 +64,9 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 				return err
 			}
 			r.Actor = a.actor(actor)
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			got, err := c.SetRule(cmd.Context(), a.queueName(), &r)
+			got, err := c.SetRule(ctx, a.queueName(), &r)
 			return printAnswer(a, got, err, ruleFields)
-		},
+		}),
 	})
 	c.Flags().BoolVar(&whole, "all", false, "the whole queue")
 	c.Flags().StringVarP(&meta, "meta", "m", "",

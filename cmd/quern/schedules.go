@@ -18,14 +18,10 @@ import (
 
 // schedulesCommand is the parent of the commands on schedules.
 func schedulesCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "schedules", Short: "Insert submissions again and again, by the clock", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(schedulesListCommand(a), schedulesSetCommand(a), schedulesShowCommand(a), schedulesNextCommand(a),
+	return parent(&cobra.Command{Use: "schedules", Short: "Insert submissions again and again, by the clock"},
+		schedulesListCommand(a), schedulesSetCommand(a), schedulesShowCommand(a), schedulesNextCommand(a),
 		schedulesPauseCommand(a),
 		schedulesResumeCommand(a), schedulesTriggerCommand(a), schedulesBackfillCommand(a), schedulesDeleteCommand(a))
-	return c
 }
 
 // templateOptions are the flags that say what a schedule inserts.
@@ -97,7 +93,7 @@ func schedulesSetCommand(a *app) *cobra.Command {
 			"'s3://reports/{scheduled_at}/'\n" +
 			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := readDefinition(a, file, &flags, &template, read)
 			if err != nil {
 				return err
@@ -105,13 +101,9 @@ func schedulesSetCommand(a *app) *cobra.Command {
 			if file == "" && paused {
 				d.Enabled = new(false)
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := c.PutSchedule(cmd.Context(), a.queueName(), args[0], d, must)
+			s, err := c.PutSchedule(ctx, a.queueName(), args[0], d, must)
 			return printAnswer(a, s, err, scheduleFields)
-		},
+		}),
 	})
 	template.flags(c)
 	f := c.Flags()
@@ -255,7 +247,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use: "backfill NAME", Short: "Insert what ticks of the past would have inserted; prints the ids", Args: cobra.ExactArgs(1),
 		Example: "  quern schedules backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-07T23:59:59Z --idempotency-key january",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			r := &api.BackfillRequest{Limit: limit, DryRun: dry}
 			var err error
 			if r.From, err = parseMoment(from, time.Now()); err != nil {
@@ -264,11 +256,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 			if r.To, err = parseMoment(to, time.Now()); err != nil {
 				return usageError{fmt.Errorf("--to %w", err)}
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			made, err := c.BackfillSchedule(cmd.Context(), a.queueName(), args[0], r, key)
+			made, err := c.BackfillSchedule(ctx, a.queueName(), args[0], r, key)
 			if err != nil {
 				return err
 			}
@@ -276,7 +264,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 				return printOne(a, *made, backfilledFields)
 			}
 			return printList(a, made.Submissions, []string{"SUBMISSION"}, func(id string) []string { return []string{id} })
-		},
+		}),
 	})
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
@@ -302,28 +290,20 @@ func schedulesNextCommand(a *app) *cobra.Command {
 		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks",
 		Args:    cobra.MaximumNArgs(1),
 		Example: "  quern schedules next nightly -n 3\n  quern schedules next --spec '30 2 29 2 *' --tz Europe/Amsterdam",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if (len(args) == 1) == (ask.Spec != "") {
 				return usageError{errors.New("give the name of a schedule, or a --spec")}
 			}
 			if err := read(); err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			var p *api.SchedulePreview
 			if len(args) == 1 {
-				p, err = c.ScheduleTicks(cmd.Context(), a.queueName(), args[0], int(ask.N))
-			} else {
-				p, err = c.PreviewSchedule(cmd.Context(), a.queueName(), &ask)
+				p, err := c.ScheduleTicks(ctx, a.queueName(), args[0], int(ask.N))
+				return printAnswer(a, p, err, previewFields)
 			}
-			if err != nil {
-				return err
-			}
-			return printOne(a, *p, previewFields)
-		},
+			p, err := c.PreviewSchedule(ctx, a.queueName(), &ask)
+			return printAnswer(a, p, err, previewFields)
+		}),
 	})
 	read = fieldFlags(c.Flags(), queue.ScheduleFields(), &ask, false)
 	c.Flags().Uint32VarP(&ask.N, "limit", "n", 5, "at most so many ticks, 1 to 100")
@@ -342,30 +322,19 @@ func previewFields(p api.SchedulePreview) [][2]string {
 
 func scheduleFields(s api.Schedule) [][2]string {
 	d := &s.Definition
-	fields := [][2]string{{"name", s.Name}, {"state", s.State}}
-	add := func(name, text string, when bool) {
-		if when {
-			fields = append(fields, [2]string{name, text})
-		}
+	jitter := ""
+	if d.JitterMS > 0 {
+		jitter = (time.Duration(d.JitterMS) * time.Millisecond).String()
 	}
-	add("reason", s.Reason, s.Reason != "")
-	add("due", s.Description, true)
-	add("spec", d.Spec, true)
-	add("tz", d.TZ, true)
-	add("next", moment(s.NextAt), !s.NextAt.IsZero())
-	add("waiting", moment(s.WaitingAt), !s.WaitingAt.IsZero())
-	add("last", moment(s.LastAt), !s.LastAt.IsZero())
-	add("last submission", s.LastSubmission, s.LastSubmission != "")
-	add("recent", recentLine(s.Recent), len(s.Recent) > 0)
-	add("missed", d.Missed, true)
-	add("overlap", d.Overlap, true)
-	add("jitter", (time.Duration(d.JitterMS) * time.Millisecond).String(), d.JitterMS > 0)
-	add("meta", metaLine(d.Template.Meta), len(d.Template.Meta) > 0)
-	add("emitted", fmt.Sprint(s.Emitted), true)
-	add("skipped", fmt.Sprintf("%d missed, %d late, %d overlapping", s.SkippedMissed, s.SkippedLate, s.SkippedOverlap), true)
-	add("version", fmt.Sprint(s.Version), true)
-	add("etag", s.ETag, true)
-	return append(fields, [2]string{"changed", moment(s.ChangedAt)})
+	return present([][2]string{
+		{"name", s.Name}, {"state", s.State}, {"reason", s.Reason}, {"due", s.Description}, {"spec", d.Spec}, {"tz", d.TZ},
+		{"next", moment(s.NextAt)}, {"waiting", moment(s.WaitingAt)}, {"last", moment(s.LastAt)},
+		{"last submission", s.LastSubmission}, {"recent", recentLine(s.Recent)},
+		{"missed", d.Missed}, {"overlap", d.Overlap}, {"jitter", jitter}, {"meta", metaLine(d.Template.Meta)},
+		{"emitted", fmt.Sprint(s.Emitted)},
+		{"skipped", fmt.Sprintf("%d missed, %d late, %d overlapping", s.SkippedMissed, s.SkippedLate, s.SkippedOverlap)},
+		{"version", fmt.Sprint(s.Version)}, {"etag", s.ETag}, {"changed", moment(s.ChangedAt)},
+	})
 }
 
 // recentLine counts what became of the last submissions of a schedule.

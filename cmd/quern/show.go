@@ -218,7 +218,7 @@ func originText(o *api.Origin) string {
 }
 
 func submissionFields(s api.Submission) [][2]string {
-	fields := [][2]string{
+	return present([][2]string{
 		{"id", s.ID},
 		{"queue", s.Queue},
 		{"state", s.State},
@@ -248,14 +248,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"finished", moment(s.FinishedAt)},
 		{"trace", s.Trace},
 		{"forwarded from", originText(s.ForwardedFrom)},
-	}
-	kept := fields[:0]
-	for _, field := range fields {
-		if field[1] != "" {
-			kept = append(kept, field)
-		}
-	}
-	return kept
+	})
 }
 
 func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }

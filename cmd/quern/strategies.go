@@ -16,13 +16,9 @@ import (
 
 // strategyCommand is the parent of the commands on named strategies.
 func strategyCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "strategy", Short: "Name, list, check and delete strategies", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(strategyPutCommand(a), strategyGetCommand(a), strategyListCommand(a), strategyDeleteCommand(a),
+	return parent(&cobra.Command{Use: "strategy", Short: "Name, list, check and delete strategies"},
+		strategyPutCommand(a), strategyGetCommand(a), strategyListCommand(a), strategyDeleteCommand(a),
 		strategyValidateCommand(a), inUseCommand(a))
-	return c
 }
 
 // conditionFlags are the flags that make a change depend on what is there.
@@ -38,18 +34,14 @@ func strategyPutCommand(a *app) *cobra.Command {
 		Example: "  quern strategy put nightly 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)'\n" +
 			"  quern work --strategy '{\"name\":\"nightly\"}' -- ./render",
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := strategyArgument(a, args[1])
 			if err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := c.PutStrategy(cmd.Context(), a.queueName(), args[0], text, when)
+			s, err := c.PutStrategy(ctx, a.queueName(), args[0], text, when)
 			return printAnswer(a, s, err, strategyFields)
-		},
+		}),
 	})
 	conditionFlags(c, &when)
 	c.Flags().BoolVar(&when.Absent, "create", false, "only when there is none of this name yet")
@@ -125,18 +117,14 @@ func strategyValidateCommand(a *app) *cobra.Command {
 		Use:   "validate STRATEGY",
 		Short: "Say what a strategy means, and what in it has no effect; - reads it from stdin",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := strategyArgument(a, args[0])
 			if err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			v, err := c.ValidateStrategy(cmd.Context(), a.queueName(), text)
+			v, err := c.ValidateStrategy(ctx, a.queueName(), text)
 			return printAnswer(a, v, err, validFields)
-		},
+		}),
 	})
 }
 

@@ -17,16 +17,13 @@ import (
 
 // tokenCommand is the parent of the commands on access tokens.
 func tokenCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "token", Short: "Make, list, rotate and revoke access tokens, and say who one is", Args: cobra.NoArgs,
+	return parent(&cobra.Command{
+		Use: "token", Short: "Make, list, rotate and revoke access tokens, and say who one is",
 		Long: "Access tokens say who may do what. From the first one on every request needs one; the first needs the scope admin.\n" +
 			"This program finds its own in the file of --token-file, or in the environment: QUERN_TOKEN, or the file " +
 			"that QUERN_TOKEN_FILE names.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(tokenNewCommand(a), tokenListCommand(a), tokenShowCommand(a), tokenRotateCommand(a),
+	}, tokenNewCommand(a), tokenListCommand(a), tokenShowCommand(a), tokenRotateCommand(a),
 		tokenRevokeCommand(a), whoamiCommand(a))
-	return c
 }
 
 func tokenNewCommand(a *app) *cobra.Command {

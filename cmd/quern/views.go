@@ -20,29 +20,27 @@ func viewsCommand(a *app) *cobra.Command {
 		Example: "  quern views\n  quern views --queue encode --format json",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Views(ctx, a.queueName())
-			if err != nil {
-				return err
-			}
-			if a.format != formatTable {
-				return printOne(a, *all, func(api.Views) [][2]string { return nil })
-			}
-			fmt.Fprintf(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes),
-				inMiB(all.BytesMost), inMiB(all.QuestionBytes), inMiB(all.QuestionBytesMost))
-			return printList(a, all.Items, []string{"MEMORY", "OF", "STATE", "BRANCH"}, func(v api.View) []string {
-				of, state := "reserves", "built"
-				if v.Question {
-					of = "questions"
-				}
-				if !v.Built {
-					state = "being built"
-				}
-				return []string{inMiB(v.Bytes), of, state, v.Branch}
-			})
+			return printLaidOut(a, all, err, printViews)
 		}),
 	}
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSON)
 	return c
+}
+
+func printViews(a *app, all *api.Views) error {
+	fmt.Fprintf(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes),
+		inMiB(all.BytesMost), inMiB(all.QuestionBytes), inMiB(all.QuestionBytesMost))
+	return printList(a, all.Items, []string{"MEMORY", "OF", "STATE", "BRANCH"}, func(v api.View) []string {
+		of, state := "reserves", "built"
+		if v.Question {
+			of = "questions"
+		}
+		if !v.Built {
+			state = "being built"
+		}
+		return []string{inMiB(v.Bytes), of, state, v.Branch}
+	})
 }
 
 func inMiB(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

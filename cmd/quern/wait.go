@@ -23,17 +23,13 @@ func waitCommand(a *app) *cobra.Command {
 			"With \"-o jsonl\" each is printed when it ends. The exit code is 0 when all that were shown completed,\n" +
 			"and 6 when one did not.",
 		Example: "  quern submit < lines.txt | quern wait\n  quern wait --any -o jsonl 7529572615950696448 7529572616001028096",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			ids, err := waitIDs(a, args)
 			if err != nil {
 				return err
 			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return showEnds(cmd.Context(), a, c, ids, first)
-		},
+			return showEnds(ctx, a, c, ids, first)
+		}),
 	})
 	c.Flags().BoolVar(&first, "any", false, "wait for the first to end only")
 	return c
