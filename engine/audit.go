@@ -69,7 +69,7 @@ func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[Audit
 
 // Damaged says whether an error tells of a file that is damaged: asking again does not help.
 func Damaged(err error) bool {
-	_, is := errors.AsType[*journal.FormatError](err)
+	_, is := errors.AsType[*queue.FormatError](err)
 	return is
 }
 

@@ -67,7 +67,7 @@ func (q *quarantined) info() QueueInfo {
 // mayQuarantine says whether an error at the opening of a queue is about that queue alone. It is not when the server is told to end, has no
 // room, or is older than what wrote the files.
 func mayQuarantine(ctx context.Context, err error) bool {
-	format, is := errors.AsType[*journal.FormatError](err)
+	format, is := errors.AsType[*queue.FormatError](err)
 	return ctx.Err() == nil && !errors.Is(err, journal.ErrFull) && !(is && format.Newer)
 }
 

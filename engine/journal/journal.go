@@ -31,8 +31,8 @@ type Journal interface {
 
 	// Read calls fn for every batch behind `after`, in order and without a gap, up to the tail of the moment it gets there.
 	// `batch` is valid during the call only. fn may call Append and Trim. The first error of fn ends the reading and is
-	// returned. ErrTrimmed means that the batch after `after` is trimmed, *FormatError that what is stored is damaged: a batch is not what
-	// its chain says. ErrConflict means that it is not what this handle knows: the journal was taken back, and has grown again.
+	// returned. ErrTrimmed means that the batch after `after` is trimmed, *queue.FormatError that what is stored is damaged: a batch
+	// is not what its chain says. ErrConflict means that it is not what this handle knows: the journal was taken back, and has grown again.
 	Read(ctx context.Context, after Position, fn func(pos Position, batch []byte) error) error
 
 	// Tail is the position of the last batch.
@@ -71,23 +71,3 @@ var (
 // ErrFull says that the disk is full and that nothing was written. It is what a caller can act on, wherever it comes through.
 var ErrFull error = &queue.Error{Code: queue.CodeDiskFull,
 	Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself."}
-
-// FormatError says that a file is damaged, foreign or of a newer version. The caller that finds one has changed nothing.
-type FormatError struct {
-	Path   string // the file
-	Reason string // what is wrong with it, as the rest of a sentence about the file
-	Advice string // what to do, a sentence
-	Newer  bool   // a newer version wrote it; it may well be whole
-	Other  bool   // it belongs elsewhere, or to another moment; it may well be whole
-	Err    error  // the cause, if there is one below
-}
-
-func (e *FormatError) Error() string {
-	text := e.Path + " " + e.Reason + ". " + e.Advice
-	if e.Err != nil {
-		text += " (" + e.Err.Error() + ")"
-	}
-	return text
-}
-
-func (e *FormatError) Unwrap() error { return e.Err }

@@ -20,7 +20,7 @@ const errorDamaged = "damaged: "
 
 // isDamage says whether a failure to read is for good: what was written is not there, or is not what it was.
 func isDamage(err error) bool {
-	_, format := errors.AsType[*journal.FormatError](err)
+	_, format := errors.AsType[*queue.FormatError](err)
 	return format || errors.Is(err, store.ErrMissing)
 }
 

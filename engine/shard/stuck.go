@@ -95,7 +95,7 @@ func letter(o queue.Outgoing) machine.Action {
 
 // lasting says that what could not be read will not be there at the next try either.
 func lasting(err error) bool {
-	if _, damaged := errors.AsType[*journal.FormatError](err); damaged {
+	if _, damaged := errors.AsType[*queue.FormatError](err); damaged {
 		return true
 	}
 	return errors.Is(err, store.ErrMissing) || errors.Is(err, machine.ErrSnapshot) || queue.CodeOf(err) == queue.CodeUnknownSubmission

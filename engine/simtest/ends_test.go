@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/sqlitedb"
@@ -239,7 +238,7 @@ func TestDamagedEndsAreNotPassedOver(t *testing.T) {
 	exec(t, filepath.Join(b.dir, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000},
 		"UPDATE history_page SET bytes = CAST(substr(bytes, 1, length(bytes)-1) || x'ff' AS BLOB)")
 	page, err = b.shard.Ends.After(ctx, queue.EndPlace{}, machine.Filter{}, 10)
-	var damage *journal.FormatError
+	var damage *queue.FormatError
 	if !errors.As(err, &damage) || len(page.List) != 0 {
 		t.Errorf("with a damaged page: %d ends, %v; want none, and what is damaged", len(page.List), err)
 	}

@@ -49,7 +49,7 @@ type Conn struct {
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
-// *FormatError and stays as it was.
+// *queue.FormatError and stays as it was.
 func Open(path string, k Kind, o Options) (*Conn, error) {
 	if !o.ReadOnly {
 		if _, _, err := k.inspect(path, o.Owner, true); err != nil {

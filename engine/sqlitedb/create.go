@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Exists says whether there is a file at path. A write-ahead log without its database is a *FormatError: a new database beside
+// Exists says whether there is a file at path. A write-ahead log without its database is a *queue.FormatError: a new database beside
 // it would swallow the old log.
 func Exists(path string) (bool, error) {
 	_, err := os.Stat(path)
@@ -19,7 +21,7 @@ func Exists(path string) (bool, error) {
 		return false, err
 	}
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-		return false, &FormatError{
+		return false, &queue.FormatError{
 			Path: path, Reason: "is missing, but its write-ahead log " + filepath.Base(path) + "-wal is there",
 			Advice: "Restore both from a backup, or move the -wal file away to start with nothing",
 		}

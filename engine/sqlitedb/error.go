@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // Class is what a failure means for the caller.
@@ -26,7 +28,7 @@ func ClassOf(err error) Class {
 	if err == nil {
 		return NoError
 	}
-	if _, ok := errors.AsType[*FormatError](err); ok {
+	if _, ok := errors.AsType[*queue.FormatError](err); ok {
 		return Damaged
 	}
 	lite, ok := errors.AsType[sqlite3.Error](err)
@@ -53,45 +55,25 @@ func ClassOf(err error) Class {
 	return Unclear
 }
 
-// FormatError says that a file is damaged, foreign or of another version, and what to do. Nothing was changed.
-type FormatError struct {
-	Path   string
-	Reason string // the rest of a sentence about the file
-	Advice string // a sentence
-	Newer  bool   // a newer version wrote it; it may well be whole
-	Other  bool   // it belongs elsewhere, or to another moment; it may well be whole
-	Err    error
-}
-
-func (e *FormatError) Error() string {
-	text := e.Path + " " + e.Reason + ". " + e.Advice
-	if e.Err != nil {
-		text += " (" + e.Err.Error() + ")"
-	}
-	return text
-}
-
-func (e *FormatError) Unwrap() error { return e.Err }
-
 // AdviceDamaged is what to do about a damaged file.
 const AdviceDamaged = "Stop the server, keep a copy of the file with its -wal, and restore both from a backup"
 
-// damage makes a FormatError of an error whose class is Damaged and leaves others alone.
+// damage makes a queue.FormatError of an error whose class is Damaged and leaves others alone.
 func damage(path string, err error) error {
 	if ClassOf(err) != Damaged {
 		return err
 	}
-	if _, ok := errors.AsType[*FormatError](err); ok {
+	if _, ok := errors.AsType[*queue.FormatError](err); ok {
 		return err
 	}
-	return &FormatError{Path: path, Reason: "is damaged", Advice: AdviceDamaged, Err: err}
+	return &queue.FormatError{Path: path, Reason: "is damaged", Advice: AdviceDamaged, Err: err}
 }
 
 // damagedSchema is damage for the statements that are prepared at an open: one that SQLite does not understand says that the tables are not
 // what they should be.
 func damagedSchema(path string, err error) error {
 	if lite, ok := errors.AsType[sqlite3.Error](err); ok && lite.Code == sqlite3.ErrError && ClassOf(err) != Damaged {
-		return &FormatError{Path: path, Reason: "does not have the tables that it should", Advice: AdviceDamaged, Err: err}
+		return &queue.FormatError{Path: path, Reason: "does not have the tables that it should", Advice: AdviceDamaged, Err: err}
 	}
 	return damage(path, err)
 }

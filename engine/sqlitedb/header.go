@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // Kind names a format: what stands in application_id and user_version of its files.
@@ -52,12 +54,12 @@ func look(path string) (h header, found bool, err error) {
 	defer f.Close()
 	var b [headerBytes]byte
 	if _, err := io.ReadFull(f, b[:]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return header{}, true, &FormatError{Path: path, Reason: "is too short to be a database", Advice: AdviceDamaged}
+		return header{}, true, &queue.FormatError{Path: path, Reason: "is too short to be a database", Advice: AdviceDamaged}
 	} else if err != nil {
 		return header{}, true, err
 	}
 	if string(b[:len(magic)]) != magic {
-		return header{}, true, &FormatError{Path: path,
+		return header{}, true, &queue.FormatError{Path: path,
 			Reason: "is not an SQLite database, or its first page is damaged", Advice: AdviceDamaged}
 	}
 	return header{
@@ -71,20 +73,20 @@ func look(path string) (h header, found bool, err error) {
 // the caller, who may bring it up to date.
 func (k Kind) check(path string, applicationID, version uint32) error {
 	if applicationID != k.ApplicationID {
-		return &FormatError{
+		return &queue.FormatError{
 			Path: path, Reason: fmt.Sprintf("is a database, but not a Quern %s (application id %#x, want %#x)", k.Name,
 				applicationID, k.ApplicationID),
 			Advice: "Point the server at another data directory, or move the file away",
 		}
 	}
 	if version > k.Version {
-		return &FormatError{
+		return &queue.FormatError{
 			Path: path, Reason: fmt.Sprintf("is a %s of version %d; this program knows versions up to %d", k.Name, version, k.Version),
 			Advice: "Run the newer Quern that wrote it, or restore a backup from before the upgrade", Newer: true,
 		}
 	}
 	if version == 0 {
-		return &FormatError{Path: path, Reason: fmt.Sprintf("is a %s without a version", k.Name), Advice: AdviceDamaged}
+		return &queue.FormatError{Path: path, Reason: fmt.Sprintf("is a %s without a version", k.Name), Advice: AdviceDamaged}
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m m
 	defer c.Close()
 	version, m, err = c.inspect(k, by, opening)
 	if err == nil && main.found && !m.follows(&main) {
-		err = &FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
+		err = &queue.FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
 			": it is older, or of another file", Advice: adviceForeign, Other: true}
 	}
 	return version, m, damagedSchema(path, err)

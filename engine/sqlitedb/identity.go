@@ -69,7 +69,8 @@ func (c *Conn) mark() (m mark, err error) {
 		m.open, m.boot, crc = r.Int(4) != 0, r.Text(5), r.Int(6)
 	})
 	if err == nil && m.found && crc != m.sum() {
-		err = &FormatError{Path: c.path, Reason: "has a damaged row in table identity: its checksum does not match", Advice: AdviceDamaged}
+		err = &queue.FormatError{Path: c.path, Reason: "has a damaged row in table identity: its checksum does not match",
+			Advice: AdviceDamaged}
 	}
 	return m, err
 }
@@ -151,7 +152,7 @@ func (c *Conn) Identity() (queue.Identity, error) {
 // takes says whether a file that found itself m may be opened as id.
 func (m *mark) takes(path string, id *queue.Identity) error {
 	foreign := func(format string, args ...any) error {
-		return &FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign, Other: true}
+		return &queue.FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign, Other: true}
 	}
 	switch {
 	case !m.found && id.Oldest == 0: // a file of a version that had no identities, or one that is being made
@@ -189,7 +190,7 @@ func (c *Conn) checkPages() error {
 	}
 	found, err := c.text("PRAGMA integrity_check(1)")
 	if err == nil && found != "ok" {
-		err = &FormatError{Path: c.path, Reason: "is damaged", Advice: AdviceDamaged,
+		err = &queue.FormatError{Path: c.path, Reason: "is damaged", Advice: AdviceDamaged,
 			Err: errors.New(strings.Join(strings.Fields(found), " "))}
 	}
 	return err

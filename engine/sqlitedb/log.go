@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // This file reads a write-ahead log before SQLite does (https://sqlite.org/fileformat.html, section 4). SQLite takes the frames up to the
@@ -166,7 +168,7 @@ func readIndex(path string) (x logIndex, found bool, err error) {
 func (l *walLog) check(path string, m mark, relaxed bool) error {
 	running := m.boot != "" && m.boot == Boot() // all that the last server wrote is there, also what was never synced
 	wrong := func(format string, args ...any) error {
-		return &FormatError{Path: path + "-wal", Reason: fmt.Sprintf(format, args...), Advice: adviceLog}
+		return &queue.FormatError{Path: path + "-wal", Reason: fmt.Sprintf(format, args...), Advice: adviceLog}
 	}
 	switch {
 	case m.open && (!l.there || !l.whole):

@@ -140,7 +140,7 @@ func TestLogAfterAKill(t *testing.T) {
 func wantRows(t *testing.T, path string, o Owner, want int64) {
 	t.Helper()
 	n, err := rows(path, o)
-	switch format, refused := errors.AsType[*FormatError](err); {
+	switch format, refused := errors.AsType[*queue.FormatError](err); {
 	case want < 0 && (!refused || !strings.Contains(format.Advice, "restore")):
 		t.Errorf("relaxed %v: got %d rows, %v; want a refusal that says what to do", o.Relaxed, n, err)
 	case want >= 0 && (err != nil || n != want):
@@ -278,7 +278,7 @@ func TestIdentity(t *testing.T) {
 				}
 				return
 			}
-			if _, ok := errors.AsType[*FormatError](err); !ok || !strings.Contains(err.Error(), c.want) {
+			if _, ok := errors.AsType[*queue.FormatError](err); !ok || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Open = %v; want a refusal with %q", err, c.want)
 			}
 		})

@@ -65,7 +65,7 @@ func TestClassOf(t *testing.T) {
 			sqlite3.Error{Code: sqlite3.ErrConstraint, ExtendedCode: sqlite3.ErrConstraintPrimaryKey},
 			sqlite3.Error{Code: sqlite3.ErrConstraint, ExtendedCode: sqlite3.ErrConstraintNotNull},
 		},
-		Damaged: {sqlite3.Error{Code: sqlite3.ErrCorrupt, ExtendedCode: 11}, sqlite3.Error{Code: sqlite3.ErrNotADB, ExtendedCode: 26}, &FormatError{}},
+		Damaged: {sqlite3.Error{Code: sqlite3.ErrCorrupt, ExtendedCode: 11}, sqlite3.Error{Code: sqlite3.ErrNotADB, ExtendedCode: 26}, &queue.FormatError{}},
 		InUse:   {sqlite3.Error{Code: sqlite3.ErrBusy, ExtendedCode: 5}},
 		Unclear: {
 			errors.New("other"),

@@ -139,7 +139,7 @@ func (c *Catalogue) listActs(list *sqlitedb.Stmt, from ActPlace, fn func(*ActRow
 		act, err := journal.DecodeAct(bytes)
 		a.Act, a.Queue = act, row.Text(3)
 		if err != nil || a.sum(bytes) != row.Int(4) {
-			return false, &journal.FormatError{Path: c.path,
+			return false, &queue.FormatError{Path: c.path,
 				Reason: "has a damaged row in table audit: its checksum does not match", Advice: sqlitedb.AdviceDamaged}
 		}
 		return fn(&a), nil

@@ -60,7 +60,7 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (journal.Set, error) {
 	}
 	most, weight, version := row.Int(2), row.Int(3), row.Int(4)
 	if !known || most < 0 || most > queue.MaxValueLimit || weight < 0 || weight > queue.MaxWeight || version < 1 || version > 1<<32-1 {
-		return set, &journal.FormatError{
+		return set, &queue.FormatError{
 			Path: c.path, Reason: fmt.Sprintf("has settings of the value %s of %q that cannot be (limit %d, weight "+
 				"%d, version %d)", set.Entry.Value.Quoted(), set.Entry.Key, most, weight, version),
 			Advice: sqlitedb.AdviceDamaged,
@@ -76,7 +76,7 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (journal.Set, error) {
 func (c *Catalogue) strategyOf(row sqlitedb.Row) (journal.Set, error) {
 	version := row.Int(1)
 	if version < 1 || version > 1<<32-1 {
-		return journal.Set{}, &journal.FormatError{
+		return journal.Set{}, &queue.FormatError{
 			Path: c.path, Reason: fmt.Sprintf("has a strategy %q of version %d", row.Text(0), version), Advice: sqlitedb.AdviceDamaged,
 		}
 	}

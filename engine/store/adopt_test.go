@@ -83,13 +83,13 @@ func TestAdoptableBroken(t *testing.T) {
 	for _, broken := range []string{"most = -1", "most = 2147483648", "weight = 1000001", "version = 0", "version = 4294967296", "value = x'00'"} {
 		must(t, c.conn.Exec("SAVEPOINT s; UPDATE meta_value SET "+broken))
 		if _, err := c.Adoptable(0); !isFormat(err) || !strings.Contains(err.Error(), `"k"`) {
-			t.Errorf("with %s: %v; want a *journal.FormatError that names the key", broken, err)
+			t.Errorf("with %s: %v; want a *queue.FormatError that names the key", broken, err)
 		}
 		must(t, c.conn.Exec("ROLLBACK TO s; RELEASE s"))
 	}
 	must(t, c.conn.Exec("UPDATE strategy SET version = -1"))
 	if _, err := c.Adoptable(0); !isFormat(err) || !strings.Contains(err.Error(), `"nightly"`) {
-		t.Errorf("with a broken version: %v; want a *journal.FormatError that names the strategy", err)
+		t.Errorf("with a broken version: %v; want a *queue.FormatError that names the strategy", err)
 	}
 	must(t, c.Close())
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -47,7 +46,7 @@ type QueueRow struct {
 }
 
 // OpenCatalogue opens the catalogue at path, makes it if there is none, and brings an older one up to date. A file that is
-// damaged, foreign or of a newer version is a *journal.FormatError and stays as it was.
+// damaged, foreign or of a newer version is a *queue.FormatError and stays as it was.
 func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
 	c := &Catalogue{path: path}
 	if err := c.open(ctx); err != nil {
@@ -152,7 +151,7 @@ func (c *Catalogue) Queues() (all []QueueRow, err error) {
 			Quarantined: queue.Time(row.Int(4)), Oldest: uint64(row.Int(5))}
 		var err error
 		if q.Settings, err = queue.SettingsOf(row.Text(2)); err != nil {
-			return false, &journal.FormatError{
+			return false, &queue.FormatError{
 				Path: c.path, Reason: fmt.Sprintf("has settings of queue %q that cannot be read", q.Name),
 				Advice: sqlitedb.AdviceDamaged, Err: err,
 			}

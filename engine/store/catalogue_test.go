@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
@@ -57,13 +56,13 @@ func TestCatalogueQueues(t *testing.T) {
 	}
 	must(t, c.conn.Exec("UPDATE queue SET settings = '{\"durability\":\"never\"}' WHERE shard = 7"))
 	if _, err := c.Queues(); !isFormat(err) {
-		t.Errorf("Queues with broken settings = %v; want a *journal.FormatError", err)
+		t.Errorf("Queues with broken settings = %v; want a *queue.FormatError", err)
 	}
 	must(t, c.Close())
 }
 
 func isFormat(err error) bool {
-	_, ok := errors.AsType[*journal.FormatError](err)
+	_, ok := errors.AsType[*queue.FormatError](err)
 	return ok
 }
 

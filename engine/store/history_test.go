@@ -382,7 +382,7 @@ func TestOldHistory(t *testing.T) {
 	}))
 	must(t, conn.Close())
 	_, err = Open(ctx, path, Options{})
-	if format, ok := errors.AsType[*journal.FormatError](err); !ok {
+	if format, ok := errors.AsType[*queue.FormatError](err); !ok {
 		t.Fatalf("a damaged row is taken over: %v", err)
 	} else {
 		t.Log(format)

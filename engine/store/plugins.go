@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -174,5 +173,5 @@ func copySum(to *queue.SHA256, from []byte) bool {
 }
 
 func (c *Catalogue) damagedPlugin(format string, args ...any) error {
-	return &journal.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...), Advice: sqlitedb.AdviceDamaged}
+	return &queue.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...), Advice: sqlitedb.AdviceDamaged}
 }

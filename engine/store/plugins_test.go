@@ -68,11 +68,11 @@ func TestCataloguePlugins(t *testing.T) {
 	must(t, c.PutPluginRecord(record))
 	must(t, c.conn.Exec("UPDATE plugin SET active = x'00'"))
 	if _, err := c.PluginRecords(); !isFormat(err) {
-		t.Errorf("a sum of one byte: got %v, want a *journal.FormatError", err)
+		t.Errorf("a sum of one byte: got %v, want a *queue.FormatError", err)
 	}
 	must(t, c.conn.Exec("UPDATE plugin_version SET sha256 = x'00'"))
 	if _, err := c.PluginVersions(); !isFormat(err) {
-		t.Errorf("a sum of one byte: got %v, want a *journal.FormatError", err)
+		t.Errorf("a sum of one byte: got %v, want a *queue.FormatError", err)
 	}
 	must(t, c.Close())
 }

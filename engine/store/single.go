@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
@@ -118,7 +119,7 @@ func (w *writer) overlapped(s *Store, first, last uint32) (pages []singlePage, e
 func (w *writer) eraseSingles(s *Store, seqs []uint32) error {
 	for len(seqs) > 0 {
 		pages, err := w.overlapped(s, seqs[0], seqs[0])
-		if _, damaged := err.(*journal.FormatError); err != nil && !damaged {
+		if _, damaged := err.(*queue.FormatError); err != nil && !damaged {
 			return err
 		}
 		if len(pages) == 0 {
@@ -305,7 +306,7 @@ func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
 				if err == nil {
 					list, err = runEntries(nil, 0, p.bytes)
 				}
-				if _, damaged := err.(*journal.FormatError); damaged {
+				if _, damaged := err.(*queue.FormatError); damaged {
 					err = nil
 				}
 				return false, err

@@ -217,7 +217,7 @@ func TestDamagedSingles(t *testing.T) {
 }
 
 func isDamaged(err error, table string) bool {
-	format, is := errors.AsType[*journal.FormatError](err)
+	format, is := errors.AsType[*queue.FormatError](err)
 	return is && bytes.Contains([]byte(format.Reason), []byte("table "+table))
 }
 

@@ -70,7 +70,7 @@ type reader struct {
 }
 
 // Open opens the store at path, makes it if there is none, and brings an older one up to date. A file that is damaged,
-// foreign or of a newer version is a *journal.FormatError and stays as it was.
+// foreign or of a newer version is a *queue.FormatError and stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
@@ -188,7 +188,7 @@ func (r *reader) with(ctx context.Context, fn func(*reader) error) error {
 
 // damaged is the error of a row whose checksum does not match.
 func (s *Store) damaged(table string, key int64) error {
-	return &journal.FormatError{
+	return &queue.FormatError{
 		Path: s.path, Reason: fmt.Sprintf("has a damaged row %d in table %s: its checksum does not match", key, table),
 		Advice: sqlitedb.AdviceDamaged,
 	}
@@ -196,19 +196,18 @@ func (s *Store) damaged(table string, key int64) error {
 
 // Lacks is the error of something that was stored durably and is not there.
 func (s *Store) Lacks(what string) error {
-	return &journal.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored",
+	return &queue.FormatError{Path: s.path, Reason: "lacks " + what + ", which was stored",
 		Advice: "Stop the server, keep a copy of the whole data directory, and restore all of it from a backup"}
 }
 
 // wrap names the operation and turns what the database says into what callers test for: journal.ErrFull (nothing was
-// written), journal.ErrSync (the process must end), *journal.FormatError.
+// written), journal.ErrSync (the process must end), *queue.FormatError.
 func wrap(operation string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if format, ok := errors.AsType[*sqlitedb.FormatError](err); ok {
-		return &journal.FormatError{Path: format.Path, Reason: format.Reason, Advice: format.Advice,
-			Newer: format.Newer, Other: format.Other, Err: format.Err}
+	if format, ok := errors.AsType[*queue.FormatError](err); ok {
+		return format
 	}
 	switch sqlitedb.ClassOf(err) {
 	case sqlitedb.Full:

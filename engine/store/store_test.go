@@ -210,8 +210,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 				before = c.spoil(before)
 				must(t, os.WriteFile(path, before, 0o600))
 				err = opener(path)
-				if format, ok := errors.AsType[*journal.FormatError](err); !ok || format.Path != path || format.Advice == "" || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("got %v; want a *journal.FormatError about %s with %q", err, path, c.want)
+				if format, ok := errors.AsType[*queue.FormatError](err); !ok || format.Path != path || format.Advice == "" || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v; want a *queue.FormatError about %s with %q", err, path, c.want)
 				}
 				if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 					t.Errorf("the file changed (%v)", err)
@@ -263,8 +263,8 @@ func TestFlippedBits(t *testing.T) {
 			return nil
 		})
 		must(t, err)
-		if format, ok := errors.AsType[*journal.FormatError](c.read()); !ok || !strings.Contains(format.Reason, "table "+c.table) {
-			t.Errorf("after %s: %v; want a *journal.FormatError about table %s", c.sql, c.read(), c.table)
+		if format, ok := errors.AsType[*queue.FormatError](c.read()); !ok || !strings.Contains(format.Reason, "table "+c.table) {
+			t.Errorf("after %s: %v; want a *queue.FormatError about table %s", c.sql, c.read(), c.table)
 		}
 		// Back to what was, for the next case.
 		must(t, s.write.conn.Tx(func() error { return s.write.conn.Exec("DELETE FROM history_page; DELETE FROM history_span") }))

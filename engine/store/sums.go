@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
@@ -132,7 +132,7 @@ func (c *Catalogue) compareSums(table string, columns []string) error {
 }
 
 func (c *Catalogue) damagedRow(table string, row int64, how string) error {
-	return &journal.FormatError{Path: c.path,
+	return &queue.FormatError{Path: c.path,
 		Reason: fmt.Sprintf("has a damaged row %d in table %s: %s", row, table, how), Advice: sqlitedb.AdviceDamaged}
 }
 

@@ -98,7 +98,7 @@ func TestCatalogueRowsAreChecked(t *testing.T) {
 				}
 				for _, want := range []string{file, "row ", "table " + table, "restore"} {
 					if !isFormat(err) || !strings.Contains(err.Error(), want) {
-						t.Errorf("error %q: want a *journal.FormatError with %q", err, want)
+						t.Errorf("error %q: want a *queue.FormatError with %q", err, want)
 					}
 				}
 			})
@@ -213,6 +213,6 @@ func TestCatalogueFromVersionEight(t *testing.T) {
 	}
 	editing(t, path, "UPDATE meta_value SET most = 7")
 	if _, err := OpenCatalogue(ctx, path); !isFormat(err) {
-		t.Errorf("OpenCatalogue after a change of a row = %v; want a *journal.FormatError", err)
+		t.Errorf("OpenCatalogue after a change of a row = %v; want a *queue.FormatError", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quern-queue/quern/engine/access"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -39,7 +38,7 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 	err = c.token.list.Query(func(row sqlitedb.Row) (bool, error) {
 		t, err := tokenOf(row)
 		if err != nil {
-			return false, &journal.FormatError{Path: c.path,
+			return false, &queue.FormatError{Path: c.path,
 				Reason: fmt.Sprintf("has an access token %q that cannot be read", row.Text(0)), Advice: sqlitedb.AdviceDamaged, Err: err}
 		}
 		all = append(all, t)

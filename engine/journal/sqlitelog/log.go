@@ -71,7 +71,7 @@ type Log struct {
 }
 
 // Open opens the journal at path, or creates an empty one. The file is this Log's alone until Close: opening it twice is an
-// error, after two seconds of waiting. A file that is damaged, foreign or of a newer version is a *journal.FormatError and
+// error, after two seconds of waiting. A file that is damaged, foreign or of a newer version is a *queue.FormatError and
 // stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err := ctx.Err(); err != nil {
@@ -80,7 +80,7 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	exists, err := sqlitedb.Exists(path)
 	switch {
 	case err == nil && !exists && o.Identity.Oldest > 0: // a reload: an empty journal would take the place of what was acknowledged
-		err = &sqlitedb.FormatError{Path: path, Reason: "is missing", Advice: sqlitedb.AdviceDamaged}
+		err = &queue.FormatError{Path: path, Reason: "is missing", Advice: sqlitedb.AdviceDamaged}
 	case err == nil && !exists:
 		err = sqlitedb.Create(path, kind, build)
 	}
@@ -397,7 +397,7 @@ func (l *Log) Close() error {
 }
 
 func (l *Log) damaged(reason string) error {
-	return &sqlitedb.FormatError{Path: l.path, Reason: reason, Advice: sqlitedb.AdviceDamaged}
+	return &queue.FormatError{Path: l.path, Reason: reason, Advice: sqlitedb.AdviceDamaged}
 }
 
 // wrap turns a failure of the database into the journal's.
@@ -408,8 +408,8 @@ func wrap(operation string, err error) error {
 	var meaning error
 	switch sqlitedb.ClassOf(err) {
 	case sqlitedb.Damaged:
-		if f, ok := errors.AsType[*sqlitedb.FormatError](err); ok {
-			return &journal.FormatError{Path: f.Path, Reason: f.Reason, Advice: f.Advice, Newer: f.Newer, Other: f.Other, Err: f.Err}
+		if format, ok := errors.AsType[*queue.FormatError](err); ok {
+			return format
 		}
 		meaning = journal.ErrUnknown
 	case sqlitedb.Full:

@@ -257,9 +257,9 @@ func wantRefused(t *testing.T, path, reason string, before []byte) {
 			t.Errorf("Close: %v", closing)
 		}
 	}
-	format, ok := errors.AsType[*journal.FormatError](err)
+	format, ok := errors.AsType[*queue.FormatError](err)
 	if !ok {
-		t.Fatalf("got %v; want a *journal.FormatError", err)
+		t.Fatalf("got %v; want a *queue.FormatError", err)
 	}
 	if format.Path != path || format.Advice == "" || !strings.Contains(err.Error(), reason) {
 		t.Errorf("got %q; want the path %s, the reason %q and an advice", err, path, reason)
@@ -304,8 +304,8 @@ func TestOrphanedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(context.Background(), path, Options{})
-	if _, ok := errors.AsType[*journal.FormatError](err); !ok {
-		t.Errorf("Open = %v; want a *journal.FormatError", err)
+	if _, ok := errors.AsType[*queue.FormatError](err); !ok {
+		t.Errorf("Open = %v; want a *queue.FormatError", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Stat = %v; want that no database was made", err)
