@@ -43,13 +43,27 @@ func (a *actStatements) prepare() []prepared {
 	}
 }
 
-// changing runs fn in a transaction that also puts the acts into the log, perhaps twice: see Around. The caller holds c.mu.
+// changing runs fn in a transaction that also puts the acts into the log, perhaps twice: see Around.
 func (c *Catalogue) changing(operation string, acts []queue.Act, fn func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	change := func() error { return wrap(operation, c.conn.Tx(func() error { return c.withActs(acts, fn) })) }
 	if c.Around != nil {
 		return c.Around(change)
 	}
 	return change()
+}
+
+// running is changing by statements that have the same arguments.
+func (c *Catalogue) running(operation string, acts []queue.Act, args []any, statements ...*sqlitedb.Stmt) error {
+	return c.changing(operation, acts, func() error {
+		for _, stmt := range statements {
+			if _, err := stmt.Exec(args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // withActs runs fn and puts the acts into the log.
@@ -139,8 +153,7 @@ func (c *Catalogue) listActs(list *sqlitedb.Stmt, from ActPlace, fn func(*ActRow
 		act, err := journal.DecodeAct(bytes)
 		a.Act, a.Queue = act, row.Text(3)
 		if err != nil || a.sum(bytes) != row.Int(4) {
-			return false, &queue.FormatError{Path: c.path,
-				Reason: "has a damaged row in table audit: its checksum does not match", Advice: sqlitedb.AdviceDamaged}
+			return false, c.damaged(nil, "a damaged row in table audit: its checksum does not match")
 		}
 		return fn(&a), nil
 	}, int64(from.At), int64(from.Shard), int64(from.Number)))

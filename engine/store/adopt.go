@@ -1,8 +1,6 @@
 package store
 
 import (
-	"fmt"
-
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
@@ -15,34 +13,17 @@ import (
 func (c *Catalogue) Adoptable(shard queue.ShardID) (all []journal.Set, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, list := range []struct {
-		rows *sqlitedb.Stmt
-		read func(sqlitedb.Row) (journal.Set, error)
-	}{{c.values, c.valueOf}, {c.strategies, c.strategyOf}} {
-		err = list.rows.Query(func(row sqlitedb.Row) (bool, error) {
-			set, err := list.read(row)
-			all = append(all, set)
-			return true, err
-		}, int64(shard))
-		if err != nil {
-			return nil, wrap("adoptable", err)
-		}
+	all, err = rowsOf(c.values, c.valueOf, int64(shard))
+	if err != nil {
+		return nil, wrap("adoptable", err)
 	}
-	return all, nil
+	strategies, err := rowsOf(c.strategies, c.strategyOf, int64(shard))
+	return append(all, strategies...), wrap("adoptable", err)
 }
 
 // Adopted forgets, durably, what the queue of that name has taken over.
 func (c *Catalogue) Adopted(name string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("adopted", nil, func() error {
-		for _, drop := range []*sqlitedb.Stmt{c.dropValues, c.dropStrategies} {
-			if _, err := drop.Exec(name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return c.running("adopted", nil, []any{name}, c.dropValues, c.dropStrategies)
 }
 
 // valueOf reads a row: most and weight are NULL where none is set, and a value keeps its kind in a column of type ANY.
@@ -60,11 +41,8 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (journal.Set, error) {
 	}
 	most, weight, version := row.Int(2), row.Int(3), row.Int(4)
 	if !known || most < 0 || most > queue.MaxValueLimit || weight < 0 || weight > queue.MaxWeight || version < 1 || version > 1<<32-1 {
-		return set, &queue.FormatError{
-			Path: c.path, Reason: fmt.Sprintf("has settings of the value %s of %q that cannot be (limit %d, weight "+
-				"%d, version %d)", set.Entry.Value.Quoted(), set.Entry.Key, most, weight, version),
-			Advice: sqlitedb.AdviceDamaged,
-		}
+		return set, c.damaged(nil, "settings of the value %s of %q that cannot be (limit %d, weight %d, version %d)",
+			set.Entry.Value.Quoted(), set.Entry.Key, most, weight, version)
 	}
 	if row[2] != nil {
 		set.Demand.Limit = uint32(most)
@@ -76,9 +54,7 @@ func (c *Catalogue) valueOf(row sqlitedb.Row) (journal.Set, error) {
 func (c *Catalogue) strategyOf(row sqlitedb.Row) (journal.Set, error) {
 	version := row.Int(1)
 	if version < 1 || version > 1<<32-1 {
-		return journal.Set{}, &queue.FormatError{
-			Path: c.path, Reason: fmt.Sprintf("has a strategy %q of version %d", row.Text(0), version), Advice: sqlitedb.AdviceDamaged,
-		}
+		return journal.Set{}, c.damaged(nil, "a strategy %q of version %d", row.Text(0), version)
 	}
 	return journal.Set{Kind: journal.SetStrategy, Name: row.Text(0), Version: uint32(version), Text: row.Text(2),
 		Changed: queue.Time(row.Int(3))}, nil

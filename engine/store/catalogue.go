@@ -146,43 +146,52 @@ func (c *Catalogue) Close() error {
 func (c *Catalogue) Queues() (all []QueueRow, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err = c.list.Query(func(row sqlitedb.Row) (bool, error) {
+	all, err = rowsOf(c.list, func(row sqlitedb.Row) (QueueRow, error) {
 		q := QueueRow{Name: row.Text(0), Shard: queue.ShardID(row.Int(1)), Created: queue.Time(row.Int(3)),
 			Quarantined: queue.Time(row.Int(4)), Oldest: uint64(row.Int(5))}
 		var err error
 		if q.Settings, err = queue.SettingsOf(row.Text(2)); err != nil {
-			return false, &queue.FormatError{
-				Path: c.path, Reason: fmt.Sprintf("has settings of queue %q that cannot be read", q.Name),
-				Advice: sqlitedb.AdviceDamaged, Err: err,
-			}
+			return q, c.damaged(err, "settings of queue %q that cannot be read", q.Name)
 		}
-		all = append(all, q)
-		return true, nil
+		return q, nil
 	})
+	return all, wrap("queues", err)
+}
+
+// rowsOf reads what a statement selects; nil when a row cannot be read.
+func rowsOf[T any](list *sqlitedb.Stmt, read func(sqlitedb.Row) (T, error), args ...any) (all []T, err error) {
+	err = list.Query(func(row sqlitedb.Row) (bool, error) {
+		one, err := read(row)
+		all = append(all, one)
+		return true, err
+	}, args...)
 	if err != nil {
-		return nil, wrap("queues", err)
+		return nil, err
 	}
 	return all, nil
+}
+
+// damaged is the error of something that the catalogue has and that cannot be.
+func (c *Catalogue) damaged(cause error, format string, args ...any) error {
+	return &queue.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...), Advice: sqlitedb.AdviceDamaged, Err: cause}
 }
 
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
 func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	holder := ""
-	err := c.inShards.Query(func(row sqlitedb.Row) (bool, error) { holder = row.Text(0); return false, nil }, int64(q.Shard))
-	if err == nil && holder != "" && holder != q.Name {
-		err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
-	}
-	if err != nil {
-		return wrap("put queue", err)
-	}
 	return c.changing("put queue", acts, func() error {
+		holder := ""
+		err := c.inShards.Query(func(row sqlitedb.Row) (bool, error) { holder = row.Text(0); return false, nil }, int64(q.Shard))
+		if err == nil && holder != "" && holder != q.Name {
+			err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
+		}
+		if err != nil {
+			return err
+		}
 		if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
 			return err
 		}
-		_, err := c.put.Exec(int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created))
+		_, err = c.put.Exec(int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created))
 		return err
 	})
 }
@@ -199,10 +208,7 @@ func (c *Catalogue) Quarantine(name string, since queue.Time, oldest uint64) err
 func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err = c.leftovers.Query(func(row sqlitedb.Row) (bool, error) {
-		all = append(all, queue.ShardID(row.Int(0)))
-		return true, nil
-	})
+	all, err = rowsOf(c.leftovers, func(row sqlitedb.Row) (queue.ShardID, error) { return queue.ShardID(row.Int(0)), nil })
 	return all, wrap("leftovers", err)
 }
 
@@ -217,16 +223,7 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 
 // DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("delete queue", acts, func() error {
-		for _, step := range []*sqlitedb.Stmt{c.leaveNamed, c.dropValues, c.dropStrategies, c.drop} {
-			if _, err := step.Exec(name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return c.running("delete queue", acts, []any{name}, c.leaveNamed, c.dropValues, c.dropStrategies, c.drop)
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
@@ -50,21 +49,17 @@ func (s *pluginStatements) prepare() []prepared {
 func (c *Catalogue) PluginVersions() (all []queue.PluginVersion, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err = c.plugin.versions.Query(func(row sqlitedb.Row) (bool, error) {
+	all, err = rowsOf(c.plugin.versions, func(row sqlitedb.Row) (queue.PluginVersion, error) {
 		v := queue.PluginVersion{
 			Name: row.Text(1), Version: row.Text(2), State: row.Text(3), Reason: row.Text(4), Size: row.Int(5),
 			Manifest: row.Blob(6), Report: row.Blob(7), Created: queue.Time(row.Int(8)), Actor: row.Text(9),
 		}
 		if !copySum(&v.SHA256, row.Blob(0)) || v.SHA256 == (queue.SHA256{}) {
-			return false, c.damagedPlugin("a version of %q whose sha256 has %d bytes", v.Name, len(row.Blob(0)))
+			return v, c.damaged(nil, "a version of %q whose sha256 has %d bytes", v.Name, len(row.Blob(0)))
 		}
-		all = append(all, v)
-		return true, nil
+		return v, nil
 	})
-	if err != nil {
-		return nil, wrap("plugin versions", err)
-	}
-	return all, nil
+	return all, wrap("plugin versions", err)
 }
 
 // PluginModule gives the bytes of a version's module; found is false if there is no such version. That they are those that the
@@ -81,13 +76,8 @@ func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, e
 
 // PutPluginVersion stores a new version with its module durably. One that is there already is an error.
 func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, acts ...queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("put plugin version", acts, func() error {
-		_, err := c.plugin.insert.Exec(v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report,
-			int64(v.Created), v.Actor, module)
-		return err
-	})
+	return c.running("put plugin version", acts, []any{v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report,
+		int64(v.Created), v.Actor, module}, c.plugin.insert)
 }
 
 // SetPluginState changes the state of a version durably.
@@ -103,37 +93,28 @@ func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error
 
 // DeletePluginVersion removes a version with its module, durably. One that is not there is removed already.
 func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("delete plugin version", acts, func() error {
-		_, err := c.plugin.drop.Exec(sum[:])
-		return err
-	})
+	return c.running("delete plugin version", acts, []any{sum[:]}, c.plugin.drop)
 }
 
 // PluginRecords lists what is in use of all plugins, by name.
 func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err = c.plugin.records.Query(func(row sqlitedb.Row) (bool, error) {
+	all, err = rowsOf(c.plugin.records, func(row sqlitedb.Row) (queue.PluginRecord, error) {
 		r := queue.PluginRecord{Name: row.Text(0), Revision: uint64(row.Int(1)), Percent: int(row.Int(10)),
 			Settings: row.Blob(11), Changed: queue.Time(row.Int(12)), Actor: row.Text(13)}
 		for i, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
 			if sum := row.Blob(2 + 2*i); sum != nil && !copySum(&use.SHA256, sum) {
-				return false, c.damagedPlugin("the plugin %q with a sha256 of %d bytes", r.Name, len(sum))
+				return r, c.damaged(nil, "the plugin %q with a sha256 of %d bytes", r.Name, len(sum))
 			}
 			use.Config = row.Blob(3 + 2*i)
 		}
 		if r.Percent < 0 || r.Percent > 100 || row.Int(1) < 1 {
-			return false, c.damagedPlugin("the plugin %q with the revision %d and %d per cent", r.Name, row.Int(1), r.Percent)
+			return r, c.damaged(nil, "the plugin %q with the revision %d and %d per cent", r.Name, row.Int(1), r.Percent)
 		}
-		all = append(all, r)
-		return true, nil
+		return r, nil
 	})
-	if err != nil {
-		return nil, wrap("plugin records", err)
-	}
-	return all, nil
+	return all, wrap("plugin records", err)
 }
 
 // PutPluginRecord stores what is in use of a plugin durably, in the place of what was.
@@ -147,31 +128,14 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) err
 		}
 	}
 	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("put plugin record", acts, func() error {
-		_, err := c.plugin.put.Exec(args...)
-		return err
-	})
+	return c.running("put plugin record", acts, args, c.plugin.put)
 }
 
 // DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
 func (c *Catalogue) DeletePlugin(name string, acts ...queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("delete plugin", acts, func() error {
-		if _, err := c.plugin.dropAll.Exec(name); err != nil {
-			return err
-		}
-		_, err := c.plugin.dropRecord.Exec(name)
-		return err
-	})
+	return c.running("delete plugin", acts, []any{name}, c.plugin.dropAll, c.plugin.dropRecord)
 }
 
 func copySum(to *queue.SHA256, from []byte) bool {
 	return copy(to[:], from) == len(to) && len(from) == len(to)
-}
-
-func (c *Catalogue) damagedPlugin(format string, args ...any) error {
-	return &queue.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...), Advice: sqlitedb.AdviceDamaged}
 }

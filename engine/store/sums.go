@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
@@ -132,8 +131,7 @@ func (c *Catalogue) compareSums(table string, columns []string) error {
 }
 
 func (c *Catalogue) damagedRow(table string, row int64, how string) error {
-	return &queue.FormatError{Path: c.path,
-		Reason: fmt.Sprintf("has a damaged row %d in table %s: %s", row, table, how), Advice: sqlitedb.AdviceDamaged}
+	return c.damaged(nil, "a damaged row %d in table %s: %s", row, table, how)
 }
 
 // keepSums has the connection keep the checksums of a table.
@@ -176,6 +174,5 @@ func (c *Catalogue) texts(sql string) (all []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = stmt.Query(func(row sqlitedb.Row) (bool, error) { all = append(all, row.Text(0)); return true, nil })
-	return all, err
+	return rowsOf(stmt, func(row sqlitedb.Row) (string, error) { return row.Text(0), nil })
 }

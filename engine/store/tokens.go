@@ -35,14 +35,12 @@ func (s *tokenStatements) prepare() []prepared {
 func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err = c.token.list.Query(func(row sqlitedb.Row) (bool, error) {
+	all, err = rowsOf(c.token.list, func(row sqlitedb.Row) (access.Token, error) {
 		t, err := tokenOf(row)
 		if err != nil {
-			return false, &queue.FormatError{Path: c.path,
-				Reason: fmt.Sprintf("has an access token %q that cannot be read", row.Text(0)), Advice: sqlitedb.AdviceDamaged, Err: err}
+			err = c.damaged(err, "an access token %q that cannot be read", row.Text(0))
 		}
-		all = append(all, t)
-		return true, nil
+		return t, err
 	})
 	if err == nil {
 		err = c.token.required.Query(func(row sqlitedb.Row) (bool, error) { required = row.Int(0) != 0; return false, nil })
@@ -114,8 +112,6 @@ func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 	if t.PreviousUntil != 0 {
 		args[10] = t.Previous[:]
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return c.changing("put token", acts, func() error {
 		if _, err := c.token.put.Exec(args...); err != nil {
 			return err
@@ -134,12 +130,7 @@ func orNull(t queue.Time) any {
 
 // DeleteToken removes a token durably. One that is not there is removed already.
 func (c *Catalogue) DeleteToken(id access.ID, acts ...queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changing("delete token", acts, func() error {
-		_, err := c.token.drop.Exec(string(id))
-		return err
-	})
+	return c.running("delete token", acts, []any{string(id)}, c.token.drop)
 }
 
 // UseTokens writes down when tokens were used last, all in one commit.
