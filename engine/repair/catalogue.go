@@ -30,21 +30,15 @@ func (r *repairing) catalogue(ctx context.Context) error {
 		return err
 	}
 	r.doing("the catalogue")
-	damaged, err := aside(path)
-	if err != nil {
-		return err
-	}
-	id := r.identity(ctx, damaged)
 	queues := map[queue.ShardID]string{} // names in damaged rows
-	err = store.SalvageCatalogue(ctx, damaged, path, id, func(l store.LeftOut) {
-		if name, is := l.Values["name"].(string); is && l.Table == "queue" {
-			queues[queue.ShardID(l.Row)] = name
-		}
-		r.leftOut("", "quern.db", &l)
+	err = replace(path, func(damaged string) error {
+		return store.SalvageCatalogue(ctx, damaged, path, r.identity(ctx, damaged), func(l store.LeftOut) {
+			if name, is := l.Values["name"].(string); is && l.Table == "queue" {
+				queues[queue.ShardID(l.Row)] = name
+			}
+			r.leftOut("", "quern.db", &l)
+		})
 	})
-	if err == nil {
-		err = removeFile(damaged)
-	}
 	if err != nil {
 		return err
 	}

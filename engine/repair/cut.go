@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/quern-queue/quern/engine/check"
@@ -92,29 +91,17 @@ type cutting struct {
 func (c *cutting) run(ctx context.Context, reason string) error {
 	c.first = max(c.kept.checkpoint, 1)
 	c.last, c.newest, c.whole = c.kept.checkpoint, c.kept.newest, true
-	damaged := c.path + ".damaged"
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Rename(c.path+suffix, damaged+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+	return replace(c.path, func(damaged string) error {
+		if err := sqlitelog.Salvage(ctx, damaged, c.first-1, c.see); err != nil {
 			return err
 		}
-	}
-	if err := sqlitelog.Salvage(ctx, damaged, c.first-1, c.see); err != nil {
-		return err
-	}
-	if c.whole && !c.ends { // nothing is wrong with any batch, so some are missing behind them
-		c.unreadable(c.newest+1, time.Time{}, "what was written behind the batch before, if anything was, is not in the file")
-	}
-	c.report.Queue, c.report.Reason = c.queue, reason
-	c.report.Checkpoint, c.report.Kept = uint64(c.kept.checkpoint), uint64(c.last)
-	if err := c.write(ctx, damaged); err != nil {
-		return err
-	}
-	for _, suffix := range []string{"", "-wal", "-shm"} { // the directory that was copied has them
-		if err := os.Remove(damaged + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+		if c.whole && !c.ends { // nothing is wrong with any batch, so some are missing behind them
+			c.unreadable(c.newest+1, time.Time{}, "what was written behind the batch before, if anything was, is not in the file")
 		}
-	}
-	return nil
+		c.report.Queue, c.report.Reason = c.queue, reason
+		c.report.Checkpoint, c.report.Kept = uint64(c.kept.checkpoint), uint64(c.last)
+		return c.write(ctx, damaged)
+	})
 }
 
 // see takes in a batch: it is kept, or what it did is lost.

@@ -72,15 +72,23 @@ func damagedOf(ctx context.Context, path string, open func() error,
 	return reason, errors.Join(err, kept.Close())
 }
 
-// aside moves a database out of the way, and says where it is. The index of its log may be damaged, and is made again.
-func aside(path string) (damaged string, err error) {
-	damaged = path + ".damaged"
+// replace has make write a new database in the place of a damaged one, which is at `damaged` meanwhile and is removed then: the directory
+// that was copied has it. The index of its log may be damaged, and is made again.
+func replace(path string, make func(damaged string) error) error {
+	damaged := path + ".damaged"
 	for _, suffix := range []string{"", "-wal"} {
 		if err := os.Rename(path+suffix, damaged+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+			return err
 		}
 	}
-	return damaged, remove(path + "-shm")
+	err := remove(path + "-shm")
+	if err == nil {
+		err = make(damaged)
+	}
+	if err == nil {
+		err = removeFile(damaged)
+	}
+	return err
 }
 
 // removeFile removes a database.
@@ -116,15 +124,10 @@ func (r *repairing) store(ctx context.Context, q *queueFiles) (salvaged bool, er
 	if err != nil {
 		return false, err
 	}
-	damaged, err := aside(path)
-	if err != nil {
-		return false, err
-	}
-	err = store.Salvage(ctx, damaged, path, store.Salvaging{Identity: q.id, First: first, State: machine.FirstState,
-		Tell: func(l store.LeftOut) { r.leftOut(q.name, "store.db", &l) }})
-	if err == nil {
-		err = removeFile(damaged)
-	}
+	err = replace(path, func(damaged string) error {
+		return store.Salvage(ctx, damaged, path, store.Salvaging{Identity: q.id, First: first, State: machine.FirstState,
+			Tell: func(l store.LeftOut) { r.leftOut(q.name, "store.db", &l) }})
+	})
 	if err != nil {
 		return false, err
 	}
