@@ -18,11 +18,7 @@ var troubleScenarios = []Scenario{
 			s.faults = []fault{refuse("reserve", 429, api.CodeOverloaded, 1),
 				refuse("exchange", 429, api.CodeOverloaded, 1), refuse("exchange", 503, api.CodeUnavailable, 2)}
 		},
-		Play: func(s *stage) {
-			s.awaitDone()
-			s.do(func() { s.checkEach(1) })
-			s.leave()
-		},
+		Play: func(s *stage) { s.finish(1) },
 	},
 	{
 		Name: "unavailable", About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at " +
@@ -56,9 +52,7 @@ var troubleScenarios = []Scenario{
 		Chunks:  repeated("echo %d", 12),
 		Before:  func(s *server) { s.faults = []fault{cut("exchange"), drop("exchange"), cut("exchange")} },
 		Play: func(s *stage) {
-			s.awaitDone()
-			s.do(func() { s.checkEach(2) })
-			s.leave()
+			s.finish(2)
 			s.do(func() { s.check(!s.complained(), "it told of trouble with results that count") })
 		},
 	},
@@ -68,11 +62,7 @@ var troubleScenarios = []Scenario{
 		Options: Options{Concurrency: 2, Prefetch: 2, TimeoutMS: 3000},
 		Chunks:  repeated("echo %d", 6),
 		Before:  func(s *server) { s.faults = []fault{cut("reserve"), drop("reserve")} },
-		Play: func(s *stage) {
-			s.awaitDone()
-			s.do(func() { s.checkEach(2) })
-			s.leave()
-		},
+		Play:    func(s *stage) { s.finish(2) },
 	},
 	{
 		Name: "slow-poll", About: "A reserve that the server holds for as long as it was asked to is waited for; " +
@@ -135,9 +125,7 @@ var troubleScenarios = []Scenario{
 			})
 			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
 			s.open("go")
-			s.awaitDone()
-			s.do(func() { s.checkEach(1) })
-			s.leave()
+			s.finish(1)
 		},
 	},
 	{
@@ -180,11 +168,7 @@ var troubleScenarios = []Scenario{
 		Before: func(s *server) {
 			s.faults = []fault{refuse("reserve", 503, "moved", 1), refuse("exchange", 503, "moved", 1), refuse("attach", 503, "moved", 1)}
 		},
-		Play: func(s *stage) {
-			s.awaitDone()
-			s.do(func() { s.checkEach(1) })
-			s.leave()
-		},
+		Play: func(s *stage) { s.finish(1) },
 	},
 	{
 		Name: "addresses", About: "With several addresses, one where no one listens and one that says moved are left " +

@@ -69,9 +69,7 @@ var workScenarios = []Scenario{
 		Play: func(s *stage) {
 			s.await("two handlers run and two chunks are held ahead", func() bool { return s.running() == 2 && s.heldNow() == 4 })
 			s.open("go")
-			s.awaitDone()
-			s.do(func() { s.checkEach(1) })
-			s.leave()
+			s.finish(1)
 		},
 	},
 	{
@@ -82,9 +80,7 @@ var workScenarios = []Scenario{
 			s.await("the chunk and the one that waits behind it are extended three times",
 				func() bool { return s.chunks[0].extended >= 3 && s.chunks[1].extended >= 3 })
 			s.open("go")
-			s.awaitDone()
-			s.do(func() { s.checkEach(1) })
-			s.leave()
+			s.finish(1)
 		},
 	},
 	{
@@ -102,9 +98,7 @@ var workScenarios = []Scenario{
 			})
 			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
 			s.open("go")
-			s.awaitDone()
-			s.do(func() { s.checkEach(1) })
-			s.leave()
+			s.finish(1)
 		},
 	},
 	{
@@ -209,6 +203,13 @@ func (s *stage) checkEach(n int) {
 	for i, c := range s.chunks {
 		s.check(c.handed <= n, "chunk %d was handed out %d times, want at most %d", i, c.handed, n)
 	}
+}
+
+// finish sees a worker through all chunks, each handed out n times at most, and has it leave in order.
+func (s *stage) finish(n int) {
+	s.awaitDone()
+	s.do(func() { s.checkEach(n) })
+	s.leave()
 }
 
 // checkLeft looks whether a worker that was told to leave did the first chunk only and has nothing left in its hands.
