@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -62,8 +61,7 @@ func (p Consumers) List(ctx context.Context, cursor string, limit int) (page Pag
 	}
 	from, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		_, err = readCursor("c", "none")
-		return page, err
+		return page, badCursor()
 	}
 	list, next, err := p.q.shard.Consumers.List(ctx, string(from), limit)
 	page.Items, page.Next = list, base64.RawURLEncoding.EncodeToString([]byte(next))
@@ -108,32 +106,16 @@ func (p Consumers) Get(consumer, from string, limit int) (page HeldPage, err err
 	if limit, err = validLimit(limit); err != nil {
 		return page, err
 	}
-	after, err := readHeldCursor(from)
+	numbers, err := readCursorOf("h", from, 63, 32)
 	if err != nil {
 		return page, err
 	}
-	var more bool
+	after, more := shard.HeldAfter{Ordinal: numbers[0], Slot: uint32(numbers[1])}, false
 	page.Consumer, page.Items, after, more, err = p.q.shard.Consumers.Get(consumer, after, limit)
 	if more {
-		page.Next = cursor("h", after.Ordinal) + "." + strconv.FormatUint(uint64(after.Slot), 36)
+		page.Next = cursor("h", after.Ordinal, uint64(after.Slot))
 	}
 	return page, err
-}
-
-func readHeldCursor(text string) (after shard.HeldAfter, err error) {
-	if text == "" {
-		return after, nil
-	}
-	ordinal, slot, _ := strings.Cut(text, ".")
-	if after.Ordinal, err = readCursor("h", ordinal); err != nil {
-		return after, err
-	}
-	n, failed := strconv.ParseUint(slot, 36, 32)
-	if failed != nil {
-		_, err = readCursor("h", "none")
-	}
-	after.Slot = uint32(n)
-	return after, err
 }
 
 // validConsumer checks a consumer's name that is in the path.

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -22,33 +20,17 @@ func (p DeadLetters) List(ctx context.Context, r DeadRequest) (page Page[queue.D
 	if err != nil {
 		return page, err
 	}
-	after, err := readDeadCursor(r.Cursor)
+	from, err := readCursorOf("d", r.Cursor, 63, 32)
 	if err != nil {
 		return page, err
 	}
+	after := queue.ChunkID{Submission: queue.SubmissionID(from[0]), Index: uint32(from[1])}
 	page.Items, err = p.q.shard.DeadLetters.List(ctx, r.Filter, after, limit)
 	if err == nil && len(page.Items) == limit {
 		last := page.Items[limit-1].Chunk
-		page.Next = cursor("d", uint64(last.Submission)) + "." + strconv.FormatUint(uint64(last.Index), 36)
+		page.Next = cursor("d", uint64(last.Submission), uint64(last.Index))
 	}
 	return page, err
-}
-
-func readDeadCursor(text string) (after queue.ChunkID, err error) {
-	if text == "" {
-		return after, nil
-	}
-	id, index, _ := strings.Cut(text, ".")
-	n, err := readCursor("d", id)
-	if err != nil {
-		return after, err
-	}
-	at, failed := strconv.ParseUint(index, 36, 32)
-	if failed != nil {
-		_, err = readCursor("d", "none")
-		return after, err
-	}
-	return queue.ChunkID{Submission: queue.SubmissionID(n), Index: uint32(at)}, nil
 }
 
 // Get tells about one dead chunk of the queue. CodeUnknownDeadLetter: it is not dead, or not in this queue.

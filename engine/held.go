@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
@@ -24,38 +22,19 @@ func (p Reservations) List(ctx context.Context, r HeldRequest) (page Page[queue.
 		return page, err
 	}
 	list := heldLists[r.Filter.ByDeadline]
-	after, err := readHeldPlace(list, r.Cursor)
+	from, err := readCursorOf(list, r.Cursor, 63, 64, 32)
 	if err != nil {
 		return page, err
 	}
-	var more bool
+	after, more := shard.HeldPlace{At: queue.Time(from[0]), Sequence: from[1], Epoch: uint32(from[2])}, false
 	if page.Items, after, more, err = p.q.shard.Reservations.List(ctx, &r.Filter, after, limit); more {
-		page.Next = cursor(list, uint64(after.At)) + "." + strconv.FormatUint(after.Sequence, 36) + "." +
-			strconv.FormatUint(uint64(after.Epoch), 36)
+		page.Next = cursor(list, uint64(after.At), after.Sequence, uint64(after.Epoch))
 	}
 	return page, err
 }
 
 // heldLists are the letters of the cursors, by whether the list is ordered by deadline.
 var heldLists = map[bool]string{false: "r", true: "u"}
-
-func readHeldPlace(list, text string) (after shard.HeldPlace, err error) {
-	if text == "" {
-		return after, nil
-	}
-	at, rest, _ := strings.Cut(text, ".")
-	n, err := readCursor(list, at)
-	if err != nil {
-		return after, err
-	}
-	sequence, epoch, _ := strings.Cut(rest, ".")
-	number, failed := strconv.ParseUint(sequence, 36, 64)
-	life, broken := strconv.ParseUint(epoch, 36, 32)
-	if failed != nil || broken != nil {
-		_, err = readCursor(list, "none")
-	}
-	return shard.HeldPlace{At: queue.Time(n), Sequence: number, Epoch: uint32(life)}, err
-}
 
 // Release takes a chunk from the consumer that holds it, with no try counted, and says what was held. A consumer that is
 // attached is notified. said is who asks, where no access token says so; both that and the reason are kept in the audit log.

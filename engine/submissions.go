@@ -124,17 +124,40 @@ func validLimit(limit int) (int, error) {
 	return limit, nil
 }
 
-// Cursors are opaque to clients: a letter for the list and a number in base 36.
-func cursor(list string, n uint64) string { return list + strconv.FormatUint(n, 36) }
+// Cursors are opaque to clients: a letter for the list, and numbers in base 36 with points between.
+func cursor(list string, numbers ...uint64) string {
+	parts := make([]string, len(numbers))
+	for i, n := range numbers {
+		parts[i] = strconv.FormatUint(n, 36)
+	}
+	return list + strings.Join(parts, ".")
+}
 
+// readCursor reads a cursor of one number. Where there is none it is 0.
 func readCursor(list, text string) (uint64, error) {
+	numbers, err := readCursorOf(list, text, 63)
+	return numbers[0], err
+}
+
+// readCursorOf reads a cursor of numbers that have so many bits.
+func readCursorOf(list, text string, bits ...int) (numbers []uint64, err error) {
+	numbers = make([]uint64, len(bits))
 	if text == "" {
-		return 0, nil
+		return numbers, nil
 	}
 	rest, ours := strings.CutPrefix(text, list)
-	n, err := strconv.ParseUint(rest, 36, 63)
-	if !ours || err != nil {
-		return 0, queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
+	parts := strings.Split(rest, ".")
+	if !ours || len(parts) != len(bits) {
+		return numbers, badCursor()
 	}
-	return n, nil
+	for i, part := range parts {
+		if numbers[i], err = strconv.ParseUint(part, 36, bits[i]); err != nil {
+			return make([]uint64, len(bits)), badCursor()
+		}
+	}
+	return numbers, nil
+}
+
+func badCursor() error {
+	return queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 }
