@@ -20,6 +20,7 @@ type metrics struct {
 	bytes      *prometheus.HistogramVec
 	reserve    *prometheus.HistogramVec
 	described  []described
+	descs      []*prometheus.Desc // those of the following
 
 	lifecycle                                               lifecycleMetrics
 	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
@@ -104,10 +105,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range m.described {
 		ch <- d.desc
 	}
-	for _, desc := range []*prometheus.Desc{
-		m.waited, m.held, m.reserved, m.empty, m.examined, m.skipped, m.ended, m.ledgers, m.tenants, m.lag, m.mostLag,
-		m.keyInFlight, m.keyBacklog, m.keyValues, m.quarantined,
-	} {
+	for _, desc := range m.descs {
 		ch <- desc
 	}
 	m.lifecycle.describe(ch)

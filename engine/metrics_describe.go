@@ -9,7 +9,8 @@ import (
 // describe lists all metrics that are read from the queues. docs/OPERATIONS.md has the same list for people.
 func (m *metrics) describe() {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, append([]string{"queue"}, labels...), nil)
+		m.descs = append(m.descs, prometheus.NewDesc(name, help, append([]string{"queue"}, labels...), nil))
+		return m.descs[len(m.descs)-1]
 	}
 	m.waited = desc("quern_wait_seconds", "Time from a chunk's insert, or its run_at, to its first reservation, in seconds.")
 	m.held = desc("quern_run_seconds", "Time from a reservation to its completion or failure, in seconds.")

@@ -204,8 +204,13 @@ func (s *Server) problemOf(err error) *problem {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return newProblem(codeMalformed, "The body ended early: less arrived than Content-Length announced.")
 	}
+	return internalProblem(err)
+}
+
+// internalProblem is a failure of ours; its cause is for the log.
+func internalProblem(cause error) *problem {
 	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
-	p.cause = err
+	p.cause = cause
 	return p
 }
 
@@ -217,9 +222,7 @@ func routingProblem(err *echo.HTTPError) *problem {
 	case http.StatusMethodNotAllowed:
 		return newProblem(codeMethod, "This path does not know the method. The Allow header lists those it knows.")
 	}
-	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
-	p.cause = err
-	return p
+	return internalProblem(err)
 }
 
 // refuse answers with the problem of err, unless an answer has begun: then the connection is cut, so that the client
@@ -269,9 +272,7 @@ func fromHuma(model *huma.ErrorModel) *problem {
 	case http.StatusUnprocessableEntity:
 		return newProblem(queue.CodeInvalid, "The request is not valid.", found...)
 	}
-	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
-	p.cause = model
-	return p
+	return internalProblem(model)
 }
 
 // pointerOf turns huma's "body.items[3].name" into "/items/3/name" and "query.limit" into "/query/limit".

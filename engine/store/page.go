@@ -178,14 +178,10 @@ func (d *pageReader) uint() uint64 {
 	return n
 }
 
+// int reads a number that may be negative, as binary.AppendVarint writes it.
 func (d *pageReader) int() int64 {
-	n, size := binary.Varint(d.rest)
-	if size <= 0 {
-		d.rest, d.short = nil, true
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
+	n := d.uint()
+	return int64(n>>1) ^ -int64(n&1)
 }
 
 // bytes takes n bytes; the slice is never nil, and nothing can be appended to it in place.

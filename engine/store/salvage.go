@@ -113,7 +113,12 @@ func (s *salvageTx) put(table string, r *sqlitedb.Salvaged, columns []string) (t
 
 // columns are those of a table of the new file.
 func (s *salvageTx) columns(table string) (names []string, err error) {
-	list, err := s.tx.QueryContext(s.ctx, "SELECT name FROM pragma_table_info(?)", table)
+	return s.names("SELECT name FROM pragma_table_info(?)", table)
+}
+
+// names are the texts that a query of the new file selects.
+func (s *salvageTx) names(query string, args ...any) (all []string, err error) {
+	list, err := s.tx.QueryContext(s.ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +128,9 @@ func (s *salvageTx) columns(table string) (names []string, err error) {
 		if err := list.Scan(&name); err != nil {
 			return nil, err
 		}
-		names = append(names, name)
+		all = append(all, name)
 	}
-	return names, list.Err()
+	return all, list.Err()
 }
 
 // salvage is that of a store.
@@ -230,10 +235,15 @@ func (s *salvage) tell(out LeftOut) {
 func certain(page []byte) (ids []queue.SubmissionID) {
 	list, _ := endedPage(page)
 	for i := range list {
-		insert, err := journal.DecodeInsert(list[i].Spec)
-		if err == nil && insert.ID == list[i].ID && insert.Seq == list[i].Seq {
-			ids = append(ids, insert.ID)
-		}
+		ids = appendCertain(ids, list[i].Spec, list[i].ID, list[i].Seq)
+	}
+	return ids
+}
+
+// appendCertain appends the id of a submission whose insert is whole and tells the same of it.
+func appendCertain(ids []queue.SubmissionID, spec []byte, id queue.SubmissionID, seq uint32) []queue.SubmissionID {
+	if insert, err := journal.DecodeInsert(spec); err == nil && insert.ID == id && insert.Seq == seq {
+		ids = append(ids, id)
 	}
 	return ids
 }

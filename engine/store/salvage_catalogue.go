@@ -70,21 +70,8 @@ func (s *catalogueSalvage) run() error {
 
 // tables are those of the new file whose rows are taken over. Checksums are made by its first open.
 func (s *catalogueSalvage) tables() (names []string, err error) {
-	list, err := s.tx.QueryContext(s.ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
-	if err != nil {
-		return nil, err
-	}
-	defer list.Close()
-	for list.Next() {
-		var name string
-		if err := list.Scan(&name); err != nil {
-			return nil, err
-		}
-		if name == auditSummed.Table || !slices.Contains(unsummed, name) {
-			names = append(names, name)
-		}
-	}
-	return names, list.Err()
+	names, err = s.salvageTx.names("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+	return slices.DeleteFunc(names, func(name string) bool { return name != auditSummed.Table && slices.Contains(unsummed, name) }), err
 }
 
 func (s *catalogueSalvage) table(table string) error {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -164,10 +163,7 @@ func (s *salvage) directories() error {
 func certainOpen(page []byte) (ids []queue.SubmissionID) {
 	list, _ := openPageRows(page)
 	for i := range list {
-		insert, err := journal.DecodeInsert(list[i].Spec)
-		if err == nil && insert.ID == list[i].ID && insert.Seq == list[i].Seq {
-			ids = append(ids, insert.ID)
-		}
+		ids = appendCertain(ids, list[i].Spec, list[i].ID, list[i].Seq)
 	}
 	return ids
 }
