@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -124,21 +125,11 @@ func (e *Engine) Bulks(queueName string) (list []queue.Bulk, err error) {
 	for _, q := range queues {
 		list = append(list, q.shard.Bulks.List()...)
 	}
-	slices.SortFunc(list, func(a, b queue.Bulk) int { return -compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b queue.Bulk) int { return cmp.Compare(b.ID, a.ID) })
 	for i := range list {
 		e.bulks.foresee(&list[i])
 	}
 	return list, nil
-}
-
-func compare(a, b queue.BulkID) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // CancelBulk stops a bulk operation, durably, and keeps who asked for that. What it did stays done; one that has ended stays as it is.

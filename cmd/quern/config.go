@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +51,7 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 	if err != nil {
 		return Config{}, nil, err
 	}
-	path = firstOf(path, a.getenv("QUERN_CONFIG"))
+	path = cmp.Or(path, a.getenv("QUERN_CONFIG"))
 	all := options()
 	merged, sources, err := a.layers(flags, path, all)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -119,7 +120,7 @@ func (a *app) printProblem(p api.Problem) {
 		fmt.Fprintf(a.err, "  %s\n", inCommands.Replace(p.Detail))
 	}
 	for _, e := range p.Errors {
-		fmt.Fprintf(a.err, "  %s %s\n", firstOf(e.Pointer, "the request"), inCommands.Replace(e.Detail))
+		fmt.Fprintf(a.err, "  %s %s\n", cmp.Or(e.Pointer, "the request"), inCommands.Replace(e.Detail))
 	}
 	if p.RequestID != "" {
 		fmt.Fprintf(a.err, "  request %s\n", p.RequestID)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func manPage(c *cobra.Command) []byte {
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(pageName(c)), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.nf\n\\fB%s\\fR\n.fi\n", roff(c.UseLine()))
 	b.WriteString(".SH DESCRIPTION\n")
-	manParagraphs(&b, firstOf(c.Long, c.Short))
+	manParagraphs(&b, cmp.Or(c.Long, c.Short))
 	if below := pagesBelow(c); len(below) > 0 {
 		b.WriteString(".SH COMMANDS\n")
 		for _, sub := range below {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -283,7 +284,7 @@ func pluginFields(p api.Plugin) [][2]string {
 
 func versionFields(v api.PluginVersion) [][2]string {
 	return [][2]string{
-		{"name", v.Name}, {"version", v.Version}, {"sha256", v.SHA256}, {"state", firstOf(v.Reason, v.State)},
+		{"name", v.Name}, {"version", v.Version}, {"sha256", v.SHA256}, {"state", cmp.Or(v.Reason, v.State)},
 		{"bytes", strconv.FormatInt(v.Size, 10)},
 		{"ns/candidate", fmt.Sprintf("%.1f", v.Report.NsPerCandidate)}, {"fuel/candidate", fmt.Sprintf("%.0f", v.Report.FuelPerCandidate)},
 		{"memory pages", strconv.Itoa(int(v.Report.MemoryPages))}, {"skipped", fmt.Sprintf("%.1f %%", 100*v.Report.SkipShare)},

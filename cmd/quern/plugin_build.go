@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func pluginBuildCommand(a *app) *cobra.Command {
 			"AssemblyScript, plugin.c C. The module gets its manifest and is held against what a server accepts.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := filepath.Abs(firstOf(append(args, ".")[0], "."))
+			dir, err := filepath.Abs(cmp.Or(append(args, ".")[0], "."))
 			if err != nil {
 				return err
 			}
@@ -130,7 +131,7 @@ func pluginPackCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return packFile(args[0], text, firstOf(out, args[0]))
+			return packFile(args[0], text, cmp.Or(out, args[0]))
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "O", "", "the file to write (default: MODULE.wasm itself)")

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -102,7 +104,7 @@ func settingsFields(s api.PluginSettings) [][2]string {
 	if s.LogLevel >= 0 && s.LogLevel < len(logLevels()) {
 		level = logLevels()[s.LogLevel]
 	}
-	return [][2]string{{"hold", firstOf(s.Hold, "auto")}, {"cpu share", share}, {"record every", every}, {"log level", level}}
+	return [][2]string{{"hold", cmp.Or(s.Hold, "auto")}, {"cpu share", share}, {"record every", every}, {"log level", level}}
 }
 
 func pluginStatsCommand(a *app) *cobra.Command {
@@ -131,13 +133,13 @@ func pluginStatsFields(s api.PluginStats) [][2]string {
 	if s.Breaker.State != "closed" && !s.Breaker.Until.IsZero() {
 		fields = append(fields, [2]string{"until", s.Breaker.Until.String()})
 	}
-	for _, kind := range sortedKeys(s.Faults) {
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		fields = append(fields, [2]string{"faults for " + kind, count(s.Faults[kind])})
 	}
 	if s.LastFault != "" {
 		fields = append(fields, [2]string{"last fault", s.LastFault})
 	}
-	for _, name := range sortedKeys(s.Counters) {
+	for _, name := range slices.Sorted(maps.Keys(s.Counters)) {
 		fields = append(fields, [2]string{"counter " + name, strconv.FormatFloat(s.Counters[name], 'g', -1, 64)})
 	}
 	if sh := s.Shadow; sh != nil {
@@ -146,15 +148,6 @@ func pluginStatsFields(s api.PluginStats) [][2]string {
 			[2]string{"shadow's overlap", fmt.Sprintf("%.0f %%", 100*sh.Overlap)}, [2]string{"shadow's tau", fmt.Sprintf("%.2f", sh.Tau)})
 	}
 	return fields
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func pluginRecordingsCommand(a *app) *cobra.Command {
@@ -209,7 +202,7 @@ func listRecordings(a *app, cmd *cobra.Command, c *client.Client, name string) e
 	header := []string{"ID", "TIME", "VERSION", "SHA256", "ROWS", "BYTES", "FAULT"}
 	return printAll(a, c.PluginRecordings(cmd.Context(), name), header, func(r api.PluginRecording) []string {
 		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, r.SHA256[:8], strconv.Itoa(r.Rows),
-			strconv.Itoa(r.Size), firstOf(r.Fault, "-")}
+			strconv.Itoa(r.Size), cmp.Or(r.Fault, "-")}
 	})
 }
 

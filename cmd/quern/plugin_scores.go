@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,10 +48,10 @@ func pluginScoresCommand(a *app) *cobra.Command {
 func scoresFields(s api.PluginScores) [][2]string {
 	fields := [][2]string{
 		{"version", s.Version}, {"sha256", s.SHA256[:min(8, len(s.SHA256))]}, {"config", string(s.Config)},
-		{"in use as", firstOf(strings.Join(s.Uses, ", "), "-")},
+		{"in use as", cmp.Or(strings.Join(s.Uses, ", "), "-")},
 		{"batches", strconv.FormatUint(s.Batches, 10)}, {"sampled", strconv.FormatUint(s.Windows, 10)},
 	}
-	for _, kind := range sortedKeys(s.Faults) {
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		fields = append(fields, [2]string{"faults for " + kind, strconv.FormatUint(s.Faults[kind], 10)})
 	}
 	if s.LastFault != "" {

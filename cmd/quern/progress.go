@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -106,7 +107,7 @@ func (p *progress) tell() {
 	}
 	if p.bar != nil {
 		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
-		p.bar.Describe(firstOf(p.note, p.what) + rate)
+		p.bar.Describe(cmp.Or(p.note, p.what) + rate)
 		_ = p.bar.Set64(p.done)
 		return
 	}

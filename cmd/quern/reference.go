@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -36,7 +37,7 @@ func sharedFlags() *pflag.FlagSet {
 // referenceCommand writes one command, and those below it a level deeper.
 func referenceCommand(b *strings.Builder, c *cobra.Command, shared *pflag.FlagSet, level int) {
 	fmt.Fprintf(b, "\n%s %s\n\n", strings.Repeat("#", level), c.CommandPath())
-	for paragraph := range strings.SplitSeq(firstOf(c.Long, c.Short), "\n\n") {
+	for paragraph := range strings.SplitSeq(cmp.Or(c.Long, c.Short), "\n\n") {
 		if strings.Contains(paragraph, "  ") { // columns
 			fmt.Fprintf(b, "```\n%s\n```\n\n", paragraph)
 		} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,7 +69,7 @@ func reserveChunks(ctx context.Context, a *app, o reserveOptions) error {
 		return err
 	}
 	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{
-		Max: o.max, Strategy: strategy, Consumer: firstOf(o.consumer, defaultConsumer()), Context: about,
+		Max: o.max, Strategy: strategy, Consumer: cmp.Or(o.consumer, defaultConsumer()), Context: about,
 		WaitMS: o.wait.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
 	})
 	if err != nil {

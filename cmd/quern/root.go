@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -162,7 +163,7 @@ const defaultServer = "http://127.0.0.1:7700"
 
 // serverURL is where the server is: the flag, else the environment, else the default.
 func (a *app) serverURL() string {
-	url := firstOf(a.server, a.getenv("QUERN_SERVER"), defaultServer)
+	url := cmp.Or(a.server, a.getenv("QUERN_SERVER"), defaultServer)
 	if !strings.Contains(url, "://") && !strings.HasPrefix(url, socketScheme) { // host:port is what people type
 		scheme := "http://"
 		if a.trusted() != (trust{}) {
@@ -174,14 +175,4 @@ func (a *app) serverURL() string {
 }
 
 // queueName is the queue to use: the flag, else the environment, else "default".
-func (a *app) queueName() string { return firstOf(a.queue, a.getenv("QUERN_QUEUE"), "default") }
-
-// firstOf is the first text that is not empty.
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
+func (a *app) queueName() string { return cmp.Or(a.queue, a.getenv("QUERN_QUEUE"), "default") }

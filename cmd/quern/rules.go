@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,5 +163,5 @@ func ruleFields(r api.Rule) [][2]string {
 
 // actor is who does something: as the flag says, or the user's name.
 func (a *app) actor(flag string) string {
-	return firstOf(flag, a.getenv("USER"), a.getenv("USERNAME"))
+	return cmp.Or(flag, a.getenv("USER"), a.getenv("USERNAME"))
 }

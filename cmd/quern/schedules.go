@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -344,7 +346,7 @@ func recentLine(recent []api.Emission) string {
 		states[e.State]++
 	}
 	var parts []string
-	for _, state := range sortedKeys(states) {
+	for _, state := range slices.Sorted(maps.Keys(states)) {
 		parts = append(parts, fmt.Sprintf("%d %s", states[state], strings.ReplaceAll(state, "_", " ")))
 	}
 	return strings.Join(parts, ", ")

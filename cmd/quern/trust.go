@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -36,12 +37,12 @@ func (t *trust) flags(c *cobra.Command) {
 // trusted is what the flags say, else the environment.
 func (a *app) trusted() trust {
 	t := trust{
-		ca:          firstOf(a.trust.ca, a.getenv("QUERN_SERVER_CA")),
-		fingerprint: firstOf(a.trust.fingerprint, a.getenv("QUERN_SERVER_FINGERPRINT")),
-		cert:        firstOf(a.trust.cert, a.getenv("QUERN_CLIENT_CERT")),
+		ca:          cmp.Or(a.trust.ca, a.getenv("QUERN_SERVER_CA")),
+		fingerprint: cmp.Or(a.trust.fingerprint, a.getenv("QUERN_SERVER_FINGERPRINT")),
+		cert:        cmp.Or(a.trust.cert, a.getenv("QUERN_CLIENT_CERT")),
 	}
 	if t.cert != "" {
-		t.key = firstOf(a.trust.key, a.getenv("QUERN_CLIENT_KEY"), t.cert)
+		t.key = cmp.Or(a.trust.key, a.getenv("QUERN_CLIENT_KEY"), t.cert)
 	}
 	return t
 }

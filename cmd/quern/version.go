@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -32,7 +33,7 @@ func thisVersion() versionInfo {
 	if build.Main.Version != "" && build.Main.Version != "(devel)" {
 		v.Version = build.Main.Version
 	}
-	v.Version = firstOf(release, v.Version)
+	v.Version = cmp.Or(release, v.Version)
 	changed := false
 	for _, s := range build.Settings {
 		switch s.Key {
@@ -61,7 +62,7 @@ func versionCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return printOne(a, thisVersion(), func(v versionInfo) [][2]string {
-				return [][2]string{{"version", v.Version}, {"revision", firstOf(v.Revision, "unknown")}, {"go", v.Go},
+				return [][2]string{{"version", v.Version}, {"revision", cmp.Or(v.Revision, "unknown")}, {"go", v.Go},
 					{"platform", v.Platform}}
 			})
 		},

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,7 +95,7 @@ func (r *reader) object(pointer string, v any, known ...string) map[string]any {
 		r.add(pointer, "must be an object")
 		return nil
 	}
-	for _, key := range sortedKeys(object) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(known, key) {
 			r.add(pointer+"/"+escape(key), "is not known; known are %s", strings.Join(known, ", "))
 		}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (r *reader) objectSchema(s *Schema, o map[string]any, pointer string, depth
 		if !ok {
 			r.add(pointer+"/properties", "must be an object")
 		}
-		for _, key := range sortedKeys(properties) {
+		for _, key := range slices.Sorted(maps.Keys(properties)) {
 			s.properties[key] = r.schema(properties[key], pointer+"/properties/"+escape(key), depth+1)
 		}
 	}
@@ -228,7 +229,7 @@ func (s *Schema) check(v any, pointer string, f *findings) any {
 
 func (s *Schema) checkObject(object map[string]any, pointer string, f *findings) any {
 	out := map[string]any{}
-	for _, key := range sortedKeys(object) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
 		at := pointer + "/" + escape(key)
 		sub := s.properties[key]
 		if sub == nil {
@@ -238,7 +239,7 @@ func (s *Schema) checkObject(object map[string]any, pointer string, f *findings)
 		case sub != nil:
 			out[key] = sub.check(object[key], at, f)
 		case s.closed:
-			f.add(at, "is not known; known are: %s", strings.Join(sortedNames(s.properties), ", "))
+			f.add(at, "is not known; known are: %s", strings.Join(slices.Sorted(maps.Keys(s.properties)), ", "))
 		default:
 			out[key] = object[key]
 		}
@@ -254,15 +255,6 @@ func (s *Schema) checkObject(object map[string]any, pointer string, f *findings)
 		}
 	}
 	return out
-}
-
-func sortedNames(properties map[string]*Schema) []string {
-	names := make([]string, 0, len(properties))
-	for name := range properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func article(kind string) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -141,7 +142,7 @@ func appendCanonical(dst []byte, tree any) []byte {
 	switch v := tree.(type) {
 	case map[string]any:
 		dst = append(dst, '{')
-		for i, key := range sortedKeys(v) {
+		for i, key := range slices.Sorted(maps.Keys(v)) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
@@ -178,13 +179,4 @@ func appendText(dst []byte, text string) []byte {
 		return append(dst, `""`...)
 	}
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
-}
-
-func sortedKeys(object map[string]any) []string {
-	keys := make([]string, 0, len(object))
-	for key := range object {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
