@@ -276,6 +276,7 @@ func (s *sim) restart(crash bool) {
 // or after its note of the position.
 func (s *sim) crash() {
 	dir := s.t.TempDir()
+	s.must("settle", s.settle()) // what no one waits for may still be on its way: the store of a moment later would have it
 	copies := s.copyJournal(dir)
 	kind := s.r.IntN(4)
 	asides := s.asides()
