@@ -14,7 +14,7 @@ func Rows(ctx context.Context, path string, fn func(Row) error, query string, ar
 	if err != nil {
 		return err
 	}
-	return errors.Join(eachRow(ctx, db, fn, query, args), db.Close())
+	return errors.Join(EachRow(ctx, db, fn, query, args...), db.Close())
 }
 
 // StillRows is Rows for a database as it was when its log was last copied back. It writes nothing, also no file beside it.
@@ -27,10 +27,21 @@ func StillRows(ctx context.Context, path string, fn func(Row) error, query strin
 	if err != nil {
 		return err
 	}
-	return errors.Join(eachRow(ctx, db, fn, query, args), db.Close())
+	return errors.Join(EachRow(ctx, db, fn, query, args...), db.Close())
 }
 
-func eachRow(ctx context.Context, db *sql.DB, fn func(Row) error, query string, args []any) error {
+// Asked is a database, or a transaction of one.
+type Asked interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// EachRow runs a query and calls fn for each row until an error.
+func EachRow(ctx context.Context, db Asked, fn func(Row) error, query string, args ...any) error {
+	return eachRow(ctx, db, func(_ []string, row Row) error { return fn(row) }, query, args...)
+}
+
+// eachRow is EachRow with the names of the columns. fn may keep the row.
+func eachRow(ctx context.Context, db Asked, fn func(columns []string, row Row) error, query string, args ...any) error {
 	list, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -40,19 +51,16 @@ func eachRow(ctx context.Context, db *sql.DB, fn func(Row) error, query string, 
 	if err != nil {
 		return err
 	}
+	into := make([]any, len(names))
 	for list.Next() {
-		row, into := make([]any, len(names)), make([]any, len(names))
+		row := make(Row, len(names))
 		for i := range row {
-			into[i] = &row[i]
+			into[i] = (*any)(&row[i])
 		}
 		if err := list.Scan(into...); err != nil {
 			return err
 		}
-		values := make(Row, len(row))
-		for i := range row {
-			values[i] = row[i]
-		}
-		if err := fn(values); err != nil {
+		if err := fn(names, row); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ type LeftOut struct {
 type Salvaged struct {
 	Rowid   int64
 	Columns []string
-	Values  []any
+	Values  Row
 }
 
 // Value is that of a column; nil if there is none.
@@ -130,38 +130,21 @@ func (s *salvaging) gap(from, to int64, why error) {
 
 // read reads in one direction until an error, and says how far it came.
 func (s *salvaging) read(order string, from, to int64) (last int64, some bool, err error) {
-	list, err := s.db.QueryContext(s.ctx, fmt.Sprintf("SELECT rowid, * FROM %s WHERE rowid BETWEEN ? AND ? %s", s.table, order), from, to)
-	if err != nil {
-		return 0, false, err
-	}
-	defer list.Close()
-	names, err := list.Columns()
-	if err != nil {
-		return 0, false, err
-	}
-	for list.Next() {
-		values, into := make([]any, len(names)), make([]any, len(names))
-		for i := range values {
-			into[i] = &values[i]
-		}
-		if err := list.Scan(into...); err != nil {
-			return last, some, err
-		}
-		rowid, is := values[0].(int64)
+	err = eachRow(s.ctx, s.db, func(names []string, row Row) error {
+		rowid, is := row[0].(int64)
 		if !is || rowid < from || rowid > to {
-			return last, some, fmt.Errorf("the tree of table %s is not in order", s.table)
+			return fmt.Errorf("the tree of table %s is not in order", s.table)
 		}
 		last, some = rowid, true
-		if s.stop = s.fn(&Salvaged{Rowid: rowid, Columns: names[1:], Values: values[1:]}); s.stop != nil {
-			return last, some, s.stop
-		}
-	}
-	return last, some, list.Err()
+		s.stop = s.fn(&Salvaged{Rowid: rowid, Columns: names[1:], Values: row[1:]})
+		return s.stop
+	}, fmt.Sprintf("SELECT rowid, * FROM %s WHERE rowid BETWEEN ? AND ? %s", s.table, order), from, to)
+	return last, some, err
 }
 
 // Whole says whether the checksum of a row of the table is that of its values.
 func (t *Summed) Whole(r *Salvaged) bool {
-	var values []any
+	var values Row
 	for column := range strings.SplitSeq(t.Columns, ", ") {
 		if name, is := strings.CutPrefix(column, "length(CAST("); is {
 			text, _ := r.Value(strings.TrimSuffix(name, " AS BLOB))")).(string)

@@ -48,21 +48,12 @@ func Verify(ctx context.Context, path string, tables []Summed, tell func(Damage)
 
 // integrity has SQLite check its own structures.
 func integrity(ctx context.Context, db *sql.DB, tell func(Damage)) error {
-	list, err := db.QueryContext(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", integrityLines))
-	if err == nil {
-		defer list.Close()
-		for list.Next() {
-			var line string
-			if err := list.Scan(&line); err != nil {
-				return err
-			}
-			if line != "ok" {
-				tell(Damage{Detail: "is not a sound SQLite database: " + line})
-			}
+	return unreadable(ctx, EachRow(ctx, db, func(row Row) error {
+		if line := row.Text(0); line != "ok" {
+			tell(Damage{Detail: "is not a sound SQLite database: " + line})
 		}
-		err = list.Err()
-	}
-	return unreadable(ctx, err, "", tell)
+		return nil
+	}, fmt.Sprintf("PRAGMA integrity_check(%d)", integrityLines)), "", tell)
 }
 
 // unreadable tells of an error of the database, and returns any other.
@@ -81,33 +72,17 @@ func verifyRows(ctx context.Context, db *sql.DB, t Summed, tell func(Damage)) (r
 	if err != nil || there == 0 {
 		return 0, unreadable(ctx, err, t.Table, tell)
 	}
-	list, err := db.QueryContext(ctx, "SELECT rowid, crc, "+t.Columns+" FROM "+t.Table)
-	if err != nil {
-		return 0, unreadable(ctx, err, t.Table, tell)
-	}
-	defer list.Close()
-	names, err := list.Columns()
-	if err != nil {
-		return 0, err
-	}
-	values, into := make([]any, len(names)), make([]any, len(names))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	for list.Next() {
-		if err := list.Scan(into...); err != nil {
-			return rows, err
-		}
+	err = EachRow(ctx, db, func(row Row) error {
 		rows++
-		row, _ := values[0].(int64)
-		if crc, is := values[1].(int64); !is || crc != sumOf(values[2:]) {
-			tell(Damage{Table: t.Table, Row: row, Detail: "does not match its checksum"})
+		if crc, is := row[1].(int64); !is || crc != sumOf(row[2:]) {
+			tell(Damage{Table: t.Table, Row: row.Int(0), Detail: "does not match its checksum"})
 		}
-	}
-	return rows, unreadable(ctx, list.Err(), t.Table, tell)
+		return nil
+	}, "SELECT rowid, crc, "+t.Columns+" FROM "+t.Table)
+	return rows, unreadable(ctx, err, t.Table, tell)
 }
 
-func sumOf(values []any) int64 {
+func sumOf(values Row) int64 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	var crc uint32
 	for _, value := range values {

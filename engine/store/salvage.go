@@ -118,19 +118,8 @@ func (s *salvageTx) columns(table string) (names []string, err error) {
 
 // names are the texts that a query of the new file selects.
 func (s *salvageTx) names(query string, args ...any) (all []string, err error) {
-	list, err := s.tx.QueryContext(s.ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer list.Close()
-	for list.Next() {
-		var name string
-		if err := list.Scan(&name); err != nil {
-			return nil, err
-		}
-		all = append(all, name)
-	}
-	return all, list.Err()
+	err = sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error { all = append(all, row.Text(0)); return nil }, query, args...)
+	return all, err
 }
 
 // salvage is that of a store.
@@ -316,21 +305,8 @@ func (s *salvage) putBytes(table string, n int64, b []byte) error {
 }
 
 func (s *salvage) blobs(query string) (map[int64][]byte, error) {
-	list, err := s.tx.QueryContext(s.ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer list.Close()
 	all := map[int64][]byte{}
-	for list.Next() {
-		var n int64
-		var b []byte
-		if err := list.Scan(&n, &b); err != nil {
-			return nil, err
-		}
-		all[n] = b
-	}
-	return all, list.Err()
+	return all, sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error { all[row.Int(0)] = row.Blob(1); return nil }, query)
 }
 
 // position takes over up to which position of the journal the rows are complete. The journal begins at or before it.

@@ -152,20 +152,12 @@ func (s *catalogueSalvage) left(d sqlitedb.LeftOut) {
 func (s *catalogueSalvage) plugins() error {
 	for _, use := range []string{"active", "previous", "shadow", "canary"} {
 		lost := fmt.Sprintf("%[1]s IS NOT NULL AND %[1]s NOT IN (SELECT sha256 FROM plugin_version)", use)
-		list, err := s.tx.QueryContext(s.ctx, "SELECT rowid, name FROM plugin WHERE "+lost)
+		err := sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error {
+			s.left(oneRow("plugin", row.Int(0), fmt.Sprintf("has as %s of plugin %q a version that is lost: none is from now on", use,
+				row.Text(1))))
+			return nil
+		}, "SELECT rowid, name FROM plugin WHERE "+lost)
 		if err != nil {
-			return err
-		}
-		for list.Next() {
-			var row int64
-			var name string
-			if err := list.Scan(&row, &name); err != nil {
-				list.Close()
-				return err
-			}
-			s.left(oneRow("plugin", row, fmt.Sprintf("has as %s of plugin %q a version that is lost: none is from now on", use, name)))
-		}
-		if err := list.Close(); err != nil {
 			return err
 		}
 		update := fmt.Sprintf("UPDATE plugin SET %[1]s = NULL, %[1]s_config = NULL WHERE %[2]s", use, lost)
