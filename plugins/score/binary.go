@@ -1,6 +1,9 @@
 package score
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // code is a piece of a module: the binary format of WebAssembly is written from the inside to the outside.
 type code []byte
@@ -48,12 +51,7 @@ const (
 func (c *code) op(ops ...byte) { *c = append(*c, ops...) }
 
 // unsigned appends a number as LEB128.
-func (c *code) unsigned(v uint32) {
-	for ; v >= 0x80; v >>= 7 {
-		*c = append(*c, byte(v)|0x80)
-	}
-	*c = append(*c, byte(v))
-}
+func (c *code) unsigned(v uint32) { *c = binary.AppendUvarint(*c, uint64(v)) }
 
 // with appends an opcode and the index that belongs to it: of a local, a global, a function, a block.
 func (c *code) with(op byte, index uint32) {
@@ -76,9 +74,7 @@ func (c *code) i32(v int32) {
 
 func (c *code) f64(v float64) {
 	c.op(opF64Const)
-	for bits, n := math.Float64bits(v), 0; n < 8; n++ {
-		c.op(byte(bits >> (8 * n)))
-	}
+	*c = binary.LittleEndian.AppendUint64(*c, math.Float64bits(v))
 }
 
 // memory appends a load or a store: 1<<align bytes wide, offset bytes behind the address on the stack.

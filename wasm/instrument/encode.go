@@ -1,6 +1,10 @@
 package instrument
 
-import "github.com/quern-queue/quern/wasm/scan/decode"
+import (
+	"encoding/binary"
+
+	"github.com/quern-queue/quern/wasm/scan/decode"
+)
 
 // Opcodes that the added code uses beside those that package decode names.
 const (
@@ -23,12 +27,7 @@ type code []byte
 
 func (c *code) op(opcode byte) { *c = append(*c, opcode) }
 
-func (c *code) unsigned(v uint64) {
-	for ; v >= 0x80; v >>= 7 {
-		*c = append(*c, byte(v)|0x80)
-	}
-	*c = append(*c, byte(v))
-}
+func (c *code) unsigned(v uint64) { *c = binary.AppendUvarint(*c, v) }
 
 func (c *code) signed(v int64) {
 	for {

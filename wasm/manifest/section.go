@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/quern-queue/quern/sdk/abi"
 )
@@ -50,9 +52,9 @@ func Pack(module, manifest []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := appendLEB(nil, uint32(len(abi.ManifestSection)))
+	body := binary.AppendUvarint(nil, uint64(len(abi.ManifestSection)))
 	body = append(append(body, abi.ManifestSection...), manifest...)
-	return append(appendLEB(append(out, 0), uint32(len(body))), body...), nil
+	return append(binary.AppendUvarint(append(out, 0), uint64(len(body))), body...), nil
 }
 
 var errNoModule = errors.New("manifest: this is no WebAssembly module: it does not begin with \\0asm and version 1")
@@ -88,22 +90,9 @@ func sections(module []byte, visit func(from, to int, name string, content []byt
 
 // leb reads an unsigned number of at most 32 bits; n is 0 when there is none.
 func leb(b []byte) (v uint32, n int) {
-	for i := 0; i < len(b) && i < 5; i++ {
-		if i == 4 && b[i] > 15 {
-			return 0, 0
-		}
-		v |= uint32(b[i]&0x7f) << (7 * i)
-		if b[i] < 0x80 {
-			return v, i + 1
-		}
+	number, n := binary.Uvarint(b[:min(len(b), 5)])
+	if n <= 0 || number > math.MaxUint32 {
+		return 0, 0
 	}
-	return 0, 0
-}
-
-func appendLEB(dst []byte, v uint32) []byte {
-	for v >= 0x80 {
-		dst = append(dst, byte(v)|0x80)
-		v >>= 7
-	}
-	return append(dst, byte(v))
+	return uint32(number), n
 }

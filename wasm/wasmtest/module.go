@@ -3,6 +3,7 @@
 package wasmtest
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 )
@@ -31,13 +32,7 @@ const (
 const Header = "\x00asm\x01\x00\x00\x00"
 
 // Unsigned is v as unsigned LEB128.
-func Unsigned(v uint64) []byte {
-	var b []byte
-	for ; v >= 0x80; v >>= 7 {
-		b = append(b, byte(v)|0x80)
-	}
-	return append(b, byte(v))
-}
+func Unsigned(v uint64) []byte { return binary.AppendUvarint(nil, v) }
 
 // Signed is v as signed LEB128.
 func Signed(v int64) []byte {
