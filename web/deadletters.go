@@ -79,23 +79,22 @@ func letterList() parameters[engine.DeadRequest] {
 // fingerprintLength is that of queue.Fingerprint, in characters.
 const fingerprintLength = 16
 
-// narrow has a token that is bound to a value see the letters of that value alone. A submission of another is not there for it.
-func (x deadLetters) narrow(ctx context.Context, f *queue.BulkFilter) error {
-	if token := tenantOf(ctx); token != nil && f.Dead.Submission != 0 {
-		if err := coverage(ctx, x.engine, &token.Restriction, f.Dead.Submission); err != nil {
-			return err
-		}
+// asked reads which letters a query means. A token that is bound to a value sees the letters of that value alone, and a submission of
+// another is not there for it.
+func (x deadLetters) asked(ctx context.Context, in *queueQuery, known parameters[engine.DeadRequest]) (r engine.DeadRequest, err error) {
+	if err := known.read(in.raw, &r); err != nil {
+		return r, err
 	}
-	f.Meta = ownMeta(ctx, f.Meta)
-	return nil
+	if token := tenantOf(ctx); token != nil && r.Filter.Dead.Submission != 0 {
+		err = coverage(ctx, x.engine, &token.Restriction, r.Filter.Dead.Submission)
+	}
+	r.Filter.Meta = ownMeta(ctx, r.Filter.Meta)
+	return r, err
 }
 
 func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.DeadLetter]], error) {
-	var request engine.DeadRequest
-	if err := letterList().read(in.raw, &request); err != nil {
-		return nil, err
-	}
-	if err := x.narrow(ctx, &request.Filter); err != nil {
+	request, err := x.asked(ctx, in, letterList())
+	if err != nil {
 		return nil, err
 	}
 	page, err := q.DeadLetters.List(ctx, request)
@@ -103,11 +102,8 @@ func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 }
 
 func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.DeadGroups], error) {
-	var request engine.DeadRequest
-	if err := letterFilter().read(in.raw, &request); err != nil {
-		return nil, err
-	}
-	if err := x.narrow(ctx, &request.Filter); err != nil {
+	request, err := x.asked(ctx, in, letterFilter())
+	if err != nil {
 		return nil, err
 	}
 	groups, err := q.DeadLetters.Groups(ctx, request.Filter)

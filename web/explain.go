@@ -2,11 +2,8 @@ package web
 
 import (
 	"context"
-	"errors"
-	"strings"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -93,21 +90,4 @@ func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
 
 func apiSpread(in *engine.Spread, plan *strategy.Plan) api.Spread {
 	return api.Spread{Strategy: plan.Text(), Picks: in.Picks, Keys: in.Keys, Warnings: unscored(in.Faults)}
-}
-
-// renamed moves the pointers of an error from one field to another.
-func renamed(err error, from, to string) error {
-	var failure *queue.Error
-	if !errors.As(err, &failure) {
-		return err
-	}
-	moved := *failure
-	moved.Problems = make([]queue.Problem, len(failure.Problems))
-	for i, p := range failure.Problems {
-		moved.Problems[i] = p
-		if rest, ok := strings.CutPrefix(p.Pointer, from); ok {
-			moved.Problems[i].Pointer = to + rest
-		}
-	}
-	return &moved
 }

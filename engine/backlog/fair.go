@@ -64,26 +64,18 @@ func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
 	return nil
 }
 
-// makeRoom says whether there may be one more fair view. It drops the least recently used one if that is long ago.
-func (l *ledgers) makeRoom() bool {
-	n, oldest := l.oldestFair(false)
+// makeRoom says whether there may be one more fair view. It drops the least recently used one if that is long ago; of those that
+// questions made, one that no question looked at for a while.
+func (l *ledgers) makeRoom(asked bool) bool {
+	n, oldest := l.oldestFair(asked)
 	if n < MaxLedgers {
 		return true
 	}
-	if oldest == nil || l.of.Views.uses-oldest.used < idleUses {
-		return false
+	idle := func(v *View) bool { return l.of.Views.uses-v.used >= idleUses }
+	if asked {
+		idle = func(v *View) bool { return l.of.Views.idle(v, askedIdle) }
 	}
-	l.of.Views.drop(oldest)
-	return true
-}
-
-// makeAskedRoom is makeRoom for one more that a question makes: it drops one that no question looked at for a while.
-func (l *ledgers) makeAskedRoom() bool {
-	n, oldest := l.oldestFair(true)
-	if n < MaxLedgers {
-		return true
-	}
-	if oldest == nil || !l.of.Views.idle(oldest, askedIdle) {
+	if oldest == nil || !idle(oldest) {
 		return false
 	}
 	l.of.Views.drop(oldest)

@@ -85,7 +85,7 @@ func (vs *views) Of(br *strategy.Branch) *View {
 
 // replace makes a view, in the place of one that only questions made: there may be room for it or not.
 func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
-	if br.Fair != "" && !vs.of.Ledgers.makeRoom() {
+	if br.Fair != "" && !vs.of.Ledgers.makeRoom(false) {
 		return nil
 	}
 	if asked != nil {
@@ -100,7 +100,7 @@ func (vs *views) Ask(br *strategy.Branch) *View {
 	key := br.Key()
 	v := vs.byKey[key]
 	if v == nil {
-		if br.Fair != "" && !vs.of.Ledgers.makeAskedRoom() {
+		if br.Fair != "" && !vs.of.Ledgers.makeRoom(true) {
 			return nil
 		}
 		v = vs.make(br, key)
