@@ -52,6 +52,18 @@ func (a *app) token() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
+// each makes the RunE of a command that does the same with each of its arguments, until that fails with one.
+func (a *app) each(do func(ctx context.Context, c *client.Client, arg string) error) func(*cobra.Command, []string) error {
+	return a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+		for _, arg := range args {
+			if err := do(ctx, c, arg); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // asking makes the RunE of a command that asks a server: run is given a client of the server that the flags and the environment name.
 func (a *app) asking(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {

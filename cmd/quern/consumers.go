@@ -98,17 +98,9 @@ func consumersOrderCommand(a *app, verb, short string,
 	order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use: verb + " CONSUMER...", Short: short, Args: cobra.MinimumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			for _, name := range args {
-				x, err := order(c, ctx, a.queueName(), name)
-				if err != nil {
-					return err
-				}
-				if err := printOne(a, *x, consumerFields); err != nil {
-					return err
-				}
-			}
-			return nil
+		RunE: a.each(func(ctx context.Context, c *client.Client, name string) error {
+			x, err := order(c, ctx, a.queueName(), name)
+			return printAnswer(a, x, err, consumerFields)
 		}),
 	})
 }
@@ -118,15 +110,13 @@ func consumersReleaseCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get " +
 			"other chunks", Args: cobra.MinimumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			for _, name := range args {
-				n, err := c.ReleaseConsumer(ctx, a.queueName(), name, a.actor(actor), reason)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.out, "%s: %d chunks released\n", name, n)
+		RunE: a.each(func(ctx context.Context, c *client.Client, name string) error {
+			n, err := c.ReleaseConsumer(ctx, a.queueName(), name, a.actor(actor), reason)
+			if err != nil {
+				return err
 			}
-			return nil
+			_, err = fmt.Fprintf(a.out, "%s: %d chunks released\n", name, n)
+			return err
 		}),
 	}
 	a.queueFlags(c)

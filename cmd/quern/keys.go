@@ -44,7 +44,7 @@ func keysValuesCommand(a *app) *cobra.Command {
 			header := []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"}
 			return printAll(a, c.Values(ctx, a.queueName(), args[0], sort), header, func(v api.ValueCount) []string {
 				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
-					limitText(v.Limit), momentOrNone(v.SaturatedSince), weightText(v.Weight)}
+					ifAny(v.Limit, number), ifAny(v.SaturatedSince, moment), ifAny(v.Weight, decimal)}
 			})
 		}),
 	})
@@ -171,19 +171,7 @@ func parseWeight(text string) (*float64, error) {
 	return &w, nil
 }
 
-func limitText(limit *uint32) string {
-	if limit == nil {
-		return ""
-	}
-	return number(*limit)
-}
-
-func weightText(weight *float64) string {
-	if weight == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*weight, 'f', -1, 64)
-}
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 func valueFields(v api.ValueCount) [][2]string {
 	return present([][2]string{
@@ -191,9 +179,9 @@ func valueFields(v api.ValueCount) [][2]string {
 		{"ready", number(v.Ready)},
 		{"in flight", number(v.InFlight)},
 		{"submissions", number(v.Submissions)},
-		{"limit", limitText(v.Limit)},
-		{"at limit since", momentOrNone(v.SaturatedSince)},
-		{"weight", weightText(v.Weight)},
+		{"limit", ifAny(v.Limit, number)},
+		{"at limit since", ifAny(v.SaturatedSince, moment)},
+		{"weight", ifAny(v.Weight, decimal)},
 		{"etag", v.ETag},
 		{"changed", moment(v.ChangedAt)},
 	})

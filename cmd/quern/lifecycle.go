@@ -73,7 +73,7 @@ func lifecycleParkedCommand(a *app) *cobra.Command {
 				return err
 			}
 			return printList(a, got.Parked, []string{"KIND", "ABOUT", "INDEX", "SINCE", "ERROR"}, func(p api.ParkedAction) []string {
-				return []string{p.Kind, p.Submission + p.Rule + p.Schedule, index(p.Index), moment(p.Since), p.Error}
+				return []string{p.Kind, p.Submission + p.Rule + p.Schedule, ifAny(p.Index, number), moment(p.Since), p.Error}
 			})
 		}),
 	})

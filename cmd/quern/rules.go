@@ -85,13 +85,8 @@ func rulesLiftCommand(a *app) *cobra.Command {
 	var actor string
 	c := &cobra.Command{
 		Use: "lift ID...", Short: "End rules; one that has ended already is no mistake", Args: cobra.MinimumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			for _, id := range args {
-				if err := c.LiftRule(ctx, a.queueName(), id, a.actor(actor)); err != nil {
-					return err
-				}
-			}
-			return nil
+		RunE: a.each(func(ctx context.Context, c *client.Client, id string) error {
+			return c.LiftRule(ctx, a.queueName(), id, a.actor(actor))
 		}),
 	}
 	a.queueFlags(c)

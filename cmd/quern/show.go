@@ -223,7 +223,7 @@ func submissionFields(s api.Submission) [][2]string {
 		{"queue", s.Queue},
 		{"state", s.State},
 		{"failure", s.Failure},
-		{"failed chunk", index(s.FailedChunk)},
+		{"failed chunk", ifAny(s.FailedChunk, number)},
 		{"chunks", number(s.Chunks)},
 		{"ready", number(s.Ready)},
 		{"paused", nonZero(int64(s.Paused))},
@@ -253,12 +253,12 @@ func submissionFields(s api.Submission) [][2]string {
 
 func number[N uint32 | uint64 | int](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// index is the number of a chunk, if there is one.
-func index(n *uint32) string {
-	if n == nil {
+// ifAny is the text of what there may be; "" when there is not.
+func ifAny[T any](value *T, text func(T) string) string {
+	if value == nil {
 		return ""
 	}
-	return number(*n)
+	return text(*value)
 }
 
 func nonZero(n int64) string {
@@ -273,14 +273,6 @@ func moment(t api.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-// momentOrNone is moment for what may not be known.
-func momentOrNone(t *api.Time) string {
-	if t == nil {
-		return ""
-	}
-	return moment(*t)
 }
 
 // submissionNote is where a submission stands, in a few words beside a bar.

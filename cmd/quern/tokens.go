@@ -138,14 +138,7 @@ func tokenRotateCommand(a *app) *cobra.Command {
 func tokenRevokeCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke ID...", Short: "End access tokens; one that is not there is no mistake", Args: cobra.MinimumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			for _, arg := range args {
-				if err := c.RevokeToken(ctx, tokenID(arg)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
+		RunE: a.each(func(ctx context.Context, c *client.Client, arg string) error { return c.RevokeToken(ctx, tokenID(arg)) }),
 	}
 	a.clientFlags(c)
 	return c
