@@ -28,7 +28,8 @@ func (c *Conn) KeepRoom() {
 		return
 	}
 	r := &c.room
-	if r.file == nil {
+	first := r.file == nil
+	if first {
 		r.file, _ = os.OpenFile(c.path+"-wal", os.O_WRONLY, 0)
 	}
 	// Not by Stat: Linux notes that the time of the last change was asked for, and the next sync has to write the new one (6.13,
@@ -38,8 +39,9 @@ func (c *Conn) KeepRoom() {
 		return
 	}
 	r.end = end
-	if end < autoCheckpoint {
-		n, _ := r.file.WriteAt(make([]byte, min(max(end, leastRoom), mostRoom)), end)
-		r.end += int64(n)
+	if first || end >= autoCheckpoint { // what an earlier process left is room already: its log was copied back
+		return
 	}
+	n, _ := r.file.WriteAt(make([]byte, min(max(end, leastRoom), mostRoom)), end)
+	r.end += int64(n)
 }

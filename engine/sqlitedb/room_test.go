@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"testing"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // A log with room behind it is read as one without, whatever a power cut or a kill left of its last frames.
@@ -97,5 +99,30 @@ func TestNoRoom(t *testing.T) {
 			})
 			wantRows(t, path, Owner{}, 20)
 		})
+	}
+}
+
+// What a process left that was killed is used by the next one: its log does not become longer.
+func TestRoomIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	path := ownedBy(t, 60, (*Conn).KeepRoom)
+	before, err := os.Stat(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, path, Options{Owner: &Owner{}, Alone: true})
+	if _, err := c.Own(queue.Identity{Generation: 2}); err != nil {
+		t.Fatal(err)
+	}
+	stmt := prepare1(t, c, "INSERT INTO thing (n) VALUES (?)")
+	for i := range 10 {
+		c.KeepRoom()
+		if _, err := stmt.Exec(int64(100 + i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := os.Stat(path + "-wal")
+	if err != nil || after.Size() != before.Size() {
+		t.Errorf("the log has %d bytes after ten commits (%v), want %d as before", after.Size(), err, before.Size())
 	}
 }
