@@ -158,24 +158,18 @@ func (p *Consumers) giveBack(name string, tell func(r *machine.Record, slot uint
 // Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
 // known is an error. The order itself is memory; that it was given is durable first.
 func (p *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.Act) (queue.Consumer, error) {
-	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return queue.Consumer{}, err
-	}
-	if !p.knows(name) {
-		s.mu.Unlock()
-		return queue.Consumer{}, unknownConsumer(name)
-	}
-	var waits commit.Set
-	if len(acts) > 0 {
-		s.m.ActLog.Tell(now, acts, nil, nil)
-		waits.Add(s.m.Batch.Commit)
-	}
-	s.mu.Unlock()
-	if err := s.writer.wait(waits); err != nil {
+	s, now := p.s, queue.Time(0)
+	err := s.writer.change(func(m *machine.Machine, at queue.Time) (*commit.Commit, error) {
+		if now = at; !p.knows(name) {
+			return nil, unknownConsumer(name)
+		}
+		if len(acts) == 0 {
+			return nil, nil
+		}
+		m.ActLog.Tell(at, acts, nil, nil)
+		return m.Batch.Commit, nil
+	})
+	if err != nil {
 		return queue.Consumer{}, err
 	}
 	s.mu.Lock()

@@ -70,30 +70,16 @@ func (bs *Bulks) List() []queue.Bulk {
 // End ends a bulk operation that runs: cancelled by someone ("": he did not say who he is), or failed for a reason. What it did stays
 // done. It returns after the commit.
 func (bs *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
-	waits, err := bs.plan(id, func(next *journal.Bulk, now queue.Time) {
-		next.State, next.EndedBy, next.Failure, next.Ended = state, by, machine.Clip(failure, queue.MaxErrorBytes), now
-		bs.s.m.ActLog.Tell(now, acts, nil, nil)
-	})
-	if err != nil {
-		return err
-	}
-	return bs.s.writer.wait(waits)
-}
-
-// plan encodes the next step of an operation, if it still runs.
-func (bs *Bulks) plan(id queue.BulkID, change func(next *journal.Bulk, now queue.Time)) (waits commit.Set, err error) {
 	s := bs.s
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return waits, err
-	}
-	if b := s.parts.bulks.Find(id); b != nil && b.Plan.State == queue.BulkRunning {
-		s.parts.bulks.Step(b, now, func(next *journal.Bulk) { change(next, now) })
-	}
-	waits.Add(s.writer.pending())
-	return waits, nil
+	return s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+		if b := s.parts.bulks.Find(id); b != nil && b.Plan.State == queue.BulkRunning {
+			s.parts.bulks.Step(b, now, func(next *journal.Bulk) {
+				next.State, next.EndedBy, next.Failure, next.Ended = state, by, machine.Clip(failure, queue.MaxErrorBytes), now
+				m.ActLog.Tell(now, acts, nil, nil)
+			})
+		}
+		return s.writer.pending(), nil
+	})
 }
 
 // Step does the next page of a bulk operation, at most `most` chunks or submissions, and says how many there were and whether
@@ -127,30 +113,10 @@ func (bs *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, mo
 	case paused:
 		err = p.pause()
 	default:
-		_, err = bs.planAt(p, queue.BulkCompleted)
+		err = p.complete()
 	}
 	if failed := s.writer.wait(p.waits); err == nil {
 		err = failed
 	}
 	return n, err == nil && (n == most || paused) && !p.overtaken, err
-}
-
-// planAt ends the operation, unless someone else did something to it since the page was begun.
-func (bs *Bulks) planAt(p *bulkPage, state queue.BulkState) (ended bool, err error) {
-	s := bs.s
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return false, err
-	}
-	if b := s.parts.bulks.At(p.id, p.step); b != nil {
-		s.parts.bulks.Step(b, now, func(next *journal.Bulk) {
-			next.State, next.Ended = state, now
-			p.arrivedAt(next)
-		})
-		p.waits.Add(s.writer.pending())
-		return true, nil
-	}
-	return false, nil
 }

@@ -14,6 +14,19 @@ func (p *bulkPage) arrivedAt(next *journal.Bulk) {
 	}
 }
 
+// complete ends the operation, unless someone else did something to it since the page was begun.
+func (p *bulkPage) complete() error {
+	return p.locked(func(now queue.Time) {
+		if b := p.s.parts.bulks.At(p.id, p.step); b != nil {
+			p.s.parts.bulks.Step(b, now, func(next *journal.Bulk) {
+				next.State, next.Ended = queue.BulkCompleted, now
+				p.arrivedAt(next)
+			})
+			p.waits.Add(p.s.writer.pending())
+		}
+	})
+}
+
 // pause notes how far a page got that broke off with less found than it may take.
 func (p *bulkPage) pause() error {
 	return p.locked(func(now queue.Time) {

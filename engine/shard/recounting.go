@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/recount"
 )
 
@@ -79,18 +80,10 @@ func (p *Recounts) due(now queue.Time) bool {
 // Step takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
 // and for looking into trouble.
 func (p *Recounts) Step(most int) (over bool, err error) {
-	s := p.s
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return false, err
-	}
-	over, b := p.slice(most, now)
-	s.mu.Unlock()
-	if b != nil {
-		err = s.writer.wait(commit.Set{First: b})
-	}
+	err = p.s.writer.change(func(_ *machine.Machine, now queue.Time) (b *commit.Commit, _ error) {
+		over, b = p.slice(most, now)
+		return b, nil
+	})
 	return over, err
 }
 
