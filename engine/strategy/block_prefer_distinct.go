@@ -1,29 +1,16 @@
 package strategy
 
 var preferDistinctDefinition = definition{
-	name:  "PreferDistinct",
-	snake: "prefer_distinct",
-	parameters: []parameter{
-		{kind: keyParameter, caption: "key", field: "meta_field"},
-		{kind: maxParameter, caption: "max", field: "max"},
-		underlying,
-	},
-	build: func(a []argument) block {
-		return &preferDistinct{Limit{Key: a[0].key, Max: a[1].max}, a[2].blocks[0]}
-	},
+	name:       "PreferDistinct",
+	snake:      "prefer_distinct",
+	parameters: limitParameters,
+	build:      func(a []argument) block { return &preferDistinct{limiting(a)} },
 }
 
 // preferDistinct offers what underlying offers, but values with limit.Max chunks or more in flight come last.
-type preferDistinct struct {
-	limit      Limit
-	underlying block
-}
+type preferDistinct struct{ limited }
 
 func (b *preferDistinct) definition() *definition { return &preferDistinctDefinition }
-
-func (b *preferDistinct) arguments() []argument {
-	return []argument{{key: b.limit.Key}, {max: b.limit.Max}, {blocks: []block{b.underlying}}}
-}
 
 // branches asks underlying once and limits the copies, rather than asking twice: nested blocks would ask 2^depth times.
 func (b *preferDistinct) branches(within scope) ([]Branch, error) {

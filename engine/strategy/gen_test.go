@@ -41,9 +41,9 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 		case 4:
 			return &selectOnly{Filter{anyKey.Draw(t, "key"), anyValue.Draw(t, "value")}, anyBlock(depth-1).Draw(t, "underlying")}
 		case 5:
-			return &preferDistinct{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}
+			return &preferDistinct{limited{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
 		case 6:
-			return &maxSimultaneous{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}
+			return &maxSimultaneous{limited{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
 		case 7:
 			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
 		case 8:
