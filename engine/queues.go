@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,12 +155,7 @@ func (e *Engine) shardDir(id queue.ShardID) string {
 func (e *Engine) all() []*Queue {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	list := make([]*Queue, 0, len(e.queues))
-	for _, q := range e.queues {
-		list = append(list, q)
-	}
-	slices.SortFunc(list, func(a, b *Queue) int { return strings.Compare(a.name, b.name) })
-	return list
+	return slices.SortedFunc(maps.Values(e.queues), func(a, b *Queue) int { return strings.Compare(a.name, b.name) })
 }
 
 // Queue finds a queue by name. CodeUnknownQueue: there is none; CodeQuarantined: it does not serve.

@@ -3,6 +3,7 @@ package plugins
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -127,12 +128,7 @@ func (r *registry) current(p *plugin) *version {
 func (r *registry) all() []*plugin {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	list := make([]*plugin, 0, len(r.plugins))
-	for _, p := range r.plugins {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b *plugin) int { return strings.Compare(a.name, b.name) })
-	return list
+	return slices.SortedFunc(maps.Values(r.plugins), func(a, b *plugin) int { return strings.Compare(a.name, b.name) })
 }
 
 // find resolves a version of a plugin: its version text (the newest of that text), or 8 to 64 digits of its sha256.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,7 +74,7 @@ func wireProblem(err error, body []byte, media string) error {
 
 // prefixed moves the pointers of err below prefix, where that part of the body stands. Pointers into the path stay.
 func prefixed(err error, prefix string) error {
-	return moved(err, func(pointer string) string {
+	return queue.Repointed(err, func(pointer string) string {
 		if strings.HasPrefix(pointer, "/path/") {
 			return pointer
 		}
@@ -85,29 +84,12 @@ func prefixed(err error, prefix string) error {
 
 // renamed moves the pointers of an error from one field to another.
 func renamed(err error, from, to string) error {
-	return moved(err, func(pointer string) string {
+	return queue.Repointed(err, func(pointer string) string {
 		if rest, ok := strings.CutPrefix(pointer, from); ok {
 			return to + rest
 		}
 		return pointer
 	})
-}
-
-// moved has the pointers of an error point to elsewhere.
-func moved(err error, to func(pointer string) string) error {
-	if err == nil {
-		return nil
-	}
-	var failure *queue.Error
-	if !errors.As(err, &failure) {
-		return err
-	}
-	elsewhere := *failure
-	elsewhere.Problems = slices.Clone(failure.Problems)
-	for i := range elsewhere.Problems {
-		elsewhere.Problems[i].Pointer = to(elsewhere.Problems[i].Pointer)
-	}
-	return &elsewhere
 }
 
 // pools hold what hot calls would otherwise allocate every time. What has grown beyond an ordinary call is not kept.

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Code is the stable name of a kind of failure; clients may switch on it. web maps each to one HTTP status.
@@ -70,6 +71,23 @@ func (e *Error) Unwrap() error { return e.Err }
 func Invalid(pointer, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Message: "The request is not valid.",
 		Problems: []Problem{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
+}
+
+// Repointed is an error whose pointers point to elsewhere: where the part of the request is that it is about.
+func Repointed(err error, to func(pointer string) string) error {
+	if err == nil {
+		return nil // before e, which is on the heap
+	}
+	var e *Error
+	if !errors.As(err, &e) || len(e.Problems) == 0 {
+		return err
+	}
+	moved := *e
+	moved.Problems = slices.Clone(e.Problems)
+	for i := range moved.Problems {
+		moved.Problems[i].Pointer = to(moved.Problems[i].Pointer)
+	}
+	return &moved
 }
 
 // CodeOf finds the code of err, or "" when it is an internal failure or nil.

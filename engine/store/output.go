@@ -149,12 +149,7 @@ func (l *outputLog) of(seq uint32) []int64 {
 func (l *outputLog) seqs() []uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]uint32, 0, len(l.pages))
-	for seq := range l.pages {
-		all = append(all, seq)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(l.pages))
 }
 
 func (l *outputLog) maxSeq() (largest uint32) {
