@@ -247,6 +247,7 @@ const graceStrategy = `"MaxSimultaneous(\"company\", 3, Random)"`
 // resume waits until the server knows again of all that workers have, and then cuts the grace short. Meanwhile no handler ends, and
 // the grace hands out nothing, so that what a worker has stays as it is.
 func (o *truth) resume(ctx context.Context, c *client.Client, round int) {
+	patient := time.Now().Add(2 * time.Minute)
 	for worker, has := range o.has {
 		for len(has) > 0 {
 			d, err := c.Consumer(ctx, "default", workerName(worker), "", 0)
@@ -255,6 +256,10 @@ func (o *truth) resume(ctx context.Context, c *client.Client, round int) {
 			}
 			if err == nil && d.State == api.ConsumerAttached && d.Reserved == uint64(len(has)) {
 				break
+			}
+			if time.Now().After(patient) {
+				o.still.Unlock()
+				o.t.Fatalf("round %d: %s has %v, and the server knows of %+v (%v)", round, workerName(worker), has, d, err)
 			}
 		}
 	}
