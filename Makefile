@@ -30,7 +30,7 @@ SEEDS    ?= 100000
 DASHBOARD := web/dashboard
 TYPESCRIPT := sdk/typescript
 
-.PHONY: help guarantees container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures picture-tools test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
+.PHONY: help test-race test-overlap test-pure test-processes guarantees container container-check proxies release release-check mutate run build objects plugins dashboard dashboard-check browser browser-tools clients client-python client-typescript client-openapi client-objects client-tools node-tools pictures picture-tools test race fuzz bench soak fmt lint golden clean prepare monitors format-check vet
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,10 +88,23 @@ pictures: dashboard-check build picture-tools ## retake the pictures of the dash
 picture-tools:
 	@command -v optipng >/dev/null || { echo "installing OptiPNG (it makes the pictures smaller, and leaves every point as it is)"; apt-get update -qq && apt-get install -y -qq optipng; }
 
-test: prepare format-check vet browser clients monitors proxies ## everything that must hold: format, vet, and all tests (some minutes on two cores)
+# Each stage is a target, so that one that failed can be run again alone. monitors and proxies only install; the processes are tested with them.
+STAGES := format-check vet monitors proxies test-race test-overlap test-pure test-processes browser client-python client-typescript client-openapi client-objects
+
+test: prepare ## everything that must hold: format, vet, and all tests (some minutes on two cores); runs all stages, also after a failure
+	+@internal/stages.sh $(STAGES)
+
+test-race: prepare
 	go test -race -timeout 30m $$(go list ./... | grep -Ev '$(HEAVY)' | grep -vxF "$$(go list $(addprefix ./,$(PURE) $(SIMULATED)))")
+
+test-overlap: prepare
 	go test -race -timeout 30m -run '$(OVERLAP)' $(addprefix ./,$(SIMULATED))
-	go test -timeout 30m $(addprefix ./,$(PURE) $(SIMULATED)) $$(go list ./... | grep -E '$(HEAVY)')
+
+test-pure: prepare
+	go test -timeout 30m $(addprefix ./,$(PURE) $(SIMULATED))
+
+test-processes: prepare
+	go test -timeout 30m $$(go list ./... | grep -E '$(HEAVY)')
 
 race: prepare ## all tests under the race detector, the heavy and the pure ones too
 	go test -race -timeout 60m ./...
