@@ -35,7 +35,7 @@ type auditing struct{ *Server }
 // routes are the part of the table about the audit log.
 func (s auditing) routes(d *document) {
 	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
-		compress: true, freeform: true,
+		compress: true, freeform: true, streams: true,
 		summary: "Read the audit log", about: auditAbout, params: auditList().document()}, auditShape, s.getAudit)
 }
 

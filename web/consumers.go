@@ -43,7 +43,7 @@ func (x consumers) routes(d *document) {
 		tag: tagConsumers, compress: true,
 		summary: "Read a consumer and what it holds"}, x.get)
 	x.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
-		narrow: inQueue | inHandler, tag: tagConsumers,
+		narrow: inQueue | inHandler, tag: tagConsumers, streams: true,
 		summary: "Keep a consumer known", about: attachAbout}, attachShape, x.attach)
 	registerIn(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,

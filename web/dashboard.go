@@ -27,7 +27,7 @@ type webPages struct{ *Server }
 // dashboardRoutes are the part of the table about the dashboard, and the events that it shows.
 func dashboardRoutes(s *Server, d *document) {
 	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
-		summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, watching{s}.getEvents)
+		streams: true, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, watching{s}.getEvents)
 	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
 		summary: "The dashboard"}, textShape("text/html"), webPages{s}.getDashboard)
 	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,

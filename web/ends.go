@@ -33,7 +33,7 @@ type following struct{ s *Server }
 // routes are the part of the table about ends.
 func (f following) routes(d *document) {
 	f.s.raw(d, operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
-		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true,
+		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true, streams: true,
 		summary: "Follow the ends of submissions", about: endsAbout, params: append(endsList().document(), lastEnd())}, endsShape, f.ends)
 }
 

@@ -96,7 +96,7 @@ func kinds() []kind {
 		{code: codeHost, status: 421, title: "Not a name of this server",
 			advice: "Address the server by localhost or by a name it was configured with."},
 		{code: codeCrossOrigin, status: 403, title: "Cross-origin request refused",
-			advice: "Changes cannot be made from a page of another site."},
+			advice: "Changes cannot be made, nor streams opened, from a page of another site."},
 		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
 		{code: queue.CodeOverloaded, status: 429, title: "Too much at once",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},

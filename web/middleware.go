@@ -42,7 +42,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		s.receive(c)
 
-		err := s.guard(c.Request())
+		err := s.guard(c.Request(), op)
 		if err == nil {
 			var use *access.Use
 			if use, err = s.admit(c, op, started); use != nil {
@@ -125,11 +125,16 @@ func validRequestID(id string) bool {
 	return true
 }
 
-// guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page.
-func (s *Server) guard(r *http.Request) error {
+// guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page. The latter may read: no browser
+// shows it the answer. It may not open a stream, though that is a GET: it would attach a consumer, or hold a connection.
+func (s *Server) guard(r *http.Request, op *operation) error {
 	if !s.hosts.allows(r.Host) && !s.certified(r) {
 		return newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the "+
 			"server with this name among its allowed hosts.")
+	}
+	if op != nil && op.streams {
+		r = r.WithContext(r.Context())
+		r.Method = http.MethodPost // a method that is checked
 	}
 	if err := s.crossOrigin.Check(r); err != nil {
 		return newProblem(codeCrossOrigin,

@@ -58,6 +58,7 @@ type operation struct {
 	traced   string                               // the type of its spans; "": it has none
 	brings   bool                                 // brings something new onto the disk: refused while that is full
 	hot      bool                                 // answers by writeJSON only
+	streams  bool                                 // answers for as long as there is something: no page of another site may open it
 	waits    bool                                 // Prefer: wait is honoured
 	freeform bool                                 // reads query parameters that the document cannot name one by one
 	accepts  bool                                 // a success answers 202

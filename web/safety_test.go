@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -156,6 +157,54 @@ func TestRefusals(t *testing.T) {
 		if test.status == 405 && got.header.Get("Allow") == "" {
 			t.Errorf("%s: no Allow header", test.name)
 		}
+	}
+}
+
+// A page of another site can open no stream, of those that the document has: neither by an image, which is sent without an Origin, nor by
+// a script, nor from another port of this machine. A page of this server can, as can a client that is no browser.
+func TestOtherSitesOpenNoStreams(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.insert(`{"chunks":{"count":1,"template":"x"}}`).ID
+	var document struct {
+		Paths map[string]map[string]struct {
+			ID        string `json:"operationId"`
+			Responses map[string]struct{ Content map[string]any }
+		}
+	}
+	if err := json.Unmarshal(f.server.Document(), &document); err != nil {
+		t.Fatal(err)
+	}
+	site := func(name string) map[string]string {
+		return map[string]string{"Sec-Fetch-Site": name, "Accept": contentEvents}
+	}
+	streams := 0
+	for path, methods := range document.Paths {
+		op := methods["get"]
+		content := op.Responses["200"].Content
+		if content[contentEvents] == nil && content[contentLines] == nil {
+			continue
+		}
+		streams++
+		path = strings.NewReplacer("{queue}", "default", "{consumer}", "ana", "{id}", id).Replace(path)
+		for name, header := range map[string]map[string]string{
+			"an image": site("cross-site"), "another port": site("same-site"), "a script of an old browser": {"Origin": "http://evil.example"},
+		} {
+			if got := f.send(call{method: "GET", path: path, header: header}); got.status != 403 || got.problem(t).Code != string(codeCrossOrigin) {
+				t.Errorf("%s by %s: got %d, want 403 %s", op.ID, name, got.status, codeCrossOrigin)
+			}
+		}
+		for name, header := range map[string]map[string]string{
+			"a page of the server": site("same-origin"), "a person": site("none"), "no browser": {"Accept": contentEvents},
+			"a page of the server in an old browser": {"Accept": contentEvents, "Origin": "http://" + f.address},
+		} {
+			if got := f.send(call{method: "GET", path: path, header: header}); got.status != 200 {
+				t.Errorf("%s by %s: got %d, want 200", op.ID, name, got.status)
+			}
+		}
+	}
+	if streams < 5 {
+		t.Errorf("the document has %d streams; want those of consumers, numbers, ends, outputs and the audit log", streams)
 	}
 }
 

@@ -67,7 +67,7 @@ func (x submissions) routes(d *document) {
 		narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, x.chunk)
 	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
-		narrow: inSub, tag: tagSubmissions, compress: true,
+		narrow: inSub, tag: tagSubmissions, compress: true, streams: true,
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
 			"An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, x.outputs)
 	registerIn(d, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
