@@ -11,7 +11,7 @@ import (
 type bulkMeter struct{ from, middle bulkMark }
 
 type bulkMark struct {
-	at       queue.Time
+	at       time.Time // with its reading of the monotonic clock
 	examined uint64
 }
 
@@ -23,7 +23,7 @@ const (
 
 // meter notes how far an operation is before its turn.
 func (p *bulkRunner) meter(b *queue.Bulk) {
-	now := bulkMark{queue.At(p.e.options.Now()), b.Walk.Examined}
+	now := bulkMark{p.e.options.Now(), b.Walk.Examined}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.met[b.ID]
@@ -48,7 +48,7 @@ func (p *bulkRunner) foresee(b *queue.Bulk) {
 	if !b.DryRun {
 		pace = float64(b.Rate)
 	}
-	now := queue.At(p.e.options.Now())
+	now := p.e.options.Now()
 	p.mu.Lock()
 	if m := p.met[b.ID]; m != nil {
 		if elapsed := now.Sub(m.from.at); elapsed >= bulkSettled {

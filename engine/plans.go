@@ -113,7 +113,7 @@ const warnEvery = time.Minute
 func (p Strategies) warnOfPlugin(n *namedStrategy, why error) {
 	now := p.q.e.options.Now().UnixNano()
 	last := n.warned.Load()
-	if last != 0 && now-last < int64(warnEvery) || !n.warned.CompareAndSwap(last, now) {
+	if last != 0 && now >= last && now-last < int64(warnEvery) || !n.warned.CompareAndSwap(last, now) {
 		return
 	}
 	p.q.e.options.Logger.Warn("a stored strategy names a plugin that cannot be used now; its reservations go on with the "+

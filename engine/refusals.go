@@ -27,10 +27,11 @@ type Refusal struct {
 
 // refusals writes refused acts to the audit log. Those without an entry are counted in memory: kill -9 loses the count.
 type refusals struct {
-	now  func() time.Time
-	log  *slog.Logger
-	put  func(*queue.Act) error // writes an entry, durably
-	room func() error           // an error on a full disk: entries wait, as room is made for changes and not for what was refused
+	now   func() time.Time
+	began time.Time
+	log   *slog.Logger
+	put   func(*queue.Act) error // writes an entry, durably
+	room  func() error           // an error on a full disk: entries wait, as room is made for changes and not for what was refused
 
 	mu sync.Mutex
 	by map[string]*refused // by the name of the token
@@ -78,7 +79,7 @@ func (r *refusals) writeAll(atOnce bool) {
 	defer r.mu.Unlock()
 	for name, of := range r.by {
 		r.write(of, atOnce)
-		if of.unwritten == 0 && of.pace.Spent(r.now()) {
+		if of.unwritten == 0 && of.pace.Spent(r.now().Sub(r.began)) {
 			delete(r.by, name)
 		}
 	}
@@ -87,7 +88,7 @@ func (r *refusals) writeAll(atOnce bool) {
 // write writes one entry for the acts of a token that have none, if it may have one now. The caller holds r.mu.
 func (r *refusals) write(of *refused, atOnce bool) {
 	now := r.now()
-	if of.unwritten == 0 || !atOnce && (r.room() != nil || of.pace.Take(now, refusedEvery, refusedBurst) > 0) {
+	if of.unwritten == 0 || !atOnce && (r.room() != nil || of.pace.Take(now.Sub(r.began), refusedEvery, refusedBurst) > 0) {
 		return
 	}
 	of.latest.At = queue.At(now) // a late entry goes to the end of the log, which is where streams read

@@ -34,8 +34,9 @@ type Tokens struct {
 	catalogue *store.Catalogue
 
 	table  atomic.Pointer[access.Table]
-	change sync.Mutex // held while the table is replaced
-	wrote  time.Time  // when the last uses were written down
+	change sync.Mutex  // held while the table is replaced
+	wrote  time.Time   // when the last uses were written down
+	ended  []access.ID // tokens whose settled state is still to be written
 
 	refusals refusals
 }
@@ -52,12 +53,13 @@ func (e *Engine) Tokens() *Tokens { return &e.tokens }
 // open reads the tokens; room fails on a full disk. If they are required and none of them may make others, it makes one that may.
 func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error) error {
 	t.dir, t.now, t.log, t.catalogue, t.wrote = o.Dir, o.Now, o.Logger, catalogue, o.Now()
-	t.refusals = refusals{now: o.Now, log: o.Logger, put: catalogue.PutAct, room: room, by: map[string]*refused{}}
+	t.refusals = refusals{now: o.Now, began: o.Now(), log: o.Logger, put: catalogue.PutAct, room: room, by: map[string]*refused{}}
 	all, required, err := catalogue.Tokens()
 	if err != nil {
 		return err
 	}
 	t.table.Store(access.NewTable(required, all))
+	t.At(queue.At(o.Now()))
 	if (required || o.Auth) && !t.Table().Administered(queue.At(o.Now())) {
 		return t.makeAdmin()
 	}
@@ -66,6 +68,42 @@ func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error)
 
 // Table is all tokens as they are now.
 func (t *Tokens) Table() *access.Table { return t.table.Load() }
+
+// At is all tokens as they are at that time. What is over by then ends for good, durably and before anyone is refused for it.
+func (t *Tokens) At(now queue.Time) *access.Table {
+	if table := t.Table(); !table.Due(now) {
+		return table
+	}
+	t.change.Lock()
+	defer t.change.Unlock()
+	list := t.Table().Tokens()
+	for i := range list {
+		if list[i].Settle(now) {
+			t.ended = append(t.ended, list[i].ID)
+		}
+	}
+	t.table.Store(access.NewTable(t.Table().Required(), list))
+	t.keepEnded()
+	return t.Table()
+}
+
+// keepEnded writes down what ended. While it cannot, only the memory knows. The caller holds t.change.
+func (t *Tokens) keepEnded() {
+	if len(t.ended) == 0 {
+		return
+	}
+	var list []access.Token
+	for _, id := range t.ended {
+		if token, there := t.Table().Token(id); there { // else it was revoked since
+			list = append(list, token)
+		}
+	}
+	if err := t.catalogue.EndTokens(list); err != nil {
+		t.log.Error("writing down which access tokens ended failed; it is tried again", "error", err)
+		return
+	}
+	t.ended = nil
+}
 
 // makeAdmin writes a token with the scope admin to the data directory. The file comes first: if the server ends between the two,
 // no token is good that no one has, and the next start does it again.
@@ -247,7 +285,11 @@ func (t *Tokens) Rotate(ctx context.Context, id access.ID, overlap time.Duration
 		return token, "", err
 	}
 	before := token
-	token.Rotate(access.HashOf(secret), queue.At(t.now()).Add(overlap))
+	until := queue.Time(0)
+	if overlap > 0 {
+		until = queue.At(t.now()).Add(overlap)
+	}
+	token.Rotate(access.HashOf(secret), until)
 	if err := t.catalogue.PutToken(token, t.act(ctx, "token.rotate", &before, &token)); err != nil {
 		return token, "", err
 	}
@@ -314,10 +356,12 @@ func (t *Tokens) replace(id access.ID, by *access.Token) {
 	t.table.Store(access.NewTable(t.Table().Required(), list))
 }
 
-// keepUses writes down when tokens were used last, unless it did a short while ago.
+// keepUses writes down which tokens ended, and when they were used last, unless it did a short while ago.
 func (t *Tokens) keepUses(now time.Time, atOnce bool) error {
+	t.At(queue.At(now))
 	t.change.Lock()
 	defer t.change.Unlock()
+	t.keepEnded()
 	if !atOnce && now.Sub(t.wrote) < usesEvery {
 		return nil
 	}

@@ -199,7 +199,7 @@ const starvedEvery = time.Minute
 func (b *sandboxes) starved(p *plugin, why error) {
 	now := b.now().UnixNano()
 	last := p.starved.Load()
-	if last != 0 && now-last < int64(starvedEvery) || !p.starved.CompareAndSwap(last, now) {
+	if last != 0 && now >= last && now-last < int64(starvedEvery) || !p.starved.CompareAndSwap(last, now) {
 		return
 	}
 	used, most, _ := b.memory.Use()

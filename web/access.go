@@ -37,12 +37,13 @@ type credential struct {
 
 // good says whether a credential would be accepted now.
 func (s *Server) good(by *credential) bool {
-	now, table := queue.At(s.now()), s.engine.Tokens().Table()
+	now := s.now()
+	table := s.engine.Tokens().At(queue.At(now))
 	if by.subject != "" {
-		_, ok := table.Certified(by.subject, now)
+		_, ok := table.Certified(by.subject, queue.At(now))
 		return ok
 	}
-	_, ok := table.Find(&by.proof, now)
+	_, ok := table.Find(&by.proof, queue.At(now))
 	return ok && (by.session == nil || s.sessions.lives(by.session, now))
 }
 
@@ -61,8 +62,8 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 	r, now := c.Request(), queue.At(started)
 	var by credential
 	var token *access.Token
-	if table := s.engine.Tokens().Table(); table.Required() && !isProbe(r) {
-		by, token, err = s.authenticate(table, r, now)
+	if table := s.engine.Tokens().At(now); table.Required() && !isProbe(r) {
+		by, token, err = s.authenticate(table, r, started)
 		switch {
 		case err != nil && !op.public:
 			return nil, err
@@ -117,11 +118,12 @@ func (s *Server) tokenOf(r *http.Request) *access.Token {
 	if caller := access.Of(r.Context()); caller.Token != nil {
 		return caller.Token
 	}
-	table := s.engine.Tokens().Table()
+	now := s.now()
+	table := s.engine.Tokens().At(queue.At(now))
 	if !table.Required() {
 		return nil
 	}
-	_, token, _ := s.authenticate(table, r, queue.At(s.now()))
+	_, token, _ := s.authenticate(table, r, now)
 	return token
 }
 
@@ -138,11 +140,12 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 	if by := credentialIn(r.Context()); by != nil {
 		return by
 	}
-	table := s.engine.Tokens().Table()
+	now := s.now()
+	table := s.engine.Tokens().At(queue.At(now))
 	if !table.Required() {
 		return nil
 	}
-	by, _, err := s.authenticate(table, r, queue.At(s.now()))
+	by, _, err := s.authenticate(table, r, now)
 	if err != nil {
 		return &credential{} // it ended since the request was admitted, and is good for nothing
 	}
@@ -150,10 +153,10 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 }
 
 // authenticate finds the token of a request: from its header, else from the session that its cookie names.
-func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Time) (by credential, token *access.Token, err error) {
+func (s *Server) authenticate(table *access.Table, r *http.Request, now time.Time) (by credential, token *access.Token, err error) {
 	given := r.Header["Authorization"]
 	if len(given) == 0 {
-		if token, ok := certified(table, r, now); ok {
+		if token, ok := certified(table, r, queue.At(now)); ok {
 			by.subject = token.Subject
 			return by, token, nil
 		}
@@ -172,7 +175,7 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now queue.Ti
 				"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.")
 		}
 	}
-	token, ok := table.Find(&by.proof, now)
+	token, ok := table.Find(&by.proof, queue.At(now))
 	if !ok {
 		return by, nil, s.badToken(r)
 	}
@@ -189,7 +192,7 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (*access.To
 
 // enter counts a request of a token in, unless the token has as many as it may. What entered has to leave.
 func enter(s *Server, token *access.Token, now time.Time) error {
-	if wait, ok := token.Enter(now, s.limits); !ok {
+	if wait, ok := token.Enter(now.Sub(s.began), s.limits); !ok {
 		return tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
 	}
 	return nil

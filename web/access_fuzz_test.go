@@ -12,7 +12,6 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
-	"github.com/quern-queue/quern/engine/queue"
 )
 
 // forgeries are what is no good token, made from one that is.
@@ -94,7 +93,7 @@ func FuzzAuthorization(f *testing.F) {
 	f.Add("Bearer " + good)
 	f.Fuzz(func(t *testing.T, header string) {
 		r := &http.Request{Header: http.Header{"Authorization": {header}}}
-		_, token, err := s.authenticate(table, r, queue.Time(1))
+		_, token, err := s.authenticate(table, r, time.UnixMilli(1))
 		is := len(header) == len("Bearer ")+len(good) && strings.EqualFold(header[:6], "Bearer") && header[6:] == " "+good
 		if (token != nil) != is || (err == nil) != is {
 			t.Errorf("%q: let in %v, %v; want %v", header, token != nil, err, is)

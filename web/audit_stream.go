@@ -127,7 +127,9 @@ func (a *auditStream) next() (events []byte, err error) {
 	filter := a.filter
 	filter.OldestFirst = true
 	if a.cursor == "" {
-		a.begun, a.cursor = queue.At(a.server.now()), engine.AuditCursor(a.settled)
+		a.begun = queue.At(a.server.now())
+		a.settled = min(a.settled, a.begun.Add(-auditOverlap)) // else nothing is sent until a clock that was set back is where it was
+		a.cursor = engine.AuditCursor(a.settled)
 	}
 	if end := a.begun + 1; filter.Until == 0 || end < filter.Until {
 		filter.Until = end

@@ -25,7 +25,7 @@ type guesses struct {
 }
 
 // wrong counts a wrong token and says how long its sender has to wait; 0: it may go on.
-func (g *guesses) wrong(r *http.Request, now time.Time) time.Duration {
+func (g *guesses) wrong(r *http.Request, at time.Duration) time.Duration {
 	address, err := netip.ParseAddr(addressOf(r))
 	if err != nil {
 		return 0 // no socket: embedded, or in a test
@@ -42,18 +42,18 @@ func (g *guesses) wrong(r *http.Request, now time.Time) time.Duration {
 	defer g.mu.Unlock()
 	pace := g.from[prefix]
 	if pace == nil {
-		g.makeRoom(now)
+		g.makeRoom(at)
 		pace = new(access.Pace)
 		g.from[prefix] = pace
 	}
-	return pace.Take(now, guessEvery, guessBurst)
+	return pace.Take(at, guessEvery, guessBurst)
 }
 
 // makeRoom forgets the addresses that have nothing to wait for, and, if all of them do, all.
-func (g *guesses) makeRoom(now time.Time) {
+func (g *guesses) makeRoom(at time.Duration) {
 	if len(g.from) >= maxGuessFrom {
 		for prefix, pace := range g.from {
-			if pace.Spent(now) {
+			if pace.Spent(at) {
 				delete(g.from, prefix)
 			}
 		}
@@ -65,7 +65,7 @@ func (g *guesses) makeRoom(now time.Time) {
 
 // badToken is the problem of a token that is not good.
 func (s *Server) badToken(r *http.Request) *problem {
-	if wait := s.guesses.wrong(r, s.now()); wait > 0 {
+	if wait := s.guesses.wrong(r, s.now().Sub(s.began)); wait > 0 {
 		return tooMuch("Too many wrong access tokens came from this address.", wait)
 	}
 	return newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")

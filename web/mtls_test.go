@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,13 +76,19 @@ func (a *authority) client(name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
-// A client certificate of a trusted authority stands for the token with its subject, with the token's scopes and name, and no longer than
-// the token is good. One of another authority, or with another subject, stands for nothing; a token in the header counts before it.
-func TestACertificateStandsForAToken(t *testing.T) {
-	t.Parallel()
-	trusted, other, dir := newAuthority(t), newAuthority(t), t.TempDir()
+// mutual is a server that knows clients by their certificates.
+type mutual struct {
+	*fixture
+	trusted *authority
+	address string
+	later   atomic.Int64 // what the clock of the certificates has gone on
+}
+
+func newMutual(t *testing.T) *mutual {
+	t.Helper()
+	m, dir := &mutual{trusted: newAuthority(t)}, t.TempDir()
 	bundle := filepath.Join(dir, "clients.pem")
-	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted.raw}), 0o600); err != nil {
+	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.trusted.raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	files, err := certificate.SelfSigned(dir, []string{"127.0.0.1"}, time.Now())
@@ -89,40 +96,51 @@ func TestACertificateStandsForAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	files.ClientCA = bundle
-	shown, err := certificate.Open(certificate.Options{Files: files, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+	now := func() time.Time { return time.Now().Add(time.Duration(m.later.Load())) }
+	shown, err := certificate.Open(certificate.Options{Files: files, Now: now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixtureSeeded(t, 1, func(s *Server) { s.certificate = shown })
-	f.token(engine.TokenRequest{Name: "root", Scopes: access.Admin})
-	id, _ := f.token(engine.TokenRequest{Name: "worker", Scopes: access.Consume, Subject: "CN=worker,O=acme"})
-	_, reader := f.token(engine.TokenRequest{Name: "reader", Scopes: access.Read})
-	address := serveTLS(t, f.server)
-	ask := func(certs []tls.Certificate, header string) (int, string) {
-		t.Helper()
-		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}, ForceAttemptHTTP2: true}
-		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+"/v1/whoami", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if header != "" {
-			request.Header.Set("Authorization", "Bearer "+header)
-		}
-		answer, err := (&http.Client{Transport: transport}).Do(request)
-		if err != nil {
-			return 0, err.Error()
-		}
-		defer answer.Body.Close()
-		var who api.Whoami
-		if answer.StatusCode == http.StatusOK {
-			if err := json.NewDecoder(answer.Body).Decode(&who); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return answer.StatusCode, who.Name
+	m.fixture = newFixtureSeeded(t, 1, func(s *Server) { s.certificate = shown })
+	m.address = serveTLS(t, m.server)
+	return m
+}
+
+// ask says who a client with these certificates and this header is taken for; the status is 0 where the handshake fails.
+func (m *mutual) ask(certs []tls.Certificate, header string) (status int, who string) {
+	m.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(m.Context(), "GET", "https://"+m.address+"/v1/whoami", nil)
+	if err != nil {
+		m.Fatal(err)
 	}
-	worker := []tls.Certificate{trusted.client("worker")}
+	if header != "" {
+		request.Header.Set("Authorization", "Bearer "+header)
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	var as api.Whoami
+	if answer.StatusCode == http.StatusOK {
+		if err := json.NewDecoder(answer.Body).Decode(&as); err != nil {
+			m.Fatal(err)
+		}
+	}
+	return answer.StatusCode, as.Name
+}
+
+// A client certificate of a trusted authority stands for the token with its subject, with the token's scopes and name, and no longer than
+// the token is good. One of another authority, or with another subject, stands for nothing; a token in the header counts before it.
+func TestACertificateStandsForAToken(t *testing.T) {
+	t.Parallel()
+	m, other := newMutual(t), newAuthority(t)
+	m.token(engine.TokenRequest{Name: "root", Scopes: access.Admin})
+	id, _ := m.token(engine.TokenRequest{Name: "worker", Scopes: access.Consume, Subject: "CN=worker,O=acme"})
+	_, reader := m.token(engine.TokenRequest{Name: "reader", Scopes: access.Read})
+	worker := []tls.Certificate{m.trusted.client("worker")}
 	for name, try := range map[string]struct {
 		certs  []tls.Certificate
 		header string
@@ -131,21 +149,38 @@ func TestACertificateStandsForAToken(t *testing.T) {
 	}{
 		"certificate":       {worker, "", 200, "worker"},
 		"none":              {nil, "", 401, ""},
-		"another subject":   {[]tls.Certificate{trusted.client("stranger")}, "", 401, ""},
+		"another subject":   {[]tls.Certificate{m.trusted.client("stranger")}, "", 401, ""},
 		"header counts":     {worker, reader, 200, "reader"},
 		"wrong header":      {worker, "qn_wrong", 401, ""},
 		"another authority": {[]tls.Certificate{other.client("worker")}, "", 0, ""},
 	} {
-		status, who := ask(try.certs, try.header)
+		status, who := m.ask(try.certs, try.header)
 		if status != try.status || status == 200 && who != try.who {
 			t.Errorf("%s: %d as %q, want %d as %q", name, status, who, try.status, try.who)
 		}
 	}
-	if err := f.engine.Tokens().Revoke(t.Context(), access.ID(id)); err != nil {
+	if err := m.engine.Tokens().Revoke(t.Context(), access.ID(id)); err != nil {
 		t.Fatal(err)
 	}
-	if status, who := ask(worker, ""); status != http.StatusUnauthorized {
+	if status, who := m.ask(worker, ""); status != http.StatusUnauthorized {
 		t.Errorf("after the token was revoked: %d as %q, want 401", status, who)
+	}
+}
+
+// A client's certificate that was refused as it had expired is refused when the clock is set back, too.
+func TestAnExpiredCertificateStaysExpired(t *testing.T) {
+	t.Parallel()
+	m := newMutual(t)
+	m.token(engine.TokenRequest{Name: "worker", Scopes: access.Consume, Subject: "CN=worker,O=acme"})
+	worker := []tls.Certificate{m.trusted.client("worker")} // for an hour
+	for _, step := range []struct {
+		later  time.Duration
+		status int
+	}{{0, 200}, {2 * time.Hour, 0}, {0, 0}} {
+		m.later.Store(int64(step.later))
+		if status, who := m.ask(worker, ""); status != step.status {
+			t.Errorf("%v later: %d as %q, want %d", step.later, status, who, step.status)
+		}
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/quern-queue/quern/engine/queue"
 )
 
 // The least that the sender of a large body and the reader of a long answer must do. Both hold memory and a place meanwhile, so
@@ -127,7 +125,7 @@ func (p *pacedAnswer) mayGoOn() bool {
 		return true
 	}
 	if p.by.session != nil {
-		p.by.session.use(queue.At(p.server.now()))
+		p.by.session.use(p.server.now())
 	}
 	return p.server.good(p.by)
 }

@@ -77,12 +77,18 @@ type Options struct {
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
 }
 
+// clocks are what the face takes the time from.
+type clocks struct {
+	now   func() time.Time
+	wall  func() time.Time
+	began time.Time // paces count from then
+}
+
 // Server is the HTTP face. Make it with New.
 type Server struct {
+	clocks
 	engine      *engine.Engine
 	plugins     *plugins.Catalogue // nil: there are none
-	now         func() time.Time
-	wall        func() time.Time
 	log         *slog.Logger
 	gatherer    prometheus.Gatherer
 	version     api.Version
@@ -130,7 +136,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
 	s := &Server{
-		engine: o.Engine, plugins: o.Plugins, now: o.Now, wall: o.Now, log: o.Logger, gatherer: o.Gatherer,
+		engine: o.Engine, plugins: o.Plugins, clocks: clocks{o.Now, o.Now, o.Now()}, log: o.Logger, gatherer: o.Gatherer,
 		tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
 		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		operations: make(map[string]map[string]*operation),

@@ -38,10 +38,10 @@ const (
 // session is one login. What may be done with it is what its token may at the time.
 type session struct {
 	proof access.Proof // it ends with the secret that opened it
-	until queue.Time
+	until time.Time    // this and used are readings of the monotonic clock, too
 
 	mu   sync.Mutex
-	used queue.Time
+	used time.Time
 }
 
 // sessions are all that are open, by the hash of their id: what is in memory is no cookie.
@@ -52,28 +52,30 @@ type sessions struct {
 }
 
 // lives says whether a session is neither idle for too long, nor over, nor ended.
-func (l *sessions) lives(s *session, now queue.Time) bool {
+func (l *sessions) lives(s *session, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return now < s.until && now < s.used.Add(sessionIdle)
+	return now.Before(s.until) && now.Before(s.used.Add(sessionIdle))
 }
 
 // use notes a request of the session.
-func (s *session) use(now queue.Time) {
+func (s *session) use(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used = max(s.used, now)
+	if now.After(s.used) {
+		s.used = now
+	}
 }
 
 // end makes the session good for nothing.
 func (s *session) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.until = 0
+	s.until = time.Time{}
 }
 
 // begin makes a session and returns the text of its cookie. It says no when there are too many, of all tokens or of this one.
-func (l *sessions) begin(proof access.Proof, now queue.Time) (string, *session, bool) {
+func (l *sessions) begin(proof access.Proof, now time.Time) (string, *session, bool) {
 	var b [32]byte
 	rand.Read(b[:]) // it never fails: the program ends first
 	id := base64.RawURLEncoding.EncodeToString(b[:])
@@ -100,15 +102,16 @@ func (l *sessions) end(hash access.Hash, s *session) {
 	}
 }
 
-// find is the session of a cookie, if it is still good.
-func (l *sessions) find(id string, now queue.Time) *session {
+// find is the session of a cookie, if it is still good. One that is refused ends: a clock that is set back does not bring it back.
+func (l *sessions) find(id string, now time.Time) *session {
 	if len(id) != sessionIDLength {
 		return nil
 	}
 	l.mu.Lock()
 	found := l.byHash[sha256.Sum256([]byte(id))]
 	l.mu.Unlock()
-	if found == nil || !l.lives(found, now) {
+	if found != nil && !l.lives(found, now) {
+		l.close(id)
 		return nil
 	}
 	return found
@@ -137,7 +140,7 @@ func (l *sessions) drop(good func(*session) bool) {
 
 // sessionOf is the session that a request's cookie names. A cookie counts only for requests of a page of this server: browsers send it
 // along from pages of other ports of the same host too.
-func (s *Server) sessionOf(r *http.Request, now queue.Time) *session {
+func (s *Server) sessionOf(r *http.Request, now time.Time) *session {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return nil
 	}
@@ -170,15 +173,15 @@ func (s *Server) expelAlways(ctx context.Context) {
 
 // expel ends the sessions, streams and waits of those whose token or session is not good any more.
 func (s *Server) expel() {
-	now := queue.At(s.now())
-	table := s.engine.Tokens().Table()
+	now := s.now()
+	table := s.engine.Tokens().At(queue.At(now))
 	s.waits.each(func(by *credential) {
 		if by.session != nil {
 			by.session.use(now) // who looks at a stream is there
 		}
 	})
 	s.sessions.drop(func(l *session) bool {
-		_, ok := table.Find(&l.proof, now)
+		_, ok := table.Find(&l.proof, queue.At(now))
 		return ok && s.sessions.lives(l, now)
 	})
 	s.waits.end(s.good)
@@ -195,16 +198,17 @@ func (s tokens) openSession(c echo.Context) error {
 	if err := wire.Decode(body.b, &asked); err != nil {
 		return wireProblem(err, body.b, contentJSON)
 	}
-	table, now := s.engine.Tokens().Table(), queue.At(s.now())
+	now := s.now()
+	table := s.engine.Tokens().At(queue.At(now))
 	if !table.Required() {
 		return answerWhoami(c, openWhoami())
 	}
 	proof, ok := access.ProofOf(asked.Token)
-	token, found := table.Find(&proof, now)
+	token, found := table.Find(&proof, queue.At(now))
 	if !ok || !found {
 		return s.badToken(c.Request())
 	}
-	if err := enter(s.Server, token, s.now()); err != nil { // the request itself needs no token, and is not counted yet
+	if err := enter(s.Server, token, now); err != nil { // the request itself needs no token, and is not counted yet
 		return err
 	}
 	defer token.Leave()
@@ -213,7 +217,7 @@ func (s tokens) openSession(c echo.Context) error {
 		return newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps, or as it keeps of one token. "+
 			"They end after an hour without a request; log out where you are logged in.")
 	}
-	token.Note(now)
+	token.Note(queue.At(now))
 	c.SetCookie(sessionCookieOf(c.Request(), id, int(sessionMost/time.Second)))
 	return answerWhoami(c, whoamiOf(token, opened))
 }

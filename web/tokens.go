@@ -173,7 +173,7 @@ func whoamiOf(token *access.Token, by *session) api.Whoami {
 		Meta: boundMeta(token), ExpiresAt: token.Expires.API(),
 	}
 	if by != nil {
-		out.Session = &api.Session{EndsAt: by.until.API(), IdleSeconds: int64(sessionIdle / time.Second)}
+		out.Session = &api.Session{EndsAt: api.At(by.until), IdleSeconds: int64(sessionIdle / time.Second)}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -42,10 +43,11 @@ type Token struct {
 
 	Created queue.Time
 	Expires queue.Time // 0: never
+	Expired bool       // it was found to have expired, and stays so when the clock is set back
 	Used    queue.Time // as of the last time that it was written down; 0: never
 
 	Secret        Hash
-	Previous      Hash       // the secret before the last rotation
+	Previous      Hash       // the secret before the last rotation; zero without an overlap, and from its end on
 	PreviousUntil queue.Time // until when Previous is good; 0: there is none
 
 	*Use // what is counted while the server runs, shared by all copies of the token
@@ -120,7 +122,31 @@ func HashOf(secret string) Hash {
 }
 
 // Live says whether the token is good at that time.
-func (t *Token) Live(now queue.Time) bool { return t.Expires == 0 || now < t.Expires }
+func (t *Token) Live(now queue.Time) bool { return !t.Expired && (t.Expires == 0 || now < t.Expires) }
+
+// Settle ends for good what is over at that time: the token, the secret before the last rotation. So a clock that is set back makes
+// nothing good that was refused. It says whether there was anything.
+func (t *Token) Settle(now queue.Time) (changed bool) {
+	if !t.Expired && !t.Live(now) {
+		t.Expired, changed = true, true
+	}
+	if t.PreviousUntil != 0 && now >= t.PreviousUntil {
+		t.Previous, t.PreviousUntil, changed = Hash{}, 0, true
+	}
+	return changed
+}
+
+// due is the first moment at which there is something to settle.
+func (t *Token) due() queue.Time {
+	due := queue.Time(math.MaxInt64)
+	if t.Expires != 0 && !t.Expired {
+		due = t.Expires
+	}
+	if t.PreviousUntil != 0 {
+		due = min(due, t.PreviousUntil)
+	}
+	return due
+}
 
 // proves says whether the hash is that of a secret of the token. It takes the same time for every hash.
 func (t *Token) proves(hash *Hash, now queue.Time) bool {
@@ -129,9 +155,14 @@ func (t *Token) proves(hash *Hash, now queue.Time) bool {
 	return current == 1 || previous == 1 && now < t.PreviousUntil
 }
 
-// Rotate gives the token another secret. The one before stays good until that time, and the one before that ends.
+// Rotate gives the token another secret. The one before stays good until that time (0: it ends now), and the one before that ends. What
+// ended is not kept: no clock makes it good again.
 func (t *Token) Rotate(secret Hash, until queue.Time) {
-	t.Previous, t.PreviousUntil, t.Secret = t.Secret, until, secret
+	t.Previous, t.PreviousUntil = Hash{}, until
+	if until != 0 {
+		t.Previous = t.Secret
+	}
+	t.Secret = secret
 }
 
 // Table is all tokens at one moment. It never changes: a change makes another table. A nil table has none and requires none.
@@ -140,14 +171,16 @@ type Table struct {
 	byID      map[ID]*Token
 	bySubject map[string]*Token
 	none      Token // stands for tokens that are not there: a wrong id takes as long as a wrong secret
+	due       queue.Time
 }
 
 // NewTable makes a table of these tokens. If tokens are required nothing can be done without one.
 func NewTable(required bool, tokens []Token) *Table {
-	t := &Table{required: required, byID: make(map[ID]*Token, len(tokens)), bySubject: map[string]*Token{}}
+	t := &Table{required: required, byID: make(map[ID]*Token, len(tokens)), bySubject: map[string]*Token{}, due: math.MaxInt64}
 	for i := range tokens {
 		token := tokens[i]
 		t.byID[token.ID] = &token
+		t.due = min(t.due, token.due())
 		if token.Subject != "" {
 			t.bySubject[token.Subject] = &token
 		}
@@ -157,6 +190,9 @@ func NewTable(required bool, tokens []Token) *Table {
 
 // Required says whether every request needs a token.
 func (t *Table) Required() bool { return t != nil && t.required }
+
+// Due says whether a token has something to settle at that time.
+func (t *Table) Due(now queue.Time) bool { return t != nil && now >= t.due }
 
 // Proof is what someone showed who has a token: which, and the hash of its secret.
 type Proof struct {

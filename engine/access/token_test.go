@@ -89,8 +89,57 @@ func TestExpiryAndRotation(t *testing.T) {
 	if good(first, 499) || !good(Text(made.ID, second), 799) || good(Text(made.ID, second), 800) {
 		t.Error("after another the first must be good no more, and the second until 800")
 	}
+	second = Text(made.ID, second)
+	made.Rotate(HashOf("fourth"), 0)
+	if good(Text(made.ID, "third"), 0) || good(second, 0) || made.Previous != (Hash{}) {
+		t.Error("after a rotation without an overlap a secret before is good at some time, or is kept")
+	}
 	if _, _, err := Draw(bytes.NewReader(nil)); err == nil {
 		t.Error("a token was drawn from no chance")
+	}
+}
+
+// What was over once is over at all times, also at those before: an expired token, and the secret before a rotation whose overlap ended.
+func TestWhatIsOverStaysOver(t *testing.T) {
+	t.Parallel()
+	made, first := drawn(t, 1, func(t *Token) { t.Expires, t.Subject = 1000, "CN=worker" })
+	second, err := DrawSecret(rand.NewChaCha8([32]byte{9}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Rotate(HashOf(second), 500)
+	for _, step := range []struct {
+		at                     queue.Time
+		changes, first, second bool // at the time before
+	}{{499, false, true, true}, {500, true, false, true}, {999, false, false, true}, {1000, true, false, false}, {2000, false, false, false}} {
+		if due, changed := NewTable(true, []Token{made}).Due(step.at), made.Settle(step.at); due != step.changes || changed != step.changes {
+			t.Errorf("at %d: due %v, changed %v; want %v", step.at, due, changed, step.changes)
+		}
+		table := NewTable(true, []Token{made})
+		_, byFirst := find(table, first, 1)
+		_, bySecond := find(table, Text(made.ID, second), 1)
+		_, certified := table.Certified("CN=worker", 1)
+		if byFirst != step.first || bySecond != step.second || certified != step.second {
+			t.Errorf("settled at %d and asked at 1: first secret %v, second %v, certificate %v; want %v, %v, %v",
+				step.at, byFirst, bySecond, certified, step.first, step.second, step.second)
+		}
+	}
+}
+
+// A bucket whose clock goes back further than it saves up is as good as new, instead of empty until the clock has caught up.
+func TestPaceWhenTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	var p Pace
+	take := func(at time.Duration, want time.Duration) {
+		t.Helper()
+		if wait := p.Take(at, time.Second, 2*time.Second); wait != want {
+			t.Errorf("at %v: wait %v, want %v", at, wait, want)
+		}
+	}
+	for _, at := range []time.Duration{2 * time.Hour, time.Hour, -time.Hour} {
+		take(at, 0)
+		take(at, 0)
+		take(at, time.Second)
 	}
 }
 
@@ -190,7 +239,7 @@ func BenchmarkFind(b *testing.B) {
 // A token has as many requests at once and per second as it may, and a burst of two seconds' worth; what is refused counts for nothing.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	start := time.Unix(1_700_000_000, 0)
+	const start = time.Hour
 	var u Use
 	most := Limits{PerSecond: 10, AtOnce: 2}
 	for i := range 20 {
@@ -202,14 +251,14 @@ func TestLimits(t *testing.T) {
 	if wait, ok := u.Enter(start, most); ok || wait != 100*time.Millisecond {
 		t.Errorf("after the burst: %v, %v; want a wait of 100ms", wait, ok)
 	}
-	later := start.Add(100 * time.Millisecond)
+	later := start + 100*time.Millisecond
 	if _, ok := u.Enter(later, most); !ok {
 		t.Error("after the wait: refused")
 	}
 	if _, ok := u.Enter(later, most); ok {
 		t.Error("two after one wait")
 	}
-	much := start.Add(time.Hour)
+	much := start + time.Hour
 	if _, ok := u.Enter(much, most); !ok {
 		t.Error("the second at once: refused")
 	}

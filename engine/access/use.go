@@ -56,14 +56,15 @@ type Limits struct {
 	Bulks       int   // bulk operations of one queue that it started and that run; those of admins are not bounded by it
 }
 
-// Enter counts a request in, unless the token has as many as it may: then wait says when to come back. What entered has to Leave.
-func (u *Use) Enter(now time.Time, most Limits) (wait time.Duration, ok bool) {
+// Enter counts a request in, unless the token has as many as it may: then wait says when to come back. What entered has to Leave. The
+// moment is counted from any start, the same for all calls.
+func (u *Use) Enter(at time.Duration, most Limits) (wait time.Duration, ok bool) {
 	if n := u.asked.Add(1); most.AtOnce > 0 && int(n) > most.AtOnce {
 		u.asked.Add(-1)
 		return time.Second, false
 	}
 	if most.PerSecond > 0 {
-		if wait = u.pace.Take(now, time.Second/time.Duration(most.PerSecond), 2*time.Second); wait > 0 {
+		if wait = u.pace.Take(at, time.Second/time.Duration(most.PerSecond), 2*time.Second); wait > 0 {
 			u.asked.Add(-1)
 			return wait, false
 		}
@@ -74,24 +75,28 @@ func (u *Use) Enter(now time.Time, most Limits) (wait time.Duration, ok bool) {
 // Leave counts a request out.
 func (u *Use) Leave() { u.asked.Add(-1) }
 
-// Pace is a token bucket that is kept as one number: the moment up to which what was taken is paid for.
+// Pace is a token bucket that is kept as one number: the moment up to which what was taken is paid for. Moments are counted from a reading
+// of the monotonic clock: setting the wall clock back must not make a caller wait.
 type Pace struct{ paid atomic.Int64 }
 
 // Take takes one of what comes every so often, of which at most burst's worth is saved up. It returns how long to wait where there is none,
 // and takes nothing then.
-func (p *Pace) Take(now time.Time, every, burst time.Duration) (wait time.Duration) {
-	at := now.UnixNano()
+func (p *Pace) Take(at, every, burst time.Duration) (wait time.Duration) {
 	for {
-		paid := p.paid.Load()
-		next := max(paid, at) + int64(every)
-		if ahead := time.Duration(next - at); ahead > burst {
+		was := p.paid.Load()
+		paid := time.Duration(was)
+		if paid < at || paid > at+burst { // the latter only if the clock that was passed in is not monotonic, and went back
+			paid = at
+		}
+		next := paid + every
+		if ahead := next - at; ahead > burst {
 			return ahead - burst
 		}
-		if p.paid.CompareAndSwap(paid, next) {
+		if p.paid.CompareAndSwap(was, int64(next)) {
 			return 0
 		}
 	}
 }
 
 // Spent says whether nothing is owed any more, so that the bucket is as good as a new one.
-func (p *Pace) Spent(now time.Time) bool { return p.paid.Load() <= now.UnixNano() }
+func (p *Pace) Spent(at time.Duration) bool { return p.paid.Load() <= int64(at) }

@@ -14,6 +14,7 @@ import (
 type tokenStatements struct {
 	list, put, drop, used *sqlitedb.Stmt
 	required, setRequired *sqlitedb.Stmt
+	end                   *sqlitedb.Stmt
 }
 
 func (s *tokenStatements) prepare() []prepared {
@@ -26,6 +27,7 @@ func (s *tokenStatements) prepare() []prepared {
 			"excluded.previous_until"},
 		{&s.drop, "DELETE FROM token WHERE id = ?"},
 		{&s.used, "UPDATE token SET used = ? WHERE id = ?"},
+		{&s.end, "UPDATE token SET expires = ?, previous = ?, previous_until = ? WHERE id = ?"},
 		{&s.required, "SELECT required FROM access"},
 		{&s.setRequired, "INSERT INTO access (one, required) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET required = 1"},
 	}
@@ -53,7 +55,8 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 
 func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	t = access.Token{
-		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(row.Int(7)),
+		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(max(row.Int(7), -row.Int(7))),
+		Expired:       row.Int(7) < 0,
 		Used:          queue.Time(row.Int(8)),
 		PreviousUntil: queue.Time(row.Int(11)), Subject: row.Text(12), Use: new(access.Use),
 	}
@@ -99,7 +102,7 @@ func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 		return wrap("put token", err)
 	}
 	args := []any{string(t.ID), t.Name, t.Scopes.String(), string(queues), nil, nil, int64(t.Created),
-		orNull(t.Expires), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil), nil}
+		expiresOf(&t), orNull(t.Used), t.Secret[:], nil, orNull(t.PreviousUntil), nil}
 	if t.Tenant() {
 		args[4], args[5] = t.Entry.Key, any(t.Entry.Value.Text())
 		if t.Entry.Value.IsInt() {
@@ -109,9 +112,7 @@ func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 	if t.Subject != "" {
 		args[12] = t.Subject
 	}
-	if t.PreviousUntil != 0 {
-		args[10] = t.Previous[:]
-	}
+	args[10] = previousOf(&t)
 	return c.changing("put token", acts, func() error {
 		if _, err := c.token.put.Exec(args...); err != nil {
 			return err
@@ -119,6 +120,36 @@ func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 		_, err := c.token.setRequired.Exec()
 		return err
 	})
+}
+
+// expiresOf is the column expires: negative once the token has expired for good.
+func expiresOf(t *access.Token) any {
+	if t.Expired {
+		return -int64(t.Expires)
+	}
+	return orNull(t.Expires)
+}
+
+func previousOf(t *access.Token) any {
+	if t.PreviousUntil == 0 {
+		return nil
+	}
+	return t.Previous[:]
+}
+
+// EndTokens stores durably, in one commit, that these tokens or the secrets before their last rotation are over.
+func (c *Catalogue) EndTokens(list []access.Token) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("end tokens", c.conn.Tx(func() error {
+		for i := range list {
+			t := &list[i]
+			if _, err := c.token.end.Exec(expiresOf(t), previousOf(t), orNull(t.PreviousUntil), string(t.ID)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 func orNull(t queue.Time) any {

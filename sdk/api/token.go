@@ -28,7 +28,7 @@ type Token struct {
 	ExpiresAt Time     `json:"expires_at,omitzero"`           // When it ends by itself; absent: when it is revoked
 	// When it was used last, to the minute; after a crash the last minutes may be missing. Absent: never
 	LastUsedAt Time `json:"last_used_at,omitzero"`
-	Previous   Time `json:"previous_secret_until,omitzero"` // Until when the secret before the last rotation is good, or was
+	Previous   Time `json:"previous_secret_until,omitzero"` // Until when the secret before the last rotation is good; absent: it is not
 }
 
 // RotateToken is the body of POST /v1/tokens/{id}/rotate.

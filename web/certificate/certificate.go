@@ -47,6 +47,7 @@ type Source struct {
 	current atomic.Pointer[version]
 
 	mu     sync.Mutex
+	newest time.Time // that was seen
 	looked time.Time
 	seen   [3]stamp // what the files were like when they were last read
 }
@@ -130,6 +131,17 @@ func (s *Source) latest() *version {
 	return read
 }
 
+// latestTime is the latest time that was seen: a client's certificate that expired stays so when the clock is set back.
+func (s *Source) latestTime() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Without the reading of the monotonic clock, which goes on whatever the wall clock does.
+	if now := s.now().Round(0); now.After(s.newest) {
+		s.newest = now
+	}
+	return s.newest
+}
+
 // stamps are those of the files as they are now; that of a file which is not there is zero.
 func (s *Source) stamps() (out [3]stamp) {
 	for i, path := range [...]string{s.files.Certificate, s.files.Key, s.files.ClientCA} {
@@ -154,7 +166,8 @@ func (s *Source) read() (*version, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate: %s and the key %s cannot be used: %w", s.files.Certificate, s.files.Key, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{pair}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{pair},
+		Time: s.latestTime}
 	if s.files.ClientCA != "" {
 		bundle, err := readFile(s.files.ClientCA)
 		if err != nil {

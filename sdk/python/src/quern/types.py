@@ -3315,7 +3315,7 @@ class Token(_TokenRequired, total=False):
     last_used_at: str
     #: The only submissions that it sees; absent: all
     meta: Meta
-    #: Until when the secret before the last rotation is good, or was
+    #: Until when the secret before the last rotation is good; absent: it is not
     previous_secret_until: str
     #: The only queues that it sees; absent: all
     queues: list[str]

@@ -2603,7 +2603,7 @@ export type Token = {
   meta?: Meta
   /** Who it is for: what is done with it is recorded under this name */
   name: string
-  /** Until when the secret before the last rotation is good, or was */
+  /** Until when the secret before the last rotation is good; absent: it is not */
   previous_secret_until?: string
   /** The only queues that it sees; absent: all */
   queues?: string[]
