@@ -103,7 +103,7 @@ func scheduleKey(what, queueName, name, key string, tick queue.Time) string {
 		return ""
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s\x00%d", what, queueName, name, key, tick))
-	return "schedule-" + what + "-" + hex.EncodeToString(sum[:])
+	return queue.MadeKey + "schedule-" + what + "-" + hex.EncodeToString(sum[:])
 }
 
 // Backfill inserts what a schedule would have inserted for past ticks, whatever became of them at their time; a limit of 0 is

@@ -167,13 +167,13 @@ func narrowConsumer(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// narrowKey is an idempotency key that only requests within the same restriction can meet.
+// narrowKey is an idempotency key that only requests within the same restriction can meet: no client can send the mark.
 func narrowKey(ctx context.Context, key string) string {
 	token := tenantOf(ctx)
 	if token == nil {
 		return key
 	}
-	return hashOf(token.Entry.Key + "\x00" + token.Entry.Value.Quoted() + "\x00" + key)
+	return queue.MadeKey + hashOf(token.Entry.Key+"\x00"+token.Entry.Value.Quoted()+"\x00"+key)
 }
 
 func hashOf(text string) string {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"strings"
@@ -234,6 +235,60 @@ func TestTenantsWorkWithTheirOwn(t *testing.T) {
 	ok("GET", "/v1/bulk-operations", "", 200, `"company":7`)
 	ok("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"queue":true}}`, 403)
 	ok("POST", "/v1/submissions/"+n.own+"/cancel", "", 200, "cancelled")
+}
+
+// A tenant's idempotency keys and those of a schedule that is triggered are apart from those that clients send, whatever a client sends:
+// also the form in which earlier versions kept them.
+func TestMadeKeysAreApart(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	const key, body = "order-1", `{"meta":{"company":7},"chunks":{"count":1,"prefix":"keyed/"}}`
+	_, wide := n.token(engine.TokenRequest{Name: "wide", Scopes: restrictableScopes})
+	send := func(token, path, key, body string) (id string, status int) {
+		t.Helper()
+		var out api.Submission
+		got := n.as(token, call{method: "POST", path: path, body: body, header: map[string]string{"Idempotency-Key": key}})
+		if got.status < 300 {
+			got.decode(t, &out)
+		}
+		return out.ID, got.status
+	}
+	hash := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+	const trigger = "/v1/queues/default/schedules/" + marker + "/trigger"
+	for what, c := range map[string]struct{ token, path, body, old string }{
+		"a tenant":   {n.mine, insertPath, body, hash("company\x007\x00" + key)},
+		"a schedule": {wide, trigger, "", "schedule-trigger-" + hash("trigger\x00default\x00"+marker+"\x00"+key+"\x000")},
+	} {
+		if _, status := send(wide, insertPath, c.old, `{"chunks":{"count":1,"prefix":"foreign/"}}`); status != 201 {
+			t.Errorf("%s: a client's key of the same form: %d, want 201", what, status)
+		}
+		first, status := send(c.token, c.path, key, c.body)
+		if status != 201 {
+			t.Errorf("%s: %d beside a client's key of the same form, want 201", what, status)
+		}
+		if again, status := send(c.token, c.path, key, c.body); status != 200 || again != first {
+			t.Errorf("%s again: %d %s, want 200 %s", what, status, again, first)
+		}
+	}
+}
+
+// A key that an earlier version kept for a tenant, without the mark, is still known for the same request.
+func TestKeysOfEarlierVersionsAreKnown(t *testing.T) {
+	t.Parallel()
+	n := newNeighbours(t)
+	const body = `{"meta":{"company":7},"chunks":{"count":1,"prefix":"keyed/"}}`
+	sum := sha256.Sum256([]byte(body))
+	kept := queue.NewSubmission{Meta: queue.Meta{{Key: "company", Value: queue.IntValue(7)}}, Chunks: queue.Chunks{Count: 1, Prefix: "keyed/"},
+		IdempotencyKey: fmt.Sprintf("%x", sha256.Sum256([]byte("company\x007\x00order-1")))}
+	copy(kept.Fingerprint[:], sum[:])
+	first, _, err := queueAt(n.engine, engine.DefaultQueue).Insert(t.Context(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := n.as(n.mine, call{method: "POST", path: insertPath, body: body, header: map[string]string{"Idempotency-Key": "order-1"}})
+	if got.status != 200 || !strings.Contains(string(got.body), `"`+first.ID.String()+`"`) {
+		t.Errorf("the repeated insert: %d %s, want 200 with %s", got.status, got.body, first.ID)
+	}
 }
 
 // A tenant need not know which of its submissions have dead letters to see them.

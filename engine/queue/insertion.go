@@ -9,6 +9,10 @@ const MaxInsertions = 10000
 // Everyone whose commit it shares waits for it.
 const MaxInsertionBytes = 16 << 20
 
+// MadeKey begins the idempotency keys that the server makes for a client: of a tenant's insert, of a schedule that is triggered. A client's
+// own are printable, so none of them is the same.
+const MadeKey = "\x00"
+
 // Insertion is one of the submissions that a call inserts, and what became of it: with Err nothing was inserted, and when Replayed it was
 // inserted by an earlier request with the same idempotency key.
 type Insertion struct {

@@ -31,7 +31,7 @@ func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub
 		s.mu.Unlock()
 		return sub, true, err
 	}
-	entry := s.m.Keys.Find(n.IdempotencyKey)
+	entry := s.m.Keys.Of(n)
 	if entry == nil {
 		s.mu.Unlock()
 		return sub, false, nil

@@ -92,7 +92,7 @@ func (c *insertCall) decideAll() (*commit.Commit, error) {
 
 func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time) error {
 	if n.IdempotencyKey != "" {
-		if entry := c.m.Keys.Find(n.IdempotencyKey); entry != nil {
+		if entry := c.m.Keys.Of(n); entry != nil {
 			a.entry = entry
 			return entry.Repeatable(n)
 		}

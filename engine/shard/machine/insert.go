@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -34,6 +35,20 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 
 // nearNow is how close a run_at has to be to count as now (Querator's rule): less would be a wait for nothing.
 const nearNow = 100 * time.Millisecond
+
+// Of is the entry of the insert that this one repeats; nil: it is the first with its key. Earlier versions wrote the server's keys
+// without the mark, so such a key may be that of a client's insert of the same form: it counts only for the same request.
+func (k *keys) Of(n *queue.NewSubmission) *Keyed {
+	if found := k.Find(n.IdempotencyKey); found != nil {
+		return found
+	}
+	if old, made := strings.CutPrefix(n.IdempotencyKey, queue.MadeKey); made {
+		if found := k.Find(old); found != nil && found.Fingerprint == n.Fingerprint {
+			return found
+		}
+	}
+	return nil
+}
 
 // Repeatable refuses a key that came with another request.
 func (k *Keyed) Repeatable(n *queue.NewSubmission) error {
