@@ -87,11 +87,10 @@ func (w *worker) heard(e attachEvent) {
 		w.report(e.err)
 	case e.Name == api.EventHello:
 		// After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
-		// hears of all of it, and we hear what is still ours.
-		if w.attached.hellos > 0 {
-			w.extendAll()
-		}
+		// hears of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what
+		// we hold, before our stream stood.
 		w.attached.hellos++
+		w.extendAll()
 	case e.Name == api.EventDrain:
 		w.leave()
 	case e.Name == api.EventRevoked:
@@ -113,6 +112,14 @@ func (w *worker) extendAll() {
 			h.extending = true
 			w.extends = append(w.extends, h)
 		}
+	}
+}
+
+// extendSince extends all when the server said hello since a call began: the server that answered the call may have forgotten by now what
+// the call brought and what it extended.
+func (w *worker) extendSince(hellos int) {
+	if w.attached.hellos > hellos {
+		w.extendAll()
 	}
 }
 

@@ -269,8 +269,8 @@ func (w *worker) warn(warnings []wire.Warning) {
 	w.warned = append(w.warned[:0], warnings...)
 }
 
-// accept takes new reservations; after the beginning of the drain they go back at once. If the server said hello since they were
-// asked for, it may have forgotten them already; and if it took some of them back, the stream may have said so first.
+// accept takes new reservations; after the beginning of the drain they go back at once. If the server took some of them back, the
+// stream may have said so first.
 func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 	if r.Reason == api.ReasonDraining {
 		w.leave()
@@ -290,12 +290,10 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 			h.result = result
 			h.lost.Store(true) // no handler begins with it
 			h.cancel(ErrLost)
-		} else if w.attached.hellos > max(hellos, 1) {
-			h.extending = true
-			w.extends = append(w.extends, h)
 		}
 		w.ready <- h
 	}
+	w.extendSince(hellos)
 }
 
 // called takes the end of a call.
@@ -314,9 +312,7 @@ func (w *worker) called(call *call) {
 	for _, h := range call.extends {
 		h.extending = false // the next tick asks again
 	}
-	if call.hellos != w.attached.hellos {
-		w.extendAll() // they were to go out after the last hello
-	}
+	w.extendSince(call.hellos)
 	var refused *Error
 	isRefusal := errors.As(call.err, &refused) && !passing(refused.Status)
 	switch {

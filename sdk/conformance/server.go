@@ -141,10 +141,6 @@ func verbOf(r *http.Request) string {
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	verb := verbOf(r)
-	if verb == "attach" {
-		s.attach(w, r)
-		return
-	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client went away
@@ -159,6 +155,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := func() (int, any) { return s.answer(r, verb, body) }
 	if broken != nil {
 		broken(s, w, answer)
+		return
+	}
+	if verb == "attach" {
+		s.attach(w, r)
 		return
 	}
 	status, value := answer()
@@ -362,7 +362,6 @@ func encode(status int, value any) (body []byte, media string) {
 // attach keeps a stream to the client open.
 func (s *server) attach(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.note("attach", r)
 	if want := "/v1/queues/default/consumers/" + url.PathEscape(s.consumer) + "/attach"; r.URL.EscapedPath() != want {
 		s.accuse("attach goes to %s, want %s", r.URL.EscapedPath(), want)
 	}

@@ -129,6 +129,31 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "restart-first", About: "A server that is killed before the worker's stream ever stood has forgotten what the worker " +
+			"holds as well: its first hello has everything in hand extended.",
+		Options: Options{Concurrency: 2, Prefetch: 2},
+		Chunks:  repeated("wait {dir}/go %d", 4),
+		Before: func(s *server) {
+			for range 1000 {
+				s.faults = append(s.faults, refuse("attach", http.StatusServiceUnavailable, api.CodeUnavailable, 0))
+			}
+		},
+		Play: func(s *stage) {
+			s.await("two handlers run, two chunks are held ahead, and the stream was refused",
+				func() bool { return s.running() == 2 && s.heldNow() == 4 && s.count("attach") > 0 })
+			s.do(func() { s.shut() })
+			s.do(func() {
+				s.check(s.attached == 0, "its stream stood, so that this is no first hello")
+				s.faults = nil
+				s.forget(time.Now())
+				s.err = s.listen()
+			})
+			s.await("all four are extended", func() bool { return s.heldNow() == 4 })
+			s.open("go")
+			s.finish(1)
+		},
+	},
+	{
 		Name: "restart-idle", About: "A worker that waits for work when its server is killed waits for the server, " +
 			"and finds the work that came meanwhile.",
 		Chunks: []string{"echo later"},

@@ -110,18 +110,18 @@ class Worker(unittest.TestCase):
             self.assertEqual(len(self.shell.calls), wanted)
 
     def test_hello(self) -> None:
-        """The first hello means nothing; each later one has everything extended, also what an answer brings that was asked for before."""
+        """Each hello, the first one too, has everything extended, also what an answer brings that was asked for before."""
         hello = Event("hello", '{"heartbeat_ms":1000,"epoch":1}')
         self.bring(0)
-        self.core.heard(hello)
-        self.core.start()
-        self.assertEqual(self.shell.calls, [])
-        self.core.heard(hello)
-        self.core.start()
-        self.assertEqual([held.token for held in self.shell.calls[0].extends], ["t0"])
-        self.bring(1)
-        self.answer(self.shell.calls[0], "ok")
-        self.assertEqual([held.token for held in self.shell.calls[1].extends], ["t1"])
+        for n, fresh in enumerate((1, 2)):
+            self.core.heard(hello)
+            self.core.start()
+            self.bring(fresh)
+            self.answer(self.shell.calls[2 * n], *["ok"] * len(self.shell.calls[2 * n].extends))
+            self.assertEqual([held.token for held in self.shell.calls[2 * n + 1].extends], [f"t{fresh}"])
+            self.answer(self.shell.calls[2 * n + 1], "ok")
+        self.assertEqual({held.token for held in self.shell.calls[0].extends}, {"t0"})
+        self.assertEqual({held.token for held in self.shell.calls[2].extends}, {"t0", "t1"})
 
     def test_revoked(self) -> None:
         """A revoked chunk is cancelled and not reported; one that is revoked before its answer comes never begins."""

@@ -292,15 +292,16 @@ class Worker {
       failure = error
       if (!isFinal(error)) await pause(backoff(this.#failures + 3, error))
     }
-    const asked = this.#asked
     this.#calling = false
     this.#asked = 0
     try {
       if (failure !== undefined) this.#failed(call, failure)
       else {
         this.#failures = 0
-        if (answer) this.#settle(call, answer)
-        if (answer && asked > 0) this.#accept(answer, call.hellos)
+        if (answer) {
+          this.#settle(call, answer)
+          this.#accept(answer, call.hellos)
+        }
       }
     } catch (error) {
       this.#stop(error) // an answer that is not what the interface says
@@ -347,7 +348,7 @@ class Worker {
   /** Takes a call that failed. */
   #failed(call: Call, error: unknown): void {
     for (const h of call.extends) h.extending = false // the next tick asks again
-    if (call.hellos !== this.#hellos) this.#extendAll() // they were to go out after the last hello
+    this.#extendSince(call.hellos)
     if (error instanceof TooLargeError && call.outcomes.length > 0) return this.#shrink(call, error)
     const lastTry = isFinal(error) ? this.#draining : this.#draining && this.#failures > 0
     if (lastTry) {
@@ -386,8 +387,8 @@ class Worker {
       this.#ready.push(h)
       const taken = this.#early.get(h.token)
       if (taken) h.lose(taken) // no handler begins with it
-      else if (this.#hellos > Math.max(hellos, 1)) this.#extend(h) // the server may have forgotten it already
     }
+    this.#extendSince(hellos)
   }
 
   /** One call that waits for work. */
@@ -442,8 +443,10 @@ class Worker {
   #heard(event: ConsumerEvent): void {
     if (event.event === 'hello') {
       // After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it hears of
-      // all of it, and we hear what is still ours.
-      if (this.#hellos++ > 0) this.#extendAll()
+      // all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what we hold, before
+      // our stream stood.
+      this.#hellos++
+      this.#extendAll()
     } else if (event.event === 'drain') this.#leave()
     else if (event.event === 'revoked') this.#revoke(event.data.items)
     this.#soon()
@@ -451,6 +454,14 @@ class Worker {
 
   #extendAll(): void {
     for (const h of this.#held.values()) this.#extend(h)
+  }
+
+  /**
+   * Extends all when the server said hello since a call began: the server that answered the call may have forgotten by now what the call brought
+   * and what it extended.
+   */
+  #extendSince(hellos: number): void {
+    if (this.#hellos > hellos) this.#extendAll()
   }
 
   /** Ends the handlers of what was taken from us. */

@@ -235,8 +235,7 @@ class WorkerCore:
             return
         for held in call.extends:
             held.extending = False  # the next tick asks again
-        if call.hellos != self.hellos:
-            self.extend_all()  # they were to go out after the last hello
+        self._extend_since(call.hellos)
         for_good = not may_pass(error)
         if isinstance(error, TooLarge) and call.outcomes:
             self._shrink(call, error)
@@ -275,10 +274,10 @@ class WorkerCore:
             self.shell.report(news)
         elif news.name == "hello":
             # After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
-            # hears of all of it, and we hear what is still ours.
-            if self.hellos:
-                self.extend_all()
+            # hears of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what
+            # we hold, before our stream stood.
             self.hellos += 1
+            self.extend_all()
         elif news.name == "drain":
             self.leave()
         elif news.name == "revoked":
@@ -447,8 +446,8 @@ class WorkerCore:
     # What answers mean.
 
     def _accept(self, answer: Any, hellos: int) -> None:
-        """Take new reservations; after the beginning of the drain they go back at once. If the server said hello since they were asked
-        for, it may have forgotten them already; and if it took some of them back, the stream may have said so first."""
+        """Take new reservations; after the beginning of the drain they go back at once. If the server took some of them back, the stream
+        may have said so first."""
         if answer.get("reason") == "draining":
             self.leave()
         for raw in answer["reservations"]:
@@ -461,10 +460,8 @@ class WorkerCore:
             if held.token in self.early:
                 held.result = self.early[held.token]
                 held.lost = held.cancelled = True  # no handler begins with it
-            elif self.hellos > max(hellos, 1):
-                held.extending = True
-                self.extends.append(held)
             self.shell.hand_out(held)
+        self._extend_since(hellos)
 
     def _settle(self, call: Exchange) -> None:
         results = {True: iter(call.answer["fail"]), False: iter(call.answer["complete"])}
@@ -503,6 +500,12 @@ class WorkerCore:
             if not held.extending and not held.lost:
                 held.extending = True
                 self.extends.append(held)
+
+    def _extend_since(self, hellos: int) -> None:
+        """Extend everything when the server said hello since a call began: the server that answered the call may have forgotten by now
+        what the call brought and what it extended."""
+        if self.hellos > hellos:
+            self.extend_all()
 
     def _put_back(self, call: Exchange) -> None:
         self.outcomes[:0] = call.outcomes
