@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -78,7 +77,7 @@ func followAudit(ctx context.Context, a *app, c *client.Client, f client.AuditFi
 		case err != nil:
 			return err
 		case a.format == formatTable:
-			_, err = fmt.Fprintln(a.out, strings.Join(auditRow(e), "  "))
+			err = say(a.out, "%s\n", strings.Join(auditRow(e), "  "))
 		default:
 			err = printJSON(a.out, e, "")
 		}

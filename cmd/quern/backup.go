@@ -129,7 +129,7 @@ func restore(ctx context.Context, a *app, names []string, dir string) error {
 	if len(m.Queues) != 1 {
 		queues = fmt.Sprintf("%d queues", len(m.Queues))
 	}
-	_, err = fmt.Fprintf(a.out, "restored %s as of %s to %s; every checksum is right\n", queues, m.Made.Format(time.RFC3339), dir)
+	err = say(a.out, "restored %s as of %s to %s; every checksum is right\n", queues, m.Made.Format(time.RFC3339), dir)
 	return err
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime/pprof"
@@ -42,7 +41,7 @@ func benchCommand(a *app) *cobra.Command {
 			}
 			report, err := bench.Run(cmd.Context(), args[0],
 				bench.Options{Dir: dir, Compiler: []string{self, compileCommandName}, Floor: []string{self, floorCommandName}, Turn: turn,
-					Progress: func(line string) { fmt.Fprintln(a.err, "measuring", line) }})
+					Progress: func(line string) { say(a.err, "measuring %s\n", line) }})
 			if err != nil {
 				return err
 			}
@@ -90,9 +89,9 @@ func startProfile(path string) (stop func(), err error) {
 
 func listSuites(a *app) {
 	for _, s := range bench.Suites() {
-		fmt.Fprintln(a.out, s.Name)
+		say(a.out, "%s\n", s.Name)
 		for _, name := range s.Names {
-			fmt.Fprintln(a.out, "  "+name)
+			say(a.out, "  %s\n", name)
 		}
 	}
 }

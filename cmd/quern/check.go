@@ -45,7 +45,7 @@ func checkCommand(a *app) *cobra.Command {
 func runCheck(ctx context.Context, a *app, dir, work string, args []string) (*check.Report, error) {
 	o := check.Options{Work: work, Now: time.Now}
 	if !a.quiet {
-		o.Doing = func(what string) { fmt.Fprintf(a.err, "reading %s\n", what) }
+		o.Doing = func(what string) { say(a.err, "reading %s\n", what) }
 	}
 	if dir != "" {
 		o.Copied = copied(a, dir)
@@ -68,7 +68,7 @@ func copied(a *app, dir string) func(done, total int64) {
 		}
 		if shown.Set(done, ""); done == total && !a.quiet {
 			shown.End()
-			fmt.Fprintf(a.err, "the copy is made: a server may use %s again\n", dir)
+			say(a.err, "the copy is made: a server may use %s again\n", dir)
 		}
 	}
 }
@@ -91,22 +91,22 @@ func printCheck(a *app, r *check.Report) error {
 func printFindings(a *app, r *check.Report) {
 	for _, q := range r.Queues {
 		if q.Quarantined {
-			fmt.Fprintf(a.out, "queue %s: cannot be opened\n", q.Name)
+			say(a.out, "queue %s: cannot be opened\n", q.Name)
 			continue
 		}
-		fmt.Fprintf(a.out, "queue %s: %d submissions, %d of them open; %d contents, %d attachments and %d outputs of %d bytes; "+
+		say(a.out, "queue %s: %d submissions, %d of them open; %d contents, %d attachments and %d outputs of %d bytes; "+
 			"%d counters\n", q.Name, q.Submissions, q.Open, q.Contents, q.Attachments, q.Outputs, q.Bytes, q.Counters)
 	}
 	for _, f := range r.Files {
-		fmt.Fprintf(a.out, "%s: %d rows\n", f.Path, f.Rows)
+		say(a.out, "%s: %d rows\n", f.Path, f.Rows)
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintln(a.out, f)
+		say(a.out, "%s\n", f)
 	}
 	if more := r.Faults - len(r.Findings); more > 0 {
-		fmt.Fprintf(a.out, "and %d more\n", more)
+		say(a.out, "and %d more\n", more)
 	}
 	if r.Whole {
-		fmt.Fprintln(a.out, "nothing is damaged or missing")
+		say(a.out, "nothing is damaged or missing\n")
 	}
 }

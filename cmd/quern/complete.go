@@ -14,6 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
+	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 // `quern completion SHELL` prints a script that asks this binary at every Tab. Names and ids come from the server that the command line
@@ -117,8 +118,11 @@ func offers[T any](list iter.Seq2[T, error], text func(T) (string, string)) iter
 	return func(yield func(string, error) bool) {
 		for item, err := range list {
 			value, note := text(item)
+			if terminal.Text(value) != value && err == nil {
+				continue // it cannot be typed
+			}
 			if note = strings.Join(strings.Fields(note), " "); note != "" {
-				value += "\t" + note
+				value += "\t" + terminal.Text(note)
 			}
 			if !yield(value, err) || err != nil {
 				return

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +63,7 @@ func printConsumer(a *app, d *api.ConsumerDetail) error {
 	if err := printOne(a, d.Consumer, consumerFields); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out)
+	say(a.out, "\n")
 	return printList(a, d.Items, []string{"CHUNK", "ATTEMPT", "SINCE", "DEADLINE", "META"}, func(h api.HeldChunk) []string {
 		return []string{h.Submission + "/" + number(h.Index), number(h.Attempt), moment(h.ReservedAt),
 			moment(h.Deadline), metaLine(h.Meta)}
@@ -115,7 +114,7 @@ func consumersReleaseCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.out, "%s: %d chunks released\n", name, n)
+			err = say(a.out, "%s: %d chunks released\n", name, n)
 			return err
 		}),
 	}

@@ -92,7 +92,7 @@ func deadGroupsCommand(a *app) *cobra.Command {
 				return err
 			}
 			if got.Others > 0 {
-				fmt.Fprintf(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; "+
+				say(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; "+
 					"quern dead list shows each\n", got.Others)
 			}
 			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"},

@@ -75,7 +75,7 @@ func runDemo(ctx context.Context, a *app, o devOptions) error {
 	defer finish()
 	var busy chan error // nil until there is a crowd
 	err := runDev(ctx, a, o, func(url string) {
-		fmt.Fprintf(a.out, "quern: demo at %s (open it in a browser; see also: quern watch --server %s); ctrl-c ends it\n", url, url)
+		say(a.out, "quern: demo at %s (open it in a browser; see also: quern watch --server %s); ctrl-c ends it\n", url, url)
 		busy = make(chan error, 1)
 		go func() {
 			busy <- demoCrowd(ctx, a, url)

@@ -18,7 +18,7 @@ func devCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDev(cmd.Context(), a, o, func(url string) {
-				fmt.Fprintf(a.out, "quern: serving %s with data that is removed at the end\n", url)
+				say(a.out, "quern: serving %s with data that is removed at the end\n", url)
 			})
 		},
 	}

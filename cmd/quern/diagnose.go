@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -37,8 +35,7 @@ func diagnoseCommand(a *app) *cobra.Command {
 }
 
 func printDiagnosis(a *app, d *api.Diagnosis) error {
-	fmt.Fprintln(a.out, d.Sentence)
-	fmt.Fprintln(a.out)
+	say(a.out, "%s\n\n", d.Sentence)
 	return printList(a, d.Causes, []string{"CAUSE", "CHUNKS", "SUBMISSIONS", "DETAIL"}, func(c api.Cause) []string {
 		return []string{c.Kind, number(c.Chunks), number(c.Submissions), c.Detail}
 	})

@@ -73,10 +73,10 @@ func followEnds(ctx context.Context, a *app, c *client.Client, f client.Ends) er
 		case a.format == formatJSONL:
 			err = printJSON(a.out, line, "")
 		case end.Gap != nil:
-			_, err = fmt.Fprintf(a.err, "quern: ends between %s and %s are missing: the queue's retention has removed them\n",
+			err = say(a.err, "quern: ends between %s and %s are missing: the queue's retention has removed them\n",
 				end.Gap.After, end.Gap.Until)
 		default:
-			_, err = fmt.Fprintln(a.out, end.Place+"  "+strings.Join(submissionRow(end.Submission), "  "))
+			err = say(a.out, "%s  %s\n", end.Place, strings.Join(submissionRow(end.Submission), "  "))
 		}
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -65,35 +64,35 @@ func (a *app) report(err error) int {
 	)
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(a.err, "quern: %s\nRun 'quern help' for the commands and 'quern COMMAND --help' for their flags.\n", said(err))
+		say(a.err, "quern: %s\nRun 'quern help' for the commands and 'quern COMMAND --help' for their flags.\n", said(err))
 		return exitUsage
 	case errors.As(err, &ended):
 		if ended.text != "" {
-			fmt.Fprintf(a.err, "quern: %s\n", said(err))
+			say(a.err, "quern: %s\n", said(err))
 		}
 		return ended.code
 	case errors.As(err, &signal) || errors.Is(err, context.Canceled):
-		fmt.Fprintf(a.err, "quern: %s\n", said(err))
+		say(a.err, "quern: %s\n", said(err))
 		return exitInterrupted
 	case errors.As(err, &problem):
 		a.printProblem(problem.Problem)
 		return problemCode(problem.Problem)
 	case a.asked && distrusted(err):
-		fmt.Fprintf(a.err, "quern: the server at %s is not trusted: %s\nSay whom to trust with --server-ca FILE or "+
+		say(a.err, "quern: the server at %s is not trusted: %s\nSay whom to trust with --server-ca FILE or "+
 			"--server-fingerprint SHA256; a server with --tls-self-signed prints both when it starts.\n", a.serverURL(), said(err))
 		return exitUnreachable
 	case a.asked && unreachable(err):
-		fmt.Fprintf(a.err, "quern: no server answers at %s: %s\nStart one with 'quern serve' or 'quern dev', or name "+
+		say(a.err, "quern: no server answers at %s: %s\nStart one with 'quern serve' or 'quern dev', or name "+
 			"another with --server or QUERN_SERVER.\n", a.serverURL(), said(err))
 		return exitUnreachable
 	}
-	fmt.Fprintf(a.err, "quern: %s\n", said(err))
+	say(a.err, "quern: %s\n", said(err))
 	return exitFailure
 }
 
 // said is the text of an error without the name that the client puts before it, since this program's own is the same.
-func said(err error) string {
-	return strings.TrimPrefix(err.Error(), "quern: ")
+func said(err error) lines {
+	return lines(strings.TrimPrefix(err.Error(), "quern: "))
 }
 
 // distrusted says whether a server over TLS could not show that it is the one that was meant.
@@ -115,15 +114,15 @@ func unreachable(err error) bool {
 // printProblem prints what the server has to say: title, detail, what is wrong where, and the id under which its log
 // has more.
 func (a *app) printProblem(p api.Problem) {
-	fmt.Fprintf(a.err, "quern: %s\n", p.Title)
+	say(a.err, "quern: %s\n", p.Title)
 	if p.Detail != "" && p.Detail != p.Title && p.Detail != p.Title+"." {
-		fmt.Fprintf(a.err, "  %s\n", inCommands.Replace(p.Detail))
+		say(a.err, "  %s\n", inCommands.Replace(p.Detail))
 	}
 	for _, e := range p.Errors {
-		fmt.Fprintf(a.err, "  %s %s\n", cmp.Or(e.Pointer, "the request"), inCommands.Replace(e.Detail))
+		say(a.err, "  %s %s\n", cmp.Or(e.Pointer, "the request"), inCommands.Replace(e.Detail))
 	}
 	if p.RequestID != "" {
-		fmt.Fprintf(a.err, "  request %s\n", p.RequestID)
+		say(a.err, "  request %s\n", p.RequestID)
 	}
 }
 

@@ -28,48 +28,47 @@ func explainCommand(a *app) *cobra.Command {
 // printExplanation prints the tree, the tenants of fair branches, and the picks.
 func printExplanation(a *app, got *api.ExplainResponse) error {
 	w := newTable(a.out)
-	fmt.Fprintln(w, "BLOCK\tENTERED\tPASSED\tREFUSED")
+	say(w, "BLOCK\tENTERED\tPASSED\tREFUSED\n")
 	for i := range got.Tree {
 		b := &got.Tree[i]
 		indent := strings.Repeat("  ", b.Depth)
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\n", indent, b.Text, amountText(b.Entered), amountText(b.Passed), amountText(b.Refused))
+		say(w, "%s%s\t%s\t%s\t%s\n", indent, b.Text, amountText(b.Entered), amountText(b.Passed), amountText(b.Refused))
 		for _, v := range b.Top {
-			fmt.Fprintf(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))
+			say(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))
 		}
 	}
 	for i := range got.Ruled {
 		r := &got.Ruled[i]
-		fmt.Fprintf(w, "(rule %s: %s of %s)\t\t\t%s\n", r.Rule.ID, r.Rule.Action, matchText(&r.Rule.Match), amountText(r.Refused))
+		say(w, "(rule %s: %s of %s)\t\t\t%s\n", r.Rule.ID, r.Rule.Action, matchText(&r.Rule.Match), amountText(r.Refused))
 	}
 	if got.Withheld.RefusedValues > 0 {
-		fmt.Fprintf(w, "(limits of values)\t\t\t%s\n", amountText(got.Withheld.Refused))
+		say(w, "(limits of values)\t\t\t%s\n", amountText(got.Withheld.Refused))
 		for _, v := range got.Withheld.Top {
-			fmt.Fprintf(w, "  ! %s=%s\t\t\t%s\n", v.Key, refusedText(&v), amountText(v.Refused))
+			say(w, "  ! %s=%s\t\t\t%s\n", v.Key, refusedText(&v), amountText(v.Refused))
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if got.Examined < got.Submissions {
-		fmt.Fprintf(a.out, "(of %d submissions %d were looked at)\n", got.Submissions, got.Examined)
+		say(a.out, "(of %d submissions %d were looked at)\n", got.Submissions, got.Examined)
 	}
 	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
 	printFair(a.out, got.Branches)
 	if len(got.Picks) == 0 {
-		_, err := fmt.Fprintln(a.out, "\nNothing would be handed out.")
-		return err
+		return say(a.out, "\nNothing would be handed out.\n")
 	}
 	w = newTable(a.out)
-	fmt.Fprintln(w, "\nSUBMISSION\tINDEX\tMETA\tPATH")
+	say(w, "\nSUBMISSION\tINDEX\tMETA\tPATH\n")
 	for i := range got.Picks {
 		p := &got.Picks[i]
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", p.Pick.Submission, p.Pick.Index, metaLine(p.Pick.Meta), p.Pick.Path)
+		say(w, "%s\t%d\t%s\t%s\n", p.Pick.Submission, p.Pick.Index, metaLine(p.Pick.Meta), p.Pick.Path)
 		for _, skipped := range p.Skipped {
-			fmt.Fprintf(w, "\t\t\tnot %s: %s\n", skipped.Path, skipped.Detail)
+			say(w, "\t\t\tnot %s: %s\n", skipped.Path, skipped.Detail)
 		}
 		for _, tenant := range p.Tenants {
-			fmt.Fprintf(w, "\t\t\ttenant %s\n", tenantText(&tenant))
+			say(w, "\t\t\ttenant %s\n", tenantText(&tenant))
 		}
 	}
 	return w.Flush()
@@ -81,15 +80,15 @@ func printFair(out io.Writer, branches []api.ExplainBranch) {
 		if len(b.Fair) == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "\n%s\n", b.Path)
+		say(out, "\n%s\n", b.Path)
 		for _, f := range b.Fair {
 			in := ""
 			if f.Ledgers > 1 {
 				in = fmt.Sprintf(", in %d ledgers", f.Ledgers)
 			}
-			fmt.Fprintf(out, "  %s: %d tenants active, %d owing, %d blocked%s\n", f.Key, f.Active, f.Owing, f.Blocked, in)
+			say(out, "  %s: %d tenants active, %d owing, %d blocked%s\n", f.Key, f.Active, f.Owing, f.Blocked, in)
 			if f.Next != nil {
-				fmt.Fprintf(out, "    next %s\n", tenantText(f.Next))
+				say(out, "    next %s\n", tenantText(f.Next))
 			}
 		}
 	}

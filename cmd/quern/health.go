@@ -36,7 +36,7 @@ func healthCommand(a *app) *cobra.Command {
 			if a.format != formatTable {
 				return printOne(a, *got, nil)
 			}
-			fmt.Fprintln(a.out, "ready")
+			say(a.out, "ready\n")
 			if !checks {
 				return nil
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -121,8 +120,7 @@ func (o *inspecting) print(a *app, line any) error {
 		return errEnough
 	}
 	if a.format == formatJSONL {
-		return json.NewEncoder(a.out).Encode(line)
+		return printJSON(a.out, line, "")
 	}
-	_, err := fmt.Fprintln(a.out, line)
-	return err
+	return say(a.out, "%s\n", line)
 }

@@ -41,7 +41,7 @@ func ledgersCommand(a *app) *cobra.Command {
 
 func printLedger(a *app, l *api.LedgerTenants) error {
 	amount := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-	fmt.Fprintf(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants,
+	say(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants,
 		amount(l.Lag), amount(l.MostBehind), amount(l.MostAhead))
 	return printList(a, l.Items, []string{"TENANT", "STATE", "WEIGHT", "SHARE", "RECEIVED", "ENTITLED", "LAG"},
 		func(t api.LedgerTenant) []string {
@@ -90,9 +90,9 @@ func printMap(a *app, m *api.ChunkMap) error {
 		for i := first; i < min(first+row, len(m.Done)); i++ {
 			line.WriteByte(cellOf(m, i))
 		}
-		fmt.Fprintf(a.out, "%10d  %s\n", uint64(m.From)+uint64(first)*uint64(m.Each), line.String())
+		say(a.out, "%10d  %s\n", uint64(m.From)+uint64(first)*uint64(m.Each), line.String())
 	}
-	_, err := fmt.Fprintf(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
+	err := say(a.out, "\n%d to %d of %d chunks, %d to a cell\n", m.From, m.To, m.Chunks, m.Each)
 	return err
 }
 

@@ -31,9 +31,9 @@ func printLifecycle(a *app, got *api.Lifecycle) error {
 	if got.Degraded {
 		state = "degraded: inserts are refused"
 	}
-	fmt.Fprintf(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state,
+	say(a.out, "%s, %.1f s behind; suspects: %d shelved, %d lent of %d (%.0f slots)\n", state,
 		got.LagSeconds, got.Suspects.Shelved, got.Suspects.Lent, got.Suspects.Quota, got.Suspects.Slots)
-	fmt.Fprintf(a.out, "counters recounted: %s\n\n", recountLine(&got.Recount))
+	say(a.out, "counters recounted: %s\n\n", recountLine(&got.Recount))
 	header := []string{"KIND", "PENDING", "LAG", "DONE", "STALE", "PARKED", "FAILURES", "ERROR"}
 	return printList(a, got.Kinds, header, func(k api.LifecycleKind) []string {
 		return []string{k.Kind, number(k.Pending), strconv.FormatFloat(k.LagSeconds, 'f', 1, 64) + " s", number(k.Done),
@@ -87,7 +87,7 @@ func lifecycleRetryCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%d actions are tried again\n", n)
+			say(a.out, "%d actions are tried again\n", n)
 			return nil
 		}),
 	}

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -34,7 +33,7 @@ func (a *app) watchSignals(cancel context.CancelCauseFunc) {
 	}
 	cancel(signalled{<-signals})
 	second := <-signals
-	fmt.Fprintf(os.Stderr, "quern: %s for the second time: ending at once\n", second)
+	say(os.Stderr, "quern: %s for the second time: ending at once\n", second)
 	if do := a.abort.Load(); do != nil {
 		(*do)()
 	}

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 // The values of --output.
@@ -74,7 +76,7 @@ func printOne[T any](a *app, value T, fields func(T) [][2]string) error {
 	}
 	w := newTable(a.out)
 	for _, field := range fields(value) {
-		fmt.Fprintf(w, "%s\t%s\n", field[0], field[1])
+		say(w, "%s\t%s\n", field[0], field[1])
 	}
 	return w.Flush()
 }
@@ -147,19 +149,63 @@ func printList[T any](a *app, values []T, header []string, row func(T) []string)
 		return nil
 	}
 	w := newTable(a.out)
-	fmt.Fprintln(w, strings.Join(header, "\t"))
+	sayRow(w, header)
 	for _, value := range values {
-		fmt.Fprintln(w, strings.Join(row(value), "\t"))
+		sayRow(w, row(value))
 	}
 	return w.Flush()
 }
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 8, 2, ' ', 0) }
 
+// say prints by a format, as fmt.Fprintf does. The texts among args may come from outside: they are printed so that they cannot steer
+// the terminal or look like another line. All that commands print for people is printed here.
+func say(w io.Writer, format string, args ...any) error {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case lines:
+			args[i] = terminal.Lines(string(v))
+		case string:
+			args[i] = terminal.Text(v)
+		case error:
+			args[i] = terminal.Lines(v.Error())
+		case fmt.Stringer:
+			args[i] = terminal.Text(v.String())
+		}
+	}
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
+// lines is a text that say prints on as many lines as it has.
+type lines string
+
+// sayRow prints the cells of a row of a table.
+func sayRow(w io.Writer, cells []string) {
+	shown := make([]string, len(cells))
+	for i, cell := range cells {
+		shown[i] = terminal.Text(cell)
+	}
+	fmt.Fprintln(w, strings.Join(shown, "\t")) // a table keeps its error until Flush
+}
+
+// raw is where bytes go: to stdout as they are, unless it is a terminal.
+func (a *app) raw() io.Writer {
+	if isTerminal(a.out) {
+		return terminal.Writer{To: a.out}
+	}
+	return a.out
+}
+
 // printJSON writes one value and a newline. Nothing is escaped for HTML: this goes to terminals and to scripts.
 func printJSON(w io.Writer, value any, indent string) error {
-	enc := json.NewEncoder(w)
+	var encoded strings.Builder
+	enc := json.NewEncoder(&encoded)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
-	return enc.Encode(value)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, terminal.JSON(encoded.String()))
+	return err
 }

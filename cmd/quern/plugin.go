@@ -239,7 +239,7 @@ func pluginLogsCommand(a *app) *cobra.Command {
 						}
 						continue
 					}
-					fmt.Fprintf(a.out, "%s %-5s %s %s\n", line.Time.Format(time.RFC3339), line.Level, line.Version, line.Text)
+					say(a.out, "%s %-5s %s %s\n", line.Time.Format(time.RFC3339), line.Level, line.Version, line.Text)
 				}
 				after = logs.Next
 				if len(logs.Lines) > 0 {

@@ -60,15 +60,15 @@ func pluginNewCommand(a *app) *cobra.Command {
 			if err := writePlugin(name, language, sdk); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "quern: %s is begun in %s. Next:\n", name, language)
+			say(a.out, "quern: %s is begun in %s. Next:\n", name, language)
 			if language == "go" {
-				fmt.Fprintf(a.out, "  (cd %s && go mod tidy && go test ./...)\n", name)
+				say(a.out, "  (cd %s && go mod tidy && go test ./...)\n", name)
 			}
 			build := "quern plugin build " + name
 			if language == "c" {
 				build += " --sdk " + shellWord(sdk) // its header is there
 			}
-			fmt.Fprintf(a.out, "  %s\n  quern plugin push %s/%s.wasm --activate\n", build, name, name)
+			say(a.out, "  %s\n  quern plugin push %s/%s.wasm --activate\n", build, name, name)
 			return nil
 		},
 	}

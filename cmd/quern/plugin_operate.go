@@ -182,7 +182,7 @@ func pluginRecordingsCommand(a *app) *cobra.Command {
 			if out != "" {
 				return os.WriteFile(out, file, 0o644)
 			}
-			_, err = a.out.Write(file)
+			_, err = a.raw().Write(file)
 			return err
 		},
 	})

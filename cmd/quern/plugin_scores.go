@@ -34,7 +34,7 @@ func pluginScoresCommand(a *app) *cobra.Command {
 			}
 			for i, s := range all {
 				if i > 0 {
-					fmt.Fprintln(a.out)
+					say(a.out, "\n")
 				}
 				if err := printOne(a, s, scoresFields); err != nil {
 					return err
@@ -86,7 +86,7 @@ func pluginDownloadCommand(a *app) *cobra.Command {
 				return err
 			}
 			if out == "" {
-				_, err = a.out.Write(module)
+				_, err = a.raw().Write(module)
 				return err
 			}
 			if err := writeNew(out, module); errors.Is(err, os.ErrExist) {
@@ -94,7 +94,7 @@ func pluginDownloadCommand(a *app) *cobra.Command {
 			} else if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "%s: %d bytes\n", out, len(module))
+			say(a.err, "%s: %d bytes\n", out, len(module))
 			return nil
 		}),
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +66,7 @@ func checkFile(a *app, name, manifestFile, configFile string) error {
 	if err != nil {
 		return refusedFile(a, err)
 	}
-	fmt.Fprintf(a.out, "%s: %s %s, %d bytes, %d functions, %d columns: good\n", name, m.Name, m.Version, len(module),
+	say(a.out, "%s: %s %s, %d bytes, %d functions, %d columns: good\n", name, m.Name, m.Version, len(module),
 		report.Bodies, len(m.Columns))
 	return nil
 }
@@ -78,9 +77,9 @@ func refusedFile(a *app, err error) error {
 	if !errors.As(err, &known) {
 		return err
 	}
-	fmt.Fprintf(a.err, "quern: %s\n", known.Message)
+	say(a.err, "quern: %s\n", known.Message)
 	for _, p := range known.Problems {
-		fmt.Fprintf(a.err, "  %s %s\n", p.Pointer, p.Detail)
+		say(a.err, "  %s %s\n", p.Pointer, p.Detail)
 	}
 	return endedError{code: exitRefused}
 }
@@ -144,7 +143,7 @@ func printScores(a *app, s *plugins.Scored, failure error) error {
 		return refusedFile(a, failure)
 	}
 	for _, line := range s.Logs {
-		fmt.Fprintf(a.err, "log %d %s\n", line.Level, line.Text)
+		say(a.err, "log %d %s\n", line.Level, line.Text)
 	}
 	if failure != nil {
 		return failure
@@ -154,13 +153,13 @@ func printScores(a *app, s *plugins.Scored, failure error) error {
 	for _, c := range s.Columns {
 		header = append(header, c.Name)
 	}
-	fmt.Fprintln(w, strings.Join(append(header, "SCORE"), "\t"))
+	sayRow(w, append(header, "SCORE"))
 	for row := range s.Scores {
 		fields := []string{strconv.Itoa(row)}
 		for k := range s.Columns {
 			fields = append(fields, cellText(s, k, row))
 		}
-		fmt.Fprintln(w, strings.Join(append(fields, strconv.FormatFloat(s.Scores[row], 'g', -1, 64)), "\t"))
+		sayRow(w, append(fields, strconv.FormatFloat(s.Scores[row], 'g', -1, 64)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -171,7 +170,7 @@ func printScores(a *app, s *plugins.Scored, failure error) error {
 	if n := s.Different(); n > 0 {
 		return fmt.Errorf("%d of %d scores differ from the recorded ones", n, len(s.Scores))
 	}
-	fmt.Fprintf(a.err, "quern: all %d scores are the recorded bits\n", len(s.Scores))
+	say(a.err, "quern: all %d scores are the recorded bits\n", len(s.Scores))
 	return nil
 }
 

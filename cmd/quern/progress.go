@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 const (
@@ -92,7 +94,7 @@ func (p *progress) End() {
 	p.tell()
 	if p.bar != nil {
 		_ = p.bar.Exit()
-		fmt.Fprintln(p.w)
+		say(p.w, "\n")
 	}
 }
 
@@ -107,7 +109,7 @@ func (p *progress) tell() {
 	}
 	if p.bar != nil {
 		// Neither can fail but for a terminal that is gone, which is no reason to stop the work.
-		p.bar.Describe(cmp.Or(p.note, p.what) + rate)
+		p.bar.Describe(terminal.Text(cmp.Or(p.note, p.what)) + rate)
 		_ = p.bar.Set64(p.done)
 		return
 	}
@@ -118,7 +120,7 @@ func (p *progress) tell() {
 	if p.note != "" {
 		text += ", " + p.note
 	}
-	fmt.Fprintln(p.w, text+rate)
+	say(p.w, "%s\n", text+rate)
 }
 
 // isTerminal says whether stream is a character device. That is true of a few devices that are no terminals, such as

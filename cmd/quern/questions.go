@@ -89,14 +89,14 @@ func printPicks(a *app, got *api.PreviewResponse) error {
 // printGrace says until when the restart grace keeps something back, if one runs.
 func printGrace(a *app, until api.Time) {
 	if !until.IsZero() {
-		fmt.Fprintf(a.out, "restart grace until %s: what a limit counts is kept back\n", moment(until))
+		say(a.out, "restart grace until %s: what a limit counts is kept back\n", moment(until))
 	}
 }
 
 // printUnscored says which blocks were gone on without.
 func printUnscored(out io.Writer, warnings []api.StrategyWarning) {
 	for _, w := range warnings {
-		fmt.Fprintf(out, "warning: the strategy %s\n", w.Detail)
+		say(out, "warning: the strategy %s\n", w.Detail)
 	}
 }
 
@@ -138,22 +138,22 @@ func compareCommand(a *app) *cobra.Command {
 // printComparison prints a line for each key and strategy, and what they have in common.
 func printComparison(a *app, got *api.CompareResponse) error {
 	w := newTable(a.out)
-	fmt.Fprintf(w, "A\t%s\nB\t%s\n", got.A.Strategy, got.B.Strategy)
+	say(w, "A\t%s\nB\t%s\n", got.A.Strategy, got.B.Strategy)
 	printGrace(a, got.RestartGraceUntil)
-	fmt.Fprintf(w, "chunks\t%d and %d, of them %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
+	say(w, "chunks\t%d and %d, of them %d in common\nseed\t%d\n", got.A.Picks, got.B.Picks, got.Overlap, got.Seed)
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	printUnscored(a.out, append(got.A.Warnings, got.B.Warnings...))
 	w = newTable(a.out)
-	fmt.Fprintln(w, "\nKEY\tSTRATEGY\tCHUNKS\tVALUES\tLARGEST\tJAIN")
+	say(w, "\nKEY\tSTRATEGY\tCHUNKS\tVALUES\tLARGEST\tJAIN\n")
 	for i := range got.A.Keys { // both have the same keys in the same order
 		for _, side := range []struct {
 			name   string
 			spread api.KeySpread
 		}{{"A", got.A.Keys[i]}, {"B", got.B.Keys[i]}} {
 			k := side.spread
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.0f %%\t%.3f\n", k.Key, side.name, k.Picks, k.Distinct, 100*k.MaxShare, k.Jain)
+			say(w, "%s\t%s\t%d\t%d\t%.0f %%\t%.3f\n", k.Key, side.name, k.Picks, k.Distinct, 100*k.MaxShare, k.Jain)
 		}
 	}
 	return w.Flush()
@@ -187,16 +187,16 @@ func whyCommand(a *app) *cobra.Command {
 
 func printWhy(a *app, got *api.WhyResponse) error {
 	w := newTable(a.out)
-	fmt.Fprintf(w, "strategy\t%s\nchunk\t%s\n", got.Strategy, got.State)
+	say(w, "strategy\t%s\nchunk\t%s\n", got.Strategy, got.State)
 	if got.Standing != nil {
-		fmt.Fprintf(w, "stands\t%s\n", standingText(got.Standing))
+		say(w, "stands\t%s\n", standingText(got.Standing))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	printGrace(a, got.RestartGraceUntil)
 	printUnscored(a.out, got.Warnings)
-	fmt.Fprintln(a.out)
+	say(a.out, "\n")
 	return printList(a, got.Branches, []string{"BRANCH", "PATH", "OBSTACLE", "DETAIL"}, func(w api.WhyBranch) []string {
 		return []string{number(w.Branch), w.Path, w.Obstacle, w.Detail}
 	})

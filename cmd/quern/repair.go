@@ -61,7 +61,7 @@ The exit code is 0 when nothing is lost and nothing is damaged any more, else 9.
 func runRepair(ctx context.Context, a *app, dir, to, work string, inPlace bool) (*repair.Report, error) {
 	o := check.Options{Work: work, Now: time.Now}
 	if !a.quiet {
-		o.Doing = func(what string) { fmt.Fprintln(a.err, what) }
+		o.Doing = func(what string) { say(a.err, "%s\n", what) }
 	}
 	if inPlace {
 		return repair.InPlace(ctx, dir, to, o)
@@ -87,30 +87,30 @@ func printRepair(a *app, r *repair.Report) error {
 
 func printRepaired(a *app, r *repair.Report) {
 	for _, f := range r.Files {
-		fmt.Fprintf(a.out, "%s: %s\n  a new one has what could be read of it\n", f.File, f.Reason)
+		say(a.out, "%s: %s\n  a new one has what could be read of it\n", f.File, f.Reason)
 	}
 	for i := range r.Left {
-		fmt.Fprintln(a.out, "not kept:", r.Left[i].String())
+		say(a.out, "not kept: %s\n", r.Left[i].String())
 	}
 	for _, j := range r.Journals {
-		fmt.Fprintf(a.out, "queue %s: %s\n  everything up to batch %d is kept; %d batches behind it could not be read\n",
+		say(a.out, "queue %s: %s\n  everything up to batch %d is kept; %d batches behind it could not be read\n",
 			j.Queue, j.Reason, j.Kept, j.Unreadable)
 	}
 	for i := range r.Lost {
-		fmt.Fprintln(a.out, r.Lost[i].String())
+		say(a.out, "%s\n", r.Lost[i].String())
 	}
 	if more := r.Losses - len(r.Lost); more > 0 {
-		fmt.Fprintf(a.out, "and %d more\n", more)
+		say(a.out, "and %d more\n", more)
 	}
 	for _, f := range r.Check.Findings {
-		fmt.Fprintln(a.out, "not repaired:", f)
+		say(a.out, "not repaired: %s\n", f)
 	}
 	switch {
 	case r.To == "":
-		fmt.Fprintln(a.out, "nothing was repaired, and no copy is left")
+		say(a.out, "nothing was repaired, and no copy is left\n")
 	case r.Old != "":
-		fmt.Fprintf(a.out, "%d losses; %s is repaired, and what it was is %s\n", r.Losses, r.To, r.Old)
+		say(a.out, "%d losses; %s is repaired, and what it was is %s\n", r.Losses, r.To, r.Old)
 	default:
-		fmt.Fprintf(a.out, "%d losses; the repaired data directory is %s\n", r.Losses, r.To)
+		say(a.out, "%d losses; the repaired data directory is %s\n", r.Losses, r.To)
 	}
 }

@@ -76,7 +76,7 @@ func reserveChunks(ctx context.Context, a *app, o reserveOptions) error {
 		return err
 	}
 	for _, w := range got.Warnings {
-		fmt.Fprintf(a.err, "quern: warning: the strategy %s\n", w.Detail)
+		say(a.err, "quern: warning: the strategy %s\n", w.Detail)
 	}
 	if len(got.Reservations) == 0 && a.format != formatJSON {
 		return endedError{code: exitEmpty, text: emptyText(got)}

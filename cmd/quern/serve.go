@@ -41,7 +41,7 @@ func serveCommand(a *app) *cobra.Command {
 				return err
 			}
 			return runServer(cmd.Context(), a, config, func(url string) {
-				fmt.Fprintf(a.out, "quern: serving %s with data in %s\n", url, config.Data)
+				say(a.out, "quern: serving %s with data in %s\n", url, config.Data)
 			})
 		},
 	}
@@ -130,13 +130,13 @@ func tellReady(a *app, config Config, at listeners, shown *certificate.Source, r
 		ready(socketScheme + config.Socket)
 	}
 	if config.Listen != "" && config.Socket != "" {
-		fmt.Fprintf(a.out, "quern: also at %s%s\n", socketScheme, config.Socket)
+		say(a.out, "quern: also at %s%s\n", socketScheme, config.Socket)
 	}
 	if at.probes != nil {
-		fmt.Fprintf(a.out, "quern: probes and metrics at http://%s\n", at.probes.Addr())
+		say(a.out, "quern: probes and metrics at http://%s\n", at.probes.Addr())
 	}
 	if config.TLSSelfSigned {
-		fmt.Fprintf(a.out, "quern: self-signed certificate, SHA-256 fingerprint %s; clients trust it by "+
+		say(a.out, "quern: self-signed certificate, SHA-256 fingerprint %s; clients trust it by "+
 			"--server-fingerprint, or by --server-ca with a copy of %s\n",
 			shown.Fingerprint(), filepath.Join(config.Data, tlsFolder, "self-signed.crt"))
 	}

@@ -88,7 +88,7 @@ func outputsCommand(a *app) *cobra.Command {
 			"where an output does not end with one. -0 writes a NUL behind each instead, for outputs that have " +
 			"newlines in them (xargs -0), and\n" +
 			"--joined nothing, for parts of one file. jsonl writes one {\"index\":...,\"output\":...} a line. Chunks " +
-			"without output are left out.",
+			"without output are left out. On a terminal, characters that would steer it are shown as escapes.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (null || joined) && a.format == formatJSONL || null && joined {
@@ -301,7 +301,7 @@ func writeOutputs(ctx context.Context, a *app, c *client.Client, id string, reco
 		if a.format == formatJSONL {
 			err = printJSON(a.out, out, "")
 		} else {
-			_, err = a.out.Write(record(out.Output))
+			_, err = a.raw().Write(record(out.Output))
 		}
 		if err != nil {
 			return err

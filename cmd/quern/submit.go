@@ -236,7 +236,7 @@ func submitWait(ctx context.Context, a *app, c *client.Client, inserted []api.Su
 func printSubmitted(a *app, inserted []api.Submission) error {
 	if a.format == formatTable {
 		for _, s := range inserted {
-			if _, err := fmt.Fprintln(a.out, s.ID); err != nil {
+			if err := say(a.out, "%s\n", s.ID); err != nil {
 				return err
 			}
 		}

@@ -359,7 +359,7 @@ func (s *lineSum) add(call *lineCall) error {
 			s.replayed++
 		default:
 			s.failed++
-			fmt.Fprintf(s.a.err, "quern: line %d: %s\n", r.Line, strings.TrimSpace(r.Pointer+" "+r.Detail))
+			say(s.a.err, "quern: line %d: %s\n", r.Line, strings.TrimSpace(r.Pointer+" "+r.Detail))
 		}
 		switch {
 		case s.a.format == formatJSON:
@@ -369,7 +369,7 @@ func (s *lineSum) add(call *lineCall) error {
 				return err
 			}
 		case r.Submission != nil:
-			fmt.Fprintln(out, r.Submission.ID)
+			say(out, "%s\n", r.Submission.ID)
 		}
 	}
 	return out.Flush()
@@ -389,7 +389,7 @@ func (s *lineSum) end(err error, prefix string) error {
 	again := "--key-prefix " + prefix
 	switch {
 	case err != nil:
-		fmt.Fprintf(s.a.err, "quern: it ended after line %d: %s. What became of the lines behind it is not known; run it again within a "+
+		say(s.a.err, "quern: it ended after line %d: %s. What became of the lines behind it is not known; run it again within a "+
 			"day with %s, and it inserts what is missing.\n", s.last, text, again)
 		return err
 	case s.failed > 0:
@@ -398,7 +398,7 @@ func (s *lineSum) end(err error, prefix string) error {
 	case s.inserted+s.replayed == 0:
 		return usageError{errors.New("nothing to submit: the input is empty")}
 	case !s.a.quiet:
-		fmt.Fprintf(s.a.err, "quern: %s\n", text)
+		say(s.a.err, "quern: %s\n", text)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func viewsCommand(a *app) *cobra.Command {
 }
 
 func printViews(a *app, all *api.Views) error {
-	fmt.Fprintf(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes),
+	say(a.out, "all queues: %s of %s are in use, and by questions %s of %s\n\n", inMiB(all.Bytes),
 		inMiB(all.BytesMost), inMiB(all.QuestionBytes), inMiB(all.QuestionBytesMost))
 	return printList(a, all.Items, []string{"MEMORY", "OF", "STATE", "BRANCH"}, func(v api.View) []string {
 		of, state := "reserves", "built"

@@ -176,12 +176,12 @@ func printQueueLine(a *app, n int, s, before look) error {
 	}
 	const layout = "%12s %10s %10s %8s %10s %10s %10s %9s\n"
 	if n%headerEvery == 0 {
-		if _, err := fmt.Fprintf(a.out, layout, "READY", "WAITING", "RESERVED", "DEAD", "OPEN SUBM", "DONE/S",
+		if err := say(a.out, layout, "READY", "WAITING", "RESERVED", "DEAD", "OPEN SUBM", "DONE/S",
 			"FAILED/S", "CONSUMERS"); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.out, layout, number(s.Ready), number(s.Waiting), number(s.Reserved), number(s.Dead), number(s.SubmissionsOpen),
+	err := say(a.out, layout, number(s.Ready), number(s.Waiting), number(s.Reserved), number(s.Dead), number(s.SubmissionsOpen),
 		perSecond(s, before, func(s *api.Stats) uint64 { return s.DoneTotal }),
 		perSecond(s, before, func(s *api.Stats) uint64 { return s.FailedTotal }), number(s.ConsumersWaiting))
 	return err

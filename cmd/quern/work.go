@@ -145,7 +145,7 @@ func runWork(ctx context.Context, a *app, o workOptions, args []string) error {
 	err = patient.Work(ctx, client.WorkOptions{
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
 		OnError: func(err error) {
-			fmt.Fprintf(bar, "quern: %s\n", said(err))
+			say(bar, "quern: %s\n", said(err))
 		},
 	}, w.handle)
 	bar.End()

@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"engine/powerloss/disktest":             {},
 	"engine/simtest":                        {"all"}, // tests only: the whole engine against its model
 	"sdk/api":                               {},
+	"sdk/terminal":                          {},
 	"sdk/wire":                              {"sdk/api"},
 	"sdk/client":                            {"sdk/api", "sdk/wire"},
 	"sdk/conformance":                       {"sdk/api", "sdk/wire"},
@@ -78,7 +79,7 @@ var mayImport = map[string][]string{
 	"web/trace":                             {},
 	"web/trace/tracetest":                   {}, // for tests
 	"cmd/quern":                             {"all"},
-	"cmd/quern/top":                         {"sdk/api", "sdk/client"},
+	"cmd/quern/top":                         {"sdk/api", "sdk/client", "sdk/terminal"},
 	"cmd/quern/bench":                       {"all"},
 	"cmd/quern/bench/rowsql":                {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":                     {"sdk/api", "sdk/client"},

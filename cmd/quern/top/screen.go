@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 // order is how the values are sorted.
@@ -76,7 +77,7 @@ func (s *Screen) Lines() []string {
 }
 
 func (s *Screen) head() string {
-	left := "quern top · queue " + visible(s.Queue) + " · " + visible(s.Server)
+	left := "quern top · queue " + terminal.Text(s.Queue) + " · " + terminal.Text(s.Server)
 	state := s.At.Format("15:04:05") + " · every " + s.Every.String()
 	switch {
 	case s.Problem != nil && s.Now != nil:
@@ -169,7 +170,7 @@ func (s *Screen) rules() []string {
 	named := make([]string, 0, mostRulesShown)
 	for i := range list[:min(len(list), mostRulesShown)] {
 		r := &list[i]
-		named = append(named, r.Action+" "+matched(&r.Match)+" ("+count(float64(r.Chunks))+")")
+		named = append(named, terminal.Text(r.Action+" "+matched(&r.Match))+" ("+count(float64(r.Chunks))+")")
 	}
 	text := fmt.Sprintf("%d rules: ", len(list))
 	if len(list) == 1 {
@@ -191,7 +192,7 @@ func matched(m *api.RuleMatch) string {
 	}
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m.Meta)) {
-		parts = append(parts, visible(key+"="+m.Meta[key].String()))
+		parts = append(parts, key+"="+m.Meta[key].String())
 	}
 	return strings.Join(parts, " ")
 }
@@ -241,13 +242,13 @@ func (s *Screen) table(height int) []string {
 		return []string{"No open submission has meta, so there is nothing to tell apart."}
 	}
 	at := slices.IndexFunc(l.Keys, func(k api.MetaKey) bool { return k.Key == l.Key })
-	title := bold.Render("By "+visible(l.Key)) + fmt.Sprintf(" (key %d of %d) · %s values · sorted by %s", at+1, len(l.Keys),
+	title := bold.Render("By "+terminal.Text(l.Key)) + fmt.Sprintf(" (key %d of %d) · %s values · sorted by %s", at+1, len(l.Keys),
 		count(float64(l.values())), s.Order)
 	if l.values() > uint64(len(l.Values)) {
 		title += fmt.Sprintf(" · the first %d", len(l.Values))
 	}
 	if s.Filter != "" || s.Typing {
-		title += " · with " + held.Render(visible(s.Filter)+map[bool]string{true: "_"}[s.Typing])
+		title += " · with " + held.Render(terminal.Text(s.Filter)+map[bool]string{true: "_"}[s.Typing])
 	}
 	bar := barWidth
 	if s.Width < 80 {
@@ -293,7 +294,7 @@ func row(v *api.ValueCount, name, width int, most uint64) string {
 	if n := v.Paused + v.Blocked; n > 0 {
 		ruled = held.Render(count(float64(n)))
 	}
-	return fitName(visible(v.Value.String()), name) + " " + bar + line + right(count(float64(v.Ready)), 9) +
+	return fitName(terminal.Text(v.Value.String()), name) + " " + bar + line + right(count(float64(v.Ready)), 9) +
 		right(ruled, 10) + right(weight, 8)
 }
 
@@ -302,7 +303,7 @@ func (s *Screen) foot() string {
 		return faint.Render("type a part of a value · enter: keep · esc: all values")
 	}
 	if s.Problem != nil {
-		return full.Render(visible(s.Problem.Error()))
+		return full.Render(terminal.Text(s.Problem.Error()))
 	}
 	return faint.Render("q quit · tab next key · s sort · / filter · space pause · ↑ ↓ scroll")
 }

@@ -5,23 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 )
-
-// visible shows a text from outside: what would steer the terminal, turn the direction of reading or not be seen is an escape.
-func visible(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.IsGraphic(r) {
-			out.WriteRune(r)
-		} else {
-			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return out.String()
-}
 
 // fit makes a text as wide as a column: cut with an ellipsis, or filled up.
 func fit(text string, width int) string {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/quern-queue/quern/sdk/client"
 	"github.com/quern-queue/quern/sdk/objects"
+	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 const usage = `quern-objects keeps the contents and outputs of chunks in object storage.
@@ -80,10 +81,10 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(a.err, "quern-objects %s: %v\n", args[0], err)
+		fmt.Fprintf(a.err, "quern-objects %s: %s\n", args[0], terminal.Lines(err.Error()))
 		return 2
 	}
-	fmt.Fprintln(a.err, "quern-objects:", err)
+	fmt.Fprintln(a.err, "quern-objects:", terminal.Lines(err.Error()))
 	return 1
 }
 

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/quern-queue/quern/sdk/client"
+	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 // exitFatal is the exit code by which a command says that no further try will help, as for quern work.
@@ -23,7 +24,7 @@ const killGrace = 2 * time.Second
 
 func (a *app) work(ctx context.Context, args []string) error {
 	f := a.flags("work")
-	o := client.WorkOptions{OnError: func(err error) { fmt.Fprintln(a.err, err) }}
+	o := client.WorkOptions{OnError: func(err error) { fmt.Fprintln(a.err, terminal.Lines(err.Error())) }}
 	f.IntVar(&o.Concurrency, "concurrency", 1, "commands that run at once")
 	f.StringVar(&o.Strategy, "strategy", "Random", "which chunks, and in what order")
 	f.StringVar(&o.Consumer, "consumer", "", "`NAME` of this consumer, its alone (default: the host and something random)")
