@@ -72,7 +72,8 @@ func (f *forwards) carry(ctx context.Context) {
 				list = rest
 				if to := page[0].Queue; !stuck[to] { // what comes later must not arrive before
 					err := f.carryTo(ctx, q, to, page)
-					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && queue.CodeOf(err) != queue.CodeQuarantined {
+					code := queue.CodeOf(err)
+					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && code != queue.CodeQuarantined && code != queue.CodeMoved {
 						f.e.options.Logger.Error("forwarding dead letters failed; it is tried again",
 							"queue", q.name, "to", to, "error", err)
 					}

@@ -13,7 +13,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// quarantined is a queue whose files are damaged or missing. The others serve; each start tries it again.
+// quarantined is a queue whose files are damaged or missing, or which another server has taken over. The others serve; each start tries it
+// again.
 type quarantined struct {
 	store.QueueRow
 	reason error
@@ -37,8 +38,8 @@ func (all quarantine) has(shard queue.ShardID) bool {
 // absent is the refusal of a call for a queue that does not serve, or that there is not. It does not tell the reason, which has paths of
 // the server in it: that is for callers who may read the queue.
 func (all quarantine) absent(name string) error {
-	if all.find(name) != nil {
-		return refusedByQuarantine(name)
+	if q := all.find(name); q != nil {
+		return q.refusal()
 	}
 	return unknownQueue(name)
 }
@@ -47,16 +48,23 @@ func (all quarantine) absent(name string) error {
 func (all quarantine) missing(id queue.SubmissionID) error {
 	for i := range all {
 		if all[i].Shard == id.Shard() {
-			return refusedByQuarantine(all[i].Name)
+			return all[i].refusal()
 		}
 	}
 	return &queue.Error{Code: queue.CodeUnknownSubmission,
 		Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
 }
 
-func refusedByQuarantine(name string) error {
+// moved says whether another server has the queue: its files are sound, and not this server's to change.
+func (q *quarantined) moved() bool { return queue.CodeOf(q.reason) == queue.CodeMoved }
+
+func (q *quarantined) refusal() error {
+	if q.moved() {
+		return q.reason
+	}
 	return &queue.Error{Code: queue.CodeQuarantined, Message: fmt.Sprintf("The queue %q is in quarantine: its files are damaged or "+
-		"missing. The other queues serve. GET /v1/queues/{queue} says what is wrong and what to do.", clip(name, queue.MaxQueueNameBytes))}
+		"missing. The other queues serve. GET /v1/queues/{queue} says what is wrong and what to do.",
+		clip(q.Name, queue.MaxQueueNameBytes))}
 }
 
 func (q *quarantined) info() QueueInfo {
@@ -127,22 +135,29 @@ func (o *opening) open(ctx context.Context, row store.QueueRow) error {
 // setAside keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it served
 // last.
 func (o *opening) setAside(row store.QueueRow, reason error) error {
-	e := o.e
+	e, aside := o.e, quarantined{row, reason}
+	advice := "Fix its files or restore a backup and start the server again, or delete the queue"
+	if aside.moved() {
+		advice = "Another server has it. If none should, stop that server and start this one again"
+	}
 	if row.Quarantined == 0 {
-		row.Quarantined, row.Oldest = queue.At(e.options.Now()), e.identity.Oldest
-		if err := e.catalogue.Quarantine(row.Name, row.Quarantined, row.Oldest); err != nil {
+		aside.Quarantined, aside.Oldest = queue.At(e.options.Now()), e.identity.Oldest
+		if err := e.catalogue.Quarantine(row.Name, aside.Quarantined, aside.Oldest); err != nil {
 			return err
 		}
 	}
-	e.options.Logger.Error("a queue is in quarantine: its calls are refused, and the other queues serve. Fix its files or restore a "+
-		"backup and start the server again, or delete the queue", "queue", row.Name, "error", reason)
+	e.options.Logger.Error("a queue is set aside: its calls are refused, and the other queues serve. "+advice, "queue", row.Name,
+		"error", reason)
 	e.metrics.forget(row.Name)
-	e.quarantine = append(e.quarantine, quarantined{row, reason})
+	e.quarantine = append(e.quarantine, aside)
 	return nil
 }
 
 // delete removes the queue with what is left of its files. The default queue comes back empty. e.mu and forwards.doors are held.
 func (q *quarantined) delete(ctx context.Context, e *Engine) error {
+	if q.moved() {
+		return q.refusal()
+	}
 	if user := e.feeds(q.Name); user != "" {
 		return isDeadQueueOf(user)
 	}

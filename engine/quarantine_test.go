@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -210,5 +212,60 @@ func TestQuarantineKnowsItsFiles(t *testing.T) {
 	}
 	if e, err := openIn(t, dir); err == nil || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("a file of a newer version: %v, %v; want that the start is refused", e, err)
+	}
+}
+
+// A queue that a start lost to another server is set aside, but not as damaged: its calls say that it has moved, and no one deletes files that
+// are another's. The next start that gets it serves it.
+func TestMovedQueueIsSetAside(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	e := openAt(t, dir)
+	if _, _, err := e.PutQueue(t.Context(), "work", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	someWork(t, e, "before", 3)
+	page, err := queueAt(e, "work").Submissions.List(t.Context(), ListRequest{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := page.Items[0].ID
+	closed(t, e)
+
+	e = openAt(t, dir)
+	work := queueAt(e, "work")
+	rows, err := e.catalogue.Queues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(rows, func(row store.QueueRow) bool { return row.Name == "work" })
+	if err := work.close(); err != nil {
+		t.Fatal(err)
+	}
+	delete(e.queues, work.name)
+	delete(e.shards, work.id)
+	lost := &queue.Error{Code: queue.CodeMoved, Message: "Another server has it.", Err: journal.ErrConflict}
+	if err := (&opening{e}).setAside(rows[at], lost); err != nil {
+		t.Fatal(err)
+	}
+	_, byName := e.Queue("work")
+	_, byID := e.Submission(t.Context(), id)
+	_, _, put := e.PutQueue(t.Context(), "work", queue.DefaultSettings())
+	for call, err := range map[string]error{
+		"the queue": byName, "a submission": byID, "a change of it": put, "its deletion": e.DeleteQueue(t.Context(), "work", true),
+	} {
+		if queue.CodeOf(err) != queue.CodeMoved {
+			t.Errorf("%s = %v; want the code moved", call, err)
+		}
+	}
+	if info, err := e.QueueInfo("work"); err != nil || info.Quarantined == nil || !strings.Contains(info.Quarantined.Reason, "moved") {
+		t.Errorf("the queue's own answer: %+v, %v; want that it has moved", info, err)
+	}
+	closed(t, e)
+
+	e = openAt(t, dir)
+	defer closed(t, e)
+	if sub, err := e.Submission(t.Context(), id); err != nil || sub.Done != 2 {
+		t.Errorf("at the next start: %+v, %v; want two chunks done", sub, err)
 	}
 }

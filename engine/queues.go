@@ -237,8 +237,8 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 		info, err = e.configure(ctx, q, settings)
 		return info, false, err
 	}
-	if e.quarantine.find(name) != nil {
-		return info, false, refusedByQuarantine(name)
+	if aside := e.quarantine.find(name); aside != nil {
+		return info, false, aside.refusal()
 	}
 	info, err = e.createQueue(ctx, name, settings)
 	return info, err == nil, err

@@ -85,6 +85,8 @@ func coverage(ctx context.Context, e *engine.Engine, bound *access.Restriction, 
 	switch {
 	case queue.CodeOf(err) == queue.CodeQuarantined:
 		return errAside
+	case queue.CodeOf(err) == queue.CodeMoved:
+		return err
 	case err == nil && bound.CoversQueue(sub.Queue) && bound.CoversMeta(sub.Meta):
 		return nil
 	}

@@ -106,6 +106,11 @@ func (p *checkpointer) write() error {
 	s := p.s
 	s.applying.Lock()
 	s.mu.Lock()
+	if lost := s.lost; lost != nil { // the rows and the journal may be another writer's, or go to a file that no one finds again
+		s.mu.Unlock()
+		s.applying.Unlock()
+		return lost
+	}
 	m, parts, log := s.m, s.parts, s.journal
 	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Endings.InOrder
 	m.Dirty, m.Endings.InOrder = nil, nil

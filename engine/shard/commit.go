@@ -251,7 +251,7 @@ func commitError(cause error) error {
 		return cause // which says so
 	}
 	if errors.Is(cause, journal.ErrConflict) {
-		return &queue.Error{Code: errMoved.Code, Message: errMoved.Message, Err: cause}
+		return moved(cause)
 	}
 	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
 		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}

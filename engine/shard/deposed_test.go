@@ -20,12 +20,7 @@ func TestDeposed(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	how := sqlitelog.Options{Durability: queue.Relaxed, Shared: true}
 	withShardOn(t, dir, how, func(s *Shard) {
-		insert := func() error {
-			n := queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}
-			_, _, err := s.Insert(ctx, &n)
-			return err
-		}
-		if err := insert(); err != nil {
+		if err := insertFive(s); err != nil {
 			t.Fatal(err)
 		}
 		other, err := sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
@@ -33,19 +28,10 @@ func TestDeposed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		tail, err := other.Tail(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
 		epoch := s.m.Epoch
-		var enc journal.Encoder
-		enc.Reset(epoch+1, lifeStart)
-		enc.Epoch(epoch + 1)
-		if tail, err = other.Append(ctx, tail, enc.Bytes()); err != nil {
-			t.Fatal(err)
-		}
+		tail := claim(t, other, epoch+1)
 		for range 3 {
-			if err := insert(); queue.CodeOf(err) != queue.CodeMoved {
+			if err := insertFive(s); queue.CodeOf(err) != queue.CodeMoved {
 				t.Fatalf("Insert = %v; want the code moved", err)
 			}
 			s.Heal()
@@ -57,6 +43,160 @@ func TestDeposed(t *testing.T) {
 			t.Errorf("the journal ends at %d, %v, epoch %d; want %d, and %d as before", got, err, s.m.Epoch, tail, epoch)
 		}
 	})
+}
+
+// An append of unknown outcome lets another writer in before the old owner looks again. The old owner reloads through a fresh handle, which
+// knows nothing of who wrote what; it must see the newer epoch and leave the journal to its owner, however far that one has come.
+func TestReloadBehindANewerEpoch(t *testing.T) {
+	t.Parallel()
+	for name, trims := range map[string]bool{"claimed": false, "claimed and trimmed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, ctx := t.TempDir(), context.Background()
+			how := sqlitelog.Options{Durability: queue.Relaxed, Shared: true}
+			withShardOn(t, dir, how, func(s *Shard) {
+				var later atomic.Int64
+				s.options.Now = func() time.Time { return lifeStart.Std().Add(time.Duration(later.Load())) }
+				stuck := &stuckLog{Journal: s.journal, begun: make(chan struct{})}
+				s.journal = stuck
+				answer := make(chan error)
+				go func() { answer <- insertFive(s) }()
+				<-stuck.begun
+
+				other, err := sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer other.Close()
+				epoch := s.m.Epoch
+				tail := claim(t, other, epoch+1)
+				if trims {
+					if err := other.Trim(ctx, tail); err != nil {
+						t.Fatal(err)
+					}
+					if tail, err = other.Append(ctx, tail, opening(epoch+1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				later.Store(int64(appendPatience) + 1)
+				s.Heal()
+				if err := <-answer; queue.CodeOf(err) != queue.CodeCommitFailed {
+					t.Errorf("Insert of unknown outcome = %v; want the code commit_failed", err)
+				}
+				for range 3 {
+					if err := insertFive(s); queue.CodeOf(err) != queue.CodeMoved {
+						t.Errorf("Insert afterwards = %v; want the code moved", err)
+					}
+					s.Heal()
+				}
+				if err := s.Checkpoint(); !errors.Is(err, journal.ErrConflict) {
+					t.Errorf("Checkpoint = %v; want a refusal: what it writes and trims is another writer's", err)
+				}
+				if _, err := other.Append(ctx, tail, opening(epoch+1)); err != nil {
+					t.Errorf("the rightful owner's next append: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A reload whose journal ends before what was acknowledged does not go on: its next batch would take the place of one that callers
+// were told of.
+func TestReloadOfAJournalTakenBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := "journal.db"
+	s, err := openShardOn(t, dir, func(ctx context.Context) (journal.Journal, error) {
+		return sqlitelog.Open(ctx, filepath.Join(dir, file), sqlitelog.Options{Durability: queue.Relaxed})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.store.Close()
+	defer s.Close()
+	if err := insertFive(s); err != nil {
+		t.Fatal(err)
+	}
+	file = "earlier.db"
+	earlier, err := sqlitelog.Open(t.Context(), filepath.Join(dir, file), sqlitelog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim(t, earlier, s.m.Epoch)
+	if err := earlier.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.reload(journal.ErrUnknown)
+	s.mu.Unlock()
+	if err := insertFive(s); queue.CodeOf(err) != queue.CodeMoved {
+		t.Errorf("Insert afterwards = %v; want the code moved", err)
+	}
+}
+
+// A start that another writer overtakes between its reading and its first append has lost the queue to that one: it is not damaged.
+func TestStartOvertaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	how := sqlitelog.Options{Durability: queue.Relaxed, Shared: true}
+	withShardOn(t, dir, how, func(*Shard) {})
+	_, err := openShardOn(t, dir, func(ctx context.Context) (journal.Journal, error) {
+		mine, err := sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
+		if err != nil {
+			return nil, err
+		}
+		return &overtakenLog{Journal: mine, before: func() {
+			other, err := sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim(t, other, 2)
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}}, nil
+	})
+	if queue.CodeOf(err) != queue.CodeMoved || !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("Open = %v; want the code moved", err)
+	}
+}
+
+// overtakenLog is a journal to which another writer comes right before each append.
+type overtakenLog struct {
+	journal.Journal
+	before func()
+}
+
+func (l *overtakenLog) Append(ctx context.Context, expect journal.Position, batch []byte) (journal.Position, error) {
+	l.before()
+	return l.Journal.Append(ctx, expect, batch)
+}
+
+func insertFive(s *Shard) error {
+	n := queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}
+	_, _, err := s.Insert(context.Background(), &n)
+	return err
+}
+
+// opening is the batch that begins an epoch.
+func opening(epoch uint32) []byte {
+	var enc journal.Encoder
+	enc.Reset(epoch, lifeStart)
+	enc.Epoch(epoch)
+	return enc.Bytes()
+}
+
+// claim has a journal go on in a new epoch.
+func claim(t *testing.T, log *sqlitelog.Log, epoch uint32) journal.Position {
+	t.Helper()
+	tail, err := log.Tail(context.Background())
+	if err == nil {
+		tail, err = log.Append(context.Background(), tail, opening(epoch))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tail
 }
 
 // stuckLog is a journal whose appends never learn what came of them.
@@ -79,13 +219,8 @@ func TestAppendIsGivenUp(t *testing.T) {
 		s.options.Now = func() time.Time { return lifeStart.Std().Add(time.Duration(later.Load())) }
 		stuck := &stuckLog{Journal: s.journal, begun: make(chan struct{})}
 		s.journal = stuck
-		insert := func() error {
-			n := queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}
-			_, _, err := s.Insert(context.Background(), &n)
-			return err
-		}
 		answer := make(chan error)
-		go func() { answer <- insert() }()
+		go func() { answer <- insertFive(s) }()
 		<-stuck.begun
 		s.Heal()
 		select {
@@ -98,7 +233,7 @@ func TestAppendIsGivenUp(t *testing.T) {
 		if err := <-answer; queue.CodeOf(err) != queue.CodeCommitFailed {
 			t.Errorf("Insert = %v; want the code commit_failed", err)
 		}
-		if err := insert(); err != nil { // it reloaded, with a journal that works
+		if err := insertFive(s); err != nil { // it reloaded, with a journal that works
 			t.Errorf("Insert afterwards: %v", err)
 		}
 	})

@@ -139,10 +139,16 @@ func (p *recovery) load(ctx context.Context, m *machine.Machine, parts *parts) e
 
 // replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
 // every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
+//
+// A reload stops at the first batch of a newer epoch: while the outcome of an append was unknown, another writer has claimed the journal.
+// Its handle is a fresh one, which would append behind whatever there is.
 func (p *recovery) replay(ctx context.Context, m *machine.Machine) (bytes int64, err error) {
 	checkpointed := m.AppliedAt
 	err = p.s.journal.Read(ctx, max(checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
 		epoch, err := journal.Epoch(batch)
+		if s := p.s; s.m != nil && epoch > s.m.Epoch {
+			return fmt.Errorf("batch %d is of epoch %d, after this one's %d: %w", position, epoch, s.m.Epoch, journal.ErrConflict)
+		}
 		m.Epoch = max(m.Epoch, epoch)
 		if err == nil && position > checkpointed {
 			m.AppliedAt = position
@@ -154,9 +160,14 @@ func (p *recovery) replay(ctx context.Context, m *machine.Machine) (bytes int64,
 		}
 		return nil
 	})
-	if errors.Is(err, journal.ErrTrimmed) {
+	if errors.Is(err, journal.ErrTrimmed) && p.s.m != nil { // this shard has trimmed nothing that it needs for a reload
+		return bytes, fmt.Errorf("%w: %w", err, journal.ErrConflict)
+	} else if errors.Is(err, journal.ErrTrimmed) {
 		return bytes, fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files "+
 			"are not of one moment; restore both from the same backup", checkpointed)
+	}
+	if s := p.s; err == nil && s.m != nil && m.AppliedAt < s.m.AppliedAt {
+		err = fmt.Errorf("it ends at batch %d, and batch %d was acknowledged: %w", m.AppliedAt, s.m.AppliedAt, journal.ErrConflict)
 	}
 	return bytes, err
 }

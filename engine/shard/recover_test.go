@@ -26,27 +26,36 @@ func withShard(t *testing.T, dir string, fn func(*Shard)) {
 // withShardOn is withShard with its journal opened in a way of its own.
 func withShardOn(t *testing.T, dir string, how sqlitelog.Options, fn func(*Shard)) {
 	t.Helper()
+	s, err := openShardOn(t, dir, func(ctx context.Context) (journal.Journal, error) {
+		return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.store.Close()
+	defer s.Close()
+	fn(s)
+}
+
+// openShardOn opens the shard in dir, on a journal that may be any. Its store is closed when the shard does not open.
+func openShardOn(t *testing.T, dir string, opens func(context.Context) (journal.Journal, error)) (*Shard, error) {
+	t.Helper()
 	ctx, settings := context.Background(), queue.DefaultSettings()
 	settings.Durability = queue.Relaxed
 	rows, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
 	seed := uint64(0)
 	s, err := Open(ctx, Options{
-		Queue: "q", Settings: settings, Key: reserver.Key{K0: 1, K1: 2}, Store: rows,
-		Journal: func(ctx context.Context) (journal.Journal, error) {
-			return sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), how)
-		},
+		Queue: "q", Settings: settings, Key: reserver.Key{K0: 1, K1: 2}, Store: rows, Journal: opens,
 		Now: lifeStart.Std, Seed: func() uint64 { seed++; return seed }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { t.Error(err) }, FreeBallast: func() bool { return false },
 	})
 	if err != nil {
-		t.Fatal(err)
+		rows.Close()
 	}
-	defer s.Close()
-	fn(s)
+	return s, err
 }
 
 // Every start has an epoch of its own, also when checkpoints have trimmed the journal in between, once or several times; and

@@ -166,6 +166,9 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 		if s.journal != nil {
 			s.journal.Close()
 		}
+		if errors.Is(err, journal.ErrConflict) {
+			err = moved(err)
+		}
 		return nil, err
 	}
 	go s.writer.run()
@@ -197,6 +200,11 @@ var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the 
 // errMoved refuses what a shard cannot do any more because another writer has its journal. Nothing of it was done.
 var errMoved = &queue.Error{Code: queue.CodeMoved, Message: "Another server has taken this queue over, so nothing of this request was " +
 	"done. If no other one should have, stop this server; its log and /readyz?verbose say what it found."}
+
+// moved is errMoved, with what was found in the journal.
+func moved(cause error) error {
+	return &queue.Error{Code: errMoved.Code, Message: errMoved.Message, Err: cause}
+}
 
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
 // no one finds again. gone is asked while the journal is not being opened again, which makes a new file of its log.
