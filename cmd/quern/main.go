@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 	_ "time/tzdata" // schedules have time zones, and the machine may have none: docs/decisions/0020-schedules.md
 )
 
@@ -24,7 +25,7 @@ type signalled struct{ signal os.Signal }
 func (s signalled) Error() string { return "ended by " + s.signal.String() }
 
 // watchSignals ends the context at the first SIGINT, SIGTERM or SIGHUP, which every command takes as "finish what you hold and
-// leave", and the process at the second: who asks twice does not want to wait.
+// leave", and the process at a second one that comes a second later or more: who asks twice does not want to wait.
 func (a *app) watchSignals(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -32,10 +33,23 @@ func (a *app) watchSignals(cancel context.CancelCauseFunc) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	cancel(signalled{<-signals})
-	second := <-signals
+	second := repeated(signals)
 	say(os.Stderr, "quern: %s for the second time: ending at once\n", second)
 	if do := a.abort.Load(); do != nil {
 		(*do)()
 	}
 	os.Exit(exitInterrupted)
+}
+
+// repeatAfter is how long after the first signal another one is a repeat of it. GNU timeout sends each signal twice, to its child and to
+// the process group, and that is one order to end.
+const repeatAfter = time.Second
+
+// repeated waits for the next signal that is more than the repeat of one that has just come.
+func repeated(signals <-chan os.Signal) os.Signal {
+	for first := time.Now(); ; {
+		if second := <-signals; time.Since(first) >= repeatAfter {
+			return second
+		}
+	}
 }

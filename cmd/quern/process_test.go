@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
@@ -232,7 +234,7 @@ func TestWorkDrains(t *testing.T) {
 	statsUntil(t, program, url, func(s api.Stats) bool { return s.DoneTotal == 2 && s.Reserved == 0 && s.Ready == 8 })
 }
 
-// Told twice, a consumer ends at once and takes its commands with it.
+// Told again after a moment, a consumer ends at once and takes its commands with it.
 func TestWorkEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	program, dir := quernProgram(t), t.TempDir()
@@ -249,12 +251,72 @@ func TestWorkEndsAtOnce(t *testing.T) {
 	}
 	defer reader.Close()
 	work.tell(syscall.SIGTERM)
-	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 1 && s.Ready == 1 }) // it drains: a second signal is a second one
-	work.tell(syscall.SIGTERM)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 1 && s.Ready == 1 }) // it drains
+	stop := make(chan struct{})
+	go func() { // those of the first second are repeats of the first
+		for every := time.NewTicker(repeatAfter / 10); work.Process.Signal(syscall.SIGTERM) == nil; {
+			select {
+			case <-every.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
 	work.ends(exitInterrupted)
+	close(stop)
 	if _, err := reader.Read(make([]byte, 1)); err == nil {
 		t.Error("the command wrote something")
 	} // and the end of file says that the command is gone
+}
+
+// GNU timeout sends its signal to its child and then to the child's process group. That is one order to end, and what runs is finished.
+func TestTimeoutLetsWorkFinish(t *testing.T) {
+	t.Parallel()
+	timeout, err := exec.LookPath("timeout")
+	if err != nil {
+		t.Skip("there is no timeout command here")
+	}
+	program, dir := quernProgram(t), t.TempDir()
+	url := launch(t, dir, program, "dev", "--listen", "127.0.0.1:0").url()
+	submitted(t, url, 1)
+	gate := filepath.Join(dir, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// timeout passes on the signal that it gets as it does with that of its own.
+	work := launch(t, dir, timeout, "1000", program, "work", "--server", url, "--limit", "1", "--", "sh", "-c", `read line < "$0"; echo done`, gate)
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 1 })
+	work.tell(syscall.SIGTERM)
+	writer, err := os.OpenFile(gate, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if _, err := writer.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	statsUntil(t, program, url, func(s api.Stats) bool { return s.DoneTotal == 1 && s.Reserved == 0 })
+	work.ends(exitOK)
+}
+
+// What comes within a second of the first signal is a repeat of it, whichever signal it is.
+func TestRepeatedSignals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal)
+		got := make(chan os.Signal)
+		go func() { got <- repeated(signals) }()
+		synctest.Wait()
+		for _, after := range []time.Duration{0, time.Millisecond, repeatAfter - 2*time.Millisecond} {
+			time.Sleep(after)
+			signals <- syscall.SIGTERM
+		}
+		time.Sleep(time.Millisecond)
+		signals <- syscall.SIGINT
+		if second := <-got; second != syscall.SIGINT {
+			t.Errorf("%v counts as a second signal, want that of a second later", second)
+		}
+	})
 }
 
 // A reserve that waits gets its answer when the server ends.

@@ -31,9 +31,8 @@ func serveCommand(a *app) *cobra.Command {
 		Short: "Run a server",
 		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then stops accepting, answers the " +
 			"calls that wait, commits what\n" +
-			"runs and closes; a second signal ends it at once, which loses nothing that was acknowledged. When it is " +
-			"ready it prints one\n" +
-			"line with its address.",
+			"runs and closes; another signal, a second later or more, ends it at once, which loses nothing that was\n" +
+			"acknowledged. When it is ready it prints one line with its address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, _, err := a.loadConfig(cmd.Flags())

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob"
@@ -47,7 +48,10 @@ Exit codes: 0 done, 1 failed, 2 wrong command line.
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer context.AfterFunc(ctx, stop)() // a second signal ends the process
+	defer context.AfterFunc(ctx, func() {
+		time.Sleep(time.Second) // GNU timeout sends its signal twice
+		stop()                  // the next one ends the process
+	})()
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
