@@ -81,10 +81,11 @@ func (s *server) heldNow() (n int) {
 
 // named finds the chunk of a token, and says in a result what speaks against doing something under it.
 func (s *server) named(verb, token string) (*chunk, api.Result) {
+	c := s.tokens[token]
 	if result, ordered := s.orders[verb+" "+token]; ordered {
+		c.state = dead // the client holds it no more
 		return nil, result
 	}
-	c := s.tokens[token]
 	if s.revoked[token] && (verb == "complete" || verb == "fail") {
 		s.accuse("%s reports a chunk whose reservation was revoked", verb)
 	}

@@ -34,7 +34,7 @@ type server struct {
 	changed   chan struct{} // closed at every change
 	chunks    []*chunk
 	tokens    map[string]*chunk
-	orders    map[string]api.Result // what to answer instead, by verb and token
+	orders    map[string]api.Result // losses to answer instead, by verb and token
 	revoked   map[string]bool       // tokens that were taken from the client, which was told
 	epoch     uint32
 	beat      time.Duration

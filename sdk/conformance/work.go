@@ -130,12 +130,10 @@ var workScenarios = []Scenario{
 			s.do(func() {
 				s.orders["extend "+s.chunks[0].token] = lost
 				s.orders["complete "+s.chunks[1].token] = lost
-				s.chunks[0].state = dead
 			})
 			s.open("go")
 			s.awaitLine("cancelled 0")
 			s.awaitLine("lost 1")
-			s.do(func() { s.chunks[1].state = dead })
 			s.awaitDone()
 			s.leave()
 			s.do(func() {
