@@ -108,10 +108,7 @@ func (w *worker) leave() {
 
 func (w *worker) extendAll() {
 	for h := range w.held {
-		if !h.extending && !h.lost.Load() {
-			h.extending = true
-			w.extends = append(w.extends, h)
-		}
+		w.extend(h)
 	}
 }
 

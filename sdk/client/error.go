@@ -90,13 +90,16 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
+// longestPause is the longest pause that the server gives a chunk.
+const longestPause = 30 * 24 * time.Hour
+
 // RetryAfter marks a handler's error with the pause that the chunk should have before its next try, instead of the
-// queue's back-off.
+// queue's back-off: at most 30 days, and a longer one is cut to that.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &retryError{err, max(d, 0)}
+	return &retryError{err, min(max(d, 0), longestPause)}
 }
 
 type permanentError struct{ err error }

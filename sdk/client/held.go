@@ -31,6 +31,7 @@ type held struct {
 	reason   string
 	back     bool // to be given back
 	panicked error
+	refused  bool // what the handler returned was refused, and the failure says so
 
 	age       int // quarters of the timeout since it was reserved or extended
 	extending bool
@@ -83,20 +84,25 @@ const maxErrorBytes = 1000
 
 func (h *held) fail(err error) {
 	h.failed = true
-	h.reason = strings.ToValidUTF8(err.Error(), "\ufffd")
-	if len(h.reason) > maxErrorBytes {
-		cut := maxErrorBytes
-		for cut > 0 && !utf8.RuneStart(h.reason[cut]) {
-			cut--
-		}
-		h.reason = h.reason[:cut]
-	}
+	h.reason = clip(err.Error(), maxErrorBytes)
 	var permanent *permanentError
 	h.fatal = errors.As(err, &permanent)
 	var retry *retryError
 	if errors.As(err, &retry) {
 		h.delay = retry.after
 	}
+}
+
+// clip is the beginning of a text, cut between characters.
+func clip(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 // call is one round trip that reports, extends, gives back and reserves.

@@ -187,10 +187,14 @@ func extends(items []api.ExtendItem) []wire.ExtendItem {
 
 func results(in []wire.Result) []api.Result {
 	out := make([]api.Result, len(in))
-	for i, result := range in {
-		out[i] = api.Result{Status: result.Status, Code: result.Code, Detail: result.Detail, Deadline: moment(result.Deadline)}
+	for i := range in {
+		out[i] = resultOf(&in[i])
 	}
 	return out
+}
+
+func resultOf(in *wire.Result) api.Result {
+	return api.Result{Status: in.Status, Code: in.Code, Detail: in.Detail, Deadline: moment(in.Deadline)}
 }
 
 func moment(ms int64) api.Time {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +86,41 @@ func TestDeadLettersOnServer(t *testing.T) {
 			t.Errorf("the list of operations begins with %+v %v, want %+v", first, err, b)
 		}
 		break
+	}
+}
+
+// An output that the server refuses fails its chunk for good, with what the server said. The others are done, each in its first try.
+func TestOutputIsRefusedByServer(t *testing.T) {
+	t.Parallel()
+	c, ctx := connect(t, serve(t)), t.Context()
+	s, err := c.Insert(ctx, "default", &api.NewSubmission{Chunks: api.Chunks{Count: 20, Template: "{index}"}, OnExhausted: "dead_letter", MaxFailedChunks: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	worked := make(chan error, 1)
+	var tries atomic.Int32
+	go func() {
+		worked <- c.Work(working, client.WorkOptions{Concurrency: 20}, func(_ context.Context, chunk *client.Chunk) ([]byte, error) {
+			tries.Add(1)
+			if chunk.Index == 7 {
+				return make([]byte, 1<<20+1), nil
+			}
+			return chunk.Content, nil
+		})
+	}()
+	ended, err := c.Wait(ctx, s.ID)
+	if err != nil || ended.Done != 19 || ended.Dead != 1 || tries.Load() != 20 {
+		t.Errorf("got %+v %v after %d tries; want 19 done and 1 dead after 20", ended, err, tries.Load())
+	}
+	stop()
+	if err := <-worked; err != nil {
+		t.Error(err)
+	}
+	const want = "the server refused the output: it has 1048577 bytes"
+	if d, err := c.DeadLetter(ctx, "default", s.ID, 7); err != nil || len(d.History) != 1 || !strings.HasPrefix(d.History[0].Error, want) {
+		t.Errorf("dead letter: got %+v %v, want one try that says %q", d, err, want)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"runtime"
 	"time"
 
@@ -173,6 +172,18 @@ func (w *worker) report(err error) {
 	}
 }
 
+// reportResult tells that what came of a chunk does not count.
+func (w *worker) reportResult(h *held, result api.Result) {
+	w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: result})
+}
+
+// lose ends the handler of a chunk that is not ours any more.
+func (w *worker) lose(h *held, result api.Result) {
+	h.result = result
+	h.lost.Store(true)
+	h.cancel(ErrLost)
+}
+
 // room is how many chunks may be asked for: what was not reported yet still counts, so that a server that takes no
 // results gives no work either.
 func (w *worker) room(reported int) int {
@@ -210,11 +221,16 @@ func (w *worker) start() {
 // when half of it is over.
 func (w *worker) tick() {
 	for h := range w.held {
-		h.age++
-		if h.age >= 2 && !h.extending && !h.lost.Load() {
-			h.extending = true
-			w.extends = append(w.extends, h)
+		if h.age++; h.age >= 2 {
+			w.extend(h)
 		}
+	}
+}
+
+func (w *worker) extend(h *held) {
+	if !h.extending && !h.lost.Load() {
+		h.extending = true
+		w.extends = append(w.extends, h)
 	}
 }
 
@@ -245,7 +261,7 @@ func (w *worker) finish(h *held) {
 	}
 	switch {
 	case h.lost.Load():
-		w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: h.result})
+		w.reportResult(h, h.result)
 	case h.back:
 		w.release(h)
 	default:
@@ -316,8 +332,7 @@ func (w *worker) called(call *call) {
 	var refused *Error
 	isRefusal := errors.As(call.err, &refused) && !passing(refused.Status)
 	switch {
-	case isRefusal && refused.Status == http.StatusRequestEntityTooLarge && len(call.outcomes) > 0:
-		w.shrink(call, refused)
+	case isRefusal && w.refused(call):
 	case isRefusal && !w.draining:
 		w.outcomes = append(call.outcomes, w.outcomes...)
 		w.releases = append(call.releases, w.releases...)
@@ -333,27 +348,6 @@ func (w *worker) called(call *call) {
 	}
 }
 
-// shrink answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too much.
-func (w *worker) shrink(call *call, refused *Error) {
-	w.releases = append(call.releases, w.releases...)
-	if len(call.outcomes) > 1 {
-		w.budget = max(w.budget/2, 1)
-		w.outcomes = append(call.outcomes, w.outcomes...)
-		return
-	}
-	h := call.outcomes[0]
-	if h.failed {
-		w.undelivered++
-		w.report(refused)
-		return
-	}
-	h.failed, h.fatal, h.delay = true, true, -1
-	h.reason = fmt.Sprintf("the output of %d bytes is more than the server takes (1 MiB at most): put it into object storage "+
-		"and return its key", len(h.output))
-	h.output = nil
-	w.outcomes = append(call.outcomes, w.outcomes...)
-}
-
 // settle takes the results of a call.
 func (w *worker) settle(call *call) {
 	completes, fails := 0, 0
@@ -367,7 +361,7 @@ func (w *worker) settle(call *call) {
 			completes++
 		}
 		if result.Status != api.StatusOK && result.Status != api.StatusAlready {
-			w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: results([]wire.Result{result})[0]})
+			w.reportResult(h, resultOf(&result))
 		}
 	}
 	for i, h := range call.extends {
@@ -376,12 +370,10 @@ func (w *worker) settle(call *call) {
 		case api.StatusOK, api.StatusAlready:
 			h.age = 0
 		case api.StatusInvalid:
-			w.report(&ChunkError{Submission: h.chunk.Submission, Index: h.chunk.Index, Result: results([]wire.Result{result})[0]})
+			w.reportResult(h, resultOf(&result))
 		default:
 			if _, still := w.held[h]; still {
-				h.result = results([]wire.Result{result})[0]
-				h.lost.Store(true)
-				h.cancel(ErrLost)
+				w.lose(h, resultOf(&result))
 			}
 		}
 	}

@@ -65,7 +65,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 // scenarios are all of them.
-func scenarios() []Scenario { return slices.Concat(workScenarios, troubleScenarios, produceScenarios) }
+func scenarios() []Scenario {
+	return slices.Concat(workScenarios, troubleScenarios, refusalScenarios, produceScenarios)
+}
 
 // playAll plays scenarios, some at a time, and reports each when it is over.
 func playAll(ctx context.Context, chosen []Scenario, at int, command []string, out io.Writer) (failed int) {

@@ -44,7 +44,7 @@ type server struct {
 	polls     int  // reserves that wait now
 	abandoned int  // reserves that the client broke off before the wait that they ask for was over
 	impatient bool // reserves are answered at once, whatever they ask for
-	bodyLimit int
+	limits    limits
 	locked    bool // the access token is not good any more
 	faults    []fault
 	calls     []call
@@ -77,7 +77,7 @@ func newServer(dir string, o Options) *server {
 	return &server{
 		dir: dir, consumer: o.Consumer, token: o.Token, capacity: o.Concurrency + o.Prefetch, quit: make(chan struct{}),
 		changed: make(chan struct{}), tokens: map[string]*chunk{}, orders: map[string]api.Result{}, revoked: map[string]bool{}, epoch: 1,
-		beat: 10 * time.Second, streams: map[*stream]bool{}, away: map[string]time.Time{}, bodyLimit: 1 << 20,
+		beat: 10 * time.Second, streams: map[*stream]bool{}, away: map[string]time.Time{}, limits: realLimits(),
 	}
 }
 
@@ -193,8 +193,8 @@ func (s *server) nextFault(verb string) func(*server, http.ResponseWriter, func(
 
 // answer does a call and says what to answer.
 func (s *server) answer(r *http.Request, verb string, body []byte) (int, any) {
-	if len(body) > s.bodyLimit {
-		return problem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, fmt.Sprintf("The body is longer than %d bytes.", s.bodyLimit))
+	if len(body) > s.limits.body {
+		return problem(http.StatusRequestEntityTooLarge, api.CodeTooLarge, fmt.Sprintf("The body is longer than %d bytes.", s.limits.body))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,6 +208,9 @@ func (s *server) answer(r *http.Request, verb string, body []byte) (int, any) {
 		if fault := s.decode(verb, body, &q); fault != nil {
 			return problem(422, api.CodeInvalid, fault.Error())
 		}
+		if status, refused := s.refuseItem("", q.Complete, q.Fail, q.Extend); refused != nil {
+			return status, refused
+		}
 		out := &api.ExchangeResponse{Complete: s.complete(q.Complete), Fail: s.fail(q.Fail, now),
 			Extend: s.extend(q.Extend, q.Consumer, now), Reservations: []api.Reservation{}}
 		if q.Reserve != nil {
@@ -219,14 +222,23 @@ func (s *server) answer(r *http.Request, verb string, body []byte) (int, any) {
 	case "complete":
 		var q api.CompleteRequest
 		fault := s.decode(verb, body, &q)
+		if status, refused := s.refuseItem("/items", q.Items, nil, nil); refused != nil {
+			return status, refused
+		}
 		return results(s.complete(q.Items), fault)
 	case "fail":
 		var q api.FailRequest
 		fault := s.decode(verb, body, &q)
+		if status, refused := s.refuseItem("/items", nil, q.Items, nil); refused != nil {
+			return status, refused
+		}
 		return results(s.fail(q.Items, now), fault)
 	case "extend":
 		var q api.ExtendRequest
 		fault := s.decode(verb, body, &q)
+		if status, refused := s.refuseItem("/items", nil, nil, q.Items); refused != nil {
+			return status, refused
+		}
 		return results(s.extend(q.Items, q.Consumer, now), fault)
 	case "release":
 		var q api.ReleaseRequest

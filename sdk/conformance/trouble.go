@@ -212,7 +212,7 @@ var troubleScenarios = []Scenario{
 			"output that is too large alone fails its chunk for good.",
 		Options: Options{Concurrency: 8, Prefetch: 8},
 		Chunks:  append(repeated("size 3000 %d", 8), "size 20000"),
-		Before:  func(s *server) { s.bodyLimit = 10_000 },
+		Before:  func(s *server) { s.limits.body = 10_000 },
 		Play: func(s *stage) {
 			s.awaitDone()
 			s.do(func() {

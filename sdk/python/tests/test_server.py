@@ -279,6 +279,25 @@ class Whole(unittest.TestCase):
             kinds = {type(error) for error in errors}
             self.assertLessEqual({quern.HandlerFailed, quern.ReservationLost}, kinds)
 
+    def test_a_refused_output(self) -> None:
+        """An output that the server refuses fails its chunk for good, and the other results count."""
+        with serving() as server, quern.Client(server.address) as client:
+            submission = client.insert(count=8, template="x", on_exhausted="dead_letter", max_failed_chunks=8)
+            errors: list[quern.Error] = []
+            tries: list[int] = []
+
+            @client.worker(concurrency=8, on_error=errors.append)
+            def handle(chunk: quern.Chunk) -> str:
+                tries.append(chunk.index)
+                return "x" * ((1 << 20) + 1) if chunk.index == 3 else "fine"
+
+            with handle:
+                ended = client.wait(submission, timeout=60)
+            self.assertEqual((ended["done"], ended["dead"], len(tries)), (7, 1, 8))
+            (letter,) = client.list_dead_letters("default")
+            self.assertIn("the server refused the output: it has 1048577 bytes", str(letter))
+            self.assertEqual([error.index for error in errors if isinstance(error, quern.ReservationLost)], [3])
+
     def test_what_ends_a_worker(self) -> None:
         """An on_error that raises does not; a refusal for good does, and the block that it works beside raises it."""
 

@@ -221,6 +221,42 @@ class Worker(unittest.TestCase):
         with self.assertRaises(UnicodeEncodeError):
             Held(reservation(0), self.shell).complete("\ud800")
 
+    def test_refused_items(self) -> None:
+        """What a refusal points at is settled by itself, and the rest goes out again; a failure that is refused as well is given up."""
+        first, second, third = self.bring(0, 1, 2)
+        self.end(first, "large")
+        waiting = self.shell.calls[-1]
+        second.fail(quern.RetryAfter(9, "boom"))
+        self.shell.ready.remove(second)
+        self.core.finished(second)
+        waiting.error = quern.NoAnswer("gone")
+        self.core.called(waiting)
+        self.core.start()
+        call = self.shell.calls[-1]
+        self.assertEqual(call.outcomes, [first, second])
+
+        def refuse(status: int, *pointers: str) -> None:
+            call = self.shell.calls[-1]
+            problem = {"code": "invalid", "errors": [{"pointer": pointer, "detail": "is too much"} for pointer in pointers]}
+            call.error = quern.errors.refusal(status, json.dumps(problem).encode(), 0)
+            self.core.called(call)
+            self.core.start()
+
+        refuse(422, "/complete/0/output", "/fail/0/retry_after_ms")
+        items = [json.loads(held.item) for held in self.shell.calls[-1].outcomes]
+        self.assertEqual(items[0], {"token": "t0", "error": "the server refused the output: it is too much", "fatal": True})
+        self.assertEqual(items[1]["error"], "the server refused the retry_after_ms: it is too much; the handler's error was: boom")
+        refuse(422, "/fail/1/error")
+        self.assertEqual(self.shell.calls[-1].outcomes, [first])
+        self.answer(self.shell.calls[-1], "ok")
+        for _ in range(2):
+            self.core.tick()
+        self.core.start()
+        self.assertEqual(self.shell.calls[-1].extends, [third])
+        refuse(403, "/extend/0/token")
+        self.assertEqual(self.shell.cancelled, [third])
+        self.assertFalse(self.core.draining)
+
     def test_options(self) -> None:
         """Options that cannot be are refused with the range."""
         for name, value in (("concurrency", 0), ("prefetch", -1), ("timeout", 0.01), ("timeout", 100_000), ("wait", 61), ("grace", -1), ("concurrency", 200_000)):

@@ -83,6 +83,8 @@ export class Held {
   outcome: Outcome | undefined
   /** About how many bytes the outcome takes in a request. */
   cost = 0
+  /** What the handler returned or threw was refused, and the outcome says so. */
+  refused = false
   /** It is to be given back. */
   back = false
   lost: Result | undefined
@@ -119,8 +121,16 @@ export class Held {
   fail(error: unknown): void {
     this.back = this.#cancel.reason instanceof GraceError
     const text = head(textOf(error), maxError)
-    const more = error instanceof PermanentError ? { fatal: true } : error instanceof RetryError ? { retry_after_ms: pauseOf(error) } : {}
+    const more = error instanceof PermanentError ? { fatal: true } : error instanceof RetryError ? { retry_after_ms: error.retryAfterMs } : {}
     this.#report({ token: this.token, error: text, ...more }, 2 * text.length)
+  }
+
+  /** Turns a result that the server does not take into a failure for good, with what the handler threw, if it did. */
+  refuse(reason: string): void {
+    const thrown = this.outcome && 'error' in this.outcome ? `; the handler's error was: ${this.outcome.error}` : ''
+    const text = head(reason + thrown, maxError)
+    this.refused = true
+    this.#report({ token: this.token, error: text, fatal: true }, 2 * text.length)
   }
 
   #report(outcome: Outcome, cost: number): void {
@@ -139,12 +149,6 @@ function textOf(error: unknown): string {
     return 'an error without a text'
   }
 }
-
-/** The longest pause that the server takes. */
-const maxPause = 30 * 24 * 3600 * 1000
-
-/** The pause before the next try, as a number that the server takes: one that it refused would be refused with all other results of its call. */
-const pauseOf = (error: RetryError) => Math.min(Math.max(0, Math.round(error.retryAfterMs) || 0), maxPause)
 
 /** At most how many bytes an output takes in a request, escapes and all. */
 function cost(wire: WireBytes): number {

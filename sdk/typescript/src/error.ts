@@ -95,7 +95,7 @@ export class DrainedError extends Error {
   }
 }
 
-/** What `onError` hears when what came of a chunk does not count. */
+/** What `onError` hears when what came of a chunk does not count: the reservation was lost, or the server refused the result (`invalid`). */
 export class ChunkError extends Error {
   override name = 'ChunkError'
   constructor(readonly submission: string, readonly index: number, readonly result: Result) {
@@ -110,10 +110,16 @@ export class PermanentError extends Error {
   override name = 'PermanentError'
 }
 
-/** Thrown by a handler: the chunk's next try comes after this many milliseconds, instead of the queue's back-off. */
+/** The longest pause that the server gives a chunk. */
+const longestPauseMs = 30 * 24 * 3600 * 1000
+
+/** Thrown by a handler: the chunk's next try comes after this many milliseconds, instead of the queue's back-off. At most 30 days, and a longer pause is cut to that. */
 export class RetryError extends Error {
   override name = 'RetryError'
-  constructor(message: string, readonly retryAfterMs: number, options?: ErrorOptions) {
+  readonly retryAfterMs: number
+  constructor(message: string, retryAfterMs: number, options?: ErrorOptions) {
     super(message, options)
+    if (typeof retryAfterMs !== 'number' || Number.isNaN(retryAfterMs)) throw new TypeError(`quern: retryAfterMs is ${String(retryAfterMs)}; name the pause before the next try in milliseconds`)
+    this.retryAfterMs = Math.min(Math.max(0, Math.round(retryAfterMs)), longestPauseMs)
   }
 }

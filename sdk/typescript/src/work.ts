@@ -2,7 +2,7 @@
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
 import { type Connection, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
-import { ChunkError, DrainedError, TooLargeError } from './error.js'
+import { ChunkError, DrainedError, type QuernError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
 import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy } from './generated/types.js'
 import { part } from './pages.js'
@@ -246,7 +246,7 @@ class Worker {
     }
     this.#running--
     this.#held.delete(h.token)
-    if (h.lost) this.#report(new ChunkError(h.chunk.submission, h.chunk.index, h.lost))
+    if (h.lost) this.#reportResult(h, h.lost)
     else if (h.back) this.#release(h)
     else this.#outcomes.push(h)
     this.#soon()
@@ -334,13 +334,13 @@ class Worker {
     let fails = 0
     for (const h of call.outcomes) {
       const result = h.failed ? answer.fail[fails++]! : answer.complete[completes++]!
-      if (result.status !== 'ok' && result.status !== 'already') this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
+      if (result.status !== 'ok' && result.status !== 'already') this.#reportResult(h, result)
     }
     call.extends.forEach((h, i) => {
       const result = answer.extend[i]!
       h.extending = false
       if (result.status === 'ok' || result.status === 'already') h.age = 0
-      else if (result.status === 'invalid') this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
+      else if (result.status === 'invalid') this.#reportResult(h, result)
       else if (this.#held.has(h.token)) h.lose(result)
     })
   }
@@ -350,6 +350,7 @@ class Worker {
     for (const h of call.extends) h.extending = false // the next tick asks again
     this.#extendSince(call.hellos)
     if (error instanceof TooLargeError && call.outcomes.length > 0) return this.#shrink(call, error)
+    if (isFinal(error) && this.#setAside(call, error)) return
     const lastTry = isFinal(error) ? this.#draining : this.#draining && this.#failures > 0
     if (lastTry) {
       this.#undelivered += call.outcomes.length
@@ -370,8 +371,47 @@ class Worker {
     else if (h.failed) {
       this.#undelivered++
       return this.#report(error)
-    } else h.outcome = { token: h.token, error: `the output of about ${h.cost} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key`, fatal: true }
+    } else this.#refuse(h, error, `the output of about ${h.cost} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key`)
     this.#outcomes = [...call.outcomes, ...this.#outcomes]
+  }
+
+  /**
+   * Settles those items of a call that a refusal points at, each by itself, and has the others sent again: what is wrong with one chunk costs no
+   * other its result. Says whether the refusal points at an item.
+   */
+  #setAside(call: Call, error: QuernError): boolean {
+    const bad = pointedAt(call, error)
+    if (bad.size === 0) return false
+    this.#outcomes = [...call.outcomes.filter((h) => {
+      const wrong = bad.get(h)
+      if (!wrong) return true
+      if (h.refused || wrong.field === 'token') {
+        this.#reportResult(h, wrong.result) // a failure would be refused, too
+        return false
+      }
+      this.#refuse(h, error, `the server refused the ${wrong.field}: it ${wrong.detail}`)
+      return true
+    }), ...this.#outcomes]
+    this.#releases = [...call.releases.filter((h) => !bad.has(h)), ...this.#releases]
+    for (const h of call.extends) {
+      const wrong = bad.get(h)
+      if (!this.#held.has(h.token)) continue
+      if (!wrong) this.#extend(h)
+      else if (wrong.field === 'token') h.lose(wrong.result)
+      else this.#reportResult(h, wrong.result) // the next tick asks again
+    }
+    return true
+  }
+
+  /** Makes what is to be reported of a chunk a failure for good, which says why the server did not take the result. */
+  #refuse(h: Held, error: QuernError, reason: string): void {
+    h.refuse(reason)
+    this.#reportResult(h, { status: 'invalid', code: error.code, detail: reason })
+  }
+
+  /** Tells that what came of a chunk does not count. */
+  #reportResult(h: Held, result: Result): void {
+    this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
   }
 
   /** Takes new reservations; after the beginning of the drain they go back at once. */
@@ -486,6 +526,18 @@ class Worker {
     }
     this.#attached.abort()
   }
+}
+
+/** What a refusal points at in a call, with the field and what is wrong with it; nothing when it is about the call as a whole. */
+function pointedAt(call: Call, error: QuernError): Map<Held, { field: string; detail: string; result: Result }> {
+  const lists: Record<string, Held[]> = { complete: call.outcomes.filter((h) => !h.failed), fail: call.outcomes.filter((h) => h.failed), extend: call.extends, items: call.releases }
+  const found = new Map<Held, { field: string; detail: string; result: Result }>()
+  for (const { pointer, detail } of error.errors) {
+    const [, list = '', index = '', field = 'result'] = pointer.split('/')
+    const h = lists[list]?.[Number(index || NaN)]
+    if (h) found.set(h, { field, detail, result: { status: 'invalid', code: error.code, detail: `the ${field} ${detail}` } })
+  }
+  return found
 }
 
 /** What became of a reservation that was taken for a reason. */

@@ -191,17 +191,33 @@ test('what a handler throws fails the try, for good when it says so', async () =
 
 test('whatever a handler throws or names as a pause fails its own try only', async () => {
   const name = await queue('poison', { on_exhausted: 'skip', max_attempts: 2 })
-  const thrown = [Object.create(null), undefined, new Error('\ud800' + 'é'.repeat(2000)), new RetryError('soon', NaN), new RetryError('late', Infinity), new RetryError('before', -5), { get message() { throw new Error('worse') } }, 7n, 0]
+  const thrown = [Object.create(null), undefined, new Error('\ud800' + 'é'.repeat(2000)), () => new RetryError('soon', NaN), () => new RetryError('soon', '5'), () => new RetryError('late', Infinity), () => new RetryError('before', -5), { get message() { throw new Error('worse') } }, 7n, 0]
   const { id } = await client.insert(name, { chunks: { count: thrown.length, template: 'x' }, max_attempts: 1, on_exhausted: 'skip' })
   const errors = []
   await workFor(thrown.length, { queue: name, concurrency: 4, onError: (error) => errors.push(error) }, (chunk) => {
-    if (chunk.index < thrown.length - 1) throw thrown[chunk.index]
+    const one = thrown[chunk.index]
+    if (chunk.index < thrown.length - 1) throw typeof one === 'function' ? one() : one
     return 'fine'
   })
   assert.deepEqual(errors, [])
   const ended = await client.wait(id)
   assert.equal(ended.done, 1)
   assert.equal(ended.skipped, thrown.length - 1)
+})
+
+test('an output that the server refuses fails its chunk for good, and the other results count', async () => {
+  const name = await queue('refused', { on_exhausted: 'dead_letter' })
+  const { id } = await client.insert(name, { chunks: { count: 8, template: 'x' }, max_failed_chunks: 8 })
+  let tries = 0
+  const errors = []
+  await workFor(8, { queue: name, concurrency: 8, onError: (error) => errors.push(error) }, (chunk) => {
+    tries++
+    return chunk.index === 3 ? 'x'.repeat((1 << 20) + 1) : 'fine'
+  })
+  const ended = await client.wait(id)
+  assert.deepEqual([ended.done, ended.dead, tries], [7, 1, 8])
+  assert.match(JSON.stringify(await all(client.listDeadLetters(name))), /the server refused the output: it has 1048577 bytes/)
+  assert.ok(errors.some((error) => error instanceof ChunkError && error.index === 3), 'onError hears of it')
 })
 
 test('a token that is revoked ends the worker with an error of its type, after its drain', async () => {

@@ -7,6 +7,7 @@ and tells its :class:`Shell` what to do next. It reserves ahead, reports in batc
 from __future__ import annotations
 
 import base64
+import json
 import math
 import socket
 import secrets
@@ -66,7 +67,7 @@ class WorkerOptions:
 class Held:
     """One reservation in a worker's hands."""
 
-    __slots__ = ("age", "back", "cancelled", "chunk", "extending", "failed", "item", "lost", "result", "shell", "task", "token")
+    __slots__ = ("age", "back", "cancelled", "chunk", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "token")
 
     def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
         self.token: str = raw["token"]
@@ -77,6 +78,7 @@ class Held:
         self.back = False  # to be given back
         self.item = b""  # what is to be reported, as JSON
         self.failed = False  # as a failure
+        self.refused = False  # what the handler returned or raised was refused, and the failure says so
         self.age = 0  # quarters of the timeout since it was reserved or extended
         self.extending = False
         self.task: Any = None  # of the shell
@@ -105,9 +107,12 @@ class Held:
         text = str(error) if isinstance(error, (Permanent, RetryAfter)) else f"{type(error).__name__}: {error}"
         self._failure(text, isinstance(error, Permanent), error.seconds if isinstance(error, RetryAfter) else None)
 
-    def too_large(self, size: int) -> None:
-        """Turn a completion that no server takes into a failure for good."""
-        self._failure(f"the output of about {size} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key", True, None)
+    def refuse(self, reason: str) -> None:
+        """Turn a result that the server does not take into a failure for good, with what the handler raised, if it did."""
+        if self.failed:
+            reason += f"; the handler's error was: {json.loads(self.item)['error']}"
+        self.refused = True
+        self._failure(reason, True, None)
 
     def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
         kept = text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
@@ -118,9 +123,6 @@ class Held:
             item["retry_after_ms"] = math.ceil(seconds * 1000)
         self.failed = True
         self.item = write_json(item).encode()
-
-    def forget(self) -> ReservationLost:
-        return ReservationLost(self.chunk.submission, self.chunk.index, *self.result)
 
 
 @dataclass
@@ -218,7 +220,7 @@ class WorkerCore:
         self.held.discard(held)
         self.by_token.pop(held.token, None)
         if held.lost:
-            self.shell.report(held.forget())
+            self._report_result(held, held.result)
         elif held.back:
             self.releases.append(held)
         else:
@@ -239,6 +241,8 @@ class WorkerCore:
         for_good = not may_pass(error)
         if isinstance(error, TooLarge) and call.outcomes:
             self._shrink(call, error)
+        elif isinstance(error, Refused) and self._set_aside(call, error):
+            pass
         elif for_good and not self.draining:
             self._put_back(call)
             self.stop(error)
@@ -287,9 +291,8 @@ class WorkerCore:
         """A quarter of the timeout went by. What has seen two is extended: at the latest when half of it is over."""
         for held in self.held:
             held.age += 1
-            if held.age >= 2 and not held.extending and not held.lost:
-                held.extending = True
-                self.extends.append(held)
+            if held.age >= 2:
+                self._extend(held)
 
     def drain(self) -> None:
         """The worker is to end: it reserves no more, and gives back what no handler has begun. A poll that is under way goes on until
@@ -468,15 +471,14 @@ class WorkerCore:
         for held in call.outcomes:
             result = next(results[held.failed])
             if result["status"] not in ("ok", "already"):
-                held.result = _lost(result)
-                self.shell.report(held.forget())
+                self._report_result(held, _lost(result))
         for held, result in zip(call.extends, call.answer["extend"]):
             held.extending = False
             status = result["status"]
             if status in ("ok", "already"):
                 held.age = 0
             elif status == "invalid":
-                self.shell.report(ReservationLost(held.chunk.submission, held.chunk.index, *_lost(result)))
+                self._report_result(held, _lost(result))
             elif held in self.held:
                 self._lose(held, _lost(result))
 
@@ -497,9 +499,12 @@ class WorkerCore:
     def extend_all(self) -> None:
         """Extend everything now."""
         for held in self.held:
-            if not held.extending and not held.lost:
-                held.extending = True
-                self.extends.append(held)
+            self._extend(held)
+
+    def _extend(self, held: Held) -> None:
+        if not held.extending and not held.lost:
+            held.extending = True
+            self.extends.append(held)
 
     def _extend_since(self, hellos: int) -> None:
         """Extend everything when the server said hello since a call began: the server that answered the call may have forgotten by now
@@ -523,8 +528,48 @@ class WorkerCore:
             self.undelivered += 1
             self.shell.report(error)
             return
-        held.too_large(len(held.item))
+        size = len(held.item)
+        self._refuse(held, error, f"the output of about {size} bytes is more than the server takes (1 MiB at most): put it into object storage and return its key")
         self.outcomes.insert(0, held)
+
+    def _set_aside(self, call: Exchange, error: Refused) -> bool:
+        """Settle those items of a call that a refusal points at, each by itself, and have the others sent again: what is wrong with one
+        chunk costs no other its result. Whether the refusal points at an item."""
+        bad = _pointed_at(call, error)
+        if not bad:
+            return False
+        again = []
+        for held in call.outcomes:
+            where, detail = bad.get(held, ("", ""))
+            if where and (held.refused or where == "token"):
+                self._report_result(held, _refusal_of(error, where, detail))  # a failure would be refused, too
+                continue
+            if where:
+                self._refuse(held, error, f"the server refused the {where}: it {detail}")
+            again.append(held)
+        self.outcomes[:0] = again
+        self.releases[:0] = [held for held in call.releases if held not in bad]
+        for held in call.extends:
+            if held not in self.held:
+                continue
+            if held not in bad:
+                self._extend(held)
+                continue
+            result = _refusal_of(error, *bad[held])
+            if bad[held][0] == "token":
+                self._lose(held, result)
+            else:
+                self._report_result(held, result)  # the next tick asks again
+        return True
+
+    def _refuse(self, held: Held, error: Refused, reason: str) -> None:
+        """Make what is to be reported of a chunk a failure for good, which says why the server did not take the result."""
+        held.refuse(reason)
+        self._report_result(held, ("invalid", error.code, reason))
+
+    def _report_result(self, held: Held, result: Lost) -> None:
+        """Tell that what came of a chunk does not count."""
+        self.shell.report(ReservationLost(held.chunk.submission, held.chunk.index, *result))
 
 
 def may_pass(error: Error) -> bool:
@@ -534,6 +579,27 @@ def may_pass(error: Error) -> bool:
 
 def _count(call: Exchange, failed: bool) -> int:
     return sum(held.failed is failed for held in call.outcomes)
+
+
+def _pointed_at(call: Exchange, error: Refused) -> dict[Held, tuple[str, str]]:
+    """What a refusal points at in a call, with the field and what is wrong with it; nothing when it is about the call as a whole."""
+    lists = {
+        "complete": [held for held in call.outcomes if not held.failed],
+        "fail": [held for held in call.outcomes if held.failed],
+        "extend": call.extends,
+        "items": call.releases,
+    }
+    found = {}
+    for problem in error.problems:
+        _, name, index, where = [*problem.get("pointer", "").split("/", 3), "", "", ""][:4]
+        items = lists.get(name, [])
+        if index.isdecimal() and int(index) < len(items):
+            found[items[int(index)]] = (where or "result", problem.get("detail", ""))
+    return found
+
+
+def _refusal_of(error: Refused, where: str, detail: str) -> Lost:
+    return "invalid", error.code, f"the {where} {detail}"
 
 
 def _lost(result: dict[str, str]) -> Lost:

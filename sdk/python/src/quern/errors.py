@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 
@@ -106,7 +107,8 @@ def passing(error: BaseException) -> bool:
 
 
 class ReservationLost(Error):
-    """What came of a chunk does not count: another consumer holds or finished it, its submission ended, or it was taken back.
+    """What came of a chunk does not count: another consumer holds or finished it, its submission ended, it was taken back, or the server
+    refused the result (``status`` is then ``invalid``).
 
     Workers tell it to ``on_error``. ``submission`` and ``index`` name the chunk; ``status`` and ``code`` are the server's.
     """
@@ -136,6 +138,9 @@ class Undelivered(Error):
     """A worker ended, and could not report what came of some chunks: they come back after their deadline."""
 
 
+LONGEST_PAUSE = 30 * 24 * 3600.0  # seconds: the longest pause that the server gives a chunk
+
+
 class Cancelled(Exception):
     """Raised by ``Chunk.check`` in a handler whose work does not count any more."""
 
@@ -145,8 +150,11 @@ class Permanent(Exception):
 
 
 class RetryAfter(Exception):
-    """A handler raises it to name the pause before the next try, in seconds, instead of the queue's back-off."""
+    """A handler raises it to name the pause before the next try, in seconds, instead of the queue's back-off: at most 30 days, and a longer
+    one is cut to that."""
 
     def __init__(self, seconds: float, message: object = "") -> None:
         super().__init__(message)
-        self.seconds = max(float(seconds), 0.0)
+        if math.isnan(seconds):
+            raise ValueError("seconds is nan; name the pause before the next try in seconds")
+        self.seconds = min(max(float(seconds), 0.0), LONGEST_PAUSE)

@@ -1,0 +1,145 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// refused takes a refusal that is about items of a call, or about its size, and has the rest of the call made again. It reports whether it
+// was one: any other is about all calls of the worker.
+func (w *worker) refused(n *call) bool {
+	var refused *Error
+	if !errors.As(n.err, &refused) {
+		return false
+	}
+	if refused.Status == http.StatusRequestEntityTooLarge && len(n.outcomes) > 0 {
+		w.shrink(n, refused)
+		return true
+	}
+	return w.setAside(n, refused)
+}
+
+// shrink answers a refusal for size: with smaller calls, and in the end by failing the one chunk whose output is too much. A server takes
+// more than the largest output; what refuses a call for its size is a proxy before it, or an output that is larger by far.
+func (w *worker) shrink(n *call, refused *Error) {
+	w.releases = append(n.releases, w.releases...)
+	if len(n.outcomes) > 1 {
+		w.budget = max(w.budget/2, 1)
+		w.outcomes = append(n.outcomes, w.outcomes...)
+		return
+	}
+	h := n.outcomes[0]
+	if h.failed {
+		w.undelivered++
+		w.report(refused)
+		return
+	}
+	w.refuse(h, refused, fmt.Sprintf("the output of %d bytes is more than the server takes (1 MiB at most): put it into object storage "+
+		"and return its key", len(h.output)))
+	w.outcomes = append(n.outcomes, w.outcomes...)
+}
+
+// setAside settles those items of a call that a refusal points at, each by itself, and has the others sent again: what is wrong with one
+// chunk costs no other its result. It reports whether the refusal points at an item.
+func (w *worker) setAside(n *call, refused *Error) bool {
+	bad := n.pointedAt(refused)
+	if len(bad) == 0 {
+		return false
+	}
+	again := make([]*held, 0, len(n.outcomes)+len(w.outcomes))
+	for _, h := range n.outcomes {
+		problem, is := bad[h]
+		switch {
+		case !is:
+			again = append(again, h)
+		case h.refused || problem.field == "token":
+			w.reportResult(h, problem.result(refused)) // a failure would be refused, too
+		default:
+			w.refuse(h, refused, "the server refused the "+problem.field+": it "+problem.detail)
+			again = append(again, h)
+		}
+	}
+	w.outcomes = append(again, w.outcomes...)
+	for _, h := range n.releases {
+		if _, is := bad[h]; !is {
+			w.releases = append(w.releases, h)
+		}
+	}
+	for _, h := range n.extends {
+		_, still := w.held[h]
+		problem, is := bad[h]
+		switch {
+		case !still:
+		case !is:
+			w.extend(h)
+		case problem.field == "token":
+			w.lose(h, problem.result(refused))
+		default:
+			w.reportResult(h, problem.result(refused)) // the next tick asks again
+		}
+	}
+	return true
+}
+
+// refuse makes what is to be reported of a chunk a failure for good, which says why the server did not take the result.
+func (w *worker) refuse(h *held, refused *Error, reason string) {
+	if h.failed {
+		reason += "; the handler's error was: " + h.reason
+	}
+	h.output, h.failed, h.fatal, h.delay, h.refused = nil, true, true, -1, true
+	h.reason = clip(reason, maxErrorBytes)
+	w.reportResult(h, api.Result{Status: api.StatusInvalid, Code: refused.Code, Detail: reason})
+}
+
+// itemProblem is what is wrong with an item of a call.
+type itemProblem struct{ field, detail string }
+
+func (p itemProblem) result(refused *Error) api.Result {
+	return api.Result{Status: api.StatusInvalid, Code: refused.Code, Detail: "the " + p.field + " " + p.detail}
+}
+
+// pointedAt is what a refusal points at in a call: none when it is about the call as a whole.
+func (n *call) pointedAt(refused *Error) map[*held]itemProblem {
+	found := map[*held]itemProblem{}
+	for _, problem := range refused.Errors {
+		if h, field := n.item(problem.Pointer); h != nil {
+			found[h] = itemProblem{field, problem.Detail}
+		}
+	}
+	return found
+}
+
+// item is the item that a pointer such as /complete/3/output leads to, and the field of it.
+func (n *call) item(pointer string) (h *held, field string) {
+	parts := strings.SplitN(strings.TrimPrefix(pointer, "/"), "/", 3)
+	if len(parts) < 2 {
+		return nil, ""
+	}
+	at, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return nil, ""
+	}
+	list := map[string][]*held{"complete": n.reported(false), "fail": n.reported(true), "extend": n.extends, "items": n.releases}[parts[0]]
+	if at < 0 || at >= len(list) {
+		return nil, ""
+	}
+	if field = "result"; len(parts) == 3 {
+		field = parts[2]
+	}
+	return list[at], field
+}
+
+// reported are the outcomes that a call reports as completions or as failures, in their order in the request.
+func (n *call) reported(failed bool) (list []*held) {
+	for _, h := range n.outcomes {
+		if h.failed == failed {
+			list = append(list, h)
+		}
+	}
+	return list
+}
