@@ -1,6 +1,13 @@
 package engine
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
@@ -15,3 +22,47 @@ type (
 
 // Ends are those of the queue.
 func (q *Queue) Ends() *Ends { return &q.shard.Ends }
+
+// PlaceSealer writes places among the ends so that only the server can read them. A place has the position of the journal, by
+// which a tenant could count what others commit.
+type PlaceSealer struct{ block cipher.Block }
+
+// sealerSecret is the name, in the catalogue, of the key that seals places.
+const sealerSecret = "ends"
+
+// loadSealer reads the durable key that seals places, and makes it at the first start that has none.
+func (e *Engine) loadSealer() error {
+	secret, err := e.catalogue.Secret(sealerSecret, 16, rand.Reader)
+	if err != nil {
+		return err
+	}
+	e.sealer.block, err = aes.NewCipher(secret)
+	return err
+}
+
+// Sealer seals the places of all queues.
+func (e *Engine) Sealer() PlaceSealer { return e.sealer }
+
+// A sealed place is one block of AES: the position, in 48 bits, behind 16 bits of 0; the number; and 32 bits of salt.
+const sealedPosition = 1<<48 - 1
+
+// Seal writes a place. With another salt it looks different.
+func (s PlaceSealer) Seal(place queue.EndPlace, salt uint32) string {
+	var b [aes.BlockSize]byte
+	binary.BigEndian.PutUint64(b[:], min(place.Position, sealedPosition))
+	binary.BigEndian.PutUint32(b[8:], place.Seq)
+	binary.BigEndian.PutUint32(b[12:], salt)
+	s.block.Encrypt(b[:], b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Open reads a sealed place.
+func (s PlaceSealer) Open(text string) (place queue.EndPlace, ok bool) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != aes.BlockSize {
+		return place, false
+	}
+	s.block.Decrypt(b, b)
+	place = queue.EndPlace{Position: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint32(b[8:])}
+	return place, place.Position <= sealedPosition
+}

@@ -55,6 +55,7 @@ type Engine struct {
 	tokens    Tokens
 	ballast   *ballast
 	full      atomic.Bool // the disk is: what brings something new is refused for want of room
+	sealer    PlaceSealer
 	key       reserver.Key
 	plans     plans
 	metrics   *metrics
@@ -117,7 +118,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.identity, err = e.catalogue.Begin(rand.Reader); err != nil {
 		return nil, err
 	}
-	if err := e.loadKey(); err != nil {
+	if err := errors.Join(e.loadKey(), e.loadSealer()); err != nil {
 		return nil, err
 	}
 	if err := e.tokens.open(&o, e.catalogue, e.Storage().Room); err != nil {

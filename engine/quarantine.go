@@ -58,12 +58,17 @@ func (all quarantine) missing(id queue.SubmissionID) error {
 // moved says whether another server has the queue: its files are sound, and not this server's to change.
 func (q *quarantined) moved() bool { return queue.CodeOf(q.reason) == queue.CodeMoved }
 
+// Aside is the cause of an error about a queue that is there and does not serve: which.
+type Aside struct{ Queue string }
+
+func (e *Aside) Error() string { return fmt.Sprintf("the queue %q does not serve", e.Queue) }
+
 func (q *quarantined) refusal() error {
-	if q.moved() {
-		return q.reason
+	if moved, is := errors.AsType[*queue.Error](q.reason); is && q.moved() {
+		return &queue.Error{Code: moved.Code, Message: moved.Message, Err: &Aside{q.Name}}
 	}
-	return &queue.Error{Code: queue.CodeQuarantined, Message: fmt.Sprintf("The queue %q is in quarantine: its files are damaged or "+
-		"missing. The other queues serve. GET /v1/queues/{queue} says what is wrong and what to do.",
+	return &queue.Error{Code: queue.CodeQuarantined, Err: &Aside{q.Name}, Message: fmt.Sprintf("The queue %q is in quarantine: "+
+		"its files are damaged or missing. The other queues serve. GET /v1/queues/{queue} says what is wrong and what to do.",
 		clip(q.Name, queue.MaxQueueNameBytes))}
 }
 

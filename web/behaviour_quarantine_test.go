@@ -27,8 +27,8 @@ func newBroken(t *testing.T) (s *scene, lost api.Submission, file string) {
 	return s, lost, file
 }
 
-// A submission of a queue in quarantine is unknown to no token, also to none that is bound to something: a producer might insert it once
-// more.
+// A submission of a queue in quarantine is unknown to no token that may see the queue, also to none that is bound to something: a producer
+// might insert it once more. To a token that is bound to other queues it is not there.
 func TestBehaviourQuarantinedIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	s, lost, _ := newBroken(t)
@@ -37,6 +37,7 @@ func TestBehaviourQuarantinedIsNotUnknown(t *testing.T) {
 		{Name: "boss", Scopes: []string{"admin"}},
 		{Name: "tenant", Scopes: []string{"produce", "read"}, Meta: api.Meta{"company": api.Int(7)}},
 		{Name: "narrow", Scopes: []string{"produce", "read"}, Queues: []string{"broken"}},
+		{Name: "elsewhere", Scopes: []string{"produce", "read"}, Queues: []string{"default"}},
 	} {
 		body, err := json.Marshal(n)
 		if err != nil {
@@ -59,7 +60,12 @@ func TestBehaviourQuarantinedIsNotUnknown(t *testing.T) {
 			{method: "GET", path: "/v1/submissions/" + lost.ID, header: header},
 			{method: "POST", path: "/v1/submissions:wait", body: `{"ids":["` + lost.ID + `"]}`, header: header},
 		} {
-			if got := send(s, s.client, s.address, c); got.status != 503 || got.problem(s).Code != api.CodeQuarantined {
+			got := send(s, s.client, s.address, c)
+			if name == "elsewhere" {
+				if strings.Contains(string(got.body), "quarantine") || got.status != 404 && !strings.Contains(string(got.body), `"unknown":["`+lost.ID) {
+					t.Errorf("%s %s of %s: got %d %s, want that it is unknown", c.method, c.path, name, got.status, got.body)
+				}
+			} else if got.status != 503 || got.problem(s).Code != api.CodeQuarantined {
 				t.Errorf("%s %s of %s: got %d %s, want 503", c.method, c.path, name, got.status, got.body)
 			}
 		}

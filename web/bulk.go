@@ -77,7 +77,7 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(), Body: apiBulk(&b)}, nil
+	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(), Body: bulkFor(ctx)(&b)}, nil
 }
 
 func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
@@ -119,12 +119,15 @@ type listBulksInput struct {
 }
 
 func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.Page[api.BulkOperation]], error) {
+	if token := boundTo(ctx); token != nil && in.Queue != "" && !token.CoversQueue(in.Queue) {
+		return nil, unknownQueue(in.Queue)
+	}
 	list, err := x.engine.Bulks(in.Queue)
 	if err != nil {
 		return nil, err
 	}
 	list = within(ctx, list, func(b *queue.Bulk) bool { return coversBulk(ctx, b) })
-	return answeredList(list, nil, apiBulk)
+	return answeredList(list, nil, bulkFor(ctx))
 }
 
 // BulkPath names a bulk operation; exported like QueuePath.
@@ -146,7 +149,7 @@ func coversBulk(ctx context.Context, b *queue.Bulk) bool {
 // covered is a bulk operation, if the token covers it.
 func (x bulks) covered(ctx context.Context, id string) (queue.Bulk, error) {
 	b, err := x.engine.Bulk(id)
-	if err == nil && !coversBulk(ctx, &b) {
+	if !coversBulk(ctx, &b) { // also where there is none
 		err = uncovered(queue.CodeUnknownBulk, "such bulk operation")
 	}
 	return b, err
@@ -154,7 +157,7 @@ func (x bulks) covered(ctx context.Context, id string) (queue.Bulk, error) {
 
 func (x bulks) get(ctx context.Context, in *BulkPath) (*output[api.BulkOperation], error) {
 	b, err := x.covered(ctx, in.ID)
-	return answered(b, err, apiBulk)
+	return answered(b, err, bulkFor(ctx))
 }
 
 func (x bulks) cancel(ctx context.Context, in *cancelBulkInput) (*output[api.BulkOperation], error) {
@@ -162,7 +165,16 @@ func (x bulks) cancel(ctx context.Context, in *cancelBulkInput) (*output[api.Bul
 		return nil, err
 	}
 	b, err := x.engine.CancelBulk(ctx, in.ID, access.Of(ctx).Actor(in.Actor))
-	return answered(b, err, apiBulk)
+	return answered(b, err, bulkFor(ctx))
+}
+
+// bulkFor shows bulk operations to a caller. It does not name a queue that the token does not cover.
+func bulkFor(ctx context.Context) func(*queue.Bulk) api.BulkOperation {
+	return func(b *queue.Bulk) api.BulkOperation {
+		out := apiBulk(b)
+		out.To = coveredQueue(ctx, out.To)
+		return out
+	}
 }
 
 func apiBulk(b *queue.Bulk) api.BulkOperation {

@@ -24,7 +24,7 @@ func (x submissions) chunks(ctx context.Context, q *engine.Queue, in *listChunks
 		return nil, err
 	}
 	page, err := q.Submissions.Chunks(ctx, in.id, request.states, request.cursor, request.limit)
-	return answeredPage(page, err, apiChunk)
+	return answeredPage(page, err, chunkFor(ctx))
 }
 
 // chunkRequest says which chunks of a submission to list.
@@ -44,7 +44,7 @@ func chunkList() parameters[chunkRequest] {
 
 func (x submissions) chunk(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Chunk], error) {
 	chunk, err := q.Submissions.Chunk(ctx, in.id, in.chunk.Index)
-	return answered(chunk, err, apiChunk)
+	return answered(chunk, err, chunkFor(ctx))
 }
 
 // outputs is GET .../outputs. It writes as the engine reads, whatever the submission holds.

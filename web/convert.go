@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -16,6 +18,26 @@ func someMeta(meta queue.Meta) api.Meta {
 
 // contextOf is the context of a reservation, as plugins and formulas see it.
 func contextOf(in api.Meta) (queue.Meta, error) { return queue.NewContext(queue.EntriesOf(in)) }
+
+// submissionFor shows submissions to a caller. It does not name a queue that the token does not cover.
+func submissionFor(ctx context.Context) func(*queue.Submission) api.Submission {
+	return func(in *queue.Submission) api.Submission {
+		out := apiSubmission(in)
+		if out.ForwardedFrom != nil && coveredQueue(ctx, out.ForwardedFrom.Queue) == "" {
+			out.ForwardedFrom = nil
+		}
+		return out
+	}
+}
+
+// chunkFor is the same for chunks.
+func chunkFor(ctx context.Context) func(*queue.Chunk) api.Chunk {
+	return func(in *queue.Chunk) api.Chunk {
+		out := apiChunk(in)
+		out.ForwardedTo = coveredQueue(ctx, out.ForwardedTo)
+		return out
+	}
+}
 
 func apiSubmission(in *queue.Submission) api.Submission {
 	return api.Submission{

@@ -163,7 +163,7 @@ func (x deadLetters) forward(ctx context.Context, q *engine.Queue, in *forwardDe
 // afterLetter is what became of a submission by what was done with one of its dead chunks.
 func afterLetter(ctx context.Context, q *engine.Queue, id queue.SubmissionID) (*submissionOutput, error) {
 	sub, err := q.Submissions.Get(ctx, id)
-	return changedSubmission(q, sub, err)
+	return changedSubmission(ctx, q, sub, err)
 }
 
 func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) (*struct{}, error) {

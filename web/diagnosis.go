@@ -64,8 +64,8 @@ func narrowDiagnosis(d *engine.Diagnosis, own queue.MetaEntry) {
 		if c.Limit.Key != "" && (queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}) != own {
 			c.Limit.Key, c.InFlight, c.Limit.Max = "", 0, 0
 		}
-		if c.Rule.Match.Submission == 0 && c.Rule.Match.Entry != own {
-			c.Rule = queue.Rule{}
+		if c.Rule.ID != 0 && c.Rule.Match.Submission == 0 && c.Rule.Match.Entry != own {
+			c.Rule, c.Until = queue.Rule{}, 0
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -71,9 +73,10 @@ func endsShape(d *document, op *huma.Operation) {
 type endStream struct {
 	of     *engine.Ends
 	filter engine.EndFilter
-	place  queue.EndPlace // it has all up to here
-	all    bool           // it began with all that is kept: what is not kept is no gap
-	gone   queue.EndPlace // that it was told of
+	place  queue.EndPlace      // it has all up to here
+	all    bool                // it began with all that is kept: what is not kept is no gap
+	gone   queue.EndPlace      // that it was told of
+	sealer *engine.PlaceSealer // of a tenant's stream; nil: the follower may know the places
 }
 
 // ends is GET /v1/queues/{queue}/ends. It runs as long as the client stays.
@@ -84,11 +87,10 @@ func (f following) ends(c echo.Context) error {
 		return err
 	}
 	ends := q.Ends()
-	stream, err := newEndStream(ends, c.Request())
+	stream, err := f.newEndStream(ends, c.Request())
 	if err != nil {
 		return err
 	}
-	stream.filter.Meta = ownMeta(c.Request().Context(), stream.filter.Meta)
 	wake, gone := ends.Follow()
 	defer gone()
 	leave, err := s.beginEvents(c)
@@ -131,7 +133,7 @@ func (f following) ends(c echo.Context) error {
 }
 
 // newEndStream reads what a request asks for.
-func newEndStream(ends *engine.Ends, r *http.Request) (*endStream, error) {
+func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream, error) {
 	asked := endsRequest{after: "now"}
 	if err := endsList().read(r.URL.RawQuery, &asked); err != nil {
 		return nil, err
@@ -140,21 +142,57 @@ func newEndStream(ends *engine.Ends, r *http.Request) (*endStream, error) {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		where, from = "/header/Last-Event-ID", last
 	}
-	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: list.Meta, Schedule: list.Schedule}, all: from == "0"}
+	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: ownMeta(r.Context(), list.Meta), Schedule: list.Schedule}}
+	if tenantOf(r.Context()) != nil {
+		sealer := f.s.engine.Sealer()
+		s.sealer = &sealer
+	}
 	if from == "now" {
 		s.place = ends.Last()
 		return s, nil
 	}
-	place, ok := queue.ParseEndPlace(from)
-	if !ok {
+	if !s.begin(from) {
 		return nil, queue.Invalid(where, "must be the id of an event of this stream, such as 1234-56, or 0 for all that is kept, or now")
 	}
-	s.place = place
 	return s, nil
 }
 
+// begin sets where the stream begins: behind the id of an event, or with 0.
+func (f *endStream) begin(from string) (ok bool) {
+	if f.sealer != nil {
+		if f.place, ok = f.sealer.Open(from); ok {
+			return true
+		}
+	}
+	f.place, ok = queue.ParseEndPlace(from)
+	if f.sealer != nil {
+		f.place = queue.EndPlace{} // an id of an earlier version would tell where others are: the stream begins with all that is kept
+	}
+	f.all = f.place == queue.EndPlace{}
+	return ok
+}
+
 // alive tells the client that the stream lives, and where it is.
-func (f *endStream) alive() []byte { return []byte("id: " + f.place.String() + "\n: alive\n\n") }
+func (f *endStream) alive() []byte { return []byte("id: " + f.passing(f.place) + "\n: alive\n\n") }
+
+// id is the id of an event at a place: always the same.
+func (f *endStream) id(place queue.EndPlace) string {
+	if f.sealer == nil {
+		return place.String()
+	}
+	return f.sealer.Seal(place, 0)
+}
+
+// passing is the id of a place at which there may be nothing of the follower's. A tenant's looks different each time, as it would tell
+// otherwise that others commit.
+func (f *endStream) passing(place queue.EndPlace) string {
+	if f.sealer == nil {
+		return place.String()
+	}
+	var salt [4]byte
+	rand.Read(salt[:]) // it never fails: the program ends first
+	return f.sealer.Seal(place, binary.BigEndian.Uint32(salt[:])|1)
+}
 
 // next is a batch of what the follower lacks, as events. more says that there may be more already.
 func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
@@ -172,13 +210,14 @@ func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 			events = f.gap(events, page.Gone)
 		}
 	}
+	show := submissionFor(c.Request().Context())
 	for i := range page.List {
 		e := &page.List[i]
-		data, err := json.Marshal(apiSubmission(&e.Submission))
+		data, err := json.Marshal(show(&e.Submission))
 		if err != nil {
 			return nil, false, err
 		}
-		events = fmt.Appendf(events, "event: end\nid: %s\ndata: %s\n\n", e.Place, data)
+		events = fmt.Appendf(events, "event: end\nid: %s\ndata: %s\n\n", f.id(e.Place), data)
 	}
 	f.place, f.all = page.To, f.all && page.To.Position < last.Position
 	return events, page.To.Position < last.Position, nil
@@ -186,6 +225,6 @@ func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 
 // gap tells that ends are missing up to a place.
 func (f *endStream) gap(events []byte, until queue.EndPlace) []byte {
-	data, _ := json.Marshal(api.EndsGap{After: f.place.String(), Until: until.String()}) // two texts
+	data, _ := json.Marshal(api.EndsGap{After: f.passing(f.place), Until: f.passing(until)}) // two texts
 	return fmt.Appendf(events, "event: gap\ndata: %s\n\n", data)
 }

@@ -58,7 +58,7 @@ func (s submissions) insert(c echo.Context) error {
 	call.asking = asking{r.Context(), s.Server, r}
 	one := []queue.Insertion{{New: &asked}}
 	if err = q.InsertMany(&call.asking, one, false); err == nil {
-		err = one[0].Err
+		err = narrowRefusal(r.Context(), one[0].Err)
 	}
 	call.asking = asking{}
 	if err != nil {

@@ -114,7 +114,7 @@ func (m insertingMany) answer(c echo.Context, list []queue.Insertion) error {
 // refusal says why a submission of an insert of many was not inserted, as the answer of a single insert says it.
 func (m insertingMany) refusal(c echo.Context, i int, err error) wire.InsertResult {
 	s := m.s
-	p := s.problemOf(err)
+	p := s.problemOf(narrowRefusal(c.Request().Context(), err))
 	if p.Status >= http.StatusInternalServerError {
 		s.log.Error("insert of many: a submission", slog.Int("number", i), slog.String("path", clip(c.Request().URL.Path)),
 			slog.Any("error", err))

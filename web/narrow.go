@@ -65,6 +65,14 @@ func uncovered(code queue.Code, what string) error {
 	return &queue.Error{Code: code, Message: "There is no " + what + " that this token covers.", Err: errUncovered}
 }
 
+// coveredQueue is a queue's name if the token of the request covers it; else "".
+func coveredQueue(ctx context.Context, name string) string {
+	if token := boundTo(ctx); token != nil && !token.CoversQueue(name) {
+		return ""
+	}
+	return name
+}
+
 func unknownQueue(name string) error {
 	return uncovered(queue.CodeUnknownQueue, "queue "+strconv.Quote(clip(name)))
 }
@@ -73,20 +81,26 @@ func unknownSubmission(id queue.SubmissionID) error {
 	return uncovered(queue.CodeUnknownSubmission, "submission "+id.String())
 }
 
-// errAside is the answer for a submission of a queue in quarantine, of which no one can say what it is bound to. It is not unknown: a
+// errAside is the answer for a submission of a queue that does not serve, of which no one can say what it is bound to. It is not unknown: a
 // producer might insert it once more.
-var errAside = &queue.Error{Code: queue.CodeQuarantined,
-	Message: "The queue of the submission is in quarantine: its files are damaged or missing. Whether the submission is there is known " +
-		"once it serves again."}
+func errAside(err error) error {
+	if queue.CodeOf(err) == queue.CodeMoved {
+		return err
+	}
+	return &queue.Error{Code: queue.CodeQuarantined, Message: "The queue of the submission is in quarantine: its files are damaged or " +
+		"missing. Whether the submission is there is known once it serves again."}
+}
 
 // coverage is nil for a submission that is there and within the restriction; else why it is not shown.
 func coverage(ctx context.Context, e *engine.Engine, bound *access.Restriction, id queue.SubmissionID) error {
 	sub, err := e.Submission(ctx, id)
-	switch {
-	case queue.CodeOf(err) == queue.CodeQuarantined:
-		return errAside
-	case queue.CodeOf(err) == queue.CodeMoved:
-		return err
+	switch aside, is := errors.AsType[*engine.Aside](err); {
+	case is && bound.CoversQueue(aside.Queue):
+		return errAside(err)
+	case queue.CodeOf(err) == queue.CodeMoved: // while it served
+		if q, _ := e.QueueOf(id); q != nil && bound.CoversQueue(q.Name()) {
+			return err
+		}
 	case err == nil && bound.CoversQueue(sub.Queue) && bound.CoversMeta(sub.Meta):
 		return nil
 	}
@@ -138,6 +152,16 @@ func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(i
 		}
 	}
 	return nil
+}
+
+// narrowRefusal is why an insert was refused, without what a rule says that is about more than the token covers.
+func narrowRefusal(ctx context.Context, err error) error {
+	token := tenantOf(ctx)
+	if by, is := errors.AsType[*queue.RefusedBy](err); is && token != nil && by.Rule.Match.Entry != token.Entry {
+		return &queue.Error{Code: queue.CodeRefusedByRule, Err: by,
+			Message: "Inserts are refused by a rule about more than this token covers."}
+	}
+	return err
 }
 
 // narrowPlan is the plan with nothing in it that the token does not cover.

@@ -231,6 +231,8 @@ func TestTenantsWorkWithTheirOwn(t *testing.T) {
 	n.as(n.mine, call{method: "POST", path: reservePath, body: `{"max":1}`})
 	ok("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"meta":{"company":7}}}`, 201)
 	ok("GET", "/v1/queues/default/rules", "", 200, `"company":7`)
+	ok("DELETE", "/v1/queues/default/rules/2", "", 204)
+	ok("DELETE", "/v1/queues/default/rules/2", "", 204)
 	ok("POST", "/v1/bulk-operations", `{"action":"cancel","queue":"default","filter":{"meta":{"company":7}},"dry_run":true}`, 202)
 	ok("GET", "/v1/bulk-operations", "", 200, `"company":7`)
 	ok("POST", "/v1/queues/default/rules", `{"action":"pause","match":{"queue":true}}`, 403)

@@ -122,7 +122,7 @@ func (p *RulePath) locate(e *engine.Engine) (*engine.Queue, error) {
 
 func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*output[api.Rule], error) {
 	rule, err := q.Rules.Get(in.id)
-	if err == nil && !x.covers(ctx, &rule) {
+	if !x.covers(ctx, &rule) { // also where there is none
 		err = unknownRule()
 	}
 	return answered(rule, err, (*queue.Rule).API)
@@ -134,15 +134,23 @@ type liftRuleInput struct {
 }
 
 func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*struct{}, error) {
-	if rule, err := q.Rules.Get(in.id); err == nil { // one that has ended is no one's any more
-		if !x.covers(ctx, &rule) {
-			return nil, unknownRule()
+	rule, err := q.Rules.Get(in.id)
+	if err != nil { // one that has ended is lifted already, if it is one that the token covers
+		for _, ended := range q.Rules.Past() {
+			if ended.ID == in.id {
+				rule = ended.Rule
+			}
 		}
+	}
+	if !x.covers(ctx, &rule) { // also where there is none
+		return nil, unknownRule()
+	}
+	if err == nil {
 		if err := mayRule(ctx, rule.Action); err != nil {
 			return nil, err
 		}
 	}
-	_, _, err := q.Rules.Lift(ctx, in.id, access.Of(ctx).Actor(in.Actor))
+	_, _, err = q.Rules.Lift(ctx, in.id, access.Of(ctx).Actor(in.Actor))
 	return nil, err
 }
 

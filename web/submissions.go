@@ -106,7 +106,7 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	if err != nil {
 		return nil, err
 	}
-	return &submissionOutput{Body: apiSubmission(&found), Applied: applied}, nil
+	return &submissionOutput{Body: submissionFor(ctx)(&found), Applied: applied}, nil
 }
 
 // preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait is granted as the longest.
@@ -128,15 +128,15 @@ func preferredWait(header string) (time.Duration, error) {
 
 func (x submissions) cancel(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*submissionOutput, error) {
 	ended, err := q.Submissions.Cancel(ctx, in.id)
-	return changedSubmission(q, ended, err)
+	return changedSubmission(ctx, q, ended, err)
 }
 
 // changedSubmission is the answer to a change of a submission.
-func changedSubmission(q *engine.Queue, changed queue.Submission, err error) (*submissionOutput, error) {
+func changedSubmission(ctx context.Context, q *engine.Queue, changed queue.Submission, err error) (*submissionOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &submissionOutput{Body: apiSubmission(&changed)}
+	out := &submissionOutput{Body: submissionFor(ctx)(&changed)}
 	if q.Relaxed() {
 		out.Durability = queue.Relaxed.String()
 	}
@@ -153,7 +153,7 @@ func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInpu
 		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority, queue.MaxPriority)
 	}
 	changed, err := q.Submissions.SetPriority(ctx, in.id, *in.Body.value.Priority)
-	return changedSubmission(q, changed, err)
+	return changedSubmission(ctx, q, changed, err)
 }
 
 func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.Submission]], error) {
@@ -163,7 +163,7 @@ func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 	}
 	request.Meta = ownMeta(ctx, request.Meta)
 	page, err := q.Submissions.List(ctx, request)
-	return answeredPage(page, err, apiSubmission)
+	return answeredPage(page, err, submissionFor(ctx))
 }
 
 // submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends; states are those there are.

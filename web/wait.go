@@ -69,7 +69,7 @@ func (w waiting) many(c echo.Context) error {
 		case sub.State == queue.Open:
 			out.Open++
 		default:
-			out.Ended = append(out.Ended, apiSubmission(&sub))
+			out.Ended = append(out.Ended, submissionFor(ctx)(&sub))
 		}
 	}
 	return c.JSON(http.StatusOK, out)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/quern-queue/quern/sdk/api"
@@ -138,3 +139,8 @@ const (
 	MaxRuleReasonBytes = 500
 	MaxActorBytes      = 128
 )
+
+// RefusedBy is the cause of the refusal of an insert: the rule that refuses it.
+type RefusedBy struct{ Rule Rule }
+
+func (e *RefusedBy) Error() string { return fmt.Sprintf("rule %d refuses inserts", e.Rule.ID) }

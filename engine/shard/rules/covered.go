@@ -140,7 +140,7 @@ func (p *Part) Refusal(meta queue.Meta) error {
 	if rule.Until != 0 {
 		text += fmt.Sprintf(". It ends at %s", rule.Until.Std().Format(time.RFC3339))
 	}
-	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + "."}
+	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + ".", Err: &queue.RefusedBy{Rule: rule}}
 }
 
 // describe is a rule as part of a sentence.
