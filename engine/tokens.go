@@ -233,6 +233,11 @@ func (t *Tokens) valid(r *TokenRequest) error {
 		return queue.Invalid("/scopes", "must have admin: from the first token on every request needs one, and "+
 			"without the scope admin no one could make the others")
 	}
+	if r.Subject != "" {
+		if err := access.CheckSubject(r.Subject); err != nil {
+			return queue.Invalid("/certificate_subject", "%s. Write it as openssl x509 -noout -subject -nameopt RFC2253 does", err)
+		}
+	}
 	for i, name := range r.Queues {
 		if ValidQueueName(name) != nil {
 			return queue.Invalid(fmt.Sprintf("/queues/%d", i), "is not a queue's name")

@@ -156,11 +156,16 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 func (s *Server) authenticate(table *access.Table, r *http.Request, now time.Time) (by credential, token *access.Token, err error) {
 	given := r.Header["Authorization"]
 	if len(given) == 0 {
-		if token, ok := certified(table, r, queue.At(now)); ok {
-			by.subject = token.Subject
+		subject, token := certified(table, r, queue.At(now))
+		if token != nil {
+			by.subject = subject
 			return by, token, nil
 		}
-		if by.session = s.sessionOf(r, now); by.session == nil {
+		if by.session = s.sessionOf(r, now); by.session == nil && subject != "" {
+			return by, nil, newProblem(codeUnauthorized, "No access token that is good has the certificate_subject "+
+				strconv.Quote(subject)+", which is that of the client's certificate. Make one, or send a token.")
+		}
+		if by.session == nil {
 			return by, nil, newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
 		}
 		by.proof = by.session.proof
@@ -182,12 +187,18 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now time.Tim
 	return by, token, nil
 }
 
-// certified is the token that the client's certificate stands for, when an authority that the server trusts for that vouches for it.
-func certified(table *access.Table, r *http.Request, now queue.Time) (*access.Token, bool) {
+// certified is the subject of the client's certificate, when an authority that the server trusts for that vouches for it, and the token
+// that it stands for, if there is one.
+func certified(table *access.Table, r *http.Request, now queue.Time) (subject string, token *access.Token) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return nil, false
+		return "", nil
 	}
-	return table.Certified(r.TLS.PeerCertificates[0].Subject.String(), now)
+	subject, err := access.SubjectOf(r.TLS.PeerCertificates[0].RawSubject)
+	if err != nil {
+		return "", nil
+	}
+	token, _ = table.Certified(subject, now)
+	return subject, token
 }
 
 // enter counts a request of a token in, unless the token has as many as it may. What entered has to leave.

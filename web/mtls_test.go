@@ -8,8 +8,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
@@ -24,6 +26,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/web/certificate"
 )
@@ -65,14 +68,18 @@ func (a *authority) sign(c *x509.Certificate, of *ecdsa.PublicKey) []byte {
 	return raw
 }
 
-// client makes a certificate for a subject.
+// client makes a certificate for a name of acme.
 func (a *authority) client(name string) tls.Certificate {
+	return a.named(pkix.Name{CommonName: name, Organization: []string{"acme"}})
+}
+
+func (a *authority) named(subject pkix.Name) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	raw := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: []string{"acme"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, &key.PublicKey)
+	raw := a.sign(&x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, &key.PublicKey)
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
@@ -164,6 +171,36 @@ func TestACertificateStandsForAToken(t *testing.T) {
 	}
 	if status, who := m.ask(worker, ""); status != http.StatusUnauthorized {
 		t.Errorf("after the token was revoked: %d as %q, want 401", status, who)
+	}
+}
+
+// A certificate stands for a token only with the same attributes in the same order: not with one of them twice, and not with another order.
+// The refusal says how its subject is written, and with that a token can be made.
+func TestACertificateHasAllOfTheSubject(t *testing.T) {
+	t.Parallel()
+	m := newMutual(t)
+	m.token(engine.TokenRequest{Name: "worker", Scopes: access.Consume, Subject: "CN=worker"})
+	cn, o := asn1.ObjectIdentifier{2, 5, 4, 3}, asn1.ObjectIdentifier{2, 5, 4, 10}
+	for subject, names := range map[string][]pkix.AttributeTypeAndValue{
+		"CN=worker,CN=evil": {{Type: cn, Value: "evil"}, {Type: cn, Value: "worker"}},
+		"CN=evil,CN=worker": {{Type: cn, Value: "worker"}, {Type: cn, Value: "evil"}},
+		"O=acme,CN=worker":  {{Type: cn, Value: "worker"}, {Type: o, Value: "acme"}},
+	} {
+		certificate := []tls.Certificate{m.trusted.named(pkix.Name{ExtraNames: names})}
+		if status, who := m.ask(certificate, ""); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d as %q, want 401", subject, status, who)
+		}
+		m.token(engine.TokenRequest{Name: subject, Scopes: access.Read, Subject: subject})
+		if status, who := m.ask(certificate, ""); status != http.StatusOK || who != subject {
+			t.Errorf("%s with a token of its own: %d as %q, want 200", subject, status, who)
+		}
+	}
+	for _, subject := range []string{"worker", "cn=other", "CN=other, O=acme", "/CN=other"} {
+		_, _, err := m.engine.Tokens().New(t.Context(), engine.TokenRequest{Name: "n", Scopes: access.Read, Subject: subject})
+		refused, is := errors.AsType[*queue.Error](err)
+		if !is || len(refused.Problems) == 0 || refused.Problems[0].Pointer != "/certificate_subject" {
+			t.Errorf("a token for %q, which no certificate has: %v, want an error at /certificate_subject", subject, err)
+		}
 	}
 }
 
