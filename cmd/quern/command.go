@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,6 +130,9 @@ func (c *command) run(ctx context.Context, in chunkInput) ([]byte, error) {
 	program.Stdout, program.Stderr = out, tail
 	program.WaitDelay = killGrace
 	ownGroup(program)
+	// Where the program ends with this process, it ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err = c.start(program); err == nil {
 		err = c.wait(program)
 	}

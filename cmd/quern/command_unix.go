@@ -11,5 +11,6 @@ import (
 // process, which lets its programs finish, and killing the group leaves no grandchild behind.
 func ownGroup(program *exec.Cmd) {
 	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	tie(program)
 	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGKILL) }
 }

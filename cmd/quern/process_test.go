@@ -6,10 +6,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -267,6 +269,34 @@ func TestWorkEndsAtOnce(t *testing.T) {
 	if _, err := reader.Read(make([]byte, 1)); err == nil {
 		t.Error("the command wrote something")
 	} // and the end of file says that the command is gone
+}
+
+// A consumer that is killed takes its commands with it, so that none works on a chunk that is handed out again.
+func TestKilledWorkTakesItsCommands(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends a child with its parent")
+	}
+	program, dir := quernProgram(t), t.TempDir()
+	url := launch(t, dir, program, "dev", "--listen", "127.0.0.1:0").url()
+	submitted(t, url, 1)
+	gate := filepath.Join(dir, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work := launch(t, dir, program, "work", "--server", url, "--", "sh", "-c", `exec sleep 60 > "$0"`, gate)
+	reader, err := os.Open(gate) // returns when the command has opened the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := reader.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	work.tell(syscall.SIGKILL)
+	if _, err := reader.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%v, want the end of the file, which says that the command is gone", err)
+	}
 }
 
 // GNU timeout sends its signal to its child and then to the child's process group. That is one order to end, and what runs is finished.

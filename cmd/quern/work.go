@@ -55,7 +55,9 @@ func workCommand(a *app) *cobra.Command {
 			"ends it as a signal does.\n\n" +
 			"The exit code is 0 when the work ended as it should and at least one command succeeded, or none had to " +
 			"be run; 1 when all failed,\nor with --fail-exit when one did.\n\n" +
-			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; another one, a second later or more, kills them.",
+			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; another one, a second later or more,\n" +
+			"kills them. When this process is killed with SIGKILL, Linux kills the commands too, but not what they started:\n" +
+			"have a shell exec its program. Other systems let them go on, while their chunks are handed out again.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // programs are quern and quern-objects, built side by side.
@@ -54,4 +59,36 @@ func TestQuernUploadsAndFetches(t *testing.T) {
 	if err := work.Wait(); err != nil { // the signal reaches the program that took quern's place, which ends in order
 		t.Errorf("work: %v", err)
 	}
+}
+
+// A consumer that is killed takes its command with it on Linux: no one else works on the chunk.
+func TestKilledWorkTakesItsCommand(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends a child with its parent")
+	}
+	s, quern, file, gate := newShell(t), programs(t), filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "gate")
+	if err := errors.Join(os.WriteFile(file, []byte("ash"), 0o600), syscall.Mkfifo(gate, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	submit := exec.CommandContext(t.Context(), quern, "submit", "--server", s.address, "--upload", s.bucket, file)
+	if said, err := submit.CombinedOutput(); err != nil {
+		t.Fatalf("submit: %v: %s", err, said)
+	}
+	work := exec.CommandContext(t.Context(), quern, "work", "--server", s.address, "--fetch", s.bucket, "--", "sh", "-c", `exec sleep 60 > "$0"`, gate)
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(gate) // returns when the command has opened the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := errors.Join(reader.SetReadDeadline(time.Now().Add(30*time.Second)), work.Process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%v, want the end of the file, which says that the command is gone", err)
+	}
+	_ = work.Wait() // it was killed
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,9 @@ func (a *app) runCommand(ctx context.Context, command []string, chunk *client.Ch
 	program.Stdin, program.Stdout, program.Stderr = content, output, said
 	program.WaitDelay = killGrace
 	ownGroup(program)
+	// Where the program ends with this process, it ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	err := program.Run()
 	var exit *exec.ExitError
 	switch {
