@@ -11,6 +11,7 @@ import quern
 from quern import _produce
 from quern._core import Core, EventReader, Open, Pause, Procedure, Try, path, query
 from quern._http import Reply, Request
+from quern.objects._bucket import reader
 
 Step = Union[Reply, Exception]
 
@@ -124,6 +125,13 @@ class Texts(unittest.TestCase):
         for data in (b"", b"text", "é\u2028\U0001F600\x00".encode(), bytes(range(256))):
             self.assertEqual(quern.from_wire(json.loads(json.dumps(quern.to_wire(data)))), data)
         self.assertEqual(quern.from_wire({"text": "x"}), b"x")
+        self.assertEqual(quern.to_wire(memoryview(b"view")), "view")
+        for value in (3, True, 1.5, None, [1, 2], {"a": 1}, range(3)):
+            with self.subTest(value), self.assertRaisesRegex(TypeError, "str or bytes"):
+                quern.to_wire(value)  # type: ignore[arg-type]
+        for content in (3, None, {"a": 1}):
+            with self.subTest(content), self.assertRaisesRegex(TypeError, "an object is made of"):
+                reader(content)  # type: ignore[arg-type]
 
     def test_new_submissions(self) -> None:
         """What cannot be meant is refused before anything is sent, with what to write instead."""
@@ -142,6 +150,17 @@ class Texts(unittest.TestCase):
             _produce.work("one text", None, None, None)
         with self.assertRaisesRegex(ValueError, "key"):
             _produce.insert("q", {}, "bad key", None)
+        with self.assertRaisesRegex(TypeError, "key is a int"):
+            _produce.insert("q", {}, 7, None)  # type: ignore[arg-type]
+        for meta, words in (({7: "x"}, "the key 7, a int"), ({"a": True}, r"meta\['a'\] is True"), ({"a": None}, "NoneType"), ({"a": 1.0}, "float")):
+            with self.subTest(meta), self.assertRaisesRegex(TypeError, words):
+                _produce.fields(meta=meta)  # type: ignore[arg-type]
+        with self.assertRaises(TypeError):
+            query("/x", {"meta": {"a": True}})
+        with self.assertRaises(TypeError):
+            path("/v1/queues/{}", None)
+        with self.assertRaises(ValueError):
+            _produce.insert("q", _produce.fields(priority=float("nan")), None, None)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import threading
 import time
 import unittest
 from collections.abc import AsyncIterator, Iterator
-from typing import Optional
+from typing import Any, Optional
 
 import quern
 
@@ -278,6 +278,42 @@ class Whole(unittest.TestCase):
             self.assertEqual([output.text for output in client.outputs(flaky)], ["2"])
             kinds = {type(error) for error in errors}
             self.assertLessEqual({quern.HandlerFailed, quern.ReservationLost}, kinds)
+
+    def test_contents_are_texts_or_bytes(self) -> None:
+        """What is neither is refused by every way to insert, and nothing is inserted."""
+
+        async def awaiting(address: str, value: Any) -> None:
+            async with quern.AsyncClient(address) as client:
+                for attempt in (
+                    client.insert(["x", value]), client.insert(["x"], attachment=[value]),  # type: ignore[arg-type]
+                    client.insert_many([{"chunks": ["x"]}, {"chunks": [value]}]), client.insert_stream(iter(["x", value])),
+                ):  # fmt: skip
+                    with self.assertRaisesRegex(TypeError, "str or bytes"):
+                        await attempt
+                with self.assertRaisesRegex(TypeError, "list"):
+                    await client.insert_stream("a text")
+
+        def blocking(client: quern.Client, value: Any) -> None:
+            with self.assertRaisesRegex(TypeError, "str or bytes"):
+                client.insert(["x", value])
+            with self.assertRaisesRegex(TypeError, "str or bytes"):
+                client.insert(["x"], attachment=[value])  # type: ignore[arg-type]
+            with self.assertRaisesRegex(TypeError, "str or bytes"):
+                client.insert_many([{"chunks": ["x"]}, {"chunks": [value]}])
+            with self.assertRaisesRegex(TypeError, "str or bytes"):
+                client.insert_stream(iter(["x", value]))
+
+        with serving() as server, quern.Client(server.address) as client:
+            for value in (3, True, 1.5, None, [1], {"a": 1}):
+                with self.subTest(value):
+                    blocking(client, value)
+                    asyncio.run(awaiting(server.address, value))
+            for single in ("a text", b"bytes", bytearray(b"bytes")):
+                with self.assertRaisesRegex(TypeError, "list"):
+                    client.insert(single)  # type: ignore[arg-type]
+                with self.assertRaisesRegex(TypeError, "list"):
+                    client.insert_stream(single)  # type: ignore[arg-type]
+            self.assertEqual(list(client.list_submissions("default")), [])
 
     def test_a_refused_output(self) -> None:
         """An output that the server refuses fails its chunk for good, and the other results count."""

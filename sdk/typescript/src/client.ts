@@ -1,6 +1,6 @@
 // The client: what producers and consumers need, on top of the generated calls.
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
-import { type ClientOptions, Connection, type Request, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
+import { type ClientOptions, Connection, type Request, backoff, checkMeta, drawKey, isFinal, jsonBody, pause } from './connection.js'
 import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
@@ -104,8 +104,9 @@ export class Client extends Calls {
    * again by itself; give the same key to do that yourself.
    */
   async insertStream(queue: string, work: Omit<Insert, 'chunks'>, chunks: Iterable<Data> | AsyncIterable<Data>, options: InsertOptions = {}): Promise<Submission> {
-    const { attachment, ...rest } = work
-    const first = { ...rest, ...(attachment === undefined ? {} : { attachment: encode(attachment) }) }
+    // Both would be gone through letter by letter and byte by byte.
+    if (typeof chunks === 'string' || chunks instanceof Uint8Array) throw new TypeError('quern: insertStream: chunks is a single text; give a list of them')
+    const first = insertHead(work)
     const request = insertion(queue, options)
     return this.connection.json<Submission>({ ...request, headers: { ...request.headers, 'content-type': 'application/x-ndjson' }, body: jsonLines(first, chunks) })
   }
@@ -234,8 +235,13 @@ export class Client extends Calls {
 }
 
 function insertBody(work: InsertOfMany): object {
-  const { chunks, attachment, ...rest } = work
-  return { ...rest, chunks: 'inline' in chunks ? { inline: chunks.inline.map(encode) } : chunks, ...(attachment === undefined ? {} : { attachment: encode(attachment) }) }
+  const { chunks } = work
+  return { ...insertHead(work), chunks: 'inline' in chunks ? { inline: chunks.inline.map(encode) } : chunks }
+}
+
+/** The submission without its chunks. */
+function insertHead({ attachment, meta, chunks: _, ...rest }: Omit<InsertOfMany, 'chunks'> & { chunks?: unknown }): object {
+  return { ...rest, ...(meta ? { meta: checkMeta('meta', meta) } : {}), ...(attachment === undefined ? {} : { attachment: encode(attachment) }) }
 }
 
 /** The error of one submission of many, as a call of its own would have thrown it. */
@@ -248,7 +254,7 @@ function refusedOne(result: InsertResult, at: string): QuernError {
 
 function insertion(queue: string, options: InsertOptions): Request {
   const { key = drawKey(), trace, signal } = options
-  if (!/^[!-~]{1,255}$/.test(key)) throw new TypeError(`quern: insert: the idempotency key ${JSON.stringify(key)} is not 1 to 255 visible ASCII characters`)
+  if (typeof key !== 'string' || !/^[!-~]{1,255}$/.test(key)) throw new TypeError(`quern: insert: the idempotency key ${JSON.stringify(key)} is not 1 to 255 visible ASCII characters`)
   return { what: 'insert', method: 'POST', path: `/v1/queues/${part(queue)}/submissions`, headers: { 'idempotency-key': key, traceparent: trace }, ...(signal ? { signal } : {}) }
 }
 

@@ -282,6 +282,15 @@ type MetaValue = string | number | bigint
 /** A meta value as paths and filters have it: a bare whole number, or s: and the text. */
 export const metaText = (value: MetaValue): string => (typeof value === 'string' ? 's:' + value : String(value))
 
+/** Metadata as it is sent. JSON would leave undefined out, and make a text of a date, in silence. */
+export function checkMeta<M extends object>(name: string, meta: M): M {
+  for (const [key, value] of Object.entries(meta)) {
+    if (typeof value === 'string' || typeof value === 'bigint' || Number.isInteger(value)) continue
+    throw new TypeError(`quern: ${name}.${key} is ${String(value)}, a ${typeof value}; it must be a string or a whole number`)
+  }
+  return meta
+}
+
 /** Writes a body. */
 export const jsonBody = (value: unknown): string => write(value)
 

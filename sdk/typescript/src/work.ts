@@ -1,7 +1,7 @@
 // The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
-import { type Connection, backoff, drawKey, isFinal, jsonBody, pause } from './connection.js'
+import { type Connection, backoff, checkMeta, drawKey, isFinal, jsonBody, pause } from './connection.js'
 import { ChunkError, DrainedError, type QuernError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
 import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy } from './generated/types.js'
@@ -92,6 +92,7 @@ function settle(o: WorkOptions): Settings {
   whole('prefetch', prefetch, 0, maxHeld - concurrency)
   whole('timeoutMs', timeoutMs, minTimeout, 86_400_000)
   whole('waitMs', waitMs, 0, maxWait)
+  if (o.context) checkMeta('context', o.context)
   if (o.graceMs !== undefined && !(o.graceMs >= 0)) throw new RangeError(`quern: work: graceMs is ${o.graceMs}; it must be 0 or more`)
   return { ...o, concurrency, prefetch, queue, timeoutMs, waitMs, attach, onError, signals, consumer }
 }

@@ -365,6 +365,14 @@ test('what cannot be is refused before anything is sent', async () => {
   assert.throws(() => new Client(server.url, { token: 'qn_a\r\nb' }), /characters that no token has/)
   await assert.rejects(client.insert('default', { chunks: { inline: [7] } }), /string or a Uint8Array, not as number/)
   await assert.rejects(client.insert('default', { chunks: { count: 1, template: 'x' } }, { key: 'a b' }), /visible ASCII/)
+  const one = { chunks: { count: 1, template: 'x' } }
+  await assert.rejects(client.insert('default', one, { key: 7 }), /visible ASCII/)
+  for (const value of [undefined, null, 1.5, NaN, true, new Date(0), { a: 1 }]) {
+    for (const given of [client.insert('default', { ...one, meta: { a: value } }), client.insertStream('default', { meta: { a: value } }, ['x']), all(client.insertMany('default', [{ ...one, meta: { a: value } }])), client.work({ context: { a: value } }, () => {})]) {
+      await assert.rejects(given, /(meta|context)\.a is .*; it must be a string or a whole number/)
+    }
+  }
+  for (const single of ['a text', new Uint8Array(3)]) await assert.rejects(client.insertStream('default', {}, single), /give a list of them/)
   await assert.rejects(client.work({ concurrency: 0 }, () => {}), /concurrency is 0; it must be a whole number from 1/)
   await assert.rejects(client.work({ timeoutMs: 5 }, () => {}), /timeoutMs is 5/)
 })

@@ -103,6 +103,7 @@ class AsyncClient(AsyncCalls):
         **submission: Any,
     ) -> types.Submission:
         """Insert a submission whose chunks come one by one; see :meth:`quern.Client.insert_stream`."""
+        chunks = _produce.each_of(chunks)
         request = _produce.insert(queue, {}, key, trace, streamed=True)
         self._core.join(request)
         head = _produce.line(_produce.fields(**submission))

@@ -122,6 +122,7 @@ class Client(Calls):
         """Insert a submission whose chunks come one by one (at most 100,000 and 64 MiB in all), without holding them all in memory. An
         error from ``chunks`` ends the insert, and nothing is inserted. As they can be read only once the call is made once; give the same
         ``key`` to try again yourself. The other arguments are those of :meth:`insert`."""
+        chunks = _produce.each_of(chunks)
         request = _produce.insert(queue, {}, key, trace, streamed=True)
         self._core.join(request)
         head = _produce.line(_produce.fields(**submission))

@@ -301,6 +301,8 @@ def read_json(what: str, body: bytes) -> Any:
 def path(pattern: str, *names: object) -> str:
     """Fill names into a path, escaped. The names . and .. would change it."""
     for name in names:
+        if name is None:
+            raise TypeError("None cannot stand in a path")
         if str(name) in ("", ".", ".."):
             raise ValueError(f"{str(name)!r} cannot stand in a path")
     return pattern.format(*(urllib.parse.quote(str(name), safe="") for name in names))
@@ -323,6 +325,8 @@ def query(pattern: str, values: Mapping[str, Any]) -> str:
 
 def meta_text(value: Union[str, int]) -> str:
     """A meta value as paths and queries have it: a text behind ``s:``, so that ``"123"`` is not taken for 123."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise TypeError(f"a value of metadata is {value!r}, a {type(value).__name__}; it is str or int")
     return str(value) if isinstance(value, int) else "s:" + value
 
 

@@ -6,14 +6,17 @@ import dataclasses
 import datetime
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
 from ._core import add_trace, path
 from ._http import Request, visible
-from ._values import Data, to_wire, write_json
+from ._values import Data, meta_entries, to_wire, write_json
 from .errors import BadAnswer, Invalid, Refused
 
 Submission = Union[str, Mapping[str, Any]]  # its id, or what insert returned
+
+
+Chunks = TypeVar("Chunks")
 
 
 def submission_id(submission: Submission) -> str:
@@ -41,7 +44,7 @@ def fields(
 ) -> dict[str, Any]:
     """A new submission without its chunks."""
     given = {
-        "meta": None if meta is None else dict(meta),
+        "meta": None if meta is None else meta_entries("meta", meta),
         "priority": priority,
         "attachment": None if attachment is None else to_wire(attachment),
         "operations_per_chunk": operations_per_chunk,
@@ -69,17 +72,24 @@ def work(chunks: Optional[Iterable[Data]], count: Optional[int], prefix: Optiona
     if sum(form is not None for form in (chunks, prefix, template)) != 1 or (chunks is None) != (count is not None):
         raise ValueError("say what the chunks are, in one of three forms: chunks=[...]; count= with prefix=; count= with template=")
     if chunks is not None:
-        if isinstance(chunks, (str, bytes)):
-            raise TypeError("chunks is a single text; give a list of them")
-        return {"inline": [to_wire(chunk) for chunk in chunks]}
+        return {"inline": [to_wire(chunk) for chunk in each_of(chunks)]}
     if prefix is not None:
         return {"count": count, "prefix": prefix}
     return {"count": count, "template": template}
 
 
+def each_of(chunks: Chunks) -> Chunks:
+    """The chunks, if they are several: a text would be taken for its letters."""
+    if isinstance(chunks, (str, bytes, bytearray, memoryview)):
+        raise TypeError("chunks is a single text; give a list of them")
+    return chunks
+
+
 def insert(queue: str, submission: Mapping[str, Any], key: Optional[str], trace: Optional[str], streamed: bool = False) -> Request:
     """The request that inserts a submission; of a streamed one the head, which :func:`lines` follows."""
     key = new_key() if key is None else key
+    if not isinstance(key, str):
+        raise TypeError(f"the idempotency key is a {type(key).__name__}; it must be str")
     if not 1 <= len(key) <= 255 or not visible(key):
         raise ValueError(f"the idempotency key {key!r} is not 1 to 255 visible ASCII characters")
     headers = {"Content-Type": "application/x-ndjson" if streamed else "application/json", "Idempotency-Key": key}

@@ -16,17 +16,30 @@ if TYPE_CHECKING:
 Data = Union[str, bytes, bytearray, memoryview]
 
 #: Writes JSON as short as it can be, with texts as they are. The hot path uses it for single texts.
-write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+#: NaN and infinity, which JSON does not have, are refused: a server would refuse the whole call for them.
+write_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def to_wire(data: Data) -> Any:
     """Bytes or a text as JSON has them: ``"text"``, or ``{"base64": "..."}`` where they are no UTF-8."""
     if isinstance(data, str):
         return data
+    if not isinstance(data, (bytes, bytearray, memoryview)):  # bytes(3) would be three zero bytes
+        raise TypeError(f"contents are given as str or bytes, not as {type(data).__name__}; use json.dumps for values")
     try:
         return bytes(data).decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
+
+
+def meta_entries(name: str, meta: Mapping[str, Union[str, int]]) -> dict[str, Union[str, int]]:
+    """Metadata as it is sent. JSON would turn keys that are not str into some in silence."""
+    for key, value in meta.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{name} has the key {key!r}, a {type(key).__name__}; keys are str")
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise TypeError(f"{name}[{key!r}] is {value!r}, a {type(value).__name__}; values are str or int")
+    return dict(meta)
 
 
 def from_wire(value: Any) -> bytes:

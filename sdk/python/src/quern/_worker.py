@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional, Protocol, Union
 
 from ._core import Core, Event, Pause, Procedure, Try, path, read_json
 from ._http import Request
-from ._values import Chunk, write_json
+from ._values import Chunk, meta_entries, write_json
 from .errors import BadAnswer, Drained, Error, HandlerFailed, Permanent, Refused, ReservationLost, RetryAfter, TooLarge, Undelivered, passing
 
 BATCH_BYTES = 700 << 10  # of results in one call: well below the server's default limit of 1 MiB for a body
@@ -60,6 +60,7 @@ class WorkerOptions:
             raise ValueError(f"wait is {self.wait}; it must be from 0 to 60 seconds")
         if self.grace is not None and self.grace < 0:
             raise ValueError(f"grace is {self.grace}; it must not be negative")
+        self.context = meta_entries("context", self.context)
         if not self.consumer:
             self.consumer = f"{socket.gethostname()[:100] or 'consumer'}-{secrets.token_hex(4)}"
 
@@ -191,7 +192,7 @@ class WorkerCore:
         if options.strategy is not None:
             reserve["strategy"] = options.strategy
         if options.context:
-            reserve["context"] = dict(options.context)
+            reserve["context"] = options.context
         self._reserve = write_json(reserve)[1:].encode()  # behind "max"
 
         self.held: set[Held] = set()  # reserved and not yet finished

@@ -37,7 +37,10 @@ export async function* piecesOf(content: Content): AsyncGenerator<Uint8Array> {
   if (typeof source !== 'object' || source === null || !(Symbol.asyncIterator in source || Symbol.iterator in source)) {
     throw new TypeError(`quern: an object is made of a string, a Uint8Array, a Blob, a stream or pieces, not of ${source === null ? 'null' : typeof source}; use JSON.stringify for values`)
   }
-  for await (const piece of source) yield typeof piece === 'string' ? encoder.encode(piece) : piece
+  for await (const piece of source as AsyncIterable<unknown>) {
+    if (typeof piece !== 'string' && !(piece instanceof Uint8Array)) throw new TypeError(`quern: a piece of an object is a string or a Uint8Array, not a ${typeof piece}`)
+    yield typeof piece === 'string' ? encoder.encode(piece) : piece
+  }
 }
 
 /** Not every browser can go through a stream with for await. */

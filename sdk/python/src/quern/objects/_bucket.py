@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, Union, cast
 
@@ -87,7 +87,7 @@ def reader(content: Content) -> BinaryIO:
         if isinstance(content, io.TextIOBase):
             raise TypeError(f"{content!r} is open for texts; open it for bytes, as with open(path, 'rb')")
         return cast(BinaryIO, content)
-    if isinstance(content, Iterable):
+    if isinstance(content, Iterable) and not isinstance(content, Mapping):  # whose pieces would be its keys
         return cast(BinaryIO, io.BufferedReader(Pieces(cast("Iterable[Union[str, bytes]]", content))))
     raise TypeError(f"an object is made of a text, bytes, a path, an open file or pieces, not of {type(content).__name__}")
 
