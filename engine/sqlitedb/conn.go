@@ -19,6 +19,9 @@ const (
 	roomPage = 4096 // the unit of Options.MaxPages, whatever the pages of the file
 	// The log is copied back when it has this many bytes of pages: a short log that is overwritten in place is the fast one.
 	autoCheckpoint = 1000 * 4096
+	// The log is cut to this when it begins again from its start. It is longer than it ever is but for a reader that kept it from being
+	// copied back, as a backup does.
+	mostLog = 4 * autoCheckpoint
 )
 
 // Options say how a database is opened.
@@ -46,6 +49,8 @@ type Conn struct {
 	owned                    bool            // the file says that it is in use, and Close has to take that back
 	closed                   bool
 	room                     logRoom
+	shrinks                  bool // Kind.Shrinks
+	cut                      bool // the file may be longer than the database, see CutFile
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
@@ -64,6 +69,7 @@ func Open(path string, k Kind, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
 	}
+	c.shrinks, c.cut = k.Shrinks, !o.ReadOnly
 	if err := c.setUp(o); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
@@ -113,6 +119,9 @@ func (c *Conn) setUp(o Options) error {
 	if err := c.setPages(); err != nil {
 		return err
 	}
+	if err := c.limitLog(mostLog); err != nil {
+		return err
+	}
 	if err := c.SetDurability(o.Durability); err != nil {
 		return err
 	}
@@ -141,6 +150,12 @@ func (c *Conn) setPages() (err error) {
 		return errors.Join(err, fmt.Errorf("wal_autocheckpoint is %d, want %d", pages, want))
 	}
 	return nil
+}
+
+// limitLog has the log cut to so many bytes when it begins again; -1: it is never cut.
+func (c *Conn) limitLog(bytes int64) error {
+	_, err := c.Int(fmt.Sprintf("PRAGMA journal_size_limit = %d", bytes))
+	return err
 }
 
 // SetDurability sets whether a commit waits for the disk, and reads it back: the driver's own default in WAL mode is the
@@ -334,16 +349,8 @@ func (s *Stmt) release() {
 // Exec runs a statement that returns no rows. Arguments are int64, string, []byte or nil (NULL); they are not kept. Outside of Tx it
 // is a transaction of its own: durable when Exec returns, as far as the durability promises.
 func (s *Stmt) Exec(args ...any) (changes int64, err error) {
-	if s.conn.lost != nil {
-		return 0, s.conn.lost
-	}
-	if s.conn.closed {
-		return 0, errClosed
-	}
-	if s.conn.owed != nil {
-		if err := s.conn.ownOwed(); err != nil {
-			return 0, err
-		}
+	if err := s.conn.writable(); err != nil {
+		return 0, err
 	}
 	if err := s.bind(args); err != nil {
 		return 0, err
@@ -356,6 +363,19 @@ func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 		return 0, s.conn.failed(err)
 	}
 	return result.RowsAffected()
+}
+
+// writable says whether the connection may write, and has it say first that the file is in use, if that is still owed.
+func (c *Conn) writable() error {
+	switch {
+	case c.lost != nil:
+		return c.lost
+	case c.closed:
+		return errClosed
+	case c.owed != nil:
+		return c.ownOwed()
+	}
+	return nil
 }
 
 // failed notes a failed sync. SQLite itself would simply go on, and the next sync may succeed although the pages of the failed

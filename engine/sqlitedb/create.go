@@ -70,8 +70,12 @@ func prepare(temporary string, k Kind, build func(string) error) error {
 	if err != nil {
 		return err
 	}
-	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA application_id = %d; PRAGMA journal_mode = WAL", k.pageSize(),
-		int32(k.ApplicationID)))
+	vacuum := "NONE" // which costs nothing
+	if k.Shrinks {
+		vacuum = "INCREMENTAL"
+	}
+	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA auto_vacuum = %s; PRAGMA application_id = %d; PRAGMA journal_mode = WAL",
+		k.pageSize(), vacuum, int32(k.ApplicationID)))
 	if err = errors.Join(err, c.Close()); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ type Kind struct {
 	Name          string // for messages, such as "journal"
 	ApplicationID uint32 // four letters; `file` and other tools can show them
 	Version       uint32 // the newest version this program knows, at least 1
+	Shrinks       bool   // the files that this program makes can give back free pages one by one, see Conn.GiveBack
 	PageSize      uint32 // of the files that this program makes, in bytes; 0: 4,096. One that is there keeps its own
 }
 

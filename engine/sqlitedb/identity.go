@@ -140,6 +140,7 @@ func (c *Conn) disown() {
 	}
 	if err != nil || m.open {
 		_ = c.raw.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, 1) // fails only where there is no file any more
+		_ = c.limitLog(-1)                                                       // else the log that is kept would be emptied
 	}
 }
 

@@ -17,8 +17,8 @@ var migrations embed.FS
 
 // What the two files are: "QrnS" and "QrnC", each at the version that its last migration sets as user_version.
 var (
-	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 9}
-	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 11}
+	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 9, Shrinks: true}
+	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 11, Shrinks: true}
 )
 
 // ensure makes the database at path if there is none and brings an older one up to date. goose runs only then: an ordinary

@@ -37,6 +37,7 @@ type Store struct {
 	History  History
 	open     openIndex
 	Doubts   doubts
+	Space    Space
 }
 
 // readers are the connections that read.
@@ -74,7 +75,7 @@ type reader struct {
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
-	s.History.s, s.Singles.s = s, s
+	s.History.s, s.Singles.s, s.Space.s = s, s, s
 	if err := s.openFile(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)
@@ -149,8 +150,8 @@ func (s *Store) SetMaxPages(n int) error {
 	return wrap("set max pages", s.write.conn.SetMaxPages(n))
 }
 
-// Size is the room that the store takes on disk, in bytes, its write-ahead log included. Room that was freed is used again
-// but not given back.
+// Size is the room that the store takes on disk, in bytes, its write-ahead log included. Room that was freed is used again, or given
+// back by Space.Shrink.
 func (s *Store) Size() int64 { return sqlitedb.Size(s.path) }
 
 // tx runs fn in one transaction of the writer. fn must not be long: every other write waits for it.

@@ -391,9 +391,23 @@ func (l *Log) Close() error {
 			break
 		}
 	}
+	if err == nil && !l.doubt && !l.refused && !l.shared && !l.closed {
+		l.shrink()
+	}
 	l.closed = true
 	l.tellGrown() // who waits is told that it is closed
 	return wrap("close", errors.Join(err, l.conn.Close()))
+}
+
+// keepFree is how many free bytes the file keeps for the batches to come: about twice what there is between two checkpoints.
+const keepFree = 32 << 20
+
+// shrink gives back to the disk what the file took while it could not be trimmed, as when no checkpoint came through. Only Close does it,
+// as appends would have to wait. A failure leaves the file as it was: it is only too long.
+func (l *Log) shrink() {
+	if _, free, err := l.conn.Usage(); err == nil && free > keepFree {
+		_, _ = l.conn.GiveBack(free)
+	}
 }
 
 func (l *Log) damaged(reason string) error {
