@@ -229,16 +229,3 @@ func (e *Engine) lastAct(id queue.ShardID) func() (uint64, error) {
 func (e *Engine) putActs(id queue.ShardID, name string) func(context.Context, []journal.Act) error {
 	return func(ctx context.Context, list []journal.Act) error { return e.catalogue.PutActs(ctx, id, name, list) }
 }
-
-// auditTrim is how many old entries one round of housekeeping removes.
-const auditTrim = 1000
-
-// forgetActs removes entries of the audit log that are older than they are kept.
-func (e *Engine) forgetActs() {
-	if e.options.AuditKeep < 0 {
-		return
-	}
-	if _, err := e.catalogue.TrimActs(queue.At(e.options.Now()).Add(-e.options.AuditKeep), auditTrim); err != nil {
-		e.options.Logger.Error("removing old entries of the audit log failed; it is tried again", "error", err)
-	}
-}

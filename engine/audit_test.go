@@ -177,13 +177,13 @@ func TestAuditForgets(t *testing.T) {
 	_, err := queueAt(e, DefaultQueue).RetryParked(t.Context())
 	fatal(t, err)
 	fatal(t, e.queues[DefaultQueue].shard.Checkpoint())
-	e.forgetActs()
+	e.cleaner.round(t.Context())
 	if got := auditOf(t, e, AuditFilter{}); len(got) != 2 {
 		t.Fatalf("%q, want that the queue was made, and the retry", lines(got))
 	}
 	now := e.options.Now
 	e.options.Now = func() time.Time { return now().Add(DefaultAuditKeep + time.Minute) }
-	e.forgetActs()
+	e.cleaner.round(t.Context())
 	if got := len(auditOf(t, e, AuditFilter{})); got != 0 {
 		t.Errorf("%d entries after %v, want none", got, DefaultAuditKeep)
 	}

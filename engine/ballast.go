@@ -90,12 +90,13 @@ func (b *ballast) take(bytes int64) bool {
 // disk again at once.
 const ballastMargin = 4 << 20
 
-// room says whether the disk has space again, and takes the ballast aboard if so.
-func (b *ballast) room() bool {
+// room says whether there is space again, and takes the ballast aboard if so. `inside` is how many bytes inserts find free inside files:
+// for the ballast itself they are of no use.
+func (b *ballast) room(inside int64) bool {
 	b.mu.Lock()
 	missing := max(b.bytes, 0) - b.have
 	b.mu.Unlock()
-	return b.spare() >= missing+ballastMargin && (b.bytes <= 0 || b.take(b.bytes))
+	return b.spare() >= missing+max(ballastMargin-inside, 0) && (b.bytes <= 0 || b.take(b.bytes))
 }
 
 // spare is how many bytes of the disk are free; 0 when that is not known.
@@ -123,7 +124,14 @@ func (b *ballast) unlessFull(err error) error {
 
 // makeRoom lets inserts in again when the disk has room.
 func (e *Engine) makeRoom() {
-	if e.full.Load() && e.ballast.room() {
+	if !e.full.Load() {
+		return
+	}
+	inside := int64(0)
+	for _, q := range e.all() {
+		inside += q.store.Space.Free()
+	}
+	if e.ballast.room(inside) {
 		e.full.Store(false)
 		e.options.Logger.Info("the disk has room again: inserts are accepted")
 	}

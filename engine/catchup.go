@@ -18,6 +18,8 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	e.bulks.step(ctx)
 	e.forwards.carry(ctx)
 	e.house(ctx)
+	for e.cleaner.round(ctx) {
+	}
 	e.sample()
 	readLedgers(ctx, e.all(), queue.At(e.options.Now()))
 	return ctx.Err()

@@ -126,7 +126,7 @@ func TestAgeingReadsASubmissionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := testing.AllocsPerRun(1, func() {
-		if err := q.shard.DeadLetters.Age(context.Background(), time.Hour, 100); err != nil {
+		if _, err := q.shard.DeadLetters.Age(context.Background(), time.Hour, 100); err != nil {
 			t.Fatal(err)
 		}
 	})

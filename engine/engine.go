@@ -61,6 +61,7 @@ type Engine struct {
 	metrics   *metrics
 	bulks     bulkRunner
 	forwards  forwards
+	cleaner   *cleaner
 	shared    shared
 	sampled   sampled
 
@@ -93,7 +94,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{options: o, queues: map[string]*Queue{}, shards: map[queue.ShardID]*Queue{},
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
-	e.bulks.e, e.forwards.e = e, e
+	e.bulks.e, e.forwards.e, e.cleaner = e, e, newCleaner(e)
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (e *Engine) Close() error {
 }
 
 // Run does what time demands until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
-// they never wait for it, the housekeeping and the frames every second, and the bulk operations.
+// they never wait for it, the housekeeping and the frames every second, the bulk operations, and what is past its retention.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -200,6 +201,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		every(ctx, ledgerEvery, func() { readLedgers(ctx, e.all(), queue.At(e.options.Now())) })
 	})
 	group.Go(func() { e.forwards.carryAlways(ctx) })
+	group.Go(func() { e.cleaner.always(ctx) })
 	group.Go(func() { e.watchAlways(ctx) })
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
@@ -224,8 +226,7 @@ func every(ctx context.Context, pace time.Duration, fn func()) {
 	}
 }
 
-// house drops idle views, sorts outputs, removes what is past its retention, and lets inserts in again when a full disk
-// has room.
+// house drops idle views, sorts outputs, and lets inserts in again when a full disk has room.
 func (e *Engine) house(ctx context.Context) {
 	for _, q := range e.all() {
 		q.shard.Heal()
@@ -239,9 +240,7 @@ func (e *Engine) house(ctx context.Context) {
 		e.options.Logger.Error("writing down when access tokens were used failed; it is tried again", "error", err)
 	}
 	e.tokens.refusals.writeAll(false)
-	e.forgetActs()
 	e.makeRoom()
-	e.retain(ctx)
 }
 
 // Check is one thing that has to be well for the server to serve.
@@ -271,29 +270,4 @@ func (e *Engine) Ready() []Check {
 		disk.Detail = "full: inserts are refused, completions go on; free some space"
 	}
 	return append(checks, Check{Check: disk})
-}
-
-// retainSlice is how many ended submissions one pass removes from a queue's history.
-const retainSlice = 200
-
-// ageSlice is how many dead letters one pass gives up in a queue.
-const ageSlice = 2000
-
-// retain gives up dead letters and removes ended submissions whose retention is over.
-func (e *Engine) retain(ctx context.Context) {
-	now := queue.At(e.options.Now())
-	for _, q := range e.all() {
-		settings := q.info().Settings
-		if settings.DeadRetention > 0 {
-			if err := q.shard.DeadLetters.Age(ctx, settings.DeadRetention, ageSlice); err != nil && ctx.Err() == nil {
-				e.options.Logger.Error("giving up old dead letters failed; it is tried again", "queue", q.name, "error", err)
-			}
-		}
-		if settings.Retention <= 0 {
-			continue
-		}
-		if err := q.shard.Retain(ctx, now.Add(-settings.Retention), retainSlice); err != nil && ctx.Err() == nil {
-			e.options.Logger.Error("retention failed; it is tried again", "queue", q.name, "error", err)
-		}
-	}
 }

@@ -292,3 +292,71 @@ func (d diskUser) untilInserted() {
 		return status == http.StatusCreated
 	})
 }
+
+// A disk that the queue itself has filled has room again when the work is over: once it is cancelled and its retention is over, the files
+// give back what they do not need, and inserts are taken again, without a restart.
+func TestFullDiskIsFreed(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "96m")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(quernLink(t, program), os.Environ(), filepath.Join(disk, "data"), "--ballast-bytes", "8MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.end(syscall.SIGTERM) }()
+	d := diskUser{t, s.url + "/v1/queues/default"}
+
+	var ids []string
+	big := bigInsert()
+	status, answer := 0, []byte(nil)
+	for range 120 {
+		if status, answer = d.post("/submissions", big); status != http.StatusCreated {
+			break
+		}
+		var inserted struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(answer, &inserted); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, inserted.ID)
+	}
+	if status != http.StatusInsufficientStorage {
+		t.Fatalf("%d inserts of a megabyte end with %d %.200s, want 507", len(ids), status, answer)
+	}
+	full := fileBytes(t, filepath.Join(disk, "data"), "store.db")
+	if status, answer := d.send("PATCH", "", `{"settings":{"retention_seconds":1}}`); status != http.StatusOK {
+		t.Fatalf("a retention of a second gave %d %.200s", status, answer)
+	}
+	all := diskUser{t, s.url + "/v1"}
+	for _, id := range ids {
+		all.must("/submissions/"+id+"/cancel", "")
+	}
+	d.untilInserted()
+	d.until("shorter", func() bool { return fileBytes(t, filepath.Join(disk, "data"), "store.db") < full/4 })
+	for i := range len(ids) / 2 {
+		if status, answer := d.post("/submissions", big); status != http.StatusCreated {
+			t.Fatalf("of the %d inserts that fitted before, the %dth gave %d %.200s", len(ids), i, status, answer)
+		}
+	}
+}
+
+// fileBytes is how long the files of a name are, of all queues.
+func fileBytes(t *testing.T, data, name string) (bytes int64) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(data, "shards", "*", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	return bytes
+}

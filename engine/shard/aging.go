@@ -1,11 +1,14 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -17,6 +20,7 @@ type aging struct {
 	began   queue.Time    // the round
 	first   queue.Time    // in this round, when the oldest of those that stay died
 	next    queue.Time    // no round before: nothing can be too old by then
+	overdue queue.Time    // since when the oldest letter that this round has met should be gone; 0: it has met none
 	failing queue.SubmissionID
 	tries   int
 }
@@ -29,10 +33,10 @@ const (
 )
 
 // Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if someone
-// had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is
-// called again. As Retain it is of the kind KindRetention: a submission that nothing can be done with is parked, and
-// the others go.
-func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) error {
+// had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is called again; more says
+// that its round is not over. As Retain it is of the kind KindRetention: a submission that nothing can be done with is parked, and the
+// others go.
+func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) (more bool, err error) {
 	s := p.s
 	a := &p.ageing
 	a.mu.Lock()
@@ -41,72 +45,106 @@ func (p *DeadLetters) Age(ctx context.Context, keep time.Duration, most int) err
 	s.mu.Lock()
 	none := s.m.Stats.Dead+s.m.Stats.EndedLetters == 0
 	may := s.Worker.kinds[machine.KindRetention].may(now)
+	if none {
+		s.Worker.overdue.letter = 0
+	}
 	s.mu.Unlock()
 	if keep != a.keep || a.next > now.Add(keep) { // the clock may have been set back
 		a.keep, a.after, a.next = keep, queue.ChunkID{}, 0
 	}
 	if none || !may || now < a.next {
-		return nil
+		return false, nil
 	}
 	if a.after == (queue.ChunkID{}) {
-		a.began, a.first = now, now
+		a.began, a.first, a.overdue = now, now, 0
 	}
 	page, err := p.List(ctx, queue.BulkFilter{}, a.after, ageLook)
 	if err != nil {
-		return p.unaged(ctx, 0, err, now)
+		return false, p.unaged(ctx, 0, err, now)
 	}
 	if n, err := p.agePage(ctx, page, now, most); err != nil || n >= most {
-		return err
+		return err == nil, err
 	}
 	if len(page) == ageLook {
 		a.after = page[ageLook-1].Chunk
-		return nil
+		return true, nil
 	}
 	a.after = queue.ChunkID{}
 	a.next = max(a.first.Add(keep), now.Add(min(keep/64, agePause)))
-	return nil
+	s.mu.Lock()
+	s.Worker.overdue.letter = 0
+	s.mu.Unlock()
+	return false, nil
 }
 
-// agePage gives up those of a page that are too old, `most` at most and a submission at a time, and says how many.
+// agePage gives up those of a page that are too old, `most` at most, and says how many. They share commits, unless the page before failed:
+// then each submission has one of its own, so that the one to blame is found.
 func (p *DeadLetters) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
-	for len(page) > 0 && n < most {
+	s := p.s
+	s.aging.RLock()
+	defer s.aging.RUnlock()
+	var waits commit.Set
+	var failing queue.SubmissionID
+	for alone := p.ageing.tries > 0; len(page) > 0 && n < most && err == nil; {
 		id := page[0].Chunk.Submission
 		var old []uint32
 		of := 0
 		for ; of < len(page) && page[of].Chunk.Submission == id; of++ {
-			switch died := page[of].Died; {
-			case died == 0: // of a time that did not note it
-			case died.Add(p.ageing.keep) > now:
-				p.ageing.first = min(p.ageing.first, died)
-			case len(old) < most-n:
+			if p.tooOld(page[of].Died, now) && len(old) < most-n {
 				old = append(old, page[of].Chunk.Index)
-			default:
-				p.ageing.first = min(p.ageing.first, died)
 			}
 		}
 		page = page[of:]
 		if len(old) == 0 || p.parkedAge(id) {
 			continue
 		}
-		gone, err := p.Delete(ctx, id, old)
-		if err != nil && queue.CodeOf(err) != queue.CodeUnknownSubmission {
-			return n, p.unaged(ctx, id, err, now)
+		gone, own, begun := p.begin(ctx, id, old, deadletters.Fate{Action: queue.BulkDelete})
+		if alone && begun == nil {
+			begun = s.writer.wait(own)
 		}
-		p.aged(gone, now)
-		n += gone
+		switch {
+		case begun == nil:
+			n += gone
+			waits.Join(&own)
+		case queue.CodeOf(begun) != queue.CodeUnknownSubmission:
+			failing, err = id, begun
+		}
+	}
+	if waiting := s.writer.wait(waits); waiting != nil {
+		n, err = 0, cmp.Or(err, waiting)
+	}
+	p.aged(n, now)
+	if err != nil {
+		return n, p.unaged(ctx, failing, err, now)
 	}
 	return n, nil
+}
+
+// tooOld says whether a letter that died then is to be given up, and notes when the next one will be, or since when this one should be.
+func (p *DeadLetters) tooOld(died, now queue.Time) bool {
+	a := &p.ageing
+	switch due := died.Add(a.keep); {
+	case died == 0: // of a time that did not note it
+		return false
+	case due > now:
+		a.first = min(a.first, died)
+		return false
+	case a.overdue == 0 || due < a.overdue:
+		a.overdue = due
+	}
+	return true
 }
 
 // aged counts what was given up.
 func (p *DeadLetters) aged(n int, now queue.Time) {
 	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Worker.overdue.letter = p.ageing.overdue
 	if n == 0 {
 		return
 	}
 	p.ageing.tries = 0
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.Worker.kinds[machine.KindRetention].pass(now, n)
 	s.m.Stats.Acts[machine.KindRetention].Done += uint64(n)
 	s.m.Stats.Aged += uint64(n)

@@ -57,17 +57,7 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 	s := p.s
 	s.aging.RLock()
 	defer s.aging.RUnlock()
-	waits, err := p.at(ctx, id, func(g *deadletters.Holder, now queue.Time) error {
-		if why := g.Refusal(f.Action, now); why != "" {
-			return refusedLetters(id, why)
-		}
-		taken := g.Take(indexes)
-		if n = len(taken); n > 0 {
-			g.Decide(f, taken, now)
-			s.m.ActLog.Tell(now, acts, nil, nil)
-		}
-		return nil
-	})
+	n, waits, err := p.begin(ctx, id, indexes, f, acts...)
 	if err == nil && n > 0 {
 		err = s.writer.wait(waits)
 	}
@@ -75,6 +65,23 @@ func (p *DeadLetters) settle(ctx context.Context, id queue.SubmissionID, indexes
 		return 0, err
 	}
 	return n, nil
+}
+
+// begin is settle without the wait for the commit, until which the caller holds aging for reading.
+func (p *DeadLetters) begin(ctx context.Context, id queue.SubmissionID, indexes []uint32, f deadletters.Fate,
+	acts ...queue.Act) (n int, waits commit.Set, err error) {
+	waits, err = p.at(ctx, id, func(g *deadletters.Holder, now queue.Time) error {
+		if why := g.Refusal(f.Action, now); why != "" {
+			return refusedLetters(id, why)
+		}
+		taken := g.Take(indexes)
+		if n = len(taken); n > 0 {
+			g.Decide(f, taken, now)
+			p.s.m.ActLog.Tell(now, acts, nil, nil)
+		}
+		return nil
+	})
+	return n, waits, err
 }
 
 func refusedLetters(id queue.SubmissionID, why string) error {

@@ -61,8 +61,12 @@ func (s *Shard) Work() Work {
 		if t.err != nil {
 			k.Error = t.err.Error()
 		}
-		if at, there := s.m.Lifecycle.OldestDue(kind, now); there {
-			lag := now.Sub(at)
+		at, there := s.m.Lifecycle.OldestDue(kind, now)
+		if kind == machine.KindRetention { // it makes no one wait, so it does not count for the health
+			at, there = s.Worker.overdue.since()
+		}
+		if there {
+			lag := max(now.Sub(at), 0)
 			k.LagSeconds, w.Lag = lag.Seconds(), max(w.Lag, lag)
 		}
 	}
@@ -73,6 +77,7 @@ func (s *Shard) Work() Work {
 	}, uint64(s.m.Suspects.Ready)}
 	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.parts.letters.Outbox.Len())
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()), s.m.Stats.Orphaned
+	w.Kinds[machine.KindRetention].Pending = s.Worker.retained()
 	for a := range s.Worker.parked {
 		w.Kinds[a.Kind].Parked++
 	}

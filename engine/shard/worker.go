@@ -26,7 +26,8 @@ type Worker struct {
 	degraded bool // some kind fails again and again: nothing new is taken in
 	// how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be
 	// read
-	blamed map[machine.Action]int
+	blamed  map[machine.Action]int
+	overdue overdue
 }
 
 // Nudge has the worker pass in the background, unless it is at it.

@@ -186,7 +186,7 @@ func TestRetentionWaitsForDelivery(t *testing.T) {
 		if err := p.from.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.from.shard.Retain(ctx, p.from.clock.now()+1, 100); err != nil {
+		if _, err := p.from.shard.Retain(ctx, p.from.clock.now()+1, 100); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -162,6 +162,9 @@ func TestNothingIsLeftOfAFailedCommit(t *testing.T) {
 	}
 }
 
+// onlyError is the error of what also says whether there is more to do.
+func onlyError(_ bool, err error) error { return err }
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -169,7 +169,7 @@ func (s *sim) age() {
 			}
 		}
 	}
-	s.must("age", s.shard.DeadLetters.Age(ctx, keep, 1<<20))
+	s.must("age", onlyError(s.shard.DeadLetters.Age(ctx, keep, 1<<20)))
 	if got := s.shard.Stats().AgedTotal; got != want {
 		s.fail("dead letters given up for their age: %d, want %d", got, want)
 	}

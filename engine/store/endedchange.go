@@ -57,11 +57,11 @@ func (c *endedChange) drop(page int64, i int) {
 func (s *span) sparse() bool { return s.left > 0 && s.left <= s.count/8 }
 
 // gather moves what is left of sparse pages into new ones, so that few submissions which stay for long do not keep all that ended beside
-// them on the disk.
-func (c *endedChange) gather(st *Store, w *writer) error {
+// them on the disk. Pages in `stay` are left alone: a transaction to come looks for submissions where they are now.
+func (c *endedChange) gather(st *Store, w *writer, stay map[int64]bool) error {
 	var list []checkpoint.Ended
 	for page, s := range c.changed {
-		if !s.sparse() {
+		if !s.sparse() || stay[page] {
 			continue
 		}
 		all, _, err := readEnded(st, w.endedPage, page)

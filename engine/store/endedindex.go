@@ -16,6 +16,7 @@ type endedIndex struct {
 	blocks []*endedBlock // by page number
 	moves  uint64        // how often submissions went from one page to another
 	next   int64         // page number; only the writer uses it
+	held   int           // submissions in all pages
 }
 
 // endedBlock is some consecutive pages, under one span: a look-up passes over them in one step.
@@ -37,6 +38,7 @@ func (x *endedIndex) add(s *span) {
 		x.blocks = append(x.blocks, &endedBlock{})
 	}
 	last := x.blocks[len(x.blocks)-1]
+	x.held += int(s.left)
 	last.cover(s)
 	last.pages = append(last.pages, s)
 }
@@ -70,6 +72,7 @@ func (x *endedIndex) publish(c *endedChange) {
 	for _, s := range c.changed {
 		block, at, _ := x.find(s.page)
 		b := x.blocks[block]
+		x.held += int(s.left) - int(b.pages[at].left)
 		if s.left > 0 {
 			b.pages[at] = s
 			continue

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,11 +18,12 @@ const (
 
 // Outlived is a submission of the history whose retention is over.
 type Outlived struct {
-	ID    queue.SubmissionID
-	Seq   uint32
-	place queue.EndPlace
-	page  int64 // where it is: the page's number and its place in it
-	at    int
+	ID       queue.SubmissionID
+	Seq      uint32
+	Finished queue.Time
+	place    queue.EndPlace
+	page     int64 // where it is: the page's number and its place in it
+	at       int
 }
 
 // Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
@@ -42,7 +44,7 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 		list = list[:0]
 		return h.walk(ctx, o, func(e *checkpoint.Ended, page int64, at int) (bool, error) {
 			if skip == nil || !skip(e.ID, e.Finished) {
-				list = append(list, Outlived{e.ID, e.Seq, e.EndPlace(), page, at})
+				list = append(list, Outlived{e.ID, e.Seq, e.Finished, e.EndPlace(), page, at})
 			}
 			return len(list) < most, nil
 		})
@@ -50,10 +52,11 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 	return list, wrap("outlived", err)
 }
 
-// Forget deletes submissions that Outlived listed from the history, with their content, attachments and outputs, and says how many of the
-// list are gone, from its start. It works in transactions of bounded size, the place in the history last, so after a crash or a failure it
-// is simply called again with the rest.
+// Forget deletes submissions that Outlived listed from the history, with their content, attachments and outputs. It sorts the list by
+// number, and says how many of it are gone, from its start. It works in transactions of bounded size, the place in the history last, so
+// after a crash or a failure it is simply called again with the rest.
 func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
+	slices.SortFunc(list, func(a, b Outlived) int { return cmp.Compare(a.Seq, b.Seq) })
 	h.s.outputs.moves.mu.Lock()
 	defer h.s.outputs.moves.mu.Unlock()
 	for gone < len(list) {
@@ -83,16 +86,21 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	change := h.index.change()
 	var last queue.EndPlace
 	err = w.conn.Tx(func() (err error) {
-		for _, v := range list {
-			if all, err := w.erase(v.Seq, &room); err != nil || !all {
-				if err != nil {
+		for upTo, bare := 0, false; n < len(list) && !room.spent(); n++ {
+			if n == upTo {
+				if upTo, bare, err = w.bare(list, n); err != nil {
 					return err
 				}
-				break
 			}
-			change.drop(v.page, v.at)
+			if !bare {
+				if all, err := w.erase(list[n].Seq, &room); err != nil {
+					return err
+				} else if !all {
+					break
+				}
+			}
+			change.drop(list[n].page, list[n].at)
 			room.rows--
-			n++
 		}
 		if err := w.eraseSingles(h.s, seqsOf(list[:n])); err != nil {
 			return err
@@ -100,7 +108,7 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 		if last, err = h.noteGone(w, list[:n]); err != nil {
 			return err
 		}
-		if err := change.gather(h.s, w); err != nil {
+		if err := change.gather(h.s, w, pagesOf(list[n:])); err != nil {
 			return err
 		}
 		return change.write(w)
@@ -118,6 +126,24 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 	return n, nil
 }
 
+// bareMost is how many submissions one question of bare is about.
+const bareMost = 64
+
+// bare is about the submissions of a list from the n-th up to one, whose numbers follow each other: whether none of them has a row of its
+// own that erase would have to delete. That is one question instead of several for each.
+func (w *writer) bare(list []Outlived, n int) (upTo int, none bool, err error) {
+	upTo = n + 1
+	for upTo < min(len(list), n+bareMost) && list[upTo].Seq == list[upTo-1].Seq+1 && list[upTo].Seq != 1<<31 { // there keys turn negative
+		upTo++
+	}
+	first, last := list[n].Seq, list[upTo-1].Seq
+	err = w.anyRows.Query(func(row sqlitedb.Row) (bool, error) {
+		none = row.Int(0) == 0
+		return false, nil
+	}, keyOf(first, 0), keyOf(last, lastNumber), int64(first), int64(last))
+	return upTo, none, err
+}
+
 func seqsOf(list []Outlived) []uint32 {
 	seqs := make([]uint32, len(list))
 	for i := range list {
@@ -125,6 +151,15 @@ func seqsOf(list []Outlived) []uint32 {
 	}
 	slices.Sort(seqs)
 	return seqs
+}
+
+// pagesOf are the pages that submissions are in.
+func pagesOf(list []Outlived) map[int64]bool {
+	pages := make(map[int64]bool)
+	for i := range list {
+		pages[list[i].page] = true
+	}
+	return pages
 }
 
 // budget is what is left of a transaction's bounds.

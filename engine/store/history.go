@@ -19,6 +19,13 @@ type History struct {
 	gone  queue.EndPlace // guarded by index.mu
 }
 
+// Len is how many submissions the history has.
+func (h *History) Len() int {
+	h.index.mu.RLock()
+	defer h.index.mu.RUnlock()
+	return h.index.held
+}
+
 // load reads the spans of all pages of the history.
 func (h *History) load() error {
 	return h.s.write.spans.Query(func(row sqlitedb.Row) (bool, error) {

@@ -8,13 +8,17 @@ type writeStmts struct {
 	openStmts
 	spans, endedPage, putPage, dropPage, putSpan, dropSpan *sqlitedb.Stmt
 	setCheckpointed, putAside, dropAside                   *sqlitedb.Stmt
-	putContent, sizeContent, dropContent                   *sqlitedb.Stmt
+	eraseStmts
 	singleStmts
-	putAttachment, dropAttachment      *sqlitedb.Stmt
-	putLog, resetLog, sizeLog, dropLog *sqlitedb.Stmt
-	putOutput, sizeOutput, dropOutput  *sqlitedb.Stmt
-	putStanding                        *sqlitedb.Stmt
-	putSchedule, dropSchedule          *sqlitedb.Stmt
+	putContent, putAttachment, putOutput *sqlitedb.Stmt
+	putLog, resetLog, sizeLog, dropLog   *sqlitedb.Stmt
+	putStanding                          *sqlitedb.Stmt
+	putSchedule, dropSchedule            *sqlitedb.Stmt
+}
+
+// eraseStmts are those that delete what belongs to a submission, and anyRows, which asks whether there is any of it.
+type eraseStmts struct {
+	anyRows, sizeContent, dropContent, dropAttachment, sizeOutput, dropOutput *sqlitedb.Stmt
 }
 
 // openStmts are those for pages of open submissions.
@@ -59,6 +63,8 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.dropSinglePage, "DELETE FROM content_page WHERE n = ?"},
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
+		{&w.anyRows, "SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
+			"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4)"},
 		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.resetLog, "UPDATE output_log SET crc = ?, bytes = ? WHERE n = ?"},
 		{&w.sizeLog, "SELECT n, length(bytes) FROM output_log WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?"},

@@ -43,6 +43,14 @@ func (s *Set) Add(c *Commit) {
 	}
 }
 
+// Join has the call wait for all that another one waits for.
+func (s *Set) Join(o *Set) {
+	s.Add(o.First)
+	for _, c := range o.More {
+		s.Add(c)
+	}
+}
+
 // Wait waits for all of them. err is the first failure; some says that others of them did not fail.
 func (s *Set) Wait() (some bool, err error) {
 	if s.First == nil {

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// retaining has a queue with this many submissions that ended at once, of one chunk each, and the time that its clock tells.
+func retaining(t *testing.T, submissions int, settings queue.Settings) (e *Engine, now *atomic.Int64) {
+	t.Helper()
+	ctx, seed := context.Background(), new(atomic.Uint64)
+	now = new(atomic.Int64)
+	now.Store(time.Now().UnixNano())
+	e, err := Open(ctx, Options{Dir: t.TempDir(), BallastBytes: -1, Now: func() time.Time { return time.Unix(0, now.Load()) },
+		Seed: func() uint64 { return seed.Add(1) }})
+	fatal(t, err)
+	t.Cleanup(func() { _ = e.Close() })
+	_, _, err = e.PutQueue(ctx, DefaultQueue, settings)
+	fatal(t, err)
+	q := queueAt(e, DefaultQueue)
+	plan, err := q.Plan([]byte(`"OldestFirst"`))
+	fatal(t, err)
+	for submissions > 0 {
+		list := make([]queue.Insertion, min(submissions, 500))
+		for i := range list {
+			list[i].New = &queue.NewSubmission{Chunks: queue.Chunks{Count: 1, Prefix: "x"}, OperationsPerChunk: 1}
+		}
+		fatal(t, q.InsertMany(ctx, list, false))
+		got, err := q.Reserve(ctx, ReserveRequest{Plan: plan, Max: len(list)}, nil)
+		fatal(t, err)
+		var failed []queue.FailItem
+		var done []queue.CompleteItem
+		for _, r := range got.Reservations {
+			failed = append(failed, queue.FailItem{Token: r.Token, Error: "no"})
+			done = append(done, queue.CompleteItem{Token: r.Token})
+		}
+		if settings.DeadRetention > 0 {
+			_, err = q.Fail(ctx, failed, nil)
+		} else {
+			_, err = q.Complete(ctx, done, nil)
+		}
+		fatal(t, err)
+		submissions -= len(list)
+	}
+	return e, now
+}
+
+func retention(e *Engine) api.LifecycleKind {
+	lifecycle := queueAt(e, DefaultQueue).Lifecycle()
+	for _, k := range lifecycle.Kinds {
+		if k.Kind == "retention" {
+			return k
+		}
+	}
+	panic("there is no kind retention")
+}
+
+// However many submissions ended, all go when their time is over, in slices. Until then the life cycle tells how many there are, and since
+// when the oldest should be gone.
+func TestRetentionKeepsUp(t *testing.T) {
+	t.Parallel()
+	const all, first = 2500, 100
+	settings := queue.DefaultSettings()
+	settings.Durability, settings.Retention = queue.Relaxed, time.Minute
+	e, now := retaining(t, all, settings)
+	if k := retention(e); k.Pending != all || k.LagSeconds != 0 {
+		t.Errorf("before their time: %d pending, %g seconds late; want %d and 0", k.Pending, k.LagSeconds, all)
+	}
+	e.cleaner.round(t.Context())
+	if k := retention(e); k.Pending != all || k.LagSeconds != 0 || k.Done != 0 {
+		t.Errorf("after a round before their time: %+v; want %d pending, none late", k, all)
+	}
+	now.Add(int64(3 * time.Minute))
+	q := queueAt(e, DefaultQueue)
+	more, err := q.shard.Retain(t.Context(), queue.At(e.options.Now()).Add(-settings.Retention), first)
+	fatal(t, err)
+	if k := retention(e); !more || k.Pending != all-first || k.Done != first || k.LagSeconds < 119 || k.LagSeconds > 120 {
+		t.Errorf("after a slice: %+v, more %v; want %d pending, late by the two minutes", k, more, all-first)
+	}
+	if err := q.shard.Health(); err != nil {
+		t.Errorf("a queue with an old history is not healthy: %v", err)
+	}
+	fatal(t, e.CatchUp(t.Context()))
+	if k := retention(e); k.Pending != 0 || k.Done != all || k.LagSeconds != 0 {
+		t.Errorf("in the end: %+v; want all %d gone, and nothing late", k, all)
+	}
+	if got := q.store.History.Len(); got != 0 {
+		t.Errorf("%d submissions are left in the history", got)
+	}
+}
+
+// So do dead letters, and many share a commit: one for each would make them as slow as the disk.
+func TestOldLettersKeepUp(t *testing.T) {
+	t.Parallel()
+	const all = 2500
+	settings := queue.DefaultSettings()
+	settings.Durability, settings.Retention, settings.MaxAttempts = queue.Relaxed, 0, 1
+	settings.OnExhausted, settings.DeadRetention = queue.DeadLetter, time.Hour
+	e, now := retaining(t, all, settings)
+	e.cleaner.round(t.Context())
+	if k := retention(e); k.Pending != all || k.LagSeconds != 0 || k.Done != 0 {
+		t.Errorf("before their time: %+v; want %d pending, none late", k, all)
+	}
+	now.Add(int64(90 * time.Minute))
+	q := queueAt(e, DefaultQueue)
+	more, err := q.shard.DeadLetters.Age(t.Context(), settings.DeadRetention, 10)
+	fatal(t, err)
+	if k := retention(e); !more || k.Pending != all-10 || k.LagSeconds < 1799 || k.LagSeconds > 1800 {
+		t.Errorf("after a slice: %+v, more %v; want %d pending, late by half an hour", k, more, all-10)
+	}
+	before := q.Stats().CommitsTotal
+	fatal(t, e.CatchUp(t.Context()))
+	if k := retention(e); k.Pending != 0 || k.Done != all || k.LagSeconds != 0 {
+		t.Errorf("in the end: %+v; want all %d gone, and nothing late", k, all)
+	}
+	if n := q.Stats().CommitsTotal - before; n > all/50 {
+		t.Errorf("%d letters of as many submissions took %d commits, want few", all-10, n)
+	}
+}
+
+// A slice that takes long is followed by smaller ones, a full one that is quick by larger ones, and a turn ends when its time is over.
+func TestCleanerPaces(t *testing.T) {
+	t.Parallel()
+	e := openFor(t, t.TempDir())
+	var now time.Time
+	e.options.Now = func() time.Time { return now }
+	s := size{400, 100, 1000}
+	var sizes []int
+	turn := func(left int, took time.Duration) (more bool) {
+		return e.cleaner.turn(t.Context(), &s, "", "nothing", func(most int) (bool, error) {
+			sizes = append(sizes, most)
+			now = now.Add(took)
+			left--
+			return left > 0, nil
+		})
+	}
+	for _, c := range []struct {
+		slices int
+		took   time.Duration
+		more   bool
+		sizes  []int
+	}{
+		{3, time.Millisecond, false, []int{400, 800, 1000}},
+		{1, time.Millisecond, false, []int{1000}}, // what was not full says nothing
+		{1000, 2 * cleanSlice, true, []int{1000, 500}},
+		{1000, 3 * cleanTurn, true, []int{250}},
+		{1000, 3 * cleanTurn, true, []int{125}},
+		{1000, 3 * cleanTurn, true, []int{100}},
+		{2, time.Millisecond, false, []int{100, 200}},
+	} {
+		sizes = nil
+		if more := turn(c.slices, c.took); more != c.more || !slices.Equal(sizes, c.sizes) {
+			t.Errorf("%d slices of %v: sizes %v, more %v; want %v, %v", c.slices, c.took, sizes, more, c.sizes, c.more)
+		}
+	}
+}
