@@ -35,10 +35,10 @@ type Backup struct {
 	Manifest archive.Manifest
 	Size     int64 // bytes that WriteTo writes
 
-	dir     string
-	blocks  io.Writer         // gets the checksums of the blocks of all files, in their order
-	since   map[string][]byte // checksums of the blocks of the earlier backup's files, by their path; nil: this is a full one
-	release func()
+	dir    string
+	blocks io.Writer         // gets the checksums of the blocks of all files, in their order
+	since  map[string][]byte // checksums of the blocks of the earlier backup's files, by their path; nil: this is a full one
+	close  func() error
 }
 
 // maxSince bounds what the checksums of an earlier backup take in memory: enough for 64 GiB of data.
@@ -54,7 +54,11 @@ func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Bac
 	if !e.lock.backup.TryLock() {
 		return nil, &queue.Error{Code: queue.CodeConflict, Message: "Another backup is being made or read. Try again when it is done."}
 	}
-	b := &Backup{dir: filepath.Join(e.options.Dir, backupDir), release: sync.OnceFunc(e.lock.backup.Unlock)}
+	b := &Backup{dir: filepath.Join(e.options.Dir, backupDir)}
+	b.close = sync.OnceValue(func() error {
+		defer e.lock.backup.Unlock()
+		return os.RemoveAll(b.dir)
+	})
 	defer func() {
 		if err != nil {
 			err = errors.Join(e.ballast.unlessFull(err), b.Close())
@@ -278,15 +282,12 @@ func (b *Backup) changed(path string, whole io.Reader, before []byte) (f archive
 
 func (b *Backup) at(name string) string { return filepath.Join(b.dir, filepath.FromSlash(name)) }
 
-// Write writes the backup as a tar.
+// Write writes the backup as a tar, once. It closes the backup before it writes the end: who has read all of it can begin the next one.
 func (b *Backup) Write(w io.Writer) error {
 	return archive.Write(w, &b.Manifest, func(name string) (io.ReadCloser, error) {
 		return os.Open(b.at(name))
-	})
+	}, func() { _ = b.Close() })
 }
 
-// Close removes the copies, and lets the next backup begin.
-func (b *Backup) Close() error {
-	defer b.release()
-	return os.RemoveAll(b.dir)
-}
+// Close removes the copies, and lets the next backup begin. Closed again it only says what came of it.
+func (b *Backup) Close() error { return b.close() }

@@ -408,3 +408,44 @@ func TestDamagedBackup(t *testing.T) {
 		}
 	}
 }
+
+// handOver gives a function what is written, and how much that is by then.
+type handOver struct {
+	n  int64
+	at func(n int64)
+}
+
+func (h *handOver) Write(b []byte) (int, error) {
+	h.n += int64(len(b))
+	h.at(h.n)
+	return len(b), nil
+}
+
+// The reader of a backup can begin the next one as soon as it has the last byte, a full one and an increment, and what was read before is
+// not in the way of it.
+func TestBackupsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	fatal(t, newLedger().insert(e, DefaultQueue, "one"))
+	b, err := e.Storage().Backup(t.Context(), "test", nil)
+	fatal(t, err)
+	for n := range 4 {
+		var next *Backup
+		tar := new(bytes.Buffer)
+		fatal(t, b.Write(io.MultiWriter(tar, &handOver{at: func(n int64) {
+			if n < b.Size || next != nil {
+				return
+			}
+			if next, err = e.Storage().Backup(t.Context(), "test", bytes.NewReader(tar.Bytes())); err != nil {
+				t.Fatalf("the next backup at the last byte of %d: %v", n, err)
+			}
+		}})))
+		if next == nil || int64(tar.Len()) != b.Size {
+			t.Fatalf("backup %d has %d bytes, want %d", n, tar.Len(), b.Size)
+		}
+		fatal(t, b.Close())
+		b = next
+	}
+	fatal(t, b.Close())
+}

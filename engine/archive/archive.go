@@ -26,8 +26,9 @@ const (
 	block       = 512 // a tar consists of blocks
 )
 
-// Write writes a backup of the files that open opens: those of the manifest, and the one of BlocksName.
-func Write(w io.Writer, m *Manifest, open func(path string) (io.ReadCloser, error)) error {
+// Write writes a backup of the files that open opens: those of the manifest, and the one of BlocksName. read is called when all files are
+// read, before the end is written.
+func Write(w io.Writer, m *Manifest, open func(path string) (io.ReadCloser, error), read func()) error {
 	if err := m.valid(); err != nil {
 		return err
 	}
@@ -55,6 +56,7 @@ func Write(w io.Writer, m *Manifest, open func(path string) (io.ReadCloser, erro
 			return fmt.Errorf("archive: write %s: %w", e.name, err)
 		}
 	}
+	read()
 	return out.Close()
 }
 

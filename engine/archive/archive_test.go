@@ -60,7 +60,7 @@ func described(before *Archive, files map[string]string) (*Manifest, map[string]
 func written(t *testing.T, m *Manifest, content map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	err := Write(&out, m, func(path string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content[path])), nil })
+	err := Write(&out, m, func(path string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content[path])), nil }, func() {})
 	if size, sizing := m.Size(); err != nil || sizing != nil || size != int64(out.Len()) {
 		t.Fatalf("Write: %v; it has %d bytes, and Size says %d, %v", err, out.Len(), size, sizing)
 	}
