@@ -39,6 +39,7 @@ type Backup struct {
 	blocks io.Writer         // gets the checksums of the blocks of all files, in their order
 	since  map[string][]byte // checksums of the blocks of the earlier backup's files, by their path; nil: this is a full one
 	close  func() error
+	pace   *copyPace // from the first copy to the last byte
 }
 
 // maxSince bounds what the checksums of an earlier backup take in memory: enough for 64 GiB of data.
@@ -80,6 +81,7 @@ func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Bac
 	}
 	b.Manifest.Format, b.Manifest.Made, b.Manifest.By = archive.Format, e.options.Now().UTC(), by
 	b.Manifest.Directory = hex.EncodeToString(e.identity.Directory[:])
+	b.pace = newCopyPace(ctx, e.options.Now)
 	if err = errors.Join(b.copy(ctx, cut, e.identity), cut.close()); err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
@@ -210,7 +212,7 @@ func (b *Backup) copy(ctx context.Context, c cut, id queue.Identity) error {
 				return fmt.Errorf("queue %s: %w", c.queues[i].name, err)
 			}
 		}
-		return b.add(catalogueFile, func(to string) error { return c.catalogue.CopyTo(ctx, to, id) })
+		return b.add(catalogueFile, func(to string) error { return c.catalogue.CopyTo(to, id, b.pace.done) })
 	})
 }
 
@@ -237,13 +239,15 @@ func (b *Backup) copyQueue(ctx context.Context, q *queueCut, id queue.Identity) 
 		Checkpointed: uint64(q.Checkpointed), UpTo: uint64(q.UpTo)})
 	err := b.add(path.Join(folder, journalFile), func(to string) error {
 		return sqlitelog.WriteCopy(to, id.ForShard(q.id), q.After(), func(fn func(journal.Position, []byte) error) error {
-			return q.Batches(ctx, fn)
+			return q.Batches(ctx, func(at journal.Position, batch []byte) error {
+				return errors.Join(fn(at, batch), b.pace.done(len(batch)))
+			})
 		})
 	})
 	if err != nil {
 		return err
 	}
-	return b.add(path.Join(folder, storeFile), func(to string) error { return q.Store.CopyTo(ctx, to, id.ForShard(q.id)) })
+	return b.add(path.Join(folder, storeFile), func(to string) error { return q.Store.CopyTo(to, id.ForShard(q.id), b.pace.done) })
 }
 
 // add makes a file of the backup, and lists it. Of an increment only the blocks that changed are kept.
@@ -258,9 +262,9 @@ func (b *Backup) add(name string, make func(to string) error) error {
 	}
 	var f archive.File
 	if b.since == nil {
-		f, err = archive.Sum(whole, b.blocks, nil, nil)
+		f, err = archive.Sum(b.pace.reader(whole), b.blocks, nil, nil)
 	} else {
-		f, err = b.changed(path, whole, b.since[name])
+		f, err = b.changed(path, b.pace.reader(whole), b.since[name])
 	}
 	f.Path = name
 	b.Manifest.Files = append(b.Manifest.Files, f)
@@ -285,7 +289,11 @@ func (b *Backup) at(name string) string { return filepath.Join(b.dir, filepath.F
 // Write writes the backup as a tar, once. It closes the backup before it writes the end: who has read all of it can begin the next one.
 func (b *Backup) Write(w io.Writer) error {
 	return archive.Write(w, &b.Manifest, func(name string) (io.ReadCloser, error) {
-		return os.Open(b.at(name))
+		f, err := os.Open(b.at(name))
+		return struct {
+			io.Reader
+			io.Closer
+		}{b.pace.reader(f), f}, err
 	}, func() { _ = b.Close() })
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -27,6 +28,7 @@ import (
 type Snapshots struct {
 	Folder   string
 	Identity queue.Identity // of the queue's files
+	Now      func() time.Time
 }
 
 const (
@@ -51,7 +53,9 @@ func canSnapshot(dir string) error {
 }
 
 // snapshots are those of a queue whose files are of this identity.
-func (e *Engine) snapshots(id queue.Identity) Snapshots { return Snapshots{e.options.SnapshotDir, id} }
+func (e *Engine) snapshots(id queue.Identity) Snapshots {
+	return Snapshots{Folder: e.options.SnapshotDir, Identity: id, Now: e.options.Now}
+}
 
 // remake makes the store of a queue again that is not there, where snapshots are kept.
 func (o *opening) remake(ctx context.Context, row store.QueueRow, id queue.Identity) error {
@@ -92,13 +96,14 @@ func (p Snapshots) Save(ctx context.Context, of *store.Cut, epoch uint32, at jou
 		return made, err
 	}
 	defer func() { err = errors.Join(err, removeAll(plain)) }()
-	if err := of.CopyTo(ctx, plain, p.Identity); err != nil {
+	pace := newCopyPace(ctx, p.Now)
+	if err := of.CopyTo(plain, p.Identity, pace.done); err != nil {
 		return made, err
 	}
 	sum := &summed{hash: sha256.New()}
 	err = WriteFile(p.path(made.Key), func(w io.Writer) error {
 		sum.w = w
-		return compress(sum, plain)
+		return compress(sum, plain, pace)
 	})
 	made.Size, made.Sum = sum.size, hex.EncodeToString(sum.hash.Sum(nil))
 	return made, err
@@ -118,7 +123,7 @@ func (s *summed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func compress(w io.Writer, path string) error {
+func compress(w io.Writer, path string, pace *copyPace) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -128,7 +133,7 @@ func compress(w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(packed, f)
+	_, err = io.Copy(packed, pace.reader(f))
 	return errors.Join(err, packed.Close())
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
@@ -19,7 +20,7 @@ import (
 func (b *box) keepSnapshots() { b.copies = b.t.TempDir() }
 
 // snapshots are the copies that are kept.
-func (b *box) snapshots() engine.Snapshots { return engine.Snapshots{Folder: b.copies} }
+func (b *box) snapshots() engine.Snapshots { return engine.Snapshots{Folder: b.copies, Now: time.Now} }
 
 // loseStore removes the store of a shard that is closed.
 func (b *box) loseStore() {

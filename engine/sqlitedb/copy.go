@@ -1,7 +1,6 @@
 package sqlitedb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -32,19 +31,20 @@ func (s *Snapshot) Int(sql string) (int64, error) { return s.conn.Int(sql) }
 // Close ends the snapshot.
 func (s *Snapshot) Close() error { return s.conn.Close() }
 
-// copyPages is how many pages are copied between two looks at the context.
-const copyPages = 1024
+// copyPages is how many pages are copied at once.
+const copyPages = 64
 
 // CopyTo makes a database of the snapshot at path, where no file may be: one of this identity, that was closed in good order. It is not
-// synced: a caller that needs it after a power cut does that.
-func (s *Snapshot) CopyTo(ctx context.Context, path string, id queue.Identity) error {
+// synced: a caller that needs it after a power cut does that. pace is called after each few pages with how many bytes these were; an error
+// of it ends the copy.
+func (s *Snapshot) CopyTo(path string, id queue.Identity, pace func(bytes int) error) error {
 	to, err := dialNew(path)
 	if err != nil {
 		return err
 	}
 	err = to.Exec("PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF")
 	if err == nil {
-		err = s.copyPages(ctx, to)
+		err = s.copyPages(to, pace)
 	}
 	if err == nil {
 		err = to.Assign(id)
@@ -52,14 +52,18 @@ func (s *Snapshot) CopyTo(ctx context.Context, path string, id queue.Identity) e
 	return errors.Join(err, to.Close())
 }
 
-func (s *Snapshot) copyPages(ctx context.Context, to *Conn) error {
+func (s *Snapshot) copyPages(to *Conn, pace func(bytes int) error) error {
+	pageSize, err := s.conn.Int("PRAGMA page_size")
+	if err != nil {
+		return fmt.Errorf("sqlitedb: copy %s: %w", s.conn.path, err)
+	}
 	work, err := to.raw.Backup("main", s.conn.raw, "main")
 	if err != nil {
 		return fmt.Errorf("sqlitedb: copy %s: %w", s.conn.path, err)
 	}
 	for done := false; !done && err == nil; {
-		if err = ctx.Err(); err == nil {
-			done, err = work.Step(copyPages)
+		if done, err = work.Step(copyPages); err == nil {
+			err = pace(copyPages * int(pageSize))
 		}
 	}
 	if err = errors.Join(err, work.Finish()); err != nil {

@@ -47,8 +47,9 @@ func (c *Cut) Checkpointed() (journal.Position, error) {
 }
 
 // CopyTo makes a file of the cut at path, where none may be: one of this identity, that was closed in good order. It is not synced.
-func (c *Cut) CopyTo(ctx context.Context, path string, id queue.Identity) error {
-	return wrap("cut", c.snapshot.CopyTo(ctx, path, id))
+// pace is called after each few pages with how many bytes these were; an error of it ends the copy.
+func (c *Cut) CopyTo(path string, id queue.Identity, pace func(bytes int) error) error {
+	return wrap("cut", c.snapshot.CopyTo(path, id, pace))
 }
 
 // Close ends the cut.
