@@ -115,9 +115,10 @@ fuzz: prepare ## every fuzz target for FUZZTIME (10s) each
 		go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "./$${file%/*}"; \
 	done
 
-bench: build ## Go benchmarks, then the suites of `quern bench`; for figures, on an otherwise idle machine
+bench: build ## Go benchmarks, then all suites of quern-bench; run it on an idle machine
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
-	for suite in $$(./bin/quern bench --list | grep -v '^ '); do ./bin/quern bench "$$suite"; done
+	go build -buildvcs=$(VCS) -o bin/quern-bench ./cmd/quern-bench
+	for suite in $$(./bin/quern-bench --list | grep -v "^ "); do ./bin/quern-bench "$$suite"; done
 
 soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; 100,000 new seeds of the simulation without and with faults and of overlapping calls (SEEDS), a failing one with the line that replays it; the orders of Random; 100,000 failures of power; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000

@@ -23,7 +23,7 @@ type served struct {
 
 // 15. Zipf backlogs, drained by 16 consumers at once: no tenant is ever more than two chunks from the ideal, and at every 1 % Jain's index
 // of received/ideal is at least 0.999. Whole chunks cost something of that index: of those who should have 1.5 some have 1 and some
-// 2, so it is taken over the tenants that should have at least 16 by then. `quern bench fair` does the same with 10^4 tenants and
+// 2, so it is taken over the tenants that should have at least 16 by then. `quern-bench fair` does the same with 10^4 tenants and
 // 10^6 chunks, without HTTP.
 func TestFairZipf(t *testing.T) {
 	t.Parallel()

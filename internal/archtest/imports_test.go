@@ -80,8 +80,8 @@ var mayImport = map[string][]string{
 	"web/trace/tracetest":                   {}, // for tests
 	"cmd/quern":                             {"all"},
 	"cmd/quern/top":                         {"sdk/api", "sdk/client", "sdk/terminal"},
-	"cmd/quern/bench":                       {"all"},
-	"cmd/quern/bench/rowsql":                {"engine/queue", "engine/strategy", "engine/sqlitedb"},
+	"cmd/quern-bench":                       {"all"},
+	"cmd/quern-bench/rowsql":                {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":                     {"sdk/api", "sdk/client"},
 	"examples/plugins":                      {}, // tests only: the plugins below it, on their way through the sandbox
 	"examples/producer-consumer":            {"sdk/api", "sdk/client"},

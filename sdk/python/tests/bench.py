@@ -1,6 +1,6 @@
 """How many empty chunks a worker does in a second: bench.py ADDRESS AT_ONCE SECONDS threads|asyncio, of the queue default, which has enough of them.
 
-`quern bench clients` runs it.
+`quern-bench clients` runs it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // How many empty chunks a worker does a second: node bench.mjs ADDRESS AT_ONCE SECONDS, of the queue default, which has enough of them.
-// `quern bench clients` runs it.
+// `quern-bench clients` runs it.
 import { Client } from '../dist/index.js'
 
 const [address, concurrency, seconds] = process.argv.slice(2)

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"path"
@@ -10,7 +10,7 @@ import (
 // promised figures.
 func TestStrategiesOnASmallBacklog(t *testing.T) {
 	t.Parallel()
-	r := &run{dir: t.TempDir(), progress: func(line string) { t.Log(line) }, report: &Report{}}
+	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}
 	scale := strategyScale{
 		submissions: 400, chunks: 100, companies: 40, sides: 10, head: 1000,
 		timing: timing{warm: 10, samples: 300, hold: 25},

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 // The suite comes to its end on a small scale, and leaves every figure that it promises.
 func TestLifecycleOnASmallScale(t *testing.T) {
 	t.Parallel()
-	r := &run{dir: t.TempDir(), progress: func(line string) { t.Log(line) }, report: &Report{}}
+	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}
 	scale := lifecycleScale{inserts: 20, chunks: 5000, held: []int{0, 2000}, pause: 100 * time.Microsecond,
 		backlog: 2000, expiryEvery: 20 * time.Millisecond, lasting: 400 * time.Millisecond, inFlight: 1000, reserves: 50, due: 2000, dueIn: 2 * time.Second,
 	}

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"os"
@@ -24,7 +24,7 @@ func TestPluginsOnASmallBacklog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{dir: t.TempDir(), compiler: []string{self, "plugin-compile"}, progress: func(line string) { t.Log(line) }, report: &Report{}}
+	r := &run{options: options{dir: t.TempDir(), compiler: []string{self, "plugin-compile"}, progress: func(line string) { t.Log(line) }}, report: &report{}}
 	scale := pluginScale{submissions: 400, chunks: 100, timing: timing{warm: 10, samples: 100, hold: 25}, blocks: 2, hostile: 3, beside: timing{warm: 10, samples: 100, hold: 25}, activations: 4, restarts: 2}
 	if err := pluginFigures(t.Context(), r, scale); err != nil {
 		t.Fatal(err)

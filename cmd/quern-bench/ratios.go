@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quern-queue/quern/cmd/quern/bench/rowsql"
+	"github.com/quern-queue/quern/cmd/quern-bench/rowsql"
 )
 
 var ratioNames = []string{"quern_p50/*", "rows_p50/*"}

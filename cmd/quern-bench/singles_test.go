@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 // The figures of one single's life come out on a small scale, and are those of singles that were inserted, done, and are in the history.
 func TestSinglesLifeOnASmallScale(t *testing.T) {
 	t.Parallel()
-	r := &run{dir: t.TempDir(), progress: func(string) {}, report: &Report{}}
+	r := &run{options: options{dir: t.TempDir(), progress: func(string) {}}, report: &report{}}
 	if err := singlesLife(t.Context(), r, 3000); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestFloorRepeatsAnswers(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan error)
-	go func() { ended <- ServeFloor(ctx, write) }()
+	go func() { ended <- serveFloor(ctx, write) }()
 	line, err := bufio.NewReader(read).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -51,7 +51,7 @@ func httpSuite(ctx context.Context, r *run) error {
 
 // beside lets figures be measured on a server, and on a floor beside it.
 func (r *run) beside(ctx context.Context, figures func(ctx context.Context, r *run, server, floor *serveProcess) error) error {
-	server, err := startServer(ctx, filepath.Join(r.dir, "data"))
+	server, err := r.startServer(ctx, filepath.Join(r.dir, "data"))
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func httpExchangeOne(ctx context.Context, r *run) error {
 	names := []string{"http_exchange_64x1", "http_exchange_tls_64x1", "http_exchange_auth_64x1"}
 	for i, option := range []string{"--auth=false", "--tls-self-signed", "--auth"} {
 		data := filepath.Join(r.dir, names[i])
-		s, err := startServer(ctx, data, option)
+		s, err := r.startServer(ctx, data, option)
 		if err != nil {
 			return err
 		}
@@ -190,12 +190,8 @@ func (s *serveProcess) dial() (*lean, error) {
 
 var servingAt = regexp.MustCompile(`https?://(\S+)`)
 
-func startServer(ctx context.Context, data string, options ...string) (*serveProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return startProcess(exec.CommandContext(ctx, self,
+func (r *run) startServer(ctx context.Context, data string, options ...string) (*serveProcess, error) {
+	return startProcess(exec.CommandContext(ctx, r.server,
 		append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"}, options...)...))
 }
 

@@ -1,5 +1,5 @@
 // Package rowsql is what Quern is measured against: a queue that keeps a row per chunk in SQLite and answers every reserve
-// with streaming SQL, a filter in Go passing over what is in flight. It is for `quern bench ratios` only.
+// with streaming SQL, a filter in Go passing over what is in flight. It is for `quern-bench ratios` only.
 //
 // It is given every advantage that such a design has: statements are prepared and kept, the tables are filled in the order of
 // their keys, the page cache is large and the file is in memory's reach, no other connection makes it take a lock, nothing is

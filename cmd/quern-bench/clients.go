@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ var clientPrograms = []program{
 
 // clientSuite measures what Work of each client does with 64 handlers that do nothing, against one server on the same cores.
 func clientSuite(ctx context.Context, r *run) error {
-	s, err := startServer(ctx, filepath.Join(r.dir, "data"))
+	s, err := r.startServer(ctx, filepath.Join(r.dir, "data"))
 	if err != nil {
 		return err
 	}

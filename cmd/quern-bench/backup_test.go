@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 // The suite comes to its end on a small scale, and leaves every figure that it promises.
 func TestBackupsOnASmallScale(t *testing.T) {
 	t.Parallel()
-	r := &run{dir: t.TempDir(), progress: func(line string) { t.Log(line) }, report: &Report{}}
+	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}
 	if err := backupFigures(t.Context(), r, backupScale{submissions: 200, chunks: 1000, changes: 20, completes: 40}); err != nil {
 		t.Fatal(err)
 	}

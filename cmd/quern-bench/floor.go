@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 // against its floor: the same client with as many connections against a bare net/http server that reads the same requests and answers
 // the same bytes from memory. Both are measured in turns.
 
-// ServeFloor is that server. It prints its address and runs until its context ends. PUT leaves what POST to the same path is answered
+// serveFloor is that server. It prints its address and runs until its context ends. PUT leaves what POST to the same path is answered
 // with.
-func ServeFloor(ctx context.Context, out io.Writer) error {
+func serveFloor(ctx context.Context, out io.Writer) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // figures; only Fair has none.
 func TestRatiosOnASmallBacklog(t *testing.T) {
 	t.Parallel()
-	r := &run{dir: t.TempDir(), progress: func(line string) { t.Log(line) }, report: &Report{}}
+	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}
 	scale := rowScale{
 		strategyScale: strategyScale{
 			submissions: 400, chunks: 100, companies: 40, sides: 10, head: 1000,

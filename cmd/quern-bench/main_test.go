@@ -1,0 +1,27 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+// An unknown suite is refused with the way to the known ones, and the list has each suite with its figures.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	if _, err := measure(t.Context(), "nosuch", options{dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--list") {
+		t.Errorf("an unknown suite: %v", err)
+	}
+	var out bytes.Buffer
+	c := command(&out, io.Discard)
+	c.SetArgs([]string{"--list"})
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range suites() {
+		if !strings.Contains(out.String(), s.name+"\n  "+s.figures[0]) {
+			t.Errorf("the list lacks %s:\n%s", s.name, &out)
+		}
+	}
+}
