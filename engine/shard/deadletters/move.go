@@ -30,7 +30,7 @@ func (p *Part) redrive(op journal.Redrive) error {
 			continue
 		}
 		t.Reason, t.Attempts, t.Expiries, t.NotBefore = journal.Redriven, 0, 0, 0
-		t.Redrives++
+		t.Redrives = machine.OneMore(t.Redrives)
 		m.Deaths.Died(r, index, -1)
 		m.PutBack(r, index)
 	}

@@ -91,6 +91,9 @@ type Try struct {
 	Past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
 }
 
+// OneMore is n+1, or n where the type has no larger number: a counter of tries stays at its end and never begins again at 0.
+func OneMore[T uint8 | uint16](n T) T { return max(n, n+1) }
+
 // Gone says that the chunk is not offered again, unless someone redrives it.
 func (t *Try) Gone() bool {
 	return t.Reason == journal.Dead || t.Reason == journal.Skipped || t.Reason == journal.Forwarded

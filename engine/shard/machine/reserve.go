@@ -158,10 +158,10 @@ func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer 
 	return p
 }
 
-// Attempt is the number of a chunk's next try.
+// Attempt is the number of a chunk's next try. From the 65,535th try on it stays 65,535.
 func (r *Record) Attempt(index uint32) uint16 {
 	if t := r.Tries[index]; t != nil {
-		return t.Attempts + 1
+		return OneMore(t.Attempts)
 	}
 	return 1
 }

@@ -94,10 +94,10 @@ func (p *tries) Count(r *Record, index uint32, reason journal.ReturnReason, now 
 		op.Consumer, op.Held = m.Holds.Consumer(h), uint32(min(max(now-h.Reserved, 0), math.MaxUint32))
 	}
 	if t := r.Tries[index]; t != nil {
-		op.Attempts, op.Expiries = max(t.Attempts, t.Attempts+1), t.Expiries
+		op.Attempts, op.Expiries = OneMore(t.Attempts), t.Expiries
 	}
 	if reason == journal.Expired {
-		op.Expiries = max(op.Expiries, op.Expiries+1)
+		op.Expiries = OneMore(op.Expiries)
 	}
 	return op
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
 )
 
 // A chunk has no try left when it has had as many as are allowed, or was lost with its consumer as often as that is; 0 is no limit.
@@ -30,6 +31,29 @@ func TestSpent(t *testing.T) {
 		p := &tries{m: m}
 		if got := p.spent(&Record{more: &details{attempts: c.own}}, &c.op); got != c.want {
 			t.Errorf("allowed %d, of the submission %d, lost %d times; after %+v: got %v, want %v", c.allowed, c.own, c.expired, c.op, got, c.want)
+		}
+	}
+}
+
+// The number of a try, and what a failed or expired try counts, stay at the largest number that fits. They never begin again at 0.
+func TestCountersOfTriesDoNotWrap(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		had, next uint16
+		expired   uint8
+		lost      uint8 // after one more deadline that passed
+	}{
+		{had: 1, next: 2, expired: 0, lost: 1},
+		{had: 65_534, next: 65_535, expired: 254, lost: 255},
+		{had: 65_535, next: 65_535, expired: 255, lost: 255},
+	} {
+		m := &Machine{Holds: reserver.New(0, 0)}
+		r := &Record{Seq: 1, Holds: reserver.NewList(), Tries: map[uint32]*Try{7: {Attempts: c.had, Expiries: c.expired}}}
+		if got := r.Attempt(7); got != c.next {
+			t.Errorf("after %d tries the next is told as %d, want %d", c.had, got, c.next)
+		}
+		if op := (&tries{m: m}).Count(r, 7, journal.Expired, 0); op.Attempts != c.next || op.Expiries != c.lost {
+			t.Errorf("after %d tries, %d expired: counted %d and %d, want %d and %d", c.had, c.expired, op.Attempts, op.Expiries, c.next, c.lost)
 		}
 	}
 }
