@@ -193,10 +193,7 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (subject st
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return "", nil
 	}
-	subject, err := access.SubjectOf(r.TLS.PeerCertificates[0].RawSubject)
-	if err != nil {
-		return "", nil
-	}
+	subject = subjectOf(r, r.TLS.PeerCertificates[0])
 	token, _ = table.Certified(subject, now)
 	return subject, token
 }

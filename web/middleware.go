@@ -48,6 +48,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			if use, err = s.admit(c, op, started); use != nil {
 				defer use.Leave()
 			}
+			if use != nil || err == nil && op != nil && !op.public && !isProbe(c.Request()) {
+				s.connections.prove(c.Request().Context())
+			}
 		}
 		if err == nil && op != nil && op.brings {
 			err = s.engine.Storage().Room()

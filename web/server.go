@@ -72,6 +72,7 @@ type Options struct {
 	Tracer      *trace.Tracer         // makes spans of the calls of producers and consumers; nil: none
 	Certificate *certificate.Source   // what Serve shows over TLS; nil: it serves plain HTTP
 	Limits      access.Limits         // what each access token may ask for
+	Connections int                   // most that may be open, of all listeners; 0: any number
 	Hosts       []string              // names beside the loopback ones that the Host header may carry, without port
 	Version     api.Version           // what /version says
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
@@ -97,6 +98,7 @@ type Server struct {
 	certificate *certificate.Source // nil: plain HTTP
 	crossOrigin *http.CrossOriginProtection
 	metrics     *metrics
+	connections *connections
 	tracer      *trace.Tracer
 	echo        *echo.Echo
 	gzip        func(http.Handler) http.HandlerFunc
@@ -146,6 +148,9 @@ func New(o Options) (*Server, error) {
 		s.wall = o.Wall
 	}
 	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.events.count); err != nil {
+		return nil, err
+	}
+	if s.connections, err = newConnections(o.Registerer, o.Connections, func() time.Time { return s.now() }); err != nil {
 		return nil, err
 	}
 	s.events.run = strconv.FormatUint(o.Seed(), 36)
@@ -201,7 +206,8 @@ func (s *Server) listening(handler http.Handler) *http.Server {
 		WriteTimeout:                 s.patience.write,
 		IdleTimeout:                  s.patience.idle,
 		MaxHeaderBytes:               maxHeaderBytes,
-		ConnContext:                  withConn,
+		ConnContext:                  s.connections.enter,
+		ConnState:                    s.connections.changed,
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }

@@ -165,6 +165,7 @@ func (s *Server) expelAlways(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			s.expel()
+			s.connections.endIdle()
 		case <-ctx.Done():
 			return
 		}

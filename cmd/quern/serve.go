@@ -109,7 +109,8 @@ func runServer(ctx context.Context, a *app, config Config, ready func(url string
 	face, err := web.New(web.Options{
 		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
 		Gatherer: registry, Tracer: tracer,
-		Certificate: shown, Limits: config.tokenLimits(), Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
+		Certificate: shown, Limits: config.tokenLimits(), Connections: mostConnections(fileLimit()),
+		Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
 	})
 	if err != nil {
 		return errors.Join(err, held.Close(), core.Close())

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/access"
+)
+
+// This file keeps clients that may do nothing from holding all files that the server may open. A connection is proven by its first request
+// that is let in. Of those that are not, the one that was silent for longest makes room for a new one, and a quarter of all connections is
+// kept for those that are.
+
+// freshIdle is how long an unproven connection may be open without a request.
+const freshIdle = 15 * time.Second
+
+// connections are those of all listeners.
+type connections struct {
+	most   int // 0: as many as there are
+	now    func() time.Time
+	closed *prometheus.CounterVec
+
+	mu       sync.Mutex
+	open     map[net.Conn]*connection
+	unproven list.List // of *connection, the one that was silent for longest first
+}
+
+// connection is one of them. A request finds it in its context.
+type connection struct {
+	conn    net.Conn
+	subject atomic.Pointer[string] // of the client's certificate, once it was asked for
+	proven  atomic.Bool
+
+	// The mutex of connections guards the rest.
+	at     *list.Element // in unproven; nil: it is proven, or closed
+	silent time.Time     // since then
+	busy   bool          // a request is being read or answered
+}
+
+type connectionKey struct{}
+
+func newConnections(registerer prometheus.Registerer, most int, now func() time.Time) (*connections, error) {
+	c := &connections{most: most, now: now, open: map[net.Conn]*connection{}}
+	c.closed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "quern_http_connections_closed_total",
+		Help: "Connections closed before a request was let in: silent for too long (idle), or to make room (room).",
+	}, []string{"reason"})
+	for _, reason := range []string{"idle", "room"} {
+		c.closed.WithLabelValues(reason) // shown before there is one
+	}
+	gauge := func(name, help string, value func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return float64(value())
+		})
+	}
+	for _, m := range []prometheus.Collector{
+		c.closed,
+		gauge("quern_http_connections", "Open connections.", func() int { return len(c.open) }),
+		gauge("quern_http_connections_unproven", "Open connections of which no request was let in yet.", c.unproven.Len),
+		gauge("quern_http_connections_limit", "Most connections that may be open; 0: not limited.", func() int { return c.most }),
+	} {
+		if err := registerer.Register(m); err != nil {
+			return nil, fmt.Errorf("web: metrics of connections: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// enter puts a new connection into the context of its requests, and makes room for it.
+func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context {
+	made := &connection{conn: conn}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[conn] = made
+	made.silent, made.at = c.now(), c.unproven.PushBack(made)
+	for c.most > 0 && (len(c.open) > c.most || c.unproven.Len() > c.most-c.most/4) && c.unproven.Len() > 0 {
+		c.end(c.unproven.Front().Value.(*connection), "room")
+	}
+	return context.WithValue(withConn(ctx, conn), connectionKey{}, made)
+}
+
+// changed follows the state of a connection, as net/http tells of it.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.open[conn]
+	if of == nil {
+		return
+	}
+	if state == http.StateClosed || state == http.StateHijacked {
+		c.forget(of)
+		return
+	}
+	of.busy, of.silent = state == http.StateActive, c.now()
+	if of.at != nil {
+		c.unproven.MoveToBack(of.at)
+	}
+}
+
+// prove notes that a request of the connection was let in.
+func (c *connections) prove(ctx context.Context) {
+	of, _ := ctx.Value(connectionKey{}).(*connection)
+	if of == nil || of.proven.Swap(true) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of.at != nil {
+		c.unproven.Remove(of.at)
+		of.at = nil
+	}
+}
+
+// endIdle closes unproven connections that were silent for too long.
+func (c *connections) endIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := c.unproven.Front(); at != nil; {
+		of := at.Value.(*connection)
+		at = at.Next()
+		if c.now().Sub(of.silent) < freshIdle {
+			return
+		}
+		if !of.busy { // else the time limits of its request hold
+			c.end(of, "idle")
+		}
+	}
+}
+
+// end closes a connection. The mutex is held.
+func (c *connections) end(of *connection, reason string) {
+	c.forget(of)
+	c.closed.WithLabelValues(reason).Inc()
+	under := of.conn
+	if secure, ok := under.(*tls.Conn); ok {
+		under = secure.NetConn() // a farewell could wait for the client
+	}
+	_ = under.Close() // there is no one to tell
+}
+
+func (c *connections) forget(of *connection) {
+	delete(c.open, of.conn)
+	if of.at != nil {
+		c.unproven.Remove(of.at)
+		of.at = nil
+	}
+}
+
+// subjectOf is the subject of the client's certificate. It is read once for a connection.
+func subjectOf(r *http.Request, certificate *x509.Certificate) string {
+	of, _ := r.Context().Value(connectionKey{}).(*connection)
+	if of != nil {
+		if known := of.subject.Load(); known != nil {
+			return *known
+		}
+	}
+	subject, err := access.SubjectOf(certificate.RawSubject)
+	if err != nil {
+		return "" // of which there is no token
+	}
+	if of != nil {
+		of.subject.Store(&subject)
+	}
+	return subject
+}
