@@ -17,11 +17,12 @@ import (
 
 // bulkRunner gives running operations their turns, and knows how much each may do now.
 type bulkRunner struct {
-	e    *Engine
-	mu   sync.Mutex
-	turn sync.Mutex // held by the goroutine that advances the operations: one at a time
-	of   map[queue.BulkID]*bulkPace
-	met  map[queue.BulkID]*bulkMeter // what running operations got on with since the start of the server
+	e      *Engine
+	mu     sync.Mutex
+	turn   sync.Mutex // held by the goroutine that advances the operations: one at a time
+	of     map[queue.BulkID]*bulkPace
+	warned time.Time                   // when it was logged last that a step failed
+	met    map[queue.BulkID]*bulkMeter // what running operations got on with since the start of the server
 }
 
 // bulkPace saves up for a second at most, and begins with one: after a restart nothing is caught up on.
@@ -227,6 +228,9 @@ func (p *bulkRunner) failed(ctx context.Context, q *Queue, b *queue.Bulk, err er
 	case ctx.Err() != nil:
 		return
 	case code == queue.CodeCommitFailed || code == queue.CodeDiskFull || code == queue.CodeUnavailable || code == queue.CodeOverloaded:
+		if !p.mayWarn() {
+			return
+		}
 		p.e.options.Logger.Warn("a step of a bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
 		return
 	case code == "":
@@ -236,6 +240,18 @@ func (p *bulkRunner) failed(ctx context.Context, q *Queue, b *queue.Bulk, err er
 	if err := q.shard.Bulks.End(b.ID, queue.BulkFailed, "", failure); err != nil {
 		p.e.options.Logger.Error("ending a failed bulk operation failed; it is tried again", "id", b.ID, "queue", q.name, "error", err)
 	}
+}
+
+// mayWarn says whether it is to be logged that a step failed: once a minute, as steps are tried twenty times a second.
+func (p *bulkRunner) mayWarn() bool {
+	now := p.e.options.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.warned.IsZero() && now.Sub(p.warned) < warnEvery {
+		return false
+	}
+	p.warned = now
+	return true
 }
 
 // allowance is how much the operation may do now.

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -158,5 +160,23 @@ func TestBulkRefusals(t *testing.T) {
 	}
 	if _, err := queueAt(e, DefaultQueue).Bulks.Start(ctx, queue.BulkRequest{}); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("one operation too many: got %v, want %s", err, queue.CodeOverloaded)
+	}
+}
+
+// Steps that fail again and again, as on a full disk, write one line a minute to the log.
+func TestFailedStepsAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	log := new(strings.Builder)
+	now := time.Now()
+	e := &Engine{options: Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Now: func() time.Time { return now }}}
+	p := bulkRunner{e: e}
+	for range 3 {
+		for range 100 {
+			p.failed(t.Context(), &Queue{name: "q"}, &queue.Bulk{}, &queue.Error{Code: queue.CodeDiskFull})
+		}
+		now = now.Add(warnEvery)
+	}
+	if got := strings.Count(log.String(), "\n"); got != 3 {
+		t.Errorf("%d lines in three minutes, want 3: %s", got, log)
 	}
 }

@@ -116,8 +116,10 @@ func (m insertingMany) refusal(c echo.Context, i int, err error) wire.InsertResu
 	s := m.s
 	p := s.problemOf(narrowRefusal(c.Request().Context(), err))
 	if p.Status >= http.StatusInternalServerError {
-		s.log.Error("insert of many: a submission", slog.Int("number", i), slog.String("path", clip(c.Request().URL.Path)),
-			slog.Any("error", err))
+		if leftOut, ok := s.metrics.lines.take(lineKind{"insert-batch", "one: " + p.Code}, s.now().Sub(s.began)); ok {
+			s.log.Error("insert of many: a submission", slog.Int("number", i), slog.String("path", clip(c.Request().URL.Path)),
+				slog.Any("error", err), slog.Int("left_out", leftOut))
+		}
 	}
 	result := wire.InsertResult{Status: api.InsertRefused, Code: p.Code, Detail: p.Detail, Pointer: "/submissions/" + strconv.Itoa(i)}
 	if p.Code == string(queue.CodeInvalid) || p.Code == string(codeMalformed) {

@@ -17,6 +17,7 @@ import (
 type metrics struct {
 	seconds *prometheus.HistogramVec
 	changes *prometheus.CounterVec
+	lines   *lines
 }
 
 func newMetrics(registerer prometheus.Registerer, version api.Version, subscribers func() float64) (*metrics, error) {
@@ -32,6 +33,7 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 		Name: "quern_audit_events_total",
 		Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went well.",
 	}, []string{"action"})
+	m.lines = newLines()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "quern_build_info", Help: "Always 1; its labels say what is running.",
 		ConstLabels: prometheus.Labels{"version": version.Version, "revision": version.Revision, "goversion": version.Go},
@@ -40,7 +42,7 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quern_sse_subscribers", Help: "Open streams of GET /v1/events.",
 	}, subscribers)
-	for _, c := range []prometheus.Collector{m.seconds, m.changes, build, streams} {
+	for _, c := range []prometheus.Collector{m.seconds, m.changes, m.lines.leftOut, build, streams} {
 		if err := registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("web: metrics: %w", err)
 		}

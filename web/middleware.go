@@ -224,14 +224,33 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	if !s.log.Enabled(ctx, level) {
 		return status
 	}
-	attributes := []slog.Attr{
+	leftOut := 0
+	if !s.log.Enabled(ctx, slog.LevelDebug) { // with Debug every call has a line
+		kind, may := lineKind{routeUnmatched, strconv.Itoa(worst)}, false
+		if op != nil {
+			kind.operation = op.id
+		}
+		if failure != nil {
+			kind.code = failure.Code
+		}
+		if leftOut, may = s.metrics.lines.take(kind, started.Add(elapsed).Sub(s.began)); !may {
+			return status
+		}
+	}
+	logCall(s.log, c, op, failure, level, []slog.Attr{
 		slog.String("method", c.Request().Method),
 		slog.String("path", clip(c.Request().URL.Path)),
 		slog.Int("status", status),
 		slog.Duration("elapsed", elapsed),
 		slog.Int64("bytes", response.Size),
 		slog.String("request_id", response.Header().Get(headerRequestID)),
-	}
+	}, leftOut)
+	return status
+}
+
+// logCall writes the line of a call. leftOut is how many lines of its kind were not written before it.
+func logCall(log *slog.Logger, c echo.Context, op *operation, failure *problem, level slog.Level, attributes []slog.Attr, leftOut int) {
+	ctx := c.Request().Context()
 	if op != nil {
 		attributes = append(attributes, slog.String("operation", op.id))
 	}
@@ -240,6 +259,9 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 		if caller.OnBehalfOf != "" {
 			attributes = append(attributes, slog.String("on_behalf_of", caller.OnBehalfOf))
 		}
+	}
+	if leftOut > 0 {
+		attributes = append(attributes, slog.Int("left_out", leftOut))
 	}
 	if failure != nil {
 		attributes = append(attributes, slog.String("code", failure.Code))
@@ -250,8 +272,7 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 			attributes = append(attributes, slog.String("stack", string(p.stack)))
 		}
 	}
-	s.log.LogAttrs(ctx, level, "request", attributes...)
-	return status
+	log.LogAttrs(ctx, level, "request", attributes...)
 }
 
 // clip makes a client's text, such as a path, fit for the log: not too long, and without the secret of a token.

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quern-queue/quern/engine/access"
+)
+
+// This file bounds how many lines calls that fail write to the log: anyone can send millions. The first ten lines of a kind are written,
+// then one a second; the next line of the kind has the number of those that were left out.
+const (
+	lineEvery, lineBurst   = time.Second, 10 * time.Second            // of one kind
+	linesEvery, linesBurst = time.Second / 10, 100 * time.Second / 10 // of all kinds
+)
+
+// lineKind is what lines have in common. There are as many as operations times codes.
+type lineKind struct{ operation, code string }
+
+// lines counts the lines of each kind.
+type lines struct {
+	leftOut prometheus.Counter
+
+	mu  sync.Mutex
+	all access.Pace
+	of  map[lineKind]*lineCount
+}
+
+type lineCount struct {
+	pace    access.Pace
+	leftOut int // since the last line
+}
+
+func newLines() *lines {
+	return &lines{of: map[lineKind]*lineCount{}, leftOut: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "quern_log_lines_left_out_total",
+		Help: "Lines about calls that failed that were not written to the log, as there were too many.",
+	})}
+}
+
+// take says whether a line may be written now, and how many of its kind were left out since the last one.
+func (l *lines) take(kind lineKind, at time.Duration) (leftOut int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.of[kind]
+	if of == nil {
+		of = new(lineCount)
+		l.of[kind] = of
+	}
+	if of.pace.Take(at, lineEvery, lineBurst) > 0 || l.all.Take(at, linesEvery, linesBurst) > 0 {
+		of.leftOut++
+		l.leftOut.Inc()
+		return 0, false
+	}
+	leftOut, of.leftOut = of.leftOut, 0
+	return leftOut, true
+}
