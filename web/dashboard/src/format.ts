@@ -1,3 +1,4 @@
+import { write } from './json'
 import type { Meta, MetaValue } from './types'
 
 const whole = new Intl.NumberFormat('en-US')
@@ -47,7 +48,7 @@ export function dates(options: Intl.DateTimeFormatOptions): (at: string | number
 export const moment = dates({ dateStyle: 'medium', timeStyle: 'medium' })
 
 /** A meta value as people read it: text that looks like a number, or whose ends or lines would not be seen, is quoted. */
-export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$|^\s|\s$|[\t\n\r]/.test(v) ? JSON.stringify(v) : v)
+export const shown = (v: MetaValue) => (typeof v !== 'string' ? String(v) : v === '' || /^[+-]?\d+$|^\s|\s$|[\t\n\r]/.test(v) ? write(v) : v)
 
 /**
  * What is not seen or turns around what stands beside it: direction marks and overrides (U+202E and its kin), controls, fillers, tags, halves of

@@ -1,5 +1,6 @@
 // Follows the server for all pages of a browser by one connection: a browser keeps six to a server, for all of its pages together. The stream is of
 // every queue that a page shows, with every topic that a page wants.
+import { read } from './json'
 import { address, events, goneMs, type Asked, type Told } from './source'
 
 /** `begun`: it has had what was before, and no frame was missed since. */
@@ -25,7 +26,7 @@ function close(page: Page) {
 }
 
 function hear(event: string, data: string) {
-  const { queue } = JSON.parse(data) as { queue: string }
+  const { queue } = read<{ queue: string }>(data)
   if (event === 'closed') {
     stream?.queues.delete(queue)
     last.delete(queue)

@@ -1,6 +1,7 @@
 import { batch, computed, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { Problem, call, queuePath, read } from './api'
+import { Problem, call, queuePath } from './api'
+import { read } from './json'
 import { boundTo, locked, who } from './session'
 import { source, type Source } from './source'
 import { queue } from './state'

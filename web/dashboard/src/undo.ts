@@ -1,5 +1,6 @@
-import { call, keyPath, pluginPath, queuePath, valueText, write } from './api'
+import { call, keyPath, pluginPath, queuePath, valueText } from './api'
 import { clamped, visible } from './format'
+import { read, write } from './json'
 import { said, setting } from './settings'
 import type { Undo } from './state'
 import type { AuditEntry, Meta, MetaValue } from './types'
@@ -13,7 +14,7 @@ function pairOf(text: string): [string, MetaValue] | undefined {
   if (cut < 1) return undefined
   const raw = text.slice(cut + 1)
   if (/^-?\d+$/.test(raw)) return [text.slice(0, cut), BigInt(raw)]
-  try { return [text.slice(0, cut), raw.startsWith('"') ? String(JSON.parse(raw)) : raw] } catch { return undefined }
+  try { return [text.slice(0, cut), raw.startsWith('"') ? read<string>(raw) : raw] } catch { return undefined }
 }
 
 /** What a rule was about, from how the audit log writes it. */

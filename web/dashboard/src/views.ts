@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { read, write } from './json'
 
 /** A list with its filters under a name, kept in this browser. */
 export interface View { name: string; queue: string; query: string }
@@ -8,7 +9,7 @@ const most = 50
 
 function stored(): View[] {
   try {
-    const list = JSON.parse(localStorage.getItem(key) ?? '[]') as unknown
+    const list = read<unknown>(localStorage.getItem(key) ?? '[]')
     return Array.isArray(list) ? list.filter((v: Partial<View> | null): v is View => typeof v?.name === 'string' && typeof v.queue === 'string' && typeof v.query === 'string') : []
   } catch { return [] }
 }
@@ -17,7 +18,7 @@ export const views = signal(stored())
 
 function keep(list: View[]) {
   views.value = list
-  try { localStorage.setItem(key, JSON.stringify(list)) } catch { /* private windows keep nothing */ }
+  try { localStorage.setItem(key, write(list)) } catch { /* private windows keep nothing */ }
 }
 
 /** Keeps a view in the place of that with its name and queue, if there is one; of too many the oldest goes. */

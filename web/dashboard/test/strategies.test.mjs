@@ -64,6 +64,8 @@ test('a strategy is built from its blocks', async () => {
   await t.page.getByLabel('name', { exact: true }).fill('deadline')
   await t.page.getByLabel('config').fill('{"weight":3}')
   await t.becomes('Plugin("deadline", {"weight":3}, OldestFirst)')
+  await t.page.getByLabel('config').fill('{"tenant":9007199254740993}')
+  await t.becomes('Plugin("deadline", {"tenant":9007199254740993}, OldestFirst)')
   assert.deepEqual(await t.axe(), [])
   assert.deepEqual(t.wrong, [])
   await t.close()

@@ -1,6 +1,7 @@
 import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { duration, exact, moment } from '../format'
+import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Confirm } from '../confirm'
@@ -67,7 +68,7 @@ export function text(output: unknown): string {
   if (typeof output === 'string') return output
   if (output && typeof output === 'object' && 'text' in output) return String((output as { text: string }).text)
   if (output && typeof output === 'object' && 'base64' in output) return 'base64 ' + String((output as { base64: string }).base64)
-  return JSON.stringify(output)
+  return write(output)
 }
 
 function Tries({ path, state }: { path: string; state: string }) {

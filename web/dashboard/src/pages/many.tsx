@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call, curl, quern } from '../api'
 import { exact } from '../format'
+import { write } from '../json'
 import { useAction } from '../live'
 import { Question } from '../confirm'
 import { CopyAs } from '../copy'
@@ -19,7 +20,7 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
   const [counted, setCounted] = useState<{ what: string; n: number }>()
   const action = useAction()
   const body = { queue: queue.value, action: verb, filter, rate_per_second: Number(rate) || 0, ...(verb === 'reprioritize' ? { priority: Number(priority) } : {}) }
-  const what = JSON.stringify(body, (_, v: unknown) => (typeof v === 'bigint' ? String(v) : v))
+  const what = write(body)
   const count = () => action.run(async () => setCounted({ what, n: await dryRun(body) }))
   const start = () => action.run(async () => {
     await call('POST', bulkPath, body)

@@ -1,5 +1,6 @@
 import { curl, quern } from '../api'
 import { duration, exact, short } from '../format'
+import { write } from '../json'
 import { useLive } from '../live'
 import { CopyAs } from '../copy'
 import { Empty, Failed } from '../parts'
@@ -8,7 +9,7 @@ import { stats } from '../stream'
 import type { Page, PluginScores } from '../types'
 import { Histogram } from './histogram'
 
-const idOf = (s: PluginScores) => s.sha256.slice(0, 12) + (s.uses.length === 0 ? ' ' + JSON.stringify(s.config) : '')
+const idOf = (s: PluginScores) => s.sha256.slice(0, 12) + (s.uses.length === 0 ? ' ' + write(s.config) : '')
 
 /** How what consumers ask for is scored: of a sample, the last candidates by their scores, and what was taken of them. */
 export function Scores({ name, path, version }: { name: string; path: string; version: string | undefined }) {
@@ -45,7 +46,7 @@ export function Scores({ name, path, version }: { name: string; path: string; ve
 }
 
 function Numbers({ s }: { s: PluginScores }) {
-  const configured = JSON.stringify(s.config)
+  const configured = write(s.config)
   return (
     <>
       <p>

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { Gate } from '../access'
 import { call, curl, quern, queuePath } from '../api'
 import { moment } from '../format'
+import { write } from '../json'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
@@ -28,7 +29,7 @@ export function QueueSettings({ q, again }: { q: Queue; again: () => void }) {
 /** The form holds what its reader changed: what another client changes meanwhile is shown, and stays. */
 function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, unknown>; setForm: (f: Record<string, unknown> | undefined) => void; again: () => void }) {
   const action = useAction()
-  const changed = Object.fromEntries(Object.entries(form).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(q.settings[name] ?? (typeof value === 'string' ? '' : undefined))))
+  const changed = Object.fromEntries(Object.entries(form).filter(([name, value]) => write(value) !== write(q.settings[name] ?? (typeof value === 'string' ? '' : undefined))))
   const n = Object.keys(changed).length
   const path = queuePath(q.name)
   const save = () => action.run(async () => {

@@ -4,6 +4,7 @@ import { call, curl, quern, queuePath } from '../api'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { duration, exact, moment, short } from '../format'
+import { write } from '../json'
 import { List } from '../list'
 import { useLive } from '../live'
 import { Empty, Failed, MetaChips, Tile } from '../parts'
@@ -33,7 +34,7 @@ export function Reservations() {
         </>
       )}
       <Filter given={given} />
-      <Held key={JSON.stringify(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation fits the filters.' : 'No consumer holds anything at the moment.'} all={given['consumer']} />
+      <Held key={write(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation fits the filters.' : 'No consumer holds anything at the moment.'} all={given['consumer']} />
     </>
   )
 }

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call, curl } from '../api'
+import { read, write } from '../json'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'
 import { Failed } from '../parts'
@@ -36,12 +37,12 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
   const from = s?.definition ?? first
   const [name, setName] = useState(s?.name ?? '')
   const [d, setD] = useState<ScheduleDefinition>({ missed: 'once', overlap: 'allow', catchup_limit: 100, catchup_window_ms: 3_600_000, ...from })
-  const [template, setTemplate] = useState(JSON.stringify(from.template, null, 2))
+  const [template, setTemplate] = useState(write(from.template, 2))
   const [wrong, setWrong] = useState('')
   const put = (change: Partial<ScheduleDefinition>) => setD({ ...d, ...change })
   const text = (field: 'spec' | 'tz' | 'missed' | 'overlap') => (e: { currentTarget: { value: string } }) => put({ [field]: e.currentTarget.value })
   let body: ScheduleDefinition | undefined
-  try { body = tidy({ ...d, template: JSON.parse(template) as ScheduleDefinition['template'] }) } catch { /* said below when it is saved */ }
+  try { body = tidy({ ...d, template: read<ScheduleDefinition['template']>(template) }) } catch { /* said below when it is saved */ }
   const save = (e: SubmitEvent) => {
     e.preventDefault()
     if (!body) return setWrong('What is inserted is no JSON.')

@@ -1,5 +1,6 @@
-import { quern, queuePath, shell, valueText, write } from '../api'
+import { quern, queuePath, shell, valueText } from '../api'
 import { metaList } from '../format'
+import { write } from '../json'
 import { queue } from '../state'
 import type { ScheduleDefinition } from '../types'
 

@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { Problem, call, curl } from '../api'
 import { duration, exact, moment } from '../format'
 import { CopyAs } from '../copy'
+import { write } from '../json'
 import { Failed } from '../parts'
 import type { Schedule, ScheduleDefinition, SchedulePreview } from '../types'
 import { base, cli, one } from './schedule-paths'
@@ -17,7 +18,7 @@ export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefin
   // A rhythm that stays goes on where it is: @every counts from when the schedule was made, and not from now.
   const kept = s && (['spec', 'seconds', 'tz', 'start', 'end'] as const).every((f) => (d[f] || undefined) === (s.definition[f] || undefined)) ? `${one(s.name)}/ticks?n=${n}` : undefined
   const asked = { spec: d.spec, tz: d.tz, ...(d.seconds ? { seconds: true } : {}), ...(d.start ? { start: d.start } : {}), ...(d.end ? { end: d.end } : {}), n }
-  const key = JSON.stringify(asked)
+  const key = write(asked)
   useEffect(() => {
     const ended = new AbortController()
     const timer = setTimeout(() => {

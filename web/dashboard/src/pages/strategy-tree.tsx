@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Problem, call, valueOf, valueText } from '../api'
 import { asSent, blockName, fromJSON, innerPointer, orders, replace, retype, swap, toJSON, wrap, wrappers, type Block } from '../blocks'
+import { read, write } from '../json'
 import { refine } from '../state'
 import { keys } from '../stream'
 import type { MetaValue, Valid } from '../types'
@@ -142,12 +143,12 @@ function Value({ of, set }: { of: MetaValue; set: (v: MetaValue) => void }) {
 
 /** A plugin's configuration as JSON. What is no JSON yet stays in the field and nowhere else. */
 function Config({ of, set }: { of: unknown; set: (config: unknown) => void }) {
-  const [text, setText] = useState(of === undefined ? '' : JSON.stringify(of))
+  const [text, setText] = useState(of === undefined ? '' : write(of))
   const [bad, setBad] = useState(false)
   const input = (now: string) => {
     setText(now)
     try {
-      const config: unknown = now.trim() === '' ? undefined : JSON.parse(now)
+      const config: unknown = now.trim() === '' ? undefined : read(now)
       setBad(false)
       set(config)
     } catch { setBad(true) }

@@ -1,6 +1,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
-import { curl, queuePath, quern, read, send } from '../api'
+import { curl, queuePath, quern, send } from '../api'
 import { clamped, exact } from '../format'
+import { read } from '../json'
 import { Table } from '../list'
 import { useAction } from '../live'
 import { CopyAs } from '../copy'

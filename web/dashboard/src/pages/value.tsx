@@ -4,6 +4,7 @@ import { curl, keyPath, quern, queuePath, valueOf, valueText } from '../api'
 import { CopyAs } from '../copy'
 import { clamped, duration, exact, moment, percent, short, shown, visible } from '../format'
 import { Heat } from '../heat'
+import { write } from '../json'
 import { List } from '../list'
 import { useLive, type Live } from '../live'
 import { Count, Empty, Failed, Mark, MetaChips, Progress, SubmissionLink, Tile } from '../parts'
@@ -26,7 +27,7 @@ export function Value({ name, text }: { name: string; text: string }) {
   const frame = keys.value?.keys.find((k) => k.key === name)
   const streamed = frame?.top.find((v) => valueText(v.value) === valueText(value))
   const v = read.data ? newer(streamed, read.data) : undefined
-  const target = `${name}=${typeof value === 'string' ? visible(JSON.stringify(value)) : value}`
+  const target = `${name}=${typeof value === 'string' ? visible(write(value)) : value}`
   const gone = read.problem?.code === 'unknown_value'
   const [changed, setChanged] = useState(0)
   const diagnosis = useLive<Diagnosis>(path + '/diagnosis', 3)
