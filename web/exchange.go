@@ -54,7 +54,7 @@ func (s consuming) exchange(c echo.Context) error {
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
 	sayDurability(c, q)
-	return s.handOver(c, q, result.Reservations, s.writeJSON(c, 200, out.b))
+	return s.handOver(c, q, result.Reservations, out.b)
 }
 
 // exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,

@@ -107,7 +107,7 @@ func (s consuming) reserve(c echo.Context) error {
 	out := s.pools.buffer()
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
-	return s.handOver(c, q, result.Reservations, s.writeJSON(c, 200, out.b))
+	return s.handOver(c, q, result.Reservations, out.b)
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
@@ -183,19 +183,22 @@ func (s consuming) park(c echo.Context, q *engine.Queue, request engine.ReserveR
 	return result, err
 }
 
-// handOver gives chunks back that could not be handed to the client, so that they need not wait for their deadline.
-func (s consuming) handOver(c echo.Context, q *engine.Queue, reserved []queue.Reservation, written error) error {
-	// Stopping ends the contexts of calls that wait; then only a failed write shows that the client is gone.
-	gone := written != nil || c.Request().Context().Err() != nil && !s.waits.stopped()
-	if len(reserved) == 0 || !gone {
-		return nil
+// handOver sends the answer with what was reserved. A client that is gone before the first byte gets nothing, and its chunks go back. From
+// the first byte on only the client knows what it has: a client that closes behind the answer looks like one that never read it, also when
+// the write fails. What a lost answer handed out waits for its deadline.
+func (s consuming) handOver(c echo.Context, q *engine.Queue, reserved []queue.Reservation, answer []byte) error {
+	ctx := c.Request().Context()
+	// A server that stops ends the contexts of calls that wait, whose clients are there.
+	if gone := ctx.Err(); gone != nil && len(reserved) > 0 && !s.waits.stopped() {
+		items := make([]queue.ReleaseItem, len(reserved))
+		for i := range reserved {
+			items[i].Token = reserved[i].Token
+		}
+		// Should this fail, the deadline does the same later.
+		_, _ = q.Release(context.WithoutCancel(ctx), items, nil)
+		return gone
 	}
-	items := make([]queue.ReleaseItem, len(reserved))
-	for i := range reserved {
-		items[i].Token = reserved[i].Token
-	}
-	// Should this fail too, the deadline does the same later.
-	_, _ = q.Release(context.WithoutCancel(c.Request().Context()), items, nil)
+	_ = s.writeJSON(c, 200, answer)
 	return nil
 }
 
