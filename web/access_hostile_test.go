@@ -150,7 +150,7 @@ func (h *hostiles) methods() []attempt {
 	reader := "Authorization: Bearer " + h.reader
 	return []attempt{
 		{"TRACE", raw("TRACE /v1/queues", "Authorization: Bearer "+h.good), 405}, {"CONNECT", raw("CONNECT localhost:80", "Authorization: Bearer "+h.good), 404}, {"OPTIONS *", raw("OPTIONS *", "Host: evil.example"), 421},
-		{"PROPFIND", raw("PROPFIND /v1/queues", reader), 405}, {"lower case", raw("get /v1/queues", reader), 405}, {"HEAD", raw("HEAD /v1/queues"), 405}, {"no method", raw(" /v1/queues"), 400}, {"a method of symbols", raw("(GET) /v1/queues"), 400},
+		{"PROPFIND", raw("PROPFIND /v1/queues", reader), 405}, {"lower case", raw("get /v1/queues", reader), 405}, {"HEAD", raw("HEAD /v1/queues"), 401}, {"no method", raw(" /v1/queues"), 400}, {"a method of symbols", raw("(GET) /v1/queues"), 400},
 		{"override of a probe", raw("POST /livez", "X-HTTP-Method-Override: GET"), 405}, {"override by a query", raw("GET /v1/queues?_method=DELETE", reader), 422}, {"override to a read", raw("DELETE /v1/queues/x", "X-HTTP-Method-Override: GET", reader), 403},
 		{"rewritten to a probe", raw("DELETE /v1/queues/x", "X-Original-URL: /livez", "X-Rewrite-URL: /livez", reader), 403}, {"a subrequest", raw(getQueues, "X-Middleware-Subrequest: middleware", "X-Original-Method: OPTIONS"), 401},
 		{"HTTP/1.0", raw("GET /v1/queues HTTP/1.0"), 401}, {"HTTP/1.0 kept alive", raw("GET /v1/queues HTTP/1.0", "Connection: keep-alive"), 401}, {"HTTP/2.0", raw("GET /v1/queues HTTP/2.0"), 505}, {"HTTP/3.0", raw("GET /v1/queues HTTP/3.0"), 505}, {"HTTP/1.10", raw("GET /v1/queues HTTP/1.10"), 400}, {"ICY", raw("GET /v1/queues ICY/1.1"), 400},

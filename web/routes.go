@@ -112,10 +112,25 @@ func (s *Server) routes() error {
 		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
 	docsRoutes(s, d)
 
-	// Probes may ask with HEAD; it is GET without a body and has no place of its own in the document.
-	s.echo.HEAD("/livez", health{s}.livez)
-	s.operations["/livez"][http.MethodHead] = s.operations["/livez"][http.MethodGet]
+	s.answerHead()
 	return s.finishDocument(d)
+}
+
+// answerHead has HEAD answered wherever GET is, without a body, which net/http leaves out: probes, proxies and crawlers ask so. It has no
+// place of its own in the document. A stream would never end, and attaching changes something.
+func (s *Server) answerHead() {
+	for path, methods := range s.operations {
+		if get := methods[http.MethodGet]; get != nil && !get.streams {
+			methods[http.MethodHead] = get
+			s.echo.HEAD(path, func(c echo.Context) error {
+				r := c.Request().WithContext(c.Request().Context())
+				r.Method = http.MethodGet
+				c.SetRequest(r)
+				s.echo.Router().Find(r.Method, echo.GetPath(r), c)
+				return c.Handler()(c)
+			})
+		}
+	}
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
