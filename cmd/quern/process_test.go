@@ -310,12 +310,18 @@ func TestTimeoutLetsWorkFinish(t *testing.T) {
 	url := launch(t, dir, program, "dev", "--listen", "127.0.0.1:0").url()
 	submitted(t, url, 1)
 	gate := filepath.Join(dir, "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
+	for _, fifo := range []string{gate, gate + ".begun"} {
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// timeout passes on the signal that it gets as it does with that of its own.
-	work := launch(t, dir, timeout, "1000", program, "work", "--server", url, "--limit", "1", "--", "sh", "-c", `read line < "$0"; echo done`, gate)
-	statsUntil(t, program, url, func(s api.Stats) bool { return s.Reserved == 1 })
+	work := launch(t, dir, timeout, "1000", program, "work", "--server", url, "--limit", "1", "--",
+		"sh", "-c", `echo > "$0.begun"; read line < "$0"; echo done`, gate)
+	// A chunk that is reserved but whose command has not begun would be released, so the signal waits for the command.
+	if _, err := os.ReadFile(gate + ".begun"); err != nil {
+		t.Fatal(err)
+	}
 	work.tell(syscall.SIGTERM)
 	writer, err := os.OpenFile(gate, os.O_RDWR, 0)
 	if err != nil {
