@@ -112,21 +112,21 @@ func (s *Server) routes() error {
 		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
 	docsRoutes(s, d)
 
-	s.answerHead()
+	answerHead(s.echo, s.operations)
 	return s.finishDocument(d)
 }
 
-// answerHead has HEAD answered wherever GET is, without a body, which net/http leaves out: probes, proxies and crawlers ask so. It has no
-// place of its own in the document. A stream would never end, and attaching changes something.
-func (s *Server) answerHead() {
-	for path, methods := range s.operations {
+// answerHead adds HEAD wherever GET is: probes, proxies and crawlers send it. net/http leaves the body out. The OpenAPI document does not
+// list it. Streams have none, as they would never end, and attaching changes something.
+func answerHead(e *echo.Echo, operations map[string]map[string]*operation) {
+	for path, methods := range operations {
 		if get := methods[http.MethodGet]; get != nil && !get.streams {
 			methods[http.MethodHead] = get
-			s.echo.HEAD(path, func(c echo.Context) error {
+			e.HEAD(path, func(c echo.Context) error {
 				r := c.Request().WithContext(c.Request().Context())
 				r.Method = http.MethodGet
 				c.SetRequest(r)
-				s.echo.Router().Find(r.Method, echo.GetPath(r), c)
+				e.Router().Find(r.Method, echo.GetPath(r), c)
 				return c.Handler()(c)
 			})
 		}
