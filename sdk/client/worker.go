@@ -291,7 +291,6 @@ func (w *worker) accept(r *wire.ReserveResponse, hellos int) {
 	if r.Reason == api.ReasonDraining {
 		w.leave()
 	}
-	w.warn(r.Warnings)
 	for i := range r.Reservations {
 		h, err := newHeld(w.base, &r.Reservations[i], &w.metas)
 		if err != nil {
@@ -320,6 +319,7 @@ func (w *worker) called(call *call) {
 		w.failures = 0
 		if asked > 0 {
 			w.ahead.answered(len(w.ready), len(call.out.Reservations) == asked, len(call.out.body))
+			w.warn(call.out.Warnings) // an answer to a call that asked for nothing has none, and takes back none
 		}
 		w.settle(call)
 		w.accept(&call.out.ReserveResponse, call.hellos)
@@ -384,6 +384,7 @@ func (w *worker) polled(p *poll) {
 	w.polling = 0
 	if p.err == nil {
 		w.pollFails = 0
+		w.warn(p.out.Warnings)
 		w.accept(&p.out.ReserveResponse, p.hellos)
 		return
 	}
