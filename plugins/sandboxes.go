@@ -82,26 +82,26 @@ func (b *sandboxes) reopen(p *plugin, v *version, config []byte) {
 	}
 	go func() {
 		defer b.reopening.Unlock()
-		if err := b.cannotOpen(p, v, b.openAsked(p, v, config)); err != nil {
-			b.log.Error("a plugin's version cannot be opened", "plugin", v.Name, "version", v.Version, "error", err)
+		if err := b.openAsked(p, v, config); err != nil {
+			b.cannotOpen(p, v, err)
 		}
 	}()
 }
 
-// cannotOpen reads why a block's version and configuration cannot be opened. Only what is the block's mistake is an error.
-func (b *sandboxes) cannotOpen(p *plugin, v *version, err error) error {
+// cannotOpen says why a block's version and configuration cannot be opened now. None of it fails a reserve: what a version refuses,
+// another one may have taken when the consumer began.
+func (b *sandboxes) cannotOpen(p *plugin, v *version, err error) (why string) {
 	var fault *host.Fault
 	switch {
-	case err == nil || errors.Is(err, errStarting):
-		return nil
+	case errors.Is(err, errStarting):
 	case errors.Is(err, host.ErrMemory):
 		b.starved(p, err)
-		return nil
 	case errors.As(err, &fault):
-		return queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
+		return "its version " + v.Version + " refuses the configuration: " + fault.Error()
+	default:
+		b.log.Error("a plugin's version cannot be opened", "plugin", p.name, "version", v.Version, "error", err)
 	}
-	b.log.Error("a plugin's version cannot be opened", "plugin", p.name, "version", v.Version, "error", err)
-	return nil
+	return starting
 }
 
 // openInTurn is use for one who holds opening.

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -51,11 +52,11 @@ func (x *scorers) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
 	if v.manifest == nil {
 		return resting(b, quarantined), nil
 	}
-	if b.Window > v.manifest.WindowMax {
-		return nil, queue.Invalid("/window", "is %d; the plugin takes at most %d candidates at once", b.Window, v.manifest.WindowMax)
-	}
-	config, err := x.configFor(p, v, b)
+	config, err := x.fit(p, v, b)
 	if err != nil {
+		if b.Version == "" && x.fitsAnother(p, b) { // an operator activated a version that does not take it
+			return resting(b, "its version "+v.Version+" refuses the configuration or the window"), nil
+		}
 		return nil, err
 	}
 	if !v.ready() {
@@ -70,9 +71,28 @@ func (x *scorers) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
 		return resting(b, starting), nil // by the catalogue
 	}
 	if err := x.open.openAsked(p, v, config); err != nil {
-		return resting(b, starting), x.open.cannotOpen(p, v, err)
+		return resting(b, x.open.cannotOpen(p, v, err)), nil
 	}
 	return nil, nil
+}
+
+// fit is the configuration of a block for a version, or why the version does not take the block.
+func (x *scorers) fit(p *plugin, v *version, b *strategy.Scored) ([]byte, error) {
+	if b.Window > v.manifest.WindowMax {
+		return nil, queue.Invalid("/window", "is %d; the plugin takes at most %d candidates at once", b.Window, v.manifest.WindowMax)
+	}
+	return x.configFor(p, v, b)
+}
+
+// fitsAnother says whether any version of a plugin takes a block.
+func (x *scorers) fitsAnother(p *plugin, b *strategy.Scored) bool {
+	return slices.ContainsFunc(x.known.versionsOf(p), func(v *version) bool {
+		if v.manifest == nil {
+			return false
+		}
+		_, err := x.fit(p, v, b)
+		return err == nil
+	})
 }
 
 // Scorer is who scores for a block now.

@@ -21,3 +21,12 @@ func Roomy(pages uint32) []byte {
 		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
 	return b.Bytes()
 }
+
+// Choosy is Scorer with a quern_init that refuses every configuration but the empty one.
+func Choosy() []byte {
+	b := Base()
+	b.Export("quern_init", Function, b.Function(b.Type([]byte{I32, I32}, []byte{I32}), nil, 0x20, 1, ConstI32(2), 0x4a, End))
+	b.Export("quern_score", Function, b.Function(1, rowLocals,
+		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
+	return b.Bytes()
+}
