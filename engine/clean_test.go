@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -157,6 +158,51 @@ func TestCleanerPaces(t *testing.T) {
 		sizes = nil
 		if more := turn(c.slices, c.took); more != c.more || !slices.Equal(sizes, c.sizes) {
 			t.Errorf("%d slices of %v: sizes %v, more %v; want %v, %v", c.slices, c.took, sizes, more, c.sizes, c.more)
+		}
+	}
+}
+
+// A list that finds nothing looks at no more than a part of what has ended, and says where to go on; page after page it comes to the end.
+func TestListsLookAtAPart(t *testing.T) {
+	t.Parallel()
+	const all = 7000
+	settings := queue.DefaultSettings()
+	settings.Durability = queue.Relaxed
+	e, _ := retaining(t, all, settings)
+	q := queueAt(e, DefaultQueue)
+	fatal(t, q.shard.Checkpoint())
+	meta := queue.Meta{{Key: "tenant", Value: queue.IntValue(1)}}
+	_, _, err := q.Insert(t.Context(), queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 1, Prefix: "x"}})
+	fatal(t, err)
+	for name, c := range map[string]struct {
+		request     ListRequest
+		want        int // submissions
+		least, most int // pages
+	}{
+		"of a tenant":   {ListRequest{Meta: meta, Limit: 1}, 1, 2, 6}, // fewer once it is known which pages have any of it
+		"of no one":     {ListRequest{Meta: queue.Meta{{Key: "tenant", Value: queue.IntValue(2)}}, Limit: 5}, 0, 1, 5},
+		"of a schedule": {ListRequest{Schedule: "none", Limit: 1}, 0, 3, 5},
+		"in a state":    {ListRequest{States: []queue.SubmissionState{queue.Failed}, Limit: 1}, 0, 1, 1},
+		"all":           {ListRequest{Limit: queue.MaxListLimit}, all + 1, 7, 9},
+	} {
+		var got []queue.SubmissionID
+		pages := 0
+		for next := ""; pages == 0 || next != ""; pages++ {
+			c.request.Cursor = next
+			page, err := q.Submissions.List(t.Context(), c.request)
+			fatal(t, err)
+			for i := range page.Items {
+				got = append(got, page.Items[i].ID)
+			}
+			if next = page.Next; pages > all {
+				t.Fatalf("%s: the list does not end", name)
+			}
+		}
+		if len(got) != c.want || pages < c.least || pages > c.most {
+			t.Errorf("%s: %d submissions on %d pages; want %d on %d to %d", name, len(got), pages, c.want, c.least, c.most)
+		}
+		if !slices.IsSortedFunc(got, func(a, b queue.SubmissionID) int { return cmp.Compare(b, a) }) || len(slices.Compact(got)) != c.want {
+			t.Errorf("%s: not each once, the newest first", name)
 		}
 	}
 }

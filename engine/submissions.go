@@ -69,7 +69,7 @@ func firstID(at queue.Time) queue.SubmissionID {
 // defaultLimit is the length of a page that names none.
 const defaultLimit = 100
 
-// List returns a queue's submissions, newest first.
+// List returns a queue's submissions, newest first. A page may be short, or empty, before the end: go on while Next is not empty.
 func (p Submissions) List(ctx context.Context, r ListRequest) (page Page[queue.Submission], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {
@@ -79,11 +79,11 @@ func (p Submissions) List(ctx context.Context, r ListRequest) (page Page[queue.S
 	if err != nil {
 		return page, err
 	}
-	page.Items, err = p.q.shard.Submissions.List(ctx, machine.Filter{
+	items, next, err := p.q.shard.Submissions.List(ctx, machine.Filter{
 		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
 	}, queue.SubmissionID(before), limit)
-	if len(page.Items) == limit {
-		page.Next = cursor("s", uint64(page.Items[limit-1].ID))
+	if page.Items = items; next != 0 {
+		page.Next = cursor("s", uint64(next))
 	}
 	return page, err
 }

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -91,18 +90,12 @@ const pastLook = 20_000
 func (p *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Position, f *machine.Filter, limit int) (list []queue.End,
 	to queue.EndPlace, err error) {
 	s := p.s
+	want := wanted(f)
 	rows, to, err := s.store.History.Ends(ctx, after, upTo, limit, pastLook, func(e *checkpoint.Ended) (bool, error) {
 		if len(f.States) > 0 && !slices.Contains(f.States, e.State) {
 			return false, nil
 		}
-		if len(f.Meta) == 0 && f.Schedule == "" {
-			return true, nil
-		}
-		spec, err := journal.DecodeInsert(e.Spec)
-		if err != nil {
-			return false, fmt.Errorf("store: history of %s: %w", e.ID, err)
-		}
-		return f.OfSpec(spec), nil
+		return want(e)
 	})
 	if err != nil {
 		return nil, to, err

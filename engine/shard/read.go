@@ -8,8 +8,10 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // Submissions are what has been inserted, open and ended, with their chunks and outputs.
@@ -54,29 +56,46 @@ func (s *Shard) Trace(id queue.SubmissionID) string {
 	return ""
 }
 
-// List returns up to `limit` submissions with ids below `before` (0: from the newest), newest first.
-func (p *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID, limit int) ([]queue.Submission, error) {
+// How many submissions one list looks at, about: in memory, and in the history, where they are read and decoded.
+const (
+	listLook  = 20 * machine.ListSlice
+	endedLook = 2 * queue.MaxListLimit
+)
+
+// List returns up to `limit` submissions with ids below `before` (0: from the newest), newest first, and below which id to go on: 0 when
+// there are no more. A list that would have to look at too many ends before `limit`, perhaps with none.
+func (p *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID, limit int) (list []queue.Submission,
+	next queue.SubmissionID, err error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
 	if f.Before != 0 {
 		before = min(before, f.Before)
 	}
-	memory := p.listMemory(&f, before, limit)
-	history, err := p.listHistory(ctx, &f, before, limit)
+	memory, next := p.listMemory(&f, before, limit)
+	history, to, err := p.listHistory(ctx, &f, before, limit)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	next = max(next, to) // down to there both have told all
 	all := append(memory, history...)
+	all = slices.DeleteFunc(all, func(s queue.Submission) bool { return s.ID < next })
 	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -cmp.Compare(a.ID, b.ID) })
 	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // checkpointed in between: memory's comes first
-	return all[:min(limit, len(all))], nil
+	if len(all) > limit {
+		all = all[:limit]
+		next = all[limit-1].ID
+	}
+	if next <= f.From {
+		next = 0
+	}
+	return all, next, nil
 }
 
-func (p *Submissions) listMemory(f *machine.Filter, before queue.SubmissionID, limit int) []queue.Submission {
+func (p *Submissions) listMemory(f *machine.Filter, before queue.SubmissionID, limit int) (list []queue.Submission,
+	to queue.SubmissionID) {
 	s := p.s
-	var list []queue.Submission
-	for before != 0 && len(list) < limit {
+	for looked := 0; before != 0 && len(list) < limit && looked < listLook; looked += machine.ListSlice {
 		s.mu.Lock()
 		over := false
 		before = s.m.Order.Before(before, machine.ListSlice, func(r *machine.Record) bool {
@@ -90,10 +109,10 @@ func (p *Submissions) listMemory(f *machine.Filter, before queue.SubmissionID, l
 		})
 		s.mu.Unlock()
 		if over {
-			break
+			return list, 0
 		}
 	}
-	return list
+	return list, before
 }
 
 // endStates are the states that the history holds.
@@ -102,36 +121,47 @@ func endStates() []queue.SubmissionState {
 }
 
 func (p *Submissions) listHistory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
-	limit int) ([]queue.Submission, error) {
+	limit int) (list []queue.Submission, to queue.SubmissionID, err error) {
 	s := p.s
-	states := f.States
-	if len(states) == 0 {
-		states = endStates()
+	want := wanted(f)
+	scan := store.EndedScan{Before: before, States: f.States, Meta: f.Meta, Limit: limit, Look: endedLook}
+	scan.Want = func(e *checkpoint.Ended) (bool, error) {
+		if s.remembers(e.ID) {
+			return false, nil
+		}
+		return want(e)
 	}
-	var list []queue.Submission
-	for len(list) < limit {
-		rows, err := s.store.History.ListEnded(ctx, before, states, machine.ListSlice)
+	if len(scan.States) == 0 {
+		scan.States = endStates()
+	}
+	rows, to, err := s.store.History.ScanEnded(ctx, scan)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range rows {
+		r, _, err := machine.EndedRecord(&rows[i])
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		for i := range rows {
-			if rows[i].ID < f.From {
-				return list, nil
-			}
-			r, _, err := machine.EndedRecord(&rows[i])
-			if err != nil {
-				return nil, err
-			}
-			if f.Matches(r) && !s.remembers(r.ID) {
-				list = append(list, r.Info(s.options.Queue, r.Ended.Meta, 0))
-			}
-			before = rows[i].ID
-		}
-		if len(rows) < machine.ListSlice {
-			break
+		if r.ID >= f.From {
+			list = append(list, r.Info(s.options.Queue, r.Ended.Meta, 0))
 		}
 	}
-	return list, nil
+	return list, to, nil
+}
+
+// wanted says what of the history a filter means, of the states that it means.
+func wanted(f *machine.Filter) func(*checkpoint.Ended) (bool, error) {
+	return func(e *checkpoint.Ended) (bool, error) {
+		if len(f.Meta) == 0 && f.Schedule == "" {
+			return true, nil
+		}
+		spec, err := journal.DecodeInsert(e.Spec)
+		if err != nil {
+			return false, fmt.Errorf("store: history of %s: %w", e.ID, err)
+		}
+		return f.OfSpec(spec), nil
+	}
 }
 
 // remembers says that memory knows the submission, and so better than the history: it may have been opened again since, and may have

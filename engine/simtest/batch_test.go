@@ -241,7 +241,7 @@ func TestFailedReload(t *testing.T) {
 		b.shard.Worker.Tick()
 		b.close()
 		b.open()
-		if list, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 1 || list[0].ID != first.ID {
+		if list, _, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 1 || list[0].ID != first.ID {
 			t.Errorf("after a restart: got %v %v, want only %s", list, err, first.ID)
 		}
 		b.close()

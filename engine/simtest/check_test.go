@@ -296,7 +296,7 @@ func (s *sim) list() {
 }
 
 func (s *sim) checkList(f machine.Filter, before queue.SubmissionID, limit int) {
-	got, err := s.shard.Submissions.List(ctx, f, before, limit)
+	got, _, err := s.shard.Submissions.List(ctx, f, before, limit)
 	s.must("list", err)
 	var want []queue.Submission
 	for _, x := range slices.Backward(s.m.subs) {

@@ -33,7 +33,7 @@ func TestClockSetBack(t *testing.T) {
 	b.clock.pass(-time.Hour)
 	b.open()
 	insert("after a restart, two hours back")
-	if list, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 3 {
+	if list, _, err := b.shard.Submissions.List(ctx, everything, 0, 10); err != nil || len(list) != 3 {
 		t.Errorf("list: got %d submissions, %v, want 3", len(list), err)
 	}
 }

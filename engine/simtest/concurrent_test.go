@@ -186,7 +186,7 @@ func (c *crowd) release(client int, t queue.Token) {
 
 // read looks at everything, as a dashboard does: sums must be right at any moment.
 func (c *crowd) read() {
-	list, err := c.shard.Submissions.List(ctx, everything, 0, 100)
+	list, _, err := c.shard.Submissions.List(ctx, everything, 0, 100)
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -202,7 +202,7 @@ func (c *crowd) read() {
 }
 
 func (c *crowd) checkEnd(submissions, chunks int) {
-	list, err := c.shard.Submissions.List(ctx, everything, 0, 1000)
+	list, _, err := c.shard.Submissions.List(ctx, everything, 0, 1000)
 	if err != nil || len(list) != submissions {
 		c.t.Fatalf("list: %d submissions, %v, want %d", len(list), err, submissions)
 	}

@@ -89,7 +89,7 @@ func (b *box) kill(t *testing.T, moment int) {
 // arrivals counts the submissions of a shard by where they came from.
 func (p *post) arrivals(t *testing.T) map[queue.ChunkID]int {
 	t.Helper()
-	list, err := p.to.shard.Submissions.List(ctx, machine.Filter{}, 0, 1000)
+	list, _, err := p.to.shard.Submissions.List(ctx, machine.Filter{}, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (s *sim) inserted(n queue.NewSubmission, id queue.SubmissionID) queue.Submi
 // insertFailed: if the insert was written all the same, the submission is there, under an id that no one was told.
 func (s *sim) insertFailed(n queue.NewSubmission, written bool) {
 	s.takeEffect([]func(){func() {
-		list, err := s.shard.Submissions.List(ctx, machine.Filter{}, 0, 1)
+		list, _, err := s.shard.Submissions.List(ctx, machine.Filter{}, 0, 1)
 		s.must("list", err)
 		if len(list) == 0 || s.m.sub(list[0].ID) != nil {
 			s.fail("the insert was written, but is not in the list")

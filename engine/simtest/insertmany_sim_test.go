@@ -101,7 +101,7 @@ func (s *sim) checkMany(drawn []queue.NewSubmission, list []queue.Insertion, wan
 // insertManyFailed: if the call was written all the same, all of its submissions are there, in their order.
 func (s *sim) insertManyFailed(inserts []wantedInsert, written bool) {
 	s.takeEffect([]func(){func() {
-		list, err := s.shard.Submissions.List(ctx, machine.Filter{}, 0, len(inserts))
+		list, _, err := s.shard.Submissions.List(ctx, machine.Filter{}, 0, len(inserts))
 		s.must("list", err)
 		if len(list) != len(inserts) {
 			s.fail("a call of %d inserts was written, and the list has %d", len(inserts), len(list))

@@ -30,7 +30,7 @@ func insertion(key, content string) queue.Insertion {
 
 func (b *box) submissions() int {
 	b.t.Helper()
-	list, err := b.shard.Submissions.List(ctx, machine.Filter{}, 0, 10_000)
+	list, _, err := b.shard.Submissions.List(ctx, machine.Filter{}, 0, 10_000)
 	must(b.t, err)
 	return len(list)
 }

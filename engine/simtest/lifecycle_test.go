@@ -415,7 +415,7 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	if got := b.shard.Stats(); got.DeadLetters != 2 || got.SubmissionsOpen != 1 {
 		t.Errorf("after the redrive: got %+v, want 2 dead letters and 1 open submission", got)
 	}
-	if list, err := b.shard.Submissions.List(ctx, machine.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
+	if list, _, err := b.shard.Submissions.List(ctx, machine.Filter{States: []queue.SubmissionState{queue.CompletedWithDead}}, 0, 10); err != nil || len(list) != 2 || list[0].ID != later.ID || list[1].ID != ended.ID {
 		t.Errorf("the list of what completed with dead chunks: got %+v %v, want %s and %s", list, err, later.ID, ended.ID)
 	}
 	retain := func() {

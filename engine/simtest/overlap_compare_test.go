@@ -13,7 +13,7 @@ import (
 // compare reads everything and holds it against the disk.
 func (o *overlap) compare(b *box) {
 	ctx := o.t.Context()
-	list, err := b.shard.Submissions.List(ctx, everything, 0, 1000)
+	list, _, err := b.shard.Submissions.List(ctx, everything, 0, 1000)
 	o.must("list", err)
 	ids := map[queue.SubmissionID]bool{}
 	for i := range list {

@@ -130,7 +130,7 @@ func TestQuestionsChangeNothing(t *testing.T) {
 					held[i] = append(held[i][:at:at], held[i][at+1:]...)
 				}
 			}
-			list, err := asked.shard.Submissions.List(ctx, everything, 0, 1)
+			list, _, err := asked.shard.Submissions.List(ctx, everything, 0, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

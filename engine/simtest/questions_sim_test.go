@@ -12,7 +12,7 @@ import (
 
 // ask asks every question in the middle of the others' work.
 func (c *crowd) ask() {
-	list, err := c.shard.Submissions.List(ctx, everything, 0, 1)
+	list, _, err := c.shard.Submissions.List(ctx, everything, 0, 1)
 	if err != nil {
 		c.t.Error(err)
 	}

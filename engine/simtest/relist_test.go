@@ -33,7 +33,7 @@ func TestListTellsTheLastEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for state, want := range map[queue.SubmissionState]int{queue.CompletedWithDead: 0, queue.Cancelled: 1, queue.Open: 0} {
-		list, err := b.shard.Submissions.List(ctx, machine.Filter{States: []queue.SubmissionState{state}}, 0, 10)
+		list, _, err := b.shard.Submissions.List(ctx, machine.Filter{States: []queue.SubmissionState{state}}, 0, 10)
 		if err != nil || len(list) != want {
 			t.Errorf("%d submissions are listed as %s (%v), want %d", len(list), state, err, want)
 		}

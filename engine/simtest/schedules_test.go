@@ -371,7 +371,7 @@ func (s *scheduleSim) emit(name string, m *modelSchedule) {
 // list is all submissions of the shard, the oldest first.
 func (s *scheduleSim) list() (all []queue.Submission) {
 	for before := queue.SubmissionID(0); ; before = all[len(all)-1].ID {
-		page, err := s.shard.Submissions.List(ctx, everything, before, 1000)
+		page, _, err := s.shard.Submissions.List(ctx, everything, before, 1000)
 		s.must("list", err)
 		if all = append(all, page...); len(page) < 1000 {
 			slices.Reverse(all)

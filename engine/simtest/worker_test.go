@@ -284,7 +284,7 @@ func TestPoisonousRetention(t *testing.T) {
 	bad := ended[9].ID
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "CREATE TRIGGER poison BEFORE DELETE ON content BEGIN SELECT RAISE(ABORT, 'poisoned'); END")
 	left := func() (n int) {
-		list, err := b.shard.Submissions.List(ctx, everything, 0, 100)
+		list, _, err := b.shard.Submissions.List(ctx, everything, 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,11 +82,12 @@ type span struct {
 	page              int64  // its number
 	gone              []byte // a bit for each that is no longer in the history; nil: all are
 	left              uint32 // how many are
+	meta              *metaFilter
 }
 
 // spanOf describes a page.
 func spanOf(number int64, list []checkpoint.Ended) span {
-	s := span{page: number}
+	s := span{page: number, meta: new(metaFilter)}
 	for i := range list {
 		e := &list[i]
 		s.cover(&span{firstID: e.ID, lastID: e.ID, firstSeq: e.Seq, lastSeq: e.Seq, firstEnd: e.Finished, lastEnd: e.Finished,
@@ -101,9 +102,9 @@ func (s *span) cover(o *span) {
 		return
 	}
 	if s.count == 0 {
-		number := s.page
+		number, meta := s.page, s.meta
 		*s = *o
-		s.page, s.gone = number, nil
+		s.page, s.gone, s.meta = number, nil, meta
 		return
 	}
 	s.firstID, s.lastID = min(s.firstID, o.firstID), max(s.lastID, o.lastID)
@@ -153,7 +154,7 @@ func (s *span) appendTo(dst []byte) []byte {
 
 func readSpan(number int64, b []byte) (span, error) {
 	d := pageReader{rest: b}
-	s := span{page: number}
+	s := span{page: number, meta: new(metaFilter)}
 	s.firstID = queue.SubmissionID(d.uint())
 	s.lastID = s.firstID + queue.SubmissionID(d.uint())
 	s.firstSeq = uint32(d.uint())

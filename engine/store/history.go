@@ -104,7 +104,10 @@ type walk struct {
 	from  func(*span) uint64 // no key of the page is smaller
 	want  func(*checkpoint.Ended) bool
 	key   func(*checkpoint.Ended) uint64
-	bare  bool // without Spec and Final, as far as that saves reading long ones
+	bare  bool             // without Spec and Final, as far as that saves reading long ones
+	pass  func(*span) bool // no need to read the page; nil: each is read
+	noted bool             // what the page has of meta is noted
+	scan  *scan            // bounds what is read; nil: all of it may be
 }
 
 // step is a block, a page or an ended submission that the walk has come to, by the smallest key that it may have.
@@ -155,6 +158,12 @@ func (h *History) walk(ctx context.Context, o walk, fn func(e *checkpoint.Ended,
 				return err
 			}
 		case next.page != nil:
+			if o.pass != nil && o.pass(next.page) {
+				continue
+			}
+			if o.scan != nil && !o.scan.may(next.key, next.page) {
+				return nil
+			}
 			list, err := h.wanted(ctx, next.page, &o)
 			if err != nil {
 				return err
@@ -189,6 +198,9 @@ func (h *History) wanted(ctx context.Context, p *span, o *walk) (list []step, er
 		all, found, err := readEnded(h.s, r.endedPage, p.page)
 		if err == nil && !found {
 			err = errMoved
+		}
+		if err == nil && o.noted {
+			err = p.meta.note(all)
 		}
 		for i := range all {
 			if p.holds(i) && o.want(&all[i]) {
@@ -282,18 +294,9 @@ func (h *History) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn fu
 // ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
 // at most `limit`.
 func (h *History) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState,
-	limit int) (all []checkpoint.Ended, err error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	err = unmoved(func() error {
-		all = all[:0]
-		return h.walk(ctx, newest(below(before), maskOf(states)), func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
-			all = append(all, e.Own())
-			return len(all) < limit, nil
-		})
-	})
-	return all, wrap("list ended", err)
+	limit int) ([]checkpoint.Ended, error) {
+	list, _, err := h.ScanEnded(ctx, EndedScan{Before: before, States: states, Limit: limit})
+	return list, err
 }
 
 func below(before queue.SubmissionID) queue.SubmissionID {
