@@ -14,7 +14,8 @@ type DeadRequest struct {
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
 
-// List lists dead chunks that can be redriven: those of the newest submission first, and of one submission by index.
+// List lists dead chunks that can be redriven: those of the newest submission first, and of one submission by index. A page may be
+// short, or empty, before the end: go on while Next is not empty.
 func (p DeadLetters) List(ctx context.Context, r DeadRequest) (page Page[queue.DeadChunk], err error) {
 	limit, err := validLimit(r.Limit)
 	if err != nil {
@@ -25,10 +26,9 @@ func (p DeadLetters) List(ctx context.Context, r DeadRequest) (page Page[queue.D
 		return page, err
 	}
 	after := queue.ChunkID{Submission: queue.SubmissionID(from[0]), Index: uint32(from[1])}
-	page.Items, err = p.q.shard.DeadLetters.List(ctx, r.Filter, after, limit)
-	if err == nil && len(page.Items) == limit {
-		last := page.Items[limit-1].Chunk
-		page.Next = cursor("d", uint64(last.Submission), uint64(last.Index))
+	page.Items, after, err = p.q.shard.DeadLetters.Page(ctx, r.Filter, after, limit)
+	if after != (queue.ChunkID{}) {
+		page.Next = cursor("d", uint64(after.Submission), uint64(after.Index))
 	}
 	return page, err
 }

@@ -13,7 +13,8 @@ import (
 const (
 	listDeadAbout = "Chunks out of attempts whose submission is open or completed with dead ones: of the newest " +
 		"submission first, and of one submission by index. " +
-		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends."
+		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends. " +
+		shortPages
 	groupsAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +
 		"fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` " +
 		"counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too."

@@ -169,6 +169,10 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 	}}
 }
 
+// shortPages is what a list says of its pages that are bounded by more than their limit.
+const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is " +
+	"looked at, and it has only so many bytes."
+
 // pageParameters are those of a list that has pages.
 func pageParameters[T any](cursor func(*T) *string, limit func(*T) *int) parameters[T] {
 	least, most := 1.0, float64(queue.MaxListLimit)

@@ -21,7 +21,7 @@ const (
 		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, " +
 		"`meta.company=s:123` the text). " +
 		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. " +
-		"`next` is the cursor of the next page and absent on the last."
+		"`next` is the cursor of the next page and absent on the last. " + shortPages
 
 	defaultListLimit = 100
 )
@@ -62,7 +62,7 @@ func (x submissions) routes(d *document) {
 			"Cancelling what has ended changes nothing and answers with it as it stands."}, x.cancel)
 	registerIn(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
-		summary: "List a submission's chunks by index", params: chunkList().document()}, x.chunks)
+		summary: "List a submission's chunks by index", about: shortPages, params: chunkList().document()}, x.chunks)
 	registerIn(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, x.chunk)

@@ -25,6 +25,17 @@ func (p *DeadLetters) List(ctx context.Context, f queue.BulkFilter, after queue.
 	return p.list(ctx, &f, after, limit, nil)
 }
 
+// Page is a list that looks at a bounded number of dead letters: it may have fewer than `limit`, or none, before the end. next is what the
+// following page begins behind; zero: there is none.
+func (p *DeadLetters) Page(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk,
+	next queue.ChunkID, err error) {
+	var seen deadletters.Survey
+	if list, err = p.list(ctx, &f, after, limit, &seen); len(list) == limit || seen.Spent() {
+		next = seen.Last
+	}
+	return list, next, err
+}
+
 // list has what it looks at counted, and breaks off when that has been enough.
 func (p *DeadLetters) list(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
 	seen *deadletters.Survey) (list []queue.DeadChunk, err error) {

@@ -10,11 +10,11 @@ import (
 // That number comes from maintained counters, so it costs the same at any backlog. What comes later is not counted. What goes away before
 // the walk comes to it would be waited for without success, so with every step the rest is bounded by what is there at that moment.
 
-// bulkLook is how much a page looks at before it breaks off and notes how far it got, so that also an operation whose filter means little
-// shows progress, and goes on from there after a crash.
-const bulkLook = 4096
+// mostLooks is how much a page looks at before it breaks off, so that no call costs much. A bulk operation notes then how far it got: also
+// one whose filter means little shows progress, and goes on from there after a crash.
+const mostLooks = 4096
 
-// Survey counts what a walk looks at. The methods of a nil one do nothing: a list of dead letters is not counted.
+// Survey counts what a walk looks at. The methods of a nil one do nothing: what retention looks at is not counted.
 type Survey struct {
 	Started  queue.Time // chunks whose last try ended then or later were not there at the start
 	Examined uint64
@@ -24,7 +24,7 @@ type Survey struct {
 }
 
 // Spent says that the walk breaks off here.
-func (v *Survey) Spent() bool { return v != nil && v.looks >= bulkLook }
+func (v *Survey) Spent() bool { return v != nil && v.looks >= mostLooks }
 
 // saw counts a chunk.
 func (v *Survey) saw(d *queue.DeadChunk, fits bool) {

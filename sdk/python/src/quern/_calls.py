@@ -446,7 +446,9 @@ class Calls:
         return self._pages("list chunk attempts", path("/v1/submissions/{}/chunks/{}/attempts", id, index), {})
 
     def list_chunks(self, id: Union[str, int], *, state: Optional[Sequence[str]] = None, limit: Optional[int] = None) -> Iterator[types.Chunk]:
-        """List a submission's chunks by index."""
+        """List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: for one
+        page only so much is looked at, and it has only so many bytes.
+        """
         return self._pages("list chunks", path("/v1/submissions/{}/chunks", id), {"state": state, "limit": limit})
 
     def list_consumers(self, queue: str, *, limit: Optional[int] = None) -> Iterator[types.Consumer]:
@@ -466,7 +468,8 @@ class Calls:
     def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.DeadLetter]:
         """List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission
         first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their
-        submission, which begins when it ends.
+        submission, which begins when it ends. A page may have fewer items than its limit, or none, and still have a `next`: for
+        one page only so much is looked at, and it has only so many bytes.
         """
         return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
@@ -552,7 +555,8 @@ class Calls:
         `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
         makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and
         `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of
-        the next page and absent on the last.
+        the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: for
+        one page only so much is looked at, and it has only so many bytes.
         """
         return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
@@ -1239,7 +1243,9 @@ class AsyncCalls:
         return self._pages("list chunk attempts", path("/v1/submissions/{}/chunks/{}/attempts", id, index), {})
 
     def list_chunks(self, id: Union[str, int], *, state: Optional[Sequence[str]] = None, limit: Optional[int] = None) -> AsyncIterator[types.Chunk]:
-        """List a submission's chunks by index."""
+        """List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: for one
+        page only so much is looked at, and it has only so many bytes.
+        """
         return self._pages("list chunks", path("/v1/submissions/{}/chunks", id), {"state": state, "limit": limit})
 
     def list_consumers(self, queue: str, *, limit: Optional[int] = None) -> AsyncIterator[types.Consumer]:
@@ -1259,7 +1265,8 @@ class AsyncCalls:
     def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.DeadLetter]:
         """List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission
         first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their
-        submission, which begins when it ends.
+        submission, which begins when it ends. A page may have fewer items than its limit, or none, and still have a `next`: for
+        one page only so much is looked at, and it has only so many bytes.
         """
         return self._pages("list dead letters", path("/v1/queues/{}/dead-letters", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "limit": limit})
 
@@ -1345,7 +1352,8 @@ class AsyncCalls:
         `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
         makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and
         `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of
-        the next page and absent on the last.
+        the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: for
+        one page only so much is looked at, and it has only so many bytes.
         """
         return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 

@@ -315,7 +315,7 @@ export class Calls {
     return this.connection.json<Consumer>({ what: "resume consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/resume`, safe: true, signal: options.signal })
   }
 
-  /** List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends. Needs the scope read. */
+  /** List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends. A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is looked at, and it has only so many bytes. Needs the scope read. */
   listDeadLetters(queue: string, options: CallOptions & {
     /** Of this submission only */
     submission?: string
@@ -664,7 +664,7 @@ export class Calls {
     return this.connection.json<NamedStrategy>({ what: "put strategy", method: "PUT", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. Needs the scope read. */
+  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is looked at, and it has only so many bytes. Needs the scope read. */
   listSubmissions(queue: string, options: CallOptions & {
     /** Only submissions that were inserted before this time */
     created_before?: string | Date
@@ -725,7 +725,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "cancel submission", method: "POST", path: `/v1/submissions/${part(id)}/cancel`, safe: true, signal: options.signal })
   }
 
-  /** List a submission's chunks by index. Needs the scope read. */
+  /** List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is looked at, and it has only so many bytes. Needs the scope read. */
   listChunks(id: string, options: CallOptions & {
     /** Only these states; repeated or comma-separated. Without it, all. */
     state?: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded" | ("ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded")[]

@@ -127,7 +127,8 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
         )}
         <Confirm name="Delete" button={`Delete ${exact(chosen.size)}…`} n={chosen.size} danger question={`Give ${exact(chosen.size)} up for good?`} run={() => each('delete')}>Their errors and their tries are forgotten. Their submissions count them as skipped.</Confirm>
       </Chosen>}
-      {items?.length === 0 && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'Nothing is dead. A chunk comes here when its tries are used up; the queue’s setting max_attempts says how many it has.'}</Empty>}
+      {items?.length === 0 && list.data?.next && <Empty>None of the dead letters of the newest submissions fits the filter, and there are others.</Empty>}
+      {items?.length === 0 && !list.data?.next && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'Nothing is dead. A chunk comes here when its tries are used up; the queue’s setting max_attempts says how many it has.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Dead chunks" items={items} id={id} scope={String(query)} chosen={chosen} choose={may('operate') ? choose : undefined} open={(d) => link(`submissions/${d.submission}/${d.index}`)}
           columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Tries', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}

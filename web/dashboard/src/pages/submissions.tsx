@@ -36,6 +36,7 @@ export function Submissions() {
   const list = useLive<Page<Submission>>(path, 2)
   const filtered = meta.length > 0 || q.get('state') || schedule || age
   const form = q.get('new') === 'yes'
+  const older = (next: string) => link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, age: age || undefined, cursor: next })
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
@@ -49,13 +50,15 @@ export function Submissions() {
       <section class="card w12">
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data?.items.length === 0 && (filtered || cursor
+        {list.data?.items.length === 0 && (list.data.next
+          ? <Empty>None of the newest submissions matches, and there are older ones: <a href={older(list.data.next)}>look further</a>.</Empty>
+          : filtered || cursor
           ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
           : <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
         {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
-          {list.data?.next && <a class="btn" href={link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, age: age || undefined, cursor: list.data.next })}>Older</a>}
+          {list.data?.next && <a class="btn" href={older(list.data.next)}>Older</a>}
           <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>⇧x</kbd> up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones, <kbd>Esc</kbd> lets go</small>
         </p>
       </section>

@@ -139,7 +139,7 @@ function Submissions({ of, text }: { of: string; text: string }) {
     <section class="card w12 half">
       <header><h2>Submissions</h2><div class="row"><small>the newest</small><a href={link('submissions', { ['meta.' + of]: text })}>all of them</a></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {items?.length === 0 && <Empty>No submission that is kept has it.</Empty>}
+      {items?.length === 0 && <Empty>{list.data?.next ? 'None of the newest submissions has it, and there are older ones.' : 'No submission that is kept has it.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Submissions" items={items} id={(s) => s.id} scope={text} open={(s) => link('submissions/' + s.id)}
           columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Dead', right: true }, { name: 'Age', right: true }]}
