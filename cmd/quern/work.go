@@ -147,6 +147,9 @@ func runWork(ctx context.Context, a *app, o workOptions, args []string) error {
 	err = patient.Work(ctx, client.WorkOptions{
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
 		OnError: func(err error) {
+			if failed := new(client.HandlerError); errors.As(err, &failed) {
+				return // the command has said why on its own stderr
+			}
 			say(bar, "quern: %s\n", said(err))
 		},
 	}, w.handle)
@@ -190,8 +193,11 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 	}
 	w.show()
 	var failure commandFailure
-	if errors.As(err, &failure) && failure.fatal {
-		return nil, client.Permanent(err)
+	if errors.As(err, &failure) {
+		err = errors.New(failure.text) // the command's own words, without our type before them
+		if failure.fatal {
+			err = client.Permanent(err)
+		}
 	}
 	return output, err
 }

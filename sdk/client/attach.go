@@ -3,8 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -66,13 +66,15 @@ func (w *worker) stayAttached(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil || w.attached.last.Load():
 			return
-		case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusMethodNotAllowed):
+		case errors.As(err, &refused) && refused.Code == api.CodeUnknownQueue:
 			w.attached.unknown.Store(true)
-			return // an older server, or a queue that is gone, which the reserves will tell
-		case refused != nil && !passing(refused.Status):
+			return // the reserves will tell
+		case final(err):
 			w.attached.unknown.Store(true)
-			tell(attachEvent{err: err})
+			tell(attachEvent{err: fmt.Errorf("quern: this consumer cannot attach, so that only deadlines tell of its end: %w", err)})
 			return
+		case err != nil:
+			tell(attachEvent{err: err})
 		}
 		if pause(ctx, w.client.backoff(failures, refused)) != nil {
 			return
@@ -84,6 +86,9 @@ func (w *worker) stayAttached(ctx context.Context) {
 func (w *worker) heard(e attachEvent) {
 	switch {
 	case e.err != nil:
+		if !final(e.err) {
+			w.away = e.err
+		}
 		w.report(e.err)
 	case e.Name == api.EventHello:
 		// After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
@@ -27,8 +28,7 @@ const (
 
 // Client is a connection to one server, or to several that stand for each other. It may be used from many goroutines.
 type Client struct {
-	endpoints []*endpoint
-	at        atomic.Uint32 // which of endpoints calls go to
+	addresses addresses
 	token     string
 	hot       hot
 	cold      *standard
@@ -36,6 +36,13 @@ type Client struct {
 	timeout   time.Duration
 	random    *random
 	buffers   wire.Buffers
+	notices   notices
+}
+
+// addresses are those of servers that stand for each other.
+type addresses struct {
+	all []*endpoint
+	at  atomic.Uint32 // which of them calls go to
 }
 
 // Option changes a Client while New makes it.
@@ -51,6 +58,7 @@ type settings struct {
 	maxIdle     int
 	random      io.Reader
 	idleTimeout time.Duration
+	log         *slog.Logger
 }
 
 // WithToken sends an API token with every call.
@@ -81,6 +89,10 @@ func WithMaxIdle(n int) Option { return func(s *settings) { s.maxIdle = max(n, 0
 // WithRandom draws idempotency keys and the jitter of pauses from r instead of crypto/rand.
 func WithRandom(r io.Reader) Option { return func(s *settings) { s.random = r } }
 
+// WithLogger sets where trouble is logged that the client goes on after by itself and that nothing else hears of: that of workers without
+// an OnError, and of streams that are followed. Each kind of it is logged once a minute at most. It is slog.Default() by default.
+func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
+
 // New makes a client for the server at baseURL, such as "http://127.0.0.1:7700", or "unix:/run/quern.sock" for a Unix socket of this
 // machine. It does not connect yet.
 func New(baseURL string, options ...Option) (*Client, error) {
@@ -104,6 +116,7 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		retries: s.retries,
 		timeout: s.timeout,
 		random:  seeded,
+		notices: notices{log: s.log},
 	}
 	if s.tls == nil {
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -114,14 +127,14 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.endpoints = append(c.endpoints, h)
+		c.addresses.all = append(c.addresses.all, h)
 	}
 	return c, nil
 }
 
 // Close closes the connections that are not in use. Calls after it work, on new ones.
 func (c *Client) Close() {
-	for _, h := range c.endpoints {
+	for _, h := range c.addresses.all {
 		if h.lean != nil {
 			h.lean.closeIdle()
 		}

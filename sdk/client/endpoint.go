@@ -48,17 +48,19 @@ func locate(address string, known sockets, s *settings) (u *url.URL, socket stri
 }
 
 // current is the address that calls go to.
-func (c *Client) current() *endpoint { return c.endpoints[int(c.at.Load())%len(c.endpoints)] }
+func (c *Client) current() *endpoint {
+	return c.addresses.all[int(c.addresses.at.Load())%len(c.addresses.all)]
+}
 
 // leave sends the next calls to the next address, if calls still went to this one and there is another. It says whether they now
 // go elsewhere.
 func (c *Client) leave(from *endpoint) bool {
-	if len(c.endpoints) == 1 {
+	if len(c.addresses.all) == 1 {
 		return false
 	}
-	if at := c.at.Load(); c.endpoints[int(at)%len(c.endpoints)] == from {
-		next := (slices.Index(c.endpoints, from) + 1) % len(c.endpoints)
-		c.at.CompareAndSwap(at, uint32(next))
+	if at := c.addresses.at.Load(); c.addresses.all[int(at)%len(c.addresses.all)] == from {
+		next := (slices.Index(c.addresses.all, from) + 1) % len(c.addresses.all)
+		c.addresses.at.CompareAndSwap(at, uint32(next))
 	}
 	return true
 }
@@ -70,7 +72,7 @@ func away(err error) bool {
 	if errors.As(err, &refused) {
 		return passing(refused.Status) && refused.Status != http.StatusTooManyRequests
 	}
-	return !errors.Is(err, context.Canceled)
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotTrusted)
 }
 
 // hot makes hot calls at the address of the request.

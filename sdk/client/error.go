@@ -2,9 +2,11 @@ package client
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -74,6 +76,50 @@ func firstLine(body []byte) string {
 		return -1
 	}, string(line))
 }
+
+// ErrNotTrusted is in the error of a call whose connection failed for a certificate: the server's is not one that this client trusts, or
+// the server does not take ours. Such a call is not tried again.
+var ErrNotTrusted = errors.New("not trusted")
+
+// trouble is the error of a try that has no answer.
+func trouble(what string, err error) error {
+	var verification *tls.CertificateVerificationError
+	if errors.As(err, &verification) || refusesOurs(err) {
+		return fmt.Errorf("quern: %s: %w: %w", what, ErrNotTrusted, err)
+	}
+	return fmt.Errorf("quern: %s: %w", what, err)
+}
+
+// refusesOurs reports whether the other side ended the handshake because of our certificate, or for want of one. crypto/tls has no type
+// for the alerts that say so, only texts.
+func refusesOurs(err error) bool {
+	var remote *net.OpError
+	return errors.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
+}
+
+// final reports whether making a call again does not help: it was refused for good, or the server is not trusted.
+func final(err error) bool {
+	var refused *Error
+	return errors.Is(err, ErrNotTrusted) || errors.As(err, &refused) && !passing(refused.Status)
+}
+
+// HandlerError is what WorkOptions.OnError gets when a handler failed.
+type HandlerError struct {
+	Submission string
+	Index      uint32
+	Err        error
+	Stack      []byte // of the goroutine, when the handler panicked
+}
+
+func (e *HandlerError) Error() string {
+	text := fmt.Sprintf("quern: chunk %s/%d: the handler failed: %v", e.Submission, e.Index, e.Err)
+	if e.Stack != nil {
+		text += "\n" + string(e.Stack)
+	}
+	return text
+}
+
+func (e *HandlerError) Unwrap() error { return e.Err }
 
 // ErrLost is the cause of a handler's ended context when its reservation was lost (another consumer holds or finished the
 // chunk, or the submission ended): what it does no longer counts.

@@ -28,7 +28,7 @@ func events(ctx context.Context, c *Client, what, path, last string, patience *t
 		if errors.Is(context.Cause(ctx), errSilent) {
 			err = errSilent
 		}
-		return fmt.Errorf("quern: %s: %w", what, err)
+		return trouble(what, err)
 	}
 	q := &request{method: http.MethodGet, path: path, endpoint: c.current()}
 	request, err := c.cold.build(ctx, q, http.NoBody)
@@ -43,8 +43,10 @@ func events(ctx context.Context, c *Client, what, path, last string, patience *t
 	defer silent.Stop()
 	answer, err := c.cold.http.Do(request)
 	if err != nil {
-		c.leave(q.endpoint)
-		return failed(err)
+		if err = failed(err); away(err) {
+			c.leave(q.endpoint)
+		}
+		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {

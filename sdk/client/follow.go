@@ -42,12 +42,16 @@ func follow[T any](ctx context.Context, c *Client, what, path string, p place[T]
 			switch {
 			case left || ctx.Err() != nil:
 				return
-			case err != nil && (!begun || refused != nil && !passing(refused.Status) ||
+			case err != nil && (!begun || final(err) ||
 				errors.Is(err, errUnreadable) || errors.Is(err, bufio.ErrTooLong)):
 				var nothing T
 				yield(nothing, err)
 				return
-			case pause(ctx, c.backoff(failures, refused)) != nil:
+			}
+			if err != nil {
+				c.notices.warn(err, "call", what)
+			}
+			if pause(ctx, c.backoff(failures, refused)) != nil {
 				return
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -24,14 +25,15 @@ type held struct {
 	cancel context.CancelCauseFunc
 	lost   atomic.Bool
 
-	output   []byte
-	failed   bool
-	fatal    bool
-	delay    time.Duration // negative: none named
-	reason   string
-	back     bool // to be given back
-	panicked error
-	refused  bool // what the handler returned was refused, and the failure says so
+	output  []byte
+	failed  bool
+	fatal   bool
+	delay   time.Duration // negative: none named
+	reason  string
+	back    bool   // to be given back
+	err     error  // what failed
+	stack   []byte // of a panic
+	refused bool   // what the handler returned was refused, and the failure says so
 
 	age       int // quarters of the timeout since it was reserved or extended
 	extending bool
@@ -51,46 +53,125 @@ func newHeld(base context.Context, r *wire.Reservation, metas *metaReader) (*hel
 	return h, err
 }
 
-// handle is one handler's goroutine.
+// handle is one handler's goroutine. When a handler ends it (runtime.Goexit), another one goes on.
 func (w *worker) handle() {
-	for h := range w.ready {
-		if !h.lost.Load() {
-			h.run(w.handler)
+	through := false
+	defer func() {
+		if !through {
+			go w.handle()
 		}
+	}()
+	for h := range w.ready {
+		w.one(h)
+	}
+	through = true
+}
+
+// one has a chunk handled, and gives it to the loop however the handler ends.
+func (w *worker) one(h *held) {
+	defer func() {
 		h.cancel(nil)
 		w.finished <- h
+	}()
+	if !h.lost.Load() {
+		h.run(w.handler)
 	}
 }
 
+var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
+
 func (h *held) run(handler Handler) {
+	returned := false
 	defer func() {
 		if r := recover(); r != nil {
-			h.panicked = fmt.Errorf("quern: work: the handler of chunk %s/%d panicked: %v\n%s", h.chunk.Submission,
-				h.chunk.Index, r, debug.Stack())
-			h.fail(fmt.Errorf("panic: %v", r))
+			h.stack = debug.Stack()
+			h.fail(fmt.Errorf("panic: %v", r), framesOfPanic())
+		} else if !returned {
+			h.fail(errGoexit, "")
 		}
 	}()
 	output, err := handler(h.ctx, &h.chunk)
+	returned = true
 	if err == nil {
 		h.output = output
 		return
 	}
 	h.back = errors.Is(err, ErrDraining) || errors.Is(context.Cause(h.ctx), ErrDraining)
-	h.fail(err)
+	h.fail(err, "")
 }
 
 // maxErrorBytes is how much of an error the server keeps.
 const maxErrorBytes = 1000
 
-func (h *held) fail(err error) {
-	h.failed = true
-	h.reason = clip(err.Error(), maxErrorBytes)
+// fail notes why a try failed: with the type of the error, and where it came from if that is known.
+func (h *held) fail(err error, frames string) {
+	h.failed, h.err = true, err
+	h.reason = clip(textOf(err)+frames, maxErrorBytes)
 	var permanent *permanentError
 	h.fatal = errors.As(err, &permanent)
 	var retry *retryError
 	if errors.As(err, &retry) {
 		h.delay = retry.after
 	}
+}
+
+// textOf is what the server is told of an error. Errors of packages that note their stack print it by %+v.
+func textOf(err error) string {
+	text := fmt.Sprintf("%+v", unmarked(err))
+	if name := typeOf(err); name != "" {
+		text = name + ": " + text
+	}
+	return text
+}
+
+// unmarked is an error without the marks of Permanent and RetryAfter around it.
+func unmarked(err error) error {
+	for {
+		switch marked := err.(type) {
+		case *permanentError:
+			err = marked.err
+		case *retryError:
+			err = marked.err
+		default:
+			return err
+		}
+	}
+}
+
+// typeOf is the type of an error, or of the first that it wraps, which says more than that it is one; "" if there is none.
+func typeOf(err error) string {
+	for ; err != nil; err = errors.Unwrap(unmarked(err)) {
+		name := fmt.Sprintf("%T", unmarked(err))
+		if !strings.HasPrefix(name, "*errors.") && !strings.HasPrefix(name, "*fmt.") {
+			return name
+		}
+	}
+	return ""
+}
+
+// maxFrames is how many frames of a panic the server is told.
+const maxFrames = 10
+
+// framesOfPanic are the frames from the panic that is being recovered up to the handler, innermost first.
+func framesOfPanic() string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
+	var text strings.Builder
+	panicked, n := false, 0
+	for more := true; more && n < maxFrames; {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		switch {
+		case strings.HasSuffix(frame.Function, "client.(*held).run"):
+			return text.String()
+		case frame.Function == "runtime.gopanic":
+			panicked = true
+		case panicked && !strings.HasPrefix(frame.Function, "runtime."):
+			fmt.Fprintf(&text, "\n\tat %s (%s:%d)", frame.Function, frame.File, frame.Line)
+			n++
+		}
+	}
+	return text.String()
 }
 
 // clip is the beginning of a text, cut between characters.
@@ -259,10 +340,11 @@ func (w *worker) idle(out *Reserved) {
 
 // rest is the pause after a failed call, whose own tries are over. A refusal for good is not waited for.
 func (w *worker) rest(ctx context.Context, err error, failures int) {
-	var refused *Error
-	if errors.As(err, &refused) && !passing(refused.Status) {
+	if final(err) {
 		return
 	}
+	var refused *Error
+	_ = errors.As(err, &refused)
 	_ = pause(ctx, w.client.backoff(failures+3, refused)) // ended early is fine
 }
 

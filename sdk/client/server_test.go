@@ -143,10 +143,15 @@ func TestWorkOnServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	tries := make(map[uint32]int)
+	unexpected := func(err error) {
+		if failed := new(client.HandlerError); !errors.As(err, &failed) || failed.Err.Error() != "again" {
+			t.Error(err)
+		}
+	}
 	var consumers sync.WaitGroup
 	for range 2 {
 		consumers.Go(func() {
-			err := c.Work(ctx, client.WorkOptions{Concurrency: 8, Prefetch: 100, OnError: func(err error) { t.Error(err) }}, func(_ context.Context, chunk *client.Chunk) ([]byte, error) {
+			err := c.Work(ctx, client.WorkOptions{Concurrency: 8, Prefetch: 100, OnError: unexpected}, func(_ context.Context, chunk *client.Chunk) ([]byte, error) {
 				mu.Lock()
 				tries[chunk.Index]++
 				try := tries[chunk.Index]

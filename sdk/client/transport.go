@@ -63,7 +63,7 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 	if err := q.join(ctx); err != nil {
 		return fmt.Errorf("quern: %s: %w", what, err)
 	}
-	elsewhere := len(c.endpoints) - 1 // other addresses to try before a pause
+	elsewhere := len(c.addresses.all) - 1 // other addresses to try before a pause
 	for try := 0; ; try++ {
 		q.endpoint = c.current()
 		err := t.roundTrip(ctx, q, r)
@@ -82,10 +82,10 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 		var refused *Error
 		wasRefused := errors.As(err, &refused)
 		if !wasRefused {
-			err = fmt.Errorf("quern: %s: %w", what, err)
+			err = trouble(what, err)
 		}
 		moved := away(err) && c.leave(q.endpoint)
-		if !q.safe || wasRefused && !passing(refused.Status) {
+		if !q.safe || final(err) {
 			return err
 		}
 		if moved && elsewhere > 0 {
@@ -93,7 +93,7 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 			try-- // another address is no second try
 			continue
 		}
-		if elsewhere = len(c.endpoints) - 1; try >= c.retries {
+		if elsewhere = len(c.addresses.all) - 1; try >= c.retries {
 			return err
 		}
 		if pause(ctx, c.backoff(try, refused)) != nil {

@@ -294,7 +294,7 @@ func TestRefusedLocally(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "localhost:7700", "ftp://x", "http://", "http://x?y=1", "http://u:p@x", "http://x#y", "http://[x"} {
 		if c, err := New(address); err == nil {
-			t.Errorf("New(%q): got %v, want an error", address, c.endpoints[0].base)
+			t.Errorf("New(%q): got %v, want an error", address, c.addresses.all[0].base)
 		}
 	}
 	if _, err := New("http://x", WithToken("a\r\nb: c")); err == nil {
@@ -369,13 +369,13 @@ func TestHalfWrittenBody(t *testing.T) {
 		}
 		q := request{method: "POST", path: "/v1/x", buffer: make([]byte, gap+4000)}
 		var r reply
-		started, err := newConn(c.endpoints[0].lean, &brokenOff{raw, left}).roundTrip(t.Context(), &q, &r)
+		started, err := newConn(c.addresses.all[0].lean, &brokenOff{raw, left}).roundTrip(t.Context(), &q, &r)
 		if err != nil || !started || r.status != 413 {
 			t.Fatalf("%d bytes written: got started %v, status %d, %v; the answer is 413", left, started, r.status, err)
 		}
-		c.endpoints[0].lean.mu.Lock()
-		idle := len(c.endpoints[0].lean.idle)
-		c.endpoints[0].lean.mu.Unlock()
+		c.addresses.all[0].lean.mu.Lock()
+		idle := len(c.addresses.all[0].lean.idle)
+		c.addresses.all[0].lean.mu.Unlock()
 		if want := map[bool]int{true: 1, false: 0}[left == math.MaxInt]; idle != want {
 			t.Errorf("%d of the bytes written: %d connections are kept, want %d", left, idle, want)
 		}

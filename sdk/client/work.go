@@ -31,9 +31,9 @@ type WorkOptions struct {
 	// comes back only after Timeout; and revoked chunks are noticed only when they are extended.
 	NoAttach bool
 
-	// OnError hears what Work goes on after: calls that failed and are made again, results that did not count
-	// (*ChunkError), handlers that panicked, a part of the strategy without effect (*StrategyError); and ErrDrained. It
-	// is called by one goroutine at a time and must return soon. Nil ignores them.
+	// OnError hears what Work goes on after: calls that failed and are made again, handlers that failed (*HandlerError), results that
+	// did not count (*ChunkError), a part of the strategy without effect (*StrategyError); and ErrDrained. It is called by one
+	// goroutine at a time and must return soon. Nil: they are logged, each kind once a minute at most (see WithLogger).
 	OnError func(error)
 }
 
@@ -78,9 +78,10 @@ func (e *ChunkError) Error() string {
 
 // Work reserves chunks and hands them to handlers until ctx ends; then it lets the running handlers finish, gives back
 // what it had reserved ahead, reports the last results and returns nil. It returns an error when the server refuses its
-// calls for good (an unknown queue, a wrong strategy), after the same drain, or when results could not be delivered in the
-// end. Servers that are away are waited for. Meanwhile Work is attached to the server: when this process dies, what it held is
-// offered again after the queue's consumer grace, and an operator can drain it (see ErrDrained).
+// calls for good (an unknown queue, a wrong strategy or token) or is not trusted (ErrNotTrusted), after the same drain; when results could
+// not be delivered in the end; and when the server never answered. Servers that are away are waited for. Meanwhile Work is attached to the
+// server: when this process dies, what it held is offered again after the queue's consumer grace, and an operator can drain it (see
+// ErrDrained).
 func (c *Client) Work(ctx context.Context, o WorkOptions, handler Handler) error {
 	if err := c.fillOptions(&o); err != nil {
 		return err

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,7 +87,7 @@ func TestWorkCompletesAll(t *testing.T) {
 // Errors fail the try, with their wishes; the chunk comes again unless the error is permanent. A panic is an error.
 func TestWorkFailures(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, 5, nil)
+	f := newFake(t, 6, nil)
 	var seen errorsSeen
 	stop := work(t, f.client(), WorkOptions{Concurrency: 2, OnError: seen.add}, func(_ context.Context, chunk *Chunk) ([]byte, error) {
 		switch {
@@ -99,10 +101,12 @@ func TestWorkFailures(t *testing.T) {
 			return nil, errors.New(strings.Repeat("é", 600) + "\xff")
 		case chunk.Index == 3:
 			panic("boom")
+		case chunk.Index == 4:
+			return nil, Permanent(fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}))
 		}
 		return []byte{}, nil
 	})
-	f.wait(func() bool { return len(f.done) == 4 && len(f.failed) == 4 })
+	f.wait(func() bool { return len(f.done) == 4 && len(f.failed) == 5 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +119,40 @@ func TestWorkFailures(t *testing.T) {
 	if got := f.failed[2]; got.Error != strings.Repeat("é", 500) {
 		t.Errorf("long: got %d bytes: %q", len(got.Error), got.Error)
 	}
-	if got := f.failed[3]; got.Error != "panic: boom" || !strings.Contains(seen.String(), "boom") {
-		t.Errorf("panic: got %+v and reported %v", got, &seen)
+	const where = "panic: boom\n\tat github.com/quern-queue/quern/sdk/client.TestWorkFailures"
+	if got := f.failed[3]; !strings.HasPrefix(got.Error, where) || strings.Contains(got.Error, "held.go") {
+		t.Errorf("panic: got %+v, want the frames of the handler", got)
+	}
+	if got := f.failed[4]; got.Error != "*fs.PathError: read: open x: file does not exist" || !got.Fatal {
+		t.Errorf("of a type: got %+v", got)
+	}
+	heard := map[uint32]*HandlerError{}
+	for _, err := range seen.all {
+		if handler := new(HandlerError); errors.As(err, &handler) {
+			heard[handler.Index] = handler
+		}
+	}
+	for i := range uint32(5) {
+		if e := heard[i]; e == nil || (e.Stack != nil) != (i == 3) || !strings.Contains(e.Error(), "the handler failed: ") {
+			t.Errorf("chunk %d: OnError heard %v, want a HandlerError, with a stack after the panic", i, e)
+		}
+	}
+}
+
+// A handler that ends its goroutine fails its try and no more: the worker goes on with as many handlers as before.
+func TestWorkGoexit(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, 5, nil)
+	var seen errorsSeen
+	stop := work(t, f.client(), WorkOptions{Concurrency: 1, NoAttach: true, OnError: seen.add}, func(_ context.Context, chunk *Chunk) ([]byte, error) {
+		if chunk.Attempt == 1 {
+			runtime.Goexit()
+		}
+		return []byte("x"), nil
+	})
+	f.wait(func() bool { return len(f.done) == 5 })
+	if err := stop(); err != nil || len(f.failed) != 5 || f.failed[2].Error != errGoexit.Error() || len(seen.all) != 5 {
+		t.Errorf("got %v, failed %v, heard %v; want each failed once, and heard of", err, f.failed, &seen)
 	}
 }
 

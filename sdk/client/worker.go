@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -47,6 +46,8 @@ type worker struct {
 	pollCtx     context.Context
 	fatal       error // why Work ends by itself
 	undelivered int
+	reached     bool  // a call succeeded
+	away        error // the last failure to reach the server
 }
 
 // batchBytes is how much output goes into one call: well below the server's default limit of 1 MiB for a body.
@@ -134,6 +135,9 @@ func (w *worker) result() error {
 	if w.fatal == nil && w.undelivered > 0 {
 		return fmt.Errorf("quern: work: what came of %d chunks could not be reported; they come back after their deadline", w.undelivered)
 	}
+	if w.fatal == nil && !w.reached && w.attached.hellos == 0 && w.away != nil {
+		return fmt.Errorf("quern: work: the server never answered: %w", w.away)
+	}
 	return w.fatal
 }
 
@@ -166,9 +170,12 @@ func (w *worker) stop(err error) {
 	w.drain()
 }
 
+// report tells OnError, or the log.
 func (w *worker) report(err error) {
 	if w.o.OnError != nil {
 		w.o.OnError(err)
+	} else {
+		w.client.notices.warn(err, "queue", w.o.Queue, "consumer", w.o.Consumer)
 	}
 }
 
@@ -256,8 +263,8 @@ func (w *worker) gather() {
 // finish takes what a handler returned.
 func (w *worker) finish(h *held) {
 	delete(w.held, h)
-	if h.panicked != nil {
-		w.report(h.panicked)
+	if h.failed && (h.stack != nil || !h.back && !h.lost.Load()) {
+		w.report(&HandlerError{Submission: h.chunk.Submission, Index: h.chunk.Index, Err: h.err, Stack: h.stack})
 	}
 	switch {
 	case h.lost.Load():
@@ -278,8 +285,8 @@ func (w *worker) release(h *held) {
 // warn tells what of the strategy has no effect: once, until it changes.
 func (w *worker) warn(warnings []wire.Warning) {
 	for i, warning := range warnings {
-		if w.o.OnError != nil && (i >= len(w.warned) || w.warned[i] != warning) {
-			w.o.OnError(&StrategyError{api.StrategyWarning(warning)})
+		if i >= len(w.warned) || w.warned[i] != warning {
+			w.report(&StrategyError{api.StrategyWarning(warning)})
 		}
 	}
 	w.warned = append(w.warned[:0], warnings...)
@@ -316,7 +323,7 @@ func (w *worker) called(call *call) {
 	asked := w.asked
 	w.calling, w.asked = 0, 0
 	if call.err == nil {
-		w.failures = 0
+		w.failures, w.reached = 0, true
 		if asked > 0 {
 			w.ahead.answered(len(w.ready), len(call.out.Reservations) == asked, len(call.out.body))
 			w.warn(call.out.Warnings) // an answer to a call that asked for nothing has none, and takes back none
@@ -329,8 +336,7 @@ func (w *worker) called(call *call) {
 		h.extending = false // the next tick asks again
 	}
 	w.extendSince(call.hellos)
-	var refused *Error
-	isRefusal := errors.As(call.err, &refused) && !passing(refused.Status)
+	isRefusal := final(call.err)
 	switch {
 	case isRefusal && w.refused(call):
 	case isRefusal && !w.draining:
@@ -383,18 +389,18 @@ func (w *worker) settle(call *call) {
 func (w *worker) polled(p *poll) {
 	w.polling = 0
 	if p.err == nil {
-		w.pollFails = 0
+		w.pollFails, w.reached = 0, true
 		w.warn(p.out.Warnings)
 		w.accept(&p.out.ReserveResponse, p.hellos)
 		return
 	}
-	var refused *Error
 	switch {
 	case w.draining:
-	case errors.As(p.err, &refused) && !passing(refused.Status):
+	case final(p.err):
 		w.stop(p.err)
 	default:
 		w.pollFails = min(w.pollFails+1, math.MaxInt16)
+		w.away = p.err
 		w.report(p.err)
 	}
 }

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// notices log what no one else hears of, each kind of trouble at most once a minute: a server that is away, or a handler that always
+// fails, is told without filling the log.
+type notices struct {
+	log *slog.Logger // nil: the default one
+
+	mu    sync.Mutex
+	kinds map[string]*notice
+}
+
+// notice is one kind of trouble.
+type notice struct {
+	next   time.Time // before it nothing of this kind is logged
+	missed int       // errors that were not logged since the last one that was
+}
+
+const (
+	noticeEvery = time.Minute
+	noticeKinds = 100 // that are told apart at a time
+)
+
+// warn logs an error, with what it is about as pairs of names and values. What handlers say may come from producers: as an attribute it is
+// quoted, and cannot look like lines of a log.
+func (n *notices) warn(err error, about ...any) {
+	kind, sentence := kindOf(err)
+	missed, due := n.due(kind, time.Now())
+	if !due {
+		return
+	}
+	log := n.log
+	if log == nil {
+		log = slog.Default()
+	}
+	about = append(about, "error", err.Error())
+	if missed > 0 {
+		about = append(about, "more_like_it", missed)
+	}
+	log.Warn("quern: "+sentence, about...)
+}
+
+// due reports whether an error of a kind is logged now, and how many were not since the last one that was.
+func (n *notices) due(kind string, now time.Time) (missed int, due bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.kinds == nil {
+		n.kinds = map[string]*notice{}
+	}
+	if len(n.kinds) >= noticeKinds && n.kinds[kind] == nil {
+		for name, one := range n.kinds {
+			if !now.Before(one.next) {
+				delete(n.kinds, name)
+			}
+		}
+		if len(n.kinds) >= noticeKinds {
+			kind = "" // the others share one
+		}
+	}
+	one := n.kinds[kind]
+	if one == nil {
+		one = new(notice)
+		n.kinds[kind] = one
+	}
+	if now.Before(one.next) {
+		one.missed++
+		return 0, false
+	}
+	missed = one.missed
+	one.next, one.missed = now.Add(noticeEvery), 0
+	return missed, true
+}
+
+// kindOf says which errors are alike, and what they are about.
+func kindOf(err error) (kind, sentence string) {
+	var (
+		handler  *HandlerError
+		refused  *Error
+		chunk    *ChunkError
+		strategy *StrategyError
+	)
+	switch {
+	case errors.As(err, &handler):
+		return "handler " + typeOf(handler.Err), "a handler failed"
+	case errors.As(err, &refused):
+		return "refused " + strconv.Itoa(refused.Status) + refused.Code, "the server refused a call"
+	case errors.As(err, &chunk):
+		return "chunk " + chunk.Result.Status + chunk.Result.Code, "a result does not count"
+	case errors.As(err, &strategy):
+		return "strategy " + strategy.Detail, "a part of the strategy has no effect"
+	case errors.Is(err, ErrDrained):
+		return "drained", "an operator drains the worker"
+	case errors.Is(err, ErrNotTrusted):
+		return "not trusted", "a certificate is not trusted"
+	}
+	return "no answer", "the server does not answer"
+}
