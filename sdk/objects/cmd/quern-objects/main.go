@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -123,7 +124,7 @@ func (a *app) open(ctx context.Context) (s objects.Store, closeAll func(), err e
 	if err != nil {
 		return s, nil, err
 	}
-	c, err := client.New(a.server, options...)
+	c, err := client.New(a.server, append(options, client.WithLogger(slog.New(slog.NewTextHandler(a.err, nil))))...)
 	if err != nil {
 		return s, nil, fmt.Errorf("%w: %w", errUsage, err)
 	}

@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/quern-queue/quern/sdk/client"
-	"github.com/quern-queue/quern/sdk/terminal"
 )
 
 // exitFatal is the exit code by which a command says that no further try will help, as for quern work.
@@ -25,7 +24,7 @@ const killGrace = 2 * time.Second
 
 func (a *app) work(ctx context.Context, args []string) error {
 	f := a.flags("work")
-	o := client.WorkOptions{OnError: func(err error) { fmt.Fprintln(a.err, terminal.Lines(err.Error())) }}
+	var o client.WorkOptions
 	f.IntVar(&o.Concurrency, "concurrency", 1, "commands that run at once")
 	f.StringVar(&o.Strategy, "strategy", "Random", "which chunks, and in what order")
 	f.StringVar(&o.Consumer, "consumer", "", "`NAME` of this consumer, its alone (default: the host and something random)")
@@ -76,7 +75,7 @@ func (a *app) runCommand(ctx context.Context, command []string, chunk *client.Ch
 	case !errors.As(err, &exit):
 		return err
 	}
-	err = fmt.Errorf("%s (%w)", first(said.text(), command[0]), exit)
+	err = fmt.Errorf("%s (%v)", first(said.text(), command[0]), exit) // the command's own words, without our type before them
 	if exit.ExitCode() == exitFatal {
 		return client.Permanent(err)
 	}
