@@ -9,8 +9,9 @@ from typing import Any, Union
 
 import quern
 from quern import _produce
-from quern._core import Core, EventReader, Open, Pause, Procedure, Try, path, query
+from quern._core import Core, EventReader, Open, Pause, Procedure, Tell, Try, path, query
 from quern._http import Reply, Request
+from quern._notices import KINDS, Notices
 from quern.objects._bucket import reader
 
 Step = Union[Reply, Exception]
@@ -24,7 +25,7 @@ def follow(procedure: Procedure[Any], *answers: Step) -> tuple[Any, list[Any]]:
         effect = next(procedure)
         while True:
             wanted.append(effect)
-            if isinstance(effect, Pause):
+            if isinstance(effect, (Pause, Tell)):
                 effect = procedure.send(True)
             else:
                 step = script.pop(0)
@@ -99,8 +100,34 @@ class Calls(unittest.TestCase):
         """A stream that ends is begun again; a server that does not know it is left alone; one that refuses it is told of."""
         out, wanted = follow(Core(()).attach("q", "a b/c"), Reply(404, {}, b"{}"))
         self.assertIsNone(out)
-        self.assertEqual([type(one) for one in wanted], [Open])
+        self.assertEqual([type(one) for one in wanted], [Open, Tell])
         self.assertEqual(wanted[0].request.path, "/v1/queues/q/consumers/a%20b%2Fc/attach")
+        _, wanted = follow(Core(()).attach("q", "c"), problem(404, "unknown_queue"))
+        self.assertEqual([type(one) for one in wanted], [Open])  # the reserves tell
+        out, wanted = follow(Core(()).attach("q", "c"), quern.NoAnswer("gone"), problem(503, "moved"), quern.NotTrusted("no"))
+        self.assertIsNone(out)
+        self.assertEqual([type(one) for one in wanted], [Open, Tell, Pause, Open, Tell, Pause, Open, Tell])
+
+
+class Logs(unittest.TestCase):
+    def test_once_a_minute(self) -> None:
+        """Each kind of trouble is logged once a minute, and then with how much more of it there was. Kinds are bounded."""
+        notices = Notices()
+        now = 1000.0
+        for kind, after, want in (("a", 0, 0), ("a", 1, None), ("b", 0, 0), ("a", 58, None), ("a", 1, 2), ("a", 0, None), ("a", 60, 1), ("a", 3600, 0)):
+            now += after
+            self.assertEqual(notices.due(kind, now), want, f"{kind} at {now}")
+        logged = sum(notices.due(str(i), now) is not None for i in range(10 * KINDS))
+        self.assertLessEqual(logged, KINDS)
+        self.assertEqual(notices.due("new", now + 60), 0)
+        with self.assertLogs("quern", "WARNING") as log:
+            for index in range(5):
+                notices.warn(quern.HandlerFailed("7", index, ValueError("x")))
+                notices.warn(quern.HandlerFailed("7", index, KeyError("x")))
+                notices.warn(quern.NoAnswer("gone"), "the worker")
+        self.assertEqual([record.getMessage() for record in log.records], [
+            "chunk 7/0: the handler failed: ValueError: x", "chunk 7/0: the handler failed: KeyError: 'x'", "the worker: gone",
+        ])  # fmt: skip
 
 
 class Texts(unittest.TestCase):

@@ -52,9 +52,9 @@ class Readmes(unittest.TestCase):
         with serving() as server:
             producer, consumer, awaiting, stored, _, calls = programs("sdk/python/README.md")
             self.both(producer, consumer, server)
-            self.assertEqual(run(awaiting, server), f"{sum(len(f'row {i}') for i in range(1000))}\n")
+            self.assertEqual(run(awaiting, server), f"completed\n{sum(len(f'row {i}') for i in range(1000))}\n")
             with tempfile.TemporaryDirectory() as folder:
-                self.assertEqual(run(stored.replace("/tmp/quern-objects", folder), server), "0 6 words\n1 4 words\n")
+                self.assertEqual(run(stored.replace("/tmp/quern-objects", folder), server), "completed\n0 6 words\n1 4 words\n")
             self.assertEqual(run(calls, server), "unknown_queue\n")
             with quern.Client(server.address) as client:
                 client.put_queue("nightly", {"settings": {"max_attempts": 3}})

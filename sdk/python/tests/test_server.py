@@ -361,15 +361,88 @@ class Whole(unittest.TestCase):
 
             with self.assertLogs("quern", "ERROR") as logged, flaky:  # the log first: both tries may be over at once
                 self.assertEqual(client.wait(submission, timeout=60)["state"], "completed")
-            self.assertEqual(len(logged.records), 2)
+            self.assertEqual(len(logged.records), 1)  # once a minute
             with self.assertRaisesRegex(RuntimeError, "once"):
                 flaky.run()
             with self.assertRaises(quern.NotFound):
                 client.worker(queue="none")(flaky.handler).run()
-            with self.assertRaises(quern.NotFound), client.worker(queue="none")(flaky.handler) as idle:
-                idle.join()
-            with self.assertRaises(quern.NotFound):
-                asyncio.run(beside(server.address))
+            with self.assertLogs("quern", "ERROR") as logged:
+                with self.assertRaises(quern.NotFound), client.worker(queue="none")(flaky.handler) as idle:
+                    idle.join()
+                with self.assertRaises(quern.NotFound):
+                    asyncio.run(beside(server.address))
+            self.assertEqual(["has ended: NotFound" in record.getMessage() for record in logged.records], [True, True])
+            with self.assertLogs("quern", "ERROR"), self.assertRaises(quern.Invalid):
+                with client.worker(strategy="OldestFrist")(flaky.handler) as wrong:
+                    wrong.join()
+
+    def test_what_a_program_says(self) -> None:
+        """The program of the README, whose strategy has a typo or whose server is away, says so; its handler's failures are logged once and
+        reach the server with their type and place."""
+        script = """if True:
+            import quern, signal, sys
+            client = quern.Client(sys.argv[1], retries=0)
+            @client.worker(strategy=sys.argv[2], concurrency=4)
+            def shout(chunk):
+                raise KeyError("missing")
+            if len(sys.argv) > 3:
+                submission = client.insert(["a"] * 20, max_attempts=1, on_exhausted="dead_letter", max_failed_chunks=20)
+                with shout:
+                    client.wait(submission)
+            else:
+                with shout:
+                    shout.join()
+        """
+        source = {**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src")}
+
+        def said(*args: str) -> str:
+            return subprocess.run([sys.executable, "-c", script, *args], env=source, stderr=subprocess.PIPE, text=True, timeout=60).stderr
+
+        with serving() as server, quern.Client(server.address) as client:
+            self.assertIn("has ended: Invalid: ", said(server.address, "OldestFrist"))
+            log = said(server.address, "OldestFirst", "insert")
+            self.assertEqual(log.count("the handler failed: KeyError: 'missing'"), 1, log)
+            letter = next(client.list_dead_letters("default"))
+            self.assertRegex(letter["error"], r"^KeyError: 'missing'\n  at shout \(<string>:6\)$")
+        command = [sys.executable, "-c", script, server.address, "OldestFirst"]
+        with subprocess.Popen(command, env=source, stderr=subprocess.PIPE, text=True) as away:
+            assert away.stderr is not None
+            self.assertIn("no server answers at", away.stderr.readline())
+            away.kill()
+
+    def test_ctrl_c_with_asyncio(self) -> None:
+        """The first SIGINT ends a worker in order; the next ones end it at once, whatever its handlers do."""
+        script = """if True:
+            import asyncio, sys, time, quern
+            async def main():
+                async with quern.AsyncClient(sys.argv[1]) as client:
+                    @client.worker(concurrency=2)
+                    async def handle(chunk):
+                        print("begun", flush=True)
+                        while True:
+                            if chunk.text == "blocks":
+                                time.sleep(0.05)
+                            else:
+                                await asyncio.sleep(0.05)
+                    await handle.run()
+            asyncio.run(main())
+        """
+        source = {**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src")}
+        for text in ("waits", "blocks"):
+            with self.subTest(text), serving() as server, quern.Client(server.address) as client:
+                client.insert([text])
+                command = [sys.executable, "-c", script, server.address]
+                with subprocess.Popen(command, env=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                    assert process.stdout is not None
+                    self.assertEqual(process.stdout.readline(), "begun\n")
+                    try:
+                        for patience in (2, 2, 60):  # signals that come together are one
+                            process.send_signal(signal.SIGINT)
+                            with contextlib.suppress(subprocess.TimeoutExpired):
+                                process.wait(patience)
+                        self.assertIsNotNone(process.poll(), "it goes on after three SIGINTs")
+                    finally:
+                        process.kill()
 
     def test_calls(self) -> None:
         """The generated calls work: pages, conditions, meta in queries and paths, texts, answers without a body."""

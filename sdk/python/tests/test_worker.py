@@ -8,7 +8,8 @@ from typing import Any
 
 import quern
 from quern._core import Core, Event
-from quern._worker import Exchange, Held, Poll, WorkerCore, WorkerOptions
+from quern._held import Held
+from quern._worker import Exchange, Poll, WorkerCore, WorkerOptions
 
 
 class Recorder:
@@ -215,6 +216,15 @@ class Worker(unittest.TestCase):
             held = Held(reservation(0), self.shell)
             held.fail(error)
             self.assertEqual(json.loads(held.item), {"token": "t0", **want})
+        try:
+            json.loads("{")
+        except ValueError as raised:
+            held = Held(reservation(0), self.shell)
+            held.fail(raised)
+            first, *frames = json.loads(held.item)["error"].split("\n")
+            self.assertTrue(first.startswith("JSONDecodeError: Expecting"), first)
+            self.assertIn("raw_decode", frames[0])
+            self.assertIn("test_worker.py", frames[-1])
         for output in (3, {"a": 1}, ["x"]):
             with self.assertRaises(TypeError):
                 Held(reservation(0), self.shell).complete(output)
@@ -256,6 +266,50 @@ class Worker(unittest.TestCase):
         refuse(403, "/extend/0/token")
         self.assertEqual(self.shell.cancelled, [third])
         self.assertFalse(self.core.draining)
+
+    def test_exceptions_that_cannot_be_shown(self) -> None:
+        """Whatever a handler raises, its chunk is reported as failed: a worker whose handlers end otherwise holds it for ever."""
+
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError("no")
+
+        changed = quern.RetryAfter(1, "changed")
+        for error, want in (
+            (Mute(), "Mute: (its text cannot be shown)"), (quern.RetryAfter(float("inf"), "late"), "late"), (changed, "changed"),
+            (quern.RetryAfter(1, Mute()), "(its text cannot be shown)"),
+        ):  # fmt: skip
+            for seconds in (1.0, float("nan"), float("inf"), None, "x"):
+                changed.seconds = seconds  # type: ignore[assignment]
+                held = Held(reservation(0), self.shell)
+                held.fail(error)
+                item = json.loads(held.item)
+                self.assertEqual(item["error"], want)
+                self.assertLessEqual(item.get("retry_after_ms", 0), 30 * 86400 * 1000)
+                self.assertIn(want.removeprefix("Mute: "), str(quern.HandlerFailed("7", 0, error)))
+        with self.assertRaisesRegex(ValueError, "nan"):
+            quern.RetryAfter(float("nan"))
+
+    def test_what_it_tells(self) -> None:
+        """A part of the strategy without effect is told once, until it changes; a worker that no server ever answered raises why."""
+        warning = {"pointer": "/strategy", "code": "x", "detail": "names the plugin p, which is not there"}
+        (held,) = self.bring(0)
+        for _ in range(2):
+            poll = self.shell.polls[-1]
+            poll.answer = {"reservations": [], "reason": "nothing", "warnings": [warning]}
+            self.core.polled(poll)
+            self.core.start()
+            if held in self.shell.ready:
+                self.end(held)
+                self.answer(self.shell.calls[-1], "ok")  # it asked for nothing, and so does not say that the warning is over
+        self.assertEqual([type(one) for one in self.shell.reports], [quern.StrategyWithoutEffect])
+        other = WorkerCore(Core(()), WorkerOptions(consumer="me"), Recorder())
+        gone = quern.NoAnswer("gone")
+        other.heard(gone)
+        other.drain()
+        self.assertIs(other.outcome(), gone)
+        self.core.heard(gone)
+        self.assertIsNone(self.core.outcome())
 
     def test_options(self) -> None:
         """Options that cannot be are refused with the range."""

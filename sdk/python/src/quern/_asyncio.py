@@ -8,18 +8,18 @@ import contextlib
 import functools
 import hashlib
 import inspect
-import signal
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from typing import Any, Optional, TypeVar, Union
 
 from ._core import Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
+from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
-from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report
+from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report, signals, tell_end
 from ._values import Chunk
-from ._worker import Exchange, Held, Poll, WorkerCore, WorkerOptions
-from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut
+from ._worker import Exchange, Poll, WorkerCore, WorkerOptions
+from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
 
 T = TypeVar("T")
 AsyncHandler = Callable[[Chunk], Awaitable[Union[str, bytes, None]]]
@@ -44,8 +44,10 @@ class Connection:
                 reader, writer = await asyncio.wait_for(opening, CONNECT_SECONDS)
         except ssl.SSLCertVerificationError as fault:
             raise NotTrusted(f"the server at {endpoint.authority} is not trusted: {fault}") from None
-        except (OSError, asyncio.TimeoutError) as fault:
-            raise NoAnswer(f"no server answers at {endpoint.name}: {fault}") from None
+        except asyncio.TimeoutError:
+            raise NoAnswer(f"no server answers at {endpoint.name}: the connection took more than {CONNECT_SECONDS} s") from None
+        except OSError as fault:
+            raise no_answer(f"no server answers at {endpoint.name}", fault) from None
         connection = Connection(endpoint, reader, writer)
         if context is not None and core.trust is not None and core.trust.fingerprint:
             certificate = writer.get_extra_info("ssl_object").getpeercert(True) or b""
@@ -71,7 +73,7 @@ class Connection:
         try:
             data = await self.reader.read(READ_BYTES)
         except OSError as fault:
-            raise NoAnswer(f"no answer: {fault}") from None
+            raise no_answer("no answer", fault) from None
         finally:
             if timer is not None:
                 timer.cancel()
@@ -278,24 +280,26 @@ class AsyncWorker:
         return self.handler(chunk)
 
     async def run(self) -> None:
-        """Work until SIGTERM or SIGINT (where the loop can hear them), ``stop``, or the cancellation of this call, which all end in order; a
-        second cancellation breaks off. A refusal for good is raised after the same drain; servers that are away are waited for."""
+        """Work until SIGTERM or SIGINT (where the loop can hear them), ``stop``, or the cancellation of this call, which all end in order. A
+        second signal does what it did before, and a cancellation after a signal or another cancellation breaks off. A refusal for good is
+        raised after the same drain, and so is a certificate that is not trusted. Servers that are away are waited for; if none ever
+        answered, that is raised at the end."""
         loop = asyncio.get_running_loop()
-        heard = []
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or Windows
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.stop)
-                heard.append(number)
-        working = asyncio.ensure_future(self._run())
-        try:
-            await asyncio.shield(working)
-        except asyncio.CancelledError:
-            self.stop()
-            await working
-            raise
-        finally:
-            for number in heard:
-                loop.remove_signal_handler(number)
+
+        def end() -> None:  # not by loop.add_signal_handler: a handler that keeps the loop would keep the signal, too
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.stop)
+
+        with signals(end) as told:
+            working = asyncio.ensure_future(self._run())
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                self.stop()
+                if told:
+                    working.cancel()
+                await working
+                raise
 
     def stop(self) -> None:
         """End in order. It does not wait for the end; of other threads call it with ``loop.call_soon_threadsafe``."""
@@ -304,7 +308,7 @@ class AsyncWorker:
         self._tell(lambda _: self._core.drain(), None)
 
     async def __aenter__(self) -> AsyncWorker:
-        self._background = asyncio.ensure_future(self._run())
+        self._background = asyncio.ensure_future(self._run_beside())
         await asyncio.sleep(0)  # so that it has begun
         return self
 
@@ -323,6 +327,20 @@ class AsyncWorker:
             if kind is None:  # else what ended the block is more to the point
                 raise
 
+    async def _run_beside(self) -> None:
+        """Work beside a block, which may wait for what only this worker would do: it hears at once why the worker ended."""
+        try:
+            await self._run()
+        except Exception as failure:
+            tell_end(self.options, failure)
+            raise
+
+    async def _stay_attached(self, core: WorkerCore) -> None:
+        try:
+            await self._transport.run(core.attach(), lambda news: self._tell(core.heard, news))
+        except Exception as fault:
+            self._tell(core.heard, Error(f"the stream cannot go on: {type(fault).__name__}: {shown(fault)}"))
+
     async def _run(self) -> None:
         if self._wake is not None:
             raise RuntimeError("a worker runs once; make another")
@@ -330,7 +348,7 @@ class AsyncWorker:
         self._core = core = WorkerCore(self._transport.core, self.options, self)
         stream: Optional[asyncio.Task[None]] = None
         if self.options.attach:
-            stream = asyncio.ensure_future(self._transport.run(core.attach(), lambda news: self._tell(core.heard, news)))
+            stream = asyncio.ensure_future(self._stay_attached(core))
         try:
             await self._loop(core)
         finally:
@@ -395,14 +413,18 @@ class AsyncWorker:
         try:
             held.complete(await self.handler(held.chunk))
             held.back = False  # it was in time after all
+        except KeyboardInterrupt:
+            held.back = True
+            raise  # ctrl-c while a handler kept the loop: it is for the program
         except BaseException as fault:
             if not held.cancelled:
                 if isinstance(fault, asyncio.CancelledError):
                     fault = Error("the handler was cancelled by something else than its worker")
                 held.fail(fault)
                 self._core.failed(HandlerFailed(held.chunk.submission, held.chunk.index, fault))
-        self._running -= 1
-        self._tell(self._core.finished, held)
+        finally:
+            self._running -= 1
+            self._tell(self._core.finished, held)
 
     # The Shell of the core.
 
@@ -437,7 +459,7 @@ class AsyncWorker:
             except asyncio.CancelledError:
                 what.error = NoAnswer("broken off")
             except Exception as fault:
-                what.error = Error(f"the worker cannot go on: {type(fault).__name__}: {fault}")
+                what.error = Error(f"the worker cannot go on: {type(fault).__name__}: {shown(fault)}")
                 what.error.__cause__ = fault
             self._tell(happened, what)
 
@@ -447,4 +469,4 @@ class AsyncWorker:
         raise RuntimeError("chunk.sleep blocks: an async handler awaits asyncio.sleep, and is cancelled when its work does not count any more")
 
     def report(self, error: Error) -> None:
-        report(self.options, error)
+        report(self._transport.core.notices, self.options, error)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Optional, TypeVar, Union
 
 from ._http import Endpoint, Reply, Request, Trust, visible
-from .errors import BadAnswer, Busy, Error, NoAnswer, NotFound, Refused, passing, refusal
+from ._notices import Notices
+from .errors import BadAnswer, Busy, Error, NoAnswer, NotTrusted, Refused, passing, refusal
 
 T = TypeVar("T")
 
@@ -124,6 +125,7 @@ class Core:
         self.trust = trust
         self.trace = trace or trace_context
         self.on_call = on_call
+        self.notices = Notices()
         self.random = random.Random(secrets.randbits(128))
 
     @property
@@ -234,10 +236,11 @@ class Core:
                     stream.close()
             except Error as fault:
                 error = fault
-            if isinstance(error, NotFound) or isinstance(error, Refused) and error.status == 405:
-                return  # an older server, or a queue that is gone, which the reserves will tell
-            if isinstance(error, Refused) and not passing(error):
+            if isinstance(error, Refused) and error.code == "unknown_queue":
+                return  # the reserves will tell
+            if error is not None:
                 yield Tell(error)
+            if isinstance(error, NotTrusted) or isinstance(error, Refused) and not passing(error):
                 return
             if not (yield Pause(self.backoff(failures, error))):
                 return

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from . import types
 from ._core import Core, EventReader, path, query
 from ._http import Request
-from .errors import BadAnswer, Error, Refused, passing, refusal
+from .errors import Error, passing, refusal
 
 SILENCE = 60.0  # seconds that a stream may say nothing; it has a sign of life every 15
 
@@ -68,7 +68,9 @@ class Follower:
 
     def pause(self, error: Optional[Error]) -> float:
         """How long to wait before the next try. What trying again does not fix is raised."""
-        if error is not None and (not self._begun or isinstance(error, BadAnswer) or isinstance(error, Refused) and not passing(error)):
+        if error is not None and (not self._begun or not passing(error)):
             raise error
+        if error is not None:
+            self._core.notices.warn(error, "the stream of ends is begun again")
         self._failures += 1
         return self._core.backoff(self._failures - 1, error)

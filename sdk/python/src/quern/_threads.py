@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import logging
 import queue
 import signal
 import socket
@@ -16,10 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional, TypeVar, Union
 
 from ._core import Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
+from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
+from ._notices import Notices, logger
 from ._values import Chunk
-from ._worker import Exchange, Held, Poll, WorkerCore, WorkerOptions
-from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut
+from ._worker import Exchange, Poll, WorkerCore, WorkerOptions
+from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
 
 T = TypeVar("T")
 Handler = Callable[[Chunk], Union[str, bytes, None]]
@@ -28,8 +29,6 @@ MAX_IDLE = 64  # connections that are kept, per address
 IDLE_SECONDS = 60.0  # for how long
 CONNECT_SECONDS = 10.0
 READ_BYTES = 256 << 10
-
-logger = logging.getLogger("quern")
 
 
 def connect(endpoint: Endpoint) -> socket.socket:
@@ -76,7 +75,7 @@ class Connection:
             raise NotTrusted(f"the server at {self.endpoint.authority} is not trusted: {fault}") from None
         except OSError as fault:
             plain.close()
-            raise NoAnswer(f"no connection over TLS to {self.endpoint.authority}: {fault}") from None
+            raise no_answer(f"no connection over TLS to {self.endpoint.authority}", fault) from None
         self.socket = secure
 
     def send(self, data: bytes, timeout: float) -> None:
@@ -93,7 +92,7 @@ class Connection:
         except TimeoutError:
             raise TimedOut("no answer in time") from None
         except OSError as fault:
-            raise NoAnswer(f"no answer: {fault}") from None
+            raise no_answer("no answer", fault) from None
         reader.feed(data)
 
     def close(self) -> None:
@@ -316,6 +315,37 @@ class Stream:
         self._connection.close()
 
 
+REPEAT_SECONDS = 1.0  # in which a second SIGTERM is the same one: timeout(1) sends two at once
+
+
+@contextlib.contextmanager
+def signals(stop: Callable[[], None]) -> Iterator[list[float]]:
+    """Have the first SIGTERM or SIGINT end something in order, and give both back to who had them: the next does what it did before. The list
+    has when they came. In another thread than the main one none are heard."""
+    told: list[float] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield told
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def end(number: int, _: object) -> None:
+        if number == signal.SIGTERM and told and time.monotonic() - told[0] >= REPEAT_SECONDS:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+            return
+        told.append(time.monotonic())
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+        stop()
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield told
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+
+
 _STOP = object()  # ends a thread that waits for work
 
 
@@ -347,8 +377,9 @@ class Worker:
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT (in the main thread) or ``stop``; a second signal does what it did before. A refusal for good, such
-        as an unknown queue, is raised after the same drain; servers that are away are waited for."""
-        with self._signals():
+        as an unknown queue or a wrong strategy, is raised after the same drain, and so is a certificate that is not trusted. Servers that
+        are away are waited for; if none ever answered, that is raised at the end."""
+        with signals(self.stop):
             self._work()
         if self._failure is not None:
             raise self._failure
@@ -358,7 +389,7 @@ class Worker:
         self._inbox.put(None)
 
     def __enter__(self) -> Worker:
-        self._background = threading.Thread(target=self._work, name="quern-worker", daemon=True)
+        self._background = threading.Thread(target=self._work_beside, name="quern-worker", daemon=True)
         self._background.start()
         return self
 
@@ -375,32 +406,18 @@ class Worker:
         if self._failure is not None and kind is None:
             raise self._failure
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before: dict[int, Any] = {}
-
-        def end(*_: object) -> None:
-            self.stop()
-            for which, handler in before.items():
-                signal.signal(which, handler)
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, end)
-        try:
-            yield
-        finally:
-            for which, handler in before.items():
-                signal.signal(which, handler)
-
     def _work(self) -> None:
         """Work to the end, and keep what went wrong for the thread that waits for it."""
         try:
             self._run()
         except BaseException as fault:
             self._failure = fault
+
+    def _work_beside(self) -> None:
+        """Work beside a block, which may wait for what only this worker would do: it hears at once why the worker ended."""
+        self._work()
+        if self._failure is not None:
+            tell_end(self.options, self._failure)
 
     def _run(self) -> None:
         if self._used:
@@ -462,16 +479,21 @@ class Worker:
                 end = None
 
     def _attach(self) -> None:
-        with contextlib.suppress(Exception):  # the scope ended
+        try:
             self._transport.run(self._core.attach(), self._scope, lambda news: self._inbox.put(("heard", news)))
+        except Exception as fault:
+            if not self._scope.ended.is_set():
+                self._inbox.put(("heard", Error(f"the stream cannot go on: {type(fault).__name__}: {shown(fault)}")))
 
     def _handle(self) -> None:
         """One handler's thread."""
         ready, inbox = self._ready, self._inbox
         while (held := ready.get()) is not _STOP:
-            if not held.lost:
-                self._one(held)
-            inbox.put(held)
+            try:
+                if not held.lost:
+                    self._one(held)
+            finally:
+                inbox.put(held)
         ready.put(_STOP)  # for the next
 
     def _one(self, held: Held) -> None:
@@ -517,7 +539,7 @@ class Worker:
             self._cancelled.wait_for(lambda: held.cancelled, seconds)
 
     def report(self, error: Error) -> None:
-        report(self.options, error)
+        report(self._transport.core.notices, self.options, error)
 
 
 class _Caller:
@@ -540,17 +562,23 @@ class _Caller:
             try:
                 self._transport.run(procedure, self._scope)
             except Exception as fault:
-                what.error = Error(f"the worker cannot go on: {type(fault).__name__}: {fault}")
+                what.error = Error(f"the worker cannot go on: {type(fault).__name__}: {shown(fault)}")
                 what.error.__cause__ = fault
             self._inbox.put((happened, what))
 
 
-def report(options: WorkerOptions, error: Error) -> None:
+def report(notices: Notices, options: WorkerOptions, error: Error) -> None:
     """Tell ``on_error``, or the logger."""
-    if options.on_error is not None:
-        try:
-            options.on_error(error)
-        except Exception:  # it must not end the worker
+    if options.on_error is None:
+        notices.warn(error, f"the worker {options.consumer} of the queue {options.queue}")
+        return
+    try:
+        options.on_error(error)
+    except Exception:  # it must not end the worker
+        if notices.due("on_error", time.monotonic()) is not None:
             logger.exception("on_error failed when it heard: %s", error)
-    else:
-        logger.warning("%s", error, exc_info=error.__cause__ if isinstance(error, HandlerFailed) else None)
+
+
+def tell_end(options: WorkerOptions, failure: BaseException) -> None:
+    """Say why a worker in the background has ended: in the log, as the program may not look at it for long."""
+    logger.error("the worker %s of the queue %s has ended: %s: %s", options.consumer, options.queue, type(failure).__name__, shown(failure))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from .errors import BadAnswer, Cancelled
 
 if TYPE_CHECKING:
-    from ._worker import Held
+    from ._held import Held
 
 Data = Union[str, bytes, bytearray, memoryview]
 

@@ -6,7 +6,6 @@ and tells its :class:`Shell` what to do next. It reserves ahead, reports in batc
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import socket
@@ -16,18 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Protocol, Union
 
 from ._core import Core, Event, Pause, Procedure, Try, path, read_json
+from ._held import Held, Lost
 from ._http import Request
-from ._values import Chunk, meta_entries, write_json
-from .errors import BadAnswer, Drained, Error, HandlerFailed, Permanent, Refused, ReservationLost, RetryAfter, TooLarge, Undelivered, passing
+from ._values import meta_entries, write_json
+from .errors import BadAnswer, Drained, Error, Refused, ReservationLost, StrategyWithoutEffect, TooLarge, Undelivered, passing
 
 BATCH_BYTES = 700 << 10  # of results in one call: well below the server's default limit of 1 MiB for a body
 BATCH_ITEMS = 5000
 MAX_RESERVE = 1000
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
 DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
-MAX_ERROR_BYTES = 1000  # of an error that the server keeps
-
-Lost = tuple[str, str, str]  # status, code, detail
 
 
 @dataclass
@@ -63,67 +60,6 @@ class WorkerOptions:
         self.context = meta_entries("context", self.context)
         if not self.consumer:
             self.consumer = f"{socket.gethostname()[:100] or 'consumer'}-{secrets.token_hex(4)}"
-
-
-class Held:
-    """One reservation in a worker's hands."""
-
-    __slots__ = ("age", "back", "cancelled", "chunk", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "token")
-
-    def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
-        self.token: str = raw["token"]
-        self.chunk = Chunk(raw, self)
-        self.cancelled = False  # what the handler does does not count any more
-        self.lost = False  # because the reservation is not ours any more
-        self.result: Lost = ("lost", "", "")  # why
-        self.back = False  # to be given back
-        self.item = b""  # what is to be reported, as JSON
-        self.failed = False  # as a failure
-        self.refused = False  # what the handler returned or raised was refused, and the failure says so
-        self.age = 0  # quarters of the timeout since it was reserved or extended
-        self.extending = False
-        self.task: Any = None  # of the shell
-        self.shell = shell
-
-    def wait(self, seconds: float) -> None:
-        """Wait in the handler, until the time is over or the chunk is cancelled."""
-        self.shell.wait(self, seconds)
-
-    def complete(self, output: Any) -> None:
-        """Note what a handler returned."""
-        if output is None:
-            self.item = b'{"token":"%s"}' % self.token.encode()
-            return
-        if not isinstance(output, (str, bytes, bytearray, memoryview)):
-            raise TypeError(f"the handler returned {type(output).__name__}; return str, bytes or None")
-        try:
-            text = output if isinstance(output, str) else bytes(output).decode()
-            value = write_json(text).encode()
-        except UnicodeDecodeError:
-            value = b'{"base64":"%s"}' % base64.b64encode(output)  # type: ignore[arg-type]
-        self.item = b'{"token":"%s","output":%s}' % (self.token.encode(), value)
-
-    def fail(self, error: BaseException) -> None:
-        """Note what a handler raised."""
-        text = str(error) if isinstance(error, (Permanent, RetryAfter)) else f"{type(error).__name__}: {error}"
-        self._failure(text, isinstance(error, Permanent), error.seconds if isinstance(error, RetryAfter) else None)
-
-    def refuse(self, reason: str) -> None:
-        """Turn a result that the server does not take into a failure for good, with what the handler raised, if it did."""
-        if self.failed:
-            reason += f"; the handler's error was: {json.loads(self.item)['error']}"
-        self.refused = True
-        self._failure(reason, True, None)
-
-    def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
-        kept = text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
-        item: dict[str, Any] = {"token": self.token, "error": kept}
-        if fatal:
-            item["fatal"] = True
-        if seconds is not None:
-            item["retry_after_ms"] = math.ceil(seconds * 1000)
-        self.failed = True
-        self.item = write_json(item).encode()
 
 
 @dataclass
@@ -213,6 +149,9 @@ class WorkerCore:
         self.over = False  # all is settled
         self.fatal: Optional[Error] = None  # why the worker ends by itself
         self.undelivered = 0
+        self.reached = False  # a call succeeded
+        self.away: Optional[Error] = None  # the last failure to reach the server
+        self.warned: list[Any] = []  # what of the strategy had no effect in the last answer
 
     # What happened.
 
@@ -232,7 +171,9 @@ class WorkerCore:
         self.calling, self.asked = False, 0
         error = call.error
         if error is None:
-            self.failures = 0
+            self.failures, self.reached = 0, True
+            if call.asked:  # an answer to a call that asked for nothing has no warnings, and takes back none
+                self._warn(call.answer)
             self._settle(call)
             self._accept(call.answer, call.hellos)
             return
@@ -259,7 +200,8 @@ class WorkerCore:
         """A poll came back."""
         self.polling = 0
         if poll.error is None:
-            self.poll_failures = 0
+            self.poll_failures, self.reached = 0, True
+            self._warn(poll.answer)
             self._accept(poll.answer, poll.hellos)
         elif self.draining:
             pass
@@ -267,6 +209,7 @@ class WorkerCore:
             self.stop(poll.error)
         else:
             self.poll_failures += 1
+            self.away = poll.error
             self.shell.report(poll.error)
 
     def failed(self, error: Error) -> None:
@@ -276,6 +219,8 @@ class WorkerCore:
     def heard(self, news: Union[Event, Error]) -> None:
         """The stream said something."""
         if isinstance(news, Error):
+            if may_pass(news):
+                self.away = news
             self.shell.report(news)
         elif news.name == "hello":
             # After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
@@ -330,6 +275,8 @@ class WorkerCore:
         """What a worker that is over raises."""
         if self.fatal is None and self.undelivered:
             return Undelivered(f"what came of {self.undelivered} chunks could not be reported; they come back after their deadline")
+        if self.fatal is None and not self.reached and not self.hellos:
+            return self.away  # it never worked
         return self.fatal
 
     # What to do next.
@@ -466,6 +413,14 @@ class WorkerCore:
                 held.lost = held.cancelled = True  # no handler begins with it
             self.shell.hand_out(held)
         self._extend_since(hellos)
+
+    def _warn(self, answer: Any) -> None:
+        """Tell what of the strategy has no effect: once, until it changes."""
+        warnings = answer.get("warnings") or []
+        for warning in warnings:
+            if warning not in self.warned:
+                self.shell.report(StrategyWithoutEffect(warning.get("pointer", ""), warning.get("detail", "")))
+        self.warned = warnings
 
     def _settle(self, call: Exchange) -> None:
         results = {True: iter(call.answer["fail"]), False: iter(call.answer["complete"])}
@@ -612,6 +567,3 @@ def taken_as(reason: str) -> Lost:
     if reason == "submission_ended":
         return "gone", reason, "the submission ended (cancelled or failed), or the chunk is out of attempts"
     return "lost", "revoked", f"the reservation was taken: {reason}"
-
-
-__all__ = ["HandlerFailed", "Held", "WorkerCore", "WorkerOptions"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import ssl
 from typing import Any
 
 
@@ -20,7 +21,7 @@ class TimedOut(NoAnswer):
 
 
 class NotTrusted(Error):
-    """The certificate of the server is not the one that was asked for. Nothing was sent to it."""
+    """The certificate of the server is not the one that was asked for, and nothing was sent to it; or the server does not take ours."""
 
 
 class BadAnswer(Error):
@@ -106,6 +107,22 @@ def passing(error: BaseException) -> bool:
     return isinstance(error, (NoAnswer, Busy, Unavailable))
 
 
+def no_answer(text: str, fault: OSError) -> Error:
+    """The error of a connection that failed."""
+    reason = str(fault.reason) if isinstance(fault, ssl.SSLError) else ""
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:  # an alert
+        return NotTrusted(f"the server does not take our certificate: {fault}")
+    return NoAnswer(f"{text}: {fault}")
+
+
+def shown(error: BaseException) -> str:
+    """The text of an exception, also of one that cannot show it."""
+    try:
+        return str(error)
+    except BaseException:  # whatever its __str__ raises
+        return "(its text cannot be shown)"
+
+
 class ReservationLost(Error):
     """What came of a chunk does not count: another consumer holds or finished it, its submission ended, it was taken back, or the server
     refused the result (``status`` is then ``invalid``).
@@ -130,8 +147,17 @@ class HandlerFailed(Error):
 
     def __init__(self, submission: str, index: int, cause: BaseException) -> None:
         self.submission, self.index = submission, index
-        super().__init__(f"chunk {submission}/{index}: the handler failed: {type(cause).__name__}: {cause}")
+        super().__init__(f"chunk {submission}/{index}: the handler failed: {type(cause).__name__}: {shown(cause)}")
         self.__cause__ = cause
+
+
+class StrategyWithoutEffect(Error):
+    """A part of the strategy has no effect now, such as a block of a plugin that was deleted. Workers tell it to ``on_error`` and go on with
+    what the rest offers. ``pointer`` leads to it."""
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        self.pointer, self.detail = pointer, detail
+        super().__init__(f"the strategy {detail}")
 
 
 class Undelivered(Error):

@@ -1,0 +1,103 @@
+"""One reservation in a worker's hands, and what is reported of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import traceback
+from typing import TYPE_CHECKING, Any, Optional
+
+from ._values import Chunk, write_json
+from .errors import LONGEST_PAUSE, Permanent, RetryAfter, shown
+
+if TYPE_CHECKING:
+    from ._worker import Shell
+
+MAX_ERROR_BYTES = 1000  # of an error that the server keeps
+MAX_FRAMES = 10  # of an exception, of which the server is told
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+Lost = tuple[str, str, str]  # status, code, detail
+
+
+class Held:
+    """One reservation in a worker's hands."""
+
+    __slots__ = ("age", "back", "cancelled", "chunk", "extending", "failed", "item", "lost", "refused", "result", "shell", "task", "token")
+
+    def __init__(self, raw: dict[str, Any], shell: Shell) -> None:
+        self.token: str = raw["token"]
+        self.chunk = Chunk(raw, self)
+        self.cancelled = False  # what the handler does does not count any more
+        self.lost = False  # because the reservation is not ours any more
+        self.result: Lost = ("lost", "", "")  # why
+        self.back = False  # to be given back
+        self.item = b""  # what is to be reported, as JSON
+        self.failed = False  # as a failure
+        self.refused = False  # what the handler returned or raised was refused, and the failure says so
+        self.age = 0  # quarters of the timeout since it was reserved or extended
+        self.extending = False
+        self.task: Any = None  # of the shell
+        self.shell = shell
+
+    def wait(self, seconds: float) -> None:
+        """Wait in the handler, until the time is over or the chunk is cancelled."""
+        self.shell.wait(self, seconds)
+
+    def complete(self, output: Any) -> None:
+        """Note what a handler returned."""
+        if output is None:
+            self.item = b'{"token":"%s"}' % self.token.encode()
+            return
+        if not isinstance(output, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"the handler returned {type(output).__name__}; return str, bytes or None")
+        try:
+            text = output if isinstance(output, str) else bytes(output).decode()
+            value = write_json(text).encode()
+        except UnicodeDecodeError:
+            value = b'{"base64":"%s"}' % base64.b64encode(output)  # type: ignore[arg-type]
+        self.item = b'{"token":"%s","output":%s}' % (self.token.encode(), value)
+
+    def fail(self, error: BaseException) -> None:
+        """Note what a handler raised: the text, and of what the handler did not raise for us the type and where it came from. This must not
+        raise, whatever that is: the chunk would stay held without a handler."""
+        ours = isinstance(error, (Permanent, RetryAfter))
+        text = shown(error) if ours else f"{type(error).__name__}: {shown(error)}{frames_of(error)}"
+        self._failure(text, isinstance(error, Permanent), pause_of(error))
+
+    def refuse(self, reason: str) -> None:
+        """Turn a result that the server does not take into a failure for good, with what the handler raised, if it did."""
+        if self.failed:
+            reason += f"; the handler's error was: {json.loads(self.item)['error']}"
+        self.refused = True
+        self._failure(reason, True, None)
+
+    def _failure(self, text: str, fatal: bool, seconds: Optional[float]) -> None:
+        kept = text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
+        item: dict[str, Any] = {"token": self.token, "error": kept}
+        if fatal:
+            item["fatal"] = True
+        if seconds is not None:
+            item["retry_after_ms"] = math.ceil(seconds * 1000)
+        self.failed = True
+        self.item = write_json(item).encode()
+
+
+def pause_of(error: BaseException) -> Optional[float]:
+    """The pause that an exception names, as a server takes it. ``seconds`` may have been changed since it was checked."""
+    if not isinstance(error, RetryAfter):
+        return None
+    try:
+        seconds = float(error.seconds)
+    except Exception:
+        return None
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_PAUSE)
+
+
+def frames_of(error: BaseException) -> str:
+    """Where an exception came from: its frames outside of this package, the innermost first."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    found = [f"\n  at {code.co_name} ({code.co_filename}:{line})" for code, line in reversed(frames) if not code.co_filename.startswith(PACKAGE)]
+    return "".join(found[:MAX_FRAMES])
