@@ -17,7 +17,7 @@ func auditCommand(a *app) *cobra.Command {
 	var (
 		f            client.AuditFilter
 		since, until string
-		limit        int
+		limit        limited
 		follow       bool
 	)
 	c := a.serverCommand(&cobra.Command{
@@ -33,8 +33,8 @@ func auditCommand(a *app) *cobra.Command {
 			switch {
 			case follow && until != "":
 				return usageError{errors.New("--until cannot be given with --follow: what is followed has no end")}
-			case follow && cmd.Flags().Changed("limit"):
-				return usageError{errors.New("--limit cannot be given with --follow: what is followed has no end")}
+			case follow && (cmd.Flags().Changed("limit") || cmd.Flags().Changed("all")):
+				return usageError{errors.New("--limit and --all cannot be given with --follow: what is followed has no end")}
 			}
 			for to, text := range map[*time.Time]string{&f.Since: since, &f.Until: until} {
 				if text == "" {
@@ -65,7 +65,7 @@ func auditCommand(a *app) *cobra.Command {
 	flags.StringVarP(&f.Queue, "queue", "Q", "", "only what was done in this queue")
 	flags.StringVar(&f.Target, "target", "", "only what was done to this, such as \"rule 7\"")
 	flags.StringVar(&f.Outcome, "outcome", "", "only what went so: ok, or refused, which is what a token did not allow")
-	flags.IntVarP(&limit, "limit", "n", 100, "at most so many entries (0: all)")
+	limit.flags(c, 100, "entries")
 	flags.BoolVarP(&follow, "follow", "f", false, "print entries as they come, the oldest first, until interrupted")
 	return c
 }

@@ -46,6 +46,9 @@ func writeBackup(ctx context.Context, a *app, since string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := answers(ctx, c); err != nil {
+		return err
+	}
 	var earlier io.Reader
 	if since != "" {
 		f, err := os.Open(since)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/quern-queue/quern/sdk/client"
 	"github.com/spf13/cobra"
@@ -12,6 +13,12 @@ import (
 // quickRetries is how often a command that a person waits for tries again: often enough for a server that restarts,
 // seldom enough to say soon that none is there.
 const quickRetries = 2
+
+// How long one try of a request may take, if --request-timeout does not say so.
+const (
+	usualTimeout = 10 * time.Second          // a person waits for the answer
+	longTimeout  = client.DefaultCallTimeout // much is sent, or the server compiles a plugin
+)
 
 // client connects to the server that the flags and the environment name.
 func (a *app) client(options ...client.Option) (*client.Client, error) {
@@ -23,13 +30,29 @@ func (a *app) client(options ...client.Option) (*client.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	c, err := client.New(a.serverURL(), append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure),
-		client.WithToken(token)}, options...)...)
+	options = append([]client.Option{client.WithRetries(quickRetries), client.WithTLS(secure), client.WithToken(token),
+		client.WithCallTimeout(usualTimeout)}, options...)
+	switch {
+	case a.timeout != 0 && (a.timeout < time.Millisecond || a.timeout > time.Hour):
+		return nil, usageError{fmt.Errorf("--request-timeout is %s; it must be from 1ms to 1h, or 0 for what is usual", a.timeout)}
+	case a.timeout > 0:
+		options = append(options, client.WithCallTimeout(a.timeout))
+	}
+	c, err := client.New(a.serverURL(), options...)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	a.asked = true
 	return c, nil
+}
+
+// answers returns an error if no server answers. Commands call it before a request that the server may answer late: a server that is
+// silent would be noticed no sooner than one that works.
+func answers(ctx context.Context, c *client.Client) error {
+	if _, err := client.Ready(ctx, c, false); err != nil && client.CodeOf(err) == "" && unreachable(err) {
+		return err
+	}
+	return nil
 }
 
 // token is the access token to show: from the file of --token-file, else from QUERN_TOKEN, else from the file of QUERN_TOKEN_FILE; "" if
@@ -65,9 +88,10 @@ func (a *app) each(do func(ctx context.Context, c *client.Client, arg string) er
 }
 
 // asking makes the RunE of a command that asks a server: run is given a client of the server that the flags and the environment name.
-func (a *app) asking(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) asking(run func(ctx context.Context, c *client.Client, args []string) error,
+	options ...client.Option) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.client(options...)
 		if err != nil {
 			return err
 		}

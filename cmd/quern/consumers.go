@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,7 @@ func consumersCommand(a *app) *cobra.Command {
 }
 
 func consumersListCommand(a *app) *cobra.Command {
-	var limit int
+	var limit limited
 	c := a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List the consumers that are attached, hold something or have an order", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -31,7 +33,7 @@ func consumersListCommand(a *app) *cobra.Command {
 			})
 		}),
 	})
-	c.Flags().IntVarP(&limit, "limit", "n", 1000, "at most so many")
+	limit.flags(c, 1000, "consumers")
 	return c
 }
 
@@ -47,15 +49,19 @@ func orderOf(x *api.Consumer) string {
 }
 
 func consumersShowCommand(a *app) *cobra.Command {
-	var limit int
+	var limit limited
 	c := a.queueCommand(&cobra.Command{
 		Use: "show CONSUMER", Short: "Show a consumer and what it holds, the oldest reservation first", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			d, err := readConsumer(ctx, c, a.queueName(), args[0], limit)
-			return printLaidOut(a, d, err, printConsumer)
+			d, err := readConsumer(ctx, c, a.queueName(), args[0], limit.most)
+			if err := printLaidOut(a, d, err, printConsumer); err != nil || d.Next == "" {
+				return err
+			}
+			limit.total = func() uint64 { return d.Reserved }
+			return limit.sayMore(a)
 		}),
 	})
-	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many chunks")
+	limit.flags(c, 100, "chunks")
 	return c
 }
 
@@ -70,10 +76,11 @@ func printConsumer(a *app, d *api.ConsumerDetail) error {
 	})
 }
 
-// readConsumer reads a consumer with at most limit of the chunks that it holds.
-func readConsumer(ctx context.Context, c *client.Client, queue, name string, limit int) (*api.ConsumerDetail, error) {
+// readConsumer reads a consumer with at most so many of the chunks that it holds; 0: all.
+func readConsumer(ctx context.Context, c *client.Client, queue, name string, most int) (*api.ConsumerDetail, error) {
 	const page = 1000
-	d, err := c.Consumer(ctx, queue, name, "", min(max(limit, 1), page))
+	limit := cmp.Or(most, math.MaxInt)
+	d, err := c.Consumer(ctx, queue, name, "", min(limit, page))
 	for err == nil && d.Next != "" && len(d.Items) < limit {
 		var more *api.ConsumerDetail
 		if more, err = c.Consumer(ctx, queue, name, d.Next, min(limit-len(d.Items), page)); err == nil {

@@ -58,13 +58,16 @@ func (f *deadFilter) api() (out api.DeadFilter, err error) {
 
 func deadListCommand(a *app) *cobra.Command {
 	var f deadFilter
-	var limit int
+	var limit limited
 	c := a.queueCommand(&cobra.Command{
 		Use: "list", Short: "List dead letters, those of the newest submission first", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			filter, err := f.api()
 			if err != nil {
 				return err
+			}
+			if !f.many() {
+				limit.total = a.counted(ctx, c, func(s *api.Stats) uint64 { return s.DeadLetters })
 			}
 			return printFirst(a, c.DeadLetters(ctx, a.queueName(), filter), limit, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES",
 				"CONSUMER", "FINGERPRINT", "ERROR"}, func(d api.DeadLetter) []string {
@@ -74,7 +77,7 @@ func deadListCommand(a *app) *cobra.Command {
 		}),
 	})
 	f.flags(c)
-	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many")
+	limit.flags(c, 100, "dead letters")
 	return c
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -18,7 +17,7 @@ func reservationsCommand(a *app) *cobra.Command {
 		f     api.HeldFilter
 		meta  []string
 		sort  string
-		limit int
+		limit limited
 	)
 	c := a.queueCommand(&cobra.Command{
 		Use: "reservations", Short: "List the chunks that consumers hold, the longest held first",
@@ -30,10 +29,10 @@ func reservationsCommand(a *app) *cobra.Command {
 			if f.ByDeadline = sort == "deadline"; sort != "age" && sort != "deadline" {
 				return usageError{fmt.Errorf("--sort is %q: age or deadline", sort)}
 			}
-			if limit < 1 {
-				return usageError{fmt.Errorf("--limit is %d: at least 1", limit)}
+			f.Limit = limit.page()
+			if f.Consumer+f.Submission == "" && !f.Overdue && len(f.Meta) == 0 {
+				limit.total = a.counted(ctx, c, func(s *api.Stats) uint64 { return s.Reserved })
 			}
-			f.Limit = min(limit, queue.MaxListLimit)
 			return printFirst(a, c.Reservations(ctx, a.queueName(), f), limit, heldHeader(), heldRow)
 		}),
 	})
@@ -42,7 +41,7 @@ func reservationsCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Submission, "submission", "", "only chunks of this submission")
 	c.Flags().StringArrayVarP(&meta, "meta", "m", nil, "only chunks of submissions with this meta, key=value (repeatable)")
 	c.Flags().StringVar(&sort, "sort", "age", "age: the longest held first; deadline: the earliest deadline first")
-	c.Flags().IntVarP(&limit, "limit", "n", 1000, "at most so many")
+	limit.flags(c, 1000, "chunks")
 	return c
 }
 

@@ -107,16 +107,23 @@ func printLaidOut[T any](a *app, answer *T, err error, layout func(*app, *T) err
 
 // printAll prints what a server lists, as printList does, when all of it is there.
 func printAll[T any](a *app, list iter.Seq2[T, error], header []string, row func(T) []string) error {
-	return printFirst(a, list, 0, header, row)
+	return printFirst(a, list, limited{}, header, row)
 }
 
-// printFirst prints at most so many values of a list, 0: all, as printList does.
-func printFirst[T any](a *app, list iter.Seq2[T, error], most int, header []string, row func(T) []string) error {
-	first, err := collect(list, most)
+// printFirst prints as many values of a list as --limit lets it, as printList does, and says when there are more.
+func printFirst[T any](a *app, list iter.Seq2[T, error], limit limited, header []string, row func(T) []string) error {
+	first, err := collect(list, limit.ask())
 	if err != nil {
 		return err
 	}
-	return printList(a, first, header, row)
+	more := limit.most > 0 && len(first) > limit.most
+	if more {
+		first = first[:limit.most]
+	}
+	if err := printList(a, first, header, row); err != nil || !more {
+		return err
+	}
+	return limit.sayMore(a)
 }
 
 // collect takes at most so many values of a list; 0: all.

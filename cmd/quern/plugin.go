@@ -70,13 +70,16 @@ func pluginPushCommand(a *app) *cobra.Command {
 					}
 				}
 			}
+			if err := answers(ctx, c); err != nil {
+				return err
+			}
 			v, err := c.UploadPlugin(ctx, u)
 			if err != nil || !activate {
 				return printAnswer(a, v, err, versionFields)
 			}
 			p, err := c.ActivatePlugin(ctx, v.Name, api.PluginSelection{Version: v.SHA256, Config: u.Config}, client.Condition{})
 			return printAnswer(a, p, err, pluginFields)
-		}),
+		}, client.WithCallTimeout(longTimeout)),
 	})
 	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
 	c.Flags().StringVar(&configFile, "config", "",
@@ -149,7 +152,7 @@ func selectCommand(a *app, use, short string, args cobra.PositionalArgs,
 			}
 			p, err := do(c, ctx, args[0], s, client.Condition{ETag: f.ifMatch})
 			return printAnswer(a, p, err, pluginFields)
-		}),
+		}, client.WithCallTimeout(longTimeout)),
 	})
 	f.add(c)
 	return c

@@ -34,7 +34,7 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 			}
 			tried, err := c.DryRunPlugin(ctx, args[0], args[1], d)
 			return printAnswer(a, tried, err, triedFields)
-		}),
+		}, client.WithCallTimeout(longTimeout)),
 	})
 	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
 	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "in whose order")

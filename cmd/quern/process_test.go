@@ -271,6 +271,21 @@ func TestWorkEndsAtOnce(t *testing.T) {
 	} // and the end of file says that the command is gone
 }
 
+// Under a pause --until-empty waits, and says why.
+func TestUntilEmptySaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	program, dir := quernProgram(t), t.TempDir()
+	url := launch(t, dir, program, "dev", "--listen", "127.0.0.1:0").url()
+	submitted(t, url, 3)
+	launch(t, dir, program, "rules", "pause", "--all", "--server", url).ends(exitOK)
+	work := launch(t, dir, program, "work", "--server", url, "--quiet", "--until-empty", "--", "true")
+	statsUntil(t, program, url, func(api.Stats) bool {
+		return strings.Contains(work.stderr.String(), "waits: rules pause or block the chunks that are left")
+	})
+	work.tell(syscall.SIGTERM)
+	work.ends(exitOK)
+}
+
 // A consumer that is killed takes its commands with it, so that none works on a chunk that is handed out again.
 func TestKilledWorkTakesItsCommands(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,11 @@ func reserveChunks(ctx context.Context, a *app, o reserveOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.wait > 0 {
+		if err := answers(ctx, c); err != nil {
+			return err
+		}
+	}
 	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{
 		Max: o.max, Strategy: strategy, Consumer: cmp.Or(o.consumer, defaultConsumer()), Context: about,
 		WaitMS: o.wait.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),

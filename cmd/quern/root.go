@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -19,6 +20,7 @@ type app struct {
 	server    string                 // --server
 	tokenFile string                 // --token-file
 	trust     trust                  // --server-ca, --server-fingerprint, --client-cert, --client-key
+	timeout   time.Duration          // --request-timeout; 0: the command's own
 	queue     string                 // --queue
 	format    string                 // --output
 	quiet     bool                   // --quiet
@@ -132,6 +134,8 @@ func (a *app) clientFlags(c *cobra.Command) {
 	a.trust.flags(c)
 	c.Flags().StringVar(&a.tokenFile, "token-file", "",
 		"file with the access token (environment QUERN_TOKEN_FILE, or the token itself in QUERN_TOKEN)")
+	c.Flags().DurationVar(&a.timeout, "request-timeout", 0, "how long one try of a request may take, beyond what it asks the server "+
+		"to wait: 1ms to 1h (0: 10s for most commands, 30s for submit, work and plugins, 5s for health and top)")
 }
 
 // queueFlags adds the server's flags and --queue.

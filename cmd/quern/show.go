@@ -133,7 +133,7 @@ type listOptions struct {
 	schedule string
 	before   string
 	after    string
-	limit    int
+	limit    limited
 }
 
 // listCommand lists submissions.
@@ -150,7 +150,7 @@ func listCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
 	c.Flags().StringVar(&o.before, "created-before", "", "only submissions older than this: a duration such as 24h, or a time")
 	c.Flags().StringVar(&o.after, "created-after", "", "only submissions at most as old: a duration such as 1h, or a time")
-	c.Flags().IntVarP(&o.limit, "limit", "n", 100, "at most so many (0: all)")
+	o.limit.flags(c, 100, "submissions")
 	return c
 }
 
@@ -173,9 +173,6 @@ func listSubmissions(ctx context.Context, a *app, o listOptions) error {
 	if err := checkStates(o.states); err != nil {
 		return err
 	}
-	if o.limit < 0 {
-		return usageError{fmt.Errorf("--limit is %d; it must not be negative", o.limit)}
-	}
 	filter := client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule}
 	for _, at := range []struct {
 		flag, text string
@@ -191,11 +188,12 @@ func listSubmissions(ctx context.Context, a *app, o listOptions) error {
 	if err != nil {
 		return err
 	}
-	page := queue.MaxListLimit
-	if o.limit > 0 {
-		page = min(page, o.limit)
+	filter.Limit = o.limit.page()
+	open := len(o.states) == 1 && o.states[0] == api.StateOpen
+	if all := len(o.states) == 0; (all || open) && len(meta) == 0 && o.schedule+o.before+o.after == "" {
+		o.limit.total = a.counted(ctx, c, func(s *api.Stats) uint64 { return s.SubmissionsOpen })
+		o.limit.least = all // those that have ended are counted nowhere
 	}
-	filter.Limit = page
 	return printFirst(a, c.List(ctx, a.queueName(), filter), o.limit, submissionHeader(), submissionRow)
 }
 

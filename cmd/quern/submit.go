@@ -93,7 +93,7 @@ func submitChunks(ctx context.Context, a *app, o *submitOptions, files []string)
 	if err != nil {
 		return err
 	}
-	c, err := a.client()
+	c, err := a.client(client.WithCallTimeout(longTimeout))
 	if err != nil {
 		return err
 	}
@@ -217,6 +217,10 @@ func submitWait(ctx context.Context, a *app, c *client.Client, inserted []api.Su
 		})
 		if err != nil {
 			bar.End()
+			say(a.err, "quern: everything was inserted, but this command cannot wait for it\n")
+			if printed := printSubmitted(a, inserted); printed != nil {
+				return printed
+			}
 			return err
 		}
 		inserted[i] = *s

@@ -97,7 +97,7 @@ func submitLines(ctx context.Context, a *app, o *lineOptions) error {
 		return err
 	}
 	defer in.Close()
-	c, err := a.client()
+	c, err := a.client(client.WithCallTimeout(longTimeout))
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ func waitCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := answers(ctx, c); err != nil {
+				return err
+			}
 			return showEnds(ctx, a, c, ids, first)
 		}),
 	})

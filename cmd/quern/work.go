@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -131,10 +132,10 @@ func runWork(ctx context.Context, a *app, o workOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := quick.Stats(ctx, a.queueName()); err != nil {
+	if _, err := quick.Stats(ctx, a.queueName()); err != nil && (o.untilEmpty || client.CodeOf(err) != api.CodeForbidden) {
 		return err // better said now than waited for: a wrong address, a queue that does not exist
 	}
-	patient, err := a.client(client.WithRetries(client.DefaultRetries))
+	patient, err := a.client(client.WithRetries(client.DefaultRetries), client.WithCallTimeout(client.DefaultCallTimeout))
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func runWork(ctx context.Context, a *app, o workOptions, args []string) error {
 	defer stop()
 	w := &working{command: command, count: o.count, stop: stop, bar: bar}
 	if o.untilEmpty {
-		go func() { stopWhenEmpty(ctx, a, quick, o, stop) }()
+		go func() { stopWhenEmpty(ctx, a, quick, o, w) }()
 	}
 	err = patient.Work(ctx, client.WorkOptions{
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
@@ -168,6 +169,27 @@ type working struct {
 	bar     *progress
 
 	begun, running, done, failed atomic.Int64
+
+	mu      sync.Mutex
+	reasons map[string]bool // for which commands failed, those that were printed
+	last    string          // reason
+}
+
+// maxReasons is how many reasons are printed: a command may fail for another one with each chunk.
+const maxReasons = 20
+
+// sayFailed prints why a command failed, each reason once, and keeps the last one for the verdict.
+func (w *working) sayFailed(chunk *client.Chunk, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last = reason; w.reasons[reason] || len(w.reasons) == maxReasons {
+		return
+	}
+	if w.reasons == nil {
+		w.reasons = map[string]bool{}
+	}
+	w.reasons[reason] = true
+	say(w.bar, "quern: chunk %s/%d: attempt %d failed: %s\n", chunk.Submission, chunk.Index, chunk.Attempt, reason)
 }
 
 // handle runs the command for one chunk.
@@ -190,6 +212,7 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 		w.done.Add(1)
 	case ctx.Err() == nil: // not killed because the chunk was lost
 		w.failed.Add(1)
+		w.sayFailed(chunk, err.Error())
 	}
 	w.show()
 	var failure commandFailure
@@ -206,9 +229,9 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 func (w *working) verdict(strict bool) error {
 	switch done, failed := w.done.Load(), w.failed.Load(); {
 	case failed > 0 && done == 0:
-		return fmt.Errorf("the command failed every time, %d times", failed)
+		return fmt.Errorf("the command failed every time, %d times, the last time with: %s", failed, w.last)
 	case failed > 0 && strict:
-		return fmt.Errorf("the command failed %d of %d times", failed, done+failed)
+		return fmt.Errorf("the command failed %d of %d times, the last time with: %s", failed, done+failed, w.last)
 	}
 	return nil
 }
@@ -219,52 +242,4 @@ func (w *working) show() {
 		note += fmt.Sprintf(", %d tries failed", failed)
 	}
 	w.bar.Set(w.done.Load(), note)
-}
-
-// emptyEvery is how often --until-empty looks.
-const emptyEvery = 250 * time.Millisecond
-
-// stopWhenEmpty calls stop when nothing is left. A server that is away is not an empty one.
-func stopWhenEmpty(ctx context.Context, a *app, c *client.Client, o workOptions, stop func()) {
-	tick := time.NewTicker(emptyEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		if empty, err := nothingLeft(ctx, a, c, o); err == nil && empty {
-			stop()
-			return
-		}
-	}
-}
-
-// nothingLeft says whether this consumer could get nothing, now or when what is reserved, waits or is paused comes back. Chunks that
-// are ready but not for its strategy do not count; whether there are any is found out by asking for one and giving it
-// back.
-func nothingLeft(ctx context.Context, a *app, c *client.Client, o workOptions) (bool, error) {
-	s, err := c.Stats(ctx, a.queueName())
-	if err != nil || s.Reserved > 0 || s.Waiting > 0 {
-		return false, err
-	}
-	if s.Ready+s.Paused+s.Blocked == 0 {
-		return true, nil
-	}
-	strategy, err := strategyJSON(o.strategy)
-	if err != nil {
-		return false, err
-	}
-	about, err := o.about.read()
-	if err != nil {
-		return false, err
-	}
-	got, err := c.Reserve(ctx, a.queueName(), &api.ReserveRequest{Max: 1, Strategy: strategy, Consumer: o.consumer,
-		Context: about, TimeoutMS: o.timeout.Milliseconds()})
-	if err != nil || len(got.Reservations) == 0 {
-		return err == nil && *got.Reason != api.ReasonPaused, err // what is paused or blocked is not gone
-	}
-	_, err = c.Release(ctx, a.queueName(), []api.ReleaseItem{{Token: got.Reservations[0].Token}})
-	return false, err
 }

@@ -14,7 +14,7 @@ import (
 // maxEvent is the longest line of a stream: 10,000 revoked tokens and room to spare.
 const maxEvent = 4 << 20
 
-var errSilent = errors.New("the server has sent nothing for too long")
+var errSilent = fmt.Errorf("the server has sent nothing for too long: %w", context.DeadlineExceeded)
 
 // event is one of a stream. One without a name is none: its id only says from where to go on.
 type event struct{ name, id, data string }

@@ -154,6 +154,9 @@ type opening struct {
 }
 
 func (o *opening) roundTrip(ctx context.Context, q *request, r *reply) error {
+	ctx, cancel := context.WithCancelCause(ctx) // ends with its parent, which Outputs cancels when it has read the answer
+	silent := time.AfterFunc(o.client.timeout, func() { cancel(errSilent) })
+	defer silent.Stop()
 	h, err := o.build(ctx, q, http.NoBody)
 	if err != nil {
 		return err
@@ -162,7 +165,7 @@ func (o *opening) roundTrip(ctx context.Context, q *request, r *reply) error {
 	if err != nil {
 		return err
 	}
-	if r.status = answer.StatusCode; r.status < 300 {
+	if r.status = answer.StatusCode; r.status < 300 && silent.Stop() {
 		o.answer = answer
 		return nil
 	}

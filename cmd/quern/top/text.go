@@ -35,7 +35,7 @@ func right(text string, width int) string {
 // count is a number that fits a narrow column: exact below 100,000, then with three digits and a unit.
 func count(n float64) string {
 	if n < 100_000 {
-		return thousands(uint64(n + 0.5))
+		return Thousands(uint64(n + 0.5))
 	}
 	for _, unit := range []string{"k", "M", "G", "T"} {
 		if n /= 1000; n < 999.5 || unit == "T" {
@@ -45,7 +45,8 @@ func count(n float64) string {
 	return ""
 }
 
-func thousands(n uint64) string {
+// Thousands is a number with commas.
+func Thousands(n uint64) string {
 	text := strconv.FormatUint(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {
 		text = text[:at] + "," + text[at:]
