@@ -17,7 +17,7 @@ type Cause = inspect.Cause
 type Diagnosis struct {
 	inspect.Diagnosis
 	Entry      queue.MetaEntry   // the value that it is about; no key: it is about Submission
-	Submission queue.Submission  // only its id, state and dead chunks count
+	Submission queue.Submission  // only its id, state, failure, dead and skipped chunks count
 	Used       []api.StrategyUse // in use, the one used last first: what Cause.Plan counts
 	Since      queue.Time        // what was used before is not known
 }

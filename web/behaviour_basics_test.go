@@ -374,7 +374,7 @@ func TestAFailedSubmissionNamesItsChunk(t *testing.T) {
 	s.cancel(older.ID)
 	s.advance(time.Hour)
 	budget := api.NewSubmission{Chunks: api.Chunks{Count: 6, Prefix: "x/"}, MaxFailedChunks: 2, OnExhausted: "dead_letter"}
-	first, second, cancelled := s.insert("", budget), s.insert("", api.NewSubmission{Chunks: api.Chunks{Count: 2, Prefix: "x/"}, MaxAttempts: 1}), s.insert("", submission(1, "t", "a"))
+	first, second, cancelled := s.insert("", budget), s.insert("", api.NewSubmission{Chunks: api.Chunks{Count: 2, Prefix: "x/"}, MaxAttempts: 1, OnExhausted: "fail_submission"}), s.insert("", submission(1, "t", "a"))
 	s.cancel(cancelled.ID)
 	held := map[string][]api.Reservation{}
 	for _, r := range s.reserveAll("", "OldestFirst") {

@@ -131,7 +131,7 @@ func TestBehaviour107RedriveResetsAttempts(t *testing.T) {
 func TestBehaviour108TriesInOrder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("work", api.QueueSettingsInput{OnExhausted: new("dead_letter"), MaxAttempts: new(uint16(2)), ExpiryBackoff: &api.Backoff{Factor: 1}})
+	s.queue("work", api.QueueSettingsInput{OnExhausted: new("dead_letter"), MaxAttempts: new(uint16(2)), ExpiryBackoff: &api.Backoff{Factor: 1}, RetryBackoff: &api.Backoff{Factor: 1}})
 	sub := s.insert("work", submission(1, "customer", "a"))
 	reserve := func(consumer string) []api.Reservation {
 		r := request("Random", 1)

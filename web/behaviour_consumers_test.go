@@ -156,7 +156,7 @@ func TestBehaviour068KilledConsumersWorkRunsAgain(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
 		settings := atOnce()
-		settings.OnExhausted = nil // a failed chunk fails its submission
+		settings.OnExhausted = new("fail_submission")
 		s.queue("q", settings)
 		sub := s.insert("q", submission(1))
 		for try := range 9 {

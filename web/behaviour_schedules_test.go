@@ -371,7 +371,17 @@ func TestBehaviour110NewSpecAndPastDates(t *testing.T) {
 // Given 20 runs that fail in a row, the 21st comes, unless pause_on_failure.
 func TestBehaviour111FailingRuns(t *testing.T) {
 	t.Parallel()
+	for _, policy := range []string{"fail_submission", "dead_letter"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			failingRuns(t, policy)
+		})
+	}
+}
+
+func failingRuns(t *testing.T, policy string) {
 	s := newScene(t)
+	s.queue("", api.QueueSettingsInput{OnExhausted: &policy})
 	stubborn, careful := cron("@hourly"), cron("@hourly")
 	stubborn.Template.Meta, careful.Template.Meta = api.Meta{"s": api.Text("stubborn")}, api.Meta{"s": api.Text("careful")}
 	careful.PauseOnFailure = true

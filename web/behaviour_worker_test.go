@@ -199,7 +199,7 @@ func TestBehaviour018TailPutsTheFailedBehind(t *testing.T) {
 	t.Parallel()
 	for requeue, want := range map[string][]string{"tail": {"B", "C", "A"}, "head": {"A", "B", "C"}} {
 		s := newScene(t)
-		s.queue("q", api.QueueSettingsInput{Requeue: &requeue})
+		s.queue("q", api.QueueSettingsInput{Requeue: &requeue, RetryBackoff: new(api.Backoff{})})
 		names := s.three("q")
 		held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
 		s.wantStatuses(s.failing("q", "again", false, held...), 1, "ok")
@@ -299,7 +299,7 @@ func TestBehaviour021ALiveReservationIsNotJudged(t *testing.T) {
 func TestBehaviour022TwoFailuresAreTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(2)), OnExhausted: new("dead_letter")})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(2)), RetryBackoff: new(api.Backoff{})})
 	sub := s.insert("q", submission(1))
 	for try := range 2 {
 		held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
@@ -313,7 +313,8 @@ func TestBehaviour022TwoFailuresAreTheEnd(t *testing.T) {
 func TestBehaviour023EndlessAttempts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(0)), MaxExpiries: new(uint8(2)), ExpiryBackoff: new(api.Backoff{})})
+	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(0)), MaxExpiries: new(uint8(2)), OnExhausted: new("fail_submission"),
+		ExpiryBackoff: new(api.Backoff{}), RetryBackoff: new(api.Backoff{})})
 	sub := s.insert("q", submission(1))
 	for try := range 50 {
 		held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
@@ -359,7 +360,9 @@ func TestBehaviour024FatalIsTheEnd(t *testing.T) {
 func TestBehaviour028MaxAttemptsOfTheMoment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	set := func(n uint16) { s.queue("q", api.QueueSettingsInput{MaxAttempts: &n}) }
+	set := func(n uint16) {
+		s.queue("q", api.QueueSettingsInput{MaxAttempts: &n, OnExhausted: new("fail_submission"), RetryBackoff: new(api.Backoff{})})
+	}
 	fail := func() { s.failing("q", "no", false, s.reserve("q", briefly("OldestFirst", 1)).Reservations...) }
 	set(2)
 	sub := s.insert("q", submission(1))
@@ -385,10 +388,13 @@ func TestBehaviour028MaxAttemptsOfTheMoment(t *testing.T) {
 func TestBehaviour099MaxAttemptsRaisedInFlight(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(1))})
+	set := func(n uint16) {
+		s.queue("q", api.QueueSettingsInput{MaxAttempts: &n, OnExhausted: new("fail_submission"), RetryBackoff: new(api.Backoff{})})
+	}
+	set(1)
 	sub := s.insert("q", submission(1))
 	held := s.reserve("q", briefly("OldestFirst", 1)).Reservations
-	s.queue("q", api.QueueSettingsInput{MaxAttempts: new(uint16(9))})
+	set(9)
 	for try := 1; try < 9; try++ {
 		s.failing("q", "no", false, held...)
 		held = s.reserve("q", briefly("OldestFirst", 1)).Reservations

@@ -143,6 +143,8 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 		head = "In flight"
 	case len(dead) > 0:
 		head = causeHeads[queue.ObstacleDead]
+	case d.Submission.State == queue.Failed:
+		head = "Failed"
 	}
 	switch holders := holdersClause(d, first); {
 	case first == nil && d.InFlight > 0: // the head has said that they are in flight
@@ -274,10 +276,27 @@ func emptyClause(d *engine.Diagnosis) string {
 		return "no open submission has " + entryText(d.Entry)
 	case d.Submission.State == queue.CompletedWithDead:
 		return "the submission has ended, " + are(uint64(d.Submission.Dead), "chunk is", "chunks are") + " dead"
+	case d.Submission.State == queue.Failed:
+		return failedClause(&d.Submission)
 	case d.Entry.Key == "" && d.Submission.State != queue.Open:
 		return "the submission is " + d.Submission.State.String()
 	}
 	return "nothing is left to hand out"
+}
+
+// failedClause says which chunk failed a submission, and by which error.
+func failedClause(sub *queue.Submission) string {
+	text := "the submission has failed"
+	if sub.FailedChunk != nil {
+		text = fmt.Sprintf("chunk %d failed the submission", *sub.FailedChunk)
+	}
+	if sub.Failure != "" {
+		text += " with the error " + strconv.Quote(sub.Failure)
+	}
+	if sub.Skipped > 0 {
+		text += "; " + are(uint64(sub.Skipped), "other chunk is", "other chunks are") + " skipped"
+	}
+	return text
 }
 
 // ahead is a time of the future, as a span.

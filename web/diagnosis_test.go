@@ -43,6 +43,7 @@ func TestDiagnosisSentence(t *testing.T) {
 			d.Used = []api.StrategyUse{{Strategy: "Random", LastUsed: now.Add(-ago).API()}}
 		}
 	}
+	failed := uint32(17)
 	ended := func(state queue.SubmissionState, dead uint32) engine.Diagnosis {
 		return engine.Diagnosis{Submission: queue.Submission{State: state, Dead: dead}}
 	}
@@ -84,6 +85,10 @@ func TestDiagnosisSentence(t *testing.T) {
 		{with(of(), func(d *engine.Diagnosis) { d.Met, d.Present = 0, 0 }), "Empty: no open submission has company=7."},
 		{of(), "Empty: nothing is left to hand out."},
 		{ended(queue.Cancelled, 0), "Empty: the submission is cancelled."},
+		{with(ended(queue.Failed, 1), func(d *engine.Diagnosis) {
+			d.Submission.FailedChunk, d.Submission.Failure, d.Submission.Skipped = &failed, "no \x1b[2Jsaw", 998
+		}), `Failed: chunk 17 failed the submission with the error "no \x1b[2Jsaw"; 998 other chunks are skipped.`},
+		{ended(queue.Failed, 0), "Failed: the submission has failed."},
 		{ended(queue.CompletedWithDead, 2), "Empty: the submission has ended, 2 chunks are dead."},
 		{with(of(cause(3, plain(queue.ObstacleWaiting, 0))), func(d *engine.Diagnosis) { d.Others.Chunks, d.Met, d.Present = 2, 1000, 100_000 }),
 			"Waiting: 3 wait for their next try; 2 wait for other reasons. This is of 1000 of 100 k submissions."},

@@ -151,6 +151,7 @@ func TestFairOneAtATime(t *testing.T) {
 func TestFairFailedSubmission(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
+	s.must("PATCH", queuePath("", ""), api.ChangeQueueRequest{Settings: api.QueueSettingsInput{OnExhausted: new("fail_submission")}}, nil)
 	for name := range tenants(5) {
 		s.submit(name, 10_000)
 	}

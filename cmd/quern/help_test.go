@@ -29,7 +29,7 @@ func TestHelpSaysTrueDefaults(t *testing.T) {
 			"reservation-timeout": "duration how long a consumer may hold a chunk when it does not say: 100ms to --max-reservation (at most 24h) (default 10m)",
 			"restart-grace":       "duration how long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first: 0s (none) to 10m (default: none)",
 			"retention":           "duration how long ended submissions are kept, as long as they have no dead letters: 0s (for ever) to 87600h (default 168h)",
-			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt that names none, such as 1s,2,5m; 0: none (default 0)",
+			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt that names none, such as 1s,2,5m; 0: none (default 1s,2,10m)",
 			"expiry-backoff":      "BASE[,FACTOR[,CAP]] the pause after an attempt that expired or was lost, such as 1s,2,5m; 0: none (default 1s,2,5m)",
 			"dead-letter-queue":   "string the queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own",
 		} {

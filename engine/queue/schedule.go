@@ -69,7 +69,7 @@ type Schedule struct {
 	Jitter         time.Duration // each tick is emitted up to so much later, always by the same amount
 	Start, End     Time          // ticks from and up to these; 0: unbounded
 	Enabled        bool
-	PauseOnFailure bool // disable it when a submission of it fails or expires
+	PauseOnFailure bool // disable it when a submission of it fails, expires or has a dead letter
 	RunOnCreate    bool // emit once when it is made, beside its ticks
 }
 
@@ -119,7 +119,7 @@ var scheduleFields = []*Field[Schedule]{
 		Sentence: "false: paused",
 	}, {
 		Name: "pause_on_failure", field: fieldOf(func(s *Schedule) *bool { return &s.PauseOnFailure }, false),
-		Sentence: "Pause it when a submission of it fails or expires",
+		Sentence: "Pause it when a submission of it fails, expires or has a dead letter",
 	}, {
 		Name: "run_on_create", field: fieldOf(func(s *Schedule) *bool { return &s.RunOnCreate }, false),
 		Sentence: "Emit once when it is made, beside its ticks",

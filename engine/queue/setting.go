@@ -25,7 +25,7 @@ var settings = []*Setting{
 		Sentence: "Reservations of a chunk that may expire",
 	}, {
 		Name: "on_exhausted", Names: exhaustedNames[:],
-		field:    fieldOf(func(s *Settings) *OnExhausted { return &s.OnExhausted }, FailSubmission),
+		field:    fieldOf(func(s *Settings) *OnExhausted { return &s.OnExhausted }, DeadLetter),
 		Sentence: "What a chunk out of attempts does",
 	}, {
 		Name: "reservation_timeout_ms", Range: milliseconds(MinReservation, MaxReservation).below("max_reservation_ms"),
@@ -36,7 +36,8 @@ var settings = []*Setting{
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.MaxReservation }, MaxReservation),
 		Sentence: "How long a consumer may hold a chunk at most, extensions included",
 	}, {
-		Name: "retry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.RetryBackoff }, Backoff{}),
+		Name: "retry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.RetryBackoff },
+			Backoff{Base: time.Second, Factor: 2, Cap: 10 * time.Minute}),
 		Sentence: "The pause after a failed attempt that names none",
 	}, {
 		Name: "expiry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.ExpiryBackoff },

@@ -24,8 +24,8 @@ func TestSettingsRows(t *testing.T) {
 		settings Settings
 		want     string
 	}{
-		{DefaultSettings(), `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"fail_submission","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +
-			`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":1000,"factor":2,"cap_ms":300000},"retention_ms":604800000,"consumer_grace_ms":30000,"suspect_share":0.3}`},
+		{DefaultSettings(), `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"dead_letter","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +
+			`"retry_backoff":{"base_ms":1000,"factor":2,"cap_ms":600000},"expiry_backoff":{"base_ms":1000,"factor":2,"cap_ms":300000},"retention_ms":604800000,"consumer_grace_ms":30000,"suspect_share":0.3}`},
 		{none, `{"durability":"full","max_attempts":0,"max_expiries":0,"on_exhausted":"dead_letter","reservation_timeout_ms":0,"max_reservation_ms":0,` +
 			`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"retention_ms":0,"consumer_grace_ms":0,"suspect_share":0}`},
 		{all, `{"durability":"relaxed","max_attempts":1,"max_expiries":2,"on_exhausted":"skip","reservation_timeout_ms":3000,"max_reservation_ms":14400000,` +
@@ -47,7 +47,9 @@ func TestSettingsRowsOfOthers(t *testing.T) {
 	t.Parallel()
 	const old = `{"durability":"full","max_attempts":10,"max_expiries":3,"on_exhausted":"fail_submission","reservation_timeout_ms":600000,"max_reservation_ms":86400000,` +
 		`"retry_backoff":{"base_ms":0,"factor":0,"cap_ms":0},"expiry_backoff":{"base_ms":1000,"factor":2,"cap_ms":300000},"retention_ms":604800000}`
-	if got, err := SettingsOf(old); err != nil || got != DefaultSettings() {
+	want := DefaultSettings()
+	want.OnExhausted, want.RetryBackoff = FailSubmission, Backoff{} // the row says so: another default changes no queue that is there
+	if got, err := SettingsOf(old); err != nil || got != want {
 		t.Errorf("a row of the first version is read as %+v, %v", got, err)
 	}
 	for _, wrong := range []string{``, `[]`, `{"durability":"never"}`, `{"durability":"full","on_exhausted":""}`, `{"durability":"full","on_exhausted":"skip","requeue":"middle"}`, `{"max_attempts":65536}`, `{"retention_ms":"long"}`, `{"retry_backoff":5}`} {

@@ -163,6 +163,54 @@ func TestAttemptsCountFailuresOnly(t *testing.T) {
 	b.wantCounts("after two", sub.ID, queue.Submission{State: queue.CompletedWithDead, Dead: 1})
 }
 
+// The defaults outlive a short outage: workers that fail whatever they get for 3 s, ten times a second, end no chunk. The chance that ten
+// draws of the back-off of a chunk pass within it is below 10^-11.
+func TestDefaultsOutliveAnOutage(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Durability = queue.Relaxed
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(1000))
+	for range 30 {
+		b.mustFail(mustReserve(t, b, "Random", 1000), nil)
+		b.tickAfter(100 * time.Millisecond)
+	}
+	if now := b.sub(sub.ID); now.State != queue.Open || now.Dead != 0 || now.Skipped != 0 {
+		t.Fatalf("after the outage: %+v, want all 1,000 chunks alive", now)
+	}
+	for range 10 { // no back-off is longer than 10 minutes
+		if _, err := b.shard.Complete(ctx, completions(mustReserve(t, b, "Random", 1000)), nil); err != nil {
+			t.Fatal(err)
+		}
+		b.tickAfter(time.Minute)
+	}
+	b.wantCounts("when the outage is over", sub.ID, queue.Submission{State: queue.Completed, Done: 1000})
+}
+
+// One bad row costs no other row: with the defaults it becomes a dead letter.
+func TestDefaultsKeepTheOtherRows(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Durability = queue.Relaxed
+	b := openBox(t, s)
+	sub := mustInsert(t, b, prefixed(100))
+	for range 200 {
+		var good []queue.Reservation
+		for _, r := range mustReserve(t, b, "OldestFirst", 10) {
+			if r.Token.Index == 7 {
+				b.mustFail([]queue.Reservation{r}, nil)
+			} else {
+				good = append(good, r)
+			}
+		}
+		if _, err := b.shard.Complete(ctx, completions(good), nil); err != nil {
+			t.Fatal(err)
+		}
+		b.tickAfter(time.Minute)
+	}
+	b.wantCounts("at the end", sub.ID, queue.Submission{State: queue.CompletedWithDead, Done: 99, Dead: 1})
+}
+
 // P6 (15): what waits for its run_at does not expire by it; a dead_deadline ends what is open, no matter who holds what.
 func TestDeadDeadline(t *testing.T) {
 	t.Parallel()

@@ -78,11 +78,11 @@ func openBox(t testing.TB, settings queue.Settings) *box {
 	return b
 }
 
-// relaxed are the default settings without the waits for the disk: what a test measures is not durability against power
-// cuts, and the file system keeps what a process wrote.
+// relaxed are the settings of most tests here. They wait neither for the disk (the file system keeps what a process wrote) nor
+// for a back-off, and one exhausted chunk fails its submission: a test sees the effect of a failure in the same step.
 func relaxed() queue.Settings {
 	s := queue.DefaultSettings()
-	s.Durability = queue.Relaxed
+	s.Durability, s.RetryBackoff, s.OnExhausted = queue.Relaxed, queue.Backoff{}, queue.FailSubmission
 	return s
 }
 

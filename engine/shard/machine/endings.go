@@ -34,9 +34,14 @@ func (p *endings) Close(r *Record, state queue.SubmissionState, reason string, n
 	p.Closing++
 	m.Batch.Intend((*closing)(r))
 	if state == queue.Failed || state == queue.Expired {
-		for _, failing := range m.Joined.Failing {
-			failing(r, reason, now)
-		}
+		m.failing(r, reason, now)
+	}
+}
+
+// failing tells the parts that a submission does not succeed.
+func (m *Machine) failing(r *Record, reason string, now queue.Time) {
+	for _, failing := range m.Joined.Failing {
+		failing(r, reason, now)
 	}
 }
 

@@ -60,13 +60,14 @@ type Joined struct {
 	Inserting []func(s *journal.Insert) // an insert is applied, at a replay perhaps once more
 	Opened    []func(r *Record)         // a submission was inserted
 	// That a chunk is dead was encoded, and its submission goes on: more ops may follow.
-	Dying   []func(r *Record, index uint32, now queue.Time)
-	Died    []func(r *Record, index uint32, delta int)       // a chunk of an open submission is dead, or (delta -1) no longer
-	Failing []func(r *Record, reason string, now queue.Time) // the end of one that fails or expires was encoded: more ops may follow
-	Ended   []func(r *Record)                                // a submission has ended
-	Ruled   []func()                                         // a rule was set or lifted
-	Retried []func(a Action) (mine bool)                     // an operator has an action tried again
-	Audited []func() error                                   // contradictions are looked for: those in what a part keeps
+	Dying []func(r *Record, index uint32, now queue.Time)
+	Died  []func(r *Record, index uint32, delta int) // a chunk of an open submission is dead, or (delta -1) no longer
+	// That a submission fails or expires, or has its first dead letter, was encoded: more ops may follow.
+	Failing []func(r *Record, reason string, now queue.Time)
+	Ended   []func(r *Record)            // a submission has ended
+	Ruled   []func()                     // a rule was set or lifted
+	Retried []func(a Action) (mine bool) // an operator has an action tried again
+	Audited []func() error               // contradictions are looked for: those in what a part keeps
 }
 
 // of makes them for a machine.

@@ -135,6 +135,9 @@ func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	}
 	p.Dies(r)
 	if op.Reason == journal.Dead {
+		if r.Dead+r.Dying == 1 {
+			m.failing(r, op.Error, now)
+		}
 		for _, dying := range m.Joined.Dying {
 			dying(r, op.Index, now)
 		}

@@ -178,7 +178,7 @@ func (p *Part) Ruled() {
 	}
 }
 
-// Failing pauses the schedule of a submission that fails, if it is to be. The caller encodes the end beside it.
+// Failing pauses the schedule of a submission that does not succeed, if its definition says so. The caller has encoded why.
 func (p *Part) Failing(r *machine.Record, reason string, now queue.Time) {
 	name := r.Details().Schedule
 	if name == "" {

@@ -267,7 +267,7 @@ class Whole(unittest.TestCase):
                         raise
                 return str(chunk.attempt)
 
-            flaky, bad, long = (client.insert([text]) for text in ("flaky", "bad", "long"))
+            flaky, bad, long = (client.insert([text], on_exhausted="fail_submission") for text in ("flaky", "bad", "long"))
             with handle:
                 self.assertEqual(client.wait(flaky, timeout=60)["state"], "completed")
                 failed = client.wait(bad, timeout=60)

@@ -2792,7 +2792,7 @@ class ScheduleDefinition(_ScheduleDefinitionRequired, total=False):
     #: A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default
     #: allow
     overlap: Literal["allow", "skip", "buffer_one"]
-    #: Pause it when a submission of it fails or expires
+    #: Pause it when a submission of it fails, expires or has a dead letter
     pause_on_failure: bool
     #: Emit once when it is made, beside its ticks
     run_on_create: bool

@@ -2124,7 +2124,7 @@ export type ScheduleDefinition = {
   missed?: "once" | "skip" | "all"
   /** A tick while the submission of the one before is open: allow emits it, skip drops it, buffer_one keeps one until then; default allow */
   overlap?: "allow" | "skip" | "buffer_one"
-  /** Pause it when a submission of it fails or expires */
+  /** Pause it when a submission of it fails, expires or has a dead letter */
   pause_on_failure?: boolean
   /** Emit once when it is made, beside its ticks */
   run_on_create?: boolean
