@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +30,7 @@ func printExplanation(a *app, got *api.ExplainResponse) error {
 	say(w, "BLOCK\tENTERED\tPASSED\tREFUSED\n")
 	for i := range got.Tree {
 		b := &got.Tree[i]
-		indent := strings.Repeat("  ", b.Depth)
+		indent := times("  ", b.Depth)
 		say(w, "%s%s\t%s\t%s\t%s\n", indent, b.Text, amountText(b.Entered), amountText(b.Passed), amountText(b.Refused))
 		for _, v := range b.Top {
 			say(w, "%s  ! %s\t\t\t%s\n", indent, refusedText(&v), amountText(v.Refused))

@@ -29,7 +29,7 @@ func ledgersCommand(a *app) *cobra.Command {
 			}
 			return printAll(a, c.Ledgers(ctx, a.queueName()), []string{"LEDGER", "KEY", "SHARED", "ACTIVE", "OWING", "BLOCKED", "BRANCH"},
 				func(l api.Ledger) []string {
-					return []string{l.ID, strings.Repeat("> ", l.Depth) + l.Key, l.Cost, strconv.Itoa(l.Active),
+					return []string{l.ID, times("> ", l.Depth) + l.Key, l.Cost, strconv.Itoa(l.Active),
 						strconv.Itoa(l.Owing), strconv.Itoa(l.Blocked), l.Branch}
 				})
 		}),

@@ -187,6 +187,12 @@ func say(w io.Writer, format string, args ...any) error {
 // lines is a text that say prints on as many lines as it has.
 type lines string
 
+// maxRepeats is about the width of a terminal.
+const maxRepeats = 80
+
+// times is strings.Repeat for a number that a server names, which may be any.
+func times(text string, n int) string { return strings.Repeat(text, min(max(n, 0), maxRepeats)) }
+
 // sayRow prints the cells of a row of a table.
 func sayRow(w io.Writer, cells []string) {
 	shown := make([]string, len(cells))

@@ -203,7 +203,7 @@ func pluginListCommand(a *app) *cobra.Command {
 func listVersions(ctx context.Context, a *app, c *client.Client, name string) error {
 	header := []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"}
 	return printAll(a, c.PluginVersions(ctx, name), header, func(v api.PluginVersion) []string {
-		return []string{v.Version, v.SHA256[:8], v.State, fmt.Sprint(v.Uses),
+		return []string{v.Version, shortSum(v.SHA256), v.State, fmt.Sprint(v.Uses),
 			fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
 	})
 }
@@ -269,8 +269,11 @@ func useText(u *api.PluginUse) string {
 	if u == nil {
 		return "-"
 	}
-	return u.Version + "@" + u.SHA256[:8]
+	return u.Version + "@" + shortSum(u.SHA256)
 }
+
+// shortSum is the beginning of a sum, by which people know a version.
+func shortSum(sum string) string { return sum[:min(len(sum), 8)] }
 
 func pluginFields(p api.Plugin) [][2]string {
 	fields := [][2]string{{"name", p.Name}, {"state", p.State}, {"active", useText(p.Active)}}

@@ -57,7 +57,7 @@ func triedFields(t api.PluginTried) [][2]string {
 		if p.Score != nil {
 			score = strconv.FormatFloat(*p.Score, 'g', 6, 64)
 		}
-		picks = append(picks, fmt.Sprintf("%s (%s)", l.Submissions[p.Row], score))
+		picks = append(picks, fmt.Sprintf("%s (%s)", rowText(l, p.Row), score))
 	}
 	fields = append(fields, [2]string{"candidates", strconv.Itoa(l.Rows)}, [2]string{"skipped", strconv.Itoa(l.Skipped)},
 		[2]string{"taken", strings.Join(picks, ", ")}, [2]string{"gained", rowsText(l, l.Gained)}, [2]string{"lost", rowsText(l, l.Lost)})
@@ -72,6 +72,14 @@ func triedFields(t api.PluginTried) [][2]string {
 	return fields
 }
 
+// rowText names the submission of a row; of a row that the answer does not have, its number.
+func rowText(l *api.PluginLive, row int) string {
+	if row < 0 || row >= len(l.Submissions) {
+		return fmt.Sprintf("row %d", row)
+	}
+	return l.Submissions[row]
+}
+
 // rowsText names the submissions of rows.
 func rowsText(l *api.PluginLive, rows []int) string {
 	if len(rows) == 0 {
@@ -79,7 +87,7 @@ func rowsText(l *api.PluginLive, rows []int) string {
 	}
 	names := make([]string, len(rows))
 	for i, row := range rows {
-		names[i] = l.Submissions[row]
+		names[i] = rowText(l, row)
 	}
 	return strings.Join(names, ", ")
 }

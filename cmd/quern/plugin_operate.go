@@ -143,7 +143,7 @@ func pluginStatsFields(s api.PluginStats) [][2]string {
 		fields = append(fields, [2]string{"counter " + name, strconv.FormatFloat(s.Counters[name], 'g', -1, 64)})
 	}
 	if sh := s.Shadow; sh != nil {
-		fields = append(fields, [2]string{"shadow", sh.SHA256[:8]}, [2]string{"shadow's batches", count(sh.Batches)},
+		fields = append(fields, [2]string{"shadow", shortSum(sh.SHA256)}, [2]string{"shadow's batches", count(sh.Batches)},
 			[2]string{"shadow's dropped", count(sh.Dropped)},
 			[2]string{"shadow's overlap", fmt.Sprintf("%.0f %%", 100*sh.Overlap)}, [2]string{"shadow's tau", fmt.Sprintf("%.2f", sh.Tau)})
 	}
@@ -201,7 +201,7 @@ func recordingID(text string) (uint64, error) {
 func listRecordings(a *app, cmd *cobra.Command, c *client.Client, name string) error {
 	header := []string{"ID", "TIME", "VERSION", "SHA256", "ROWS", "BYTES", "FAULT"}
 	return printAll(a, c.PluginRecordings(cmd.Context(), name), header, func(r api.PluginRecording) []string {
-		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, r.SHA256[:8], strconv.Itoa(r.Rows),
+		return []string{strconv.FormatUint(r.ID, 10), r.Time.String(), r.Version, shortSum(r.SHA256), strconv.Itoa(r.Rows),
 			strconv.Itoa(r.Size), cmp.Or(r.Fault, "-")}
 	})
 }

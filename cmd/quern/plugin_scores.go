@@ -67,7 +67,7 @@ func scoresFields(s api.PluginScores) [][2]string {
 	for _, bin := range s.Distribution {
 		long := (bin.Count*width + most - 1) / most
 		taken := (bin.Taken*width + most - 1) / most
-		bar := strings.Repeat("#", min(taken, long)) + strings.Repeat("-", max(0, long-taken))
+		bar := times("#", min(taken, long)) + times("-", long-taken)
 		fields = append(fields, [2]string{fmt.Sprintf("scores %.6g to %.6g", bin.From, bin.To),
 			fmt.Sprintf("%6d, %d taken of  %s", bin.Count, bin.Taken, bar)})
 	}

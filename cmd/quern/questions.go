@@ -145,6 +145,9 @@ func printComparison(a *app, got *api.CompareResponse) error {
 		return err
 	}
 	printUnscored(a.out, append(got.A.Warnings, got.B.Warnings...))
+	if len(got.A.Keys) != len(got.B.Keys) {
+		return errors.New("the server counted other keys for A than for B")
+	}
 	w = newTable(a.out)
 	say(w, "\nKEY\tSTRATEGY\tCHUNKS\tVALUES\tLARGEST\tJAIN\n")
 	for i := range got.A.Keys { // both have the same keys in the same order

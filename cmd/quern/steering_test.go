@@ -9,13 +9,17 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -30,6 +34,9 @@ type hostileServer struct {
 	schemas    map[string]*jsonSchema
 	operations []hostileOperation
 	status     int // of all answers; 0: what the document says
+
+	mu   sync.Mutex
+	wild *rand.Rand // draws numbers, lengths and what is left out; nil: numbers are 0, and nothing is left out
 }
 
 type hostileOperation struct {
@@ -57,6 +64,17 @@ type jsonSchema struct {
 
 func newHostileServer(t *testing.T, status int) string {
 	t.Helper()
+	s := readHostile(t)
+	s.status = status
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// readHostile reads from the API's document which operations there are, and what they answer.
+func readHostile(t *testing.T) *hostileServer {
+	t.Helper()
+	s := &hostileServer{}
 	document, err := os.ReadFile(filepath.FromSlash("../../web/testdata/openapi.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +90,7 @@ func newHostileServer(t *testing.T, status int) string {
 	if err := json.Unmarshal(document, &doc); err != nil {
 		t.Fatal(err)
 	}
-	s := &hostileServer{schemas: doc.Components.Schemas, status: status}
+	s.schemas = doc.Components.Schemas
 	literalFirst := func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "{"), strings.Count(b, "{")), cmp.Compare(a, b))
 	}
@@ -97,12 +115,12 @@ func newHostileServer(t *testing.T, status int) string {
 			s.operations = append(s.operations, op)
 		}
 	}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return server.URL
+	return s
 }
 
 func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock() // of wild
+	defer s.mu.Unlock()
 	if s.status != 0 {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(s.status)
@@ -156,17 +174,25 @@ func (s *hostileServer) value(schema *jsonSchema, depth int) any {
 	case kind == "string":
 		return hostileText
 	case kind == "integer", kind == "number":
-		return 0 // some are places in lists
+		return s.number()
 	case kind == "boolean":
 		return true
 	case kind == "array":
 		if depth > 12 {
 			return []any{}
 		}
-		return []any{s.value(schema.Items, depth+1)}
+		list := []any{}
+		for range s.length() {
+			list = append(list, s.value(schema.Items, depth+1))
+		}
+		return list
 	}
 	object := map[string]any{}
-	for name, property := range schema.Properties {
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		property := schema.Properties[name]
+		if s.wild != nil && s.wild.IntN(12) == 0 {
+			continue
+		}
 		switch name {
 		case "next": // there is one page
 		case "etag", "submission", "id": // a header takes no such text, and the client reads ids as numbers
@@ -182,6 +208,22 @@ func (s *hostileServer) value(schema *jsonSchema, depth int) any {
 		object[hostileText] = s.value(&more, depth+1)
 	}
 	return object
+}
+
+// number is one that a schema allows. Some are places in lists, so that only a wild server has others than 0.
+func (s *hostileServer) number() any {
+	if s.wild == nil {
+		return 0
+	}
+	numbers := []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 7, 100, -1, -1, 1 << 40, math.MinInt64, math.MaxInt64}
+	return numbers[s.wild.IntN(len(numbers))]
+}
+
+func (s *hostileServer) length() int {
+	if s.wild == nil {
+		return 1
+	}
+	return s.wild.IntN(4)
 }
 
 // usageWords has what stands for the words of a command's usage.
@@ -261,6 +303,39 @@ func underAttack(t *testing.T, url string, line []string) string {
 	a := &app{in: strings.NewReader(""), out: &out, err: &out, env: func() []string { return []string{"QUERN_SERVER=" + url} }}
 	a.run(ctx, line)
 	return out.text.String()
+}
+
+// numberSeeds is how often TestNoNumberBreaksACommand tries each command; every run draws others.
+const numberSeeds = 6
+
+// Whatever numbers a server has, and whatever its answers leave out, no command panics or takes memory without a bound: some are places in
+// lists, depths or widths.
+func TestNoNumberBreaksACommand(t *testing.T) {
+	t.Parallel()
+	nothing := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func() []string { return nil }}
+	s := readHostile(t)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	begin := rand.Uint64()
+	for seed := begin; seed < begin+numberSeeds; seed++ {
+		for _, c := range serverCommands(nothing.newRoot()) {
+			path, _ := strings.CutPrefix(c.CommandPath(), "quern ")
+			if slices.Contains([]string{"work", "backup", "plugin download", "wait"}, path) {
+				continue // they would go on, or write bytes
+			}
+			t.Run(fmt.Sprintf("%s/%d", path, seed), func(t *testing.T) {
+				defer func() {
+					if wrong := recover(); wrong != nil {
+						t.Errorf("it panicked: %v\n%s", wrong, debug.Stack())
+					}
+				}()
+				s.mu.Lock()
+				s.wild = rand.New(rand.NewPCG(seed, 0))
+				s.mu.Unlock()
+				underAttack(t, server.URL, commandLine(c))
+			})
+		}
+	}
 }
 
 // Nor do the names and notes that a shell is offered to complete a line with.
