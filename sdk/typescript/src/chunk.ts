@@ -1,6 +1,7 @@
 // A reserved chunk: what a handler sees of it, and what the worker knows of it.
 import { type Data, type WireBytes, decode, decodeText, encode, head } from './bytes.js'
-import { GraceError, LostError, PermanentError, RetryError } from './error.js'
+import { GraceError, LostError } from './error.js'
+import { type Failure, failureOf, maxError } from './failure.js'
 import type { Meta, Reservation, Result } from './generated/types.js'
 
 /** A piece of work in a handler's hands. */
@@ -70,10 +71,7 @@ class Cancel {
 export type Handler = (chunk: Chunk) => Promise<Data | null | undefined | void> | Data | null | undefined | void
 
 /** What goes to the server of a chunk that is finished. */
-export type Outcome = { token: string; output?: WireBytes } | { token: string; error: string; fatal?: boolean; retry_after_ms?: number }
-
-/** How much of an error the server keeps, in bytes. */
-const maxError = 1000
+export type Outcome = { token: string } & ({ output?: WireBytes } | Failure)
 
 /** One reservation in a worker's hands. */
 export class Held {
@@ -120,14 +118,13 @@ export class Held {
   /** Takes what the handler threw. */
   fail(error: unknown): void {
     this.back = this.#cancel.reason instanceof GraceError
-    const text = head(textOf(error), maxError)
-    const more = error instanceof PermanentError ? { fatal: true } : error instanceof RetryError ? { retry_after_ms: error.retryAfterMs } : {}
-    this.#report({ token: this.token, error: text, ...more }, 2 * text.length)
+    const failure = failureOf(error)
+    this.#report({ token: this.token, ...failure }, 2 * failure.error.length)
   }
 
   /** Turns a result that the server does not take into a failure for good, with what the handler threw, if it did. */
   refuse(reason: string): void {
-    const thrown = this.outcome && 'error' in this.outcome ? `; the handler's error was: ${this.outcome.error}` : ''
+    const thrown = this.failed ? `; the handler's error was: ${this.reason}` : ''
     const text = head(reason + thrown, maxError)
     this.refused = true
     this.#report({ token: this.token, error: text, fatal: true }, 2 * text.length)
@@ -139,15 +136,8 @@ export class Held {
   }
 
   get failed(): boolean { return this.outcome !== undefined && 'error' in this.outcome }
-}
-
-/** What an error says. Handlers may throw anything, also what has no text. */
-function textOf(error: unknown): string {
-  try {
-    return String(error instanceof Error ? error.message || error.name : error)
-  } catch {
-    return 'an error without a text'
-  }
+  /** Why it failed. */
+  get reason(): string { return this.outcome && 'error' in this.outcome ? this.outcome.error : '' }
 }
 
 /** At most how many bytes an output takes in a request, escapes and all. */

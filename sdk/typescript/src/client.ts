@@ -163,6 +163,7 @@ export class Client extends Calls {
         }
       } catch (error) {
         if (signal?.aborted || isFinal(error)) throw signal?.aborted ? signal.reason : error
+        this.connection.notices.warn(error, `the events of the queue ${queue} are followed again`)
         await pause(backoff(failures, error), signal)
       } finally {
         silence.end()
@@ -196,6 +197,7 @@ export class Client extends Calls {
         }
       } catch (error) {
         if (signal?.aborted || isFinal(error)) throw signal?.aborted ? signal.reason : error
+        this.connection.notices.warn(error, `the ends of the queue ${queue} are followed again`)
         await pause(backoff(failures, error), signal)
       } finally {
         silence.end()

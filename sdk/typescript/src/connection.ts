@@ -1,7 +1,8 @@
 // Calls to one server or to several that stand for each other: tries, pauses, addresses, limits of time.
 import { gather, join, utf8 } from './bytes.js'
-import { QuernError, UnreachableError, refusal } from './error.js'
+import { NotTrustedError, QuernError, UnreachableError, refusal } from './error.js'
 import { read, write } from './json.js'
+import { type Logger, Notices } from './notices.js'
 import type { Answer, TlsOptions, Transport } from './transport.js'
 import { knowsSockets, openTransport } from '#transport'
 
@@ -17,6 +18,8 @@ export interface ClientOptions {
   timeoutMs?: number
   /** What follows calls and chunks, such as OpenTelemetry. */
   tracing?: Tracing
+  /** Where trouble is logged that the client goes on after by itself and that nothing else hears of: that of workers without an onError, and of streams that are followed. Each kind of it is logged once a minute at most. console unless told. */
+  logger?: Logger
   /** Carries the calls in the place of the runtime's own connections. */
   transport?: Transport
 }
@@ -62,11 +65,14 @@ const maxRetryAfter = 60_000 // a server that asks for more gets a try after thi
 /** Whether a status is worth another try. */
 export const passing = (status: number): boolean => status === 429 || status === 502 || status === 503 || status === 504
 
-/** Whether an error is a refusal that another try does not change. */
-export const isFinal = (error: unknown): error is QuernError => error instanceof QuernError && !passing(error.status)
+/** Whether another try does not help: the call was refused for good, or a certificate is not trusted. */
+export const isFinal = (error: unknown): boolean => error instanceof NotTrustedError || (error instanceof QuernError && !passing(error.status))
 
 /** Whether an error shows that an address does not serve now, so that another may. A server that is only busy would be as busy by another way. */
-const isAway = (error: unknown) => !(error instanceof QuernError) || (passing(error.status) && error.status !== 429)
+const isAway = (error: unknown) => !isFinal(error) && !(error instanceof QuernError && error.status === 429)
+
+/** The error of a try that has no answer, with why. A transport knows when a certificate is at fault. */
+const noAnswer = (what: string, error: unknown) => (error instanceof NotTrustedError ? new NotTrustedError(what, error.cause) : new UnreachableError(what, error))
 
 /** The pause after the given try: a draw from 0 to base*2^try, on top of what the server asked for. */
 export const backoff = (tries: number, error?: unknown): number =>
@@ -94,6 +100,7 @@ export const drawKey = (): string => crypto.randomUUID().replaceAll('-', '')
 export class Connection {
   readonly tracing: Tracing
   readonly timeoutMs: number
+  readonly notices: Notices
   readonly #addresses: Address[]
   readonly #token: string | undefined
   readonly #retries: number
@@ -101,7 +108,7 @@ export class Connection {
   #at = 0 // which of the addresses calls go to
 
   constructor(addresses: string | readonly string[], options: ClientOptions) {
-    const { token, tls, retries = 5, timeoutMs = 30_000, tracing = {}, transport } = options
+    const { token, tls, retries = 5, timeoutMs = 30_000, tracing = {}, transport, logger = console } = options
     this.#addresses = [addresses].flat().map(checkAddress)
     if (this.#addresses.length === 0) throw new TypeError('quern: there is no address: name at least one, such as http://127.0.0.1:7700')
     if (token !== undefined && !/^[!-~]*$/.test(token)) throw new TypeError('quern: the token has characters that no token has (spaces, line breaks or others outside ASCII)')
@@ -111,6 +118,7 @@ export class Connection {
     this.#retries = retries
     this.timeoutMs = timeoutMs
     this.tracing = tracing
+    this.notices = new Notices(logger)
     this.#transport = transport ?? openTransport(tls)
   }
 
@@ -177,7 +185,7 @@ export class Connection {
       return await gather(answer.body)
     } catch (error) {
       if (error instanceof QuernError) throw error
-      throw new UnreachableError(request.what, limit.signal.aborted ? limit.signal.reason : error)
+      throw noAnswer(request.what, limit.signal.aborted ? limit.signal.reason : error)
     } finally {
       clearTimeout(timer)
       request.signal?.removeEventListener('abort', abort)
@@ -190,7 +198,7 @@ export class Connection {
       try {
         return await this.#send(request, attempt, request.signal)
       } catch (error) {
-        throw error instanceof QuernError ? error : new UnreachableError(request.what, error)
+        throw error instanceof QuernError ? error : noAnswer(request.what, error)
       }
     })
   }

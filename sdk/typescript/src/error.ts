@@ -1,4 +1,4 @@
-import type { Problem, ProblemError, Result } from './generated/types.js'
+import type { Problem, ProblemError, Result, StrategyWarning } from './generated/types.js'
 import { read } from './json.js'
 
 /** A refusal by the server: `code` is stable and may be switched on; `errors` point at the fields that are wrong. */
@@ -71,6 +71,12 @@ export class UnreachableError extends Error {
   }
 }
 
+/**
+ * The connection failed for a certificate: the server's is not one that is trusted, or the server does not take ours. Such a call is not made again.
+ * Browsers do not tell, and have an UnreachableError.
+ */
+export class NotTrustedError extends UnreachableError { override name = 'NotTrustedError' }
+
 /** The reason of a chunk's signal when its reservation was lost or revoked: what its handler does no longer counts. */
 export class LostError extends Error {
   override name = 'LostError'
@@ -100,6 +106,26 @@ export class ChunkError extends Error {
   override name = 'ChunkError'
   constructor(readonly submission: string, readonly index: number, readonly result: Result) {
     super(`quern: chunk ${submission}/${index}: the result does not count: ${resultText(result)}`)
+  }
+}
+
+/** What `onError` hears when a handler failed. `cause` is what it threw. */
+export class HandlerError extends Error {
+  override name = 'HandlerError'
+  constructor(readonly submission: string, readonly index: number, text: string, cause: unknown) {
+    super(`quern: chunk ${submission}/${index}: the handler failed: ${text}`, { cause })
+  }
+}
+
+/** What `onError` hears when a part of the strategy has no effect now, such as a block of a plugin that was deleted. `pointer` leads to it. */
+export class StrategyError extends Error {
+  override name = 'StrategyError'
+  readonly pointer: string
+  readonly detail: string
+  constructor({ pointer, detail }: StrategyWarning) {
+    super(`quern: the strategy ${detail}`)
+    this.pointer = pointer
+    this.detail = detail
   }
 }
 

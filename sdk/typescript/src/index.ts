@@ -3,6 +3,7 @@ export { Client, Output, type Insert, type InsertOfMany, type InsertOptions } fr
 export type { ClientOptions, Tracing, Try } from './connection.js'
 export { Chunk, type Handler, type WorkOptions } from './work.js'
 export type { Data } from './bytes.js'
+export type { Logger } from './notices.js'
 export type { ConsumerEvent, EndEvent, QueueEvent } from './events.js'
 export type { CallOptions } from './pages.js'
 export type { Answer, Call, TlsOptions, Transport } from './transport.js'

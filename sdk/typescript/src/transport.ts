@@ -18,7 +18,7 @@ export interface Answer {
   body: AsyncIterable<Uint8Array>
 }
 
-/** Carries calls. An error means that there is no answer. */
+/** Carries calls. An error means that there is no answer; a NotTrustedError, that a certificate is why. */
 export interface Transport {
   send(call: Call): Promise<Answer>
   /** Closes connections that are not in use. */

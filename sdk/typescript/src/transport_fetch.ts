@@ -1,5 +1,6 @@
 // Calls through fetch, for Deno and browsers.
 import { gather, join } from './bytes.js'
+import { NotTrustedError } from './error.js'
 import type { Answer, Call, TlsOptions, Transport } from './transport.js'
 
 export const host = (): string => 'consumer'
@@ -20,7 +21,10 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
     // Browsers send no body piece by piece over HTTP/1.1, so that a stream is put together first.
     const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : join(await gather(body))
     const options = { method: call.method, headers: call.headers, signal: call.signal, redirect: 'error' as const, ...(whole === undefined ? {} : { body: whole as BodyInit }), ...(client ? { client } : {}) }
-    const answer = await fetch(call.url, options)
+    const answer = await fetch(call.url, options).catch((failed: Error) => {
+      const error = failed?.cause instanceof Error ? failed.cause : failed // Deno's own text is only that it failed
+      throw /certificate|fatal alert: UnknownCA/i.test(error.message) ? new NotTrustedError('connect', error) : error
+    })
     return { status: answer.status, header: (name) => answer.headers.get(name) ?? undefined, body: pieces(answer.body) }
   }
   return { send, close: () => client?.close() }

@@ -2,6 +2,8 @@
 import * as http from 'node:http'
 import * as https from 'node:https'
 import { hostname } from 'node:os'
+import type { TLSSocket } from 'node:tls'
+import { NotTrustedError } from './error.js'
 import type { Answer, Call, TlsOptions, Transport } from './transport.js'
 
 export const host = (): string => hostname()
@@ -27,11 +29,16 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
           },
           body: answer,
         }))
-      request.on('error', reject)
+      request.on('error', (error) => reject(isUntrusted(request, error) ? new NotTrustedError('connect', error) : error))
       if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) request.end(body)
       else void pour(body, request)
     })
   return { send, close: () => [plain, secure].forEach((agent) => agent.destroy()) }
+}
+
+/** Whether a connection failed for a certificate: the check of the server's says so, and of ours an alert. */
+function isUntrusted({ socket }: http.ClientRequest, error: NodeJS.ErrnoException): boolean {
+  return Boolean((socket as TLSSocket | null)?.authorizationError) || /^ERR_SSL_.*ALERT.*(CERTIFICATE|UNKNOWN_CA)/.test(error.code ?? '')
 }
 
 /** Writes a body as it comes. An error in it breaks the call off, so that the server takes nothing. */

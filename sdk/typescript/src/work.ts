@@ -2,9 +2,9 @@
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
 import { type Connection, backoff, checkMeta, drawKey, isFinal, jsonBody, pause } from './connection.js'
-import { ChunkError, DrainedError, type QuernError, TooLargeError } from './error.js'
+import { ChunkError, DrainedError, HandlerError, QuernError, StrategyError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
-import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy } from './generated/types.js'
+import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy, StrategyWarning } from './generated/types.js'
 import { part } from './pages.js'
 import { host } from '#transport'
 
@@ -36,11 +36,12 @@ export interface WorkOptions {
   signals?: readonly string[]
   /** false: not attached. Then the server does not notice when this process dies, and what is revoked shows only when it is extended. */
   attach?: boolean
-  /** Hears of what the worker goes on after: calls that failed and are made again, results that did not count (ChunkError), DrainedError. */
+  /** Hears of what the worker goes on after: calls that failed and are made again, handlers that failed (HandlerError), results that did not count (ChunkError), a part of the strategy without effect (StrategyError), DrainedError. Without it they are logged, each kind once a minute at most, to the logger of the client. */
   onError?: (error: unknown) => void
 }
 
-type Settings = Required<Omit<WorkOptions, 'strategy' | 'context' | 'graceMs' | 'signal'>> & Pick<WorkOptions, 'strategy' | 'context' | 'graceMs' | 'signal'>
+type Free = 'strategy' | 'context' | 'graceMs' | 'signal' | 'onError'
+type Settings = Required<Omit<WorkOptions, Free>> & Pick<WorkOptions, Free>
 
 /** How much output goes into one call: well below the server's default limit of 1 MiB for a body. */
 const batchBytes = 700 << 10
@@ -56,18 +57,23 @@ const minTimeout = 100
 const maxIdle = 1000
 /** How long a worker that is done tries to say so. */
 const detachMs = 2000
+/** How long a second SIGTERM is the same one: timeout(1) sends two at once. */
+const repeatMs = 1000
 
-type ProcessLike = { on(name: string, fn: () => void): void; off(name: string, fn: () => void): void }
+type ProcessLike = { on(name: string, fn: (of: unknown) => void): void; off(name: string, fn: (of: unknown) => void): void }
 const process = (globalThis as { process?: ProcessLike }).process
 
 export async function work(client: Client, connection: Connection, options: WorkOptions, handler: Handler): Promise<void> {
   const worker = new Worker(client, connection, settle(options), handler)
-  const end = () => {
-    forget()
+  let late: ReturnType<typeof setTimeout> | undefined
+  const end = (of: unknown) => {
+    if (of === 'SIGTERM') late ??= setTimeout(forget, repeatMs)
+    else forget()
     worker.end()
   }
   const { signal, signals = signal || !process?.on ? [] : ['SIGINT', 'SIGTERM'] } = options
   const forget = () => {
+    clearTimeout(late)
     signal?.removeEventListener('abort', end)
     for (const name of signals) process?.off(name, end)
   }
@@ -83,7 +89,7 @@ export async function work(client: Client, connection: Connection, options: Work
 
 /** Fills in what was left out and refuses what cannot be. */
 function settle(o: WorkOptions): Settings {
-  const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, onError = () => {}, signals = [] } = o
+  const { concurrency = 1, queue = 'default', timeoutMs = 60_000, waitMs = 20_000, attach = true, signals = [] } = o
   const { prefetch = concurrency, consumer = `${host().slice(0, 100)}-${drawKey().slice(0, 8)}` } = o
   const whole = (name: string, value: number, least: number, most: number) => {
     if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`quern: work: ${name} is ${value}; it must be a whole number from ${least} to ${most}`)
@@ -94,7 +100,7 @@ function settle(o: WorkOptions): Settings {
   whole('waitMs', waitMs, 0, maxWait)
   if (o.context) checkMeta('context', o.context)
   if (o.graceMs !== undefined && !(o.graceMs >= 0)) throw new RangeError(`quern: work: graceMs is ${o.graceMs}; it must be 0 or more`)
-  return { ...o, concurrency, prefetch, queue, timeoutMs, waitMs, attach, onError, signals, consumer }
+  return { ...o, concurrency, prefetch, queue, timeoutMs, waitMs, attach, signals, consumer }
 }
 
 /** One round trip that reports, extends, gives back and reserves. */
@@ -124,6 +130,9 @@ class Worker {
   #draining = false
   #fatal: unknown // why the worker ends by itself
   #undelivered = 0
+  #reached = false // a call succeeded
+  #away: unknown // the last failure to reach the server
+  #warned: readonly StrategyWarning[] = [] // of the last answer
   #pumping = false
   #hellos = 0 // how often the server said hello
   #unknown = false // the server refuses to know us; otherwise it may, also before its first hello
@@ -154,12 +163,13 @@ class Worker {
     await stream
     if (this.#fatal !== undefined) throw this.#fatal
     if (this.#undelivered > 0) throw new Error(`quern: work: what came of ${this.#undelivered} chunks could not be reported; they come back after their deadline`)
+    if (!this.#reached && this.#hellos === 0 && this.#away !== undefined) throw this.#away // it never worked
   }
 
   /** The worker is to end. */
   end(): void {
     this.#drain()
-    if (this.o.graceMs !== undefined) this.#grace = setTimeout(() => this.#held.forEach((h) => h.hurry()), this.o.graceMs)
+    if (this.o.graceMs !== undefined) this.#grace ??= setTimeout(() => this.#held.forEach((h) => h.hurry()), this.o.graceMs)
   }
 
   /**
@@ -189,9 +199,11 @@ class Worker {
     this.#drain()
   }
 
+  /** Tells onError, or the log. */
   #report(error: unknown): void {
     try {
-      this.o.onError(error)
+      if (this.o.onError) this.o.onError(error)
+      else this.connection.notices.warn(error, `the worker ${this.o.consumer} of the queue ${this.o.queue}`)
     } catch (thrown) {
       this.#stop(thrown)
     }
@@ -237,6 +249,7 @@ class Worker {
 
   async #handle(h: Held): Promise<void> {
     this.#running++
+    let thrown: unknown
     try {
       if (!h.lost) {
         const around = this.connection.tracing.handler
@@ -244,9 +257,11 @@ class Worker {
       }
     } catch (error) {
       h.fail(error)
+      thrown = error
     }
     this.#running--
     this.#held.delete(h.token)
+    if (h.failed && !h.back && !h.lost) this.#report(new HandlerError(h.chunk.submission, h.chunk.index, h.reason, thrown))
     if (h.lost) this.#reportResult(h, h.lost)
     else if (h.back) this.#release(h)
     else this.#outcomes.push(h)
@@ -293,13 +308,16 @@ class Worker {
       failure = error
       if (!isFinal(error)) await pause(backoff(this.#failures + 3, error))
     }
+    const asked = this.#asked
     this.#calling = false
     this.#asked = 0
     try {
       if (failure !== undefined) this.#failed(call, failure)
       else {
         this.#failures = 0
+        this.#reached = true
         if (answer) {
+          if (asked > 0) this.#warn(answer) // an answer to a call that asked for nothing has no warnings, and takes back none
           this.#settle(call, answer)
           this.#accept(answer, call.hellos)
         }
@@ -351,7 +369,7 @@ class Worker {
     for (const h of call.extends) h.extending = false // the next tick asks again
     this.#extendSince(call.hellos)
     if (error instanceof TooLargeError && call.outcomes.length > 0) return this.#shrink(call, error)
-    if (isFinal(error) && this.#setAside(call, error)) return
+    if (error instanceof QuernError && isFinal(error) && this.#setAside(call, error)) return
     const lastTry = isFinal(error) ? this.#draining : this.#draining && this.#failures > 0
     if (lastTry) {
       this.#undelivered += call.outcomes.length
@@ -415,6 +433,12 @@ class Worker {
     this.#report(new ChunkError(h.chunk.submission, h.chunk.index, result))
   }
 
+  /** Tells what of the strategy has no effect: once, until it changes. */
+  #warn({ warnings = [] }: Pick<ReserveAnswer, 'warnings'>): void {
+    for (const w of warnings) if (!this.#warned.some((known) => known.pointer === w.pointer && known.detail === w.detail)) this.#report(new StrategyError(w))
+    this.#warned = warnings
+  }
+
   /** Takes new reservations; after the beginning of the drain they go back at once. */
   #accept(answer: Pick<ReserveAnswer, 'reservations' | 'reason'>, hellos: number): void {
     if (answer.reason === 'draining') this.#leave()
@@ -444,19 +468,21 @@ class Worker {
       if (answer.reservations.length === 0) await pause(backoff(0) + Math.min(answer.retry_after_ms ?? 0, maxIdle), signal).catch(() => {})
       this.#polling = 0
       this.#pollFailures = 0
+      this.#reached = true
+      this.#warn(answer)
       this.#accept(answer, hellos)
     } catch (error) {
       if (!isFinal(error)) await pause(backoff(this.#pollFailures + 3, error), signal).catch(() => {})
       this.#polling = 0
       this.#pollFailures++
-      if (!this.#draining) isFinal(error) ? this.#stop(error) : this.#report(error)
+      if (!this.#draining) isFinal(error) ? this.#stop(error) : this.#missed(error)
     }
     this.#soon()
   }
 
   /**
-   * Comes back whenever the stream ends, with growing pauses as long as that leads to nothing. A server that does not know the operation, or refuses
-   * it for good, is left alone: work goes on, and only deadlines count.
+   * Comes back whenever the stream ends, with growing pauses as long as that leads to nothing. A server that refuses it for good is left alone: work
+   * goes on, and only deadlines count.
    */
   async #stayAttached(): Promise<void> {
     const { signal } = this.#attached
@@ -473,11 +499,18 @@ class Worker {
       if (signal.aborted || this.#leaving) return
       if (isFinal(failure)) {
         this.#unknown = true
-        if (failure.status !== 404 && failure.status !== 405) this.#report(failure) // an older server, or a queue that is gone, which the reserves will tell
+        if (!(failure instanceof QuernError && failure.code === 'unknown_queue')) this.#report(failure) // else the reserves tell
         return
       }
+      if (failure !== undefined) this.#missed(failure)
       await pause(backoff(failures, failure), signal).catch(() => {})
     }
+  }
+
+  /** The server could not be reached, or does not serve now. */
+  #missed(error: unknown): void {
+    this.#away = error
+    this.#report(error)
   }
 
   /** Takes what the stream said. */

@@ -16,6 +16,10 @@ async function handle(chunk) {
   }
 }
 
+function crash(text) {
+  throw new TypeError(text)
+}
+
 async function act(chunk) {
   const [, verb, rest] = /^(\S*) ?(.*)$/s.exec(chunk.text)
   const [first] = rest.split(' ')
@@ -29,6 +33,8 @@ async function act(chunk) {
         say(`cancelled ${chunk.index}`)
         throw chunk.signal.reason
       }
+      return
+    case 'crash': if (chunk.attempt === 1) crash(rest)
       return
     case 'fatal': throw new PermanentError(rest)
     case 'fail': if (chunk.attempt === 1) throw new Error(rest)
@@ -53,7 +59,8 @@ async function produce() {
 try {
   if (o.role === 'work') {
     const { consumer, concurrency, prefetch, timeout_ms: timeoutMs, wait_ms: waitMs } = o
-    await client.work({ consumer, concurrency, prefetch, timeoutMs, waitMs, onError: (error) => error instanceof ChunkError && say(`lost ${error.index}`) }, handle)
+    const onError = (error) => error instanceof ChunkError && say(`lost ${error.index}`)
+    await client.work({ consumer, concurrency, prefetch, timeoutMs, waitMs, ...(o.log ? {} : { onError }) }, handle)
   } else if (o.role === 'many') await insertMany()
   else await produce()
 } catch (error) {

@@ -29,5 +29,5 @@ test('the TypeScript of the documents compiles, and that of the README at the to
   const files = ['top0', 'own0', 'own1', 'own2', 'own3'].map((name) => join(made, name + '.mts'))
   execFileSync(join(here, 'node_modules/.bin/tsc'), ['--ignoreConfig', '--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', ...files], { cwd: here, stdio: 'inherit' })
   assert.equal(await run('top0'), 'ASH\nBEECH\nCEDAR\n')
-  assert.equal(await run('own2'), '0 6 words\n1 4 words\n')
+  assert.equal(await run('own2'), 'completed\n0 6 words\n1 4 words\n')
 })

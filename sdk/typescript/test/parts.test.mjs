@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { head } from '../dist/bytes.js'
 import { events, lines } from '../dist/events.js'
-import { readJSON, writeJSON } from '../dist/index.js'
+import { failureOf, typeOf } from '../dist/failure.js'
+import { ChunkError, DrainedError, HandlerError, PermanentError, QuernError, RetryError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
+import { Notices } from '../dist/notices.js'
 
 test('whole numbers keep their digits', () => {
   for (const text of ['[9223372036854775807]', '{"a":-9223372036854775808,"9007199254740993":1}', '9007199254740993', '["\\"9007199254740993",9007199254740993]']) assert.equal(writeJSON(readJSON(text)), text)
@@ -33,4 +35,57 @@ test('lines and events are put together from pieces', async () => {
   const told = []
   for await (const event of events(bytes(': beat\n\nid: 7\nevent: stats\ndata: {"a": 1}\n\nevent: keys\n\nevent: cut'), () => {})) told.push(event)
   assert.deepEqual(told, [{ event: 'stats', data: '{"a": 1}', id: '7' }, { event: 'keys', data: '', id: '7' }])
+})
+
+/** Throws an error of its own type. */
+function crash() {
+  class OddError extends Error {}
+  throw new OddError('no luck\n    at no place:1:1')
+}
+
+test('of what a handler throws the server is told the text, the type and the place, whatever it is', () => {
+  try {
+    crash()
+  } catch (error) {
+    assert.match(failureOf(error).error, /^OddError: no luck\n    at no place:1:1\n  at crash \(.*parts\.test\.mjs:\d+:\d+\)\n  at /)
+    assert.ok(!failureOf(error).error.includes('node:'), failureOf(error).error)
+    error.stack = `crash@https://example.com/page.js:7:3\n${'deep@https://example.com/page.js:8:1\n'.repeat(50)}` // as other engines have it
+    assert.match(failureOf(error).error, /page\.js:7:3\n  at deep@/)
+    assert.equal(failureOf(error).error.match(/\n  at /g).length, 10)
+  }
+  const mute = new Proxy({}, { getPrototypeOf() { throw new Error('worse') } })
+  const silent = Object.assign(new PermanentError('x'), { toString: null })
+  Object.defineProperty(silent, 'message', { get() { throw new Error('worse') } })
+  for (const [thrown, want, type] of [
+    [new PermanentError('it is odd'), { error: 'it is odd', fatal: true }, 'PermanentError'], [new RetryError('later', 7), { error: 'later', retry_after_ms: 7 }, 'RetryError'],
+    [undefined, { error: 'undefined' }, 'undefined'], [7n, { error: '7' }, 'bigint'], [mute, { error: 'an error without a text' }, 'unknown'],
+    [silent, { error: 'an error without a text', fatal: true }, 'PermanentError'], [Object.create(null), { error: 'an error without a text' }, 'object'],
+  ]) {
+    assert.deepEqual(failureOf(thrown), want)
+    assert.equal(typeOf(thrown), type)
+  }
+  assert.ok(new TextEncoder().encode(failureOf(new Error('\ud800' + 'é'.repeat(2000))).error).length <= 1000)
+})
+
+test('each kind of trouble is logged once a minute, and then with how much more of it there was; kinds are bounded', () => {
+  const said = []
+  const notices = new Notices({ warn: (text) => said.push(text) })
+  let now = 1e6
+  for (const [kind, after, want] of [['a', 0, 0], ['a', 1000, undefined], ['b', 0, 0], ['a', 58_000, undefined], ['a', 1000, 2], ['a', 0, undefined], ['a', 60_000, 1], ['a', 3_600_000, 0]]) {
+    assert.equal(notices.due(kind, (now += after)), want, `${kind} at ${now}`)
+  }
+  const told = Array.from({ length: 1000 }, (_, i) => notices.due(`kind ${i}`, now)).filter((missed) => missed !== undefined)
+  assert.ok(told.length <= 100, `${told.length} kinds were logged in one moment`)
+  assert.equal(notices.due('new', now + 60_000), 0)
+  const fresh = new Notices({ warn: (text) => said.push(text) })
+  const gone = { status: 'gone', code: 'x', detail: 'y' }
+  const kinds = [
+    new HandlerError('7', 0, 'odd\nWARN forged\u001b[2J', new TypeError('odd')), new HandlerError('7', 0, 'odd', 'odd'), new QuernError({ status: 503, code: 'moved' }), new QuernError({ status: 503 }),
+    new ChunkError('7', 0, gone), new StrategyError({ pointer: '/strategy', code: 'x', detail: 'names the plugin p' }), new StrategyError({ pointer: '/strategy', code: 'x', detail: 'names the plugin q' }),
+    new UnreachableError('reserve', new Error('connect ECONNREFUSED')), new DrainedError(),
+  ]
+  for (let i = 0; i < 3; i++) for (const error of kinds) fresh.warn(error, 'the worker w')
+  assert.equal(said.length, kinds.length, said.join('\n'))
+  assert.equal(said[0], 'quern: the worker w: chunk 7/0: the handler failed: odd\n  WARN forged\\u{1b}[2J')
+  assert.equal(said[7], 'quern: the worker w: reserve: connect ECONNREFUSED')
 })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { ChunkError, Client, ForbiddenError, InvalidError, LostError, NotFoundError, PermanentError, PreconditionError, QuernError, RetryError, UnauthorizedError, UnreachableError } from '../dist/index.js'
+import { ChunkError, Client, ForbiddenError, HandlerError, InvalidError, LostError, NotFoundError, NotTrustedError, PermanentError, PreconditionError, QuernError, RetryError, UnauthorizedError, UnreachableError } from '../dist/index.js'
 import { openTransport } from '../dist/transport_node.js'
 import { folder, serve, text } from './harness.mjs'
 
@@ -137,7 +137,7 @@ test('TLS with the own authority and a token; a wrong one, a missing scope and a
   const narrow = new Client(secure.url, { token: reader.token, tls: { ca } })
   await assert.rejects(narrow.insert('default', { chunks: { count: 1, template: 'x' } }), (error) => error instanceof ForbiddenError && error.code === 'forbidden')
   await assert.rejects(new Client(secure.url, { token: 'qn_no_such', tls: { ca } }).whoami(), UnauthorizedError)
-  await assert.rejects(new Client(secure.url, { token, retries: 0 }).whoami(), (error) => error instanceof UnreachableError && /certificate/.test(error.message))
+  await assert.rejects(new Client(secure.url, { token, retries: 0 }).whoami(), (error) => error instanceof NotTrustedError && error instanceof UnreachableError && /certificate/.test(error.message))
   for (const c of [own, narrow]) c.close()
   await secure.stop()
 })
@@ -199,10 +199,71 @@ test('whatever a handler throws or names as a pause fails its own try only', asy
     if (chunk.index < thrown.length - 1) throw typeof one === 'function' ? one() : one
     return 'fine'
   })
-  assert.deepEqual(errors, [])
+  assert.deepEqual(errors.map((error) => error instanceof HandlerError ? error.index : error).sort((a, b) => a - b), thrown.slice(1).map((_, i) => i))
+  assert.equal(errors.find((error) => error.index === 8).cause, 7n, 'onError hears what was thrown')
   const ended = await client.wait(id)
   assert.equal(ended.done, 1)
   assert.equal(ended.skipped, thrown.length - 1)
+})
+
+test('without onError a handler that always fails is logged once, and the server is told the type and the place', async () => {
+  const name = await queue('logged', { on_exhausted: 'dead_letter' })
+  await client.insert(name, { chunks: { count: 20, template: 'x' }, max_attempts: 1, max_failed_chunks: 20 })
+  const said = []
+  const own = new Client(server.url, { logger: { warn: (text) => said.push(text) } })
+  const stop = new AbortController()
+  let left = 20
+  const crash = () => { throw new TypeError('a bug') }
+  await own.work({ queue: name, consumer: 'w', concurrency: 4, signal: stop.signal }, () => {
+    if (--left === 0) stop.abort()
+    crash()
+  })
+  assert.equal(said.length, 1, said.join('\n'))
+  assert.match(said[0], /^quern: the worker w of the queue logged: chunk \d+\/\d+: the handler failed: TypeError: a bug\n/)
+  const [letter] = await all(client.listDeadLetters(name))
+  assert.match(letter.error, /^TypeError: a bug\n  at crash \(.*server\.test\.mjs:\d+:\d+\)/)
+  own.close()
+})
+
+test('a server that is away is told once and waited for, and a worker that never reached one ends with the error', async () => {
+  const said = []
+  const stop = new AbortController()
+  const away = new Client('http://127.0.0.1:1', { retries: 0, logger: { warn: (text) => { said.push(text); stop.abort() } } })
+  await assert.rejects(away.work({ signal: stop.signal }, () => {}), UnreachableError)
+  assert.equal(said.length, 1)
+  assert.match(said[0], /: connect ECONNREFUSED 127\.0\.0\.1:1$/)
+})
+
+test('a wrong strategy, token or certificate ends a worker with an error of its type, in a few calls', async () => {
+  const data = folder()
+  const secure = await serve(['serve', '--data', data, '--auth', '--tls-self-signed'])
+  const ca = text(join(data, 'tls', 'self-signed.crt'))
+  const token = text(join(data, 'admin-token')).trim()
+  const counted = (options) => {
+    const tries = []
+    return { tries, client: new Client(secure.url, { ...options, tracing: { try: ({ what }) => void tries.push(what) }, logger: { warn() {} } }) }
+  }
+  for (const [options, work, type] of [[{ token, tls: { ca } }, { strategy: 'OldestFrist' }, InvalidError], [{ token: 'qn_no_such', tls: { ca } }, {}, UnauthorizedError], [{ token }, {}, NotTrustedError]]) {
+    const { tries, client: own } = counted(options)
+    await assert.rejects(own.work({ ...work }, () => {}), type)
+    assert.equal(tries.filter((what) => what === 'reserve').length, 1, `${type.name}: ${tries}`)
+    own.close()
+  }
+  await secure.stop()
+})
+
+test('a server that does not take our certificate ends a worker with an error of its type', async () => {
+  const [theirs, ours] = [folder(), folder()]
+  const stranger = await serve(['serve', '--data', ours, '--auth', '--tls-self-signed'])
+  await stranger.stop()
+  const [cert, key] = ['crt', 'key'].map((end) => text(join(ours, 'tls', `self-signed.${end}`)))
+  await (await serve(['serve', '--data', theirs, '--auth', '--tls-self-signed'])).stop()
+  const authority = join(theirs, 'tls', 'self-signed.crt')
+  const strict = await serve(['serve', '--data', theirs, '--auth', '--tls-self-signed', '--tls-client-ca', authority])
+  const own = new Client(strict.url, { tls: { ca: text(authority), cert, key }, logger: { warn() {} } })
+  await assert.rejects(own.work({}, () => {}), NotTrustedError)
+  own.close()
+  await strict.stop()
 })
 
 test('an output that the server refuses fails its chunk for good, and the other results count', async () => {
@@ -233,6 +294,20 @@ test('a token that is revoked ends the worker with an error of its type, after i
     if (ended++ === 0) await own.revokeToken(consumer.id)
   }), UnauthorizedError)
   await secure.stop()
+})
+
+test('a second SIGTERM at once is the same one, a second SIGINT has its usual effect, and no listener is left', async () => {
+  const name = await queue('signalled')
+  await client.insert(name, { chunks: { count: 2, template: 'x' } })
+  for (const [signal, kept] of [['SIGTERM', 1], ['SIGINT', 0]]) {
+    const before = process.listenerCount(signal)
+    const left = []
+    await client.work({ queue: name, prefetch: 0 }, () => {
+      for (let i = 0; i < 2 && process.listenerCount(signal) > before; i++) process.emit(signal, signal)
+      left.push(process.listenerCount(signal) - before)
+    })
+    assert.deepEqual([...left, process.listenerCount(signal) - before], [kept, 0], signal)
+  }
 })
 
 test('an operator drains a worker, which tells of it and ends', async () => {
