@@ -45,12 +45,13 @@ func TestNaiveClientFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"failures":      "chunk 1 failed as []",
-		"retry-after":   "before the end of the Retry-After",
-		"impatient":     "a reserve came",
-		"unavailable":   "calls in three seconds to a server that is away",
-		"cut-exchange":  "the deadline of chunk",
-		"unknown-queue": "it reserved",
+		"failures":       "chunk 1 failed as []",
+		"retry-after":    "before the end of the Retry-After",
+		"impatient":      "a reserve came",
+		"unavailable":    "calls in three seconds to a server that is away",
+		"cut-exchange":   "the deadline of chunk",
+		"unknown-queue":  "it reserved",
+		"crash-reported": "chunk 0 failed as []",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 
 // scenarios are all of them.
 func scenarios() []Scenario {
-	return slices.Concat(workScenarios, troubleScenarios, refusalScenarios, produceScenarios)
+	return slices.Concat(workScenarios, troubleScenarios, refusalScenarios, reportedScenarios, produceScenarios)
 }
 
 // playAll plays scenarios, some at a time, and reports each when it is over.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +30,7 @@ type Options struct {
 	Prefetch    int      `json:"prefetch,omitempty"`
 	TimeoutMS   int64    `json:"timeout_ms,omitempty"`
 	WaitMS      int64    `json:"wait_ms,omitempty"`
+	Log         bool     `json:"log,omitempty"`    // the worker has no callback for errors: the client logs them
 	Chunks      []string `json:"chunks,omitempty"` // of a producer: what to insert, inline
 }
 
@@ -53,9 +53,12 @@ type stage struct {
 	ctx     context.Context
 	err     error
 	process *exec.Cmd
-	stderr  bytes.Buffer
-	lines   []string // of the client's standard output; guarded by the server's lock
+	stderr  strings.Builder // guarded by the server's lock, as lines is
+	lines   []string        // of the client's standard output
 	exited  chan struct{}
+
+	nowhere    string // the address of that name
+	handshakes int    // connections that the client made to the untrusted server; guarded as lines is
 }
 
 // play runs a client through a scenario and says what it did wrong.
@@ -118,6 +121,7 @@ const (
 	here      = "here"      // the played server
 	elsewhere = "elsewhere" // a server that answers every call with 503 moved
 	nowhere   = "nowhere"   // an address where no one listens
+	untrusted = "untrusted" // a server whose certificate no one vouches for
 )
 
 // addresses puts real addresses in the place of those of the scenario.
@@ -134,12 +138,14 @@ func (s *stage) addresses(o *Options) (stop func(), err error) {
 		return nil, fmt.Errorf("conformance: %w", err)
 	}
 	free.Close()
-	real := map[string]string{here: "http://" + s.address, elsewhere: moved.URL, nowhere: "http://" + free.Addr().String()}
+	strange := s.strange()
+	s.nowhere = free.Addr().String()
+	real := map[string]string{here: "http://" + s.address, elsewhere: moved.URL, nowhere: "http://" + s.nowhere, untrusted: strange.URL}
 	o.Addresses = slices.Clone(o.Addresses)
 	for i, name := range o.Addresses {
 		o.Addresses[i] = real[name]
 	}
-	return moved.Close, nil
+	return func() { moved.Close(); strange.Close() }, nil
 }
 
 // start starts the client and reads what it says.
@@ -149,7 +155,7 @@ func (s *stage) start(command []string, o *Options) error {
 		return fmt.Errorf("conformance: %w", err)
 	}
 	s.process = exec.CommandContext(s.ctx, command[0], append(slices.Clone(command[1:]), string(argument))...)
-	s.process.Stderr = &s.stderr
+	s.process.Stderr = errorsOf{s}
 	s.process.WaitDelay = time.Second
 	out, err := s.process.StdoutPipe()
 	if err != nil {
@@ -171,6 +177,16 @@ func (s *stage) start(command []string, o *Options) error {
 		s.process.Wait() // its status is in ProcessState
 	}()
 	return nil
+}
+
+// errorsOf takes a client's standard error.
+type errorsOf struct{ *stage }
+
+func (s errorsOf) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change()
+	return s.stderr.Write(p)
 }
 
 // await waits until something is the case.
@@ -300,8 +316,8 @@ func (s *stage) verdict() error {
 	}
 	fmt.Fprintf(&text, "it said: %s\n", strings.Join(s.lines, " | "))
 	fmt.Fprintf(&text, "it called: %s\n", s.history())
-	if s.stderr.Len() > 0 {
-		fmt.Fprintf(&text, "its standard error: %s\n", bytes.TrimSpace(s.stderr.Bytes()[max(0, s.stderr.Len()-4000):]))
+	if said := s.stderr.String(); said != "" {
+		fmt.Fprintf(&text, "its standard error: %s\n", strings.TrimSpace(said[max(0, len(said)-4000):]))
 	}
 	return errors.New(strings.TrimSpace(text.String()))
 }

@@ -30,6 +30,7 @@ type options struct {
 	Prefetch    int
 	TimeoutMS   int64 `json:"timeout_ms"`
 	WaitMS      int64 `json:"wait_ms"`
+	Log         bool
 	Chunks      []string
 }
 
@@ -76,16 +77,19 @@ func (p *program) run(ctx context.Context) error {
 	if p.Role != "work" {
 		return p.produce(ctx, c)
 	}
-	return c.Work(ctx, client.WorkOptions{
+	work := client.WorkOptions{
 		Consumer: p.Consumer, Concurrency: p.Concurrency, Prefetch: p.Prefetch,
 		Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Wait: time.Duration(p.WaitMS) * time.Millisecond,
-		OnError: func(err error) {
+	}
+	if !p.Log {
+		work.OnError = func(err error) {
 			var lost *client.ChunkError
 			if errors.As(err, &lost) {
 				p.say("lost %d", lost.Index)
 			}
-		},
-	}, p.handle)
+		}
+	}
+	return c.Work(ctx, work, p.handle)
 }
 
 func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, error) {
@@ -112,6 +116,10 @@ func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 				return nil, ctx.Err()
 			}
 		}
+	case "crash":
+		if chunk.Attempt == 1 {
+			crash(rest)
+		}
 	case "fatal":
 		return nil, client.Permanent(errors.New(rest))
 	case "fail", "retry":
@@ -127,6 +135,8 @@ func (p *program) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 	}
 	return nil, nil // none
 }
+
+func crash(text string) { panic(text) }
 
 func (p *program) produce(ctx context.Context, c *client.Client) error {
 	n := &api.NewSubmission{}

@@ -28,6 +28,10 @@ def heard(error: quern.Error) -> None:
         print(repr(error), file=sys.stderr, flush=True)
 
 
+def crash(text: str) -> None:
+    raise KeyError(text)
+
+
 def act(chunk: quern.Chunk) -> Union[str, bytes, None]:
     """What a chunk says, but for waiting."""
     verb, _, rest = chunk.text.partition(" ")
@@ -37,6 +41,8 @@ def act(chunk: quern.Chunk) -> Union[str, bytes, None]:
         return bytes.fromhex(rest)
     if verb == "size":
         return "x" * int(rest.split(" ")[0])
+    if verb == "crash" and chunk.attempt == 1:
+        crash(rest)
     if verb == "fatal":
         raise quern.Permanent(rest)
     if verb == "fail" and chunk.attempt == 1:
@@ -124,7 +130,7 @@ def main() -> None:
     o = json.loads(sys.argv[-1])
     options = dict(
         consumer=o.get("consumer", ""), concurrency=o.get("concurrency", 1), prefetch=o.get("prefetch"), timeout=o.get("timeout_ms", 60000) / 1000,
-        wait=o.get("wait_ms", 20000) / 1000, on_error=heard,
+        wait=o.get("wait_ms", 20000) / 1000, on_error=None if o.get("log") else heard,
     )  # fmt: skip
     given = o, o["addresses"], o.get("token", ""), options
     try:
