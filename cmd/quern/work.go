@@ -148,8 +148,8 @@ func runWork(ctx context.Context, a *app, o workOptions, args []string) error {
 	err = patient.Work(ctx, client.WorkOptions{
 		Queue: a.queueName(), Strategy: o.strategy, Consumer: o.consumer, Concurrency: o.concurrency, Timeout: o.timeout, Context: about,
 		OnError: func(err error) {
-			if failed := new(client.HandlerError); errors.As(err, &failed) {
-				return // the command has said why on its own stderr
+			if failed := new(client.HandlerError); errors.As(err, &failed) && failed.Stack == nil {
+				return // sayFailed has printed it
 			}
 			say(bar, "quern: %s\n", said(err))
 		},

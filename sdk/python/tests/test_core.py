@@ -125,8 +125,11 @@ class Logs(unittest.TestCase):
                 notices.warn(quern.HandlerFailed("7", index, ValueError("x")))
                 notices.warn(quern.HandlerFailed("7", index, KeyError("x")))
                 notices.warn(quern.NoAnswer("gone"), "the worker")
+                notices.warn(quern.StrategyWithoutEffect("/strategy", "names the plugin p"))
+                notices.warn(quern.StrategyWithoutEffect("/strategy", "names the plugin q"))
         self.assertEqual([record.getMessage() for record in log.records], [
             "chunk 7/0: the handler failed: ValueError: x", "chunk 7/0: the handler failed: KeyError: 'x'", "the worker: gone",
+            "the strategy names the plugin p", "the strategy names the plugin q",
         ])  # fmt: skip
 
 

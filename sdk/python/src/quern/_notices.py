@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Optional
 
-from .errors import Error, HandlerFailed, Refused, ReservationLost
+from .errors import Error, HandlerFailed, Refused, ReservationLost, StrategyWithoutEffect
 
 logger = logging.getLogger("quern")
 
@@ -54,4 +54,6 @@ def kind_of(error: Error) -> str:
         return f"refused {error.status} {error.code}"
     if isinstance(error, ReservationLost):
         return f"chunk {error.status} {error.code}"
+    if isinstance(error, StrategyWithoutEffect):
+        return f"strategy {error.detail}"
     return type(error).__name__
