@@ -20,10 +20,8 @@ func (s *sim) tick() {
 	if err == nil && s.faults != nil && s.faults.fired != noFault {
 		err = s.faults.expected() // the tick's commit failed before settle could wait for it: no one else does
 	}
-	failed, written := s.commitFailed("tick", err)
-	if failed && s.faults.fired != full {
-		written = false // a tick makes more than one commit: the one behind the reload does what is left, and tells of all
-	}
+	failed, _ := s.commitFailed("tick", err)
+	again := failed && s.faults.fired == full // behind a reload there is another tick anyway
 	for key, known := range s.m.keys {
 		if known.at.Add(queue.IdempotencyWindow) < s.now {
 			delete(s.m.keys, key)
@@ -51,7 +49,11 @@ func (s *sim) tick() {
 			s.loseAll(later)
 		}
 		s.m.lift(s.now, queue.RuleOver, "", func(r *queue.Rule) bool { return r.Until != 0 && r.Until <= s.now && s.counts("rule ends by itself") })
-	}}, failed, written)
+	}}, failed, false) // a tick makes more than one commit, of which one failed: the next tick does what is left, and tells of all
+	if again {
+		s.tick()
+		return
+	}
 	s.adopt()
 	s.checkSuspects()
 }

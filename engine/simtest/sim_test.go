@@ -100,6 +100,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s.epoch = 1
 	for ; step < steps; step++ {
 		s.log.add("%d:", step)
+		s.recover()
 		s.arm()
 		s.step()
 		s.disarm()
