@@ -67,9 +67,10 @@ func Example() {
 			return err
 		})
 	}()
-	if _, err := c.Wait(ctx, submission.ID); err != nil {
+	if submission, err = c.Wait(ctx, submission.ID); err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println(submission.State)
 	finish()
 	if err := <-worked; err != nil {
 		log.Fatal(err)
@@ -86,6 +87,7 @@ func Example() {
 		fmt.Println(output.Index, string(text))
 	}
 	// Output:
+	// completed
 	// 0 6 words
 	// 1 4 words
 }
