@@ -75,6 +75,18 @@ func TestReservationCalls(t *testing.T) {
 	}
 }
 
+// An exchange whose answer has the results of other items is an error: a caller takes them by the place of its items.
+func TestExchangeOfOtherItems(t *testing.T) {
+	t.Parallel()
+	c := handler(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		io.WriteString(w, `{"complete":[],"fail":[{"status":"ok"}],"extend":[],"reservations":[],"reason":null,"retry_after_ms":null}`)
+	})
+	got, err := c.Exchange(t.Context(), "default", &api.ExchangeRequest{Complete: []api.CompleteItem{{Token: string(token(1))}}})
+	if err == nil || !strings.Contains(err.Error(), "0 results for 1 items") {
+		t.Errorf("got %+v, %v; want an error", got, err)
+	}
+}
+
 // An insert as JSON lines sends the submission and its chunks, and an error among them breaks it off.
 func TestInsertStream(t *testing.T) {
 	t.Parallel()

@@ -261,7 +261,7 @@ func (w *worker) call(n *call, failures int) {
 	if n.err == nil && len(n.outcomes)+len(n.extends) > 0 || n.err == nil && n.request.HasReserve {
 		n.err = w.client.ExchangeInto(w.base, w.o.Queue, &n.request, &n.out)
 		if n.err == nil {
-			n.err = n.check()
+			n.err = sameResults(&n.request, &n.out)
 		}
 	}
 	if n.err != nil {
@@ -284,22 +284,6 @@ func (w *worker) releaseAll(n *call) error {
 		return err
 	}
 	n.releases = nil
-	return nil
-}
-
-func (n *call) check() error {
-	for _, list := range [...]struct {
-		what           string
-		items, results int
-	}{
-		{"complete", len(n.request.Complete), len(n.out.Complete)},
-		{"fail", len(n.request.Fail), len(n.out.Fail)},
-		{"extend", len(n.request.Extend), len(n.out.Extend)},
-	} {
-		if err := sameLength(list.what, list.items, list.results); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -122,8 +123,7 @@ func (c *Client) Exchange(ctx context.Context, queue string, x *api.ExchangeRequ
 	if err := c.ExchangeInto(ctx, queue, request, &out); err != nil {
 		return nil, err
 	}
-	if err := sameLength("exchange", len(request.Complete)+len(request.Fail)+len(request.Extend),
-		len(out.Complete)+len(out.Fail)+len(out.Extend)); err != nil {
+	if err := sameResults(request, &out); err != nil {
 		return nil, err
 	}
 	held, err := reserved(&out.ReserveResponse)
@@ -146,6 +146,12 @@ func (c *Client) finish(ctx context.Context, verb, queue string, items int, body
 		return nil, err
 	}
 	return results(out.Results), nil
+}
+
+// sameResults reports whether each list of an exchange has a result for every item.
+func sameResults(request *wire.ExchangeRequest, out *Exchanged) error {
+	return errors.Join(sameLength("complete", len(request.Complete), len(out.Complete)),
+		sameLength("fail", len(request.Fail), len(out.Fail)), sameLength("extend", len(request.Extend), len(out.Extend)))
 }
 
 func sameLength(what string, items, results int) error {
