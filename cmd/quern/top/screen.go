@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -284,7 +285,7 @@ func row(v *api.ValueCount, name, width int, most uint64) string {
 	if v.Weight != nil {
 		weight = fmt.Sprint(*v.Weight)
 	}
-	cells := min(int((v.InFlight*uint64(width)+of-1)/of), width)
+	cells := int(math.Ceil(min(float64(v.InFlight)*float64(width)/float64(of), float64(width)))) // a server may name any number
 	bar := strings.Repeat("█", cells) + strings.Repeat("·", width-cells)
 	line := right(count(float64(v.InFlight)), 10) + right(limit, 8)
 	if v.Saturated {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +249,28 @@ func TestManyValues(t *testing.T) {
 	for _, want := range []string{"10,000 values", fmt.Sprintf("the first %d", mostValues), "\n0 "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// Whatever numbers a server names, a bar is as wide as its column, and full at the limit.
+func TestBars(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		inFlight uint64
+		limit    *uint32
+		full     int
+	}{
+		{0, nil, 0}, {3, nil, barWidth}, {0, new(uint32(0)), 0}, {1, new(uint32(0)), barWidth}, {1, new(uint32(2)), barWidth / 2},
+		{1, new(uint32(1000)), 1}, {5, new(uint32(2)), barWidth}, {1 << 60, new(uint32(1)), barWidth}, {math.MaxInt64, nil, barWidth},
+		{math.MaxInt64, new(uint32(0)), barWidth}, {math.MaxUint64, new(uint32(math.MaxUint32)), barWidth},
+	} {
+		s := busy(80, 24)
+		s.Now.Values = []api.ValueCount{{Value: api.Text("bar"), InFlight: one.inFlight, Limit: one.limit}}
+		want := "\nbar " + strings.Repeat("█", one.full) + strings.Repeat("·", barWidth-one.full)
+		text := ansi.Strip(strings.Join(s.Lines(), "\n"))
+		if got := regexp.MustCompile(`\nbar +`).ReplaceAllString(text, "\nbar "); !strings.Contains(got, want) {
+			t.Errorf("%d in flight with the limit %v: want the bar %q in\n%s", one.inFlight, one.limit, want, text)
 		}
 	}
 }
