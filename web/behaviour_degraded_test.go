@@ -143,8 +143,9 @@ func TestBehaviour098OneFailingKindStopsNoOther(t *testing.T) {
 	if got := s.submission(dying[0].ID); got.State != "open" {
 		t.Errorf("what cannot be ended is %s, want open", got.State)
 	}
-	if got := lifecycleKind(l, "run_at"); got.Done == 0 || got.Failed != 0 {
-		t.Errorf("another kind: %+v, want it done and never failed", got)
+	// A reload behind a failed commit offers what is due too, and counts it as done by no kind.
+	if got := lifecycleKind(l, "run_at"); got.Pending != 0 || got.Failed != 0 {
+		t.Errorf("another kind: %+v, want nothing left of it and nothing failed", got)
 	}
 	var retried api.Retried
 	s.do("POST", queuePath("", "/lifecycle/retry"), nil, http.StatusOK, &retried)
