@@ -1,7 +1,6 @@
 package web
 
 import (
-	"crypto/sha256"
 	"net/http"
 	"strconv"
 
@@ -14,7 +13,8 @@ import (
 const insertAbout = "The work is given as `count` with an object `prefix`, as `count` with a `template`, or as `inline` bytes. " +
 	"As `application/x-ndjson` the first line is the submission without chunks and each further line is one chunk's bytes. " +
 	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the " +
-	"submission as it is now and `Idempotency-Replayed: true`; or 404 once the retention of the submission is over."
+	"submission as it is now and `Idempotency-Replayed: true`; or 404 once the retention of the submission is over. The same request " +
+	"is one that means the same: the order of its fields, white space and defaults that are spelled out do not matter."
 
 // insertCall is the memory of one insert, kept for the next.
 type insertCall struct {
@@ -47,7 +47,7 @@ func (s submissions) insert(c echo.Context) error {
 	if err != nil {
 		return wireProblem(err, body.b, media)
 	}
-	asked, err := newSubmission(s.Server, c, call, key, body.b)
+	asked, err := newSubmission(s.Server, c, call, key)
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,8 @@ func (s submissions) answerInsert(c echo.Context, call *insertCall, inserted *qu
 	return s.writeJSON(c, status, out.b)
 }
 
-// newSubmission turns the request into what the engine is asked for, in the name of the caller. text is what the request was read from: a
-// key stands for all of it.
-func newSubmission(s *Server, c echo.Context, call *insertCall, key string, text []byte) (queue.NewSubmission, error) {
+// newSubmission turns the request into what the engine is asked for, in the name of the caller.
+func newSubmission(s *Server, c echo.Context, call *insertCall, key string) (queue.NewSubmission, error) {
 	asked, err := engineSubmission(call)
 	if err != nil {
 		return asked, err
@@ -110,9 +109,7 @@ func newSubmission(s *Server, c echo.Context, call *insertCall, key string, text
 			bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
 	}
 	if key != "" {
-		sum := sha256.Sum256(text)
-		asked.IdempotencyKey = narrowKey(ctx, key)
-		copy(asked.Fingerprint[:], sum[:])
+		asked.IdempotencyKey, asked.Fingerprint = narrowKey(ctx, key), asked.Meaning()
 	}
 	asked.Trace, err = s.traceFor(c, call.request.Trace)
 	return asked, err

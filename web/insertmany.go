@@ -86,7 +86,7 @@ func (m insertingMany) list(c echo.Context, request *wire.InsertManyRequest) []q
 				continue
 			}
 		}
-		asked[i], list[i].Err = newSubmission(s, c, &call, key, text)
+		asked[i], list[i].Err = newSubmission(s, c, &call, key)
 	}
 	return list
 }

@@ -240,7 +240,7 @@ func TestTenantsWorkWithTheirOwn(t *testing.T) {
 }
 
 // A tenant's idempotency keys and those of a schedule that is triggered are apart from those that clients send, whatever a client sends:
-// also the form in which earlier versions kept them.
+// also what they are made of.
 func TestMadeKeysAreApart(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)
@@ -271,25 +271,6 @@ func TestMadeKeysAreApart(t *testing.T) {
 		if again, status := send(c.token, c.path, key, c.body); status != 200 || again != first {
 			t.Errorf("%s again: %d %s, want 200 %s", what, status, again, first)
 		}
-	}
-}
-
-// A key that an earlier version kept for a tenant, without the mark, is still known for the same request.
-func TestKeysOfEarlierVersionsAreKnown(t *testing.T) {
-	t.Parallel()
-	n := newNeighbours(t)
-	const body = `{"meta":{"company":7},"chunks":{"count":1,"prefix":"keyed/"}}`
-	sum := sha256.Sum256([]byte(body))
-	kept := queue.NewSubmission{Meta: queue.Meta{{Key: "company", Value: queue.IntValue(7)}}, Chunks: queue.Chunks{Count: 1, Prefix: "keyed/"},
-		IdempotencyKey: fmt.Sprintf("%x", sha256.Sum256([]byte("company\x007\x00order-1")))}
-	copy(kept.Fingerprint[:], sum[:])
-	first, _, err := queueAt(n.engine, engine.DefaultQueue).Insert(t.Context(), kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := n.as(n.mine, call{method: "POST", path: insertPath, body: body, header: map[string]string{"Idempotency-Key": "order-1"}})
-	if got.status != 200 || !strings.Contains(string(got.body), `"`+first.ID.String()+`"`) {
-		t.Errorf("the repeated insert: %d %s, want 200 with %s", got.status, got.body, first.ID)
 	}
 }
 

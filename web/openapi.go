@@ -210,7 +210,8 @@ func insertShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters, queueParam(),
 		&huma.Param{Name: "Idempotency-Key", In: "header", Description: "1 to " +
-			strconv.Itoa(queue.MaxIdempotencyKey) + " printable ASCII characters, kept for 24 hours", Schema: text},
+			strconv.Itoa(queue.MaxIdempotencyKey) + " printable ASCII characters, kept for 24 hours. It stands for what the request " +
+			"means, however it is written", Schema: text},
 		&huma.Param{Name: "traceparent", In: "header", Description: "W3C trace context, handed on with every reservation", Schema: text},
 		&huma.Param{Name: "tracestate", In: "header", Schema: text})
 	op.RequestBody = d.body(reflect.TypeFor[api.NewSubmission]())

@@ -1,0 +1,61 @@
+package queue
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// meaningVersion is the first byte of what Meaning hashes. A field that is added changes what every request means, so it raises it.
+const meaningVersion = 1
+
+// Meaning is the fingerprint of what a request asks for, however it was written: in any order of its fields and of its meta, with a default
+// left out or spelled out, alone or as one of many. Meta has to be in order. What only says how the request came is left out: its trace,
+// its idempotency key.
+func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
+	h := sha256.New()
+	b := append(make([]byte, 0, 512), meaningVersion)
+	number := func(n uint64) { b = binary.AppendUvarint(b, n) }
+	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	for _, m := range n.Meta {
+		text(m.Key)
+		if m.Value.IsInt() {
+			b = append(b, 'i')
+			number(uint64(m.Value.Int()))
+		} else {
+			b = append(b, 't')
+			text(m.Value.Text())
+		}
+	}
+	text("") // no key of meta is empty
+	number(uint64(n.Priority))
+	number(uint64(max(n.OperationsPerChunk, 1)))
+	number(uint64(n.RunAt))
+	number(uint64(n.DeadDeadline))
+	number(uint64(n.MaxAttempts))
+	number(uint64(n.OnExhausted))
+	number(uint64(n.MaxFailedChunks))
+	text(n.Group)
+	number(uint64(n.Chunks.Count))
+	text(n.Chunks.Prefix)
+	text(n.Chunks.Template)
+	number(uint64(len(n.Chunks.Inline)))
+	bytes := func(content []byte) { // large ones are hashed where they are
+		number(uint64(len(content)))
+		if len(b)+len(content) > cap(b) {
+			h.Write(b)
+			b = b[:0]
+		}
+		if len(content) > cap(b) {
+			h.Write(content)
+		} else {
+			b = append(b, content...)
+		}
+	}
+	for _, content := range n.Chunks.Inline {
+		bytes(content)
+	}
+	bytes(n.Attachment)
+	h.Write(b)
+	copy(fingerprint[:], h.Sum(nil))
+	return fingerprint
+}
