@@ -120,9 +120,10 @@ bench: build ## Go benchmarks, then all suites of quern-bench; run it on an idle
 	go build -buildvcs=$(VCS) -o bin/quern-bench ./cmd/quern-bench
 	for suite in $$(./bin/quern-bench --list | grep -v "^ "); do ./bin/quern-bench "$$suite"; done
 
-soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; 100,000 new seeds of the simulation without and with faults and of overlapping calls (SEEDS), a failing one with the line that replays it; the orders of Random; 100,000 failures of power; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
+soak: build browser-tools ## all kill -9 loops for long, those of the audit log, of the restart grace, of forwarding and of schedules too: SOAK=10000 rounds; Fair against its ideal, 10,000 instances per bound; 100,000 new seeds of the simulation without and with faults and of overlapping calls (SEEDS), a failing one with the line that replays it; the orders of Random; 100,000 failures of power; a million idempotency keys; the times of guessed tokens; the dashboard on a slow machine, and left open for an hour
 	go test -timeout 1h -count 1 -v -run TestBound ./engine/fair -args -fair.instances=10000
 	QUERN_SIM_SEEDS=$(SEEDS) go test -timeout 48h -count 1 -run 'TestSimulation$$|TestFaults$$|TestOverlaps$$|TestRandomIsUniform' ./engine/simtest
+	QUERN_KEYS=1060000 go test -timeout 2h -count 1 -v -run 'TestKeysAreNotForgotten$$' ./engine/simtest
 	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 go test -timeout 24h -count 1 -v ./engine/powerloss
 	QUERN_RESTORE_ROUNDS=100 go test -timeout 12h -count 1 -v -run "TestBackupUnderLoad|TestCopyOfALiveDirectory" ./engine
 	QUERN_KEEP_ROUNDS=200 go test -timeout 12h -count 1 -v -run "KillNineOf(Check|Restore|Increment)" ./cmd/quern

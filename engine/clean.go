@@ -18,6 +18,7 @@ type cleaner struct {
 	acts    size // entries of the audit log in one slice
 	letters size // dead letters
 	ended   size // ended submissions
+	keys    size // pages of idempotency keys
 	bytes   size // that a file gives back
 }
 
@@ -44,6 +45,7 @@ func (s *size) took(d time.Duration, full bool) {
 
 func newCleaner(e *Engine) *cleaner {
 	return &cleaner{e: e, acts: size{500, 100, 10_000}, letters: size{500, 50, 5_000}, ended: size{500, 50, 5_000},
+		keys:  size{500, 50, 10_000},
 		bytes: size{1 << 20, 64 << 10, 16 << 20}}
 }
 
@@ -96,6 +98,9 @@ func (c *cleaner) queue(ctx context.Context, q *Queue) (more bool) {
 			return q.shard.Retain(ctx, queue.At(c.e.options.Now()).Add(-keep), most)
 		}) || more
 	}
+	more = c.turn(ctx, &c.keys, q.name, "removing old idempotency keys", func(most int) (bool, error) {
+		return q.store.Keys.Expire(ctx, queue.At(c.e.options.Now()).Add(-queue.IdempotencyWindow), most)
+	}) || more
 	return c.turn(ctx, &c.bytes, q.name, "shrinking the store", func(most int) (bool, error) {
 		return q.store.Space.Shrink(ctx, c.e.full.Load(), int64(most))
 	}) || more

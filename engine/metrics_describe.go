@@ -96,6 +96,9 @@ func (m *metrics) describeGauges() {
 		func(s *queue.Stats) uint64 { return s.OperationsWaiting })
 	gauge("quern_journal_bytes", "Size of the journal file, in bytes.", func(s *queue.Stats) uint64 { return s.JournalBytes })
 	gauge("quern_shard_bytes", "Size of the store file, in bytes.", func(s *queue.Stats) uint64 { return s.StoreBytes })
+	gauge("quern_idempotency_keys", "Idempotency keys that are known.", func(s *queue.Stats) uint64 { return s.Keys })
+	gauge("quern_idempotency_keys_limit", "Most idempotency keys that may be known: beyond it inserts with a new key are refused.",
+		func(s *queue.Stats) uint64 { return s.KeysMost })
 	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats) uint64 { return uint64(s.DiskFull) })
 	m.labelled(prometheus.GaugeValue, "quern_view_bytes", "Memory that the indexes of strategies take, in bytes: of "+
 		"strategies that are reserved by, and of those that only questions (preview, explain, why, compare) are "+
@@ -137,6 +140,8 @@ func (m *metrics) describeCounters() {
 		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionsRefused }})
 	counter("quern_inserts_refused_total", "Inserts that were refused because as many submissions are open as the "+
 		"option max-live-submissions allows.", func(s *queue.Stats) uint64 { return s.InsertsRefused })
+	counter("quern_idempotency_keys_refused_total", "Inserts that were refused because the queue knows as many idempotency keys as it may.",
+		func(s *queue.Stats) uint64 { return s.KeysRefused })
 	counter("quern_chunks_inserted_total", "Chunks inserted.", func(s *queue.Stats) uint64 { return s.InsertedTotal })
 	counter("quern_submissions_inserted_total", "Submissions inserted.", func(s *queue.Stats) uint64 { return s.SubmissionsInsertedTotal })
 	counter("quern_reservations_lost_total", "Reservations that ended because their consumer was lost.",

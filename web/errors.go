@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,7 +156,7 @@ func (p *problem) GetHeaders() http.Header {
 	case p.Status == http.StatusUnauthorized:
 		return http.Header{"Www-Authenticate": {`Bearer realm="quern"`}}
 	case p.retry > 0:
-		return http.Header{"Retry-After": {strconv.Itoa(int(p.retry / time.Second))}}
+		return http.Header{"Retry-After": {strconv.Itoa(int((p.retry + time.Second - 1) / time.Second))}}
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func (s *Server) problemOf(err error) *problem {
 		return known
 	case errors.As(err, &failure):
 		p := newProblem(failure.Code, failure.Message, failure.Problems...)
-		p.cause = failure.Err
+		p.cause, p.retry = failure.Err, cmp.Or(failure.RetryAfter, p.retry)
 		return p
 	case errors.As(err, &routing):
 		return routingProblem(routing)

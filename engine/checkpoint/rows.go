@@ -17,6 +17,14 @@ type Row struct {
 	Reopened bool // in a checkpoint: the history has it, and is to forget it
 }
 
+// Key is an idempotency key, and the submission that was inserted with it.
+type Key struct {
+	Hash        queue.KeyHash
+	Fingerprint [16]byte // of the request
+	ID          queue.SubmissionID
+	At          queue.Time // when it was used: it is known for queue.IdempotencyWindow from then on
+}
+
 // Ended is a submission in the history.
 type Ended struct {
 	Seq         uint32
@@ -24,7 +32,7 @@ type Ended struct {
 	State       queue.SubmissionState
 	Finished    queue.Time
 	Position    journal.Position // of the batch that ended it; 0 when that was before version 6 of the file
-	Keyed       bool             // it came with an idempotency key, by which the history finds it
+	Keyed       bool             // its Spec has an idempotency key, as before version 10 of the file
 	Spec, Final []byte
 
 	Reopened bool // in a checkpoint: the history has an older end of it, and is to forget that

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Code is the stable name of a kind of failure; clients may switch on it. web maps each to one HTTP status.
@@ -52,6 +53,8 @@ type Error struct {
 	Message  string    // a whole sentence for a person: what is wrong and what to do
 	Problems []Problem // for CodeInvalid: all that was found
 	Err      error     // the cause, for logs only
+
+	RetryAfter time.Duration // when it may be worth to send the request again; 0: as for all of its code
 }
 
 func (e *Error) Error() string {

@@ -1,6 +1,9 @@
 package queue
 
-import "fmt"
+import (
+	"crypto/sha256"
+	"fmt"
+)
 
 // MaxInsertions is how many submissions one call may insert.
 const MaxInsertions = 10000
@@ -12,6 +15,15 @@ const MaxInsertionBytes = 16 << 20
 // MadeKey begins the idempotency keys that the server makes for a client: of a tenant's insert, of a schedule that is triggered. A client's
 // own are printable, so none of them is the same.
 const MadeKey = "\x00"
+
+// KeyHash stands for an idempotency key: 128 bits of its SHA-256, which no two keys share.
+type KeyHash [16]byte
+
+// HashKey is the hash of an idempotency key.
+func HashKey(key string) KeyHash {
+	sum := sha256.Sum256([]byte(key))
+	return KeyHash(sum[:16])
+}
 
 // Insertion is one of the submissions that a call inserts, and what became of it: with Err nothing was inserted, and when Replayed it was
 // inserted by an earlier request with the same idempotency key.

@@ -48,5 +48,6 @@ const (
 	MaxRetention        = 10 * 365 * 24 * time.Hour
 	DefaultSuspectShare = 0.3 // the smallest that cost no submission its finish in a discrete-event model of 100 consumers
 	IdempotencyWindow   = 24 * time.Hour
+	MaxIdempotencyKeys  = 64 << 20  // of a queue, within the window: each takes 2 bytes of memory and some 70 of the disk
 	MaxPriority         = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
 )

@@ -175,6 +175,8 @@ func (l *Lost) ofStore() string {
 			return line + fmt.Sprintf(": %v outputs are lost", l.Fields["outputs"])
 		}
 		return line + ": its output is lost"
+	case "keys":
+		return line + ": idempotency keys are lost: a repeat of an insert that came with one of them inserts again"
 	case "settings":
 		return line + fmt.Sprintf(": its name and settings are lost; it has the files of shard %v, and the settings of a new queue",
 			l.Fields["shard"])

@@ -196,6 +196,9 @@ func (r *repairing) leftOut(queueName, file string, l *store.LeftOut) {
 	case l.Table == "submission" && l.Row == l.Upto:
 		one.Op = "insert"
 		r.lost = append(r.lost, one)
+	case l.Table == "key_page":
+		one.Op = "keys"
+		r.lost = append(r.lost, one)
 	case l.Table == "progress" && l.Row == l.Upto && l.ID != 0:
 		one.Op = "state"
 		r.lost = append(r.lost, one)

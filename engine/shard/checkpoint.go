@@ -112,7 +112,7 @@ func (p *checkpointer) write() error {
 		return lost
 	}
 	m, parts, log := s.m, s.parts, s.journal
-	upTo, dirty, gone := m.AppliedAt, m.Dirty, m.Endings.InOrder
+	upTo, dirty, gone, keys := m.AppliedAt, m.Dirty, m.Endings.InOrder, m.Keys.Fresh()
 	m.Dirty, m.Endings.InOrder = nil, nil
 	ruled := parts.rules.Rows(m.Now)
 	p.bytes.Store(0)
@@ -143,6 +143,10 @@ func (p *checkpointer) write() error {
 		p.forget(m, &parts, &slice)
 		p.pack(ctx, slice.ending)
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
+	}
+	// Behind the rows: a power cut under relaxed durability must not leave a key without its submission.
+	if err := s.claims.checkpoint(ctx, m, keys); err != nil {
+		return err
 	}
 	if err := p.asides(ctx, m); err != nil {
 		return err

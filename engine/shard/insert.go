@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -22,23 +23,25 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 
 // Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not.
 func (p *Submissions) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
-	s := p.s
 	if n.IdempotencyKey == "" {
 		return sub, false, nil
 	}
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
-		return sub, true, err
-	}
-	entry := s.m.Keys.Of(n)
-	if entry == nil {
-		s.mu.Unlock()
+	s := p.s
+	var entry *machine.Keyed
+	var refused error
+	asked := []asked{{key: keyOf(n)}}
+	err = s.claims.decide(ctx, asked, func(since queue.Time) {
+		if refused = s.usable(); refused == nil {
+			entry = s.claims.find(asked[0].key, since)
+		}
+	})
+	switch {
+	case err != nil || refused != nil:
+		return sub, true, cmp.Or(err, refused)
+	case entry == nil:
 		return sub, false, nil
 	}
-	err = entry.Repeatable(n)
-	s.mu.Unlock()
-	if err == nil {
+	if err = entry.Repeatable(n); err == nil {
 		sub, err = s.claims.repeat(ctx, entry)
 	}
 	return sub, true, err
@@ -52,43 +55,6 @@ func inserted(op *journal.Insert, queueName string) queue.Submission {
 		sub.Waiting, sub.Ready = sub.Ready, 0
 	}
 	return sub
-}
-
-// claims are the idempotency keys of inserts under way.
-type claims struct{ s *Shard }
-
-// claim keeps others with the same key out until this insert is decided. The mutex is held.
-func (p *claims) claim(n *queue.NewSubmission, op *journal.Insert, now queue.Time) *machine.Keyed {
-	if n.IdempotencyKey == "" {
-		return nil
-	}
-	entry := &machine.Keyed{Key: n.IdempotencyKey, Fingerprint: n.Fingerprint, ID: op.ID, At: now, Published: commit.New()}
-	p.s.m.Keys.Add(entry)
-	return entry
-}
-
-// repeat answers an insert whose key is known with the present state of its submission, once the first one is committed.
-func (p *claims) repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Submission, err error) {
-	s := p.s
-	if entry.Published != nil {
-		select {
-		case <-entry.Published.Done:
-		case <-ctx.Done():
-			return sub, ctx.Err()
-		}
-	}
-	s.mu.Lock()
-	b, forgotten := entry.Commit, entry.Forgotten
-	s.mu.Unlock()
-	if b != nil {
-		if err := s.writer.wait(commit.Set{First: b}); err != nil {
-			return sub, err
-		}
-	} else if forgotten {
-		return sub, &queue.Error{Code: queue.CodeUnavailable,
-			Message: "The first request with this Idempotency-Key failed a moment ago. Send it again."}
-	}
-	return s.Submissions.Get(ctx, entry.ID)
 }
 
 // SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.

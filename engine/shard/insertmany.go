@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -27,8 +28,9 @@ type insertCall struct {
 
 // asked is what was decided about one submission of the call.
 type asked struct {
+	key     *askedKey         // its idempotency key; nil: it has none
 	op      *journal.Insert   // nil: it makes none
-	entry   *machine.Keyed    // its idempotency key, if it has one: its own, or, without an op, that of the first insert
+	entry   *machine.Keyed    // the use of the key: its own, or, without an op, that of the first insert
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
 	beside  bool              // there are, and they are too many: the store has to have them before
 }
@@ -44,10 +46,11 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 	defer func() { s.options.Live.release(c.admitted) }()
 	for i := range list {
 		if in := &list[i]; !in.Decided() {
+			c.asked[i].key = keyOf(in.New)
 			c.asked[i].carried, c.asked[i].beside = s.contents.pack(in.New, len(list))
 		}
 	}
-	batch, err := c.decideAll()
+	batch, err := c.decideAll(ctx)
 	if err == nil && c.prepares() {
 		batch, err = c.publishPrepared(ctx)
 	}
@@ -63,11 +66,16 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 
 // decideAll looks at all of them in one hold of the mutex, so that of two calls with the same keys one has them all; and publishes them,
 // unless something has to be prepared first.
-func (c *insertCall) decideAll() (*commit.Commit, error) {
+func (c *insertCall) decideAll(ctx context.Context) (batch *commit.Commit, err error) {
+	seed := c.s.options.Seed()
+	var refused error
+	err = c.s.claims.decide(ctx, c.asked, func(since queue.Time) { batch, refused = c.decide(seed, since) })
+	return batch, cmp.Or(err, refused)
+}
+
+// decide is decideAll with the mutex held.
+func (c *insertCall) decide(seed uint64, since queue.Time) (*commit.Commit, error) {
 	s := c.s
-	now, seed := s.now(), s.options.Seed()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.takesIn(); err != nil {
 		return nil, err
 	}
@@ -76,7 +84,7 @@ func (c *insertCall) decideAll() (*commit.Commit, error) {
 	c.before = c.m.LastID
 	for i := range c.list {
 		if in := &c.list[i]; !in.Decided() {
-			in.Err = c.decideOne(in.New, &c.asked[i], now)
+			in.Err = c.decideOne(in.New, &c.asked[i], since)
 		}
 	}
 	c.last = c.m.LastID
@@ -87,15 +95,13 @@ func (c *insertCall) decideAll() (*commit.Commit, error) {
 	if c.beside, c.repeats = c.contents(), c.atomic && c.repeatsOthers(); c.prepares() {
 		return nil, nil
 	}
-	return c.publish(now), nil
+	return c.publish(since.Add(queue.IdempotencyWindow)), nil
 }
 
-func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time) error {
-	if n.IdempotencyKey != "" {
-		if entry := c.m.Keys.Of(n); entry != nil {
-			a.entry = entry
-			return entry.Repeatable(n)
-		}
+func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Time) error {
+	if entry := c.s.claims.find(a.key, since); entry != nil {
+		a.entry = entry
+		return entry.Repeatable(n)
 	}
 	if err := c.s.parts.rules.Refusal(n.Meta); err != nil {
 		return err
@@ -103,14 +109,20 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, now queue.Time)
 	if c.m.Settings.Draining {
 		return errDraining
 	}
+	if a.key != nil {
+		if err := c.s.claims.room(); err != nil {
+			return err
+		}
+	}
 	if err := c.s.options.Live.admit(1); err != nil {
 		c.s.crowded++
 		return err
 	}
 	c.admitted++
 	c.inserts++
+	now := since.Add(queue.IdempotencyWindow)
 	a.op = c.m.Draw(n, now)
-	a.entry = c.s.claims.claim(n, a.op, now)
+	a.entry = c.s.claims.claim(a.key, n, a.op, now)
 	return nil
 }
 

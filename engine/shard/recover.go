@@ -58,7 +58,7 @@ func (p *recovery) run(ctx context.Context) error {
 		return err
 	}
 	reopenable := map[uint32]*machine.Record{}
-	if err := p.recall(ctx, m, parts.letters, now, reopenable); err != nil {
+	if err := p.recall(ctx, m, parts.letters, reopenable); err != nil {
 		return err
 	}
 	if err := p.doubt(ctx, m, reopenable); err != nil {
@@ -239,10 +239,9 @@ func (p *recovery) sweep(ctx context.Context, m *machine.Machine) error {
 	return err
 }
 
-// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back,
-// and its idempotency key is known for the rest of its window. reopenable gets what a redrive may open again, by seq, as far as outputs
-// of it are in the log.
-func (p *recovery) recall(ctx context.Context, m *machine.Machine, letters *deadletters.Part, now queue.Time,
+// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back. reopenable gets
+// what a redrive may open again, by seq, as far as outputs of it are in the log.
+func (p *recovery) recall(ctx context.Context, m *machine.Machine, letters *deadletters.Part,
 	reopenable map[uint32]*machine.Record) error {
 	s := p.s
 	newest, err := s.store.History.ListEnded(ctx, 0, endStates(), 1)
@@ -252,22 +251,10 @@ func (p *recovery) recall(ctx context.Context, m *machine.Machine, letters *dead
 	for i := range newest {
 		m.LastID = max(m.LastID, newest[i].ID)
 	}
-	err = s.recallLetters(ctx, m, letters, func(r *machine.Record) {
+	return s.recallLetters(ctx, m, letters, func(r *machine.Record) {
 		if s.store.Logged(r.Seq) {
 			reopenable[r.Seq] = r
 		}
-	})
-	if err != nil {
-		return err
-	}
-	window := queue.MakeSubmissionID(max(now.Add(-queue.IdempotencyWindow), 1), 0, 0)
-	return s.store.History.EndedKeyed(ctx, window, func(row *checkpoint.Ended) error {
-		spec, err := journal.DecodeInsert(row.Spec)
-		if err != nil {
-			return fmt.Errorf("store: history of %s: %w", row.ID, err)
-		}
-		m.Keys.Add(&machine.Keyed{Key: spec.IdempotencyKey, Fingerprint: spec.Fingerprint, ID: row.ID, At: row.ID.Time()})
-		return nil
 	})
 }
 

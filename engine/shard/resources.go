@@ -47,7 +47,7 @@ type inner struct {
 
 // of joins it with its shard.
 func (i *inner) of(s *Shard) {
-	*i = inner{claims: claims{s}, contents: contents{s}, disk: disk{s: s}, recovery: recovery{s}}
+	*i = inner{claims: claims{s: s}, contents: contents{s}, disk: disk{s: s}, recovery: recovery{s}}
 	i.checkpoints.init(s)
 	i.snapshots.init(s)
 	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}

@@ -166,6 +166,16 @@ func (s *sim) checkStats() {
 		},
 		BulkTotal: t.bulk, AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway,
 		OperationsWaiting: got.OperationsWaiting, ViewBytes: got.ViewBytes, QuestionViewBytes: got.QuestionViewBytes,
+		Keys: got.Keys, KeysMost: got.KeysMost, // those of a slot leave together
+	}
+	known := 0
+	for _, key := range s.m.keys {
+		if key.at.Add(queue.IdempotencyWindow) >= s.now {
+			known++
+		}
+	}
+	if got.Keys < uint64(known) {
+		s.fail("%d idempotency keys are counted, and %d are known", got.Keys, known)
 	}
 	for _, b := range s.m.bulks {
 		if b.State == queue.BulkRunning {

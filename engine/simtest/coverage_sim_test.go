@@ -41,7 +41,7 @@ func (t *tally) String() string {
 
 // happens is all that has to happen in the simulation.
 var happens = []string{
-	"insert", "insert with run_at", "insert refused by a rule", "insert repeated", "insert repeated after its end",
+	"insert", "insert with run_at", "insert refused by a rule", "insert repeated", "insert repeated after its end", "insert repeated after its retention",
 	"many inserted in one call", "repeated in one call", "all of a call refused",
 	"reserve", "reserve that finds nothing", "reserve of what was shelved", "reserve refused to a quiet or draining consumer",
 	"complete", "complete of a ready chunk", "complete after the deadline", "fail, to be tried again", "fail for good", "fail after a restart", "fail of a try that its deadline counted",

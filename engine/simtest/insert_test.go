@@ -146,14 +146,19 @@ func (s *sim) repeatKey() {
 	n := s.draw()
 	n.IdempotencyKey = fmt.Sprint("key", 1+s.r.IntN(s.keys))
 	known := s.m.keys[n.IdempotencyKey]
-	if known == nil {
+	if known == nil || known.at.Add(queue.IdempotencyWindow) < s.now { // a restart lets time pass without a tick
 		s.insertThis(n)
 		return
 	}
-	if s.m.forgotten[known.id] {
-		return // its retention is over: nothing is known of it any more
-	}
 	n.Fingerprint = known.fingerprint
+	if s.m.forgotten[known.id] {
+		if got, replayed, err := s.shard.Insert(ctx, &n); queue.CodeOf(err) != queue.CodeUnknownSubmission {
+			s.fail("an insert again under %q, whose submission %s is forgotten: got (%s, %v, %v), want %s", n.IdempotencyKey, known.id,
+				got.ID, replayed, err, queue.CodeUnknownSubmission)
+		}
+		s.tally.add("insert repeated after its retention", 1)
+		return
+	}
 	conflict := s.chance(40)
 	if conflict {
 		n.Fingerprint[3]++

@@ -159,7 +159,7 @@ func (o *overlap) start() {
 	o.wrap = o.gates.wrap
 	shut := o.gates.throw()
 	var err error
-	if o.store, err = store.Open(ctx, filepath.Join(o.dir, "store.db"), store.Options{Durability: o.settings.Durability, Around: o.gates.around}); err != nil {
+	if o.store, err = store.Open(ctx, filepath.Join(o.dir, "store.db"), store.Options{Durability: o.settings.Durability, Around: o.gates.around, SlotKeys: 3}); err != nil {
 		o.t.Fatal(err)
 	}
 	options := o.options()

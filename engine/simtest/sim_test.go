@@ -69,6 +69,7 @@ func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	}
 	s.box = box{t: t, dir: t.TempDir(), settings: settings}
 	s.opBytes = []int{0, -1, 40}[seed%3] // what a call brings goes into its op, is written before it, or some of each
+	s.slotKeys = 1 + int(seed%5)         // most keys are in slots that are full
 	if f != nil {
 		s.wrap, s.fatal = f.wrap, f.fatal
 	} else if seed%20 == 4 { // copies are made at each checkpoint, which takes time

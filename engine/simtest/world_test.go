@@ -57,6 +57,8 @@ type box struct {
 	views    *shard.ViewMemory // nil: as much as is usual
 	opBytes  int               // Options.OpBytes
 	copies   string            // the folder of its snapshots; "": none are kept
+	mostKeys int               // store.Options.Keys
+	slotKeys int               // store.Options.SlotKeys
 	born     queue.Time        // of the shard: with its number it identifies its outbox
 }
 
@@ -91,7 +93,7 @@ func (b *box) open() {
 	ctx := context.Background()
 	b.remake()
 	var err error
-	if b.store, err = store.Open(ctx, filepath.Join(b.dir, "store.db"), store.Options{Durability: b.settings.Durability}); err != nil {
+	if b.store, err = store.Open(ctx, filepath.Join(b.dir, "store.db"), store.Options{Durability: b.settings.Durability, Keys: b.mostKeys, SlotKeys: b.slotKeys}); err != nil {
 		b.t.Fatal(err)
 	}
 	if b.shard, err = shard.Open(ctx, b.options()); err != nil {

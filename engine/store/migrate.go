@@ -17,7 +17,7 @@ var migrations embed.FS
 
 // What the two files are: "QrnS" and "QrnC", each at the version that its last migration sets as user_version.
 var (
-	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 9, Shrinks: true}
+	storeKind     = sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 10, Shrinks: true}
 	catalogueKind = sqlitedb.Kind{Name: "catalogue", ApplicationID: 0x51726e43, Version: 11, Shrinks: true}
 )
 

@@ -140,7 +140,7 @@ func (s *salvage) run() error {
 	}
 	s.lostPages()
 	table := func() error { return s.table(&tables[states]) }
-	for _, step := range []func() error{s.rebuild, table, s.states, s.directories, s.spans, s.position, s.lastSeq} {
+	for _, step := range []func() error{s.rebuild, table, s.states, s.directories, s.spans, s.keySlots, s.position, s.lastSeq} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -292,6 +292,31 @@ func (s *salvage) spans() error {
 		one := spanOf(n, list)
 		b := one.appendTo(nil)
 		if err := s.putBytes("history_span", n, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keySlots has each slot of which there are idempotency keys have its row. The next open makes its filter.
+func (s *salvage) keySlots() error {
+	pages, err := s.blobs("SELECT n, bytes FROM key_page WHERE n >> 13 NOT IN (SELECT n FROM key_slot)")
+	if err != nil {
+		return err
+	}
+	slots := map[int64]*keySlot{}
+	for n, b := range pages {
+		for at := range keysIn(b) {
+			n, key := n>>keyPageBits, readKey(at)
+			if slots[n] == nil {
+				slots[n] = &keySlot{n: n, first: key.At, last: key.At}
+			}
+			slot := slots[n]
+			slot.first, slot.last, slot.count = min(slot.first, key.At), max(slot.last, key.At), slot.count+1
+		}
+	}
+	for n, slot := range slots {
+		if err := s.putBytes("key_slot", n, slot.appendTo(nil)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,12 @@ type writeStmts struct {
 	putLog, resetLog, sizeLog, dropLog   *sqlitedb.Stmt
 	putStanding                          *sqlitedb.Stmt
 	putSchedule, dropSchedule            *sqlitedb.Stmt
+	keyStmts
+}
+
+// keyStmts are those for idempotency keys.
+type keyStmts struct {
+	keySlots, keyPages, keyPage, putKeyPage, putKeySlot, dropKeyPages, dropKeySlot *sqlitedb.Stmt
 }
 
 // eraseStmts are those that delete what belongs to a submission, and anyRows, which asks whether there is any of it.
@@ -74,6 +80,13 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.dropOutput, "DELETE FROM output WHERE k BETWEEN ? AND ?"},
 		{&w.putSchedule, "INSERT OR REPLACE INTO schedule (name, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropSchedule, "DELETE FROM schedule WHERE name = ?"},
+		{&w.keySlots, "SELECT n, crc, bytes FROM key_slot ORDER BY n"},
+		{&w.keyPages, "SELECT n, crc, bytes FROM key_page WHERE n BETWEEN ? AND ? ORDER BY n"},
+		{&w.keyPage, keyPageSQL},
+		{&w.putKeyPage, "INSERT OR REPLACE INTO key_page (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.putKeySlot, "INSERT OR REPLACE INTO key_slot (n, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropKeyPages, "DELETE FROM key_page WHERE n IN (SELECT n FROM key_page WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?)"},
+		{&w.dropKeySlot, "DELETE FROM key_slot WHERE n = ?"},
 	})
 }
 
@@ -86,10 +99,12 @@ type readStmts struct {
 	nextSingles, singlesBefore                               *sqlitedb.Stmt
 	logPages, logPage                                        *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow                    *sqlitedb.Stmt
-	schedules                                                *sqlitedb.Stmt
+	schedules, keyPage                                       *sqlitedb.Stmt
 }
 
 const singlesBeforeSQL = "SELECT n, crc, bytes FROM content_page WHERE n <= ? ORDER BY n DESC LIMIT 1"
+
+const keyPageSQL = "SELECT crc, bytes FROM key_page WHERE n = ?"
 
 const endedPageSQL = "SELECT crc, bytes FROM history_page WHERE n = ?"
 
@@ -119,6 +134,7 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.outputPage, "SELECT k, run, crc, bytes FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT 1"},
 		{&r.nextOutput, "SELECT k FROM output WHERE k >= ? ORDER BY k LIMIT 1"},
 		{&r.schedules, "SELECT name, crc, bytes FROM schedule ORDER BY name"},
+		{&r.keyPage, keyPageSQL},
 		{&r.lastOutputRow, "SELECT k, run FROM output WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
 	})
 }

@@ -18,6 +18,8 @@ type Options struct {
 	Durability queue.Durability
 	Identity   queue.Identity // that the file has, or gets if it has none
 	MaxPages   int            // bound of the file in pages of 4,096 bytes, 0 for none: how tests make a full disk
+	Keys       int            // idempotency keys that may be known; 0: queue.MaxIdempotencyKeys
+	SlotKeys   int            // those in one slot; 0: 256 Ki
 
 	// Around runs every transaction of the one writer, and returns what its caller is told; nil: they run plainly. It is called without a
 	// lock of the writer: how tests hold a write back, let it fail, or lose its answer.
@@ -38,6 +40,7 @@ type Store struct {
 	open     openIndex
 	Doubts   doubts
 	Space    Space
+	Keys     Keys
 }
 
 // readers are the connections that read.
@@ -75,6 +78,7 @@ type reader struct {
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
+	s.Keys.init(s, &o)
 	s.History.s, s.Singles.s, s.Space.s = s, s, s
 	if err := s.openFile(ctx, o); err != nil {
 		s.Close()
@@ -111,6 +115,9 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	if err := s.History.packOld(ctx); err != nil {
 		return err
 	}
+	if err := s.Keys.load(); err != nil {
+		return err
+	}
 	for _, r := range []*reader{&s.hot, &s.scan} {
 		if r.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{ReadOnly: true}); err != nil {
 			return err
@@ -120,6 +127,9 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 		}
 	}
 	if err := s.History.loadGone(ctx); err != nil {
+		return err
+	}
+	if err := s.Keys.takeOld(ctx); err != nil {
 		return err
 	}
 	return s.indexLog()

@@ -20,6 +20,7 @@ func summed() []sqlitedb.Summed {
 		{Table: "output_log", Columns: "n, bytes"}, {Table: "output", Columns: "k, run, bytes"},
 		{Table: "aside", Columns: "kind, key, bytes"}, {Table: "standing", Columns: "name, state"},
 		{Table: "schedule", Columns: "length(CAST(name AS BLOB)), name, bytes"},
+		{Table: "key_slot", Columns: "n, bytes"}, {Table: "key_page", Columns: "n, bytes"},
 		{Table: "progress", Columns: "seq, state"},
 	}
 }

@@ -30,6 +30,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 		inserting(s)
 	}
 	if m.Replay {
+		m.Keys.replay(s, m.Now)
 		if known, err := m.Recovery.known(s.Seq, s.ID); known || err != nil {
 			return err
 		}
@@ -66,9 +67,6 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	m.Asides.Changed(AsideSeq, 0)
 	m.LastID = max(m.LastID, r.ID)
 	m.Order.Add(r)
-	if d := r.Details(); d.key != "" {
-		m.remember(r)
-	}
 	if m.Replay {
 		return // settle offers it
 	}
@@ -80,14 +78,6 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 		return
 	}
 	m.show(r)
-}
-
-// remember keeps the idempotency key of a committed insert.
-func (m *Machine) remember(r *Record) {
-	if entry := m.Keys.Find(r.more.key); entry != nil && entry.ID == r.ID {
-		return
-	}
-	m.Keys.Add(&Keyed{Key: r.more.key, Fingerprint: r.more.fingerprint, ID: r.ID, At: r.ID.Time()})
 }
 
 // ApplyComplete finishes a chunk, whichever consumer holds it.

@@ -45,8 +45,8 @@ func (r *Record) EndedRow() checkpoint.Ended {
 		}
 		e.Held, e.Left = nil, nil
 	})
-	return checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Keyed: r.Details().key != "",
-		Position: e.Position, Reopened: e.reopened, Spec: e.spec, Final: e.Final}
+	return checkpoint.Ended{Seq: r.Seq, ID: r.ID, State: r.State, Finished: e.At, Position: e.Position,
+		Reopened: e.reopened, Spec: e.spec, Final: e.Final}
 }
 
 // What the two parts of the rows of most small submissions take, in bytes: they are allocated once.

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -35,26 +34,3 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 
 // nearNow is how close a run_at has to be to count as now (Querator's rule): less would be a wait for nothing.
 const nearNow = 100 * time.Millisecond
-
-// Of is the entry of the insert that this one repeats; nil: it is the first with its key. Earlier versions wrote the server's keys
-// without the mark, so such a key may be that of a client's insert of the same form: it counts only for the same request.
-func (k *keys) Of(n *queue.NewSubmission) *Keyed {
-	if found := k.Find(n.IdempotencyKey); found != nil {
-		return found
-	}
-	if old, made := strings.CutPrefix(n.IdempotencyKey, queue.MadeKey); made {
-		if found := k.Find(old); found != nil && found.Fingerprint == n.Fingerprint {
-			return found
-		}
-	}
-	return nil
-}
-
-// Repeatable refuses a key that came with another request.
-func (k *Keyed) Repeatable(n *queue.NewSubmission) error {
-	if k.Fingerprint == n.Fingerprint {
-		return nil
-	}
-	return &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a " +
-		"different request before. Use a new key for a new request; repeat the old request unchanged to get its answer."}
-}

@@ -1,79 +1,89 @@
 package machine
 
 import (
-	"cmp"
-	"slices"
-
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
-// keys remembers the idempotency keys of the last queue.IdempotencyWindow.
+// keys has the idempotency keys that no checkpoint has written yet. The store has the others.
 type keys struct {
-	byKey map[string]*Keyed
-	queue []*Keyed // oldest first
+	byHash map[queue.KeyHash]*Keyed
+	fresh  []*Keyed // those whose inserts are applied, in that order
 }
 
 // Keyed is an idempotency key and the submission that was inserted with it.
 type Keyed struct {
-	Key         string
-	Fingerprint [16]byte
-	ID          queue.SubmissionID
-	At          queue.Time
-	Published   *commit.Commit // done when Commit is set or the insert failed; nil when replayed from the journal
-	Commit      *commit.Commit // the one that decides it; nil before and after
-	Forgotten   bool
+	checkpoint.Key
+	Published *commit.Commit // done when Commit is set or the insert failed; nil when it is from the journal or the store
+	Commit    *commit.Commit // the one that decides it; nil before and after
+	Forgotten bool
 }
 
-// maxKeys bounds the memory that keys take (about 200 bytes each): beyond it the oldest are forgotten early.
-const maxKeys = 1 << 20
-
-// Applied and Undo: with the commit of its insert the key is no longer on its way, or is free again.
-func (k *Keyed) Applied(*Machine) { k.Commit = nil }
+// Applied and Undo: with the commit of its insert the key waits for a checkpoint, or is free again.
+func (k *Keyed) Applied(m *Machine) {
+	k.Commit = nil
+	m.Keys.fresh = append(m.Keys.fresh, k)
+}
 
 // Undo forgets the key: the insert that used it failed.
 func (k *Keyed) Undo(m *Machine) { m.Keys.Forget(k) }
 
-func newKeys() keys { return keys{byKey: map[string]*Keyed{}} }
+// Repeatable refuses a key that came with another request.
+func (k *Keyed) Repeatable(n *queue.NewSubmission) error {
+	if k.Fingerprint == n.Fingerprint {
+		return nil
+	}
+	return &queue.Error{Code: queue.CodeIdempotencyReuse, Message: "This Idempotency-Key came with a " +
+		"different request before. Use a new key for a new request; repeat the old request to get its answer."}
+}
 
-func (k *keys) Find(key string) *Keyed { return k.byKey[key] }
+func newKeys() keys { return keys{byHash: map[queue.KeyHash]*Keyed{}} }
 
-func (k *keys) Add(entry *Keyed) {
-	k.byKey[entry.Key] = entry
-	k.queue = append(k.queue, entry)
-	for len(k.queue) > maxKeys {
-		k.forgetOldest()
+// Find is the latest use of a key, if memory has it and it was used since a moment; nil: it does not.
+func (k *keys) Find(hash queue.KeyHash, since queue.Time) *Keyed {
+	if found := k.byHash[hash]; found != nil && found.At >= since {
+		return found
+	}
+	return nil
+}
+
+// Len is how many keys memory has.
+func (k *keys) Len() int { return len(k.byHash) }
+
+func (k *keys) Add(entry *Keyed) { k.byHash[entry.Hash] = entry }
+
+// Forget frees a key whose insert failed.
+func (k *keys) Forget(entry *Keyed) {
+	entry.Forgotten = true
+	k.drop(entry)
+}
+
+func (k *keys) drop(entry *Keyed) {
+	if k.byHash[entry.Hash] == entry { // else the key was used again since, after its window
+		delete(k.byHash, entry.Hash)
 	}
 }
 
-func (k *keys) Forget(entry *Keyed) {
-	if entry.Forgotten {
+// replay keeps the key of an insert that is replayed, also of one whose row the store has: a kill may have come before its key was written.
+func (k *keys) replay(s *journal.Insert, at queue.Time) {
+	if s.IdempotencyKey == "" {
 		return
 	}
-	entry.Forgotten = true
-	if k.byKey[entry.Key] == entry { // else the key was used again since, after its window
-		delete(k.byKey, entry.Key)
-	}
+	entry := &Keyed{Key: checkpoint.Key{Hash: queue.HashKey(s.IdempotencyKey), Fingerprint: s.Fingerprint, ID: s.ID, At: at}}
+	k.Add(entry)
+	k.fresh = append(k.fresh, entry)
 }
 
-func (k *keys) forgetOldest() {
-	k.Forget(k.queue[0])
-	k.queue[0] = nil
-	k.queue = k.queue[1:]
-}
+// Fresh are the keys that wait for a checkpoint. The list, and what stands in the entries, does not change any more.
+func (k *keys) Fresh() []*Keyed { return k.fresh[:len(k.fresh):len(k.fresh)] }
 
-// settle puts what a recovery added in any order into the order of time.
-func (k *keys) settle() {
-	slices.SortStableFunc(k.queue, func(a, b *Keyed) int { return cmp.Compare(a.ID, b.ID) })
-	for _, entry := range k.queue {
-		k.byKey[entry.Key] = entry // of a key that was used again after its window, the last
+// Written drops the first keys that wait for a checkpoint, at most `most`: the store has them.
+func (k *keys) Written(most int) {
+	for i, entry := range k.fresh[:most] {
+		k.drop(entry)
+		k.fresh[i] = nil
 	}
-}
-
-// expire forgets keys that are older than the window, at most `most`, and says how many.
-func (k *keys) expire(now queue.Time, most int) (n int) {
-	for ; n < most && len(k.queue) > 0 && k.queue[0].At.Add(queue.IdempotencyWindow) < now; n++ {
-		k.forgetOldest()
-	}
-	return n
+	k.fresh = k.fresh[most:]
 }

@@ -1,52 +1,70 @@
 package machine
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/queue"
 	"pgregory.net/rapid"
 )
 
-// A key is known from its insert until the window is over or the insert failed, and always as its latest insert.
+// A key is known from its insert until the window is over, the insert failed, or a checkpoint has written it, and always as its latest
+// insert. Every key whose insert is applied waits for a checkpoint, in that order.
 func TestKeysModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k, now := newKeys(), queue.Time(1_760_000_000_000)
-		model := map[string]*Keyed{}
-		var all []*Keyed
+		m := &Machine{Keys: newKeys()}
+		k, now := &m.Keys, queue.Time(1_760_000_000_000)
+		model := map[queue.KeyHash]*Keyed{}
+		var begun, fresh []*Keyed
+		forget := func(entry *Keyed) {
+			if model[entry.Hash] == entry {
+				delete(model, entry.Hash)
+			}
+		}
 		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0:
+			switch what := rapid.IntRange(0, 4).Draw(t, "what"); {
+			case what == 0:
 				now = now.Add(time.Duration(rapid.Int64Range(0, int64(queue.IdempotencyWindow)).Draw(t, "passed")))
-				k.expire(now, 1<<30)
-				for key, entry := range model {
-					if entry.At.Add(queue.IdempotencyWindow) < now {
-						delete(model, key)
-					}
+			case what <= 2 && len(begun) > 0:
+				n := rapid.IntRange(0, len(begun)-1).Draw(t, "which")
+				entry := begun[n]
+				begun = slices.Delete(begun, n, n+1)
+				if what == 1 {
+					entry.Undo(m)
+					forget(entry)
+				} else {
+					entry.Applied(m)
+					fresh = append(fresh, entry)
 				}
-			case 1:
-				if len(all) > 0 {
-					entry := all[rapid.IntRange(0, len(all)-1).Draw(t, "forget")]
-					k.Forget(entry)
-					if model[entry.Key] == entry {
-						delete(model, entry.Key)
-					}
+			case what == 3:
+				n := rapid.IntRange(0, len(fresh)).Draw(t, "written")
+				k.Written(n)
+				for _, entry := range fresh[:n] {
+					forget(entry)
 				}
-			default: // also a key that is known: recovery finds two submissions with it when the first one's window was over
-				entry := &Keyed{Key: fmt.Sprint("k", rapid.IntRange(0, 4).Draw(t, "key")), ID: queue.SubmissionID(i), At: now}
+				fresh = fresh[n:]
+			default: // also a key that is known: its window was over
+				hash := queue.KeyHash{byte(rapid.IntRange(0, 4).Draw(t, "key"))}
+				entry := &Keyed{Key: checkpoint.Key{Hash: hash, ID: queue.SubmissionID(i), At: now}}
 				k.Add(entry)
-				model[entry.Key] = entry
-				all = append(all, entry)
+				model[hash] = entry
+				begun = append(begun, entry)
 			}
-			for n := range 5 {
-				if key := fmt.Sprint("k", n); k.Find(key) != model[key] {
-					t.Fatalf("step %d: find(%s) = %+v; want %+v", i, key, k.Find(key), model[key])
+			for n := range byte(5) {
+				hash := queue.KeyHash{n}
+				want := model[hash]
+				if want != nil && want.At.Add(queue.IdempotencyWindow) < now {
+					want = nil
+				}
+				if got := k.Find(hash, now.Add(-queue.IdempotencyWindow)); got != want {
+					t.Fatalf("step %d: find(%d) = %+v; want %+v", i, n, got, want)
 				}
 			}
-			if len(k.byKey) != len(model) {
-				t.Fatalf("step %d: %d keys are known; want %d", i, len(k.byKey), len(model))
+			if k.Len() != len(model) || !slices.Equal(k.Fresh(), fresh) {
+				t.Fatalf("step %d: %d keys, %d wait for a checkpoint; want %d and %d", i, k.Len(), len(k.Fresh()), len(model), len(fresh))
 			}
 		}
 	})
@@ -55,33 +73,12 @@ func TestKeysModel(t *testing.T) {
 // The window is inclusive: after exactly 24 hours a key is still known, a millisecond later it is not.
 func TestKeysWindow(t *testing.T) {
 	t.Parallel()
-	k, entry := newKeys(), &Keyed{Key: "k", At: 1000}
+	k, entry := newKeys(), &Keyed{Key: checkpoint.Key{At: 1000}}
 	k.Add(entry)
-	k.expire(queue.Time(1000).Add(queue.IdempotencyWindow), 10)
-	if k.Find("k") != entry || entry.Forgotten {
+	if k.Find(queue.KeyHash{}, 1000) != entry {
 		t.Error("the key is forgotten within its window")
 	}
-	k.expire(queue.Time(1000).Add(queue.IdempotencyWindow)+1, 10)
-	if k.Find("k") != nil || !entry.Forgotten || len(k.queue) != 0 {
-		t.Errorf("after its window find = %+v, forgotten %v, %d in the queue; want it gone", k.Find("k"), entry.Forgotten, len(k.queue))
-	}
-}
-
-// The memory for keys is bounded; the oldest go first.
-func TestKeysBound(t *testing.T) {
-	t.Parallel()
-	k := newKeys()
-	entries := make([]Keyed, maxKeys+3)
-	for i := range entries {
-		entries[i] = Keyed{Key: fmt.Sprint(i)}
-		k.Add(&entries[i])
-	}
-	if len(k.byKey) != maxKeys || len(k.queue) != maxKeys {
-		t.Errorf("%d keys are known, %d in the queue; want %d", len(k.byKey), len(k.queue), maxKeys)
-	}
-	for i, known := range map[int]bool{0: false, 2: false, 3: true, maxKeys + 2: true} {
-		if got := k.Find(fmt.Sprint(i)) != nil; got != known {
-			t.Errorf("key %d is known: %v; want %v", i, got, known)
-		}
+	if found := k.Find(queue.KeyHash{}, 1001); found != nil {
+		t.Errorf("after its window find = %+v; want none", found)
 	}
 }

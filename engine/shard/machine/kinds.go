@@ -20,7 +20,7 @@ const (
 	KindSuspect                  // shelved suspects that are offered again
 	KindRunAt                    // submissions whose run_at has come
 	KindDeadDeadline             // submissions whose dead_deadline has passed
-	KindSweep                    // reservations of ended submissions, and idempotency keys that are too old
+	KindSweep                    // reservations of ended submissions
 	KindRetention                // ended submissions whose retention is over
 	KindSchedule                 // what schedules insert
 	KindForward                  // dead letters on their way to another queue, which the engine carries
@@ -100,7 +100,7 @@ func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, pa
 		p.Acting = Action{Kind: KindSweep}
 		n = m.Orphans.Sweep(most)
 		m.Stats.Acts[KindSweep].Done += uint64(n)
-		return max(n, m.Keys.expire(now, most))
+		return n
 	}
 	p.Acting = Action{Kind: kind}
 	timers := &p.Timers[kind]

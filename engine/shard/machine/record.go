@@ -65,8 +65,6 @@ type details struct {
 	attempts               uint16 // max_attempts of its own, 0: the queue's
 	policy                 queue.OnExhausted
 	RunAt, DeadDeadline    queue.Time
-	key                    string
-	fingerprint            [16]byte
 	Schedule               string     // that inserted it
 	Scheduled              queue.Time // the tick that it is for
 	origin                 *queue.Origin
@@ -135,7 +133,7 @@ func NewRecord(s *journal.Insert) *Record {
 	d := details{
 		Template: s.Template, Group: s.Group, Trace: s.Trace, Operations: max(s.OperationsPerChunk, 1),
 		maxFailed: s.MaxFailed, attempts: s.MaxAttempts,
-		policy: s.OnExhausted, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline, key: s.IdempotencyKey, fingerprint: s.Fingerprint,
+		policy: s.OnExhausted, RunAt: s.RunAt, DeadDeadline: s.DeadDeadline,
 		origin:   s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
 	}
@@ -154,7 +152,7 @@ func (r *Record) Spec(meta queue.Meta) []byte {
 		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
-		Attachment: r.Attached, IdempotencyKey: d.key, Fingerprint: d.fingerprint, Schedule: d.Schedule, Scheduled: d.Scheduled,
+		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
 		Origin: d.origin,
 	})
 }

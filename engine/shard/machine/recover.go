@@ -27,9 +27,6 @@ func (p *recovery) Load(spec, state []byte) error {
 	}
 	r.Stored = true
 	m.NextSeq, m.LastID = max(m.NextSeq, r.Seq), max(m.LastID, r.ID)
-	if r.Details().key != "" {
-		m.remember(r)
-	}
 	return nil
 }
 
@@ -96,7 +93,6 @@ func (p *recovery) Settle(now queue.Time) {
 	m := p.m
 	m.Replay, p.History, m.Now = false, history{}, now
 	m.Stats = Stats{}
-	m.Keys.settle()
 	for _, settled := range m.Joined.Settled {
 		settled()
 	}
