@@ -95,6 +95,9 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
 	e.bulks.e, e.forwards.e, e.cleaner = e, e, newCleaner(e)
+	if err := isOurs(o.Dir); err != nil {
+		return nil, err
+	}
 	if e.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}

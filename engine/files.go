@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/store"
@@ -67,6 +68,35 @@ func WriteFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// oursOrHarmless are the names that a data directory without a catalogue may have: what a start makes before the catalogue, what is left
+// when that is lost, and what stands in a directory that was made for a server.
+var oursOrHarmless = []string{"ballast", "lock", "lost+found", "plugins", "quern.yaml", "shards", "tls", backupDir, restoringFile,
+	restoringFile + Partial, catalogueFile + "-shm", catalogueFile + "-wal"}
+
+// isOurs refuses a directory that has no catalogue and the files of others: ours would be mixed with them. Hidden
+// files, sockets and empty folders are in no one's way.
+func isOurs(dir string) error {
+	if there, err := exists(filepath.Join(dir, catalogueFile)); there || err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("the data directory %s cannot be read: %w", dir, err)
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if slices.Contains(oursOrHarmless, name) || name[0] == '.' || entry.Type() == fs.ModeSocket {
+			continue
+		}
+		if inside, err := os.ReadDir(filepath.Join(dir, name)); err == nil && len(inside) == 0 {
+			continue
+		}
+		return fmt.Errorf("%s is no data directory, and not empty: it has %s. Nothing was changed: choose an empty or missing "+
+			"directory with --data", dir, name)
+	}
+	return nil
 }
 
 // hasCatalogue refuses a directory with shards and no catalogue: a new one would know none of their queues.

@@ -53,6 +53,37 @@ func TestMissingFilesAreRefused(t *testing.T) {
 	}
 }
 
+// A folder of other files is refused and stays as it is; what a directory for a server may have is in no one's way.
+func TestFoldersOfOthersAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"notes.txt": true, "photos/one.jpg": true, "store.db": true, "quern.yaml": false,
+		".gitkeep": false, "lost+found/x": false, "tls/cert.pem": false, "lock": false} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600),
+			os.MkdirAll(filepath.Join(dir, "copies"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		before := names(t, dir)
+		e, err := openIn(t, dir)
+		if err == nil {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		first, _, _ := strings.Cut(name, "/")
+		if refused && (err == nil || !strings.Contains(err.Error(), dir+" is no data directory, and not empty: it has "+first)) {
+			t.Errorf("%s: %v, want it refused by its name", name, err)
+		}
+		if after := names(t, dir); refused && !slices.Equal(before, after) {
+			t.Errorf("%s: the refused open left %q, want %q", name, after, before)
+		}
+		if !refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func openIn(t *testing.T, dir string) (*Engine, error) {
 	t.Helper()
 	return Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, Registerer: prometheus.NewRegistry(), BallastBytes: -1})

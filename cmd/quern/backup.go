@@ -128,11 +128,8 @@ func restore(ctx context.Context, a *app, names []string, dir string) error {
 	if err != nil {
 		return err
 	}
-	queues := "1 queue"
-	if len(m.Queues) != 1 {
-		queues = fmt.Sprintf("%d queues", len(m.Queues))
-	}
-	err = say(a.out, "restored %s as of %s to %s; every checksum is right\n", queues, m.Made.Format(time.RFC3339), dir)
+	err = say(a.out, "restored %s as of %s to %s; every checksum is right\n", several(len(m.Queues), "queue"),
+		m.Made.Format(time.RFC3339), dir)
 	return err
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,7 +84,7 @@ func printCheck(a *app, r *check.Report) error {
 	if r.Whole {
 		return nil
 	}
-	return endedError{code: exitDamaged, text: fmt.Sprintf("%d faults were found", r.Faults)}
+	return endedError{code: exitDamaged, text: "found " + several(r.Faults, "fault")}
 }
 
 func printFindings(a *app, r *check.Report) {
@@ -94,11 +93,12 @@ func printFindings(a *app, r *check.Report) {
 			say(a.out, "queue %s: cannot be opened\n", q.Name)
 			continue
 		}
-		say(a.out, "queue %s: %d submissions, %d of them open; %d contents, %d attachments and %d outputs of %d bytes; "+
-			"%d counters\n", q.Name, q.Submissions, q.Open, q.Contents, q.Attachments, q.Outputs, q.Bytes, q.Counters)
+		say(a.out, "queue %s: %s, %d of them open; %s, %s and %s of %s; %s\n", q.Name, several(q.Submissions, "submission"), q.Open,
+			several(q.Contents, "content"), several(q.Attachments, "attachment"), several(q.Outputs, "output"), several(q.Bytes, "byte"),
+			several(q.Counters, "counter"))
 	}
 	for _, f := range r.Files {
-		say(a.out, "%s: %d rows\n", f.Path, f.Rows)
+		say(a.out, "%s: %s\n", f.Path, several(f.Rows, "row"))
 	}
 	for _, f := range r.Findings {
 		say(a.out, "%s\n", f)

@@ -61,6 +61,7 @@ func (a *app) token() (string, error) {
 	path, from := a.tokenFile, "--token-file"
 	if path == "" {
 		if token := a.getenv("QUERN_TOKEN"); token != "" {
+			a.tokenFrom = "QUERN_TOKEN"
 			return strings.TrimSpace(token), nil
 		}
 		path, from = a.getenv("QUERN_TOKEN_FILE"), "QUERN_TOKEN_FILE"
@@ -72,6 +73,7 @@ func (a *app) token() (string, error) {
 	if err != nil {
 		return "", usageError{fmt.Errorf("%s: %w", from, err)}
 	}
+	a.tokenFrom = from
 	return strings.TrimSpace(string(text)), nil
 }
 

@@ -44,6 +44,7 @@ var argumentLists = map[string]lister{
 	"rules ID":           ofQueue((*client.Client).Rules, func(r api.Rule) (string, string) { return r.ID, r.Action + " " + r.Reason }),
 	"bulk ID":            ofQueue((*client.Client).Bulks, func(b api.BulkOperation) (string, string) { return b.ID, b.Action }),
 	"dead ID/INDEX":      deadLetters,
+	"quern ID/INDEX":     held,
 	"keys KEY":           metaKeys,
 	"keys VALUE":         metaValues,
 }
@@ -72,6 +73,12 @@ var (
 	submissions = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.Submission, error] {
 		return c.List(ctx, queue, client.ListOptions{Limit: completeMost})
 	}, func(s api.Submission) (string, string) { return s.ID, s.State + " " + metaLine(s.Meta) })
+
+	held = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.HeldReservation, error] {
+		return c.Reservations(ctx, queue, api.HeldFilter{Limit: completeMost})
+	}, func(h api.HeldReservation) (string, string) {
+		return fmt.Sprintf("%s/%d", h.Submission, h.Index), h.Consumer
+	})
 
 	deadLetters = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.DeadLetter, error] {
 		return c.DeadLetters(ctx, queue, api.DeadFilter{})

@@ -121,7 +121,7 @@ func consumersReleaseCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = say(a.out, "%s: %d chunks released\n", name, n)
+			err = say(a.out, "%s: %s released\n", name, several(n, "chunk"))
 			return err
 		}),
 	}

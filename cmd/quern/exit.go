@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -74,6 +75,9 @@ func (a *app) report(err error) int {
 	case errors.As(err, &signal) || errors.Is(err, context.Canceled):
 		say(a.err, "quern: %s\n", said(err))
 		return exitInterrupted
+	case errors.As(err, &problem) && problem.Code == "":
+		a.printForeign(problem.Problem)
+		return exitUnreachable
 	case errors.As(err, &problem):
 		a.printProblem(problem.Problem)
 		return problemCode(problem.Problem)
@@ -88,6 +92,16 @@ func (a *app) report(err error) int {
 	}
 	say(a.err, "quern: %s\n", said(err))
 	return exitFailure
+}
+
+// printForeign prints an answer that is not one of a Quern server's; of a page the first line says nothing.
+func (a *app) printForeign(p api.Problem) {
+	text := cmp.Or(p.Title, fmt.Sprintf("HTTP status %d", p.Status))
+	if p.Detail != "" && !strings.HasPrefix(p.Detail, "<") {
+		text += ", " + p.Detail
+	}
+	say(a.err, "quern: %s does not answer as a Quern server does: %s\nLook at --server and QUERN_SERVER, and at what stands between "+
+		"here and the server.\n", a.serverURL(), text)
 }
 
 // said is the text of an error without the name that the client puts before it, since this program's own is the same.
@@ -119,7 +133,10 @@ func (a *app) printProblem(p api.Problem) {
 		say(a.err, "  %s\n", inCommands.Replace(p.Detail))
 	}
 	for _, e := range p.Errors {
-		say(a.err, "  %s %s\n", cmp.Or(e.Pointer, "the request"), inCommands.Replace(e.Detail))
+		say(a.err, "  %s %s\n", cmp.Or(inCommands.Replace(e.Pointer), "the request"), inCommands.Replace(e.Detail))
+	}
+	if p.Status == http.StatusUnauthorized && a.tokenFrom != "" {
+		say(a.err, "  the token is that of %s\n", a.tokenFrom)
 	}
 	if p.RequestID != "" {
 		say(a.err, "  request %s\n", p.RequestID)
@@ -145,6 +162,15 @@ var inCommands = strings.NewReplacer(
 	"PUT makes it; GET /v1/queues/{queue}/strategies", "'quern strategy put' makes it; 'quern strategy list'",
 	"PUT makes it; GET /v1/queues/{queue}/schedules", "'quern schedules set' makes it; 'quern schedules list'",
 	"GET /v1/queues/{queue}/strategies", "'quern strategy list'",
+	"send it as Authorization: Bearer qn_...", "name a file that has it with --token-file, or set QUERN_TOKEN",
+	"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.",
+	"What was given is no access token: it begins with qn_, as 'quern token new' printed it.",
+	"without ?verbose", "without --checks",
+	"/readyz?verbose say", "'quern health --checks' say",
+	"/header/Idempotency-Key", "--idempotency-key",
+	"Idempotency-Key", "idempotency key",
+	"/header/If-None-Match", "--create",
+	"If-Match", "--if-match",
 	"use DELETE to", "use 'quern keys unset' to",
 	"GET /docs lists what there is.", "It may be of an older version than this command, or --server has a path that is not its own.",
 )

@@ -41,7 +41,7 @@ func ledgersCommand(a *app) *cobra.Command {
 
 func printLedger(a *app, l *api.LedgerTenants) error {
 	amount := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-	say(a.out, "%d tenants, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", l.Tenants,
+	say(a.out, "%s, sum of lags %s, furthest behind %s, furthest ahead %s\n\n", several(l.Tenants, "tenant"),
 		amount(l.Lag), amount(l.MostBehind), amount(l.MostAhead))
 	return printList(a, l.Items, []string{"TENANT", "STATE", "WEIGHT", "SHARE", "RECEIVED", "ENTITLED", "LAG"},
 		func(t api.LedgerTenant) []string {

@@ -87,7 +87,7 @@ func lifecycleRetryCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			say(a.out, "%d actions are tried again\n", n)
+			say(a.out, "tried again: %s\n", several(n, "action"))
 			return nil
 		}),
 	}

@@ -99,7 +99,7 @@ func TestServeOverTLS(t *testing.T) {
 		stats(exitUnreachable, "Say whom to trust", "--server", at)
 		stats(exitUnreachable, "not the one of --server-fingerprint", "--server", at, "--server-fingerprint", strings.Repeat("0", 64))
 		stats(exitUsage, "not a SHA-256", "--server", at, "--server-fingerprint", "12")
-		stats(exitRefused, "HTTP request to an HTTPS server", "--server", "http://"+host)
+		stats(exitUnreachable, "HTTP request to an HTTPS server", "--server", "http://"+host)
 		for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/v1/queues": 404, "/": 404, "/livez/": 404} {
 			answer, err := http.Get(probes + path)
 			if err != nil {

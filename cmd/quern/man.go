@@ -37,7 +37,7 @@ func manCommand(a *app) *cobra.Command {
 			}
 			written, err := writeManPages(args[0], cmd.Root())
 			if err == nil {
-				err = say(a.out, "%d pages in %s\n", written, args[0])
+				err = say(a.out, "%s in %s\n", several(written, "page"), args[0])
 			}
 			return err
 		},

@@ -14,11 +14,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What the server advises in its errors is said in commands here: none that its code has is printed with a method of HTTP or a path of
-// the API in it.
+// What the server advises in its errors is said in commands here: none that its code has is printed with a method, a header or a query of
+// HTTP in it, or a path of the API.
 func TestMessagesNameCommands(t *testing.T) {
 	t.Parallel()
-	http := regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE)\b|/v1/`)
+	http := regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE|Authorization|Bearer|If-Match|If-None-Match|Idempotency-Key)\b|/v1/|\?[a-z]+`)
 	advice := 0
 	for _, text := range serverMessages(t) {
 		if http.MatchString(text) {
@@ -26,7 +26,7 @@ func TestMessagesNameCommands(t *testing.T) {
 		}
 		var out strings.Builder
 		a := &app{err: &out}
-		a.printProblem(api.Problem{Title: "No", Detail: text, Errors: []api.ProblemError{{Pointer: "/name", Detail: text}}})
+		a.printProblem(api.Problem{Title: "No", Detail: text, Errors: []api.ProblemError{{Pointer: text, Detail: text}}})
 		if found := http.FindString(out.String()); found != "" {
 			t.Errorf("%q is printed with %s in it: add it to inCommands", text, found)
 		}

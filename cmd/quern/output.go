@@ -202,6 +202,14 @@ func sayRow(w io.Writer, cells []string) {
 	fmt.Fprintln(w, strings.Join(shown, "\t")) // a table keeps its error until Flush
 }
 
+// several is a number of things: "1 chunk", "2 chunks".
+func several[N ~int | ~int64 | ~uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // raw is where bytes go: to stdout as they are, unless it is a terminal.
 func (a *app) raw() io.Writer {
 	if isTerminal(a.out) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -166,23 +167,21 @@ func printComparison(a *app, got *api.CompareResponse) error {
 func whyCommand(a *app) *cobra.Command {
 	var strategy string
 	c := a.serverCommand(&cobra.Command{
-		Use:   "why ID INDEX",
+		Use:   "why ID/INDEX",
 		Short: "Say what keeps a strategy from handing out a chunk now, and about where the chunk stands",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			index, err := strconv.ParseUint(args[1], 10, 32)
+		Args:  cobra.RangeArgs(1, 2), // ID INDEX was its form
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			id, index, err := parseChunk(strings.Join(args, "/"))
 			if err != nil {
-				return usageError{errors.New("INDEX must be a whole number from 0")}
+				return err
 			}
-			return withSubmission(a, args[0], func(c *client.Client, id string) error {
-				question, err := strategyJSON(strategy)
-				if err != nil {
-					return err
-				}
-				got, err := c.Why(cmd.Context(), id, uint32(index), &api.WhyRequest{Strategy: question})
-				return printLaidOut(a, got, err, printWhy)
-			})
-		},
+			question, err := strategyJSON(strategy)
+			if err != nil {
+				return err
+			}
+			got, err := c.Why(ctx, id, index, &api.WhyRequest{Strategy: question})
+			return printLaidOut(a, got, err, printWhy)
+		}),
 	})
 	c.Flags().StringVar(&strategy, "strategy", "Random", "the strategy in question")
 	return c

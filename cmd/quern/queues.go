@@ -27,19 +27,35 @@ func queueSettingsCommand(a *app, use, short string, put bool,
 	send func(*client.Client, context.Context, string, api.QueueSettingsInput) (*api.Queue, error)) *cobra.Command {
 	var settings api.QueueSettingsInput
 	var read func() error
+	reset := new(true) // set resets nothing
 	c := a.serverCommand(&cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := read(); err != nil {
+	})
+	c.RunE = a.asking(func(ctx context.Context, to *client.Client, args []string) error {
+		if err := read(); err != nil {
+			return err
+		}
+		if !*reset {
+			now, err := to.Queue(ctx, args[0])
+			if err == nil {
+				lost := resets(c.Flags(), queue.AllSettings(), &now.Settings)
+				err = a.mayReset("queue "+args[0], lost, "'quern queue set' changes only what is named")
+			}
+			if err != nil && client.CodeOf(err) != api.CodeUnknownQueue { // which is made
 				return err
 			}
-			q, err := send(c, ctx, args[0], settings)
-			return printAnswer(a, q, err, queueFields)
-		}),
+		}
+		q, err := send(to, ctx, args[0], settings)
+		return printAnswer(a, q, err, queueFields)
 	})
 	read = fieldFlags(c.Flags(), queue.AllSettings(), &settings, put)
+	if put {
+		c.Long = short + ".\n'quern queue set' changes only what is named. Of a queue that is there, put asks before it sets something " +
+			"back that is\nnot named; where there is no terminal to ask, it is refused without --reset."
+		reset = resetFlag(c.Flags(), "settings")
+	}
 	return c
 }
 
@@ -117,7 +133,7 @@ func queueFields(q api.Queue) [][2]string {
 
 var settingTitle = strings.NewReplacer("-", " ", "backoff", "back-off")
 
-func settingText(d *queue.Setting, value any) string {
+func settingText[T any](d *queue.Field[T], value any) string {
 	switch v := value.(type) {
 	case int64:
 		return (time.Duration(v) * d.Range.Unit).String()

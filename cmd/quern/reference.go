@@ -38,8 +38,8 @@ func sharedFlags() *pflag.FlagSet {
 func referenceCommand(b *strings.Builder, c *cobra.Command, shared *pflag.FlagSet, level int) {
 	fmt.Fprintf(b, "\n%s %s\n\n", strings.Repeat("#", level), c.CommandPath())
 	for paragraph := range strings.SplitSeq(cmp.Or(c.Long, c.Short), "\n\n") {
-		if strings.Contains(paragraph, "  ") { // columns
-			fmt.Fprintf(b, "```\n%s\n```\n\n", paragraph)
+		if strings.Contains(paragraph, "  ") || strings.HasPrefix(paragraph, "\t") { // columns, or what is to be typed
+			fmt.Fprintf(b, "```\n%s\n```\n\n", strings.ReplaceAll(paragraph, "\t", ""))
 		} else {
 			fmt.Fprintf(b, "%s\n\n", plainMarkdown(paragraph))
 		}

@@ -24,6 +24,9 @@ func TestReferenceIsCurrent(t *testing.T) {
 	if out.String() != string(committed) {
 		t.Error("docs/CLI.md is not what the commands make\nwhat to do: make golden, or go run ./cmd/quern man --markdown >docs/CLI.md")
 	}
+	if strings.Contains(out.String(), `\#`) || strings.Contains(out.String(), "\n\t") {
+		t.Error("the page shows marks of Markdown, or escapes within what is to be typed")
+	}
 	if strings.Contains(out.String(), defaultConsumer()) {
 		t.Error("the page has the name of this machine and process in it")
 	}

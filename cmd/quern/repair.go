@@ -82,7 +82,7 @@ func printRepair(a *app, r *repair.Report) error {
 		return nil
 	}
 	return endedError{code: exitDamaged, text: fmt.Sprintf(
-		"%d losses, %d places in files that could not be kept, %d faults that are left", r.Losses, len(r.Left), r.Check.Faults)}
+		"losses: %d, places in files that could not be kept: %d, faults that are left: %d", r.Losses, len(r.Left), r.Check.Faults)}
 }
 
 func printRepaired(a *app, r *repair.Report) {
@@ -93,7 +93,7 @@ func printRepaired(a *app, r *repair.Report) {
 		say(a.out, "not kept: %s\n", r.Left[i].String())
 	}
 	for _, j := range r.Journals {
-		say(a.out, "queue %s: %s\n  everything up to batch %d is kept; %d batches behind it could not be read\n",
+		say(a.out, "queue %s: %s\n  everything up to batch %d is kept; batches behind it that could not be read: %d\n",
 			j.Queue, j.Reason, j.Kept, j.Unreadable)
 	}
 	for i := range r.Lost {
@@ -109,8 +109,8 @@ func printRepaired(a *app, r *repair.Report) {
 	case r.To == "":
 		say(a.out, "nothing was repaired, and no copy is left\n")
 	case r.Old != "":
-		say(a.out, "%d losses; %s is repaired, and what it was is %s\n", r.Losses, r.To, r.Old)
+		say(a.out, "losses: %d; %s is repaired, and what it was is %s\n", r.Losses, r.To, r.Old)
 	default:
-		say(a.out, "%d losses; the repaired data directory is %s\n", r.Losses, r.To)
+		say(a.out, "losses: %d; the repaired data directory is %s\n", r.Losses, r.To)
 	}
 }

@@ -232,7 +232,7 @@ func extendCommand(a *app) *cobra.Command {
 
 // releaseCommand gives chunks back unworked: those of tokens, or one that a consumer holds.
 func releaseCommand(a *app) *cobra.Command {
-	c := finishCommand(a, "release TOKEN... | ID INDEX", "Give reserved chunks back unworked; no attempt is counted",
+	c := finishCommand(a, "release TOKEN... | ID/INDEX", "Give reserved chunks back unworked; no attempt is counted",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ReleaseItem, len(tokens))
 			for i, token := range tokens {
@@ -243,21 +243,17 @@ func releaseCommand(a *app) *cobra.Command {
 	byToken := c.RunE
 	var actor, reason string
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
+		id, index, err := parseChunk(strings.Join(args, "/")) // ID INDEX was its form
+		if err != nil {
 			return byToken(cmd, args)
 		}
-		_, noID := queue.ParseSubmissionID(args[0])
-		index, noIndex := strconv.ParseUint(args[1], 10, 32)
-		if noID != nil || noIndex != nil {
-			return byToken(cmd, args)
-		}
-		return releaseChunk(cmd.Context(), a, args[0], uint32(index), a.actor(actor), reason)
+		return releaseChunk(cmd.Context(), a, id, index, a.actor(actor), reason)
 	}
 	c.Long = "Give reserved chunks back unworked; no attempt is counted. A consumer that has the tokens names them. An operator names a\n" +
-		"submission and the index of a chunk, and takes it back from the consumer that holds it; 'quern reservations' lists who holds what."
-	c.Example = "  quern release 72057594037927936 17 --reason 'host-3 hangs'"
-	c.Flags().StringVar(&actor, "actor", "", "with ID INDEX: who takes it back (default: the user's name); the audit log keeps it")
-	c.Flags().StringVar(&reason, "reason", "", "with ID INDEX: why; the audit log keeps it")
+		"chunk, and takes it back from the consumer that holds it; 'quern reservations' lists who holds what."
+	c.Example = "  quern release 72057594037927936/17 --reason 'host-3 hangs'"
+	c.Flags().StringVar(&actor, "actor", "", "with ID/INDEX: who takes it back (default: the user's name); the audit log keeps it")
+	c.Flags().StringVar(&reason, "reason", "", "with ID/INDEX: why; the audit log keeps it")
 	return c
 }
 

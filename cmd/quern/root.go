@@ -19,6 +19,7 @@ type app struct {
 
 	server    string                 // --server
 	tokenFile string                 // --token-file
+	tokenFrom string                 // what named the token that was sent; "": none was
 	trust     trust                  // --server-ca, --server-fingerprint, --client-cert, --client-key
 	timeout   time.Duration          // --request-timeout; 0: the command's own
 	queue     string                 // --queue
@@ -50,9 +51,11 @@ func (a *app) newRoot() *cobra.Command {
 			"See it at work:                                 quern demo\n" +
 			"Insert the lines of a file as chunks:           quern submit < lines.txt\n" +
 			"Run a command for every chunk:                  quern work -- ./process {}\n\n" + exitCodesHelp,
+		Version:       thisVersion().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
+	root.SetVersionTemplate("quern {{.Version}}\n")
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -76,7 +79,17 @@ func (a *app) newRoot() *cobra.Command {
 	a.markStart(root)
 	suggest(root)
 	completions(a, root)
+	root.InitDefaultCompletionCmd()
+	unmark(root)
 	return root
+}
+
+// unmark takes the marks of Markdown from the help of the commands that cobra makes: a terminal shows them as they are.
+func unmark(c *cobra.Command) {
+	c.Long = strings.ReplaceAll(c.Long, "#### ", "")
+	for _, sub := range c.Commands() {
+		unmark(sub)
+	}
 }
 
 const (
@@ -100,10 +113,13 @@ func parent(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// markStart makes every command note that its own code began, which tells a wrong command line from a failure.
+// markStart makes every command check what it was given, and note that its own code began, which tells a wrong command line from a failure.
 func (a *app) markStart(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := checkGiven(cmd, args); err != nil {
+				return err
+			}
 			a.started = true
 			return run(cmd, args)
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -153,6 +154,10 @@ func listen(ctx context.Context, config Config) (out listeners, err error) {
 		if err == nil && address != "" {
 			if to, err = listen(); err != nil {
 				err = fmt.Errorf("cannot listen on %s: %w", address, err)
+				if errors.Is(err, syscall.EADDRINUSE) {
+					err = fmt.Errorf("%w: another program, perhaps another Quern, has it. Stop that one, or choose another address "+
+						"with --listen; port 0 picks a free one", err)
+				}
 			}
 		}
 		return to

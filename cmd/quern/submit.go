@@ -110,7 +110,7 @@ func submitChunks(ctx context.Context, a *app, o *submitOptions, files []string)
 		return err
 	})
 	if err != nil && len(inserted) > 0 {
-		err = fmt.Errorf("%w; %d submissions were inserted before that, the last one is %s", err, len(inserted),
+		err = fmt.Errorf("%w; before that it inserted %s, the last one is %s", err, several(len(inserted), "submission"),
 			inserted[len(inserted)-1].ID)
 	}
 	if err == nil && o.wait {

@@ -48,7 +48,8 @@ type lineOptions struct {
 func (o *lineOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.file, "jsonl", "", "insert one submission per line of `FILE`, - for stdin")
 	f.BoolVar(&o.atomic, "atomic", false, "with --jsonl: insert all lines or none")
-	f.StringVar(&o.prefix, "key-prefix", "", "with --jsonl: start of the idempotency keys of the lines; drawn when it is not given")
+	f.StringVar(&o.prefix, "key-prefix", "", "with --jsonl: start of the idempotency keys of the lines; "+
+		"drawn when it is not given, and printed but for --quiet")
 }
 
 // check refuses flags that do not go together. A line says all there is about its submission, so nothing beside it does.
@@ -107,6 +108,9 @@ func submitLines(ctx context.Context, a *app, o *lineOptions) error {
 			return err
 		}
 		o.prefix = hex.EncodeToString(drawn[:])
+		if !a.quiet { // now: a process that is killed prints nothing at its end
+			say(a.err, "quern: after an interruption --key-prefix %s inserts what is missing\n", o.prefix)
+		}
 	}
 	calls := lineCalls{from: bufio.NewReaderSize(in, 1<<16), prefix: o.prefix, most: callLines, bytes: callBytes, bytesOfLine: lineBytes}
 	if o.atomic {
@@ -382,7 +386,7 @@ func (s *lineSum) end(err error, prefix string) error {
 			err = printed
 		}
 	}
-	text := fmt.Sprintf("%d submissions were inserted", s.inserted)
+	text := "inserted " + several(s.inserted, "submission")
 	if s.replayed > 0 {
 		text += fmt.Sprintf(", %d had been inserted before", s.replayed)
 	}
@@ -393,7 +397,7 @@ func (s *lineSum) end(err error, prefix string) error {
 			"day with %s, and it inserts what is missing.\n", s.last, text, again)
 		return err
 	case s.failed > 0:
-		return endedError{exitRefused, fmt.Sprintf("%s, %d were refused; correct these lines in place and run it again within a day "+
+		return endedError{exitRefused, fmt.Sprintf("%s, refused %d; correct these lines in place and run it again within a day "+
 			"with %s, and it inserts what is missing", text, s.failed, again)}
 	case s.inserted+s.replayed == 0:
 		return usageError{errors.New("nothing to submit: the input is empty")}

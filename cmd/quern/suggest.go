@@ -36,7 +36,7 @@ func suggest(c *cobra.Command) {
 	case c.HasSubCommands() && check(c, []string{"x"}) != nil:
 		c.Args = knownCommand
 	case c.HasParent():
-		c.Args = func(c *cobra.Command, args []string) error { return usedAs(c, len(args), check(c, args)) }
+		c.Args = func(c *cobra.Command, args []string) error { return usedAs(c, check, args) }
 	}
 	c.SetFlagErrorFunc(unknownFlag)
 	for _, sub := range c.Commands() {
@@ -44,20 +44,31 @@ func suggest(c *cobra.Command) {
 	}
 }
 
-// usedAs adds how a command is used to an error about its arguments, whose text cobra words by their number alone.
-func usedAs(c *cobra.Command, given int, err error) error {
+// usedAs checks arguments, and adds how the command is used to an error about them, whose text cobra words by their number alone.
+func usedAs(c *cobra.Command, check cobra.PositionalArgs, args []string) error {
+	err := check(c, args)
 	use := strings.TrimSuffix(c.UseLine(), " [flags]")
 	switch {
 	case err == nil:
 		return nil
 	case !c.Runnable() || !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
 		return err
-	case given == 0:
+	case check(c, append(slices.Clone(args), "x")) == nil:
 		return fmt.Errorf("an argument is missing: %s", use)
-	case given == 1:
-		return fmt.Errorf("1 argument does not fit: %s", use)
+	case check(c, append(slices.Clone(args), "x", "x")) == nil:
+		return fmt.Errorf("2 arguments are missing: %s", use)
 	}
-	return fmt.Errorf("%d arguments do not fit: %s", given, use)
+	return fmt.Errorf("%s too many: %s", several(len(args)-most(c, check, args), "argument"), use)
+}
+
+// most is how many of the arguments the command takes.
+func most(c *cobra.Command, check cobra.PositionalArgs, args []string) int {
+	for n := len(args) - 1; n > 0; n-- {
+		if check(c, args[:n]) == nil {
+			return n
+		}
+	}
+	return 0
 }
 
 // unknownFlag adds to an error about an unknown flag what it resembles.

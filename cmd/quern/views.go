@@ -17,7 +17,7 @@ func viewsCommand(a *app) *cobra.Command {
 		Long: "List the indexes in memory that the strategies of a queue stand on, the largest first: one for each " +
 			"branch that is in use. Those that only\n" +
 			"questions (preview, explain, why, compare) are about have a smaller part of the server's option view-memory of their own.",
-		Example: "  quern views\n  quern views --queue encode --format json",
+		Example: "  quern views\n  quern views --queue encode -o json",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Views(ctx, a.queueName())
 			return printLaidOut(a, all, err, printViews)
