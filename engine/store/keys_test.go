@@ -25,6 +25,7 @@ type keyed struct {
 	rnd   *rand.Rand
 	now   queue.Time
 	id    queue.SubmissionID
+	past  queue.Time // keys from before may be forgotten, also when the clock is set back behind it
 	known map[queue.KeyHash]checkpoint.Key
 }
 
@@ -74,6 +75,9 @@ func (k *keyed) check() {
 	for n := range 2100 {
 		hash := queue.HashKey(fmt.Sprint(n))
 		want, is := k.known[hash]
+		if is && want.At >= since && want.At < k.past {
+			continue
+		}
 		is = is && want.At >= since
 		got, err := k.s.Keys.Find(context.Background(), hash, since)
 		must(k.t, err)
@@ -96,7 +100,9 @@ func TestKeysAreFound(t *testing.T) {
 			k.now = k.now.Add(-time.Duration(k.rnd.Int64N(int64(time.Hour)))) // the clock is set back
 		}
 		if k.rnd.IntN(3) == 0 {
-			_, err := k.s.Keys.Expire(context.Background(), k.now.Add(-queue.IdempotencyWindow), 1+k.rnd.IntN(40))
+			before := k.now.Add(-queue.IdempotencyWindow)
+			k.past = max(k.past, before)
+			_, err := k.s.Keys.Expire(context.Background(), before, 1+k.rnd.IntN(40))
 			must(t, err)
 		}
 		if k.rnd.IntN(6) == 0 {
@@ -107,7 +113,7 @@ func TestKeysAreFound(t *testing.T) {
 	}
 	for more := true; more; {
 		var err error
-		more, err = k.s.Keys.Expire(context.Background(), k.now.Add(time.Hour), 10)
+		more, err = k.s.Keys.Expire(context.Background(), k.now.Add(100*time.Hour), 10)
 		must(t, err)
 	}
 	pages, err := k.s.write.conn.Int("SELECT (SELECT count(*) FROM key_page) + (SELECT count(*) FROM key_slot)")
