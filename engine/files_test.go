@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -50,6 +51,32 @@ func TestMissingFilesAreRefused(t *testing.T) {
 				t.Errorf("the refused open left %q, want %q", after, before)
 			}
 		})
+	}
+}
+
+// A second server on a directory is refused, told who holds it, and changes nothing; when the first has ended the directory is free.
+func TestSecondServerIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := openIn(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := refusal(t, dir); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("is in use by process %d ", os.Getpid())) {
+		t.Errorf("the second one: %v, want it refused with who holds the directory", err)
+	}
+	if _, _, err := first.PutQueue(context.Background(), "second", queue.DefaultSettings()); err != nil {
+		t.Errorf("the first one after it: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openIn(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

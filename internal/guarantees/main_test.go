@@ -3,13 +3,45 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// row is a row of a table.
-var row = regexp.MustCompile("(?m)^\\| `(Test[A-Za-z0-9_]+)` \\| `([^`]+)` \\| (.*) \\|$")
+// explained are the beginnings of paragraphs of docs/GUARANTEES.md that promise nothing by themselves: they say what others mean, or what is
+// not promised.
+var explained = []string{
+	"What Quern promises", "The tests that are named above", "- Exactly-once work", "- Order across submissions", "- Anything about disks",
+	"- One server is one machine",
+}
+
+// Each promise names the tests that hold it: every paragraph and every item of a list of docs/GUARANTEES.md has one.
+func TestEveryPromiseNamesATest(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../docs/GUARANTEES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(b), begin)
+	promises, section := 0, ""
+	for _, part := range strings.Split(strings.ReplaceAll(text, "\n- ", "\n\n- "), "\n\n") {
+		part = strings.TrimSpace(part)
+		if heading, is := strings.CutPrefix(part, "#"); is {
+			section = strings.TrimLeft(heading, "# ")
+			continue
+		}
+		is := func(begins string) bool { return strings.HasPrefix(part, begins) }
+		if part == "" || is("| ") || slices.ContainsFunc(explained, is) { // what a table says, the text before it does
+			continue
+		}
+		if promises++; !named.MatchString(part) {
+			t.Errorf("%s: %q names no test that holds it", section, part[:min(len(part), 80)])
+		}
+	}
+	if promises < 35 {
+		t.Errorf("only %d promises were found", promises)
+	}
+}
 
 // Each document has the table that would be made of it, but for what the tests counted when it was made; and each of them passed then.
 func TestTablesAreOfTheDocuments(t *testing.T) {
@@ -30,10 +62,7 @@ func TestTablesAreOfTheDocuments(t *testing.T) {
 		if len(tests) == 0 {
 			t.Errorf("%s names no test", name)
 		}
-		before := map[string]string{}
-		for _, found := range row.FindAllStringSubmatch(string(b), -1) {
-			before[found[2]+" "+found[1]] = found[3]
-		}
+		before := rows(string(b))
 		for i := range tests {
 			if tests[i].counted = before[tests[i].folder+" "+tests[i].test]; !strings.HasPrefix(tests[i].counted, "passed") {
 				t.Errorf("%s: %s has not been run: make guarantees", name, tests[i].test)
