@@ -29,9 +29,9 @@ var docsStyle string
 
 // docsPages are what people read.
 type docsPages struct {
-	reference []byte                     // made of the OpenAPI document
+	reference func() ([]byte, error)     // made of the OpenAPI document
 	policy    string                     // Content-Security-Policy of all of them
-	site      func() (*site.Site, error) // the documents, made once
+	site      func() (*site.Site, error) // the documents
 }
 
 // docsRoutes are the document and the pages.
@@ -83,10 +83,21 @@ type docsProblem struct {
 	Status              int
 }
 
-// renderDocs makes the reference page from the document, once. It needs no script, so that it works under a policy that
-// allows none; its one style sheet is allowed by its hash.
-func (s *Server) renderDocs(from *huma.OpenAPI) error {
-	page := docsPage{Title: from.Info.Title, About: from.Info.Description, Style: template.CSS(docsStyle)}
+// newDocsPages are the pages that are made of the document and of the files in docs, each when it is first asked for.
+func newDocsPages(from *huma.OpenAPI) docsPages {
+	page := sync.OnceValue(func() *docsPage { return docsPageOf(from) })
+	sum := sha256.Sum256([]byte(docsStyle))
+	return docsPages{
+		reference: sync.OnceValues(func() ([]byte, error) { return page().render() }),
+		policy: strings.Replace(strictPolicy, "form-action 'none'", "form-action 'self'", 1) + // of the search
+			"; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
+		site: sync.OnceValues(func() (*site.Site, error) { return site.New(docs.Files, docsStyle, page().parts()) }),
+	}
+}
+
+// docsPageOf is what the reference page shows of a document.
+func docsPageOf(from *huma.OpenAPI) *docsPage {
+	page := &docsPage{Title: from.Info.Title, About: from.Info.Description, Style: template.CSS(docsStyle)}
 	operations := operationsOf(from)
 	for _, tag := range from.Tags {
 		group := docsGroup{Name: tag.Name, About: tag.Description}
@@ -105,20 +116,21 @@ func (s *Server) renderDocs(from *huma.OpenAPI) error {
 			page.Problems = append(page.Problems, docsProblem{Code: string(k.code), Title: k.title, Advice: k.advice, Status: k.status})
 		}
 	}
+	return page
+}
+
+// render makes the reference page. It needs no script, so that it works under a policy that allows none; its one style sheet is allowed
+// by its hash.
+func (p *docsPage) render() ([]byte, error) {
 	parsed, err := template.New("docs").Parse(docsTemplate)
 	if err != nil {
-		return fmt.Errorf("web: docs: %w", err)
+		return nil, fmt.Errorf("web: docs: %w", err)
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, page); err != nil {
-		return fmt.Errorf("web: docs: %w", err)
+	if err := parsed.Execute(&out, p); err != nil {
+		return nil, fmt.Errorf("web: docs: %w", err)
 	}
-	s.pages.reference = out.Bytes()
-	sum := sha256.Sum256([]byte(docsStyle))
-	s.pages.policy = strings.Replace(strictPolicy, "form-action 'none'", "form-action 'self'", 1) + // of the search
-		"; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-	s.pages.site = sync.OnceValues(func() (*site.Site, error) { return site.New(docs.Files, docsStyle, page.parts()) })
-	return nil
+	return out.Bytes(), nil
 }
 
 // parts are what a search finds of the reference page.
@@ -145,7 +157,7 @@ func docsPageShape(d *document, op *huma.Operation) {
 	textShape("text/html")(d, op)
 }
 
-// sendDocsPage is GET /docs/{page}. Pages are made when the first one is asked for: most servers are never asked.
+// sendDocsPage is GET /docs/{page}.
 func sendDocsPage(s *Server) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		made, err := s.pages.site()
@@ -276,5 +288,9 @@ func formName(s *huma.Schema) string {
 // getDocs is GET /docs.
 func (s webPages) getDocs(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
-	return c.Blob(http.StatusOK, "text/html; charset=utf-8", s.pages.reference)
+	html, err := s.pages.reference()
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)
 }

@@ -80,7 +80,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 		c(s)
 	}
 	f := &fixture{TB: t, server: s, dir: dir, engine: e, plugins: held, address: serve(t, s), log: log}
-	f.client = &http.Client{Transport: newValidating(t, s.Document())}
+	f.client = &http.Client{Transport: newValidating(t, documentOf(t, s))}
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -277,20 +278,29 @@ func textShape(media string) func(*document, *huma.Operation) {
 	}
 }
 
-// finishDocument completes the schemas and freezes the document and the reference page.
+// finishDocument completes the schemas, of which nothing changes from now on. The document and the pages are made when they are first asked
+// for: most servers are never asked, and making them takes longer than the rest of a start.
 func (s *Server) finishDocument(d *document) error {
 	if err := d.finishSchemas(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(d.api.OpenAPI(), "", "  ")
-	if err != nil {
-		return fmt.Errorf("web: openapi: %w", err)
-	}
-	s.document = append(text, '\n')
-	return s.renderDocs(d.api.OpenAPI())
+	from := d.api.OpenAPI()
+	s.document = sync.OnceValues(func() ([]byte, error) {
+		text, err := json.MarshalIndent(from, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("web: openapi: %w", err)
+		}
+		return append(text, '\n'), nil
+	})
+	s.pages = newDocsPages(from)
+	return nil
 }
 
 // getDocument is GET /openapi.json.
 func (s webPages) getDocument(c echo.Context) error {
-	return c.Blob(http.StatusOK, contentOpenAPI, s.document)
+	text, err := s.document()
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, contentOpenAPI, text)
 }

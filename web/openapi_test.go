@@ -17,7 +17,7 @@ const goldenDocument = "testdata/openapi.json"
 // The document that the code makes is the one under version control: a change of the interface is seen in a review.
 func TestDocumentIsGolden(t *testing.T) {
 	t.Parallel()
-	got := bareServer(t).Document()
+	got := documentOf(t, bareServer(t))
 	if *rewrite {
 		if err := os.WriteFile(goldenDocument, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -30,6 +30,16 @@ func TestDocumentIsGolden(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("the document differs from %s from line %d on; if that is meant: go test ./web -run Golden -rewrite", goldenDocument, firstDifference(got, want))
 	}
+}
+
+// documentOf is the document of a server.
+func documentOf(t testing.TB, s *Server) []byte {
+	t.Helper()
+	document, err := s.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
 }
 
 func firstDifference(a, b []byte) int {
@@ -56,7 +66,7 @@ func loadDocument(t testing.TB, text []byte) *openapi3.T {
 func TestDocumentIsComplete(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
-	doc := loadDocument(t, s.Document())
+	doc := loadDocument(t, documentOf(t, s))
 	if err := doc.Validate(context.Background()); err != nil {
 		t.Errorf("validate the document: %v", err)
 	}

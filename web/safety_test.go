@@ -172,7 +172,7 @@ func TestOtherSitesOpenNoStreams(t *testing.T) {
 			Responses map[string]struct{ Content map[string]any }
 		}
 	}
-	if err := json.Unmarshal(f.server.Document(), &document); err != nil {
+	if err := json.Unmarshal(documentOf(t, f.server), &document); err != nil {
 		t.Fatal(err)
 	}
 	site := func(name string) map[string]string {

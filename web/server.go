@@ -104,7 +104,7 @@ type Server struct {
 	gzip        func(http.Handler) http.HandlerFunc
 
 	operations map[string]map[string]*operation // by echo path, then by method
-	document   []byte                           // the OpenAPI document
+	document   func() ([]byte, error)           // the OpenAPI document, made once
 	pages      docsPages                        // for people
 
 	patience patience
@@ -169,7 +169,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // Document is the OpenAPI 3.1 document as served at /openapi.json. The caller must not change it.
-func (s *Server) Document() []byte { return s.document }
+func (s *Server) Document() ([]byte, error) { return s.document() }
 
 // Serve answers requests on listeners until ctx ends or one of them fails; then waiting calls answer at once, the others get some time
 // to finish, and Serve returns. It returns nil when ctx has ended. It speaks TLS where there is a certificate, but for Unix sockets. It

@@ -108,7 +108,7 @@ func shorten(body []byte) string {
 // The validator refuses what does not fit: a test that cannot fail would prove nothing.
 func TestValidatorRefuses(t *testing.T) {
 	t.Parallel()
-	document := bareServer(t).Document()
+	document := documentOf(t, bareServer(t))
 	for name, test := range map[string]struct {
 		method, path string
 		status       int
