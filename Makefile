@@ -132,7 +132,7 @@ soak: build browser-tools ## all kill -9 loops for long, those of the audit log,
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern
 	cd $(DASHBOARD) && HOSTILE=400 npm run --silent test && npm run --silent soak
 
-mutate: prepare ## change the code in 216 small ways, and see that tests notice (an hour or more; MUTATE='-run REGEXP -short' for less); prints those that nothing noticed
+mutate: prepare ## change the code in 217 small ways, and see that tests notice (an hour or more; MUTATE='-run REGEXP -short' for less); prints those that nothing noticed
 	go run ./internal/mutate $(MUTATE)
 
 guarantees: prepare ## run the tests behind the promises of docs/GUARANTEES.md and SECURITY.md, and write there what they counted
