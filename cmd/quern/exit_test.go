@@ -27,3 +27,17 @@ func TestOtherServersAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A page in the place of a stream of events ends what follows it: it would be asked for again and again.
+func TestAPageIsNoStream(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
+	t.Cleanup(server.Close)
+	for _, line := range [][]string{{"ends"}, {"audit", "--follow"}} {
+		var said strings.Builder
+		a := &app{out: io.Discard, err: &said, env: func() []string { return []string{"QUERN_SERVER=" + server.URL} }}
+		if code := a.run(t.Context(), line); code != exitFailure || !strings.Contains(said.String(), "no stream of events") {
+			t.Errorf("%v: exit code %d, want %d; it said: %s", line, code, exitFailure, said.String())
+		}
+	}
+}

@@ -60,6 +60,9 @@ func events(ctx context.Context, c *Client, what, path, last string, patience *t
 		}
 		return refused
 	}
+	if kind := answer.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") { // a proxy's page
+		return failed(fmt.Errorf("%w: it is %q, and no stream of events", errUnreadable, kind))
+	}
 	err = readEvents(answer.Body, func() { silent.Reset(*patience) }, func(e event) error {
 		silent.Stop() // fn may take its time
 		defer func() { silent.Reset(*patience) }()

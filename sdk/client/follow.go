@@ -58,7 +58,7 @@ func follow[T any](ctx context.Context, c *Client, what, path string, p place[T]
 	}
 }
 
-var errUnreadable = errors.New("an entry is not what the server's interface says")
+var errUnreadable = errors.New("the answer is not what the server's interface says")
 
 // problemIn is the problem that the server has ended a stream with.
 func problemIn(got event) error {
