@@ -67,6 +67,16 @@ func (e *Engine) Audit(f AuditFilter, cursor string, limit int) (page Page[Audit
 	return pageOfActs(e, &f, latestFirst, before, limit)
 }
 
+// AuditLacks names the queues in quarantine that the filter means. The log lacks the entries that are still in their journals.
+func (e *Engine) AuditLacks(f AuditFilter) (names []string) {
+	for _, q := range e.Queues() {
+		if q.Quarantined != nil && (f.Queue == "" || f.Queue == q.Name) {
+			names = append(names, q.Name)
+		}
+	}
+	return names
+}
+
 // Damaged says whether an error tells of a file that is damaged: asking again does not help.
 func Damaged(err error) bool {
 	_, is := errors.AsType[*queue.FormatError](err)
@@ -119,13 +129,13 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 		list = e.catalogue.ActsAfter
 	}
 	var last store.ActPlace
-	scanned, found, bytes := 0, 0, 0
+	scanned, found := 0, 0
 	more := false
 	err = list(from, func(row *store.ActRow) bool {
 		if order.ends(f, row.At) {
 			return false
 		}
-		if scanned == auditScan || found == limit || bytes >= queue.MaxAnswerBytes {
+		if scanned == auditScan || found == limit {
 			more = true
 			return false
 		}
@@ -134,7 +144,6 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 		if f.means(&row.Act) && !seen[row.Place] {
 			rows = append(rows, *row)
 			found++
-			bytes += len(row.Before) + len(row.After)
 		}
 		return true
 	})

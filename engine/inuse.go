@@ -201,6 +201,16 @@ func (u *inUse) list(now queue.Time) (list []strategyUse, since queue.Time) {
 	return list, max(u.since, now.Add(-InUseFor))
 }
 
+// plans are those of the strategies in use.
+func (u *inUse) plans() (list []*strategy.Plan) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, uses := range u.byText {
+		list = append(list, uses.plan)
+	}
+	return list
+}
+
 // names estimates how many different names set the bits that are set: names that share a bit are made up for.
 func (s *strategyUses) names() int {
 	set := 0

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -31,9 +32,12 @@ const maxCachedStrategy = 4096
 
 // Plan compiles a strategy given as a JSON value: a string (the text form), an object, or {"name":...} for one that the
 // queue keeps under that name, as it stands now. Nothing means Random. A name that the queue does not have is CodeInvalid at
-// /strategy/name.
-func (q *Queue) Plan(raw []byte) (*strategy.Plan, error) {
-	asked, err := q.Asked(raw)
+// /strategy/name. The server asks by itself; a caller goes through PlanFor.
+func (q *Queue) Plan(raw []byte) (*strategy.Plan, error) { return q.PlanFor(context.Background(), raw) }
+
+// PlanFor is Plan for the caller in ctx.
+func (q *Queue) PlanFor(ctx context.Context, raw []byte) (*strategy.Plan, error) {
+	asked, err := q.Asked(ctx, raw)
 	return asked.Plan, err
 }
 
@@ -45,8 +49,8 @@ type Asked struct {
 	Unusable []error
 }
 
-// Asked is Plan, with what is worth telling who reserves.
-func (q *Queue) Asked(raw []byte) (Asked, error) {
+// Asked is PlanFor, with what is worth telling one who reserves.
+func (q *Queue) Asked(ctx context.Context, raw []byte) (Asked, error) {
 	p := &q.e.plans
 	p.mu.RLock()
 	known, ok := p.byRaw[string(raw)]
@@ -58,7 +62,7 @@ func (q *Queue) Asked(raw []byte) (Asked, error) {
 		}
 	}
 	if known.plan != nil {
-		resting, err := q.e.checkScored(known.plan)
+		resting, err := q.e.checkScored(ctx, known.plan)
 		return Asked{Plan: known.plan, Unusable: resting}, err
 	}
 	n, err := q.Strategies.byName(known.name)
@@ -66,7 +70,7 @@ func (q *Queue) Asked(raw []byte) (Asked, error) {
 		return Asked{}, err
 	}
 	plan, _ := n.compiled()
-	unusable := q.e.Unusable(plan)
+	unusable := q.e.Unusable(context.Background(), plan) // an operator stored it: the caller pays for nothing that it starts
 	if len(unusable) > 0 {
 		q.Strategies.warnOfPlugin(n, unusable[0])
 	}
@@ -75,8 +79,8 @@ func (q *Queue) Asked(raw []byte) (Asked, error) {
 
 // Unusable says why blocks of a plan are not scored now: a plugin or version is not there, or not active, or each that does
 // not score for the moment, a *strategy.Unavailable. None: all are.
-func (e *Engine) Unusable(plan *strategy.Plan) []error {
-	resting, err := e.checkScored(plan)
+func (e *Engine) Unusable(ctx context.Context, plan *strategy.Plan) []error {
+	resting, err := e.checkScored(ctx, plan)
 	if err != nil {
 		return []error{err}
 	}
@@ -85,7 +89,7 @@ func (e *Engine) Unusable(plan *strategy.Plan) []error {
 
 // checkScored refuses a plan that names plugins that there are not. That one does not score now is no mistake: its branch
 // yields nothing until it does.
-func (e *Engine) checkScored(plan *strategy.Plan) (resting []error, err error) {
+func (e *Engine) checkScored(ctx context.Context, plan *strategy.Plan) (resting []error, err error) {
 	for i := range plan.Branches {
 		scored := plan.Branches[i].Scored
 		if scored == nil {
@@ -94,7 +98,7 @@ func (e *Engine) checkScored(plan *strategy.Plan) (resting []error, err error) {
 		if e.options.Scorers == nil {
 			return nil, queue.Invalid("/strategy", "has a %s block, and this server runs without plugins", scored.String())
 		}
-		why, err := e.options.Scorers.Check(scored)
+		why, err := e.options.Scorers.Check(ctx, scored)
 		if err != nil {
 			return nil, err
 		}

@@ -246,7 +246,7 @@ func TestAskedAllocatesNothing(t *testing.T) {
 	put(t, e, "default", "stored", `"OrElse(MaxSimultaneous(\"user\", 2, OldestFirst), Random)"`)
 	for _, raw := range []string{``, `"OldestFirst"`, `{"name":"stored"}`} {
 		allocs := testing.AllocsPerRun(100, func() {
-			asked, err := queueAt(e, "default").Asked([]byte(raw))
+			asked, err := queueAt(e, "default").Asked(t.Context(), []byte(raw))
 			if err != nil || asked.Plan == nil || asked.Unusable != nil {
 				t.Fatalf("got %+v %v", asked, err)
 			}

@@ -425,14 +425,14 @@ func TestConfig(t *testing.T) {
 	if p, _ := w.Plugins.Get("conf"); p.Revision != 1 || string(p.Active.Config) != `{"boost":3}` {
 		t.Errorf("got %+v, want it unchanged", p)
 	}
-	_, err = w.Check(&strategy.Scored{Plugin: "conf", Config: []byte(`{"boost":"x"}`)})
+	_, err = w.Check(w.Context(), &strategy.Scored{Plugin: "conf", Config: []byte(`{"boost":"x"}`)})
 	if found := problems(t, err); !strings.Contains(found, "/config/boost") {
 		t.Errorf("got %s", found)
 	}
 	for pointer, block := range map[string]*strategy.Scored{
 		"/name": {Plugin: "none"}, "/version": {Plugin: "conf", Version: "9.9.9"}, "/window": {Plugin: "conf", Window: 4096},
 	} {
-		_, err := w.Check(block)
+		_, err := w.Check(w.Context(), block)
 		if found := problems(t, err); !strings.HasPrefix(found, pointer+" ") {
 			t.Errorf("%+v: got %s, want %s", block, found, pointer)
 		}

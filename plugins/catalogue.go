@@ -29,7 +29,7 @@ type Store interface {
 
 // Queues is what the catalogue asks of those who use its plugins.
 type Queues interface {
-	// PluginUsers lists the stored strategies that name a plugin.
+	// PluginUsers lists the blocks that name a plugin: of stored strategies, and of those that consumers sent lately.
 	PluginUsers(plugin string) []queue.PluginUser
 
 	// Candidates gives up to so many candidates of a strategy (its text form), in its order, with these columns, for a
@@ -93,7 +93,7 @@ func New(o Options) (*Catalogue, error) {
 	c.Plugins = Plugins{env, known, open}
 	c.Versions = Versions{
 		environment: env, known: known, open: open, scorers: c.scorers,
-		turns: newTurns(env.limits.Waiting), refused: &rejections{errs: map[queue.SHA256]error{}},
+		turns: newTurns(env.limits.Waiting), refused: newRejections(maxRejections),
 	}
 	c.Rollout = Rollout{env, known, open, c.scorers, c.Plugins}
 	c.Observations = Observations{env, known, open, c.Plugins}
@@ -108,6 +108,7 @@ func (c *Catalogue) Open(store Store, queues Queues) error { return c.known.open
 
 // Close takes everything out of use, waits for what runs and frees it. Scorers that were given out fail from then on.
 func (c *Catalogue) Close() error {
+	defer c.open.openings.close() // they find the catalogue closed
 	c.known.changes.Lock()
 	defer c.known.changes.Unlock()
 	c.open.opening.Lock()

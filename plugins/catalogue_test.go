@@ -188,7 +188,7 @@ func (w *world) activate(v api.PluginVersion) api.Plugin {
 // scorer asks for the scorer of a plugin as the engine does.
 func (w *world) scorer(b *strategy.Scored) strategy.Scorer {
 	w.Helper()
-	if _, err := w.Check(b); err != nil {
+	if _, err := w.Check(w.Context(), b); err != nil {
 		w.Fatalf("check: %v", err)
 	}
 	s, ok := w.Scorer(b)
@@ -252,7 +252,7 @@ func TestUploadActivateScore(t *testing.T) {
 		t.Errorf("the same bytes again: got %+v %v %v, want the first version", again, created, err)
 	}
 	block := &strategy.Scored{Plugin: "boost"}
-	if resting, err := w.Check(block); err != nil || resting == nil || !resting.Inactive {
+	if resting, err := w.Check(w.Context(), block); err != nil || resting == nil || !resting.Inactive {
 		t.Errorf("check of an inactive plugin: got %v %v, want that it is inactive, which is no error: its branch yields nothing", resting, err)
 	}
 	if _, ok := w.Scorer(block); ok {

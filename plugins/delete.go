@@ -28,10 +28,7 @@ func (x *Versions) Delete(name, text string, change Change) error {
 		return &queue.Error{Code: queue.CodeConflict,
 			Message: fmt.Sprintf("The version is in use (%s). Take it out of use first.", roles[0])}
 	}
-	if err := x.known.unnamed(&change, name, "version", func(version string) bool {
-		pinned, err := x.known.find(name, version)
-		return version != "" && err == nil && pinned == v
-	}); err != nil {
+	if err := x.known.unnamed(&change, name, "version", func(u *queue.PluginUser) bool { return x.needs(p, v, u) }); err != nil {
 		return err
 	}
 	if record.Previous.SHA256 == v.SHA256 {
@@ -76,7 +73,7 @@ func (x Plugins) Delete(name string, change Change) error {
 	if !record.Active.None() {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The plugin is active. Deactivate it first."}
 	}
-	if err := x.known.unnamed(&change, name, "plugin", func(string) bool { return true }); err != nil {
+	if err := x.known.unnamed(&change, name, "plugin", func(u *queue.PluginUser) bool { return u.Strategy != "" }); err != nil {
 		return err
 	}
 	versions := x.known.versionsOf(p)
@@ -103,34 +100,58 @@ func (x Plugins) Delete(name string, change Change) error {
 	return nil
 }
 
-// unnamed refuses to delete what stored strategies name, unless the change is forced. names says whether a strategy
-// that pins this version is meant.
-func (r *registry) unnamed(change *Change, name, what string, names func(version string) bool) error {
-	r.mu.RLock()
-	queues := r.queues
-	r.mu.RUnlock()
-	if change.Force || queues == nil {
+// needs says whether a block cannot do without a version: it pins it, or sends a configuration that no other version takes.
+func (x *Versions) needs(p *plugin, v *version, u *queue.PluginUser) bool {
+	if u.Version != "" {
+		pinned, err := x.known.find(p.name, u.Version)
+		return err == nil && pinned == v
+	}
+	b := blockOf(p, u)
+	takes := x.scorers.thatTake(p, b)
+	return len(takes) == 1 && takes[0] == v
+}
+
+// unnamed refuses to delete what strategies need, unless the change is forced. names says whether a block is one that needs it.
+func (r *registry) unnamed(change *Change, name, what string, names func(*queue.PluginUser) bool) error {
+	if change.Force {
 		return nil
 	}
 	var users []string
-	for _, u := range queues.PluginUsers(name) {
-		if names(u.Version) {
-			users = append(users, fmt.Sprintf("\"%s\" of the queue \"%s\"", u.Strategy, u.Queue))
+	for _, u := range r.usersOf(name) {
+		if names(&u) {
+			users = append(users, u.String())
 		}
 	}
 	if len(users) == 0 {
 		return nil
 	}
-	more := ""
-	if len(users) > maxUsersShown {
-		more = fmt.Sprintf(" and %d more", len(users)-maxUsersShown)
-		users = users[:maxUsersShown]
+	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The %s is named by strategies: %s. Change them first, or "+
+		"delete it with force: stored ones then go on with their next branch, and consumers that send it are refused.", what,
+		someOf(slices.Compact(users)))}
+}
+
+// usersOf are the blocks that name a plugin.
+func (r *registry) usersOf(name string) []queue.PluginUser {
+	r.mu.RLock()
+	queues := r.queues
+	r.mu.RUnlock()
+	if queues == nil {
+		return nil
 	}
-	return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The %s is named by stored strategies: %s%s. "+
-		"Change them first, or delete it with force: they then go on with their next branch.", what, strings.Join(users, ", "), more)}
+	return queues.PluginUsers(name)
 }
 
 const maxUsersShown = 20
+
+// someOf names the first of a list, and how many more there are.
+func someOf(list []string) string {
+	more := ""
+	if len(list) > maxUsersShown {
+		more = fmt.Sprintf(" and %d more", len(list)-maxUsersShown)
+		list = list[:maxUsersShown]
+	}
+	return strings.Join(list, ", ") + more
+}
 
 // forget takes a version out of what is known. registry.mu is held.
 func (r *registry) forget(v *version) {

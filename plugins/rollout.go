@@ -34,12 +34,18 @@ type Rollout struct {
 }
 
 // Activate makes a version the one that scores, from the next request on, in the place of the one that did; a canary and a shadow of
-// this version go. A version that cannot be opened, or whose configuration it refuses, changes nothing.
+// this version go. A version that cannot be opened, or whose configuration it refuses, changes nothing; nor does one that refuses what
+// strategies in use send, unless it is forced.
 func (x Rollout) Activate(ctx context.Context, name string, s api.PluginSelection, change Change) (api.Plugin, error) {
 	return x.change("plugin.activate", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		use, err := x.selected(ctx, p, &s)
 		if err != nil {
 			return err
+		}
+		if !s.Force {
+			if err := x.refusesNone(ctx, p, x.known.of(use.SHA256)); err != nil {
+				return err
+			}
 		}
 		if keyOf(&r.Active) != keyOf(&use) && !r.Active.None() {
 			r.Previous = r.Active

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -25,10 +24,10 @@ type sandboxes struct {
 	opened   func(*plugin)          // is called when something of a plugin was opened
 	started  func(*use, host.Start) // is called when a sandbox was made
 
-	opening   sync.Mutex   // one opening at a time; taken after registry.changes
-	openers   atomic.Int32 // requests that wait for that
-	reopening sync.Mutex   // held while something is opened that a request came across
-	uses      uses
+	opening  sync.Mutex // one opening at a time; taken after registry.changes
+	openings openings   // what consumers' blocks ask for
+	refusing *rejections
+	uses     uses
 }
 
 // newSandboxes keeps compiled code in dir. child are the program and arguments that compile.
@@ -37,6 +36,7 @@ func newSandboxes(env *environment, known *registry, dir string, child []string)
 	limits.Pages, limits.MemoryBytes, limits.CPU = uint32(env.limits.Scan.MemoryPages), env.limits.CompileMemory, env.limits.CompileCPU
 	return &sandboxes{
 		environment: env, known: known, memory: host.NewMemory(env.limits.Memory), uses: uses{open: map[useKey]*use{}},
+		refusing: newRejections(maxRefusing),
 		compiler: compile.New(compile.Config{Dir: dir, Command: child, Limits: limits}),
 	}
 }
@@ -47,61 +47,6 @@ func (b *sandboxes) use(ctx context.Context, sum queue.SHA256, config []byte) (*
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	return b.openInTurn(ctx, sum, config)
-}
-
-// openAsked opens what a consumer's block asks for, within the plugin's share of the processor: configurations cost
-// nothing to make up. What took it is counted apart from what the plugin uses for scoring, so that a consumer does not
-// take the operator's version out of use. errStarting says that it is not its turn.
-func (b *sandboxes) openAsked(p *plugin, v *version, config []byte) error {
-	if b.openers.Add(1) > maxOpeners {
-		b.openers.Add(-1)
-		return errStarting
-	}
-	defer b.openers.Add(-1)
-	b.opening.Lock()
-	defer b.opening.Unlock()
-	if p.openings.of(b.clock()) > p.mostCPU(&b.limits) {
-		return errStarting
-	}
-	began := b.clock()
-	_, err := b.openInTurn(context.Background(), v.SHA256, config)
-	ended := b.clock()
-	p.openings.add(ended, ended-began)
-	return err
-}
-
-// maxOpeners is how many requests wait at once until their blocks' configurations are started; further ones go on without.
-const maxOpeners = 8
-
-var errStarting = errors.New("plugins: the configuration is not started yet")
-
-// reopen opens in the background what was closed because no strategy asked for it. One at a time: who comes meanwhile falls through.
-func (b *sandboxes) reopen(p *plugin, v *version, config []byte) {
-	if !b.reopening.TryLock() {
-		return
-	}
-	go func() {
-		defer b.reopening.Unlock()
-		if err := b.openAsked(p, v, config); err != nil {
-			b.cannotOpen(p, v, err)
-		}
-	}()
-}
-
-// cannotOpen says why a block's version and configuration cannot be opened now. None of it fails a reserve: what a version refuses,
-// another one may have taken when the consumer began.
-func (b *sandboxes) cannotOpen(p *plugin, v *version, err error) (why string) {
-	var fault *host.Fault
-	switch {
-	case errors.Is(err, errStarting):
-	case errors.Is(err, host.ErrMemory):
-		b.starved(p, err)
-	case errors.As(err, &fault):
-		return "its version " + v.Version + " refuses the configuration: " + fault.Error()
-	default:
-		b.log.Error("a plugin's version cannot be opened", "plugin", p.name, "version", v.Version, "error", err)
-	}
-	return starting
 }
 
 // openInTurn is use for one who holds opening.

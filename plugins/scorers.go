@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -29,9 +30,9 @@ func newScorers(env *environment, known *registry, open *sandboxes, m *metrics) 
 }
 
 // Check says why a block cannot be used: a name, a version or a configuration that does not exist or does not fit. Pointers are
-// relative to the block. Otherwise it says what keeps the block from being scored now. It opens what the block asks for, so that the
-// first request finds it ready.
-func (x *scorers) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
+// relative to the block. Otherwise it says what keeps the block from being scored now. It begins to open what the block asks for, and
+// waits for that as long as a batch waits for a sandbox.
+func (x *scorers) Check(ctx context.Context, b *strategy.Scored) (*strategy.Unavailable, error) {
 	if b.Expression != nil {
 		return x.formulas.check(b)
 	}
@@ -54,7 +55,7 @@ func (x *scorers) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
 	}
 	config, err := x.fit(p, v, b)
 	if err != nil {
-		if b.Version == "" && x.fitsAnother(p, b) { // an operator activated a version that does not take it
+		if b.Version == "" && len(x.thatTake(p, b)) > 0 { // an operator activated a version that does not take it
 			return resting(b, "its version "+v.Version+" refuses the configuration or the window"), nil
 		}
 		return nil, err
@@ -70,8 +71,8 @@ func (x *scorers) Check(b *strategy.Scored) (*strategy.Unavailable, error) {
 	if record, _ := p.state(); keyOf(&record.Active) == key {
 		return resting(b, starting), nil // by the catalogue
 	}
-	if err := x.open.openAsked(p, v, config); err != nil {
-		return resting(b, x.open.cannotOpen(p, v, err)), nil
+	if err := x.open.openAsked(ctx, p, v, config); err != nil {
+		return resting(b, whyNotOpen(v, err)), nil
 	}
 	return nil, nil
 }
@@ -84,14 +85,14 @@ func (x *scorers) fit(p *plugin, v *version, b *strategy.Scored) ([]byte, error)
 	return x.configFor(p, v, b)
 }
 
-// fitsAnother says whether any version of a plugin takes a block.
-func (x *scorers) fitsAnother(p *plugin, b *strategy.Scored) bool {
-	return slices.ContainsFunc(x.known.versionsOf(p), func(v *version) bool {
+// thatTake are the versions of a plugin that take a block, by their schemas and largest windows.
+func (x *scorers) thatTake(p *plugin, b *strategy.Scored) []*version {
+	return slices.DeleteFunc(x.known.versionsOf(p), func(v *version) bool {
 		if v.manifest == nil {
-			return false
+			return true
 		}
 		_, err := x.fit(p, v, b)
-		return err == nil
+		return err != nil
 	})
 }
 
@@ -114,7 +115,7 @@ func (x *scorers) Scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 
 // Dry is what would score for a block now, for a question about a strategy.
 func (x *scorers) Dry(b *strategy.Scored) (strategy.Scorer, error) {
-	why, err := x.Check(b)
+	why, err := x.Check(context.Background(), b) // the caller has paid when the strategy of the question was read
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func (x *scorers) scorerOf(p *plugin, b *strategy.Scored) (s *scorer, why fallba
 	}
 	u := x.open.uses.find(useKey{v.SHA256, string(config)})
 	if u == nil {
-		x.open.reopen(p, v, config)
+		x.open.openBeside(p, v, config)
 		return nil, fellStarting
 	}
 	u.asked.Store(x.now().UnixNano())

@@ -60,7 +60,7 @@ func TestNewConfigurationsAreMetered(t *testing.T) {
 	started := 0
 	for n := range 60 {
 		block := &strategy.Scored{Plugin: "conf", Config: fmt.Appendf(nil, `{"n":%d}`, n)}
-		resting, err := w.Check(block)
+		resting, err := w.Check(w.Context(), block)
 		if err != nil {
 			t.Fatalf("configuration %d: %v", n, err)
 		}
@@ -118,7 +118,7 @@ func TestServesBeforePluginsAreOpen(t *testing.T) {
 		t.Errorf("got %v of %d, want that all three are starting", names, active)
 	}
 	block := &strategy.Scored{Plugin: "b"}
-	if resting, err := w.Check(block); err != nil || resting == nil || !strings.Contains(resting.Detail, "not ready yet") {
+	if resting, err := w.Check(w.Context(), block); err != nil || resting == nil || !strings.Contains(resting.Detail, "not ready yet") {
 		t.Errorf("check: got %v %v, want that it is not ready yet", resting, err)
 	}
 	if _, ok := w.Scorer(block); ok {

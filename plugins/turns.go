@@ -2,10 +2,6 @@ package plugins
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -35,42 +31,3 @@ func (t *turns) take(ctx context.Context) error {
 }
 
 func (t *turns) give() { <-t.taken }
-
-// rejections remember the last modules that were refused, so that sending one again and again costs no compilation.
-type rejections struct {
-	mu    sync.Mutex
-	errs  map[queue.SHA256]error
-	order []queue.SHA256
-}
-
-const maxRejections = 64
-
-// add remembers what is the module's fault and will be again.
-func (r *rejections) add(sum queue.SHA256, err error) {
-	var refused *queue.Error
-	if !errors.As(err, &refused) || refused.Code != queue.CodeInvalid {
-		return
-	}
-	for _, p := range refused.Problems {
-		if strings.HasPrefix(p.Pointer, "/config") {
-			return // another configuration may do
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, known := r.errs[sum]; !known {
-		r.order = append(r.order, sum)
-	}
-	r.errs[sum] = err
-	if len(r.order) > maxRejections {
-		delete(r.errs, r.order[0])
-		r.order = slices.Delete(r.order, 0, 1)
-	}
-}
-
-// of is why a module was refused; nil: it was not, or that is forgotten.
-func (r *rejections) of(sum queue.SHA256) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.errs[sum]
-}

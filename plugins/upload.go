@@ -53,7 +53,9 @@ func (x *Versions) Upload(ctx context.Context, u Upload) (v api.PluginVersion, c
 	}
 	made, err := x.check(ctx, store, module, sum, &u)
 	if err != nil {
-		x.refused.add(sum, err)
+		if lasting(err) {
+			x.refused.add(sum, err)
+		}
 		return api.PluginVersion{}, false, err
 	}
 	return x.known.show(made), true, nil

@@ -23,6 +23,8 @@ const auditAbout = "Who changed what, the latest first. An entry is durable toge
 	"the previous entry that have none. " +
 	"`next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many " +
 	"entries are looked at for one page. " +
+	"`incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose " +
+	"latest entries the log may lack. " +
 	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
 	"it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an " +
 	"event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that " +
@@ -63,8 +65,9 @@ func auditList() parameters[auditRequest] {
 func auditShape(d *document, op *huma.Operation) {
 	lines := d.lines("One AuditEntry per line or event", reflect.TypeFor[api.AuditEntry]())
 	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
-		contentJSON: {Schema: d.ref(reflect.TypeFor[api.Page[api.AuditEntry]]())}, contentLines: lines, contentEvents: lines,
-	}}
+		contentJSON: {Schema: d.ref(reflect.TypeFor[api.PageAuditEntry]())}, contentLines: lines, contentEvents: lines,
+	}, Headers: map[string]*huma.Param{headerIncomplete: {Schema: &huma.Schema{Type: huma.TypeString},
+		Description: "Names of queues in quarantine, separated by commas: their latest entries may be missing"}}}
 }
 
 // auditRequest is what a request asks of the log.
@@ -79,6 +82,10 @@ func (s auditing) getAudit(c echo.Context) error {
 	if err := auditList().read(c.Request().URL.RawQuery, &in); err != nil {
 		return err
 	}
+	lacks := s.engine.AuditLacks(in.filter)
+	if len(lacks) > 0 {
+		c.Response().Header().Set(headerIncomplete, strings.Join(lacks, ","))
+	}
 	switch accept := c.Request().Header.Get("Accept"); {
 	case strings.Contains(accept, contentEvents):
 		return s.followAudit(c, in)
@@ -89,11 +96,11 @@ func (s auditing) getAudit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := api.Page[api.AuditEntry]{Items: make([]api.AuditEntry, len(page.Items)), Next: page.Next}
+	out := api.PageAuditEntry{Items: make([]api.AuditEntry, len(page.Items)), Next: page.Next, Incomplete: lacks}
 	for i := range page.Items {
 		out.Items[i] = apiAuditEntry(&page.Items[i].Act)
 	}
-	return collect(s.Server, c, func() error { return c.JSON(http.StatusOK, out) })
+	return c.JSON(http.StatusOK, out)
 }
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {

@@ -2,12 +2,15 @@ package web
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/client"
 )
 
 // newBroken is a server whose queue "broken" cannot be opened: lost is a submission of it, and file is damaged.
@@ -111,4 +114,38 @@ func TestBehaviourQuarantine(t *testing.T) {
 	s.refused("GET", "/v1/queues/broken", nil, 404)
 	s.queue("broken", api.QueueSettingsInput{})
 	s.wantCounts("broken", "")
+}
+
+// The audit log says in every form that it may lack entries of a queue in quarantine, unless the filter means another queue.
+func TestAuditBesideAQuarantine(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newBroken(t)
+	for path, want := range map[string]string{"/v1/audit": "broken", "/v1/audit?queue=broken": "broken", "/v1/audit?queue=default": ""} {
+		var page api.PageAuditEntry
+		answer := s.do("GET", path, nil, http.StatusOK, &page)
+		if got := answer.header.Get(headerIncomplete); got != want || strings.Join(page.Incomplete, ",") != want {
+			t.Errorf("%s: incomplete %q, header %q; want %q", path, page.Incomplete, got, want)
+		}
+		lines := send(s, s.client, s.address, call{method: "GET", path: path, header: map[string]string{"Accept": contentLines}})
+		if got := lines.header.Get(headerIncomplete); got != want {
+			t.Errorf("%s as lines: the header says %q, want %q", path, got, want)
+		}
+	}
+	c, err := client.New("http://" + s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, err := range c.Audit(t.Context(), client.AuditFilter{Incomplete: func(queues []string) {
+		if calls++; !slices.Equal(queues, []string{"broken"}) {
+			t.Errorf("incomplete: got %q", queues)
+		}
+	}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls != 1 {
+		t.Errorf("the client heard of it %d times, want once", calls)
+	}
 }

@@ -14,7 +14,7 @@ const explainAbout = "The blocks of the strategy with what reaches each and what
 	"under load it is of slightly different moments."
 
 func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.ExplainResponse], error) {
-	request, err := previewRequest(q, in)
+	request, err := previewRequest(ctx, q, in)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +54,11 @@ type compareInput struct {
 
 func (ask questions) compare(ctx context.Context, q *engine.Queue, in *compareInput) (*output[api.CompareResponse], error) {
 	asked := &in.Body.value
-	a, err := q.Plan(asked.A)
+	a, err := q.PlanFor(ctx, asked.A)
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/a")
 	}
-	b, err := q.Plan(asked.B)
+	b, err := q.PlanFor(ctx, asked.B)
 	if err != nil {
 		return nil, renamed(err, "/strategy", "/b")
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	headerRequestID  = "X-Request-Id"
 	headerDurability = "Quern-Durability"
+	headerIncomplete = "Quern-Audit-Incomplete"
 	headerReplayed   = "Idempotency-Replayed"
 
 	// strictPolicy is for answers that are data: nothing in them may load, run or be framed.
@@ -164,22 +165,9 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// run calls the handler and turns a panic into an error. The answer of an operation that is neither hot nor a stream is collected.
+// run calls the handler and turns a panic into an error. Operations that may answer at length are compressed, within
+// the same net: a problem written inside a compressor must leave through it.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
-	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
-		return collect(s, c, func() error {
-			if op.turns || op.scope != scopeRead || op.waits && c.Request().Header.Get("Prefer") != "" {
-				return compressing(s, c, op, next)
-			}
-			return inTurn(s, c, func() error { return compressing(s, c, op, next) })
-		})
-	}
-	return compressing(s, c, op, next)
-}
-
-// compressing runs operations that may answer at length within a compressor, and within the same net: a problem written inside a compressor
-// must leave through it.
-func compressing(s *Server, c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op == nil || !op.compress {
 		return s.protect(c, next)
 	}

@@ -175,7 +175,7 @@ func narrowPlan(ctx context.Context, q *engine.Queue, plan *strategy.Plan) (*str
 	if err != nil {
 		return nil, fmt.Errorf("web: narrow a strategy: %w", err)
 	}
-	return q.Plan(raw)
+	return q.PlanFor(ctx, raw)
 }
 
 // narrowConsumer is the name under which a consumer is known. A name is one consumer's own, and who has it hears of all that is held under

@@ -55,7 +55,6 @@ func propertyNotes() map[string]note {
 var (
 	pageItems = map[string]string{
 		"Attempt":         "The tries, the oldest first",
-		"AuditEntry":      "The entries, the latest first",
 		"BulkOperation":   "The operations, newest first",
 		"Chunk":           "The chunks, by index",
 		"Consumer":        "The consumers, by name",
@@ -77,7 +76,6 @@ var (
 	}
 	pageNext = map[string]string{
 		"Attempt":         "Never there",
-		"AuditEntry":      "Cursor of the older ones; absent: there are none",
 		"BulkOperation":   "Always absent",
 		"Ledger":          "Never there: a queue has at most 64 branches with ledgers",
 		"PluginRecording": "Never there: a plugin has at most 32 recordings",

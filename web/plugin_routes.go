@@ -26,7 +26,8 @@ func (x pluginHandlers) routes(d *document) {
 	registerPlugin(d, operation{id: "delete-plugin-version", act: act{"plugin.delete_version", "plugin {name}"}, method: "DELETE",
 		path: version, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a version that is not in use",
-		about:   "Not one that stored strategies pin, unless with `force=true`. " + releaseAbout}, x.deleteVersion)
+		about: "Not one that strategies in use pin, or that alone takes a configuration that they send, unless with `force=true`. " +
+			releaseAbout}, x.deleteVersion)
 	x.raw(d, operation{id: "get-plugin-module", method: "GET", path: version + "/wasm", scope: scopePlugins, tag: tagPlugins,
 		summary: "Download a version's module"}, fileShape(contentWasm, path, "name", "version"), x.module)
 	registerPlugin(d, operation{id: "dry-run-plugin", method: "POST", path: version + "/dry-run", scope: scopePlugins, tag: tagPlugins,
@@ -38,8 +39,10 @@ func (x pluginHandlers) routes(d *document) {
 func (x pluginHandlers) useRoutes(d *document, one string, path map[string]string) {
 	registerPlugin(d, operation{id: "activate-plugin", act: act{"plugin.activate", "plugin {name}"}, brings: true, method: "POST",
 		path: one + "/activate", scope: scopePlugins, tag: tagPlugins,
-		summary: "Let a version score", about: releaseAbout + " A version that is quarantined needs `force`. " +
-			selectAbout}, x.activate)
+		summary: "Let a version score", about: releaseAbout + " A version that is quarantined needs `force`, and so " +
+			"does one that refuses what strategies in use send: configurations that are stored, or that " +
+			"consumers sent within the last hour; " +
+			"409 lists those. " + selectAbout}, x.activate)
 	registerPlugin(d, operation{id: "deactivate-plugin", act: act{"plugin.deactivate", "plugin {name}"}, method: "POST",
 		path: one + "/deactivate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Take a plugin out of use", about: "Strategies that name it go on with their next branch. " +

@@ -14,7 +14,7 @@ type previewInput struct {
 }
 
 func (ask questions) preview(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.PreviewResponse], error) {
-	request, err := previewRequest(q, in)
+	request, err := previewRequest(ctx, q, in)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +37,9 @@ func (ask questions) preview(ctx context.Context, q *engine.Queue, in *previewIn
 }
 
 // previewRequest is what the body of a preview or an explain asks for.
-func previewRequest(q *engine.Queue, in *previewInput) (r engine.PreviewRequest, err error) {
+func previewRequest(ctx context.Context, q *engine.Queue, in *previewInput) (r engine.PreviewRequest, err error) {
 	asked := &in.Body.value
-	plan, err := q.Plan(asked.Strategy)
+	plan, err := q.PlanFor(ctx, asked.Strategy)
 	if err != nil {
 		return r, err
 	}

@@ -129,7 +129,7 @@ type validateInput struct {
 	Body decoded[api.StrategyRequest]
 }
 
-func (x strategies) validate(_ context.Context, q *engine.Queue, in *validateInput) (*output[api.ValidStrategy], error) {
+func (x strategies) validate(ctx context.Context, q *engine.Queue, in *validateInput) (*output[api.ValidStrategy], error) {
 	read, err := q.Strategies.Read(in.Body.value.Strategy)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (x strategies) validate(_ context.Context, q *engine.Queue, in *validateInp
 	for i := range plan.Branches {
 		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
 	}
-	for _, why := range x.engine.Unusable(plan) {
+	for _, why := range x.engine.Unusable(ctx, plan) {
 		out.Body.Warnings = append(out.Body.Warnings, unusable(why))
 	}
 	for _, w := range warnings {

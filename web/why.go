@@ -17,11 +17,11 @@ type whyInput struct {
 }
 
 func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*output[api.WhyResponse], error) {
-	plan, err := q.Plan(in.Body.value.Strategy)
+	plan, err := q.PlanFor(ctx, in.Body.value.Strategy)
 	if err != nil {
 		return nil, err
 	}
-	resting := ask.engine.Unusable(plan)
+	resting := ask.engine.Unusable(ctx, plan)
 	plan = plan.Unscored()
 	found, err := q.Questions.Why(ctx, in.id, in.chunk.Index, plan)
 	if err != nil {

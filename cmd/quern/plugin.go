@@ -97,7 +97,7 @@ type selectFlags struct {
 func (f *selectFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the defaults")
 	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
-	c.Flags().BoolVar(&f.force, "force", false, "also a version that is quarantined")
+	c.Flags().BoolVar(&f.force, "force", false, "also a version that is quarantined, or (activate) refuses configurations in use")
 }
 
 // selection is what the arguments NAME, VERSION and PERCENT and the flags choose; the last two arguments may be missing.

@@ -14,9 +14,7 @@ type Use struct {
 	pace   Pace
 
 	Bodies      atomic.Int64 // bytes that its large bodies hold while they are read and decoded
-	Answers     atomic.Int64 // bytes that its large answers hold until they are sent
 	Views       atomic.Int64 // bytes of the views that were made for it
-	Reads       Turns
 	Submissions Share[queue.SubmissionID]
 	Values      Share[ValueAt]
 	Consumers   Share[ConsumerAt]
@@ -50,7 +48,6 @@ type Limits struct {
 	AtOnce    int // requests that are being answered, those that wait for work included
 
 	Bodies      int64 // bytes that its large bodies hold while they are read and decoded
-	Answers     int64 // bytes that its large answers hold until they are sent
 	Views       int64 // bytes of the views that were made for it
 	Submissions int   // open ones that it inserted
 	Values      int   // of meta keys, that its open submissions brought

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 
@@ -54,8 +55,22 @@ func (r *PluginRecord) Uses() iter.Seq2[string, *PluginUse] {
 	}
 }
 
-// PluginUser is a stored strategy of a queue that names a plugin, and the version that it pins; "" if it takes the active one.
-type PluginUser struct{ Queue, Strategy, Version string }
+// PluginUser is a block of a queue's strategy that names a plugin.
+type PluginUser struct {
+	Queue    string
+	Strategy string // its name; "" if consumers send it written out
+	Version  string // that it pins; "" if it takes the active one
+	Config   string // JSON; "" for that of the activation
+	Window   int    // candidates at once; 0: as the plugin says
+}
+
+// String is whose block it is, for people.
+func (u *PluginUser) String() string {
+	if u.Strategy == "" {
+		return fmt.Sprintf("consumers of the queue %q", u.Queue)
+	}
+	return fmt.Sprintf("%q of the queue %q", u.Strategy, u.Queue)
+}
 
 // pluginSettings is what an operator may set for a plugin. To add one: its field in package api, and its declaration here.
 var pluginSettings = []*Field[api.PluginSettings]{

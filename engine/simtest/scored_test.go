@@ -27,7 +27,9 @@ type scorer struct {
 	score  func(w *strategy.Window, scores []float64) error
 }
 
-func (s *scorer) Check(*strategy.Scored) (*strategy.Unavailable, error) { return nil, nil }
+func (s *scorer) Check(context.Context, *strategy.Scored) (*strategy.Unavailable, error) {
+	return nil, nil
+}
 
 func (s *scorer) Scorer(*strategy.Scored) (strategy.Scorer, bool) { return s, !s.absent }
 

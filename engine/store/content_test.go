@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -137,7 +136,7 @@ func TestContentRoundTrip(t *testing.T) {
 		}
 	}
 	for range 2 {
-		all, err := s.ReadContents(ctx, seq, indexes, math.MaxInt)
+		all, err := s.ReadContents(ctx, seq, indexes)
 		must(t, err)
 		for i := range all {
 			if !bytes.Equal(all[i], chunks[indexes[i]-first]) {

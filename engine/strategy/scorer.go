@@ -21,8 +21,8 @@ const DefaultExplore = 16
 type Scorers interface {
 	// Check says why a block cannot be used at all: a *queue.Error of CodeInvalid for a name or version that does not exist,
 	// or a configuration that its version refuses. Otherwise resting says why nothing scores for it now; nil: something
-	// does.
-	Check(b *Scored) (resting *Unavailable, err error)
+	// does. What the block asks for is started, at the cost of the caller in ctx.
+	Check(ctx context.Context, b *Scored) (resting *Unavailable, err error)
 
 	// Scorer is what scores for a block now, or false if nothing may: no version is active, or it is quarantined,
 	// throttled, or its breaker is open. The branch yields nothing then.

@@ -8,6 +8,14 @@ const (
 	OutcomeRefused = "refused" // the token did not allow it
 )
 
+// PageAuditEntry is one page of the audit log, the latest entry first. It has the name that the document gives to a Page of entries.
+type PageAuditEntry struct {
+	Items []AuditEntry `json:"items"`          // The entries, the latest first
+	Next  string       `json:"next,omitempty"` // Cursor of the older ones; absent: there are none
+	// Names of queues in quarantine. Their latest entries may be missing: those that are still in their journals
+	Incomplete []string `json:"incomplete,omitempty"`
+}
+
 // AuditEntry is an entry of the audit log: something that an operator, or the holder of a token, changed or was refused.
 type AuditEntry struct {
 	At Time `json:"at"` // When it was decided

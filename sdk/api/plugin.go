@@ -87,7 +87,8 @@ type PluginSelection struct {
 	Version string          `json:"version"`
 	Config  json.RawMessage `json:"config,omitempty"`  // An object as the manifest's config_schema has it; left out: the defaults
 	Percent int             `json:"percent,omitempty"` // Of a canary: its share of the reservations
-	Force   bool            `json:"force,omitempty"`   // Also a version that is quarantined, which ends its quarantine
+	// Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send
+	Force bool `json:"force,omitempty"`
 }
 
 // PluginDryRun is the body of POST /v1/plugins/{name}/versions/{version}/dry-run.

@@ -21,6 +21,9 @@ type AuditFilter struct {
 	Queue        string
 	Target       string // such as "rule 7"
 	Outcome      string // api.OutcomeOK or api.OutcomeRefused
+	// Incomplete is called at most once, before the first entry of a list, with the names of queues in quarantine: their latest
+	// entries may be missing. It may be nil.
+	Incomplete func(queues []string)
 }
 
 func (f *AuditFilter) query() url.Values {
@@ -35,7 +38,13 @@ func (f *AuditFilter) query() url.Values {
 
 // Audit goes through the entries of the audit log that the filter means, the latest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[api.AuditEntry, error] {
-	return pages[api.AuditEntry](ctx, c, "audit", "/v1/audit", f.query())
+	return pagesOf(ctx, c, "audit", "/v1/audit", f.query(), func(page *api.PageAuditEntry) ([]api.AuditEntry, string) {
+		if len(page.Incomplete) > 0 && f.Incomplete != nil {
+			f.Incomplete(page.Incomplete)
+			f.Incomplete = nil
+		}
+		return page.Items, page.Next
+	})
 }
 
 // FollowAudit goes through the entries of the audit log that the filter means as they come, until ctx ends: those from Since

@@ -48,27 +48,34 @@ func ask[T any](ctx context.Context, c *Client, what, path string, question any)
 
 // pages goes through a list page by page.
 func pages[T any](ctx context.Context, c *Client, what, path string, query url.Values) iter.Seq2[T, error] {
+	return pagesOf(ctx, c, what, path, query, func(page *api.Page[T]) ([]T, string) { return page.Items, page.Next })
+}
+
+// pagesOf goes through a list whose pages say more than their items. open takes what is in one.
+func pagesOf[T, P any](ctx context.Context, c *Client, what, path string, query url.Values,
+	open func(*P) (items []T, next string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query := maps.Clone(query)
 		for {
-			page, err := get[api.Page[T]](ctx, c, what, queried(path, query))
+			page, err := get[P](ctx, c, what, queried(path, query))
 			if err != nil {
 				var zero T
 				yield(zero, err)
 				return
 			}
-			for _, item := range page.Items {
+			items, next := open(page)
+			for _, item := range items {
 				if !yield(item, nil) {
 					return
 				}
 			}
-			if page.Next == "" {
+			if next == "" {
 				return
 			}
 			if query == nil {
 				query = make(url.Values)
 			}
-			query.Set("cursor", page.Next)
+			query.Set("cursor", next)
 		}
 	}
 }

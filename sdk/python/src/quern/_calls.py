@@ -45,8 +45,10 @@ class Calls:
 
     def activate_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score. A version is named by its version text (the newest of that text), or by the first 8 or more digits of
-        its sha256. A version that is quarantined needs `force`. With If-Match only the plugin at this revision is changed
-        (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it.
+        its sha256. A version that is quarantined needs `force`, and so does one that refuses what strategies in use send:
+        configurations that are stored, or that consumers sent within the last hour; 409 lists those. With If-Match only the
+        plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and
+        no reservation sees half of it.
         """
         found: types.Plugin = self._fetch(_request("activate plugin", "POST", path("/v1/plugins/{}/activate", name), body, headers={"If-Match": if_match}))
         return found
@@ -159,8 +161,9 @@ class Calls:
         self._bytes(_request("delete plugin", "DELETE", query(path("/v1/plugins/{}", name), {"force": force}), headers={"If-Match": if_match}))
 
     def delete_plugin_version(self, name: str, version: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
-        """Delete a version that is not in use. Not one that stored strategies pin, unless with `force=true`. A version is named by
-        its version text (the newest of that text), or by the first 8 or more digits of its sha256.
+        """Delete a version that is not in use. Not one that strategies in use pin, or that alone takes a configuration that they
+        send, unless with `force=true`. A version is named by its version text (the newest of that text), or by the first 8 or
+        more digits of its sha256.
         """
         self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
@@ -427,11 +430,12 @@ class Calls:
         outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each,
         then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of
         older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page.
-        With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is
-        those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how
-        far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and
-        their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data.
-        `cursor`, `limit` and `until` do not go with it.
+        `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose
+        latest entries the log may lack. With `Accept: application/x-ndjson` the answer is all that match, a line each. With
+        `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also
+        those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds
+        before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`,
+        with a problem as its data. `cursor`, `limit` and `until` do not go with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -692,8 +696,7 @@ class Calls:
         return found
 
     def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
-        """Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and
-        metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until
+        """Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until
         there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some
         of the values that are at their limit in `limited`.
         """
@@ -811,8 +814,7 @@ class Calls:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
         when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
         known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
-        on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in
-        `open`, and come with the next call.
+        on, leave out what was answered.
         """
         found: types.WaitAnswer = self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
@@ -844,8 +846,10 @@ class AsyncCalls:
 
     async def activate_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score. A version is named by its version text (the newest of that text), or by the first 8 or more digits of
-        its sha256. A version that is quarantined needs `force`. With If-Match only the plugin at this revision is changed
-        (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it.
+        its sha256. A version that is quarantined needs `force`, and so does one that refuses what strategies in use send:
+        configurations that are stored, or that consumers sent within the last hour; 409 lists those. With If-Match only the
+        plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and
+        no reservation sees half of it.
         """
         found: types.Plugin = await self._fetch(_request("activate plugin", "POST", path("/v1/plugins/{}/activate", name), body, headers={"If-Match": if_match}))
         return found
@@ -958,8 +962,9 @@ class AsyncCalls:
         await self._bytes(_request("delete plugin", "DELETE", query(path("/v1/plugins/{}", name), {"force": force}), headers={"If-Match": if_match}))
 
     async def delete_plugin_version(self, name: str, version: str, *, force: Optional[bool] = None, if_match: Optional[str] = None) -> None:
-        """Delete a version that is not in use. Not one that stored strategies pin, unless with `force=true`. A version is named by
-        its version text (the newest of that text), or by the first 8 or more digits of its sha256.
+        """Delete a version that is not in use. Not one that strategies in use pin, or that alone takes a configuration that they
+        send, unless with `force=true`. A version is named by its version text (the newest of that text), or by the first 8 or
+        more digits of its sha256.
         """
         await self._bytes(_request("delete plugin version", "DELETE", query(path("/v1/plugins/{}/versions/{}", name, version), {"force": force}), headers={"If-Match": if_match}))
 
@@ -1226,11 +1231,12 @@ class AsyncCalls:
         outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each,
         then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of
         older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page.
-        With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is
-        those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how
-        far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and
-        their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data.
-        `cursor`, `limit` and `until` do not go with it.
+        `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose
+        latest entries the log may lack. With `Accept: application/x-ndjson` the answer is all that match, a line each. With
+        `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also
+        those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds
+        before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`,
+        with a problem as its data. `cursor`, `limit` and `until` do not go with it.
         """
         return self._pages("list audit", path("/v1/audit"), {"since": since, "until": until, "actor": actor, "action": action, "queue": queue, "target": target, "outcome": outcome, "limit": limit})
 
@@ -1491,8 +1497,7 @@ class AsyncCalls:
         return found
 
     async def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
-        """Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and
-        metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until
+        """Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until
         there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some
         of the values that are at their limit in `limited`.
         """
@@ -1610,8 +1615,7 @@ class AsyncCalls:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
         when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
         known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
-        on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in
-        `open`, and come with the next call.
+        on, leave out what was answered.
         """
         found: types.WaitAnswer = await self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found

@@ -1592,6 +1592,8 @@ class _PageAuditEntryRequired(TypedDict):
 
 class PageAuditEntry(_PageAuditEntryRequired, total=False):
     """PageAuditEntry: see the server's OpenAPI document."""
+    #: Names of queues in quarantine. Their latest entries may be missing: those that are still in their journals
+    incomplete: list[str]
     #: Cursor of the older ones; absent: there are none
     next: str
 
@@ -2084,7 +2086,7 @@ class PluginSelection(_PluginSelectionRequired, total=False):
     """PluginSelection: see the server's OpenAPI document."""
     #: An object as the manifest's config_schema has it; left out: the defaults
     config: Any
-    #: Also a version that is quarantined, which ends its quarantine
+    #: Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send
     force: bool
     #: Of a canary: its share of the reservations
     percent: int

@@ -34,7 +34,7 @@ export class Calls {
     return this.connection.json<Readiness>({ what: "readyz", method: "GET", path: `/readyz`, safe: true, signal: options.signal, query: { verbose: options.verbose } })
   }
 
-  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and no entry of a change that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` do not go with it. Needs the scope admin. */
+  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and no entry of a change that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose latest entries the log may lack. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` do not go with it. Needs the scope admin. */
   listAudit(options: CallOptions & {
     /** Only what happened at this time (RFC 3339) or later */
     since?: string | Date
@@ -123,7 +123,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "get plugin", method: "GET", path: `/v1/plugins/${part(name)}`, safe: true, signal: options.signal })
   }
 
-  /** Let a version score. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. A version that is quarantined needs `force`. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Let a version score. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. A version that is quarantined needs `force`, and so does one that refuses what strategies in use send: configurations that are stored, or that consumers sent within the last hour; 409 lists those. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
   activatePlugin(name: string, body: PluginSelection, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -214,7 +214,7 @@ export class Calls {
     return pages(() => this.connection.json<PagePluginVersion>({ what: "list plugin versions", method: "GET", path: `/v1/plugins/${part(name)}/versions`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a version that is not in use. Not one that stored strategies pin, unless with `force=true`. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  /** Delete a version that is not in use. Not one that strategies in use pin, or that alone takes a configuration that they send, unless with `force=true`. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope plugins. */
   deletePluginVersion(name: string, version: string, options: CallOptions & {
     /** Delete it although stored strategies name it; they then go on with their next branch */
     force?: boolean
@@ -467,7 +467,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageHeldReservation>({ what: "list reservations", method: "GET", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, query: { sort: options.sort, overdue: options.overdue, consumer: options.consumer, submission: options.submission, meta: options.meta, cursor, limit: options.limit } }))
   }
 
-  /** Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
+  /** Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
   reserve(queue: string, body: ReserveRequest, options: CallOptions = {}): Promise<ReserveAnswer> {
     return this.connection.json<ReserveAnswer>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
@@ -777,7 +777,7 @@ export class Calls {
     return this.connection.json<ChunkMap>({ what: "get chunk map", method: "GET", path: `/v1/submissions/${part(id)}/map`, safe: true, signal: options.signal, query: { from: options.from, to: options.to, cells: options.cells } })
   }
 
-  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in `open`, and come with the next call. Needs the scope read. */
+  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. Needs the scope read. */
   waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitAnswer> {
     return this.connection.json<WaitAnswer>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }

@@ -1140,6 +1140,8 @@ export type PageAttempt = {
 }
 
 export type PageAuditEntry = {
+  /** Names of queues in quarantine. Their latest entries may be missing: those that are still in their journals */
+  incomplete?: string[]
   /** The entries, the latest first */
   items: AuditEntry[]
   /** Cursor of the older ones; absent: there are none */
@@ -1520,7 +1522,7 @@ export type PluginScores = {
 export type PluginSelection = {
   /** An object as the manifest's config_schema has it; left out: the defaults */
   config?: unknown
-  /** Also a version that is quarantined, which ends its quarantine */
+  /** Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send */
   force?: boolean
   /** Of a canary: its share of the reservations */
   percent?: number

@@ -31,7 +31,7 @@ export function Activity() {
   const query = new URLSearchParams([...asked, ...(since ? [['since', since]] : []), ...(cursor ? [['cursor', cursor]] : []), ['limit', '100']] as [string, string][])
   const path = `/v1/audit?${query}`
   const scope = asked.join() + span[1] + cursor
-  const list = useLive<Page<AuditEntry>>(path, cursor ? 0 : 3, scope)
+  const list = useLive<Page<AuditEntry> & { incomplete?: string[] }>(path, cursor ? 0 : 3, scope)
   const items = list.data && identified(list.data.items)
   const cli = quern('audit', ...asked.flatMap(([name, value]) => ['--' + name, value]), ...(span[2] > 0 ? ['--since', '-' + span[1]] : []))
   return (
@@ -50,6 +50,7 @@ export function Activity() {
       <section class="card w12">
         <header><h2>What changed</h2><small>{items ? `${exact(items.length)}${list.data?.next ? ', and more before them' : ''}` : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
+        {list.data?.incomplete && <p class="note">The latest entries of queues in quarantine may be missing: {list.data.incomplete.join(', ')}.</p>}
         {!items && !list.problem && <p class="note">Reading…</p>}
         {items?.length === 0 && !list.data?.next && <Empty command={cli}>{asked.length > 0 ? 'Nothing that was changed in this time fits the filter.' : 'No one changed anything in this time. Rules, limits, cancels, schedules, plugins, tokens and settings show here, with who did it.'}</Empty>}
         {items && items.length > 0 && (

@@ -170,6 +170,7 @@ function Act({ p, v, again }: { p: Of; v: PluginVersion; again: () => void }) {
         : <button disabled={action.busy} aria-label={`Canary ${v.version} ${v.sha256.slice(0, 8)}`} onClick={() => setShare('5')}>Canary…</button>)}
       <Delete what={name} path={`${path}/versions/${v.sha256}`} etag={p.etag} cli={['plugin', 'delete', p.name, v.sha256.slice(0, 12)]} refused={keptBy(v.version, v.uses)} done={again} />
       {action.problem && <Failed problem={action.problem} />}
+      {action.problem?.status === 409 && /\bforce\b/.test(action.problem.detail) && <button class="danger" disabled={action.busy} onClick={() => void post('activate', { version, force: true }, `${name} scores from the next reservation on`)}>Activate all the same</button>}
     </div>
   )
 }
