@@ -229,6 +229,10 @@ func harms(rnd *rand.Rand, d *damaged, other string) []harm {
 		{"zeroes", edit(func(b []byte) []byte { clear(b); return b })},
 		{"zeroes at the end", edit(func(b []byte) []byte { clear(b[len(b)*3/4:]); return b })},
 		{"zeroes within", edit(func(b []byte) []byte { at := rnd.IntN(len(b)); clear(b[at:min(at+4096, len(b))]); return b })},
+		{"cut, without its index", withoutIndex(edit(func(b []byte) []byte { return b[:rnd.IntN(len(b))] }), os.Remove)},
+		{"cut, with an empty index", withoutIndex(edit(func(b []byte) []byte { return b[:rnd.IntN(len(b))] }), func(path string) error {
+			return os.Truncate(path, 0)
+		})},
 		{"deleted", func(_ *testing.T, file string) bool { return os.Remove(file) == nil }},
 		{"of another directory", from(other)},
 		{"older copy", from(d.older)},
@@ -246,6 +250,14 @@ func harms(rnd *rand.Rand, d *damaged, other string) []harm {
 		})})
 	}
 	return list
+}
+
+// withoutIndex is a harm to a write-ahead log together with its index.
+func withoutIndex(harm func(*testing.T, string) bool, lose func(path string) error) func(*testing.T, string) bool {
+	return func(t *testing.T, file string) bool {
+		database, is := strings.CutSuffix(file, "-wal")
+		return is && harm(t, file) && lose(database+"-shm") == nil
+	}
 }
 
 // relative is the name of a file within its data directory.

@@ -66,7 +66,8 @@ func (o *opening) remake(ctx context.Context, row store.QueueRow, id queue.Ident
 	if there || !journaled || e.options.SnapshotDir == "" || err != nil || err2 != nil {
 		return errors.Join(err, err2)
 	}
-	j, err := sqlitelog.Open(ctx, log, sqlitelog.Options{Shared: true}) // it is only read: the start that follows makes it its own
+	// It is only read, and checked all the same: SQLite makes the index again that says whether the log is whole.
+	j, err := sqlitelog.Open(ctx, log, sqlitelog.Options{Shared: true, Durability: row.Settings.Durability, Identity: id})
 	if err != nil {
 		return err
 	}

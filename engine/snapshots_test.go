@@ -170,6 +170,48 @@ func TestFolderOfSnapshotsIsTried(t *testing.T) {
 	}
 }
 
+// A store is made again only of a journal that is whole: one that lacks its end, as its log was cut off, is refused as it is beside a store.
+func TestStoreIsMadeAgainOfAWholeJournal(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	dir, snapshots := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "snapshots")
+	e := snapshotted(t, dir, snapshots)
+	l := newLedger()
+	for i := range 30 {
+		if err := l.insert(e, "default", strings.Repeat("4", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := snapshot(t, dir)
+	if err := os.Remove(filepath.Join(killed, "shards", "0000", storeFile)); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 12 {
+		dir := snapshot(t, killed)
+		log := filepath.Join(dir, "shards", "0000", journalFile+"-wal")
+		info, err := os.Stat(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := random.Int64N(info.Size())
+		if round > 0 {
+			if err := os.Truncate(log, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := Open(t.Context(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, BallastBytes: -1, SnapshotDir: snapshots})
+		switch {
+		case err == nil:
+			l.check(t, again, l, []string{"default"})
+			closed(t, again)
+		case round == 0 || !advises(err):
+			t.Errorf("a log of %d bytes of %d: %v", size, info.Size(), err)
+		}
+	}
+}
+
 // A store that is missing is refused, with what to do, where its snapshot is not there, damaged or not kept any more; and the others serve.
 func TestStoresThatCannotBeMadeAgain(t *testing.T) {
 	t.Parallel()

@@ -158,11 +158,10 @@ func (b *box) close() {
 	b.shard, b.store = nil, nil
 }
 
-// copyFiles copies one of the two databases as it is on the disk now, which is what a kill leaves behind. The index of
-// the write-ahead log is shared memory and dies with the process.
+// copyFiles copies one of the two databases as it is on the disk now, which is what a kill leaves behind.
 func (b *box) copyFiles(database, to string) {
 	b.t.Helper()
-	for _, name := range []string{database, database + "-wal", database + "-journal"} {
+	for _, name := range []string{database + "-shm", database, database + "-wal", database + "-journal"} {
 		content, err := os.ReadFile(filepath.Join(b.dir, name))
 		if os.IsNotExist(err) {
 			continue

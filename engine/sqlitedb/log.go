@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -139,10 +140,15 @@ type logIndex struct {
 	salt   [8]byte
 }
 
-// readIndex reads the -shm file of the database at path; found is false when it does not say anything that can be relied on.
+const (
+	indexHeadBytes = 48
+	// what SQLite cuts the -shm file to before it makes the index again; a kill then leaves it so, or with a head of zeros
+	indexBegunBytes = 3
+)
+
+// readIndex reads the -shm file of the database at path. found is false when there is none, or it is damaged; one that SQLite had only
+// begun to make says nothing of frames.
 func readIndex(path string) (x logIndex, found bool, err error) {
-	const size = 48
-	var b [2 * size]byte // the head stands there twice: one of them is sound at any moment, both when nothing is being written
 	f, err := os.Open(path + "-shm")
 	if errors.Is(err, fs.ErrNotExist) {
 		return x, false, nil
@@ -150,17 +156,19 @@ func readIndex(path string) (x logIndex, found bool, err error) {
 		return x, false, err
 	}
 	defer f.Close()
-	if _, err := io.ReadFull(f, b[:]); err != nil {
-		return x, false, short(err)
+	var b [2 * indexHeadBytes]byte // the head stands there twice, written one after the other: one of them is sound at any moment
+	if n, err := io.ReadFull(f, b[:]); err != nil {
+		return x, n == indexBegunBytes, short(err)
 	}
-	sum := logSum{}.add(b[:40], binary.NativeEndian)
-	if !bytes.Equal(b[:size], b[size:]) || b[12] == 0 ||
-		sum != (logSum{binary.NativeEndian.Uint32(b[40:]), binary.NativeEndian.Uint32(b[44:])}) {
-		return x, false, nil
+	for head := range slices.Chunk(b[:], indexHeadBytes) {
+		sum := logSum{}.add(head[:40], binary.NativeEndian)
+		if head[12] != 0 && sum == (logSum{binary.NativeEndian.Uint32(head[40:]), binary.NativeEndian.Uint32(head[44:])}) {
+			x.frames = binary.NativeEndian.Uint32(head[16:])
+			copy(x.salt[:], head[32:40])
+			return x, true, nil
+		}
 	}
-	x.frames = binary.NativeEndian.Uint32(b[16:])
-	copy(x.salt[:], b[32:40])
-	return x, true, nil
+	return x, b == [len(b)]byte{}, nil
 }
 
 // check says what is wrong with the log of the database at path, whose main file says m. `relaxed` logs are not synced at every commit, so
@@ -182,17 +190,22 @@ func (l *walLog) check(path string, m mark, relaxed bool) error {
 	case m.found && !m.open && l.frames > 0 && !l.pages[m.page]:
 		return wrong("does not belong to %s, which was closed in good order without one", path)
 	}
-	if !running {
-		return nil
-	}
 	x, found, err := readIndex(path)
-	if err != nil || !found || x.frames == 0 {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !l.header || x.salt != l.salt || l.frames < x.frames {
+	case m.open && running && !found:
+		return &queue.FormatError{Path: path + "-shm", Advice: adviceIndex,
+			Reason: "is missing or damaged, but " + path + " was in use when its server ended: no one can tell whether its -wal is whole"}
+	case x.frames == 0:
+		return nil
+	case running && (!l.header || x.salt != l.salt), l.frames < x.frames && (running || !relaxed && x.salt == l.salt):
 		return wrong("is damaged, cut off or an older copy: %d frames of it can be used, but %d were written", l.frames, x.frames)
 	}
 	return nil
 }
+
+const adviceIndex = "Nothing was changed: put the file back, which belongs to the -wal as that belongs to the database. Else restore the " +
+	"whole data directory from a backup, or have quern repair make one of what is there"
 
 const adviceLog = "Nothing was changed: keep a copy of the data directory, and restore the whole of it from a backup"

@@ -411,7 +411,7 @@ func TestMigrationAfterKill(t *testing.T) {
 	_, err = conn.Own(id)
 	must(t, err)
 	must(t, conn.Tx(func() error { return conn.Exec("UPDATE folded SET position = 7") }))
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
 		b, err := os.ReadFile(path + suffix)
 		must(t, err)
 		must(t, os.WriteFile(killed+suffix, b, 0o600))

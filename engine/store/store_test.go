@@ -160,7 +160,7 @@ func TestCopyOfAnOpenStoreOpens(t *testing.T) {
 func copyFiles(t *testing.T, path string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(path))
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
 		b, err := os.ReadFile(path + suffix)
 		must(t, err)
 		must(t, os.WriteFile(to+suffix, b, 0o600))

@@ -41,7 +41,8 @@ type Options struct {
 	Durability queue.Durability
 	Identity   queue.Identity // that the file has, or gets if it has none
 	MaxPages   int            // bound of the file in units of 4,096 bytes, 0 for none: how tests make a full disk
-	Shared     bool           // other handles have the file open: how tests make two writers
+	// it is not made this handle's own, but checked if there is an Identity: for reading before a start, and how tests make two writers
+	Shared bool
 }
 
 // Log is a journal in an SQLite file.
@@ -88,8 +89,9 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 		return nil, wrap("open", err)
 	}
 	how := sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages}
-	if !o.Shared {
-		how.Alone, how.Owner = true, &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
+	how.Alone = !o.Shared
+	if !o.Shared || o.Identity != (queue.Identity{}) {
+		how.Owner = &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
 	}
 	conn, err := sqlitedb.Open(path, kind, how)
 	if err != nil {

@@ -173,11 +173,11 @@ func TestCopyOfAnOpenJournalOpens(t *testing.T) {
 	}
 }
 
-// copyFiles copies a database as a kill -9 would leave it: without the -shm, which only the living share.
+// copyFiles copies a database as a kill -9 leaves it.
 func copyFiles(t *testing.T, path string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(path))
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
 		b, err := os.ReadFile(path + suffix)
 		if err != nil {
 			t.Fatal(err)
