@@ -43,6 +43,7 @@ type Conn struct {
 	pageSize                 int64 // of the file, in bytes
 	stmts                    []*Stmt
 	begin, commit, rollback  *Stmt
+	putMark, stepMark        *Stmt           // nil until they are needed
 	beginReading, endReading *Stmt           // nil until they are needed
 	lost                     error           // why nothing is written any more: a failed sync, or Lose
 	owed                     *queue.Identity // that Own had no room to write; nil: nothing is owed
@@ -51,13 +52,16 @@ type Conn struct {
 	room                     logRoom
 	shrinks                  bool // Kind.Shrinks
 	cut                      bool // the file may be longer than the database, see CutFile
+	back                     backCopying
 }
 
 // Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
 // *queue.FormatError and stays as it was.
 func Open(path string, k Kind, o Options) (*Conn, error) {
+	var main mark
 	if !o.ReadOnly {
-		if _, _, err := k.inspect(path, o.Owner, true); err != nil {
+		var err error
+		if _, main, err = k.inspect(path, o.Owner, true); err != nil {
 			return nil, err
 		}
 	}
@@ -74,6 +78,7 @@ func Open(path string, k Kind, o Options) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
 	}
+	c.back.wasOpen = main.open || main.torn
 	return c, nil
 }
 
@@ -116,6 +121,12 @@ func (c *Conn) setUp(o Options) error {
 			return errors.Join(err, fmt.Errorf("locking_mode is %q, want exclusive", mode))
 		}
 	}
+	if o.Owner != nil {
+		c.back.own = !o.Alone
+		if err := c.openIndex(); err != nil {
+			return err
+		}
+	}
 	if err := c.setPages(); err != nil {
 		return err
 	}
@@ -145,6 +156,10 @@ func (c *Conn) setPages() (err error) {
 		return err
 	}
 	want := autoCheckpoint / c.pageSize
+	if c.back.own {
+		c.back.least, want = uint32(want), 0
+		c.back.due = c.back.least
+	}
 	pages, err := c.Int(fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", want))
 	if err != nil || pages != want {
 		return errors.Join(err, fmt.Errorf("wal_autocheckpoint is %d, want %d", pages, want))
@@ -297,10 +312,15 @@ func (c *Conn) Close() error {
 		problems = append(problems, s.raw.Close())
 	}
 	c.stmts = nil
+	problems = append(problems, c.closePin())
 	if c.room.file != nil {
 		problems = append(problems, c.room.file.Close())
 	}
-	return errors.Join(append(problems, c.raw.Close())...)
+	problems = append(problems, c.raw.Close())
+	if c.back.index != nil {
+		problems = append(problems, c.back.index.Close())
+	}
+	return errors.Join(problems...)
 }
 
 // Prepare prepares one statement; the connection closes it.
@@ -362,10 +382,13 @@ func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	if err != nil {
 		return 0, s.conn.failed(err)
 	}
+	if s.conn.back.own && s.conn.raw.AutoCommit() {
+		s.conn.copyLongBack()
+	}
 	return result.RowsAffected()
 }
 
-// writable says whether the connection may write, and has it say first that the file is in use, if that is still owed.
+// writable says whether the connection may write, and writes first what the file has to say before anything else is written.
 func (c *Conn) writable() error {
 	switch {
 	case c.lost != nil:
@@ -374,6 +397,8 @@ func (c *Conn) writable() error {
 		return errClosed
 	case c.owed != nil:
 		return c.ownOwed()
+	case c.back.sealed:
+		return c.beginLog()
 	}
 	return nil
 }

@@ -95,22 +95,22 @@ func (k Kind) check(path string, applicationID, version uint32) error {
 // inspect decides whether the file at path may be opened, and changes nothing. For an owner that includes the write-ahead log, whether
 // the two belong together, and the pages. When there is a log, the version may have been raised in there only, so that is read too, over a
 // connection that cannot write.
-// `opening` has the pages of a file checked that is up to date, too.
-func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m mark, err error) {
+// `opening` has the pages of a file checked that is up to date, too. main is what the main file says of itself without its log.
+func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, main mark, err error) {
 	h, found, err := look(path)
 	if err != nil {
-		return 0, m, err
+		return 0, main, err
 	}
 	if !found {
-		return 0, m, fmt.Errorf("sqlitedb: %s: %w", path, fs.ErrNotExist)
+		return 0, main, fmt.Errorf("sqlitedb: %s: %w", path, fs.ErrNotExist)
 	}
 	if err := k.check(path, h.applicationID, h.version); err != nil {
-		return 0, m, err
+		return 0, main, err
 	}
-	var main mark
+	var log walLog
 	if by != nil {
-		if main, err = inspectLog(path, h.pageSize, by); err != nil {
-			return 0, m, err
+		if log, main, err = inspectLog(path, h.pageSize, by); err != nil {
+			return 0, main, err
 		}
 	}
 	mode := "mode=ro"
@@ -118,19 +118,23 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, m m
 		mode = alone
 	}
 	if by == nil && mode == alone {
-		return h.version, m, nil
+		return h.version, main, nil
 	}
 	c, err := dial(path, mode)
 	if err != nil {
-		return 0, m, damage(path, err)
+		return 0, main, damage(path, err)
 	}
 	defer c.Close()
-	version, m, err = c.inspect(k, by, opening)
+	version, m, err := c.inspect(k, by, opening)
 	if err == nil && main.found && !m.follows(&main) {
 		err = &queue.FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
 			": it is older, or of another file", Advice: adviceForeign, Other: true}
 	}
-	return version, m, damagedSchema(path, err)
+	if err == nil && !log.continues(&main, &m) {
+		err = &queue.FormatError{Path: path + "-wal", Advice: adviceLog, Other: true, Reason: "does not continue " + path + ": the two " +
+			"are not of one moment, as when the files of a running server are copied one by one. What was written between is in neither"}
+	}
+	return version, main, damagedSchema(path, err)
 }
 
 // alone reads the main file without its log.
@@ -162,10 +166,10 @@ func (c *Conn) inspect(k Kind, by *Owner, opening bool) (version uint32, m mark,
 }
 
 // inspectLog looks at the log, and at what the main file says of itself without it.
-func inspectLog(path string, pageSize uint32, by *Owner) (main mark, err error) {
-	log, err := readLog(path, pageSize)
+func inspectLog(path string, pageSize uint32, by *Owner) (log walLog, main mark, err error) {
+	log, err = readLog(path, pageSize)
 	if err != nil {
-		return main, err
+		return log, main, err
 	}
 	c, err := dial(path, alone)
 	if err == nil {
@@ -173,9 +177,9 @@ func inspectLog(path string, pageSize uint32, by *Owner) (main mark, err error) 
 		err = errors.Join(err, c.Close())
 	}
 	if err != nil && log.frames == 0 {
-		return main, damagedSchema(path, err)
+		return log, main, damagedSchema(path, err)
 	} else if err != nil {
-		main = mark{} // the end of the server cut off the copying of the log into the file: the log has the page
+		main = mark{torn: true} // the end of the server cut off the copying of the log into the file: the log has the page
 	}
-	return main, log.check(path, main, by.Relaxed)
+	return log, main, log.check(path, main, by.Relaxed)
 }

@@ -32,6 +32,8 @@ type mark struct {
 	open  bool   // the file is in use, or was when its server ended
 	boot  string // the boot of the machine that it was opened in
 	page  uint32 // of the database, where the row stands
+	torn  bool   // the file cannot be read without its log, some of which is in it
+	step  int64  // counts the logs, see copyback.go; 0: not known
 }
 
 func (m *mark) sum() int64 {
@@ -57,16 +59,20 @@ func bootID() string {
 
 // mark reads the row. A file of a version before there was one has none.
 func (c *Conn) mark() (m mark, err error) {
-	page, err := c.Int("SELECT rootpage FROM sqlite_schema WHERE name = 'identity' AND type = 'table'")
-	if err != nil || page == 0 {
+	step := "0"
+	err = c.first("SELECT rootpage, sql LIKE '%log_step%' FROM sqlite_schema WHERE name = 'identity' AND type = 'table'", func(r Row) {
+		if m.page = uint32(r.Int(0)); r.Int(1) != 0 {
+			step = "log_step"
+		}
+	})
+	if err != nil || m.page == 0 {
 		return m, err
 	}
-	m.page = uint32(page)
 	crc := int64(0)
-	err = c.first("SELECT directory, shard, oldest, generation, open, boot, crc FROM identity WHERE one = 1", func(r Row) {
+	err = c.first("SELECT directory, shard, oldest, generation, open, boot, crc, "+step+" FROM identity WHERE one = 1", func(r Row) {
 		m.found = copy(m.id.Directory[:], r.Blob(0)) == len(m.id.Directory)
 		m.id.Shard, m.id.Oldest, m.id.Generation = r.Int(1), uint64(r.Int(2)), uint64(r.Int(3))
-		m.open, m.boot, crc = r.Int(4) != 0, r.Text(5), r.Int(6)
+		m.open, m.boot, crc, m.step = r.Int(4) != 0, r.Text(5), r.Int(6), r.Int(7)
 	})
 	if err == nil && m.found && crc != m.sum() {
 		err = &queue.FormatError{Path: c.path, Reason: "has a damaged row in table identity: its checksum does not match",
@@ -83,19 +89,27 @@ func (c *Conn) putRow(m *mark) error {
 	if m.open {
 		open = 1
 	}
-	stmt, err := c.Prepare("INSERT OR REPLACE INTO identity (one, directory, shard, oldest, generation, open, boot, " +
-		"crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
-	if err != nil {
-		return err
+	if c.putMark == nil {
+		var err error
+		c.putMark, err = c.Prepare("INSERT OR REPLACE INTO identity (one, directory, shard, oldest, generation, open, boot, " +
+			"crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
+		if err != nil {
+			return err
+		}
 	}
-	_, err = stmt.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.sum())
+	_, err := c.putMark.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.sum())
+	if err == nil && m.step != 0 {
+		err = c.writeStep(m.step)
+	}
 	return err
 }
 
 // Own says that the file is in use from now on, by this identity, until Close; it returns the identity that the file has then. It is
 // copied into the main file at once, where a log that is lost later cannot take it away, and the log keeps a frame for as long as the file
-// is in use. Without room the file stays of the generation that it was: it can be read all the same, and the first write that finds room
-// says so before it. Else the next start would find a log beside a file that was closed without one, and refuse it.
+// is in use. On a disk with little room that comes later if the main file said it before, as after a kill (see spareRoom).
+//
+// Without room the file stays of the generation that it was: it can be read all the same, and the first write that finds room says so
+// before it. Else the next start would find a log beside a file that was closed without one, and refuse it.
 func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
 	err := c.own(id)
 	if ClassOf(err) == Full {
@@ -119,9 +133,19 @@ func (c *Conn) ownOwed() error {
 }
 
 func (c *Conn) own(id queue.Identity) error {
-	err := c.put(mark{id: id, open: true, boot: Boot()})
+	before, err := c.mark()
 	if err == nil {
-		_, err = c.Int("PRAGMA wal_checkpoint(PASSIVE)")
+		err = c.spareRoom()
+	}
+	next := mark{id: id, open: true, boot: Boot(), step: before.step}
+	if x, unknown := c.logIndex(); err == nil && c.back.own && x.frames == 0 { // this begins the log
+		next.step, err = begunStep(max(before.step, 1)), unknown
+	}
+	if err == nil {
+		err = c.put(next)
+	}
+	if err == nil && !c.back.spared {
+		_, err = c.copyBack()
 	}
 	c.owned = err == nil
 	return err
@@ -134,6 +158,9 @@ func (c *Conn) disown() {
 	if err == nil && m.open && c.owned && c.lost == nil {
 		closed := m
 		closed.open = false
+		if c.back.own {
+			closed.step |= 1 // SQLite copies all of it back
+		}
 		if err = c.put(closed); err == nil {
 			m = closed
 		}

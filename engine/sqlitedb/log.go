@@ -137,8 +137,12 @@ func short(err error) error {
 // logIndex is the head of the index of a log.
 type logIndex struct {
 	frames uint32
+	copied uint32 // so many of them are in the main file
 	salt   [8]byte
 }
+
+// whole says whether everything in the log was copied back.
+func (x *logIndex) whole() bool { return x.copied == x.frames }
 
 const (
 	indexHeadBytes = 48
@@ -146,9 +150,9 @@ const (
 	indexBegunBytes = 3
 )
 
-// readIndex reads the -shm file of the database at path. found is false when there is none, or it is damaged; one that SQLite had only
-// begun to make says nothing of frames.
-func readIndex(path string) (x logIndex, found bool, err error) {
+// indexOf reads the -shm file of the database at path, which no one may have open. found is false when there is none, or it is damaged; one
+// that SQLite had only begun to make says nothing of frames.
+func indexOf(path string) (x logIndex, found bool, err error) {
 	f, err := os.Open(path + "-shm")
 	if errors.Is(err, fs.ErrNotExist) {
 		return x, false, nil
@@ -156,11 +160,17 @@ func readIndex(path string) (x logIndex, found bool, err error) {
 		return x, false, err
 	}
 	defer f.Close()
-	var b [2 * indexHeadBytes]byte // the head stands there twice, written one after the other: one of them is sound at any moment
-	if n, err := io.ReadFull(f, b[:]); err != nil {
+	return readIndex(f)
+}
+
+func readIndex(f io.ReaderAt) (x logIndex, found bool, err error) {
+	const heads = 2 * indexHeadBytes // the head stands there twice, written one after the other: one of them is sound at any moment
+	var b [heads + 4]byte
+	if n, err := f.ReadAt(b[:], 0); n < len(b) {
 		return x, n == indexBegunBytes, short(err)
 	}
-	for head := range slices.Chunk(b[:], indexHeadBytes) {
+	x.copied = binary.NativeEndian.Uint32(b[heads:])
+	for head := range slices.Chunk(b[:heads], indexHeadBytes) {
 		sum := logSum{}.add(head[:40], binary.NativeEndian)
 		if head[12] != 0 && sum == (logSum{binary.NativeEndian.Uint32(head[40:]), binary.NativeEndian.Uint32(head[44:])}) {
 			x.frames = binary.NativeEndian.Uint32(head[16:])
@@ -190,7 +200,7 @@ func (l *walLog) check(path string, m mark, relaxed bool) error {
 	case m.found && !m.open && l.frames > 0 && !l.pages[m.page]:
 		return wrong("does not belong to %s, which was closed in good order without one", path)
 	}
-	x, found, err := readIndex(path)
+	x, found, err := indexOf(path)
 	switch {
 	case err != nil:
 		return err

@@ -137,6 +137,45 @@ func TestLogAfterAKill(t *testing.T) {
 	})
 }
 
+// Without the index no one knows how long the log was, so a log is not taken without it, however sound it looks. Of the two copies of the
+// head one is enough, as a kill may have come between the two.
+func TestIndexOfALogThatIsInUse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(b []byte) []byte
+		want   int64
+	}{
+		"as it was":       {func(b []byte) []byte { return b }, 9},
+		"the first head":  {func(b []byte) []byte { b[20] ^= 1; return b }, 9},
+		"the second head": {func(b []byte) []byte { b[indexHeadBytes+20] ^= 1; return b }, 9},
+		"both heads":      {func(b []byte) []byte { b[20] ^= 1; b[indexHeadBytes+20] ^= 1; return b }, -1},
+		"empty":           {func([]byte) []byte { return nil }, -1},
+		"cut off":         {func(b []byte) []byte { return b[:indexHeadBytes] }, -1},
+		"just begun":      {func(b []byte) []byte { return b[:indexBegunBytes] }, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := owned(t, 9)
+			b, err := os.ReadFile(path + "-shm")
+			if err == nil {
+				err = os.WriteFile(path+"-shm", c.change(b), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantRows(t, path, Owner{}, c.want)
+		})
+	}
+	t.Run("missing", func(t *testing.T) {
+		t.Parallel()
+		path := owned(t, 9)
+		if err := os.Remove(path + "-shm"); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, path, Owner{}, -1)
+	})
+}
+
 func wantRows(t *testing.T, path string, o Owner, want int64) {
 	t.Helper()
 	n, err := rows(path, o)

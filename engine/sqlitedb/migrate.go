@@ -30,7 +30,11 @@ func KeepLog(path string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.mark(); err != nil { // SQLite opens the log when it is first read
+	m, err := c.mark() // SQLite opens the log when it is first read
+	if err == nil && m.step != 0 {
+		err = c.writeStep(0) // the migration lets SQLite copy the log back by itself
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

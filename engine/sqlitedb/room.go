@@ -29,6 +29,9 @@ func (c *Conn) KeepRoom() {
 	}
 	r := &c.room
 	first := r.file == nil
+	if c.back.spared && !first { // the first write is that of the start
+		c.copyAgain()
+	}
 	if first {
 		r.file, _ = os.OpenFile(c.path+"-wal", os.O_WRONLY, 0)
 	}

@@ -55,10 +55,10 @@ const incremental = 2
 // CutFile takes the room that GiveBack has freed from the end of the file. SQLite does so when it has copied back the whole log, which it
 // cannot while a reader still reads from there: then a later call does it.
 func (c *Conn) CutFile() error {
-	if !c.cut || c.lost != nil {
+	if !c.cut || c.lost != nil || c.owed != nil {
 		return nil
 	}
-	if _, err := c.Int("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+	if _, err := c.copyBack(); err != nil {
 		return c.failed(err)
 	}
 	pages, err := c.Int("PRAGMA page_count")

@@ -1,0 +1,235 @@
+package sqlitedb
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// SQLite copies a long log back into the main file, and begins the log again with the next commit. A main file that was copied before that,
+// beside a log that was copied after it, lacks what was copied back between, and is often a sound database. So the row in table identity
+// counts the logs, in the column log_step, and the main file and its log tell whether they are of one moment:
+//
+//   - an even number: the log with this row is being written. What was in the logs before it is in the main file;
+//   - an odd number: all that was in the log before this row is in the main file.
+//
+// Three commits matter. Everything in the log is copied back, while a reader keeps SQLite from beginning the log again. Then the row gets an
+// odd number, which is copied back alone: who reads it in the main file reads the rest after it. Then, before anything else is written, the
+// row gets an even number, with which the log begins again. Where a reader is in the way of that, the log goes on behind this row instead;
+// it still has all that a main file with the odd number lacks, and the logs after it have higher numbers.
+//
+// A file that is opened Alone, the journal, leaves the copying to SQLite: its batches are a chain, in which none can be missing.
+
+// backCopying is what a connection knows of the copying back of its log.
+type backCopying struct {
+	own     bool   // it is not left to SQLite
+	busy    bool   // it is being done
+	sealed  bool   // all of the log is in the main file, which says so; the next write has to begin a log
+	least   uint32 // a log of so many frames is long
+	due     uint32 // it is copied back when it has so many frames
+	wasOpen bool   // the main file said so before it was opened
+	spared  bool   // it is put off, see spareRoom
+	pin     *Conn  // the reader that keeps the log from being begun again; nil: none
+	// The index of the log, of a file that was opened by its owner. It stays open: closed, it would take with it all locks that SQLite holds
+	// in this process on the same file, and another process would take the database for one that no one has open.
+	index *os.File
+}
+
+// openIndex opens the index of the log, which is there once SQLite has read the log.
+func (c *Conn) openIndex() (err error) {
+	c.back.index, err = os.Open(c.path + "-shm")
+	return err
+}
+
+// logIndex is what the index says now. It says nothing on a connection that is not its owner's.
+func (c *Conn) logIndex() (logIndex, error) {
+	if c.back.index == nil {
+		return logIndex{}, nil
+	}
+	x, found, err := readIndex(c.back.index)
+	if err == nil && !found {
+		err = errors.New("sqlitedb: the index of the log is damaged: " + c.path + "-shm")
+	}
+	return x, err
+}
+
+// closePin ends what pinLog began.
+func (c *Conn) closePin() (err error) {
+	if c.back.pin != nil {
+		err = c.back.pin.Close()
+		c.back.pin = nil
+	}
+	return err
+}
+
+// retryFrames is how much longer the log gets before it is tried again to copy it back, when a reader was in the way.
+const retryFrames = 100
+
+const (
+	shortLog  = 64      // frames: such a log is copied back always
+	startRoom = 4 << 20 // bytes that a log leaves free for the other files of a start
+)
+
+// spareRoom puts the copying back off when it could take the room that other files need at a start: a log may have 4 MB to be copied back,
+// and those of all queues would take more than is kept for a start. The next commits make the log longer instead.
+func (c *Conn) spareRoom() error {
+	x, err := c.logIndex()
+	if err != nil || !c.back.wasOpen || x.frames < shortLog {
+		return err
+	}
+	var disk unix.Statfs_t
+	need := int64(x.frames)*c.pageSize + startRoom
+	if err := unix.Statfs(filepath.Dir(c.path), &disk); err != nil || int64(disk.Bavail)*disk.Bsize >= need {
+		return err
+	}
+	c.back.spared, c.back.due = true, x.frames+retryFrames
+	if c.back.own {
+		return nil
+	}
+	return c.Exec("PRAGMA wal_autocheckpoint = 0")
+}
+
+// copyAgain ends what spareRoom began, for a file of which SQLite copies the log back.
+func (c *Conn) copyAgain() {
+	if c.back.spared = false; !c.back.own {
+		_ = c.setPages() // what it asks for failed at the open, or does not fail
+	}
+}
+
+// copyLongBack copies the log back when it is long. The commit before it is durable, whatever comes of this.
+func (c *Conn) copyLongBack() {
+	if c.back.busy {
+		return
+	}
+	x, err := c.logIndex()
+	if err != nil || x.frames < c.back.due {
+		return
+	}
+	whole, err := c.copyBack()
+	if err != nil {
+		_ = c.failed(err) // of a failed sync the next write tells
+	}
+	if c.back.due = x.frames + retryFrames; whole {
+		c.back.due = c.back.least
+	}
+}
+
+// copyBack copies the log into the main file as far as readers let it, and says whether that is all of it.
+func (c *Conn) copyBack() (whole bool, err error) {
+	if !c.back.own {
+		return c.copied()
+	}
+	c.back.busy = true
+	defer func() { c.back.busy = false }()
+	x, err := c.logIndex()
+	if err != nil || x.whole() && c.back.pin == nil {
+		return err == nil, err
+	}
+	if whole, err = c.sealLog(); err != nil || !whole {
+		return false, err
+	}
+	whole, err = c.copied()
+	c.back.sealed = whole
+	return whole, err
+}
+
+// sealLog copies everything in the log back and then adds to it that this was done; false: readers keep some of it.
+func (c *Conn) sealLog() (whole bool, err error) {
+	if err := c.pinLog(); err != nil {
+		return false, err
+	}
+	if whole, err = c.copied(); err == nil && whole {
+		err = c.putStep(sealedStep)
+	}
+	return whole, errors.Join(err, c.unpinLog())
+}
+
+// beginLog begins the log again, or adds to the one that readers hold where the next one would begin.
+func (c *Conn) beginLog() error {
+	c.back.sealed = false // not for the statements of this
+	err := c.putStep(begunStep)
+	c.back.sealed = err != nil
+	return err
+}
+
+// sealedStep is the odd number after step, begunStep the even number from step on.
+func sealedStep(step int64) int64 { return (step + 1) | 1 }
+func begunStep(step int64) int64  { return step + step&1 }
+
+// copied copies the log back as far as readers let it, and says whether that is all of it.
+func (c *Conn) copied() (whole bool, err error) {
+	err = c.first("PRAGMA wal_checkpoint(PASSIVE)", func(r Row) { whole = r.Int(0) == 0 && r.Int(1) == r.Int(2) })
+	return whole, err
+}
+
+// pinLog has a reader keep the log from being begun again. That takes a log of which not everything was copied back.
+func (c *Conn) pinLog() error {
+	if c.back.pin != nil { // it holds the log as it was then
+		if err := c.unpinLog(); err != nil || c.back.pin != nil {
+			return err
+		}
+	}
+	reader, err := dial(c.path, "mode=ro")
+	if err != nil {
+		return err
+	}
+	if err = reader.Exec("BEGIN"); err == nil {
+		_, err = reader.mark() // SQLite takes a moment, and with it a hold on the log, with the first read
+	}
+	if err != nil {
+		return errors.Join(err, reader.Close())
+	}
+	c.back.pin = reader
+	return nil
+}
+
+// unpinLog lets the log go, unless all of it was copied back and it does not say so yet, as on a full disk. The next commit would begin it
+// again.
+func (c *Conn) unpinLog() error {
+	x, err := c.logIndex()
+	if err != nil || x.whole() {
+		return err
+	}
+	return c.closePin()
+}
+
+// putStep has the row say the next step, in a commit of its own.
+func (c *Conn) putStep(next func(step int64) int64) error {
+	m, err := c.mark()
+	if err != nil || next(m.step) == m.step {
+		return err
+	}
+	return c.Tx(func() error { return c.writeStep(next(m.step)) })
+}
+
+// writeStep writes the step into the row. Files of a version that had none get the column.
+func (c *Conn) writeStep(step int64) error {
+	if c.stepMark == nil {
+		there, err := c.Int("SELECT sql LIKE '%log_step%' FROM sqlite_schema WHERE name = 'identity' AND type = 'table'")
+		if err == nil && there == 0 {
+			err = c.Exec("ALTER TABLE identity ADD COLUMN log_step INTEGER NOT NULL DEFAULT 0")
+		}
+		if err == nil {
+			c.stepMark, err = c.Prepare("UPDATE identity SET log_step = ? WHERE one = 1")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := c.stepMark.Exec(step)
+	return err
+}
+
+// continues says whether this is a log that the main file may have beside it, where that says of itself `main`, and m with the log.
+func (l *walLog) continues(main, m *mark) bool {
+	switch {
+	case main.step == 0 || m.step == 0: // of a version that does not count, or a file that was just made or restored
+		return true
+	case l.frames == 0: // the first commit of a new log was cut off: before it, all was in the main file
+		return !main.open || main.step&1 == 1
+	}
+	copied := m.step - 1 - m.step&1 // the step at which the logs before this one were in the main file
+	return l.pages[m.page] && copied <= main.step && main.step <= m.step
+}
