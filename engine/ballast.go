@@ -36,14 +36,21 @@ func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	return b, nil
 }
 
-// settle takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused.
+// leastShare is the smallest part of the ballast that is worth a file.
+const leastShare = 64 << 10
+
+// settle takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused. Then as much is
+// kept for the next start as there is room for: a start on a full disk takes some of it.
 func (b *ballast) settle() bool {
 	if b.bytes <= 0 || b.take(b.bytes) {
 		return true
 	}
-	kept := b.take(b.bytes / startShare)
+	kept := b.bytes / startShare
+	for kept >= leastShare && !b.take(kept) {
+		kept /= 2
+	}
 	b.log.Warn("disk full: there is no room for the ballast file, so inserts are refused until there is", "path",
-		b.path, "bytes", b.bytes, "room_for_a_start", kept)
+		b.path, "bytes", b.bytes, "kept_for_a_start", b.have)
 	return false
 }
 

@@ -15,10 +15,10 @@ import (
 //   - an even number: the log with this row is being written. What was in the logs before it is in the main file;
 //   - an odd number: all that was in the log before this row is in the main file.
 //
-// Three commits matter. Everything in the log is copied back, while a reader keeps SQLite from beginning the log again. Then the row gets an
-// odd number, which is copied back alone: who reads it in the main file reads the rest after it. Then, before anything else is written, the
-// row gets an even number, with which the log begins again. Where a reader is in the way of that, the log goes on behind this row instead;
-// it still has all that a main file with the odd number lacks, and the logs after it have higher numbers.
+// First everything in the log is copied back, while a reader keeps SQLite from beginning the log again. Then the row gets an odd number,
+// which is copied back alone: a main file that has it has the rest too. Then, before anything else is written, the row gets an even number,
+// with which the log begins again. Where a reader is in the way of that, the log goes on behind this row instead. It still has all that a
+// main file with the odd number lacks, and the logs after it have higher numbers.
 //
 // A file that is opened Alone, the journal, leaves the copying to SQLite: its batches are a chain, in which none can be missing.
 
@@ -32,8 +32,8 @@ type backCopying struct {
 	wasOpen bool   // the main file said so before it was opened
 	spared  bool   // it is put off, see spareRoom
 	pin     *Conn  // the reader that keeps the log from being begun again; nil: none
-	// The index of the log, of a file that was opened by its owner. It stays open: closed, it would take with it all locks that SQLite holds
-	// in this process on the same file, and another process would take the database for one that no one has open.
+	// The index of the log, of a file that was opened by its owner. It stays open: closing it would end all locks that SQLite holds in
+	// this process on the same file, and another process would take the database for one that no one has open.
 	index *os.File
 }
 
