@@ -134,7 +134,9 @@ func (s Storage) roomForBackup() error {
 		}
 	}
 	if spare := e.ballast.spare(); spare < need {
-		return fmt.Errorf("%w: a backup needs %d bytes beside the data while it is made, and %d are free", journal.ErrFull, need, spare)
+		return &queue.Error{Code: queue.CodeDiskFull, Err: journal.ErrFull, Message: fmt.Sprintf("A backup needs room for a copy of the "+
+			"data while it is made: %d MiB, and %d MiB are free beside what queues need to go on. Free some space, or make the copy "+
+			"elsewhere, of a server that was stopped.", (need+1<<20-1)>>20, spare>>20)}
 	}
 	return nil
 }

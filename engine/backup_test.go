@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -448,4 +449,21 @@ func TestBackupsOneAfterTheOther(t *testing.T) {
 		b = next
 	}
 	fatal(t, b.Close())
+}
+
+// A backup for which there is no room says how much it needs and how much there is.
+func TestBackupWithoutRoom(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	e := openAt(t, dir)
+	defer closed(t, e)
+	log := filepath.Join(dir, "shards", "0000", storeFile+"-wal")
+	whole, err := os.Stat(log)
+	fatal(t, err)
+	fatal(t, os.Truncate(log, 1<<42)) // a hole: it takes no room, and SQLite does not read behind the frames
+	_, err = e.Storage().Backup(t.Context(), "test", nil)
+	if queue.CodeOf(err) != queue.CodeDiskFull || !regexp.MustCompile(`made: \d{7,} MiB, and \d+ MiB are free`).MatchString(err.Error()) {
+		t.Errorf("got %v, want a full disk with both numbers", err)
+	}
+	fatal(t, os.Truncate(log, whole.Size()))
 }

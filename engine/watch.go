@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -19,7 +20,12 @@ const watchEvery = 250 * time.Millisecond
 // with them at the server's end: it goes to a file without a name.
 type watched struct {
 	mu    sync.Mutex
-	files map[string]os.FileInfo
+	files map[string]*watchedFile
+}
+
+type watchedFile struct {
+	was   os.FileInfo
+	least int64 // bytes that it has at least: a journal is never made shorter; -1: it may be
 }
 
 // add notes the files of a database. Its log is there for as long as it is in use.
@@ -27,14 +33,17 @@ func (w *watched) add(database string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.files == nil {
-		w.files = map[string]os.FileInfo{}
+		w.files = map[string]*watchedFile{}
 	}
 	for _, path := range []string{database, database + "-wal"} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
-		w.files[path] = info
+		w.files[path] = &watchedFile{was: info, least: -1}
+		if filepath.Base(path) == journalFile {
+			w.files[path].least = info.Size()
+		}
 	}
 	return nil
 }
@@ -43,13 +52,17 @@ func (w *watched) add(database string) error {
 func (w *watched) changed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for path, was := range w.files {
+	for path, file := range w.files {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%s was deleted or moved under the running server", path)
-		case err == nil && !os.SameFile(info, was):
+		case err == nil && !os.SameFile(info, file.was):
 			return fmt.Errorf("%s was replaced under the running server", path)
+		case err == nil && info.Size() < file.least:
+			return fmt.Errorf("%s was cut from %d to %d bytes under the running server", path, file.least, info.Size())
+		case err == nil && file.least >= 0:
+			file.least = info.Size()
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A file that is deleted, moved or replaced under a running server ends all acknowledging at the next look, and /readyz says which one: of
+// A file that is deleted, moved or replaced, and a journal that is cut, under a running server ends all acknowledging at the next look, and /readyz says which one: of
 // a queue for that queue, of the catalogue for all. What is there can still be read.
 func TestFilesAreWatched(t *testing.T) {
 	t.Parallel()
@@ -29,6 +29,7 @@ func TestFilesAreWatched(t *testing.T) {
 		others bool // other queues go on
 	}{
 		"journal deleted":   {"shards/0001/journal.db", os.Remove, true},
+		"journal cut":       {"shards/0001/journal.db", func(path string) error { return os.Truncate(path, 2048) }, true},
 		"store deleted":     {"shards/0001/store.db", os.Remove, true},
 		"log deleted":       {"shards/0001/journal.db-wal", os.Remove, true},
 		"store replaced":    {"shards/0001/store.db", replace, true},
