@@ -106,6 +106,9 @@ func (x *Versions) needs(p *plugin, v *version, u *queue.PluginUser) bool {
 		pinned, err := x.known.find(p.name, u.Version)
 		return err == nil && pinned == v
 	}
+	if u.Config == "" && u.Window == 0 {
+		return false // any version takes it
+	}
 	b := blockOf(p, u)
 	takes := x.scorers.thatTake(p, b)
 	return len(takes) == 1 && takes[0] == v
