@@ -286,12 +286,15 @@ func TestAuditStreamEndsWithTheProblem(t *testing.T) {
 		stream.Body.Close()
 		_, last, found := strings.Cut(string(all), "event: problem\ndata: ")
 		var p api.Problem
-		if !found || json.Unmarshal([]byte(last), &p) != nil || p.Code != "internal" || p.RequestID == "" {
+		if !found || json.Unmarshal([]byte(last), &p) != nil || p.Code != "internal" || p.RequestID == "" || !strings.Contains(p.Detail, "is damaged") {
 			t.Errorf("round %d: the stream ends with %.300q, %v; want a problem", round, all[max(len(all)-300, 0):], err)
 		}
 		if acts := strings.Count(string(all), "event: act\n"); acts < auditBatch {
 			t.Errorf("round %d: %d entries came before the damage, want a batch of %d", round, acts, auditBatch)
 		}
+	}
+	if got := f.as(admin, call{method: "GET", path: "/v1/audit"}); got.status != http.StatusInternalServerError || !strings.Contains(string(got.body), "is damaged") {
+		t.Errorf("the page: %d %s, want a problem that says that a file is damaged", got.status, got.body)
 	}
 	if log := f.log.String(); !strings.Contains(log, "damaged row in table audit") {
 		t.Error("the log of the server does not say what is damaged")

@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -210,7 +211,12 @@ func (s *Server) problemOf(err error) *problem {
 
 // internalProblem is a failure of ours; its cause is for the log.
 func internalProblem(cause error) *problem {
-	p := newProblem(codeInternal, "Something went wrong in the server. Its log has the details under this request_id.")
+	detail := "Something went wrong in the server. Its log has the details under this request_id."
+	if engine.Damaged(cause) {
+		detail = "A file of the server is damaged, and what was asked for cannot be read. Its log names the file and the advice under " +
+			"this request_id; quern check lists all that is damaged."
+	}
+	p := newProblem(codeInternal, detail)
 	p.cause = cause
 	return p
 }
