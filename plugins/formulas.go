@@ -1,17 +1,20 @@
 package plugins
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"time"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins/score"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/scan"
@@ -20,33 +23,61 @@ import (
 // scoreName is the name under which Score blocks keep their books, all together. No plugin can have it.
 const scoreName = "_score"
 
-// maxFormulas bounds the compiled formulas that are kept.
-const maxFormulas = 256
+const (
+	// maxFormulas bounds the compiled formulas that are kept: some 30 kB of memory each, and a sandbox, which counts as those of plugins.
+	maxFormulas = 256
+	// A caller may bring a new formula every formulaEvery, after a burst of formulaBurst: compiling takes some hundred microseconds.
+	formulaEvery = 50 * time.Millisecond
+	formulaBurst = 2 * time.Second
+)
+
+// errTooMany is why a formula is not compiled now.
+var errTooMany = errors.New("more than 20 new formulas a second were sent for some time")
 
 // formulas are those of Score blocks, compiled. The server makes their modules itself, from a tree that it has checked, so
 // they are compiled in this process; they go through scan and instrumentation like all others.
 type formulas struct {
-	scorers *scorers
-	metrics *metrics
+	scorers  *scorers
+	metrics  *metrics
+	openings openings    // formulas that are being compiled, beside the mutex
+	anyone   access.Pace // of what callers without a token send
+	again    access.Pace // of what was dropped, and is wanted by a strategy that was checked before
 
 	mu     sync.Mutex
 	plugin *plugin
-	open   map[string]*scorer
-	order  []string // the one that came first is the first to go
+	open   map[string]*list.Element
+	recent list.List // of *formula, the one that was used last in front
 }
 
-func (f *formulas) check(b *strategy.Scored) (*strategy.Unavailable, error) {
-	s, err := f.find(b)
-	if err != nil {
+// formula is one that is kept.
+type formula struct {
+	text   string
+	scorer *scorer
+}
+
+func (f *formulas) check(ctx context.Context, b *strategy.Scored) (*strategy.Unavailable, error) {
+	pace := &f.anyone
+	if token := access.Of(ctx).Token; token != nil && token.Use != nil {
+		pace = &token.Use.Formulas
+	}
+	s, err := f.get(ctx, b, pace)
+	switch {
+	case errors.Is(err, errTooMany), errors.Is(err, host.ErrMemory):
+		return resting(b, err.Error()), nil
+	case errors.Is(err, errStarting):
+		return resting(b, starting), nil
+	case err != nil:
 		return nil, err
 	}
 	return s.plugin.resting(b, s.active.use, f.scorers.now), nil
 }
 
 func (f *formulas) scorer(b *strategy.Scored) (strategy.Scorer, bool) {
-	s, err := f.find(b)
+	s, err := f.get(context.Background(), b, &f.again)
 	if err != nil {
-		f.scorers.log.Error("a formula cannot be opened", "error", err)
+		if p := f.books(); p != nil {
+			p.totals.fallbacks.add(fellOf(err))
+		}
 		return nil, false
 	}
 	if !s.ready() {
@@ -56,33 +87,79 @@ func (f *formulas) scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 	return s, true
 }
 
-// find gives the scorer of a formula, making it if need be, which takes some hundred microseconds.
-func (f *formulas) find(b *strategy.Scored) (*scorer, error) {
+// fellOf says why a formula did not score.
+func fellOf(err error) fallback {
+	if errors.Is(err, errStarting) {
+		return fellStarting
+	}
+	return fallbackOf(err)
+}
+
+// get gives the scorer of a formula. One that is new is charged to pace and compiled, once for all that ask for it.
+func (f *formulas) get(ctx context.Context, b *strategy.Scored, pace *access.Pace) (*scorer, error) {
 	text := b.Expression.String()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s := f.open[text]; s != nil {
+	if s := f.find(text); s != nil {
 		return s, nil
 	}
-	u, err := f.openFormula(b.Expression)
-	if err != nil {
+	if pace.Take(f.scorers.clock(), formulaEvery, formulaBurst) > 0 {
+		return nil, errTooMany
+	}
+	one := f.openings.join(useKey{config: text}, func() error { return f.add(text, b.Expression) })
+	if one == nil {
+		return nil, errStarting
+	}
+	if err := one.wait(ctx, 0); err != nil {
 		return nil, err
 	}
+	if s := f.find(text); s != nil {
+		return s, nil
+	}
+	return nil, errStarting // dropped since
+}
+
+// find gives the scorer of a formula that is kept; nil: it is not.
+func (f *formulas) find(text string) *scorer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.open[text]
+	if at == nil {
+		return nil
+	}
+	f.recent.MoveToFront(at)
+	return at.Value.(*formula).scorer
+}
+
+// add compiles a formula and keeps it, in the place of the one that was not used for the longest time if there are as many as there may be.
+func (f *formulas) add(text string, x *strategy.Expression) error {
+	if f.find(text) != nil { // it came meanwhile
+		return nil
+	}
+	u, err := f.openFormula(x)
+	if err != nil {
+		return err
+	}
+	if old := f.keep(text, u); old != nil {
+		return old.active.use.host.Close()
+	}
+	return nil
+}
+
+// keep keeps a formula and gives the one that had to go for it; nil: none.
+func (f *formulas) keep(text string, u *use) (old *scorer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.open == nil {
-		f.open = map[string]*scorer{}
+		f.open = map[string]*list.Element{}
 		f.plugin = newPlugin(scoreName, &f.scorers.limits)
 		f.metrics.watch(f.plugin)
 	}
-	s := newScorer(f.scorers, f.plugin, u)
-	f.open[text] = s
-	f.order = append(f.order, text)
-	if len(f.order) <= maxFormulas {
-		return s, nil
+	f.open[text] = f.recent.PushFront(&formula{text, newScorer(f.scorers, f.plugin, u)})
+	if len(f.open) <= maxFormulas {
+		return nil
 	}
-	old := f.open[f.order[0]]
-	delete(f.open, f.order[0])
-	f.order = slices.Delete(f.order, 0, 1)
-	return s, old.active.use.host.Close()
+	last := f.recent.Remove(f.recent.Back()).(*formula)
+	delete(f.open, last.text)
+	return last.scorer
 }
 
 func (f *formulas) openFormula(x *strategy.Expression) (*use, error) {
@@ -124,12 +201,14 @@ func (f *formulas) books() *plugin {
 }
 
 func (f *formulas) close() error {
+	f.openings.close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var errs []error
-	for _, s := range f.open {
-		errs = append(errs, s.active.use.host.Close())
+	for _, at := range f.open {
+		errs = append(errs, at.Value.(*formula).scorer.active.use.host.Close())
 	}
-	f.open, f.order = nil, nil
+	f.open = nil
+	f.recent.Init()
 	return errors.Join(errs...)
 }

@@ -46,7 +46,12 @@ func newSandboxes(env *environment, known *registry, dir string, child []string)
 func (b *sandboxes) use(ctx context.Context, sum queue.SHA256, config []byte) (*use, error) {
 	b.opening.Lock()
 	defer b.opening.Unlock()
-	return b.openInTurn(ctx, sum, config)
+	u, err := b.openInTurn(ctx, sum, config)
+	if errors.Is(err, host.ErrMemory) {
+		return nil, &queue.Error{Code: queue.CodeOverloaded, Err: err, Message: "All plugins together have the memory that they may " +
+			"have (plugin-memory). Deactivate a plugin that is not needed, or start the server with more."}
+	}
+	return u, err
 }
 
 // openInTurn is use for one who holds opening.

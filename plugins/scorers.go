@@ -34,7 +34,7 @@ func newScorers(env *environment, known *registry, open *sandboxes, m *metrics) 
 // waits for that as long as a batch waits for a sandbox.
 func (x *scorers) Check(ctx context.Context, b *strategy.Scored) (*strategy.Unavailable, error) {
 	if b.Expression != nil {
-		return x.formulas.check(b)
+		return x.formulas.check(ctx, b)
 	}
 	p := x.known.named(b.Plugin)
 	if p == nil {
@@ -124,7 +124,7 @@ func (x *scorers) Dry(b *strategy.Scored) (strategy.Scorer, error) {
 	}
 	var s *scorer
 	if b.Expression != nil {
-		s, err = x.formulas.find(b)
+		s, err = x.formulas.get(context.Background(), b, &x.formulas.again)
 	} else {
 		s, _ = x.scorerOf(x.known.named(b.Plugin), b)
 	}

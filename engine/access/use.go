@@ -13,6 +13,7 @@ type Use struct {
 	asked  atomic.Int32 // requests that are being answered
 	pace   Pace
 
+	Formulas    Pace         // of formulas of Score blocks that were not known
 	Bodies      atomic.Int64 // bytes that its large bodies hold while they are read and decoded
 	Views       atomic.Int64 // bytes of the views that were made for it
 	Submissions Share[queue.SubmissionID]

@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"wasm/compile":                          {},
 	"wasm/host":                             {"sdk/abi", "wasm/compile", "wasm/instrument", "wasm/manifest"},
 	"plugins/score":                         {"engine/strategy", "sdk/abi"},
-	"plugins":                               {"engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "sdk/api", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
+	"plugins":                               {"engine/access", "engine/queue", "engine/strategy", "plugins/score", "sdk/abi", "sdk/api", "wasm/scan", "wasm/manifest", "wasm/instrument", "wasm/compile", "wasm/host"},
 	"web":                                   {"engine", "engine/access", "engine/queue", "engine/strategy", "engine/backlog", "plugins", "sdk/api", "sdk/wire", "web/certificate", "web/trace", "web/site", "docs"},
 	"web/site":                              {},
 	"docs":                                  {},
