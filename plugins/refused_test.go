@@ -183,6 +183,7 @@ func TestRefusedConfigurationIsRemembered(t *testing.T) {
 	w.end()
 	asked := &reads{}
 	w.over = func(c *store.Catalogue) plugins.Store { asked.Catalogue = c; return asked }
+	w.idle = true // the sweep of compiled code reads modules too
 	w.start()
 	for n := range 5 {
 		block := &strategy.Scored{Plugin: "p", Version: "1.0.0", Config: []byte(`{"k":1}`)}
