@@ -76,7 +76,7 @@ func sameScore(a, b float64) bool {
 func dryRunError(what string, err error) error {
 	var fault *host.Fault
 	if !errors.As(err, &fault) || fault.Kind == host.Stopped {
-		return fmt.Errorf("plugins: dry run: %w", err)
+		return fmt.Errorf("plugins: dry run: %w", crowded(err))
 	}
 	kind := fault.Kind
 	if kind == host.Init {

@@ -32,7 +32,7 @@ const (
 )
 
 // errTooMany is why a formula is not compiled now.
-var errTooMany = errors.New("more than 20 new formulas a second were sent for some time")
+var errTooMany = errors.New("its caller sends more than 20 new formulas a second; put what changes into metadata or context")
 
 // formulas are those of Score blocks, compiled. The server makes their modules itself, from a tree that it has checked, so
 // they are compiled in this process; they go through scan and instrumentation like all others.
@@ -62,8 +62,10 @@ func (f *formulas) check(ctx context.Context, b *strategy.Scored) (*strategy.Una
 	}
 	s, err := f.get(ctx, b, pace)
 	switch {
-	case errors.Is(err, errTooMany), errors.Is(err, host.ErrMemory):
+	case errors.Is(err, errTooMany):
 		return resting(b, err.Error()), nil
+	case errors.Is(err, host.ErrMemory):
+		return resting(b, "all plugins together have the memory that they may have (plugin-memory)"), nil
 	case errors.Is(err, errStarting):
 		return resting(b, starting), nil
 	case err != nil:
@@ -75,9 +77,7 @@ func (f *formulas) check(ctx context.Context, b *strategy.Scored) (*strategy.Una
 func (f *formulas) scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 	s, err := f.get(context.Background(), b, &f.again)
 	if err != nil {
-		if p := f.books(); p != nil {
-			p.totals.fallbacks.add(fellOf(err))
-		}
+		f.missing(err)
 		return nil, false
 	}
 	if !s.ready() {
@@ -87,12 +87,24 @@ func (f *formulas) scorer(b *strategy.Scored) (strategy.Scorer, bool) {
 	return s, true
 }
 
-// fellOf says why a formula did not score.
-func fellOf(err error) fallback {
-	if errors.Is(err, errStarting) {
-		return fellStarting
+// missing notes why a formula did not score.
+func (f *formulas) missing(err error) {
+	f.mu.Lock()
+	f.begun()
+	p := f.plugin
+	f.mu.Unlock()
+	why := fellBusy
+	switch {
+	case errors.Is(err, errStarting):
+		why = fellStarting
+	case errors.Is(err, host.ErrMemory):
+		why = fellMemory
+		f.scorers.open.starved(p, err)
+	case !errors.Is(err, errTooMany):
+		why = fellFault
+		f.scorers.log.Error("a formula cannot be opened", "error", err)
 	}
-	return fallbackOf(err)
+	p.totals.fallbacks.add(why)
 }
 
 // get gives the scorer of a formula. One that is new is charged to pace and compiled, once for all that ask for it.
@@ -101,10 +113,7 @@ func (f *formulas) get(ctx context.Context, b *strategy.Scored, pace *access.Pac
 	if s := f.find(text); s != nil {
 		return s, nil
 	}
-	if pace.Take(f.scorers.clock(), formulaEvery, formulaBurst) > 0 {
-		return nil, errTooMany
-	}
-	one := f.openings.join(useKey{config: text}, func() error { return f.add(text, b.Expression) })
+	one := f.openings.join(useKey{config: text}, func() error { return f.add(text, b.Expression, pace) })
 	if one == nil {
 		return nil, errStarting
 	}
@@ -130,16 +139,23 @@ func (f *formulas) find(text string) *scorer {
 }
 
 // add compiles a formula and keeps it, in the place of the one that was not used for the longest time if there are as many as there may be.
-func (f *formulas) add(text string, x *strategy.Expression) error {
+func (f *formulas) add(text string, x *strategy.Expression, pace *access.Pace) error {
 	if f.find(text) != nil { // it came meanwhile
 		return nil
+	}
+	if pace.Take(f.scorers.clock(), formulaEvery, formulaBurst) > 0 {
+		return errTooMany
 	}
 	u, err := f.openFormula(x)
 	if err != nil {
 		return err
 	}
 	if old := f.keep(text, u); old != nil {
-		return old.active.use.host.Close()
+		f.openings.group.Go(func() { // it waits for batches that run
+			if err := old.active.use.host.Close(); err != nil {
+				f.scorers.log.Error("a formula cannot be closed", "error", err)
+			}
+		})
 	}
 	return nil
 }
@@ -148,11 +164,7 @@ func (f *formulas) add(text string, x *strategy.Expression) error {
 func (f *formulas) keep(text string, u *use) (old *scorer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open == nil {
-		f.open = map[string]*list.Element{}
-		f.plugin = newPlugin(scoreName, &f.scorers.limits)
-		f.metrics.watch(f.plugin)
-	}
+	f.begun()
 	f.open[text] = f.recent.PushFront(&formula{text, newScorer(f.scorers, f.plugin, u)})
 	if len(f.open) <= maxFormulas {
 		return nil
@@ -198,6 +210,17 @@ func (f *formulas) books() *plugin {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.plugin
+}
+
+// begun makes the books with the first formula. The mutex is held.
+func (f *formulas) begun() {
+	if f.open == nil {
+		f.open = map[string]*list.Element{}
+	}
+	if f.plugin == nil {
+		f.plugin = newPlugin(scoreName, &f.scorers.limits)
+		f.metrics.watch(f.plugin)
+	}
 }
 
 func (f *formulas) close() error {

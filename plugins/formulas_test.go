@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/plugins"
+	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
 // formula is a Score block that no other number makes.
@@ -50,7 +53,7 @@ func TestNewFormulasAreMetered(t *testing.T) {
 		}
 		if why == nil {
 			taken++
-		} else if !strings.Contains(why.Detail, "20 new formulas a second") {
+		} else if !strings.Contains(why.Detail, "20 new formulas a second; put what changes") {
 			t.Fatalf("formula %d: %s", n, why.Detail)
 		}
 	}
@@ -114,5 +117,16 @@ func TestFormulaIsMadeOnce(t *testing.T) {
 		if s == nil || s != scorers[0] {
 			t.Errorf("caller %d has another scorer", i)
 		}
+	}
+}
+
+// An upload for whose dry run there is no memory is told so, and of what to do: it is neither the module's fault nor the server's.
+func TestUploadWithoutMemory(t *testing.T) {
+	t.Parallel()
+	w := open(t, func(o *plugins.Options) { o.Limits.Memory = plugins.MinMemory })
+	manifest := declare("large", "1.0.0", two, "")
+	_, _, err := w.Versions.Upload(t.Context(), plugins.Upload{Module: wasmtest.Roomy(40), Manifest: manifest})
+	if queue.CodeOf(err) != queue.CodeOverloaded || !strings.Contains(err.Error(), "plugin-memory") {
+		t.Errorf("got %v, want %s that names plugin-memory", err, queue.CodeOverloaded)
 	}
 }

@@ -47,11 +47,19 @@ func (b *sandboxes) use(ctx context.Context, sum queue.SHA256, config []byte) (*
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	u, err := b.openInTurn(ctx, sum, config)
-	if errors.Is(err, host.ErrMemory) {
-		return nil, &queue.Error{Code: queue.CodeOverloaded, Err: err, Message: "All plugins together have the memory that they may " +
+	return u, crowded(err)
+}
+
+// crowded has an operator learn that the server, and not the plugin, has no room for a sandbox now.
+func crowded(err error) error {
+	switch {
+	case errors.Is(err, host.ErrMemory):
+		return &queue.Error{Code: queue.CodeOverloaded, Err: err, Message: "All plugins together have the memory that they may " +
 			"have (plugin-memory). Deactivate a plugin that is not needed, or start the server with more."}
+	case errors.Is(err, compile.ErrBusy):
+		return &queue.Error{Code: queue.CodeOverloaded, Err: err, Message: "Other plugins are being compiled; send this again in a moment."}
 	}
-	return u, err
+	return err
 }
 
 // openInTurn is use for one who holds opening.

@@ -118,17 +118,15 @@ func (x *Versions) check(ctx context.Context, store Store, module []byte, sum qu
 	return v, nil
 }
 
-// admit tries a compiled version with synthetic batches and keeps it, open with the configuration of its dry run.
+// admit tries a compiled version with synthetic batches and stores it. Its code leaves memory again: who uses it opens it from the cache.
 func (x *Versions) admit(ctx context.Context, store Store, v *version, by queue.Who, compiled *compile.Compiled,
 	rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
 	patient := x.limits.Host
 	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
-	key := useKey{v.SHA256, string(config)}
-	tried := x.open.newUse(key, v)
+	tried := x.open.newUse(useKey{v.SHA256, string(config)}, v)
 	if err := x.open.start(ctx, tried, compiled, rewritten, report, config, patient); err != nil {
 		return dryRunError("init", err)
 	}
-	// The sandbox of the dry run was patient; what serves is opened again, from the cache.
 	if err := errors.Join(dryRun(ctx, tried.host, v.manifest, &v.report), tried.host.Close()); err != nil {
 		return err
 	}
@@ -136,11 +134,7 @@ func (x *Versions) admit(ctx context.Context, store Store, v *version, by queue.
 	if v.Report, err = json.Marshal(&v.report); err != nil {
 		return fmt.Errorf("plugins: report: %w", err)
 	}
-	serving := x.open.newUse(key, v)
-	if err := x.open.openModule(ctx, serving, module, report); err != nil {
-		return fmt.Errorf("plugins: open what was checked: %w", err)
-	}
-	return x.add(store, v, serving, module, by)
+	return x.add(store, v, module, by)
 }
 
 // validate scans a module and reads its manifest, and says everything that is wrong with either.
@@ -218,25 +212,22 @@ func compileError(err error) error {
 		return refusal("compile_invalid", err.Error())
 	case errors.Is(err, compile.ErrBudget), errors.Is(err, compile.ErrMemory):
 		return refusal("compile_budget", err.Error())
-	case errors.Is(err, compile.ErrBusy):
-		return &queue.Error{Code: queue.CodeOverloaded, Message: "Other plugins are being compiled; send this one again in a moment."}
 	}
-	return err
+	return crowded(err)
 }
 
-// add stores a version and makes it known. Its first use is open.
-func (x *Versions) add(store Store, v *version, first *use, module []byte, by queue.Who) error {
+// add stores a version and makes it known.
+func (x *Versions) add(store Store, v *version, module []byte, by queue.Who) error {
 	x.known.changes.Lock()
 	defer x.known.changes.Unlock()
 	act := x.act("plugin.upload", v.Name, by)
 	act.Change(nil, versionState(&v.PluginVersion))
 	if err := store.PutPluginVersion(v.PluginVersion, module, act); err != nil {
-		return errors.Join(fmt.Errorf("plugins: store a version: %w", err), first.host.Close())
+		return fmt.Errorf("plugins: store a version: %w", err)
 	}
 	x.known.mu.Lock()
 	x.known.enter(v)
 	x.known.mu.Unlock()
-	x.open.keep(first)
 	x.log.Info("a plugin's version is ready", "plugin", v.Name, "version", v.Version, "sha256", short(v.SHA256), "bytes", v.Size)
 	return nil
 }
