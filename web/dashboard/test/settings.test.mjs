@@ -25,7 +25,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.page.locator('dd', { has: t.page.getByLabel('max_attempts') }).getByRole('alert').waitFor()
   assert.deepEqual(await t.axe(), [])
   await t.page.getByLabel('max_attempts').fill('7')
-  await t.page.getByLabel('on_exhausted').selectOption('dead_letter')
+  await t.page.getByLabel('on_exhausted').selectOption('fail_submission')
   await t.page.getByLabel('retry_backoff').fill('250')
   await t.page.getByLabel('times').first().fill('3')
   await t.page.getByLabel('at most').first().fill('60000')
@@ -36,7 +36,7 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await t.told('4 settings are changed')
   const { settings } = await call(quern.url, 'GET', '/v1/queues/default')
   const got = { max_attempts: settings.max_attempts, on_exhausted: settings.on_exhausted, retry_backoff: settings.retry_backoff, draining: settings.draining, max_expiries: settings.max_expiries }
-  assert.deepEqual(got, { max_attempts: 7, on_exhausted: 'dead_letter', retry_backoff: { base_ms: 250, factor: 3, cap_ms: 60000 }, draining: true, max_expiries: 9 })
+  assert.deepEqual(got, { max_attempts: 7, on_exhausted: 'fail_submission', retry_backoff: { base_ms: 250, factor: 3, cap_ms: 60000 }, draining: true, max_expiries: 9 })
   await t.page.locator('dl').getByText('up to 250 ms, times 3 from try to try, at most 1m').waitFor()
   assert.deepEqual(t.wrong, [])
   await t.close()
