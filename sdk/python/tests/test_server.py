@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
@@ -432,7 +433,10 @@ class Whole(unittest.TestCase):
             with self.subTest(text), serving() as server, quern.Client(server.address) as client:
                 client.insert([text])
                 command = [sys.executable, "-c", script, server.address]
-                with subprocess.Popen(command, env=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                # A shell ignores SIGINT in what it starts in the background, and so would all that is started from there.
+                default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+                with subprocess.Popen(command, env=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                      preexec_fn=default) as process:
                     assert process.stdout is not None
                     self.assertEqual(process.stdout.readline(), "begun\n")
                     try:

@@ -163,6 +163,13 @@ func TestFatalCommand(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	c, err := client.New(s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ChangeQueue(t.Context(), "default", api.QueueSettingsInput{OnExhausted: new("fail_submission")}); err != nil {
+		t.Fatal(err)
+	}
 	id := s.ok("", "submit", "--bucket", s.bucket, file)
 	ended := s.working(id, "sh", "-c", "echo x >>"+tries+"; echo first >&2; echo no luck >&2; exit 100")
 	if ended.State != api.StateFailed || !strings.Contains(ended.Failure, "no luck (exit status 100)") ||
