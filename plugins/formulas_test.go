@@ -103,7 +103,7 @@ func TestFormulasOfTheLastUseAreKept(t *testing.T) {
 	}
 }
 
-// A formula that many ask for at once is compiled, and charged for, by each that did not find it, and there is one of it.
+// Many callers may ask for a new formula at once. All of them get the same scorer.
 func TestFormulaIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

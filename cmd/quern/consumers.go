@@ -76,7 +76,7 @@ func printConsumer(a *app, d *api.ConsumerDetail) error {
 	})
 }
 
-// readConsumer reads a consumer with at most so many of the chunks that it holds; 0: all.
+// readConsumer reads a consumer and at most `most` of the chunks that it holds. 0 means all.
 func readConsumer(ctx context.Context, c *client.Client, queue, name string, most int) (*api.ConsumerDetail, error) {
 	const page = 1000
 	limit := cmp.Or(most, math.MaxInt)

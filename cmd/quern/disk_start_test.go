@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// busyQueues are the queues of a server on a disk of its own, of which each works until the disk is full.
+// busyQueues is a server on a disk of its own. Its queues work until the disk is full.
 type busyQueues struct {
 	t       *testing.T
 	program string
@@ -79,9 +79,9 @@ func (b *busyQueues) fillDisk(s *server, queues, outputBytes int) {
 	}
 }
 
-// However many queues have filled the disk, with whatever outputs and ballast, a server that was killed starts on it, and again after the
-// next kill, though everything else that becomes free is taken at once. Each queue's log is long then, and there is no room to copy all of
-// them into their files. Each start takes some of the room that is kept; a ballast of 1 MiB, the smallest here, is enough for three or four.
+// A server that was killed on a full disk starts on it three times. Each time, a filler takes whatever room is left. The log of each queue is
+// long by then, and there is no room to copy all logs into their files. Each start takes some of the room that the ballast keeps. The smallest
+// ballast here, 1 MiB, is enough for three or four starts.
 // QUERN_FULL_DISKS=all tries every combination.
 func TestFullDiskStarts(t *testing.T) {
 	t.Parallel()

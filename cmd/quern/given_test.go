@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A flag that is given empty, and text that is not UTF-8, are refused before a server is asked: the first is a variable that is not set, and
-// the second would be changed on its way. File names may be any bytes.
+// A command refuses an empty flag and text that is not UTF-8 before it asks a server. An empty flag is most often a variable that is not
+// set. Text that is not UTF-8 would be changed on its way. File names may be any bytes.
 func TestCheckGiven(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -16,8 +16,8 @@ import (
 // limited is how much of a list is printed: --limit and --all. Its zero value is everything.
 type limited struct {
 	most  int           // 0: all
-	total func() uint64 // how many there are, 0 if that cannot be found out; nil: it is counted nowhere
-	least bool          // total does not count all of them
+	total func() uint64 // how many there are; 0: unknown. nil: nothing counts them
+	least bool          // total counts only some of them
 }
 
 // flags adds --limit, with its default, and --all.

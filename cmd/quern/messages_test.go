@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What the server advises in its errors is said in commands here: none that its code has is printed with a method, a header or a query of
-// HTTP in it, or a path of the API.
+// The command line gives the server's advice in commands. No error text of the server is printed with a method, a header, a query or a path
+// of the HTTP API in it.
 func TestMessagesNameCommands(t *testing.T) {
 	t.Parallel()
 	http := regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE|Authorization|Bearer|If-Match|If-None-Match|Idempotency-Key)\b|/v1/|\?[a-z]+`)
