@@ -24,7 +24,7 @@ const keptTimes = 4
 
 // beside says that so many bytes of one call are too many for its op.
 func (c *contents) beside(bytes int) bool {
-	if c.s.snapshots.kept() {
+	if c.s.snapshots.kept {
 		return bytes > fullBatch
 	}
 	return bytes > c.s.options.OpBytes || c.s.store.Memtable.Bytes() > keptTimes*c.s.options.CheckpointBytes
@@ -33,7 +33,7 @@ func (c *contents) beside(bytes int) bool {
 // sharing is as many of these completions, from the first on, as may share a batch with their outputs, where all bytes go through the
 // journal.
 func (c *contents) sharing(items []queue.CompleteItem) []queue.CompleteItem {
-	if !c.s.snapshots.kept() {
+	if !c.s.snapshots.kept {
 		return items
 	}
 	n := 1
@@ -78,7 +78,7 @@ func (c *contents) writeAll(ctx context.Context, list []store.Content) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if c.s.snapshots.kept() {
+	if c.s.snapshots.kept {
 		return c.journal(list)
 	}
 	return storeError(c.s.disk.wrote(c.s.store.WriteContents(ctx, list)))

@@ -6,12 +6,14 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // recallLetters counts and groups the dead letters of the history, and calls each for every submission that has some.
-func (s *Shard) recallLetters(ctx context.Context, m *machine.Machine, letters *deadletters.Part, each func(*machine.Record)) error {
+func recallLetters(ctx context.Context, from *store.Store, m *machine.Machine, letters *deadletters.Part,
+	each func(*machine.Record)) error {
 	for before, more := queue.SubmissionID(0), true; more; {
-		rows, err := s.store.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, machine.ListSlice)
+		rows, err := from.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, machine.ListSlice)
 		if err != nil {
 			return err
 		}

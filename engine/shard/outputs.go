@@ -205,14 +205,14 @@ func (c *counted) add(id queue.SubmissionID) {
 
 // checkLatest looks for the outputs that were stored last: a store that lost its end, or an older one, does not have them. Those that a
 // repair has told of are let go.
-func (s *Shard) checkLatest(ctx context.Context, l *machine.Latest) error {
+func checkLatest(ctx context.Context, in *store.Store, l *machine.Latest) error {
 	for i := max(len(l.Seqs)-machine.LatestMost, 0); i < len(l.Seqs); i++ {
-		_, found, err := s.store.Output(ctx, l.Seqs[i], l.Chunks[i].Index)
+		_, found, err := in.Output(ctx, l.Seqs[i], l.Chunks[i].Index)
 		if err == nil && !found {
-			found, err = store.MayLackOutputs(ctx, s.store, l.Seqs[i])
+			found, err = store.MayLackOutputs(ctx, in, l.Seqs[i])
 		}
 		if err == nil && !found {
-			err = s.store.Lacks(machine.OutputOf(l.Chunks[i].Submission, l.Chunks[i].Index))
+			err = in.Lacks(machine.OutputOf(l.Chunks[i].Submission, l.Chunks[i].Index))
 		}
 		if err != nil {
 			return err

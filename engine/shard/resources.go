@@ -39,7 +39,6 @@ type inner struct {
 	claims      claims
 	contents    contents
 	disk        disk
-	recovery    recovery
 	snapshots   snapshotter
 	waiters     waiters
 	writer      writer
@@ -47,7 +46,7 @@ type inner struct {
 
 // of joins it with its shard.
 func (i *inner) of(s *Shard) {
-	*i = inner{claims: claims{s: s}, contents: contents{s}, disk: disk{s: s}, recovery: recovery{s}}
+	*i = inner{claims: claims{s: s}, contents: contents{s}, disk: disk{s: s}}
 	i.checkpoints.init(s)
 	i.snapshots.init(s)
 	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}

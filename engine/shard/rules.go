@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/rules"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // The names under which the store keeps the rules, and those that have ended.
@@ -299,13 +300,13 @@ func (p *Rules) store(ctx context.Context, part *rules.Part, rows rules.Rows) er
 	return err
 }
 
-// load reads what store wrote.
-func (p *Rules) load(ctx context.Context, part *rules.Part) error {
-	standing, err := p.s.store.Standing(ctx, rulesName)
+// loadRules reads what store wrote.
+func loadRules(ctx context.Context, from *store.Store, part *rules.Part) error {
+	standing, err := from.Standing(ctx, rulesName)
 	if err != nil {
 		return err
 	}
-	past, err := p.s.store.Standing(ctx, pastRulesName)
+	past, err := from.Standing(ctx, pastRulesName)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// load reads the rows.
-func (p *Schedules) load(ctx context.Context, part *schedules.Part) error {
-	rows, err := p.s.store.Schedules(ctx)
+// loadSchedules reads the rows.
+func loadSchedules(ctx context.Context, from *store.Store, part *schedules.Part) error {
+	rows, err := from.Schedules(ctx)
 	if err != nil {
 		return err
 	}

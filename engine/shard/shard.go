@@ -98,6 +98,7 @@ type Shard struct {
 	inner
 
 	options  Options
+	own      *ownership // of the journal
 	journal  journal.Journal
 	store    *store.Store
 	mu       holdLock // guards everything below, and the machine
@@ -126,8 +127,17 @@ type Shard struct {
 	pools    pools
 }
 
-// Open recovers the shard and starts its goroutines. Close ends them.
+// Open prepares the shard, claims its journal and starts its goroutines. Close ends them.
 func Open(ctx context.Context, o Options) (*Shard, error) {
+	p, err := Prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return p.Claim(ctx)
+}
+
+// fill sets what is left to its default.
+func (o *Options) fill() {
 	if o.OpBytes == 0 {
 		o.OpBytes = 64 << 10
 	}
@@ -152,28 +162,24 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	if o.CheckpointItems == 0 {
 		o.CheckpointItems = 2000
 	}
+}
+
+// newShard is a shard that has no state yet.
+func newShard(p *Prepared) *Shard {
+	o := &p.options
 	s := &Shard{
-		options: o, store: o.Store, full: o.Full, quit: make(chan struct{}), roster: consumers.NewRoster(),
+		options: *o, store: o.Store, full: o.Full, own: p.own, quit: make(chan struct{}), roster: consumers.NewRoster(),
 	}
 	s.resources.of(s)
 	s.inner.of(s)
+	s.snapshots.copies = p.copies
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]machine.Pick) }
 	s.mu.now, s.mu.report = o.Now, o.Held
 	s.Worker.parked, s.Worker.blamed = map[machine.Action]*machine.Parking{}, map[machine.Action]int{}
 	s.Recounts.opened = s.now()
-	if err := s.recovery.run(ctx); err != nil {
-		if s.journal != nil {
-			s.journal.Close()
-		}
-		if errors.Is(err, journal.ErrConflict) {
-			err = moved(err)
-		}
-		return nil, err
-	}
-	go s.writer.run()
-	go s.checkpoints.run()
-	return s, nil
+	s.ahead.Store(true) // a checkpoint may have been cut off
+	return s
 }
 
 // pools keep memory that calls need for a moment.

@@ -34,13 +34,19 @@ type Snapshots interface {
 // copied stays in proportion to what is journaled.
 const snapshotBytes = 64 << 20
 
+// copies is what a shard knows of the copies of its store.
+type copies struct {
+	kept  bool          // snapshots are kept
+	bytes atomic.Int64  // journaled behind the newest snapshot
+	lacks atomic.Bool   // the store could not be made again: what is in no snapshot has been trimmed
+	rests atomic.Uint64 // the position of the journal behind which all is needed, with the snapshot there
+}
+
 // snapshotter decides when a snapshot is made, and makes it beside the commits and the checkpoints.
 type snapshotter struct {
+	*copies
 	s      *Shard
-	bytes  atomic.Int64  // journaled behind the newest snapshot
-	lacks  atomic.Bool   // the store could not be made again: what is in no snapshot has been trimmed
-	rests  atomic.Uint64 // the position of the journal behind which all is needed, with the snapshot there
-	making sync.Mutex    // held while one is made
+	making sync.Mutex // held while one is made
 	ctx    context.Context
 	leave  context.CancelFunc
 	ended  sync.WaitGroup
@@ -51,11 +57,8 @@ func (p *snapshotter) init(s *Shard) {
 	p.ctx, p.leave = context.WithCancel(context.Background())
 }
 
-// kept says whether snapshots are kept at all.
-func (p *snapshotter) kept() bool { return p.s.options.Snapshots != nil }
-
 func (p *snapshotter) note(bytes int) {
-	if p.kept() {
+	if p.kept {
 		p.bytes.Add(int64(bytes) + batchCost)
 	}
 }
@@ -66,21 +69,21 @@ func (p *snapshotter) stop() {
 	p.ended.Wait()
 }
 
-// recover finds out, at a start, how much the journal has behind the newest snapshot.
-func (p *snapshotter) recover(ctx context.Context, log journal.Journal, parts *parts) error {
-	if !p.kept() || p.s.m != nil {
-		return nil
+// findCopies finds out, at a start, how much the journal has behind the newest snapshot.
+func (p *Prepared) findCopies(ctx context.Context) error {
+	newest := p.parts.snapshots.Newest()
+	if p.begun != nil {
+		newest = *p.begun
 	}
-	newest := parts.snapshots.Newest()
 	rests := newest.Kept
 	if newest.Key != "" {
 		var err error
-		if rests, err = p.s.options.Snapshots.Has(newest); err != nil {
+		if rests, err = p.options.Snapshots.Has(newest); err != nil {
 			return err
 		}
 	}
 	var bytes int64
-	err := log.Read(ctx, max(newest.Position, 1)-1, func(_ journal.Position, batch []byte) error {
+	err := p.journal.Read(ctx, max(newest.Position, 1)-1, func(_ journal.Position, batch []byte) error {
 		bytes += int64(len(batch)) + batchCost
 		return nil
 	})
@@ -91,20 +94,20 @@ func (p *snapshotter) recover(ctx context.Context, log journal.Journal, parts *p
 	case err != nil:
 		return err
 	}
-	p.bytes.Store(bytes)
-	p.lacks.Store(lacks)
-	p.rests.Store(uint64(newest.Position))
+	p.copies.bytes.Store(bytes)
+	p.copies.lacks.Store(lacks)
+	p.copies.rests.Store(uint64(newest.Position))
 	return nil
 }
 
-// begin is what a start says of snapshots before anything else happens: of a new queue that its journal has everything, and of one that
+// ofCopies is what a start says of snapshots before anything else happens: of a new queue that its journal has everything, and of one that
 // kept snapshots when it does not keep them any more. nil: nothing.
-func (p *snapshotter) begin(m *machine.Machine, parts *parts) *journal.Snapshot {
+func (p *Prepared) ofCopies() *journal.Snapshot {
 	switch {
-	case p.s.m != nil:
-	case p.kept() && m.AppliedAt == 0:
+	case p.before != nil:
+	case p.copies.kept && p.m.AppliedAt == 0:
 		return &journal.Snapshot{Kept: true}
-	case !p.kept() && parts.snapshots.Newest().Kept:
+	case !p.copies.kept && p.parts.snapshots.Newest().Kept:
 		return &journal.Snapshot{}
 	}
 	return nil
@@ -112,9 +115,9 @@ func (p *snapshotter) begin(m *machine.Machine, parts *parts) *journal.Snapshot 
 
 // needless is up to where the journal may be trimmed when the rows of the store are true up to a position. The batch there stays, as a
 // replay reads the epoch from it.
-func (p *snapshotter) needless(upTo journal.Position) journal.Position {
-	if p.kept() {
-		upTo = min(upTo, journal.Position(p.rests.Load()))
+func (c *copies) needless(upTo journal.Position) journal.Position {
+	if c.kept {
+		upTo = min(upTo, journal.Position(c.rests.Load()))
 	}
 	return max(upTo, 1) - 1
 }
@@ -122,7 +125,7 @@ func (p *snapshotter) needless(upTo journal.Position) journal.Position {
 // checkpointed begins a snapshot when one is due behind a checkpoint, unless one is being made. It is called by who makes checkpoints: no
 // other one trims the journal meanwhile.
 func (p *snapshotter) checkpointed(upTo journal.Position) {
-	if !p.kept() || !p.due() || !p.making.TryLock() {
+	if !p.kept || !p.due() || !p.making.TryLock() {
 		return
 	}
 	if p.lacks.Load() {

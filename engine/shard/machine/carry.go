@@ -25,6 +25,9 @@ func (p *recovery) Carry(old *Machine, now queue.Time) {
 	}
 }
 
+// Carry takes over who completed which chunks: the machine before knows more of that than the rows, and the replay adds to it.
+func (p *tokens) Carry(old *Machine) { p.Recent = old.Tokens.Recent.clone() }
+
 // keep carries a reservation over, unless the journal turned out to end it, or it is only the shadow of a completion that came late.
 // What was on its way to the disk failed with the commit: the reservation is held as before.
 func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {

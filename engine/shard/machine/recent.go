@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -46,8 +47,20 @@ func (r *recent) put(id queue.ChunkID, epoch uint32, sequence uint64) {
 	r.Changed[at/recentPart] = true
 }
 
+// clone is a table of its own.
+func (r *recent) clone() recent {
+	c := recent{Entries: slices.Clone(r.Entries)}
+	for part := range c.Changed {
+		c.Changed[part] = c.Entries != nil // a checkpoint that was at it may have failed
+	}
+	return c
+}
+
 // by says whether this very token completed its chunk, as far as remembered.
 func (r *recent) by(t *queue.Token) bool {
+	if r.Entries == nil {
+		return false
+	}
 	at, fingerprint := r.place(queue.ChunkID{Submission: t.Submission, Index: t.Index}, t.Epoch, t.Sequence)
 	return r.Entries[at] == fingerprint
 }

@@ -93,9 +93,8 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 		for i, want := range []string{"rows=1", ""} {
 			var log strings.Builder
 			m := &machine.Machine{Backlog: s.m.Backlog}
-			sweeper := &Shard{store: s.store, options: Options{Queue: "q", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-			start := recovery{sweeper}
-			if err := start.sweep(ctx, m); err != nil {
+			start := Prepared{m: m, options: Options{Store: s.store, Queue: "q", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+			if err := start.sweep(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if got := log.String(); !strings.Contains(got, want) || want == "" && got != "" {

@@ -1,0 +1,251 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Prepared is a shard as its files have it: the rows of its store, and the journal behind them. Nothing of them has been changed, and
+// another writer may still have the journal. Claim makes it the owner. A start, a reload and a takeover are these two steps.
+type Prepared struct {
+	options Options
+	journal journal.Journal
+	m       *machine.Machine
+	parts   parts
+	before  *machine.Machine // of a reload: the machine that is made again; nil: of a start
+	own     *ownership
+
+	checkpointed journal.Position // the rows of the store are complete up to here
+	replayed     int64            // bytes of the journal behind that
+	copies       *copies
+
+	claimed journal.Position  // of the batch with which Claim began the epoch
+	begun   *journal.Snapshot // what that says of snapshots; nil: nothing
+}
+
+// ownership is what a shard knows of its place in its journal.
+type ownership struct {
+	epoch uint32 // the newest that is its own
+}
+
+// Prepare reads what a shard's files hold. It changes none of them.
+func Prepare(ctx context.Context, o Options) (*Prepared, error) {
+	o.fill()
+	p := &Prepared{options: o, own: new(ownership), copies: &copies{kept: o.Snapshots != nil}}
+	if err := p.read(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close lets go of the journal, for those who do not claim it.
+func (p *Prepared) Close() error { return p.journal.Close() }
+
+// read opens the journal and makes the machine. After an error the journal is closed.
+func (p *Prepared) read(ctx context.Context) (err error) {
+	if p.journal, err = p.options.Journal(ctx); err != nil {
+		return deposed(err)
+	}
+	if err = p.restore(ctx); err != nil {
+		p.journal.Close()
+	}
+	return deposed(err)
+}
+
+// restore builds the state from the store's rows and the journal behind them.
+func (p *Prepared) restore(ctx context.Context) (err error) {
+	o := &p.options
+	m := machine.New(o.ID, o.Key, o.Settings, queue.At(o.Now()))
+	p.m, p.parts = m, join(m)
+	m.Storage = machine.Storage{Trust: o.Store.Doubts.Trust, Contents: o.Store.Memtable.KeepContents, Output: o.Store.Memtable.KeepOutput}
+	if o.Audit.Last != nil {
+		if m.ActLog.Last, err = o.Audit.Last(); err != nil {
+			return err
+		}
+	}
+	reopenable := map[uint32]*machine.Record{}
+	for _, step := range []func() error{
+		func() error { return p.load(ctx) },
+		func() error { return p.replay(ctx) },
+		func() error { return p.recall(ctx, reopenable) },
+		func() error { return p.doubt(ctx, reopenable) },
+		func() error { return checkLatest(ctx, o.Store, &m.Recovery.Newest) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load reads the rows.
+func (p *Prepared) load(ctx context.Context) error {
+	m, rows := p.m, p.options.Store
+	checkpointed, err := rows.Checkpointed(ctx)
+	if err != nil {
+		return err
+	}
+	tail, err := p.journal.Tail(ctx)
+	if err != nil {
+		return err
+	}
+	if tail < checkpointed {
+		return fmt.Errorf("the journal ends at batch %d, but the store holds what batch %d did: the two files are "+
+			"not of one moment; restore both from the same backup", tail, checkpointed)
+	}
+	p.checkpointed, m.AppliedAt, m.Replay = checkpointed, checkpointed, true
+	ended, past := endedIDs{store: rows}, pastRows{store: rows}
+	m.Recovery.History.Past = func(seq uint32) (*machine.Past, error) { return past.find(ctx, seq) }
+	m.Recovery.History.Holds = func(id queue.SubmissionID) (bool, error) { return ended.has(ctx, id) }
+	if err := rows.Asides(ctx, m.Asides.Load); err != nil {
+		return err
+	}
+	if p.before != nil {
+		m.Tokens.Carry(p.before)
+	}
+	if err := loadRules(ctx, rows, p.parts.rules); err != nil {
+		return err
+	}
+	if err := loadSchedules(ctx, rows, p.parts.schedules); err != nil {
+		return err
+	}
+	return rows.Load(ctx, func(row checkpoint.Row) error {
+		if err := m.Recovery.Load(row.Spec, row.State); err != nil {
+			return fmt.Errorf("store: submission %s: %w", row.ID, err)
+		}
+		return ctx.Err()
+	})
+}
+
+// replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
+// every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
+//
+// A reload stops at the first batch of a newer epoch: while the outcome of an append was unknown, another writer has claimed the journal.
+// Its handle is a fresh one, which would append behind whatever there is.
+func (p *Prepared) replay(ctx context.Context) error {
+	m := p.m
+	err := p.journal.Read(ctx, max(p.checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
+		epoch, err := journal.Epoch(batch)
+		if p.before != nil && epoch > p.own.epoch {
+			return fmt.Errorf("batch %d is of epoch %d, after this one's %d: %w", position, epoch, p.own.epoch, journal.ErrConflict)
+		}
+		m.Epoch = max(m.Epoch, epoch)
+		if err == nil && position > p.checkpointed {
+			m.AppliedAt = position
+			p.replayed += int64(len(batch))
+			err = journal.Decode(batch, func(at queue.Time) { m.Now = at }, m)
+		}
+		if err != nil {
+			return fmt.Errorf("journal: batch %d: %w", position, err)
+		}
+		return nil
+	})
+	trimmed := errors.Is(err, journal.ErrTrimmed)
+	switch {
+	case trimmed && p.before != nil: // this shard has trimmed nothing that it needs for a reload
+		return fmt.Errorf("%w: %w", err, journal.ErrConflict)
+	case trimmed:
+		return fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files "+
+			"are not of one moment; restore both from the same backup", p.checkpointed)
+	case err == nil && p.before != nil && m.AppliedAt < p.before.AppliedAt:
+		return fmt.Errorf("it ends at batch %d, and batch %d was acknowledged: %w", m.AppliedAt, p.before.AppliedAt, journal.ErrConflict)
+	}
+	return err
+}
+
+// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back. reopenable gets
+// what a redrive may open again, by seq, as far as outputs of it are in the log.
+func (p *Prepared) recall(ctx context.Context, reopenable map[uint32]*machine.Record) error {
+	rows := p.options.Store
+	newest, err := rows.History.ListEnded(ctx, 0, endStates(), 1)
+	if err != nil {
+		return err
+	}
+	for i := range newest {
+		p.m.LastID = max(p.m.LastID, newest[i].ID)
+	}
+	return recallLetters(ctx, rows, p.m, p.parts.letters, func(r *machine.Record) {
+		if rows.Logged(r.Seq) {
+			reopenable[r.Seq] = r
+		}
+	})
+}
+
+// doubt finds the outputs whose completions were not committed: their chunks are not done, and may still be completed. At the first
+// start everything in the log is looked at, at a reload only what is in doubt already.
+func (p *Prepared) doubt(ctx context.Context, reopenable map[uint32]*machine.Record) error {
+	m, rows := p.m, p.options.Store
+	for _, r := range m.Endings.InOrder {
+		if r.State == queue.CompletedWithDead {
+			reopenable[r.Seq] = r
+		}
+	}
+	stray := func(seq, index uint32) bool {
+		if r := m.LiveSeq(seq); r != nil {
+			return index < r.Chunks && m.Chunk(r, index).State != queue.ChunkDone
+		}
+		r := reopenable[seq]
+		return r != nil && r.Tries[index] != nil
+	}
+	if p.before == nil {
+		return rows.DoubtLogged(ctx, stray)
+	}
+	rows.Doubts.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
+	return nil
+}
+
+// endedIDs answers whether the history holds a submission, for the inserts of a replay. They come in nearly growing order,
+// so it reads all ids from a little before the first one at once: a query each would take longer than all the rest.
+type endedIDs struct {
+	store *store.Store
+	from  queue.SubmissionID // ids from here on are in the set; 0: nothing is read yet
+	ids   map[queue.SubmissionID]struct{}
+}
+
+const endedMargin = time.Minute
+
+func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error) {
+	if e.from == 0 || id < e.from {
+		e.from = queue.MakeSubmissionID(max(id.Time().Add(-endedMargin), 1), 0, 0)
+		e.ids = map[queue.SubmissionID]struct{}{}
+		if err := e.store.History.EndedSince(ctx, e.from, func(id queue.SubmissionID) { e.ids[id] = struct{}{} }); err != nil {
+			return false, err
+		}
+	}
+	_, held := e.ids[id]
+	return held, nil
+}
+
+// pastRows reads the history for the ops of a replay that came before a row of it was written: a kill cut a checkpoint off behind that
+// row. Ops about one submission come near each other, so what was read last is kept.
+type pastRows struct {
+	store *store.Store
+	bySeq map[uint32]*machine.Past // nil: the history does not hold it
+}
+
+const pastKept = 1024
+
+func (p *pastRows) find(ctx context.Context, seq uint32) (*machine.Past, error) {
+	if found, asked := p.bySeq[seq]; asked {
+		return found, nil
+	}
+	if p.bySeq == nil || len(p.bySeq) == pastKept {
+		p.bySeq = map[uint32]*machine.Past{}
+	}
+	row, there, err := p.store.History.EndedBySeq(ctx, seq)
+	if err != nil || !there {
+		p.bySeq[seq] = nil
+		return nil, err
+	}
+	r, sub, err := machine.EndedRecord(&row)
+	p.bySeq[seq] = &machine.Past{Row: &row, Record: r, Sub: sub}
+	return p.bySeq[seq], err
+}
