@@ -127,6 +127,7 @@ soak: build browser-tools ## all kill -9 loops for long, those of the audit log,
 	QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 go test -timeout 24h -count 1 -v ./engine/powerloss
 	QUERN_RESTORE_ROUNDS=100 go test -timeout 12h -count 1 -v -run "TestBackupUnderLoad|TestCopyOfALiveDirectory" ./engine
 	QUERN_KEEP_ROUNDS=200 go test -timeout 12h -count 1 -v -run "KillNineOf(Check|Restore|Increment)" ./cmd/quern
+	QUERN_ANSWERS=yes go test -timeout 1h -count 1 -v -run TestMemoryOfAnswersThatNoOneReads ./cmd/quern
 	QUERN_NEW_SEEDS=yes go test -count 1 -v -run 'Order|Random' ./engine/backlog
 	QUERN_GUESSES=20000 go test -count 1 -v -run TestGuessesTakeTheSameTime ./engine/access
 	QUERN_CRASH_ROUNDS=$(SOAK) QUERN_GRACE_ROUNDS=$(SOAK) go test -timeout 72h -count 1 -v -run 'KillNine' ./cmd/quern

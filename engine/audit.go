@@ -129,13 +129,13 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 		list = e.catalogue.ActsAfter
 	}
 	var last store.ActPlace
-	scanned, found := 0, 0
+	scanned, found, bytes := 0, 0, 0
 	more := false
 	err = list(from, func(row *store.ActRow) bool {
 		if order.ends(f, row.At) {
 			return false
 		}
-		if scanned == auditScan || found == limit {
+		if scanned == auditScan || found == limit || bytes >= queue.MaxAnswerBytes {
 			more = true
 			return false
 		}
@@ -144,6 +144,7 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 		if f.means(&row.Act) && !seen[row.Place] {
 			rows = append(rows, *row)
 			found++
+			bytes += len(row.Before) + len(row.After)
 		}
 		return true
 	})

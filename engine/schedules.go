@@ -21,7 +21,7 @@ import (
 type ScheduleGuard = schedules.ScheduleGuard
 
 // List lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
-// page is the `after` of the following one.
+// page is the `after` of the following one, also where fewer fit into an answer.
 func (p Schedules) List(after string, limit int) (page Page[queue.ScheduleInfo], err error) {
 	if limit < 1 || limit > queue.MaxListLimit {
 		return page, queue.Invalid("/query/limit", "is %d; 1 to %d are allowed", limit, queue.MaxListLimit)
@@ -32,9 +32,17 @@ func (p Schedules) List(after string, limit int) (page Page[queue.ScheduleInfo],
 	all := p.q.shard.Schedules.List()
 	all = slices.DeleteFunc(all, func(s queue.ScheduleInfo) bool { return after != "" && s.Name <= after })
 	slices.SortFunc(all, func(a, b queue.ScheduleInfo) int { return strings.Compare(a.Name, b.Name) })
-	if len(all) > limit {
-		all = all[:limit]
-		page.Next = all[limit-1].Name
+	n := 0
+	for bytes := 0; n < min(limit, len(all)) && bytes < queue.MaxAnswerBytes; n++ {
+		t := &all[n].Schedule.Template
+		bytes += t.Meta.Bytes() + len(t.Chunks.Template) + len(t.Attachment)
+		for _, chunk := range t.Chunks.Inline {
+			bytes += len(chunk)
+		}
+	}
+	if n < len(all) {
+		all = all[:n]
+		page.Next = all[n-1].Name
 	}
 	page.Items = all
 	return page, nil

@@ -83,6 +83,10 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 	}
 	caller, malformed := callerOf(c, token)
 	caller.Limits = &s.limits
+	if !op.hot { // of a hot call, asking has it
+		answer := s.answers.Answer(token, &s.limits)
+		caller.Answer = &answer
+	}
 	ctx := access.With(r.Context(), caller)
 	if token != nil {
 		held := by
@@ -101,16 +105,39 @@ type asking struct {
 	context.Context
 	server  *Server
 	request *http.Request
+	answer  access.Answer // zero until something asks for the caller
 }
 
 func (a *asking) Value(key any) any {
 	value := a.Context.Value(key)
-	if value == nil && access.IsCallerKey(key) {
-		if token := a.server.tokenOf(a.request); token != nil {
-			return &access.Caller{Token: token, Limits: &a.server.limits}
-		}
+	if !access.IsCallerKey(key) {
+		return value
 	}
-	return value
+	var caller access.Caller
+	if known, is := value.(*access.Caller); is {
+		caller = *known
+	} else {
+		caller.Token, caller.Limits = a.server.tokenOf(a.request), &a.server.limits
+	}
+	if a.answer == (access.Answer{}) {
+		a.answer = a.server.answers.Answer(caller.Token, &a.server.limits)
+	}
+	caller.Answer = &a.answer
+	return &caller
+}
+
+// hold has the answer count for so many bytes.
+func (a *asking) hold(bytes int) error {
+	if bytes > access.SmallAnswer {
+		access.Of(a) // which makes the answer
+	}
+	return a.answer.Hold(int64(bytes))
+}
+
+// done is called when the answer is sent. It lets go of the request.
+func (a *asking) done() {
+	_ = a.answer.Hold(0) // less always fits
+	*a = asking{}
 }
 
 // tokenOf is the token of a request that was admitted; nil: it needed none. Hot calls carry none: it is looked up once more.

@@ -100,7 +100,7 @@ func (s auditing) getAudit(c echo.Context) error {
 	for i := range page.Items {
 		out.Items[i] = apiAuditEntry(&page.Items[i].Act)
 	}
-	return c.JSON(http.StatusOK, out)
+	return collect(s.Server, c, func() error { return c.JSON(http.StatusOK, out) })
 }
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {

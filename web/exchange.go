@@ -35,13 +35,19 @@ func (s consuming) exchange(c echo.Context) error {
 		return err
 	}
 	call := s.pools.exchangeCall()
-	defer func() { s.pools.freeExchange(call) }()
+	ask := &call.asking
+	defer func() {
+		ask.done()
+		s.pools.freeExchange(call)
+	}()
 	if err = s.exchangeNow(c, call, body, q); err != nil {
 		return err
 	}
 	result := call.done.Reserve
 	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
-		call, result = s.exchangeLater(c, call, q)
+		ask.done()
+		ask = &asking{Context: c.Request().Context(), server: s.Server, request: c.Request()}
+		call, result = s.exchangeLater(c, call, ask, q)
 	}
 	settled := len(call.response.Complete)+len(call.response.Fail) > 0
 	if call.asked.Reserve != nil {
@@ -54,7 +60,14 @@ func (s consuming) exchange(c echo.Context) error {
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
 	sayDurability(c, q)
-	return s.handOver(c, q, result.Reservations, out.b)
+	err = s.handOver(c, q, ask, &call.response.ReserveResponse, result.Reservations, out.b)
+	if queue.CodeOf(err) == queue.CodeOverloaded && len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0 {
+		// There is no room for what was reserved. The results are facts, and are sent.
+		call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], nothingNow())
+		out.b = call.response.Append(out.b[:0])
+		return s.writeJSON(c, 200, out.b)
+	}
+	return err
 }
 
 // exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,
@@ -96,14 +109,13 @@ func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer,
 	span := s.spanOf(c)
 	s.traceSettling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
 	s.traceSettling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
-	call.asking = asking{ctx, s.Server, c.Request()}
-	err = q.Exchange(&call.asking, *asked, &call.done)
-	if call.asking = (asking{}); err != nil {
+	call.asking = asking{Context: ctx, server: s.Server, request: c.Request()}
+	if err = q.Exchange(&call.asking, *asked, &call.done); err != nil {
 		if !call.finished() {
 			return err
 		}
 		// All of it is committed and only the reserve failed: the results are facts, and are sent.
-		call.done.Reserve = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+		call.done.Reserve = nothingNow()
 		wait = 0
 	}
 	call.reserve.Wait = wait
@@ -137,7 +149,7 @@ func (call *exchangeCall) finished() bool {
 
 // exchangeLater waits for work after all else is committed, holding no more than the results. Whatever happens while it
 // waits, the results are answered: they are facts.
-func (s consuming) exchangeLater(c echo.Context, call *exchangeCall, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
+func (s consuming) exchangeLater(c echo.Context, call *exchangeCall, ask *asking, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
 	request := call.reserve
 	response := wire.ExchangeResponse{
 		Complete: slices.Clone(call.response.Complete),
@@ -145,9 +157,14 @@ func (s consuming) exchangeLater(c echo.Context, call *exchangeCall, q *engine.Q
 		Extend:   slices.Clone(call.response.Extend),
 	}
 	s.pools.freeExchange(call)
-	result, err := s.park(c, q, request)
+	result, err := s.park(c, q, ask, request)
 	if err != nil {
-		result = engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+		result = nothingNow()
 	}
 	return &exchangeCall{response: response, asked: engine.Exchange{Reserve: &request}, reserve: request}, result
+}
+
+// nothingNow is the answer to a reserve that failed beside results.
+func nothingNow() engine.ReserveResult {
+	return engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
 }

@@ -55,7 +55,7 @@ func (s submissions) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	call.asking = asking{r.Context(), s.Server, r}
+	call.asking = asking{Context: r.Context(), server: s.Server, request: r}
 	one := []queue.Insertion{{New: &asked}}
 	if err = q.InsertMany(&call.asking, one, false); err == nil {
 		err = narrowRefusal(r.Context(), one[0].Err)

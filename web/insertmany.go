@@ -60,7 +60,7 @@ func (m insertingMany) handle(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.InsertMany(&asking{r.Context(), s, r}, list, request.Atomic); err != nil {
+	if err := q.InsertMany(&asking{Context: r.Context(), server: s, request: r}, list, request.Atomic); err != nil {
 		return err
 	}
 	m.trace(c, list)

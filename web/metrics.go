@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -20,7 +21,8 @@ type metrics struct {
 	lines   *lines
 }
 
-func newMetrics(registerer prometheus.Registerer, version api.Version, subscribers func() float64) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, version api.Version, subscribers func() float64,
+	answers *access.Answers) (*metrics, error) {
 	m := &metrics{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:                            "quern_http_request_seconds",
 		Help:                            "Time from the headers of a request to the end of its answer, waiting included, in seconds.",
@@ -42,7 +44,19 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quern_sse_subscribers", Help: "Open streams of GET /v1/events.",
 	}, subscribers)
-	for _, c := range []prometheus.Collector{m.seconds, m.changes, m.lines.leftOut, build, streams} {
+	answering := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "quern_http_answer_bytes",
+		Help: "Memory that large answers hold, from when they are made until their clients have read them, in bytes.",
+	}, func() float64 { return float64(answers.Held.Load()) })
+	most := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "quern_http_answer_limit_bytes", Help: "How much memory all large answers may hold, in bytes.",
+	})
+	most.Set(float64(answers.Most))
+	refused := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "quern_http_answers_refused_total",
+		Help: "How often there was no room for a large answer: it was made shorter, or refused with 429.",
+	}, func() float64 { return float64(answers.Refused.Load()) })
+	for _, c := range []prometheus.Collector{m.seconds, m.changes, m.lines.leftOut, build, streams, answering, most, refused} {
 		if err := registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("web: metrics: %w", err)
 		}

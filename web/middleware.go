@@ -165,9 +165,17 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// run calls the handler and turns a panic into an error. Operations that may answer at length are compressed, within
-// the same net: a problem written inside a compressor must leave through it.
+// run calls the handler and turns a panic into an error. The answer of an operation that is neither hot nor a stream is collected.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
+	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
+		return collect(s, c, func() error { return compressing(s, c, op, next) })
+	}
+	return compressing(s, c, op, next)
+}
+
+// compressing runs operations that may answer at length within a compressor, and within the same net: a problem written inside a compressor
+// must leave through it.
+func compressing(s *Server, c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op == nil || !op.compress {
 		return s.protect(c, next)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -22,7 +23,8 @@ const (
 )
 
 const (
-	reserveAbout = "Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off " +
+	reserveAbout = "Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and metadata have " +
+		"more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off " +
 		"until there is work for this strategy, at most so long. " +
 		"An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`."
 	resultsAbout = "One result per item, in order: ok, already (done before by this very token), lost, gone, unknown " +
@@ -75,26 +77,32 @@ func (s consuming) reserve(c echo.Context) error {
 		s.freeBody(body)
 		return err
 	}
-	call := s.pools.reserveCall()
-	defer func() { s.pools.freeReserve(call) }()
+	call, ask := s.pools.reserveCall(), (*asking)(nil)
+	defer func() {
+		if ask != nil {
+			ask.done()
+		}
+		s.pools.freeReserve(call)
+	}()
 	request, err := s.decodeReserve(c.Request().Context(), call, q, body)
 	if err != nil {
 		return err
 	}
 	wait := request.Wait
 	request.Wait = 0
-	call.asking = asking{c.Request().Context(), s.Server, c.Request()}
-	result, err := q.Reserve(&call.asking, request, call.held[:0])
-	call.asking = asking{}
+	ask = &call.asking
+	*ask = asking{Context: c.Request().Context(), server: s.Server, request: c.Request()}
+	result, err := q.Reserve(ask, request, call.held[:0])
 	if err != nil {
 		return err
 	}
 	if len(result.Reservations) == 0 && wait > 0 {
 		// What the call holds in memory is of no use while it waits: ten thousand of them must cost little.
+		ask.done()
 		s.pools.freeReserve(call)
-		call = nil
+		call, ask = nil, &asking{Context: c.Request().Context(), server: s.Server, request: c.Request()}
 		request.Wait = wait
-		result, err = s.park(c, q, request)
+		result, err = s.park(c, q, ask, request)
 		call = s.pools.reserveCall()
 		if err != nil {
 			return err
@@ -107,7 +115,7 @@ func (s consuming) reserve(c echo.Context) error {
 	out := s.pools.buffer()
 	defer s.pools.free(out)
 	out.b = call.response.Append(out.b[:0])
-	return s.handOver(c, q, result.Reservations, out.b)
+	return s.handOver(c, q, ask, &call.response, result.Reservations, out.b)
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
@@ -164,16 +172,17 @@ func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engin
 
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
 // the server stops (an empty answer that asks to come back).
-func (s consuming) park(c echo.Context, q *engine.Queue, request engine.ReserveRequest) (engine.ReserveResult, error) {
-	stopped := engine.ReserveResult{Reason: queue.Nothing, RetryAfter: stoppedRetry}
+func (s consuming) park(c echo.Context, q *engine.Queue, ask *asking, request engine.ReserveRequest) (engine.ReserveResult, error) {
+	stopped := nothingNow()
 	by := s.credentialOf(c.Request())
+	access.Of(ask) // whose answer it is stands in the headers
 	forgetHeaders(c.Request())
 	s.waitLonger(c.Response(), request.Wait) // before enter: stopping sets a deadline too
 	if !s.waits.enter(c.Response(), by) {
 		return stopped, nil
 	}
 	defer s.waits.leave(c.Response())
-	result, err := q.Reserve(c.Request().Context(), request, nil)
+	result, err := q.Reserve(ask, request, nil)
 	if err != nil && s.waits.stopped() {
 		return stopped, nil
 	}
@@ -185,18 +194,29 @@ func (s consuming) park(c echo.Context, q *engine.Queue, request engine.ReserveR
 
 // handOver sends the answer with what was reserved. A client that is gone before the first byte gets nothing, and its chunks go back. From
 // the first byte on only the client knows what it has: a client that closes behind the answer looks like one that never read it, also when
-// the write fails. What a lost answer handed out waits for its deadline.
-func (s consuming) handOver(c echo.Context, q *engine.Queue, reserved []queue.Reservation, answer []byte) error {
+// the write fails. What a lost answer handed out waits for its deadline. A large answer for which there is no room is not sent either.
+func (s consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, response *wire.ReserveResponse, reserved []queue.Reservation,
+	answer []byte) error {
 	ctx := c.Request().Context()
-	// A server that stops ends the contexts of calls that wait, whose clients are there.
-	if gone := ctx.Err(); gone != nil && len(reserved) > 0 && !s.waits.stopped() {
+	kept := ctx.Err()
+	if kept != nil && s.waits.stopped() {
+		kept = nil // a server that stops ends the contexts of calls that wait, whose clients are there
+	}
+	if kept == nil {
+		kept = ask.hold(cap(answer))
+	}
+	if kept != nil && len(reserved) > 0 {
 		items := make([]queue.ReleaseItem, len(reserved))
 		for i := range reserved {
 			items[i].Token = reserved[i].Token
 		}
 		// Should this fail, the deadline does the same later.
 		_, _ = q.Release(context.WithoutCancel(ctx), items, nil)
-		return gone
+		return kept
+	}
+	if len(answer) > access.SmallAnswer { // what it was made of must not stay while the client takes it
+		clear(reserved)
+		clear(response.Reservations)
 	}
 	_ = s.writeJSON(c, 200, answer)
 	return nil

@@ -78,6 +78,13 @@ type Options struct {
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
 }
 
+// memory counts what clients have the server hold.
+type memory struct {
+	held    atomic.Int64 // bytes held by bodies over maxBodyBytes
+	uploads atomic.Int64 // bytes held by modules that are being uploaded
+	answers access.Answers
+}
+
 // clocks are what the face takes the time from.
 type clocks struct {
 	now   func() time.Time
@@ -110,9 +117,8 @@ type Server struct {
 	patience patience
 	constant constant
 	ids      requestIDs
-	held     atomic.Int64 // bytes held by bodies over maxBodyBytes
-	uploads  atomic.Int64 // bytes held by modules that are being uploaded
-	pools    pools
+	memory
+	pools pools
 
 	waits    waits
 	sessions sessions
@@ -143,11 +149,12 @@ func New(o Options) (*Server, error) {
 		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
 		operations: make(map[string]map[string]*operation),
 		patience:   defaultPatience(), constant: newConstant(), ids: requestIDs{prefix: strconv.FormatUint(o.Seed(), 36) + "-"},
+		memory: memory{answers: access.Answers{Most: maxAnswers}},
 	}
 	if o.Wall != nil {
 		s.wall = o.Wall
 	}
-	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.events.count); err != nil {
+	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.events.count, &s.answers); err != nil {
 		return nil, err
 	}
 	if s.connections, err = newConnections(o.Registerer, o.Connections, func() time.Time { return s.now() }); err != nil {

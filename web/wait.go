@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -18,9 +19,11 @@ import (
 const (
 	waitAbout = "The answer comes when one of the submissions has ended, or with `all` when all have, or after " +
 		"`wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what " +
-		"the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered."
+		"the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. " +
+		"An answer has only so many bytes: those that have ended and do not fit are counted in `open`, and come with the next call."
 
 	maxWaitBody = 64 << 10 // the most ids, with room for how they are written
+	waitBytes   = 128      // of memory for each id while the call waits, about
 )
 
 func waitShape(d *document, op *huma.Operation) {
@@ -39,11 +42,15 @@ func (w waiting) many(c echo.Context) error {
 		return err
 	}
 	ctx, out := c.Request().Context(), api.WaitResponse{Ended: []api.Submission{}}
+	if err := access.Of(ctx).Answer.Hold(int64(len(ids)) * waitBytes); err != nil {
+		return err
+	}
 	unknown := map[queue.SubmissionID]bool{}
 	known := within(ctx, ids, func(id *queue.SubmissionID) bool {
 		not := coverage(ctx, s.engine, &boundTo(ctx).Restriction, *id)
-		unknown[*id] = queue.CodeOf(not) == queue.CodeUnknownSubmission
-		if err == nil && !unknown[*id] {
+		if queue.CodeOf(not) == queue.CodeUnknownSubmission {
+			unknown[*id] = true
+		} else if err == nil {
 			err = not
 		}
 		return not == nil
@@ -56,6 +63,7 @@ func (w waiting) many(c echo.Context) error {
 			return err
 		}
 	}
+	answer, full := access.Gather(ctx), false
 	for _, id := range ids { // in one order, which does not tell what is unknown from what is another's
 		sub, err := queue.Submission{}, error(nil)
 		if !unknown[id] {
@@ -66,10 +74,11 @@ func (w waiting) many(c echo.Context) error {
 			out.Unknown = append(out.Unknown, id.String())
 		case err != nil:
 			return err
-		case sub.State == queue.Open:
+		case sub.State == queue.Open || full:
 			out.Open++
 		default:
 			out.Ended = append(out.Ended, submissionFor(ctx)(&sub))
+			full = !answer.Fits(queue.SubmissionBytes(&sub))
 		}
 	}
 	return c.JSON(http.StatusOK, out)
@@ -103,6 +112,7 @@ func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequ
 			ids = append(ids, id)
 		}
 	}
+	in.IDs = nil // they are not needed while the call waits
 	return ids, in, nil
 }
 

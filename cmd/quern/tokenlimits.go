@@ -28,6 +28,11 @@ func tokenOptions() []option {
 			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Bodies, text, 128<<20, 512<<20) },
 		},
 		{
+			"token-answer-memory", "96MiB", "16MiB to 128MiB", "how much memory large answers to one access token " +
+				"may hold until it has read them, of the 128 MiB for those of all; more are answered 429",
+			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Answers, text, 16<<20, 128<<20) },
+		},
+		{
 			"token-view-memory", "auto", "auto, or 1MiB to 1TiB", "how much memory the indexes may take that " +
 				"strategies of one access token had made; more are answered 429; auto is three quarters of view-memory",
 			func(c *Config, text string) error { return setTokenViews(&c.TokenLimits.Views, text) },

@@ -14,6 +14,7 @@ type Caller struct {
 	From       string // the address that the request came from; "": the server itself
 	RequestID  string
 	Limits     *Limits // of the token; nil: there are none
+	Answer     *Answer // what is counted of the answer; nil: nothing is
 }
 
 type callerKey struct{}

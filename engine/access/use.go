@@ -15,6 +15,7 @@ type Use struct {
 
 	Formulas    Pace         // of formulas of Score blocks that were not known
 	Bodies      atomic.Int64 // bytes that its large bodies hold while they are read and decoded
+	Answers     atomic.Int64 // bytes that its large answers hold until they are sent
 	Views       atomic.Int64 // bytes of the views that were made for it
 	Submissions Share[queue.SubmissionID]
 	Values      Share[ValueAt]
@@ -49,6 +50,7 @@ type Limits struct {
 	AtOnce    int // requests that are being answered, those that wait for work included
 
 	Bodies      int64 // bytes that its large bodies hold while they are read and decoded
+	Answers     int64 // bytes that its large answers hold until they are sent
 	Views       int64 // bytes of the views that were made for it
 	Submissions int   // open ones that it inserted
 	Values      int   // of meta keys, that its open submissions brought

@@ -45,6 +45,12 @@ type HeldChunk struct {
 	Finishing bool // its end is on its way to the disk
 }
 
+// Bytes is about how much memory an answer takes for it, before it is encoded.
+func (h *HeldChunk) Bytes() int {
+	const fixed = 512
+	return fixed + h.Meta.Bytes()
+}
+
 // HeldFilter says which of the chunks that are held are meant, and in which order. The zero value is all, the longest held first.
 type HeldFilter struct {
 	Submission SubmissionID // 0: of any

@@ -35,6 +35,16 @@ type DeadChunk struct {
 	Past        []Attempt       // the last tries, oldest first, over all redrives
 }
 
+// Bytes is about how much memory an answer takes for the letter, before it is encoded.
+func (d *DeadChunk) Bytes() int {
+	const fixed = 256
+	n := fixed + len(d.Error)
+	for i := range d.Past {
+		n += fixed + len(d.Past[i].Error)
+	}
+	return n
+}
+
 // DeadFilter says which dead letters are meant. The zero value means all.
 type DeadFilter struct {
 	Submission  SubmissionID // 0: of any

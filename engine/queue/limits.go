@@ -41,6 +41,10 @@ const (
 	MinReservation = 100 * time.Millisecond
 	MaxListLimit   = 1000
 
+	// MaxAnswerBytes bounds the contents, outputs and metadata of one answer, before they are encoded. What does not fit comes with the
+	// next call. The first item always fits.
+	MaxAnswerBytes = 4 << 20
+
 	MaxReservation      = 24 * time.Hour // hard cap of a reservation, extensions included
 	DefaultGrace        = 30 * time.Second
 	MaxRestartGrace     = 10 * time.Minute // nothing under a limit is handed out meanwhile

@@ -105,6 +105,14 @@ func ValidMetaKey(key MetaKey) error {
 	return nil
 }
 
+// Bytes is about how many bytes the keys and values have.
+func (m Meta) Bytes() (n int) {
+	for i := range m {
+		n += len(m[i].Key) + len(m[i].Value.Text()) + 8
+	}
+	return n
+}
+
 // Find returns the value of key.
 func (m Meta) Find(key MetaKey) (MetaValue, bool) {
 	for i := range m {

@@ -193,6 +193,12 @@ type Submission struct {
 	Scheduled          Time    // the tick that it is for
 }
 
+// SubmissionBytes is about how much memory an answer takes for a submission, before it is encoded.
+func SubmissionBytes(s *Submission) int {
+	const fixed = 1024
+	return fixed + s.Meta.Bytes() + len(s.Prefix) + len(s.Template) + len(s.Failure) + len(s.Trace)
+}
+
 // ChunkState is where one chunk stands.
 type ChunkState uint8
 
@@ -232,6 +238,12 @@ type Chunk struct {
 	Error     string // the last failure
 	To        string // of a forwarded chunk: the queue that it went on to
 	Output    []byte // of a done chunk that has one; nil otherwise
+}
+
+// Bytes is about how much memory an answer takes for the chunk, before it is encoded.
+func (c *Chunk) Bytes() int {
+	const fixed = 256
+	return fixed + len(c.Error) + len(c.Output)
 }
 
 // Settings is a queue's configuration; setting.go declares what each of them is and may be. Every decision reads the value of its moment.

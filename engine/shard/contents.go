@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
@@ -105,38 +106,50 @@ func (c *contents) journal(list []store.Content) error {
 	return nil
 }
 
-// read reads inline bytes and attachments, in one query for each run of chunks of one submission.
-func (c *contents) read(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
-	for i := 0; i < len(picks); {
-		if n := firstOnly(picks[i:]); n > 1 {
-			if err := c.readFirst(ctx, picks[i:i+n], dst[i:i+n]); err != nil {
-				return err
-			}
-			i += n
-			continue
+// read reads inline bytes and attachments, in one query for each run of chunks of one submission. n is how many of the picks, from the
+// first on, fit into the answer: at least one.
+func (c *contents) read(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (n int, err error) {
+	answer, meta := access.Gather(ctx), 0
+	for n < len(picks) {
+		read, err := c.readRun(ctx, picks[n:], dst[n:], answer.Left())
+		if err != nil {
+			return n, err
 		}
-		r := picks[i].R
-		run := i + 1
-		for run < len(picks) && picks[run].R == r {
-			run++
-		}
-		if r.Attached {
-			b, err := c.s.store.ReadAttachment(ctx, r.Seq)
-			if err != nil {
-				return err
+		for range read {
+			if n == 0 || picks[n].R != picks[n-1].R {
+				meta = dst[n].Meta.Bytes()
 			}
-			for j := i; j < run; j++ {
-				dst[j].Attachment = b
+			if !answer.Fits(meta+len(dst[n].Content.Bytes)+len(dst[n].Attachment)) && n > 0 {
+				return n, nil
 			}
+			n++
 		}
-		if r.Inline {
-			if err := c.readInline(ctx, picks[i:run], dst[i:run]); err != nil {
-				return err
-			}
-		}
-		i = run
 	}
-	return nil
+	return n, nil
+}
+
+// readRun reads for the first run of picks: for as many of it as there is room for in `left` bytes, and for one in any case.
+func (c *contents) readRun(ctx context.Context, picks []machine.Pick, dst []queue.Reservation, left int) (read int, err error) {
+	if n := firstOnly(picks); n > 1 {
+		return c.readFirst(ctx, picks[:n], dst[:n], left)
+	}
+	r, run := picks[0].R, 1
+	for run < len(picks) && picks[run].R == r {
+		run++
+	}
+	if r.Attached {
+		b, err := c.s.store.ReadAttachment(ctx, r.Seq)
+		if err != nil {
+			return 0, err
+		}
+		for i := range run {
+			dst[i].Attachment = b
+		}
+	}
+	if !r.Inline {
+		return run, nil
+	}
+	return c.readInline(ctx, picks[:run], dst[:run], left)
 }
 
 // firstOnly is how many picks, from the first on, are the first inline chunk of their submission, which has no attachment.
@@ -148,26 +161,23 @@ func firstOnly(picks []machine.Pick) (n int) {
 }
 
 // readFirst reads the first chunks of several submissions.
-func (c *contents) readFirst(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
+func (c *contents) readFirst(ctx context.Context, picks []machine.Pick, dst []queue.Reservation, left int) (int, error) {
 	seqs := make([]uint32, len(picks))
 	for i := range picks {
 		seqs[i] = picks[i].R.Seq
 	}
-	return c.s.store.Singles.ReadFirst(ctx, seqs, func(i int, content []byte) { dst[i].Content.Bytes = content })
+	return c.s.store.Singles.ReadFirst(ctx, seqs, left, func(i int, content []byte) { dst[i].Content.Bytes = content })
 }
 
 // readInline reads the inline bytes of chunks of one submission.
-func (c *contents) readInline(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) error {
+func (c *contents) readInline(ctx context.Context, picks []machine.Pick, dst []queue.Reservation, left int) (int, error) {
 	indexes := make([]uint32, len(picks))
 	for i := range picks {
 		indexes[i] = picks[i].Token.Index
 	}
-	contents, err := c.s.store.ReadContents(ctx, picks[0].R.Seq, indexes)
-	if err != nil {
-		return err
-	}
-	for i := range dst {
+	contents, err := c.s.store.ReadContents(ctx, picks[0].R.Seq, indexes, left)
+	for i := range contents {
 		dst[i].Content.Bytes = contents[i]
 	}
-	return nil
+	return len(contents), err
 }

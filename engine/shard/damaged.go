@@ -45,7 +45,7 @@ func (c *contents) withoutDamaged(ctx context.Context, picks []machine.Pick, dst
 			c.unreserve(p)
 			continue
 		}
-		err := c.read(ctx, p, make([]queue.Reservation, 1))
+		_, err := c.read(ctx, p, make([]queue.Reservation, 1))
 		switch {
 		case err == nil:
 			sound = append(sound, p[0])

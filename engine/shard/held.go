@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
@@ -44,15 +45,17 @@ func (p *Reservations) List(ctx context.Context, f *queue.HeldFilter, after Held
 	if more = len(w.met) > limit; more {
 		w.met = w.met[:limit]
 	}
-	if len(w.met) > 0 {
-		last = w.met[len(w.met)-1].HeldPlace
-	}
+	answer, full := access.Gather(ctx), false
 	err = p.s.Inspect.Look(func(m *machine.Machine) (machine.Looks, error) {
 		now := p.s.now()
-		for _, at := range w.met {
+		for i := 0; i < len(w.met) && !full; i++ {
+			at := &w.met[i]
 			if r, h := heldAt(m, at.slot, at.Sequence, at.Epoch); r != nil {
 				list = append(list, machine.HeldChunk(m, r, h, now))
+				full = !answer.Fits(list[len(list)-1].Bytes())
 			}
+			last = at.HeldPlace
+			more = more || full && i+1 < len(w.met)
 		}
 		return machine.Looks(len(w.met)), nil
 	})

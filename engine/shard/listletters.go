@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/deadletters"
@@ -25,12 +26,17 @@ func (p *DeadLetters) List(ctx context.Context, f queue.BulkFilter, after queue.
 	return p.list(ctx, &f, after, limit, nil)
 }
 
-// Page is a list that looks at a bounded number of dead letters: it may have fewer than `limit`, or none, before the end. next is what the
-// following page begins behind; zero: there is none.
+// Page is a list that looks at a bounded number of dead letters, and has as many as fit into an answer: it may have fewer than `limit`, or
+// none, before the end. next is what the following page begins behind; zero: there is none.
 func (p *DeadLetters) Page(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk,
 	next queue.ChunkID, err error) {
 	var seen deadletters.Survey
-	if list, err = p.list(ctx, &f, after, limit, &seen); len(list) == limit || seen.Spent() {
+	answer := access.Gather(ctx)
+	w := deadletters.Walk{Filter: &f, Seen: &seen, Visit: func(d *queue.DeadChunk) bool {
+		list = append(list, *d)
+		return answer.Fits(d.Bytes()) && len(list) < limit
+	}}
+	if err = p.walk(ctx, after, &w); w.Over() {
 		next = seen.Last
 	}
 	return list, next, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -135,25 +136,32 @@ func (o *outcome) missed(ctx context.Context, what string) error {
 		"committed: it is lost. Restore the data directory from a backup.", what), Err: err}
 }
 
-// addOutputs reads the outputs of the done chunks of a page.
-func (p *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk) error {
+// addOutputs reads the outputs of the done chunks of a page, which ends before the one that does not fit into an answer.
+func (p *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk,
+	next uint32) ([]queue.Chunk, uint32, error) {
 	none := func(c queue.Chunk) bool { return c.State == queue.ChunkDone && c.Output == nil }
+	answer := access.Gather(ctx)
 	for i := range list {
-		if !none(list[i]) {
-			continue
+		if none(list[i]) {
+			output, found, err := p.s.store.Output(ctx, seq, list[i].Index)
+			if err != nil {
+				return nil, 0, err
+			}
+			if found {
+				list[i].Output = output
+			}
 		}
-		output, found, err := p.s.store.Output(ctx, seq, list[i].Index)
-		if err != nil {
-			return err
-		}
-		if found {
-			list[i].Output = output
+		if !answer.Fits(list[i].Bytes()) && i > 0 {
+			next, list = list[i].Index, list[:i]
+			break
 		}
 	}
 	if at := slices.IndexFunc(list, none); at >= 0 {
-		return p.hasNone(ctx, id, list[at].Index)
+		if err := p.hasNone(ctx, id, list[at].Index); err != nil {
+			return nil, 0, err
+		}
 	}
-	return nil
+	return list, next, nil
 }
 
 // hasNone checks that it is right that a done chunk has no output. That is known at once where no chunk of the submission has one, or all

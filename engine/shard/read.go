@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -72,7 +73,7 @@ func (p *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	if f.Before != 0 {
 		before = min(before, f.Before)
 	}
-	memory, next := p.listMemory(&f, before, limit)
+	memory, next := p.listMemory(ctx, &f, before, limit)
 	history, to, err := p.listHistory(ctx, &f, before, limit)
 	if err != nil {
 		return nil, 0, err
@@ -82,9 +83,12 @@ func (p *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	all = slices.DeleteFunc(all, func(s queue.Submission) bool { return s.ID < next })
 	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -cmp.Compare(a.ID, b.ID) })
 	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // checkpointed in between: memory's comes first
-	if len(all) > limit {
-		all = all[:limit]
-		next = all[limit-1].ID
+	n, answer := 0, access.Gather(ctx)
+	for n < min(limit, len(all)) && (answer.Fits(queue.SubmissionBytes(&all[n])) || n == 0) {
+		n++
+	}
+	if n < len(all) {
+		all, next = all[:n], all[n-1].ID
 	}
 	if next <= f.From {
 		next = 0
@@ -92,10 +96,10 @@ func (p *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	return all, next, nil
 }
 
-func (p *Submissions) listMemory(f *machine.Filter, before queue.SubmissionID, limit int) (list []queue.Submission,
-	to queue.SubmissionID) {
-	s := p.s
-	for looked := 0; before != 0 && len(list) < limit && looked < listLook; looked += machine.ListSlice {
+func (p *Submissions) listMemory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
+	limit int) (list []queue.Submission, to queue.SubmissionID) {
+	s, answer, full := p.s, access.Gather(ctx), false
+	for looked := 0; before != 0 && !full && looked < listLook; looked += machine.ListSlice {
 		s.mu.Lock()
 		over := false
 		before = s.m.Order.Before(before, machine.ListSlice, func(r *machine.Record) bool {
@@ -104,8 +108,9 @@ func (p *Submissions) listMemory(f *machine.Filter, before queue.SubmissionID, l
 			}
 			if f.Matches(r) {
 				list = append(list, machine.Info(r, s.options.Queue))
+				full = !answer.Fits(queue.SubmissionBytes(&list[len(list)-1])) || len(list) == limit
 			}
-			return len(list) < limit
+			return !full
 		})
 		s.mu.Unlock()
 		if over {
@@ -124,7 +129,8 @@ func (p *Submissions) listHistory(ctx context.Context, f *machine.Filter, before
 	limit int) (list []queue.Submission, to queue.SubmissionID, err error) {
 	s := p.s
 	want := wanted(f)
-	scan := store.EndedScan{Before: before, States: f.States, Meta: f.Meta, Limit: limit, Look: endedLook}
+	scan := store.EndedScan{Before: before, States: f.States, Meta: f.Meta, Limit: limit, Bytes: queue.MaxAnswerBytes,
+		Look: endedLook}
 	scan.Want = func(e *checkpoint.Ended) (bool, error) {
 		if s.remembers(e.ID) {
 			return false, nil
@@ -172,8 +178,8 @@ func (s *Shard) remembers(id queue.SubmissionID) bool {
 	return s.m.Record(id) != nil
 }
 
-// Chunks returns up to `limit` chunks from index `from` on whose state is one of `states` (empty: all), and the index to
-// go on from: a page may hold fewer than `limit`, or none, before the end. next is the number of chunks at the end.
+// Chunks returns up to `limit` chunks from index `from` on whose state is one of `states` (empty: all), as many as fit into an answer, and
+// the index to go on from: a page may hold fewer than `limit`, or none, before the end. next is the number of chunks at the end.
 func (p *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
 	limit int) (list []queue.Chunk, next uint32, err error) {
 	next = from
@@ -182,11 +188,8 @@ func (p *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states 
 		if err != nil {
 			return nil, 0, err
 		}
-		if next >= total {
-			return list, total, p.addOutputs(ctx, id, seq, list)
-		}
-		if n == machine.ChunkSlices-1 || len(list) >= limit {
-			return list, next, p.addOutputs(ctx, id, seq, list)
+		if next = min(next, total); next == total || n == machine.ChunkSlices-1 || len(list) >= limit {
+			return p.addOutputs(ctx, id, seq, list, next)
 		}
 	}
 	return list, next, nil

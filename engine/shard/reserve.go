@@ -182,7 +182,8 @@ func (p *waiters) leave(ctx context.Context, w *waiter, dst []queue.Reservation)
 }
 
 // fill makes the answer: tokens are signed and contents gathered outside the mutex. When contents cannot be read the
-// chunks are given back and the error is returned, unless they are damaged: such chunks are set aside, and the others go out.
+// chunks are given back and the error is returned, unless they are damaged: such chunks are set aside, and the others go out. What is more
+// than an answer may hold is given back too: no try is counted, and it is ready for the next call.
 func (s *Shard) fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (machine.Reserved, error) {
 	from := len(dst)
 	var arena []byte
@@ -202,11 +203,16 @@ func (s *Shard) fill(ctx context.Context, picks []machine.Pick, dst []queue.Rese
 		}
 		dst = append(dst, res)
 	}
-	if err := s.contents.read(ctx, picks, dst[from:]); err != nil && isDamage(err) {
+	fit, err := s.contents.read(ctx, picks, dst[from:])
+	if err != nil && isDamage(err) {
 		return s.contents.withoutDamaged(ctx, picks, dst[:from])
 	} else if err != nil {
 		s.contents.unreserve(picks)
 		return machine.Reserved{Reservations: dst[:from]}, err
+	}
+	if fit < len(picks) {
+		s.contents.unreserve(picks[fit:])
+		picks, dst = picks[:fit], dst[:from+fit]
 	}
 	s.waited(picks)
 	return machine.Reserved{Reservations: dst}, nil

@@ -125,7 +125,7 @@ func (v *verifying) wrong(w Wrong) {
 	v.tell(w)
 }
 
-// verifySlice is how many contents are read at once.
+// verifySlice is how many contents are read at once, when they are small.
 const verifySlice = 1000
 
 // contents reads contents together, and one by one when one of them cannot be read.
@@ -134,7 +134,7 @@ func (v *verifying) contents(ctx context.Context, first, n uint32) {
 	for i := range indexes {
 		indexes[i] = first + uint32(i)
 	}
-	all, err := v.s.store.ReadContents(ctx, v.seq, indexes)
+	all, err := v.s.store.ReadContents(ctx, v.seq, indexes, queue.MaxAnswerBytes)
 	if err != nil && n > 1 {
 		for _, index := range indexes {
 			v.contents(ctx, index, 1)
@@ -148,6 +148,9 @@ func (v *verifying) contents(ctx context.Context, first, n uint32) {
 	v.kept.Contents += uint64(len(all))
 	for _, b := range all {
 		v.kept.Bytes += uint64(len(b))
+	}
+	if got := uint32(len(all)); err == nil && got < n { // large ones
+		v.contents(ctx, first+got, n-got)
 	}
 }
 

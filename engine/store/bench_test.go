@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -129,7 +130,7 @@ func BenchmarkReadContent(b *testing.B) {
 			for i := range indexes {
 				indexes[i] = first + uint32(i)
 			}
-			if _, err := s.ReadContents(ctx, 1, indexes); err != nil {
+			if _, err := s.ReadContents(ctx, 1, indexes, math.MaxInt); err != nil {
 				b.Fatal(err)
 			}
 		}

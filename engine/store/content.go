@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -110,7 +111,7 @@ func packContent(first uint32, chunks [][]byte, bytes int) []journal.Page {
 
 // ReadContent is the content of one chunk; ErrMissing when there is none. The bytes must not be changed.
 func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, error) {
-	all, err := s.ReadContents(ctx, seq, []uint32{index})
+	all, err := s.ReadContents(ctx, seq, []uint32{index}, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
@@ -118,17 +119,18 @@ func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, err
 }
 
 // ReadContents is the content of several chunks of one submission, in the order of the indexes; ErrMissing when one has none.
-// Chunks that lie side by side are read together when their indexes stand side by side. The bytes must not be changed.
-func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32) (contents [][]byte, err error) {
+// Chunks that lie side by side are read together when their indexes stand side by side. It ends before the content that would bring the sum
+// over `most` bytes; the first is read in any case. The bytes must not be changed.
+func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32, most int) (contents [][]byte, err error) {
 	if kept := s.Memtable.content(seq); kept != nil {
-		contents, err = chunksOf(seq, indexes, func(index uint32) (uint32, []byte, error) { return keptPage(kept, index) })
+		contents, err = chunksOf(seq, indexes, most, func(index uint32) (uint32, []byte, error) { return keptPage(kept, index) })
 	} else if len(indexes) == 1 && indexes[0] == 0 {
 		contents = make([][]byte, 1)
-		err = s.Singles.ReadFirst(ctx, []uint32{seq}, func(_ int, content []byte) { contents[0] = content })
+		_, err = s.Singles.ReadFirst(ctx, []uint32{seq}, most, func(_ int, content []byte) { contents[0] = content })
 		return contents, err
 	} else {
 		err = s.hot.with(ctx, func(r *reader) (err error) {
-			contents, err = chunksOf(seq, indexes, func(index uint32) (uint32, []byte, error) { return s.contentPage(r, seq, index) })
+			contents, err = chunksOf(seq, indexes, most, func(index uint32) (uint32, []byte, error) { return s.contentPage(r, seq, index) })
 			return err
 		})
 	}
@@ -138,8 +140,9 @@ func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32) 
 	return contents, nil
 }
 
-// chunksOf takes chunks out of pages, which at gives: the one that holds a chunk, if any does, and the index of its first one.
-func chunksOf(seq uint32, indexes []uint32, at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
+// chunksOf takes chunks of up to `most` bytes out of pages, which at gives: the one that holds a chunk, if any does, and the index of its
+// first one.
+func chunksOf(seq uint32, indexes []uint32, most int, at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
 	contents := make([][]byte, len(indexes))
 	var page []byte
 	start := uint32(0) // of the page in hand
@@ -161,6 +164,9 @@ func chunksOf(seq uint32, indexes []uint32, at func(index uint32) (start uint32,
 		}
 		if err != nil {
 			return nil, err
+		}
+		if most -= len(contents[i]); most < 0 && i > 0 {
+			return contents[:i], nil
 		}
 	}
 	return contents, nil

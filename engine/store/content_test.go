@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -136,7 +137,7 @@ func TestContentRoundTrip(t *testing.T) {
 		}
 	}
 	for range 2 {
-		all, err := s.ReadContents(ctx, seq, indexes)
+		all, err := s.ReadContents(ctx, seq, indexes, math.MaxInt)
 		must(t, err)
 		for i := range all {
 			if !bytes.Equal(all[i], chunks[indexes[i]-first]) {

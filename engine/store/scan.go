@@ -21,6 +21,7 @@ type EndedScan struct {
 	// what is listed, nil: all. It looks at the meta itself
 	Want  func(*checkpoint.Ended) (bool, error)
 	Limit int // of what is listed
+	Bytes int // of what is listed, about; 0: any number
 	Look  int // about so many submissions are read; 0: any number
 }
 
@@ -37,6 +38,7 @@ func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint
 	err = unmoved(func() error {
 		list, to = list[:0], 0
 		o.scan = &scan{look: s.Look, start: ^uint64(below(s.Before) - 1)}
+		bytes := 0
 		err := h.walk(ctx, o, func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
 			if s.Want != nil {
 				if wanted, err := s.Want(e); err != nil || !wanted {
@@ -44,10 +46,12 @@ func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint
 				}
 			}
 			list = append(list, e.Own())
-			if len(list) == s.Limit {
+			bytes += sizeInHistory(e)
+			if full := len(list) == s.Limit || s.Bytes > 0 && bytes >= s.Bytes; full {
 				to = e.ID
+				return false, nil
 			}
-			return len(list) < s.Limit, nil
+			return true, nil
 		})
 		if o.scan.ended {
 			to = queue.SubmissionID(^o.scan.at) + 1

@@ -213,26 +213,31 @@ type Singles struct {
 	kept singlesKept
 }
 
-// ReadFirst reads the chunk 0 of several submissions: fn gets each content, with its place in the list. The bytes must not be changed.
-func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, fn func(i int, content []byte)) error {
+// ReadFirst reads the chunk 0 of several submissions: fn gets each content, with its place in the list. It reads no more from the file when
+// that has brought more than `most` bytes; n, 1 or more, says up to where all were read. The bytes must not be changed.
+func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, most int, fn func(i int, content []byte)) (n int, err error) {
 	var rest []int // what is in the file only. It is there before the transaction begins that reads it: a flush may go on beside
 	for i, seq := range seqs {
 		content, err := x.inMemory(seq)
 		switch {
 		case err != nil:
-			return wrap("read content", err)
+			return 0, wrap("read content", err)
 		case content != nil:
 			fn(i, content)
 		default:
 			rest = append(rest, i)
 		}
 	}
-	if len(rest) == 0 {
-		return nil
+	if n = len(seqs); len(rest) == 0 {
+		return n, nil
 	}
-	return wrap("read content", x.s.hot.with(ctx, func(r *reader) error {
+	err = x.s.hot.with(ctx, func(r *reader) error {
 		return r.conn.Reading(len(rest) > 1, func() error {
 			for _, i := range rest {
+				if most < 0 && i > 0 {
+					n = i
+					return nil
+				}
 				content := x.kept.content(seqs[i]) // a page of another one may have it
 				if content == nil {
 					var err error
@@ -241,10 +246,12 @@ func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, fn func(i int, c
 					}
 				}
 				fn(i, content)
+				most -= len(content)
 			}
 			return nil
 		})
-	}))
+	})
+	return n, wrap("read content", err)
 }
 
 // inMemory is the chunk 0 of a submission, if it is in memory.

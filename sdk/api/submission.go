@@ -146,7 +146,7 @@ type WaitRequest struct {
 // WaitResponse is how the submissions stand when the wait is over. Ended and Unknown are in the order of the request.
 type WaitResponse struct {
 	Ended   []Submission `json:"ended"`             // Those that have ended, in the order of the request
-	Open    int          `json:"open"`              // How many of them are open
+	Open    int          `json:"open"`              // How many of them are open, or have ended and did not fit
 	Unknown []string     `json:"unknown,omitempty"` // Ids that are not known, in the order of the request; absent when there are none
 }
 

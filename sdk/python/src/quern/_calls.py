@@ -696,7 +696,8 @@ class Calls:
         return found
 
     def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
-        """Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until
+        """Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and
+        metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until
         there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some
         of the values that are at their limit in `limited`.
         """
@@ -814,7 +815,8 @@ class Calls:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
         when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
         known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
-        on, leave out what was answered.
+        on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in
+        `open`, and come with the next call.
         """
         found: types.WaitAnswer = self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found
@@ -1497,7 +1499,8 @@ class AsyncCalls:
         return found
 
     async def reserve(self, queue: str, body: types.ReserveRequest) -> types.ReserveAnswer:
-        """Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until
+        """Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and
+        metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until
         there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some
         of the values that are at their limit in `limited`.
         """
@@ -1615,7 +1618,8 @@ class AsyncCalls:
         """Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all`
         when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not
         known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go
-        on, leave out what was answered.
+        on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in
+        `open`, and come with the next call.
         """
         found: types.WaitAnswer = await self._fetch(_request("wait submissions", "POST", path("/v1/submissions:wait"), body, safe=True))
         return found

@@ -467,7 +467,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageHeldReservation>({ what: "list reservations", method: "GET", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, query: { sort: options.sort, overdue: options.overdue, consumer: options.consumer, submission: options.submission, meta: options.meta, cursor, limit: options.limit } }))
   }
 
-  /** Reserve chunks. Takes up to `max` chunks in the order of the strategy. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
+  /** Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
   reserve(queue: string, body: ReserveRequest, options: CallOptions = {}): Promise<ReserveAnswer> {
     return this.connection.json<ReserveAnswer>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
@@ -777,7 +777,7 @@ export class Calls {
     return this.connection.json<ChunkMap>({ what: "get chunk map", method: "GET", path: `/v1/submissions/${part(id)}/map`, safe: true, signal: options.signal, query: { from: options.from, to: options.to, cells: options.cells } })
   }
 
-  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. Needs the scope read. */
+  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in `open`, and come with the next call. Needs the scope read. */
   waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitAnswer> {
     return this.connection.json<WaitAnswer>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }

@@ -1,0 +1,106 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// SmallAnswer is up to how many bytes an answer is not counted.
+const SmallAnswer = 64 << 10
+
+// Answers bounds the memory of large answers, from when they are gathered until their clients have taken them.
+type Answers struct {
+	Most    int64        // bytes of all
+	Held    atomic.Int64 // bytes
+	Refused atomic.Int64 // answers, or parts of them
+}
+
+// Answer is one answer's part of Answers. It is of one goroutine. A nil one is not counted.
+type Answer struct {
+	of   *Answers
+	use  *Use // of the token that asked; nil: there is none, or it has no share
+	most int64
+	held int64
+}
+
+// Answer is for a request of the token, nil if it needed none.
+func (a *Answers) Answer(token *Token, limits *Limits) Answer {
+	one := Answer{of: a}
+	if token != nil && limits.Answers > 0 {
+		one.use, one.most = token.Use, limits.Answers
+	}
+	return one
+}
+
+// Holds is how many bytes the answer counts for.
+func (a *Answer) Holds() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.held
+}
+
+// Hold has the answer count for n bytes from now on, none up to SmallAnswer. When there is no room for more than it has, it has what it had
+// and Hold returns a queue.Error. What holds something has to hold 0 in the end.
+func (a *Answer) Hold(n int64) error {
+	if a == nil || a.of == nil {
+		return nil
+	}
+	if n <= SmallAnswer {
+		n = 0
+	}
+	more := n - a.held
+	if more == 0 {
+		return nil
+	}
+	if a.use != nil {
+		if now := a.use.Answers.Add(more); more > 0 && now > a.most {
+			a.use.Answers.Add(-more)
+			return a.refused("Large answers to this access token that are being made or sent hold %d MiB, and with this one they would "+
+				"hold more than the %d MiB that the server's option token-answer-memory allows. ", now-more, a.most)
+		}
+	}
+	if now := a.of.Held.Add(more); more > 0 && now > a.of.Most {
+		a.of.Held.Add(-more)
+		if a.use != nil {
+			a.use.Answers.Add(-more)
+		}
+		return a.refused("Large answers that are being made or sent hold %d MiB, and with this one they would hold more than the %d MiB "+
+			"that all may. ", now-more, a.of.Most)
+	}
+	a.held = n
+	return nil
+}
+
+func (a *Answer) refused(text string, now, most int64) error {
+	a.of.Refused.Add(1)
+	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(text, now>>20, most>>20) +
+		"Read the answers that are on their way, ask for fewer items at once, or ask again in a moment."}
+}
+
+// Gathering bounds the memory of what an answer is made of: up to queue.MaxAnswerBytes, and what there is room for.
+type Gathering struct {
+	ctx        context.Context
+	room, used int
+}
+
+// Gather begins to gather for the answer to the caller in a context.
+func Gather(ctx context.Context) Gathering { return Gathering{ctx, SmallAnswer, 0} }
+
+// Left is how many bytes there are before more room is asked for.
+func (g *Gathering) Left() int { return g.room - g.used }
+
+// Fits counts n bytes and says whether there was room for them. Twice as much is held: it is there once more when it is encoded.
+func (g *Gathering) Fits(n int) bool {
+	for g.used += n; g.used > g.room; {
+		next := min(4*g.room, queue.MaxAnswerBytes)
+		if next == g.room || Of(g.ctx).Answer.Hold(2*int64(next)) != nil {
+			return false
+		}
+		g.room = next
+	}
+	return true
+}

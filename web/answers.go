@@ -1,0 +1,78 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine/access"
+)
+
+// Answers over access.SmallAnswer count for the memory that they take, from when the engine gathers them until the client has taken them: a
+// client that asks for much and reads nothing must not fill the memory of all. What cannot be counted is refused before its first byte.
+
+// maxAnswers bounds what all large answers may hold together. Of one access token, they may hold Limits.Answers.
+const maxAnswers = 128 << 20
+
+// collected is an answer that is sent when all of it is made. What it was made of is no longer in memory then.
+type collected struct {
+	http.ResponseWriter
+	answer *access.Answer
+	parts  int64 // what is counted of what it is made of
+	status int
+	body   *buffer
+	failed error // there was no room for it
+}
+
+// Unwrap is for http.ResponseController.
+func (a *collected) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader keeps the status.
+func (a *collected) WriteHeader(status int) { a.status = status }
+
+func (a *collected) Write(b []byte) (int, error) {
+	if len(a.body.b) == 0 {
+		a.parts = a.answer.Holds()
+	}
+	if a.failed == nil {
+		a.failed = a.answer.Hold(a.parts + max(int64(cap(a.body.b)), int64(len(a.body.b)+len(b))))
+	}
+	if a.failed != nil {
+		return 0, a.failed
+	}
+	a.body.b = append(a.body.b, b...)
+	return len(b), nil
+}
+
+// collect has make answer into memory, and sends that. What make returns is returned, or that there was no room.
+func collect(s *Server, c echo.Context, make func() error) error {
+	response := c.Response()
+	a := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer, body: s.pools.buffer()}
+	defer func() {
+		response.Writer = a.ResponseWriter
+		s.pools.free(a.body)
+		_ = a.answer.Hold(0) // less always fits
+	}()
+	response.Writer = a
+	err := make()
+	response.Writer = a.ResponseWriter
+	if a.failed != nil { // whatever make made of it
+		header := response.Header()
+		header.Del("Content-Encoding")
+		header.Del("Content-Length")
+		response.Committed, response.Status, response.Size = false, http.StatusOK, 0
+		return a.failed
+	}
+	if a.status == 0 || err != nil && response.Committed {
+		return err // nothing was answered, or half an answer
+	}
+	_ = a.answer.Hold(int64(cap(a.body.b)))
+	a.ResponseWriter.WriteHeader(a.status)
+	if len(a.body.b) == 0 {
+		return err
+	}
+	if _, wrong := a.ResponseWriter.Write(a.body.b); wrong != nil {
+		return newProblem(codeClientGone, "The client went away before the answer.")
+	}
+	return err
+}
