@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -42,6 +43,24 @@ func (a *collected) Write(b []byte) (int, error) {
 	}
 	a.body.b = append(a.body.b, b...)
 	return len(b), nil
+}
+
+// inTurn has read work when it is the turn of its token: lists of one must not take the processor from the calls of others.
+func inTurn(s *Server, c echo.Context, read func() error) error {
+	ctx := c.Request().Context()
+	use, _ := access.Of(ctx).Share()
+	if use == nil {
+		return read()
+	}
+	leave, ok, err := use.Reads.Take(ctx, func() time.Duration { return s.now().Sub(s.began) })
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return tooMuch("More reads of this access token wait for their turn than may.", 0)
+	}
+	defer leave()
+	return read()
 }
 
 // collect has make answer into memory, and sends that. What make returns is returned, or that there was no room.

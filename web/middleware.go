@@ -168,7 +168,12 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 // run calls the handler and turns a panic into an error. The answer of an operation that is neither hot nor a stream is collected.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
-		return collect(s, c, func() error { return compressing(s, c, op, next) })
+		return collect(s, c, func() error {
+			if op.turns || op.scope != scopeRead || op.waits && c.Request().Header.Get("Prefer") != "" {
+				return compressing(s, c, op, next)
+			}
+			return inTurn(s, c, func() error { return compressing(s, c, op, next) })
+		})
 	}
 	return compressing(s, c, op, next)
 }

@@ -60,6 +60,7 @@ type operation struct {
 	hot      bool                                 // answers by writeJSON only
 	streams  bool                                 // answers for as long as there is something: no page of another site may open it
 	waits    bool                                 // Prefer: wait is honoured
+	turns    bool                                 // takes its turn among the reads of its token by itself
 	freeform bool                                 // reads query parameters that the document cannot name one by one
 	accepts  bool                                 // a success answers 202
 	creates  reflect.Type                         // what a 201 answers, for operations that may create

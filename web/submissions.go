@@ -47,7 +47,7 @@ func (x submissions) routes(d *document) {
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
 			"submission leaves the state open, or after N seconds."}, x.get)
 	s.raw(d, operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
-		narrow: inHandler, tag: tagSubmissions, compress: true,
+		narrow: inHandler, tag: tagSubmissions, compress: true, turns: true,
 		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, waiting{s}.many)
 	registerIn(d, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
 		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,

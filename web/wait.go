@@ -63,11 +63,19 @@ func (w waiting) many(c echo.Context) error {
 			return err
 		}
 	}
+	if err := inTurn(s, c, func() error { return w.report(ctx, ids, unknown, &out) }); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// report says how the submissions stand, as far as it fits into an answer.
+func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown map[queue.SubmissionID]bool, out *api.WaitResponse) error {
 	answer, full := access.Gather(ctx), false
 	for _, id := range ids { // in one order, which does not tell what is unknown from what is another's
 		sub, err := queue.Submission{}, error(nil)
 		if !unknown[id] {
-			sub, err = s.engine.Submission(ctx, id)
+			sub, err = w.s.engine.Submission(ctx, id)
 		}
 		switch {
 		case unknown[id] || queue.CodeOf(err) == queue.CodeUnknownSubmission:
@@ -81,7 +89,7 @@ func (w waiting) many(c echo.Context) error {
 			full = !answer.Fits(queue.SubmissionBytes(&sub))
 		}
 	}
-	return c.JSON(http.StatusOK, out)
+	return nil
 }
 
 // read reads the body; an id that is there twice is waited for once.

@@ -17,6 +17,7 @@ type Use struct {
 	Bodies      atomic.Int64 // bytes that its large bodies hold while they are read and decoded
 	Answers     atomic.Int64 // bytes that its large answers hold until they are sent
 	Views       atomic.Int64 // bytes of the views that were made for it
+	Reads       Turns
 	Submissions Share[queue.SubmissionID]
 	Values      Share[ValueAt]
 	Consumers   Share[ConsumerAt]
