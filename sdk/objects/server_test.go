@@ -49,7 +49,7 @@ func buckets(t *testing.T) map[string]string {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", s3test.SecretKey)
-	server, err := s3test.New(0)
+	server, err := s3test.New()
 	if err != nil {
 		t.Fatal(err)
 	}

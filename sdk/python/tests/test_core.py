@@ -12,7 +12,7 @@ from quern import _produce
 from quern._core import Core, EventReader, Open, Pause, Procedure, Tell, Try, path, query
 from quern._http import Reply, Request
 from quern._notices import KINDS, Notices
-from quern.objects._bucket import reader
+from quern.objects._content import reader
 
 Step = Union[Reply, Exception]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib.util
-import io
 import pathlib
 import re
 import signal
@@ -12,10 +9,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from typing import Any, BinaryIO
 
 import quern
-from quern import objects
 
 from test_server import ROOT, Server, serving
 
@@ -50,7 +45,7 @@ class Readmes(unittest.TestCase):
 
     def test_its_own(self) -> None:
         with serving() as server:
-            producer, consumer, awaiting, stored, _, calls = programs("sdk/python/README.md")
+            producer, consumer, awaiting, stored, calls = programs("sdk/python/README.md")
             self.both(producer, consumer, server)
             self.assertEqual(run(awaiting, server), f"completed\n{sum(len(f'row {i}') for i in range(1000))}\n")
             with tempfile.TemporaryDirectory() as folder:
@@ -59,34 +54,6 @@ class Readmes(unittest.TestCase):
             with quern.Client(server.address) as client:
                 client.put_queue("nightly", {"settings": {"max_attempts": 3}})
             self.assertEqual(run(calls, server), "3\n")
-
-    @unittest.skipUnless(importlib.util.find_spec("fsspec"), "fsspec is not installed; check.sh installs it")
-    def test_a_bucket_of_your_own(self) -> None:
-        """The class that puts a bucket on fsspec does what a bucket does, and serves a store."""
-        names: dict[str, Any] = {}
-        exec(programs("sdk/python/README.md")[4], names)  # noqa: S102
-        bucket: objects.Bucket = names["bucket"]
-        bucket.write("a/0", io.BytesIO(b"x"))
-        bucket.write("a/0", io.BytesIO(b"y"), replace=False)
-        self.assertEqual(bucket.read("a/0").read(), b"x")
-        bucket.write("a/0", io.BytesIO(b"y"))
-        self.assertEqual(bucket.read("a/0").read(), b"y")
-        with self.assertRaises(FileNotFoundError):
-            bucket.read("a/1")
-        with serving() as server, quern.Client(server.address) as client:
-            store = objects.Store(client, bucket)
-            submission = store.submit(["a", "b"])
-
-            @store.worker()
-            def echo(chunk: quern.Chunk, content: BinaryIO) -> bytes:
-                return content.read()
-
-            with echo:
-                client.wait(submission, timeout=60)
-            self.assertEqual([bucket.read(output.text).read() for output in client.outputs(submission)], [b"a", b"b"])
-            self.assertEqual(store.sweep(datetime.timedelta(days=1)), 0)
-            store.remove(client.get_submission(submission["id"]))
-            self.assertEqual([one.key for one in bucket.list("")], ["a/0"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // What the tests share: real servers.
-import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -50,3 +50,21 @@ export async function serve(command = ['dev'], listen = '127.0.0.1:0') {
 }
 
 export const text = (path) => readFileSync(path, 'utf8')
+
+/** The programs in TypeScript that a document shows. */
+export const blocks = (file) => [...text(join(root, file)).matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)
+
+/** Compiles programs and returns their folder. It is within the package, so that @quern/client is this package. */
+export function compile(programs) {
+  const here = join(root, 'sdk/typescript')
+  mkdirSync(join(here, '.documents'), { recursive: true })
+  const dir = mkdtempSync(join(here, '.documents/'))
+  folders.push(dir)
+  const files = Object.entries(programs).map(([name, code]) => {
+    writeFileSync(join(dir, name + '.mts'), code)
+    return join(dir, name + '.mts')
+  })
+  const options = ['--ignoreConfig', '--strict', '--skipLibCheck', '--target', 'es2022', '--module', 'nodenext', '--types', 'node']
+  execFileSync(join(here, 'node_modules/.bin/tsc'), [...options, ...files], { cwd: here, stdio: 'inherit' })
+  return dir
+}

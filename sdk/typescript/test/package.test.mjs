@@ -18,7 +18,7 @@ test('the packed package installs without dependencies, and its types need no ot
   writeFileSync(join(project, 'package.json'), '{"private": true, "type": "module"}')
   run('npm', 'install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename))
   writeFileSync(join(project, 'use.ts'), `import { Client, type Chunk, type api } from '@quern/client'
-import { Store, openBucket, type Bucket } from '@quern/client/objects'
+import { FileBucket, Store, type Bucket } from '@quern/client/objects'
 const client = new Client('http://127.0.0.1:1', { token: 'qn_x' })
 const handler = async (chunk: Chunk): Promise<string> => chunk.text + chunk.meta['company']
 export const insert = (): Promise<api.Submission> => client.insert('default', { chunks: { inline: ['x', new Uint8Array(1)] } })
@@ -27,7 +27,7 @@ export const wrong = () => client.insert('default', { chunks: { count: 1 } })
 // @ts-expect-error: an output is bytes
 export const work = (signal: AbortSignal) => [client.work({ signal }, handler), client.work({ signal }, () => 7)]
 export const store = (bucket: Bucket) => new Store(client, bucket).work({}, async (chunk, content) => (chunk.index === 0 ? content.body! : await content.text()))
-export const opened = (): Bucket => openBucket('file:///nowhere')
+export const opened = (): Bucket => new FileBucket('/nowhere')
 `)
   for (const lib of ['es2022,dom', 'es2023,dom']) run(join(here, 'node_modules/.bin/tsc'), '--ignoreConfig', '--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', lib, '--types', '', 'use.ts')
   assert.equal(run(process.execPath, '-e', "import('./use.js').then((m) => m.insert()).catch((e) => process.stdout.write(e.name))"), 'UnreachableError')

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -16,9 +15,7 @@ import (
 )
 
 func main() {
-	busy := flag.Int("busy", 0, "answer one in so many requests with 503; 0: none")
-	flag.Parse()
-	server, err := s3test.New(*busy)
+	server, err := s3test.New()
 	if err != nil {
 		log.Fatal(err)
 	}

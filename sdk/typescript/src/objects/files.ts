@@ -3,7 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { link, mkdir, open, readdir, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
-import { type Bucket, type Listed, MissingError, plain } from './bucket.js'
+import { Readable } from 'node:stream'
+import { plain } from './content.js'
+import type { Bucket, Listed } from './store.js'
 
 /** Beside an object that sdk/objects wrote in Go: its type and sum. */
 const attributes = '.attrs'
@@ -20,23 +22,13 @@ export class FileBucket implements Bucket {
     this.#root = resolve(folder)
   }
 
-  async read(key: string, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  async get(key: string, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>> {
     const path = await this.#path(key)
-    const about = await stat(path).catch(missing(key))
-    if (!about.isFile()) throw new MissingError(`quern: there is no object ${key}`)
-    const file = createReadStream(path, signal ? { signal } : {})
-    const pieces = file[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
-    return new ReadableStream<Uint8Array>({
-      async pull(controller) {
-        const { done, value } = await pieces.next()
-        if (done) controller.close()
-        else controller.enqueue(value)
-      },
-      cancel: () => void file.destroy(),
-    }, { highWaterMark: 0 })
+    await stat(path) // fails here, and not when it is read
+    return Readable.toWeb(createReadStream(path, signal ? { signal } : {})) as ReadableStream<Uint8Array>
   }
 
-  async write(key: string, pieces: AsyncIterable<Uint8Array>, { ifAbsent }: { ifAbsent: boolean }): Promise<void> {
+  async put(key: string, pieces: AsyncIterable<Uint8Array>, { ifAbsent }: { ifAbsent: boolean }): Promise<void> {
     const path = await this.#path(key)
     if (ifAbsent && (await stat(path).catch(() => undefined))) return
     const name = join(dirname(path), unfinished + randomBytes(8).toString('hex'))
@@ -86,11 +78,6 @@ export class FileBucket implements Bucket {
 }
 
 const reserved = (name: string) => name.startsWith(unfinished) || name.endsWith(attributes)
-
-const missing = (key: string) => (error: NodeJS.ErrnoException): never => {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') throw new MissingError(`quern: there is no object ${key}`, { cause: error })
-  throw error
-}
 
 /** Makes a new file. A folder that another removes, as the last object left it, is made again. */
 async function begin(name: string) {

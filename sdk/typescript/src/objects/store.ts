@@ -6,7 +6,25 @@ import { drawKey } from '../connection.js'
 import type { Submission } from '../generated/types.js'
 import type { CallOptions } from '../pages.js'
 import type { WorkOptions } from '../work.js'
-import { type Bucket, type Content, piecesOf } from './bucket.js'
+import { type Content, piecesOf, plain } from './content.js'
+
+/** An object that a bucket lists. */
+export interface Listed {
+  key: string
+  modified: Date
+}
+
+/** Objects by their keys. It is used by many at once. */
+export interface Bucket {
+  /** Stores an object, whole or not at all: when the pieces throw, there is none. With ifAbsent an object that is there stays as it is, and that is no error. */
+  put(key: string, pieces: AsyncIterable<Uint8Array>, options: { ifAbsent: boolean; signal?: AbortSignal | undefined }): Promise<void>
+  /** Opens an object, and fails when there is none. */
+  get(key: string, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>
+  /** The objects whose keys begin with prefix, in any order. */
+  list(prefix: string): AsyncIterable<Listed>
+  /** Removes an object; one that is not there is no error. */
+  delete(key: string): Promise<void>
+}
 
 /**
  * What a handler does: the work of one chunk, whose content it reads as that of an answer to fetch: content.text(), .json(), .arrayBuffer(), or
@@ -29,6 +47,11 @@ export class Store {
     this.#parallel = options.parallel ?? 8
   }
 
+  /** Opens an object, such as a chunk's output: its text() and body read it. */
+  async open(key: string, signal?: AbortSignal): Promise<Response> {
+    return new Response((await this.bucket.get(plain(key), signal)) as BodyInit)
+  }
+
   /**
    * Uploads an object per chunk, and inserts when all are there.
    *
@@ -44,7 +67,7 @@ export class Store {
     try {
       await this.#each(all, (content) => {
         if (count === mostChunks) throw new TypeError(`quern: there are more than ${mostChunks} chunks, the most that a submission has`)
-        return this.bucket.write(prefix + count++, piecesOf(content), { ifAbsent: true, signal: options.signal })
+        return this.bucket.put(prefix + count++, piecesOf(content), { ifAbsent: true, signal: options.signal })
       }, options.signal)
       if (count === 0) throw new TypeError('quern: there are no contents; a submission has at least one chunk')
     } catch (error) {
@@ -61,12 +84,12 @@ export class Store {
    */
   work(options: WorkOptions, handler: ObjectHandler): Promise<void> {
     return this.client.work(options, async (chunk) => {
-      const content = new Response(chunk.key === undefined ? (chunk.bytes as BodyInit) : await this.bucket.read(chunk.key, chunk.signal))
+      const content = chunk.key === undefined ? new Response(chunk.bytes as BodyInit) : await this.open(chunk.key, chunk.signal)
       try {
         const output = await handler(chunk, content)
         if (output === undefined || output === null) return
         const key = `${outputs}${chunk.submission}/${chunk.index}-${randomBytes(13).toString('hex')}`
-        await this.bucket.write(key, piecesOf(output), { ifAbsent: false, signal: chunk.signal })
+        await this.bucket.put(key, piecesOf(output), { ifAbsent: false, signal: chunk.signal })
         return key
       } finally {
         if (!content.bodyUsed) await content.body?.cancel().catch(() => {})

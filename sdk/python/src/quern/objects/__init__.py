@@ -1,8 +1,9 @@
-"""Contents and outputs in object storage: S3 and what speaks like it, files, or a :class:`Bucket` of your own. The queue has the keys only.
+"""Contents and outputs in object storage: a folder of any `fsspec <https://filesystem-spec.readthedocs.io>`_ file system. The queue has the keys
+only. Install it with ``pip install quern[objects]``, and the package of your storage, such as ``s3fs``.
 
 ::
 
-    store = objects.Store(client, objects.open_bucket("s3://work?region=eu-central-1"))
+    store = objects.Store(client, *fsspec.url_to_fs("s3://work/quern"))
     submission = store.submit([pathlib.Path("a.tiff"), pathlib.Path("b.tiff")])
 
     @store.worker(concurrency=4)
@@ -16,10 +17,7 @@ in several languages, and the program ``quern-objects``, work on one bucket.
 """
 
 from ._async_store import AsyncStore
-from ._bucket import Bucket, Content, Object
-from ._files import Files
-from ._s3 import S3, Credentials
+from ._content import Content
 from ._store import Store
-from ._url import open_bucket
 
-__all__ = ["AsyncStore", "Bucket", "Content", "Credentials", "Files", "Object", "S3", "Store", "open_bucket"]
+__all__ = ["AsyncStore", "Content", "Store"]

@@ -1,4 +1,4 @@
-"""The store for asyncio: buckets block, so they work in threads."""
+"""The store for asyncio: file systems block, so they work in threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from .._async_client import AsyncClient
 from .._asyncio import AsyncWorker
 from .._produce import new_key
 from .._values import Chunk
-from ._bucket import Bucket, Content, reading
-from ._store import CONTENTS, MOST_CHUNKS, OUTPUTS, check_sees_all, check_submission, contents_of, folders_of, old_folders, output_key
+from ._content import Content, reading
+from ._files import Files, FileSystem
+from ._store import MOST_CHUNKS, check_sees_all, check_submission, contents_of, folders_in, folders_of, output_key, remove_old
 
 AsyncHandler = Callable[[Chunk, BinaryIO], Awaitable[Optional[Content]]]
 T = TypeVar("T")
@@ -30,9 +31,14 @@ IN_MEMORY = 8 << 20  # of a content that a handler reads; the rest is in a tempo
 class AsyncStore:
     """As ``Store``, for an ``AsyncClient``. Objects are uploaded, downloaded and removed in ``parallel`` threads of its own."""
 
-    def __init__(self, client: AsyncClient, bucket: Bucket, *, parallel: int = 8) -> None:
-        self.client, self.bucket, self.parallel = client, bucket, parallel
+    def __init__(self, client: AsyncClient, system: FileSystem, root: str, *, parallel: int = 8) -> None:
+        self.client, self.parallel = client, parallel
+        self._files = Files(system, root)
         self._pool = concurrent.futures.ThreadPoolExecutor(parallel, "quern-objects")
+
+    async def open(self, key: str) -> BinaryIO:
+        """Download an object, such as a chunk's output, and open it for reading bytes. The caller closes it."""
+        return await self._run(self._download, key)
 
     async def submit(
         self,
@@ -53,7 +59,7 @@ class AsyncStore:
         except BaseException:
             if key is None:
                 with contextlib.suppress(OSError):
-                    await self._remove_folder(folder)
+                    await self._run(self._files.remove, folder)
             raise
         return await self.client.insert(count=count, prefix=folder, queue=queue, key=own, **submission)
 
@@ -68,7 +74,7 @@ class AsyncStore:
     def _put(self, named: tuple[str, Content]) -> None:
         key, content = named
         with reading(content) as file:
-            self.bucket.write(key, file, replace=False)
+            self._files.write(key, file, replace=False)
 
     def worker(self, **options: Any) -> Callable[[AsyncHandler], AsyncWorker]:
         """As ``Store.worker``. The content is there, in memory or in a temporary file, before the handler is called, so that to read it does not
@@ -86,9 +92,10 @@ class AsyncStore:
         return decorate
 
     def _content(self, chunk: Chunk) -> BinaryIO:
-        if chunk.key is None:
-            return io.BytesIO(chunk.content)
-        with contextlib.closing(self.bucket.read(chunk.key)) as file, contextlib.ExitStack() as undo:
+        return io.BytesIO(chunk.content) if chunk.key is None else self._download(chunk.key)
+
+    def _download(self, key: str) -> BinaryIO:
+        with contextlib.closing(self._files.read(key)) as file, contextlib.ExitStack() as undo:
             copy = undo.enter_context(cast(BinaryIO, tempfile.SpooledTemporaryFile(IN_MEMORY)))
             shutil.copyfileobj(file, copy, 256 << 10)
             copy.seek(0)
@@ -97,29 +104,27 @@ class AsyncStore:
 
     def _publish(self, key: str, output: Content) -> str:
         with reading(output) as file:
-            self.bucket.write(key, file)
+            self._files.write(key, file)
         return key
 
     async def remove(self, submission: Union[types.Submission, Mapping[str, Any]]) -> None:
         """As ``Store.remove``."""
         for folder in folders_of(submission):
-            await self._remove_folder(folder)
+            await self._run(self._files.remove, folder)
 
     async def sweep(self, older_than: datetime.timedelta) -> int:
         """As ``Store.sweep``."""
         before = datetime.datetime.now(datetime.timezone.utc) - older_than
-        old = await self._run(lambda: old_folders(before, self.bucket.list(CONTENTS), self.bucket.list(OUTPUTS)))
+        unknown = await self._run(folders_in, self._files)
         check_sees_all(await self.client.whoami())
-        if old:
+        if unknown:
             async for queue in self.client.list_queues():
                 async for submission in self.client.list_submissions(queue["name"], limit=1000):
-                    old.difference_update(folders_of(submission))
-        for folder in old:
-            await self._remove_folder(folder)
-        return len(old)
-
-    async def _remove_folder(self, folder: str) -> None:
-        await self._each(lambda one: self.bucket.delete(one.key), await self._run(lambda: list(self.bucket.list(folder))))
+                    unknown.difference_update(folders_of(submission))
+        removed = 0
+        for folder in unknown:
+            removed += await self._run(remove_old, self._files, folder, before)
+        return removed
 
     def _run(self, do: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._pool, do, *args)

@@ -19,7 +19,8 @@ from .._produce import new_key
 from .._threads import Worker
 from .._values import Chunk
 from ..errors import Error
-from ._bucket import Bucket, Content, Object, reading
+from ._content import Content, reading
+from ._files import Files, FileSystem
 
 Handler = Callable[[Chunk, BinaryIO], Optional[Content]]
 
@@ -29,19 +30,25 @@ MOST_CHUNKS = 0xFFFFFFFF
 
 
 class Store:
-    """A server, and the bucket with the objects of its submissions. No two servers may share one where :meth:`sweep` is called: give each a
-    bucket, or a prefix, of its own. ``parallel`` is how many objects are uploaded, or removed, at once."""
+    """A server, and the folder ``root`` of an fsspec file system with the objects of its submissions: ``bucket`` or ``bucket/prefix`` of object
+    storage. No two servers may share a folder where :meth:`sweep` is called. ``parallel`` is how many objects are uploaded at once."""
 
-    def __init__(self, client: Client, bucket: Bucket, *, parallel: int = 8) -> None:
-        self.client, self.bucket, self.parallel = client, bucket, parallel
+    def __init__(self, client: Client, system: FileSystem, root: str, *, parallel: int = 8) -> None:
+        self.client, self.parallel = client, parallel
+        self._files = Files(system, root)
+
+    def open(self, key: str) -> BinaryIO:
+        """Open an object, such as a chunk's output, for reading bytes. The caller closes it."""
+        return self._files.read(key)
 
     def submit(self, contents: Iterable[Content], *, queue: str = "default", key: Optional[str] = None, **submission: Any) -> types.Submission:
         """Upload an object per chunk, and insert when all are there. The other arguments are those of :meth:`Client.insert`.
 
         ``key`` is the idempotency key; without one it is drawn. A call that was cut off can be made again with its key: what was uploaded
         is kept as it is, the rest follows, and one submission is inserted. That holds for as long as the server remembers the key, which
-        is a day. When an upload fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the
-        server may have inserted all the same, and :meth:`sweep` removes it if not.
+        is a day. Two calls with one key at the same time must upload the same, because fsspec has no write that keeps what is there. When
+        an upload fails and the key was drawn, what was uploaded is removed; after a failed insert it stays, because the server may have
+        inserted all the same, and :meth:`sweep` removes it if not.
         """
         check_submission(submission)
         own = new_key() if key is None else key
@@ -51,7 +58,7 @@ class Store:
         except BaseException:
             if key is None:
                 with contextlib.suppress(OSError):
-                    self._remove_folder(folder)
+                    self._files.remove(folder)
             raise
         return self.client.insert(count=count, prefix=folder, queue=queue, key=own, **submission)
 
@@ -70,7 +77,7 @@ class Store:
     def _put(self, key: str, content: Content) -> None:
         """Upload an object. One that is there is not replaced: consumers may be reading it."""
         with reading(content) as file:
-            self.bucket.write(key, file, replace=False)
+            self._files.write(key, file, replace=False)
 
     def worker(self, **options: Any) -> Callable[[Handler], Worker]:
         """Make a function the handler of a worker, as :meth:`Client.worker`, whose arguments it takes.
@@ -92,41 +99,35 @@ class Store:
         return decorate
 
     def _content(self, chunk: Chunk) -> contextlib.closing[BinaryIO]:
-        return contextlib.closing(io.BytesIO(chunk.content) if chunk.key is None else self.bucket.read(chunk.key))
+        return contextlib.closing(io.BytesIO(chunk.content) if chunk.key is None else self._files.read(chunk.key))
 
     def _publish(self, chunk: Chunk, output: Optional[Content]) -> Optional[str]:
         if output is None:
             return None
         key = output_key(chunk)
         with reading(output) as file:
-            self.bucket.write(key, file)
+            self._files.write(key, file)
         return key
 
     def remove(self, submission: Union[types.Submission, Mapping[str, Any]]) -> None:
         """Remove the objects of one submission: the contents that :meth:`submit` uploaded, and all outputs. What a consumer still works on
         fails, and so does a dead letter of it in another queue, which has the key only."""
         for folder in folders_of(submission):
-            self._remove_folder(folder)
+            self._files.remove(folder)
 
     def sweep(self, older_than: datetime.timedelta) -> int:
         """Remove the objects of submissions that the server does not have: those whose retention is over, that went with their queue, or that
         were never inserted. A submission's objects go when the last of them is older than that, which must be longer than any
         :meth:`submit` takes: a day is usual. It asks for all submissions of all queues, so it takes an access token that sees them all.
         It returns how many folders it removed."""
+        before = datetime.datetime.now(datetime.timezone.utc) - older_than
         # Folders first, submissions second: one that is inserted meanwhile is seen.
-        old = old_folders(datetime.datetime.now(datetime.timezone.utc) - older_than, *(self.bucket.list(root) for root in (CONTENTS, OUTPUTS)))
+        unknown = folders_in(self._files)
         check_sees_all(self.client.whoami())
-        for queue in self.client.list_queues() if old else ():
+        for queue in self.client.list_queues() if unknown else ():
             for submission in self.client.list_submissions(queue["name"], limit=1000):
-                old.difference_update(folders_of(submission))
-        for folder in old:
-            self._remove_folder(folder)
-        return len(old)
-
-    def _remove_folder(self, folder: str) -> None:
-        with self._group() as start:
-            for one in self.bucket.list(folder):
-                start(self.bucket.delete, one.key)
+                unknown.difference_update(folders_of(submission))
+        return sum(remove_old(self._files, folder, before) for folder in unknown)
 
     @contextlib.contextmanager
     def _group(self) -> Iterator[Callable[..., None]]:
@@ -186,13 +187,16 @@ def folder_of(key: str) -> str:
     return ""
 
 
-def old_folders(before: datetime.datetime, *lists: Iterable[Object]) -> set[str]:
-    """Those of submissions in which nothing was written since then."""
-    old: set[str] = set()
-    young: set[str] = set()
-    for one in (one for each in lists for one in each):
-        (young if one.modified >= before else old).add(folder_of(one.key))
-    return old - young - {""}
+def folders_in(files: Files) -> set[str]:
+    """The folders that stores made. Others are left alone."""
+    return {folder for root in (CONTENTS, OUTPUTS) for folder in files.folders(root) if folder_of(folder)}
+
+
+def remove_old(files: Files, folder: str, before: datetime.datetime) -> bool:
+    """Remove a folder if nothing was written to it since then, and report whether it was removed."""
+    if old := files.is_old(folder, before):
+        files.remove(folder)
+    return old
 
 
 def check_sees_all(who: Mapping[str, Any]) -> None:

@@ -1,51 +1,16 @@
-"""What a bucket does, and what may become an object."""
+"""What may become an object."""
 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol, Union, cast
+from typing import Any, BinaryIO, Union, cast
 
 #: What may become an object: a text, bytes, a path (the file there is read), a file that is open for reading bytes, or pieces, such as a
 #: generator makes. Files that are open, and generators, are closed.
 Content = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", BinaryIO, Iterable[Union[str, bytes]]]
-
-
-@dataclass(frozen=True)
-class Object:
-    """An object that a bucket lists."""
-
-    key: str
-    modified: datetime.datetime  #: with a time zone
-
-
-class Bucket(Protocol):
-    """Objects by their keys. It is used from many threads at once."""
-
-    def read(self, key: str) -> BinaryIO:
-        """Open an object, or raise ``FileNotFoundError``. The caller closes it."""
-
-    def write(self, key: str, content: BinaryIO, *, replace: bool = True) -> None:
-        """Make an object of what can be read of ``content``, whole or not at all: when the reading raises, there is none. Without ``replace``
-        an object that is there stays as it is, and that is no error."""
-
-    def list(self, prefix: str) -> Iterable[Object]:
-        """The objects whose keys begin with ``prefix``, in any order."""
-
-    def delete(self, key: str) -> None:
-        """Remove an object; one that is not there is no error."""
-
-
-def plain(key: str) -> str:
-    """The key, if it stays below where it is looked for: producers name the objects that consumers read, and ``..`` leads elsewhere."""
-    parts = key.split("/")
-    if key == "" or "\0" in key or "\\" in key or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"the key {key!r} has an empty part, a part . or .., a backslash or a zero byte, which buckets do not take")
-    return key
 
 
 class Pieces(io.RawIOBase):

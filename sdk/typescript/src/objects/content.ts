@@ -1,27 +1,4 @@
-// What a bucket does, and what may become an object.
-
-/** An object that a bucket lists. */
-export interface Listed {
-  key: string
-  modified: Date
-}
-
-/** Objects by their keys. It is used by many at once. */
-export interface Bucket {
-  /** Opens an object. It throws MissingError when there is none. */
-  read(key: string, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>
-  /** Makes an object of the pieces, whole or not at all: when they throw, there is none. With ifAbsent an object that is there stays as it is, and that is no error. */
-  write(key: string, pieces: AsyncIterable<Uint8Array>, options: { ifAbsent: boolean; signal?: AbortSignal | undefined }): Promise<void>
-  /** The objects whose keys begin with prefix, in any order. */
-  list(prefix: string): AsyncIterable<Listed>
-  /** Removes an object; one that is not there is no error. */
-  delete(key: string): Promise<void>
-}
-
-/** There is no such object. */
-export class MissingError extends Error {
-  override name = 'MissingError'
-}
+// What may become an object, and the keys of objects.
 
 /** What may become an object: a text, bytes, a Blob or File, a stream, or pieces, such as a generator or one of Node's streams gives. */
 export type Content = string | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<string | Uint8Array> | Iterable<Uint8Array>
@@ -61,7 +38,7 @@ async function* piecesOfStream(stream: ReadableStream<Uint8Array>): AsyncGenerat
   }
 }
 
-/** The key, if it stays below where it is looked for: producers name the objects that consumers read, and .. leads elsewhere. */
+/** The key, if it stays inside the bucket. Producers name the objects that consumers read, and .. leads elsewhere. */
 export function plain(key: string): string {
   if (/[\\\0]/.test(key) || key.split('/').some((part) => part === '' || part === '.' || part === '..')) {
     throw new TypeError(`quern: the key ${JSON.stringify(key)} has an empty part, a part . or .., a backslash or a zero byte, which buckets do not take`)
