@@ -83,7 +83,7 @@ func (r *repairing) emptyClosed(ctx context.Context, report *check.Report) (some
 
 // note stores what is lost of submissions of a queue, so that later checks know it, and so that it is in the report.
 func (r *repairing) note(ctx context.Context, q *queueFiles, found []engine.Fault) (err error) {
-	if !q.changed && len(found) == 0 {
+	if len(found) == 0 {
 		return nil
 	}
 	s, err := store.Open(ctx, filepath.Join(q.folder, "store.db"), store.Options{Identity: q.id})
@@ -94,11 +94,6 @@ func (r *repairing) note(ctx context.Context, q *queueFiles, found []engine.Faul
 	list, err := store.Losses(ctx, s)
 	if err != nil {
 		return err
-	}
-	before := len(list)
-	list = slices.DeleteFunc(list, func(l store.Loss) bool { return l.Kind == store.LostAnyOutputs })
-	if len(found) == 0 && len(list) == before {
-		return nil
 	}
 	q.changed = true
 	for i := range found {

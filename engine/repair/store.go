@@ -132,12 +132,7 @@ func (r *repairing) store(ctx context.Context, q *queueFiles) (salvaged bool, er
 		return false, err
 	}
 	r.report.Files = append(r.report.Files, File{Queue: q.name, File: r.shown(path), Reason: r.shown(reason)})
-	s, err := store.Open(ctx, path, store.Options{Identity: q.id})
-	if err != nil {
-		return false, err
-	}
-	// until all are counted, so that a start does not miss those that it looks for
-	return true, errors.Join(store.PutLosses(ctx, s, []store.Loss{{Kind: store.LostAnyOutputs}}), s.Close())
+	return true, nil
 }
 
 // firstOf is the first batch that a journal has, 0 for none. A journal that opens is closed in good order, so that its log is not missed

@@ -305,9 +305,6 @@ func (p *checkpointer) forget(m *machine.Machine, parts *parts, f *checkpointSli
 func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 	s := p.s
 	for _, r := range ended {
-		if r.State != queue.CompletedWithDead { // else a redrive may open it again
-			s.store.Doubts.TrustAll(r.Seq)
-		}
 		if !r.Outputs.Some() {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // Claim makes the shard the owner of its journal, and starts its goroutines. Its error has the code moved when another writer has claimed
@@ -42,7 +41,7 @@ func (p *Prepared) claim(ctx context.Context) error {
 		return err
 	}
 	if p.before == nil && p.options.Snapshots != nil {
-		if err := errors.Join(store.WithdrawDoubted(ctx, p.options.Store), p.findCopies(ctx)); err != nil {
+		if err := p.findCopies(ctx); err != nil {
 			return err
 		}
 	}
@@ -92,7 +91,7 @@ func (p *Prepared) sweep(ctx context.Context) error {
 		p.options.Logger.Info("removed contents of inserts that were never answered", "queue", p.options.Queue, "rows", n)
 	}
 	last, err := rows.MaxSeq(ctx)
-	m.NextSeq = max(m.NextSeq, last)
+	m.Numbered(last)
 	return err
 }
 

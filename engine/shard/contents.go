@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"sync"
 
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/journal"
@@ -11,39 +12,44 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// This file brings inline chunks, attachments and outputs to the disk. Those of a small call travel in its op: one append makes both
-// durable, the store keeps them in memory, and the next checkpoint writes them. Large ones would make everyone wait who shares the append,
-// so they are written to the store first, and the op follows when they are there; where snapshots are kept, they go to the journal first,
-// in a batch of their own.
+// This file brings inline chunks, attachments and outputs to the disk. They travel in the batch of the op that they belong to: one append
+// makes both durable, the store keeps them in memory, and the next checkpoint writes them. Large contents would make everyone wait who
+// shares the append, so they are written to the store first, and the op follows when they are there; where snapshots are kept, they go to
+// the journal first, in a batch of their own.
 
 // contents are the bytes of chunks and attachments in the store.
-type contents struct{ s *Shard }
+type contents struct {
+	s         *Shard
+	relieving sync.Mutex // held by the caller that makes room for all
+}
 
-// keptTimes bounds what waits in memory for a checkpoint, in times of Options.CheckpointBytes. Over it, as checkpoints fail, everything
-// is written to the store first: a disk that takes nothing has to be noticed by those who bring more.
+// keptTimes bounds what waits in memory for a checkpoint, in times of Options.CheckpointBytes.
 const keptTimes = 4
 
-// beside says that so many bytes of one call are too many for its op.
+func (c *contents) over() bool {
+	return c.s.store.Memtable.Bytes() > keptTimes*c.s.options.CheckpointBytes
+}
+
+// room has a caller that brings so many bytes wait for a checkpoint while too much waits for one. Its error is that of the checkpoint: a
+// disk that takes nothing has to be noticed by those who bring more.
+func (c *contents) room(bytes int) error {
+	if bytes == 0 || !c.over() {
+		return nil
+	}
+	c.relieving.Lock()
+	defer c.relieving.Unlock()
+	if !c.over() { // another caller made room meanwhile
+		return nil
+	}
+	return storeError(c.s.checkpoints.now())
+}
+
+// beside says that so many bytes of one insert are too many for its op.
 func (c *contents) beside(bytes int) bool {
 	if c.s.snapshots.kept {
 		return bytes > fullBatch
 	}
-	return bytes > c.s.options.OpBytes || c.s.store.Memtable.Bytes() > keptTimes*c.s.options.CheckpointBytes
-}
-
-// sharing is as many of these completions, from the first on, as may share a batch with their outputs, where all bytes go through the
-// journal.
-func (c *contents) sharing(items []queue.CompleteItem) []queue.CompleteItem {
-	if !c.s.snapshots.kept {
-		return items
-	}
-	n := 1
-	for bytes := outputBytes(items[:1]); n < len(items); n++ {
-		if bytes += outputBytes(items[n : n+1]); bytes > fullBatch {
-			break
-		}
-	}
-	return items[:n]
+	return bytes > c.s.options.OpBytes || c.over()
 }
 
 // itemCost stands for what a chunk or an output takes in an op beside its bytes.

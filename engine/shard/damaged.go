@@ -96,7 +96,7 @@ func (c *contents) setAside(picks []machine.Pick, causes []error) error {
 		if is != machine.Holder || r.Ending {
 			continue
 		}
-		s.m.Mark(slot, s.m.Batch)
+		s.m.Mark(slot)
 		op := s.m.Tries.Count(r, picks[i].Token.Index, journal.Dead, now)
 		op.Attempts--
 		op.Epoch, op.Sequence = picks[i].Token.Epoch, picks[i].Token.Sequence

@@ -24,18 +24,14 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 			return dst, s.writer.settle(waits, err)
 		}
 		s.m.Seed(s.options.Seed())
-		dst = s.m.Fails(slice, now, dst, &waits)
+		dst = s.m.Fails(slice, now, dst)
 		waits.Add(s.writer.pending())
 		s.mu.Unlock()
 	}
 	if err := s.writer.wait(waits); err != nil {
 		return dst, err
 	}
-	token := func(i int) *queue.Token { return &items[i].Token }
-	if waits.Late() {
-		s.again(dst[from:], token)
-	}
-	return dst, s.askHistory(ctx, dst[from:], token)
+	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
 // Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written to disk; before it

@@ -9,9 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// recallLetters counts and groups the dead letters of the history, and calls each for every submission that has some.
-func recallLetters(ctx context.Context, from *store.Store, m *machine.Machine, letters *deadletters.Part,
-	each func(*machine.Record)) error {
+// recallLetters counts and groups the dead letters of the history.
+func recallLetters(ctx context.Context, from *store.Store, m *machine.Machine, letters *deadletters.Part) error {
 	for before, more := queue.SubmissionID(0), true; more; {
 		rows, err := from.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, machine.ListSlice)
 		if err != nil {
@@ -28,7 +27,6 @@ func recallLetters(ctx context.Context, from *store.Store, m *machine.Machine, l
 			}
 			if r.Dead > 0 {
 				letters.Recall(r)
-				each(r)
 			}
 		}
 		more = len(rows) == machine.ListSlice

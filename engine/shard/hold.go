@@ -15,7 +15,6 @@ type (
 	inRegroup  struct{} // DeadLetters.regroup: letters are looked at for the sake of their groups
 	inApplying struct{} // Shard.applying: a batch is applied, or a checkpoint takes rows
 	inMachine  struct{} // Shard.mu: the machine
-	inOutputs  struct{} // Shard.outputs: outputs are written
 )
 
 func (inPass) Place() (order int, name string)     { return 1, "Worker.pass" }
@@ -25,7 +24,6 @@ func (inOrdering) Place() (order int, name string) { return 4, "Shard.ordering" 
 func (inRegroup) Place() (order int, name string)  { return 5, "DeadLetters.regroup" }
 func (inApplying) Place() (order int, name string) { return 6, "Shard.applying" }
 func (inMachine) Place() (order int, name string)  { return 7, "Shard.mu" }
-func (inOutputs) Place() (order int, name string)  { return 8, "Shard.outputs" }
 
 // holdLock is the shard's mutex. A measurement is told how long each hold of it took: that is what everybody else had to
 // wait for.

@@ -10,7 +10,6 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
-	"github.com/quern-queue/quern/engine/store"
 )
 
 // outcome is where the chunks of one submission stand, also when it ends meanwhile.
@@ -209,23 +208,4 @@ func (c *counted) add(id queue.SubmissionID) {
 		c.ids = map[queue.SubmissionID]struct{}{}
 	}
 	c.ids[id] = struct{}{}
-}
-
-// checkLatest looks for the outputs that were stored last: a store that lost its end, or an older one, does not have them. Those that a
-// repair has told of are let go.
-func checkLatest(ctx context.Context, in *store.Store, l *machine.Latest) error {
-	for i := max(len(l.Seqs)-machine.LatestMost, 0); i < len(l.Seqs); i++ {
-		_, found, err := in.Output(ctx, l.Seqs[i], l.Chunks[i].Index)
-		if err == nil && !found {
-			found, err = store.MayLackOutputs(ctx, in, l.Seqs[i])
-		}
-		if err == nil && !found {
-			err = in.Lacks(machine.OutputOf(l.Chunks[i].Submission, l.Chunks[i].Index))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	*l = machine.Latest{}
-	return nil
 }

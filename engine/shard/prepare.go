@@ -65,21 +65,14 @@ func (p *Prepared) restore(ctx context.Context) (err error) {
 	o := &p.options
 	m := machine.New(o.ID, o.Key, o.Settings, queue.At(o.Now()))
 	p.m, p.parts = m, join(m)
-	m.Storage = machine.Storage{Trust: o.Store.Doubts.Trust, Contents: o.Store.Memtable.KeepContents, Output: o.Store.Memtable.KeepOutput}
+	m.Storage = machine.Storage{Contents: o.Store.Memtable.KeepContents, Output: o.Store.Memtable.KeepOutput}
 	if o.Audit.Last != nil {
 		if m.ActLog.Last, err = o.Audit.Last(); err != nil {
 			return err
 		}
 	}
-	reopenable := map[uint32]*machine.Record{}
-	for _, step := range []func() error{
-		func() error { return p.load(ctx) },
-		func() error { return p.replay(ctx) },
-		func() error { return p.recall(ctx, reopenable) },
-		func() error { return p.doubt(ctx, reopenable) },
-		func() error { return checkLatest(ctx, o.Store, &m.Recovery.Newest) },
-	} {
-		if err := step(); err != nil {
+	for _, step := range []func(context.Context) error{p.load, p.replay, p.recall} {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -161,9 +154,8 @@ func (p *Prepared) replay(ctx context.Context) error {
 	return err
 }
 
-// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back. reopenable gets
-// what a redrive may open again, by seq, as far as outputs of it are in the log.
-func (p *Prepared) recall(ctx context.Context, reopenable map[uint32]*machine.Record) error {
+// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back.
+func (p *Prepared) recall(ctx context.Context) error {
 	rows := p.options.Store
 	newest, err := rows.History.ListEnded(ctx, 0, endStates(), 1)
 	if err != nil {
@@ -172,34 +164,7 @@ func (p *Prepared) recall(ctx context.Context, reopenable map[uint32]*machine.Re
 	for i := range newest {
 		p.m.LastID = max(p.m.LastID, newest[i].ID)
 	}
-	return recallLetters(ctx, rows, p.m, p.parts.letters, func(r *machine.Record) {
-		if rows.Logged(r.Seq) {
-			reopenable[r.Seq] = r
-		}
-	})
-}
-
-// doubt finds the outputs whose completions were not committed: their chunks are not done, and may still be completed. At the first
-// start everything in the log is looked at, at a reload only what is in doubt already.
-func (p *Prepared) doubt(ctx context.Context, reopenable map[uint32]*machine.Record) error {
-	m, rows := p.m, p.options.Store
-	for _, r := range m.Endings.InOrder {
-		if r.State == queue.CompletedWithDead {
-			reopenable[r.Seq] = r
-		}
-	}
-	stray := func(seq, index uint32) bool {
-		if r := m.LiveSeq(seq); r != nil {
-			return index < r.Chunks && m.Chunk(r, index).State != queue.ChunkDone
-		}
-		r := reopenable[seq]
-		return r != nil && r.Tries[index] != nil
-	}
-	if p.before == nil {
-		return rows.DoubtLogged(ctx, stray)
-	}
-	rows.Doubts.TrustDone(func(seq, index uint32) bool { return !stray(seq, index) })
-	return nil
+	return recallLetters(ctx, rows, p.m, p.parts.letters)
 }
 
 // endedIDs answers whether the history holds a submission, for the inserts of a replay. They come in nearly growing order,

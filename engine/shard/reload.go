@@ -11,16 +11,11 @@ import (
 // as a failed commit makes none of it less true. Consumers go on with what they hold, and limits go on counting it.
 
 // reload replaces the state by what the journal says, and carries over what it does not hold. Both mutexes are held.
-//
-// Outputs that are being written are waited for. Their completions are refused, as what decided them is gone; written later, they could
-// take the place of the output of a repetition, or of the one who completes the chunk next.
 func (s *Shard) reload(cause error) {
 	s.Consumers.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on are built again
 	if err := s.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
 	}
-	s.outputs.Lock()
-	defer s.outputs.Unlock()
 	s.ahead.Store(true)
 	if err := s.remake(context.Background()); err != nil {
 		if errors.Is(err, journal.ErrConflict) {

@@ -46,7 +46,7 @@ type inner struct {
 
 // of joins it with its shard.
 func (i *inner) of(s *Shard) {
-	*i = inner{claims: claims{s: s}, contents: contents{s}, disk: disk{s: s}}
+	*i = inner{claims: claims{s: s}, contents: contents{s: s}, disk: disk{s: s}}
 	i.checkpoints.init(s)
 	i.snapshots.init(s)
 	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}

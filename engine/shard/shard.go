@@ -65,7 +65,7 @@ type Options struct {
 	// below 0, every checkpoint does
 	SnapshotBytes int64
 
-	OpBytes         int   // contents, attachments and outputs of a call up to so many go into its batch; default 64 KiB, below 0 none
+	OpBytes         int   // contents and attachments of an insert up to so many go into its batch; default 64 KiB, below 0 none
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
 	CheckpointEnded int   // ended submissions that start one; default 20,000
 	// tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default
@@ -119,9 +119,7 @@ type Shard struct {
 	special atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
 	quit    chan struct{}
 	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again
-	aging locks.RWMutex[inHistory]
-	// held for reading while outputs are written, for writing by a reload; mu is not needed to let go of it
-	outputs  locks.RWMutex[inOutputs]
+	aging    locks.RWMutex[inHistory]
 	counted  counted
 	applying locks.Mutex[inApplying] // held while a batch is applied, and while a checkpoint takes rows
 	pools    pools

@@ -62,7 +62,13 @@ func (l *life) hold(index uint32, state reserver.State) bool {
 
 func (l *life) complete(t rapid.TB, index uint32) {
 	l.m.AppliedAt++
-	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.Seq, Index: index, Epoch: 3, Sequence: uint64(l.m.AppliedAt), Output: index > 0 && !l.unknown, OutputUnknown: l.unknown}); err != nil {
+	output := index > 0 && !l.unknown
+	if output {
+		if err := l.m.ApplyPart(&journal.Output{Seq: l.r.Seq, Index: index}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.m.ApplyComplete(journal.Completed{Seq: l.r.Seq, Index: index, Epoch: 3, Sequence: uint64(l.m.AppliedAt), Output: output, OutputUnknown: l.unknown}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -122,7 +122,7 @@ func TestAlreadyWaits(t *testing.T) {
 		output []byte
 		held   []string // the writes in the way, in their order; the call is repeated before each
 	}{{"without an output", nil, []string{"append"}}, {"with an output", []byte("x"), []string{"append"}},
-		{"with a large output", make([]byte, 100_000), []string{"outputs", "append"}}} {
+		{"with a large output", make([]byte, 100_000), []string{"append"}}} {
 		t.Run(test.name, func(t *testing.T) {
 			behindGates(t, func(o *overlap) {
 				held := o.oneHeld()
@@ -282,24 +282,6 @@ func TestGoneWaits(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A submission ends while the output of a completion is written: the completion came to nothing, and so did what rested on it.
-func TestLateCompletion(t *testing.T) {
-	behindGates(t, func(o *overlap) {
-		held := o.oneHeld()
-		first := o.completeLater(held, make([]byte, 100_000))
-		repeat := o.completeLater(held, nil)
-		o.later(func() ([]queue.Result, error) {
-			_, err := o.shard.Submissions.Cancel(ctx, held.Submission)
-			return nil, err
-		})
-		o.let("append", succeeds)
-		repeat.waits(o.t, "the repeat")
-		o.let("outputs", succeeds)
-		first.is(o.t, "the completion", queue.OutcomeGone)
-		repeat.is(o.t, "its repeat", queue.OutcomeGone)
-	})
 }
 
 // A priority that reaches the disk after the end of its submission is refused, and one that does so before it is answered.

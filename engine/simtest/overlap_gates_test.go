@@ -49,14 +49,13 @@ type held struct {
 type gates struct {
 	mu      sync.Mutex
 	held    []*held
-	open    bool          // writes pass
-	loading bool          // a journal was opened, and its first append is not over: the shard holds its locks
-	closed  chan struct{} // gets one when a journal is closed
-	reloads int           // journals opened
-	disk    *diskModel    // gets what is appended
+	open    bool       // writes pass
+	loading bool       // a journal was opened, and its first append is not over: the shard holds its locks
+	reloads int        // journals opened
+	disk    *diskModel // gets what is appended
 }
 
-func newGates(disk *diskModel) *gates { return &gates{closed: make(chan struct{}, 100), disk: disk} }
+func newGates(disk *diskModel) *gates { return &gates{disk: disk} }
 
 // pass takes a write through: it returns what its caller is told.
 func (g *gates) pass(what string, write func() error) error {
@@ -94,9 +93,7 @@ func storeWrite() string {
 		switch name {
 		case "WriteContents":
 			return "content"
-		case "AppendOutputs":
-			return "outputs"
-		case "SettleOutputs", "PackOutputs", "WithdrawOutputs", "SweepOrphans":
+		case "SettleOutputs", "PackOutputs", "SweepOrphans":
 			return moving
 		case "Checkpoint", "SetCheckpointed":
 			return name
@@ -138,12 +135,6 @@ func (l *gatedLog) Append(ctx context.Context, expect journal.Position, batch []
 		g.mu.Unlock()
 	}
 	return position, err
-}
-
-func (l *gatedLog) Close() error {
-	err := l.Journal.Close()
-	l.gates.closed <- struct{}{}
-	return err
 }
 
 // list are the writes that are held: the append first, then the store's in their order.

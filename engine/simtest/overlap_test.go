@@ -132,7 +132,7 @@ func newOverlap(t *testing.T, seed uint64) *overlap {
 	o.box = box{t: t, dir: t.TempDir(), settings: settings}
 	o.seeds.Store(seed << 32)
 	if seed%2 == 0 {
-		o.opBytes = -1 // contents and outputs are written before their ops
+		o.opBytes = -1 // contents are written before their ops
 	}
 	o.ballast = func() bool { return o.seed%3 == 0 }
 	return o
@@ -248,24 +248,7 @@ func (o *overlap) goOn() {
 	}
 	o.note("%s is told", h.what)
 	o.gates.drop(h)
-	reloads := h.what == "append" && h.end != succeeds && h.end != isFull
-	if !reloads || !slices.ContainsFunc(o.calls, func(c *call) bool { return c.outputs }) {
-		close(h.answer)
-		return
-	}
-	// The shard reloads. It waits for outputs that are on their way, with its mutex held, which a bubble does not see: they end now.
-	for len(o.gates.closed) > 0 {
-		<-o.gates.closed
-	}
 	close(h.answer)
-	select {
-	case <-o.gates.closed:
-	case <-time.After(time.Millisecond):
-	}
-	o.note("writes end for a reload")
-	shut := o.gates.throw()
-	synctest.Wait()
-	shut()
 }
 
 // pass lets time pass.

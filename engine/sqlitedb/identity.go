@@ -186,7 +186,7 @@ func (m *mark) takes(path string, id *queue.Identity) error {
 	case !m.found && id.Oldest == 0: // a file of a version that had no identities, or one that is being made
 		return nil
 	case !m.found:
-		return foreign("does not say where it belongs: it is an older copy, from before this data directory was upgraded")
+		return &queue.FormatError{Path: path, Reason: "does not say where it belongs", Advice: AdviceDamaged}
 	case m.id.Directory != id.Directory:
 		return foreign("belongs to another data directory (%x, this one is %x)", m.id.Directory[:4], id.Directory[:4])
 	case m.id.Shard != id.Shard:

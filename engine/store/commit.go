@@ -18,10 +18,9 @@ type commits struct {
 
 // request is one caller's share of a commit.
 type request struct {
-	bytes   int // about what it writes
-	apply   func(w *writer) error
-	outputs []Output // go into pages shared by the whole commit
-	signal  chan signal
+	bytes  int // about what it writes
+	apply  func(w *writer) error
+	signal chan signal
 }
 
 // signal ends a caller's waiting: either the request is done, or its caller leads from now on.
@@ -86,24 +85,13 @@ func (c *commits) handOver() {
 // commitAll writes a batch in one transaction.
 func (s *Store) commitAll(batch []*request) error {
 	return s.writing(func(w *writer) error {
-		page := s.outputs.newPages()
-		for _, r := range batch {
-			page.add(r.outputs)
-		}
-		page.finish()
-		err := w.conn.Tx(func() error {
+		return w.conn.Tx(func() error {
 			for _, r := range batch {
-				if r.apply != nil {
-					if err := r.apply(w); err != nil {
-						return err
-					}
+				if err := r.apply(w); err != nil {
+					return err
 				}
 			}
-			return page.write(w)
+			return nil
 		})
-		if err == nil {
-			s.outputs.publish(page)
-		}
-		return err
 	})
 }

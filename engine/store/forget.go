@@ -73,7 +73,6 @@ func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err er
 		}
 		for _, v := range list[gone : gone+n] {
 			h.s.outputs.drop(v.Seq)
-			h.s.Doubts.TrustAll(v.Seq)
 		}
 		gone += n
 	}

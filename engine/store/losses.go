@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
 )
 
 // What a repair could not keep of submissions that are still there stands in the store, under the name "lost". Reading it goes on being an
@@ -20,7 +19,6 @@ const (
 	LostContent    LossKind = 1 + iota // of the chunks from First on, Count of them
 	LostAttachment                     //
 	LostOutputs                        // Count of them, and First is the sum of their indexes, modulo 2^32
-	LostAnyOutputs                     // no one has counted them yet: of any submission
 )
 
 // Loss is something that is lost of a submission.
@@ -64,12 +62,4 @@ func Losses(ctx context.Context, s *Store) (list []Loss, err error) {
 		list = append(list, Loss{LossKind(d.uint()), uint32(d.uint()), uint32(d.uint()), uint32(d.uint())})
 	}
 	return list, d.err()
-}
-
-// MayLackOutputs says whether a repair has noted that outputs of the submission are lost.
-func MayLackOutputs(ctx context.Context, s *Store, seq uint32) (bool, error) {
-	list, err := Losses(ctx, s)
-	return slices.ContainsFunc(list, func(l Loss) bool {
-		return l.Kind == LostAnyOutputs || l.Kind == LostOutputs && l.Seq == seq
-	}), err
 }

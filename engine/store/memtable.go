@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sort"
@@ -184,7 +185,7 @@ func (m *Memtable) KeepOutput(o *journal.Output) {
 func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
 
 // Flush writes everything that was kept before its call. It works in transactions of bounded size, so after a crash or an error some of it
-// is in the file, and the rest is written by the next call.
+// is in the file, and the rest is written by the next call. When SettleOutputs is not called for long, it does that work too.
 func (m *Memtable) Flush(ctx context.Context) error {
 	for range 2 { // what an earlier call has left, then what came since
 		m.mu.Lock()
@@ -194,6 +195,12 @@ func (m *Memtable) Flush(ctx context.Context) error {
 		m.mu.Unlock()
 		if err := m.flushFrozen(ctx); err != nil {
 			return wrap("flush", err)
+		}
+	}
+	if m.s.outputs.over(2) {
+		// The outputs are safe already. A disk without room for settling is met again by the next call.
+		if err := m.s.SettleOutputs(ctx); err != nil && !errors.Is(err, journal.ErrFull) {
+			return err
 		}
 	}
 	return nil

@@ -9,12 +9,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
 // How outputs are kept. Completions of many submissions come mixed, so writing each output to its own place would dirty a
-// page of the database per output. Instead a commit appends its outputs to a log, in pages shared by all submissions; which
+// page of the database per output. Instead a flush of the memtable appends them to a log, in pages shared by all submissions; which
 // submissions are in which page is kept in memory. When the log is long it is sorted and written out as one run of pages per
 // submission, in index order (SettleOutputs). A submission that ended has its runs merged into one (PackOutputs). Of several
 // outputs for one chunk the later wins: the log before the runs, a later page or run before an earlier one.
@@ -33,29 +32,6 @@ const (
 	settleEntries = 100_000
 )
 
-// AppendOutputs stores outputs durably; callers at the same time share a commit. A later output for the same chunk replaces
-// the earlier one. When SettleOutputs is not called for long, a call now and then does its work and takes longer.
-func (s *Store) AppendOutputs(ctx context.Context, outs []Output) error {
-	for len(outs) > 0 {
-		n, bytes := 0, 0
-		for n < len(outs) && (n == 0 || bytes+len(outs[n].Bytes)+12 <= commitBytes) {
-			bytes += len(outs[n].Bytes) + 12
-			n++
-		}
-		if err := s.commit(ctx, &request{bytes: bytes, outputs: outs[:n]}); err != nil {
-			return wrap("append outputs", err)
-		}
-		outs = outs[n:]
-	}
-	if s.outputs.over(2) {
-		// The outputs are safe already. A disk without room for settling is met again by the next call.
-		if err := s.SettleOutputs(ctx); err != nil && !errors.Is(err, journal.ErrFull) {
-			return err
-		}
-	}
-	return nil
-}
-
 // outputLog knows where in the log the outputs of a submission are.
 type outputLog struct {
 	moves moves
@@ -66,7 +42,6 @@ type outputLog struct {
 	dropped map[uint32]int64   // by seq: what stands in pages up to here is deleted or moved
 	last    int64              // the last page
 	settled int64              // pages up to here are in runs, and on their way out of the file
-	kept    []int64            // of these, ascending: those that stay, as they hold outputs in doubt
 	bytes   int                // of pages that are not settled
 	entries int
 }
@@ -182,37 +157,23 @@ func (l *outputLog) keepFrom(seq uint32, pages []int64, first int64) {
 	}
 }
 
-// unsettled says what settling has to take: the kept pages and those between two numbers (from excluded), and what to leave out.
-func (l *outputLog) unsettled() (kept []int64, from, upTo int64, isDropped func(seq uint32, page int64) bool) {
+// unsettled says what settling has to take: the pages between two numbers (from excluded), and what to leave out.
+func (l *outputLog) unsettled() (from, upTo int64, isDropped func(seq uint32, page int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dropped := maps.Clone(l.dropped)
-	return l.kept, l.settled, l.last, func(seq uint32, page int64) bool {
+	return l.settled, l.last, func(seq uint32, page int64) bool {
 		last, known := dropped[seq]
 		return known && page <= last
 	}
 }
 
-// settle takes the pages up to upTo out of the index, but for those that stay. Those that had not been settled before held so much.
-func (l *outputLog) settle(upTo int64, stay []stayingPage, bytes, entries int) {
+// settle takes the pages up to upTo out of the index. Those that had not been settled before held so much.
+func (l *outputLog) settle(upTo int64, bytes, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	later := map[uint32][]int64{}
-	l.kept = nil
-	for i := range stay {
-		n := stay[i].n
-		l.kept = append(l.kept, n)
-		for _, e := range stay[i].entries {
-			if known := later[e.seq]; len(known) == 0 || known[len(known)-1] != n {
-				later[e.seq] = append(known, n)
-			}
-		}
-	}
 	for seq, pages := range l.pages {
 		l.keepFrom(seq, pages, upTo+1)
-	}
-	for seq, pages := range later {
-		l.pages[seq] = append(pages, l.pages[seq]...)
 	}
 	for seq, page := range l.dropped {
 		if page <= upTo {
@@ -222,16 +183,6 @@ func (l *outputLog) settle(upTo int64, stay []stayingPage, bytes, entries int) {
 	l.settled = upTo
 	l.bytes -= bytes
 	l.entries -= entries
-}
-
-// shrink notes that a page lost so much.
-func (l *outputLog) shrink(page int64, bytes, entries int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if page > l.settled {
-		l.bytes -= bytes
-		l.entries -= entries
-	}
 }
 
 // indexLog builds the index from the log, at start.

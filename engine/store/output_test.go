@@ -2,7 +2,7 @@ package store
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,24 +37,14 @@ func collect(t interface{ Fatalf(string, ...any) }, s *Store, seq, from uint32) 
 }
 
 // The store behaves like a map from chunk to its last output, whatever is settled, packed, deleted, reopened or lost in a
-// crash in between; and an output in doubt can be withdrawn after all of that, for good.
+// crash in between.
 func TestOutputsLikeAMap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		s := fresh(t)
 		model := map[uint32]map[uint32]string{0: {}, 1: {}, 2: {}}
 		seqs := rapid.Uint32Range(0, 2)
-		doubted, kept := map[chunkKey]bool{}, map[chunkKey]bool{}
-		doubtAgain := func() {
-			must(t, s.DoubtLogged(ctx, func(seq, index uint32) bool { return doubted[chunkKey{seq, index}] }))
-		}
-		drawDoubted := func(r *rapid.T) chunkKey {
-			if len(doubted) == 0 {
-				r.Skip("nothing is in doubt")
-			}
-			all := slices.SortedFunc(maps.Keys(doubted), func(a, b chunkKey) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.index, b.index)) })
-			return rapid.SampledFrom(all).Draw(r, "doubted")
-		}
+		kept := map[chunkKey]bool{}
 		serial := 0
 		check := func(r *rapid.T) {
 			seq := seqs.Draw(r, "seq")
@@ -85,22 +75,16 @@ func TestOutputsLikeAMap(t *testing.T) {
 					outs = append(outs, o)
 				}
 				must(t, s.AppendOutputs(ctx, outs))
-				for _, o := range outs {
-					s.Doubts.Trust(o.Seq, o.Index)
-					delete(doubted, chunkKey{o.Seq, o.Index})
-				}
 			},
 			"keep": func(r *rapid.T) {
 				key := chunkKey{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index")}
-				if _, known := model[key.seq][key.index]; known && !doubted[key] {
+				if _, known := model[key.seq][key.index]; known {
 					r.Skip("the chunk is done")
 				}
 				serial++
 				text := fmt.Sprint("kept ", serial)
 				s.Memtable.KeepOutput(&journal.Output{Seq: key.seq, Index: key.index, Bytes: []byte(text)})
-				s.Doubts.Trust(key.seq, key.index)
 				model[key.seq][key.index], kept[key] = text, true
-				delete(doubted, key)
 			},
 			"keep all again, as a replay does": func(*rapid.T) {
 				for key := range kept {
@@ -113,46 +97,14 @@ func TestOutputsLikeAMap(t *testing.T) {
 					r.Fatalf("after a flush %d bytes are kept", n)
 				}
 			},
-			"crash in a flush": func(*rapid.T) {
-				s.crash(t, func(s *Store) error { return s.Memtable.Flush(ctx) })
-				doubtAgain()
-			},
-			"append in doubt": func(r *rapid.T) {
-				o := Output{seqs.Draw(r, "seq"), rapid.Uint32Range(0, 40).Draw(r, "index"), fmt.Append(nil, "in doubt ", serial)}
-				key := chunkKey{o.Seq, o.Index}
-				if _, known := model[o.Seq][o.Index]; known && !doubted[key] {
-					r.Skip("the chunk is done")
-				}
-				serial++
-				s.Doubts.Add([]Output{o})
-				must(t, s.AppendOutputs(ctx, []Output{o}))
-				model[o.Seq][o.Index], doubted[key] = string(o.Bytes), true
-			},
-			"trust": func(r *rapid.T) {
-				key := drawDoubted(r)
-				s.Doubts.Trust(key.seq, key.index)
-				delete(doubted, key)
-			},
-			"withdraw": func(r *rapid.T) {
-				key := drawDoubted(r)
-				must(t, s.WithdrawOutputs(ctx, []Output{{Seq: key.seq, Index: key.index}}))
-				delete(doubted, key)
-				delete(model[key.seq], key.index)
-			},
-			"settle": func(*rapid.T) { must(t, s.settle(ctx)) },
-			"pack":   func(r *rapid.T) { must(t, s.PackOutputs(ctx, seqs.Draw(r, "seq"))) },
-			"reopen": func(*rapid.T) {
-				reopen(t, s)
-				doubtAgain()
-			},
-			"crash in a settling": func(*rapid.T) {
-				s.crash(t, func(s *Store) error { return s.settle(ctx) })
-				doubtAgain()
-			},
+			"crash in a flush":    func(*rapid.T) { s.crash(t, func(s *Store) error { return s.Memtable.Flush(ctx) }) },
+			"settle":              func(*rapid.T) { must(t, s.settle(ctx)) },
+			"pack":                func(r *rapid.T) { must(t, s.PackOutputs(ctx, seqs.Draw(r, "seq"))) },
+			"reopen":              func(*rapid.T) { reopen(t, s) },
+			"crash in a settling": func(*rapid.T) { s.crash(t, func(s *Store) error { return s.settle(ctx) }) },
 			"crash in a packing": func(r *rapid.T) {
 				seq := seqs.Draw(r, "seq")
 				s.crash(t, func(s *Store) error { return s.PackOutputs(ctx, seq) })
-				doubtAgain()
 			},
 			"retain": func(r *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(r, "often") > 0 {
@@ -164,12 +116,18 @@ func TestOutputsLikeAMap(t *testing.T) {
 				must(t, err)
 				must(t, s.settle(ctx)) // a crash before it would bring the log's back, for SweepOrphans
 				model[seq] = map[uint32]string{}
-				for _, of := range []map[chunkKey]bool{doubted, kept} {
-					maps.DeleteFunc(of, func(key chunkKey, _ bool) bool { return key.seq == seq })
-				}
+				maps.DeleteFunc(kept, func(key chunkKey, _ bool) bool { return key.seq == seq })
 			},
 		})
 	})
+}
+
+// AppendOutputs brings outputs to the log as a checkpoint does.
+func (s *Store) AppendOutputs(ctx context.Context, outs []Output) error {
+	for i := range outs {
+		s.Memtable.KeepOutput(&journal.Output{Seq: outs[i].Seq, Index: outs[i].Index, Bytes: outs[i].Bytes})
+	}
+	return s.Memtable.Flush(ctx)
 }
 
 type chunkKey struct{ seq, index uint32 }

@@ -90,7 +90,6 @@ func TestPackedRows(t *testing.T) {
 	}
 	must(t, s.WriteContent(ctx, 1, 0, chunks))
 	must(t, s.AppendOutputs(ctx, outs))
-	s.Doubts.TrustAll(2)
 	must(t, s.settle(ctx))
 	must(t, s.Memtable.Flush(ctx))
 	must(t, s.Checkpoint(ctx, nil, ended))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -22,55 +23,27 @@ func (s *Store) SettleOutputs(ctx context.Context) error {
 	return wrap("settle outputs", s.settle(ctx))
 }
 
-// settle moves all of the log into runs, but for outputs in doubt: those stay in their pages, so that they keep their place before
-// whatever comes later for the same chunk. A crash at any point leaves some outputs in both places, which is harmless: the log
-// is asked first, and settling again makes a run more.
+// settle moves all of the log into runs. A crash at any point leaves some outputs in both places, which is harmless: the log is asked
+// first, and settling again makes a run more.
 func (s *Store) settle(ctx context.Context) error {
-	kept, from, upTo, isDropped := s.outputs.unsettled()
-	var (
-		entries []logEntry
-		stay    []stayingPage
-	)
-	take := func(n int64, page []logEntry) {
-		own := stayingPage{n: n}
+	from, upTo, isDropped := s.outputs.unsettled()
+	var entries []logEntry
+	bytes, count, err := s.eachLogPage(ctx, from, upTo, func(n int64, page []logEntry) {
 		for i := range page {
-			switch {
-			case isDropped(page[i].seq, n):
-			case s.Doubts.Holds(page[i].seq, page[i].index): // asked after it was read: what is in the log is in doubt before
-				own.entries = append(own.entries, page[i])
-			default:
+			if !isDropped(page[i].seq, n) {
 				entries = append(entries, page[i])
 			}
 		}
-		if own.whole = len(own.entries) == len(page); len(own.entries) > 0 {
-			stay = append(stay, own)
-		}
-	}
-	for _, n := range kept {
-		if _, _, err := s.eachLogPage(ctx, n-1, n, take); err != nil {
-			return err
-		}
-	}
-	bytes, count, err := s.eachLogPage(ctx, from, upTo, take)
+	})
 	if err != nil {
 		return err
 	}
 	if err := s.writeRuns(ctx, sorted(entries)); err != nil {
 		return err
 	}
-	if err := s.leaveOnly(ctx, stay); err != nil {
-		return err
-	}
 	s.outputs.moves.n.Add(1)
-	s.outputs.settle(upTo, stay, bytes, count)
-	return s.dropLogged(ctx, stay, upTo) // on failure the rest goes with the next settling
-}
-
-// stayingPage is a page of the log that stays when it is settled, with what stays of it.
-type stayingPage struct {
-	n       int64
-	entries []logEntry
-	whole   bool // that is all it holds
+	s.outputs.settle(upTo, bytes, count)
+	return s.dropLogged(ctx, upTo) // on failure the rest goes with the next settling
 }
 
 // writeRuns writes sorted entries, a run for each submission.
@@ -89,48 +62,16 @@ func (s *Store) writeRuns(ctx context.Context, entries []logEntry) error {
 	return out.flush(ctx)
 }
 
-// leaveOnly takes out of the pages that stay what is in runs by now.
-func (s *Store) leaveOnly(ctx context.Context, stay []stayingPage) error {
-	for len(stay) > 0 {
-		n := 0
-		err := s.tx(ctx, func(w *writer) error {
-			for bytes := 0; n < len(stay) && bytes < settleTx; n++ {
-				if stay[n].whole {
-					continue
-				}
-				page := logPageOf(stay[n].entries)
-				if err := w.rewriteLog(stay[n].n, page); err != nil {
-					return err
-				}
-				bytes += len(page)
-			}
-			return nil
+// dropLogged deletes the pages of the log up to upTo, the oldest first.
+func (s *Store) dropLogged(ctx context.Context, upTo int64) error {
+	for gone := false; !gone; {
+		err := s.tx(ctx, func(w *writer) (err error) {
+			gone, err = eraseRange(w.sizeLog, w.dropLog, 0, upTo, &budget{rows: eraseRows, bytes: eraseBytes})
+			return err
 		})
 		if err != nil {
 			return err
 		}
-		stay = stay[n:]
-	}
-	return nil
-}
-
-// dropLogged deletes the pages of the log up to upTo that do not stay, the oldest first.
-func (s *Store) dropLogged(ctx context.Context, stay []stayingPage, upTo int64) error {
-	for i, first := 0, int64(0); i <= len(stay); i++ {
-		last := upTo
-		if i < len(stay) {
-			last = stay[i].n - 1
-		}
-		for gone := first > last; !gone; {
-			err := s.tx(ctx, func(w *writer) (err error) {
-				gone, err = eraseRange(w.sizeLog, w.dropLog, first, last, &budget{rows: eraseRows, bytes: eraseBytes})
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		first = last + 2
 	}
 	return nil
 }
@@ -231,7 +172,11 @@ func nextRun(r *reader, seq uint32) (uint32, error) {
 func (s *Store) PackOutputs(ctx context.Context, seq uint32) error {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()
-	return wrap("pack outputs", s.pack(ctx, seq))
+	for {
+		if err := s.pack(ctx, seq); !errors.Is(err, errMoved) { // else a flush came in between: it goes on where it was
+			return wrap("pack outputs", err)
+		}
+	}
 }
 
 func (s *Store) pack(ctx context.Context, seq uint32) error {
@@ -255,7 +200,7 @@ func (s *Store) pack(ctx context.Context, seq uint32) error {
 			return nil
 		}
 		if logged {
-			if moved, err := s.settleOne(ctx, seq); err != nil || !moved {
+			if err := s.settleOne(ctx, seq); err != nil {
 				return err
 			}
 			if err := find(); err != nil {
@@ -277,26 +222,23 @@ func (s *Store) pack(ctx context.Context, seq uint32) error {
 	return s.dropRuns(ctx, seq, upTo)
 }
 
-// settleOne moves what the log has of one submission into a run of its own, unless some of it is in doubt.
-func (s *Store) settleOne(ctx context.Context, seq uint32) (moved bool, err error) {
+// settleOne moves what the log has of one submission into a run of its own.
+func (s *Store) settleOne(ctx context.Context, seq uint32) error {
 	pages := s.outputs.of(seq)
 	entries, err := s.logOf(ctx, seq, 0, pages)
-	if err != nil || s.Doubts.holdsAny(seq) { // asked after they were read
-		return false, err
-	}
-	if len(entries) == 0 {
-		return true, nil
+	if err != nil || len(entries) == 0 {
+		return err
 	}
 	out := pageWriter{store: s}
 	if err := out.run(ctx, seq, entries); err != nil {
-		return false, err
+		return err
 	}
 	if err := out.flush(ctx); err != nil {
-		return false, err
+		return err
 	}
 	s.outputs.moves.n.Add(1)
 	s.outputs.dropUpTo(seq, pages[len(pages)-1]) // not what was appended meanwhile
-	return true, nil
+	return nil
 }
 
 // writePacked merges runs into the packed run, behind what is in it already.

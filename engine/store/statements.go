@@ -11,7 +11,7 @@ type writeStmts struct {
 	eraseStmts
 	singleStmts
 	putContent, putAttachment, putOutput *sqlitedb.Stmt
-	putLog, resetLog, sizeLog, dropLog   *sqlitedb.Stmt
+	putLog, sizeLog, dropLog             *sqlitedb.Stmt
 	putStanding                          *sqlitedb.Stmt
 	putSchedule, dropSchedule            *sqlitedb.Stmt
 	keyStmts
@@ -72,7 +72,6 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.anyRows, "SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
 			"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4)"},
 		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
-		{&w.resetLog, "UPDATE output_log SET crc = ?, bytes = ? WHERE n = ?"},
 		{&w.sizeLog, "SELECT n, length(bytes) FROM output_log WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?"},
 		{&w.dropLog, "DELETE FROM output_log WHERE n BETWEEN ? AND ?"},
 		{&w.putOutput, "INSERT INTO output (k, run, crc, bytes) VALUES (?, ?, ?, ?)"},

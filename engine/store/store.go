@@ -38,7 +38,6 @@ type Store struct {
 	outputs  outputLog
 	History  History
 	open     openIndex
-	Doubts   doubts
 	Space    Space
 	Keys     Keys
 }

@@ -305,8 +305,8 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.ReadContent(ctx, 2, 0); !errors.Is(err, ErrMissing) {
 		t.Errorf("ReadContent of what was refused = %v; want ErrMissing", err)
 	}
-	if _, found, err := s.Output(ctx, 3, 0); err != nil || found {
-		t.Errorf("Output of what was refused = %v, %v; want none", found, err)
+	if b, found, err := s.Output(ctx, 3, 0); err != nil || !found || !bytes.Equal(b, big[0]) {
+		t.Errorf("Output = %q, %v, %v; want it from memory: the journal has it", b, found, err)
 	}
 	must(t, s.SetMaxPages(0))
 	must(t, s.WriteContent(ctx, 2, 0, big))

@@ -48,7 +48,6 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 			}
 		}
 		s.outputs.drop(seq)
-		s.Doubts.TrustAll(seq)
 		deleted++
 	}
 	return deleted, nil

@@ -2,28 +2,19 @@
 // what is in the batch, the shard appends it, and the callers whose ops are in it wait here.
 package commit
 
-import "slices"
-
 // Commit is the commit of one batch, for those who wait for it.
 type Commit struct {
 	Done chan struct{} // closed after the commit and its effects, or its failure
 	Err  error         // set before Done is closed
-	Next *Commit       // what it leads to: that of the batch that its completions joined when their outputs were written
-	Late bool          // set before Done is closed: some of them did not, as their submission had ended by then
 }
 
 // New is a commit that is still to come.
 func New() *Commit { return &Commit{Done: make(chan struct{})} }
 
-// Wait waits for the commit and for what it leads to.
+// Wait waits for the commit.
 func (c *Commit) Wait() error {
-	for ; c != nil; c = c.Next {
-		<-c.Done
-		if c.Err != nil {
-			return c.Err
-		}
-	}
-	return nil
+	<-c.Done
+	return c.Err
 }
 
 // Set is the commits that a call has to wait for: one, nearly always.
@@ -66,9 +57,4 @@ func (s *Set) Wait() (some bool, err error) {
 		}
 	}
 	return some, err
-}
-
-// Late says that some of what was waited for came to nothing, without an error: an "already" that rests on it has to be looked at again.
-func (s *Set) Late() bool {
-	return s.First != nil && (s.First.Late || slices.ContainsFunc(s.More, func(c *Commit) bool { return c.Late }))
 }

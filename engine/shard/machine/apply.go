@@ -82,6 +82,13 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 
 // ApplyComplete finishes a chunk, whichever consumer holds it.
 func (m *Machine) ApplyComplete(c journal.Completed) error {
+	output, err := m.brought.take(&c)
+	if err != nil {
+		return err
+	}
+	if output != nil && m.Replay { // the store may lack it although it has a row that is younger
+		m.Storage.Output(output)
+	}
 	r, err := m.target(c.Seq, c.Index)
 	if r == nil {
 		if err == nil && m.Replay {
@@ -106,11 +113,11 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 		m.Suspects.acquit(r, t)
 		delete(r.Tries, c.Index)
 	}
-	m.Storage.Trust(c.Seq, c.Index)
-	r.Done++
-	if r.Outputs.note(&c); c.Output && m.Replay {
-		m.Recovery.Newest.note(r, c.Index)
+	if output != nil && !m.Replay {
+		m.Storage.Output(output)
 	}
+	r.Done++
+	r.Outputs.note(&c)
 	m.Stats.Done++
 	m.Stats.Completed++
 	m.Tokens.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)

@@ -39,6 +39,15 @@ type asides struct {
 // Changed notes that a row is to be written again.
 func (p *asides) Changed(kind uint8, key uint64) { p.Rows[Aside{kind, key}] = struct{}{} }
 
+// Numbered notes at a start that a seq was given out, if the row of the largest one does not say so: what tells of it now may be gone at
+// the next start.
+func (m *Machine) Numbered(seq uint32) {
+	if seq > m.NextSeq {
+		m.NextSeq = seq
+		m.Asides.Changed(AsideSeq, 0)
+	}
+}
+
 // Row is what the row has to hold now; nil: nothing.
 func (p *asides) Row(a Aside) []byte {
 	m := p.m

@@ -7,33 +7,31 @@ import (
 	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
 const takenNow = backlog.Taken
 
-// Mark makes a reservation Finishing in a batch.
-func (m *Machine) Mark(slot uint32, in *Batch) {
+// Mark makes a reservation Finishing in the open batch.
+func (m *Machine) Mark(slot uint32) {
 	h := m.Holds.At(slot)
 	h.State = reserver.Finishing
-	in.Mark(slot, h.Sequence)
+	m.Batch.Mark(slot, h.Sequence)
 }
 
-// Fails checks failures and encodes what becomes of their chunks. rests gets what an "already" rests on.
-func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Result, rests *commit.Set) []queue.Result {
+// Fails checks failures and encodes what becomes of their chunks.
+func (m *Machine) Fails(items []queue.FailItem, now queue.Time, dst []queue.Result) []queue.Result {
 	for i := range items {
 		item := &items[i]
 		t := &item.Token
 		r, slot, s := m.Tokens.Resolve(t)
 		switch {
 		case s == Holder:
-			m.Mark(slot, m.Batch)
+			m.Mark(slot)
 			m.Holds.Saw(m.Holds.At(slot), now)
 		case s == free || s == waiting || s == onShelf:
 			dst = append(dst, m.Tries.late(r, s, item, now))
 			continue
 		default:
-			rests.Add(m.Writing[slot])
 			dst = append(dst, Answer(s))
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
 // Machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
@@ -30,10 +29,9 @@ type Machine struct {
 	Dirty []*Record // changed since their last row
 	Loose Loosened
 
-	Batch     *Batch                    // the open one
-	Writing   map[uint32]*commit.Commit // by slot: reservations whose outputs are being written
-	AppliedAt journal.Position          // the last one applied
-	Now       queue.Time                // the time of the batch being applied
+	Batch     *Batch           // the open one
+	AppliedAt journal.Position // the last one applied
+	Now       queue.Time       // the time of the batch being applied
 	Replay    bool
 	NextSeq   uint32
 	LastID    queue.SubmissionID
@@ -41,6 +39,7 @@ type Machine struct {
 	Rnd       *rand.Rand
 
 	Storage Storage
+	brought brought
 
 	Stats Stats
 	Ran   *measure.Histogram // Options.Seconds.Run
@@ -72,7 +71,6 @@ func New(id queue.ShardID, key reserver.Key, settings queue.Settings, now queue.
 		Holds:   reserver.New(now, 0),
 		Order:   &Ordered{},
 		Keys:    newKeys(),
-		Writing: map[uint32]*commit.Commit{},
 		Batch:   NewBatch(),
 		Storage: noStorage,
 	}
@@ -125,12 +123,11 @@ func (m *Machine) Encode(now queue.Time) *journal.Encoder {
 
 // Storage is what the machine tells the store, which it does not know: it does no I/O.
 type Storage struct {
-	Trust    func(seq, index uint32)   // a chunk is done: what is stored for it is its output
 	Contents func(c *journal.Contents) // copies bytes that are durable in the journal
 	Output   func(o *journal.Output)   // the same
 }
 
-var noStorage = Storage{Trust: func(uint32, uint32) {}, Contents: func(*journal.Contents) {}, Output: func(*journal.Output) {}}
+var noStorage = Storage{Contents: func(*journal.Contents) {}, Output: func(*journal.Output) {}}
 
 // Touch notes that r changed at the position being applied.
 func (m *Machine) Touch(r *Record) {

@@ -2,16 +2,15 @@ package machine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file reads outputs, and notices those that are gone. An output is in the store before its completion is in the journal, so one that
-// the journal tells of and the store does not have was lost: by damage, or because the file is another one. It must not read as a chunk
-// without an output. Which chunks have one is not kept, as that would be state for each chunk; how many there are is enough to know that
-// one is missing, and the sum of their indexes to say which.
+// This file takes outputs out of the journal, and notices those that are gone. An output is in the batch of its completion, and in the
+// store before the journal forgets that batch. So one that was counted and is not in the store was lost: by damage, or because the file is
+// another one. It must not read as a chunk without an output. Which chunks have one is not kept, as that would be state for each chunk; how
+// many there are is enough to know that one is missing, and the sum of their indexes to say which.
 
 // OutputCount is what the journal has counted of a submission's outputs.
 type OutputCount struct {
@@ -64,20 +63,30 @@ func OutputOf(id queue.SubmissionID, index uint32) string {
 	return fmt.Sprintf("the output of chunk %d of submission %s", index, id)
 }
 
-// LatestMost is how many of the latest completions with an output a start looks up.
-const LatestMost = 256
-
-// Latest are those that a replay has met.
-type Latest struct {
-	Chunks []queue.ChunkID
-	Seqs   []uint32
+// brought are the outputs that stand in the batch being applied before the completions that they belong to, in the order of these.
+type brought struct {
+	list []journal.Output
+	next int // of the list: the first one whose completion is still to come
 }
 
-func (l *Latest) note(r *Record, index uint32) {
-	if len(l.Seqs) == 2*LatestMost {
-		l.Chunks = slices.Delete(l.Chunks, 0, LatestMost)
-		l.Seqs = slices.Delete(l.Seqs, 0, LatestMost)
+func (b *brought) add(o *journal.Output) {
+	if b.next == len(b.list) {
+		clear(b.list) // they are memory of an earlier batch
+		b.list, b.next = b.list[:0], 0
 	}
-	l.Chunks = append(l.Chunks, queue.ChunkID{Submission: r.ID, Index: index})
-	l.Seqs = append(l.Seqs, r.Seq)
+	b.list = append(b.list, *o)
+}
+
+// take is the output of a completion, good until the next add; nil: it has none. An output belongs to the completion behind it and to no
+// other one, so a completion whose output does not stand before it, or that stands behind the output of another one, is damage.
+func (b *brought) take(c *journal.Completed) (*journal.Output, error) {
+	if !c.Output {
+		return nil, nil
+	}
+	if b.next == len(b.list) || b.list[b.next].Seq != c.Seq || b.list[b.next].Index != c.Index {
+		return nil, fmt.Errorf("shard: the journal is damaged: the output of chunk %d of seq %d does not stand before its completion",
+			c.Index, c.Seq)
+	}
+	b.next++
+	return &b.list[b.next-1], nil
 }

@@ -92,8 +92,8 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 		return m.ActLog.apply(op)
 	case *journal.Contents: // the bytes of a submission whose insert follows
 		m.Storage.Contents(op)
-	case *journal.Output: // of a chunk whose completion follows: before it, no one reads the output
-		m.Storage.Output(op)
+	case *journal.Output: // of a chunk whose completion follows
+		m.brought.add(op)
 	}
 	for _, p := range m.Joined.Parts {
 		if mine, err := p.Apply(op); mine {

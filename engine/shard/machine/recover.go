@@ -14,7 +14,6 @@ import (
 // recovery is the part of the machine that makes it of rows, of the journal after them, and of what a machine before it held in memory.
 type recovery struct {
 	m       *Machine
-	Newest  Latest  // completions with outputs, of the replay
 	History history // while the replay lasts
 }
 
@@ -26,7 +25,8 @@ func (p *recovery) Load(spec, state []byte) error {
 		return err
 	}
 	r.Stored = true
-	m.NextSeq, m.LastID = max(m.NextSeq, r.Seq), max(m.LastID, r.ID)
+	m.Numbered(r.Seq)
+	m.LastID = max(m.LastID, r.ID)
 	return nil
 }
 
