@@ -65,13 +65,13 @@ func (x *scorers) bill(p *plugin, u *use, now time.Time, took time.Duration, sha
 // isShadow says whether a version and configuration is in use as a shadow only.
 func (x *scorers) isShadow(p *plugin, u *use) bool {
 	record, _ := p.state()
-	return keyOf(&record.Shadow) == u.key && keyOf(&record.Active) != u.key && keyOf(&record.Canary) != u.key
+	return u.is(&record.Shadow) && !u.is(&record.Active) && !u.is(&record.Canary)
 }
 
 // fail quarantines the version when the configuration is one of an operator; a consumer's own configuration only takes itself out.
 func (x *scorers) fail(p *plugin, u *use, reason string) {
 	record, _ := p.state()
-	if keyOf(&record.Active) == u.key || keyOf(&record.Canary) == u.key || keyOf(&record.Shadow) == u.key {
+	if u.is(&record.Active) || u.is(&record.Canary) || u.is(&record.Shadow) {
 		x.known.quarantine(u.key.sum, fmt.Sprintf("%d times within %v it failed too often; the last time: %s",
 			x.limits.Quarantine, x.limits.QuarantineTime, reason))
 		x.swap(p)

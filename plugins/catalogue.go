@@ -152,12 +152,9 @@ func (c *Catalogue) Run(ctx context.Context) error {
 // Tidy closes versions that were replaced, or not asked for, a while ago.
 func (c *Catalogue) Tidy() {
 	c.known.changes.Lock()
-	keep := c.known.inUse()
-	stale := c.open.uses.stale(c.now(), c.limits.Linger, keep)
+	stale := c.open.uses.stale(c.now(), c.limits.Linger, c.known.keeps)
 	c.known.changes.Unlock()
 	for _, u := range stale {
-		if err := u.host.Close(); err != nil {
-			c.log.Error("closing a plugin's version failed", "plugin", u.version.Name, "error", err)
-		}
+		c.open.close(u)
 	}
 }

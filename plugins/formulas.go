@@ -13,7 +13,6 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/plugins/score"
 	"github.com/quern-queue/quern/sdk/api"
-	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
@@ -24,7 +23,8 @@ import (
 const scoreName = "_score"
 
 const (
-	// maxFormulas bounds the compiled formulas that are kept: some 30 kB of memory each, and a sandbox, which counts as those of plugins.
+	// maxFormulas bounds the compiled formulas that are kept. Their memory, 64 KiB or more of code and as much of a sandbox, counts as that
+	// of plugins.
 	maxFormulas = 256
 	// A caller may bring a new formula every formulaEvery, after a burst of formulaBurst: compiling takes some hundred microseconds.
 	formulaEvery = 50 * time.Millisecond
@@ -151,11 +151,7 @@ func (f *formulas) add(text string, x *strategy.Expression, pace *access.Pace) e
 		return err
 	}
 	if old := f.keep(text, u); old != nil {
-		f.openings.group.Go(func() { // it waits for batches that run
-			if err := old.active.use.host.Close(); err != nil {
-				f.scorers.log.Error("a formula cannot be closed", "error", err)
-			}
-		})
+		f.openings.group.Go(func() { f.scorers.open.close(old.active.use) }) // it waits for batches that run
 	}
 	return nil
 }
@@ -195,14 +191,31 @@ func (f *formulas) openFormula(x *strategy.Expression) (*use, error) {
 		return nil, fmt.Errorf("plugins: %w", err)
 	}
 	ctx := context.Background()
-	compiled, err := compile.InProcess(ctx, rewritten.Bytes, uint32(limits.Scan.MemoryPages))
+	compiled, err := open.compiler.InProcess(ctx, rewritten.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	v := &version{PluginVersion: queue.PluginVersion{Name: scoreName, Version: m.Version}, manifest: m, route: columns}
 	v.state.Store(&state{name: api.PluginReady})
 	u := open.newUse(useKey{config: x.String()}, v)
-	return u, open.start(ctx, u, compiled, rewritten, report, []byte("{}"), limits.Host)
+	u.needless = func() bool { return f.retire(u) }
+	return u, open.start(ctx, u, &code{compiled, rewritten.Globals, report.HiddenState}, []byte("{}"), limits.Host)
+}
+
+// retire drops a formula because memory is short, if no one is in it: its next user has it compiled again.
+func (f *formulas) retire(u *use) bool {
+	f.mu.Lock()
+	at := f.open[u.key.config]
+	gone := at != nil && at.Value.(*formula).scorer.active.use == u && u.host.Retire()
+	if gone {
+		f.recent.Remove(at)
+		delete(f.open, u.key.config)
+	}
+	f.mu.Unlock()
+	if gone {
+		f.scorers.open.close(u)
+	}
+	return gone
 }
 
 // books are those of all formulas, nil before the first.
@@ -210,6 +223,13 @@ func (f *formulas) books() *plugin {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.plugin
+}
+
+// kept is how many are compiled.
+func (f *formulas) kept() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.open)
 }
 
 // begun makes the books with the first formula. The mutex is held.

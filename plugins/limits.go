@@ -22,9 +22,9 @@ type Limits struct {
 	Versions int         // of one plugin
 	Bytes    int64       // of all modules together
 
-	Memory        int64         // bytes of all sandboxes together: over it those go that are idle longest
+	Memory        int64         // bytes of all sandboxes and their code together: over it those go that are idle longest
 	Instances     int           // sandboxes of one version and configuration at once
-	Uses          int           // versions and configurations open at once beside those that are active: each holds its code
+	Uses          int           // versions and configurations open at once beside those that are active
 	CompileMemory uint64        // address space of a compiling child beyond what it begins with, in bytes; 0 for no limit
 	CompileCPU    time.Duration // processor time of a compiling child, in whole seconds, at least one
 	Waiting       int           // uploads that wait for the one that is checked

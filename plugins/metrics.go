@@ -25,7 +25,8 @@ type metrics struct {
 	batches, candidates, skipped, unwritten, faults, fallbacks, counters *prometheus.Desc
 	pages, breaker, instances, share, overlap, tau, shadowDropped        *prometheus.Desc
 	logsDropped                                                          *prometheus.Desc
-	memory, memoryLimit, memoryDenied                                    *prometheus.Desc // of all plugins
+	memory, code, memoryLimit, memoryDenied                              *prometheus.Desc // of all plugins
+	formulas, formulasLimit                                              *prometheus.Desc
 }
 
 func newMetrics() *metrics {
@@ -58,11 +59,17 @@ func newMetrics() *metrics {
 		tau:           desc("shadow_tau", "Kendall's tau of the orders of active version and shadow; a mean."),
 		shadowDropped: desc("shadow_dropped_total", "Windows that the shadow did not score because it was behind or failing."),
 		logsDropped:   desc("logs_dropped_total", "Log lines over the limits."),
-		memory:        prometheus.NewDesc("quern_plugins_memory_bytes", "Memory of the sandboxes of all plugins.", nil, nil),
+		memory: prometheus.NewDesc("quern_plugins_memory_bytes",
+			"Memory of the sandboxes of all plugins, and of their compiled code.", nil, nil),
+		code: prometheus.NewDesc("quern_plugins_code_bytes",
+			"Memory of the compiled code of all plugins, an estimate; part of quern_plugins_memory_bytes.", nil, nil),
 		memoryLimit: prometheus.NewDesc("quern_plugins_memory_limit_bytes",
-			"Memory that the sandboxes of all plugins may have together.", nil, nil),
+			"Memory that the sandboxes and the code of all plugins may have together.", nil, nil),
 		memoryDenied: prometheus.NewDesc("quern_plugins_memory_denied_total",
-			"Times that a sandbox got no memory because all together had what they may have.", nil, nil),
+			"Times that a sandbox or code got no memory because all together had what they may have.", nil, nil),
+		formulas: prometheus.NewDesc("quern_score_formulas", "Formulas of Score blocks that are compiled.", nil, nil),
+		formulasLimit: prometheus.NewDesc("quern_score_formulas_limit",
+			"Formulas that are kept compiled: over it the one that was not used for the longest time goes.", nil, nil),
 	}
 }
 
@@ -88,7 +95,7 @@ func (m *metrics) watch(p *plugin) {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.batches, m.candidates, m.skipped, m.unwritten, m.faults, m.fallbacks,
 		m.counters, m.pages, m.breaker, m.instances, m.share, m.overlap, m.tau, m.shadowDropped, m.logsDropped,
-		m.memory, m.memoryLimit, m.memoryDenied} {
+		m.memory, m.code, m.memoryLimit, m.memoryDenied, m.formulas, m.formulasLimit} {
 		ch <- d
 	}
 	m.seconds.Describe(ch)
@@ -126,10 +133,13 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	if p := m.catalogue.formulas.books(); p != nil {
 		m.collect(s, p)
 	}
-	used, most, denied := m.catalogue.open.memory.Use()
-	ch <- prometheus.MustNewConstMetric(m.memory, prometheus.GaugeValue, float64(used))
-	ch <- prometheus.MustNewConstMetric(m.memoryLimit, prometheus.GaugeValue, float64(most))
-	ch <- prometheus.MustNewConstMetric(m.memoryDenied, prometheus.CounterValue, float64(denied))
+	memory := m.catalogue.open.memory.Use()
+	ch <- prometheus.MustNewConstMetric(m.memory, prometheus.GaugeValue, float64(memory.Bytes))
+	ch <- prometheus.MustNewConstMetric(m.code, prometheus.GaugeValue, float64(memory.CodeBytes))
+	ch <- prometheus.MustNewConstMetric(m.memoryLimit, prometheus.GaugeValue, float64(memory.Most))
+	ch <- prometheus.MustNewConstMetric(m.memoryDenied, prometheus.CounterValue, float64(memory.Denied))
+	ch <- prometheus.MustNewConstMetric(m.formulas, prometheus.GaugeValue, float64(m.catalogue.formulas.kept()))
+	ch <- prometheus.MustNewConstMetric(m.formulasLimit, prometheus.GaugeValue, maxFormulas)
 	for _, at := range s.order {
 		ch <- prometheus.MustNewConstMetric(s.desc[at], s.kind[at], s.values[at], s.keys[at]...)
 	}

@@ -181,18 +181,14 @@ func (r *registry) room(name string, size int64) error {
 	return nil
 }
 
-// inUse are the versions and configurations that stay open even when no strategy asks for them.
-func (r *registry) inUse() map[useKey]bool {
-	keep := map[useKey]bool{}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, p := range r.plugins {
-		record, _ := p.state()
-		for _, use := range record.Uses() {
-			keep[keyOf(use)] = true
-		}
+// keeps says whether a version and configuration stays open even when no strategy asks for it: it is active, a canary or a shadow.
+func (r *registry) keeps(u *use) bool {
+	p := r.named(u.version.Name)
+	if p == nil || !u.version.ready() {
+		return false
 	}
-	return keep
+	record, _ := p.state()
+	return u.is(&record.Active) || u.is(&record.Canary) || u.is(&record.Shadow)
 }
 
 // withCode lists the versions that this server can compile.

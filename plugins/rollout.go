@@ -73,18 +73,19 @@ func (x Rollout) Deactivate(name string, change Change) (api.Plugin, error) {
 	})
 }
 
-// Rollback activates what was active before.
+// Rollback activates what was active before. Where there is no memory for that beside what is active, or other modules are being
+// compiled, it is starting afterwards: what it replaces makes room.
 func (x Rollout) Rollback(ctx context.Context, name string, change Change) (api.Plugin, error) {
 	return x.change("plugin.rollback", name, change, func(p *plugin, r *queue.PluginRecord) error {
 		if r.Previous.None() {
 			return &queue.Error{Code: queue.CodeConflict,
 				Message: "There is no version before the active one. Activate a version by its name."}
 		}
-		use, err := x.selected(ctx, p, &api.PluginSelection{Version: hexOf(r.Previous.SHA256), Config: r.Previous.Config})
-		if err != nil {
+		_, err := x.selected(ctx, p, &api.PluginSelection{Version: hexOf(r.Previous.SHA256), Config: r.Previous.Config})
+		if err != nil && !later(err) {
 			return err
 		}
-		r.Active, r.Previous = use, r.Active
+		r.Active, r.Previous = r.Previous, r.Active
 		r.Canary, r.Percent = queue.PluginUse{}, 0
 		return nil
 	})

@@ -20,7 +20,7 @@ type sandboxes struct {
 	*environment
 	known    *registry
 	compiler *compile.Compiler
-	memory   *host.Memory           // of all sandboxes
+	memory   *host.Memory           // of all sandboxes and their code
 	opened   func(*plugin)          // is called when something of a plugin was opened
 	started  func(*use, host.Start) // is called when a sandbox was made
 
@@ -34,10 +34,11 @@ type sandboxes struct {
 func newSandboxes(env *environment, known *registry, dir string, child []string) *sandboxes {
 	limits := compile.DefaultLimits()
 	limits.Pages, limits.MemoryBytes, limits.CPU = uint32(env.limits.Scan.MemoryPages), env.limits.CompileMemory, env.limits.CompileCPU
+	memory := host.NewMemory(env.limits.Memory)
 	return &sandboxes{
-		environment: env, known: known, memory: host.NewMemory(env.limits.Memory), uses: uses{open: map[useKey]*use{}},
+		environment: env, known: known, memory: memory, uses: uses{open: map[useKey]*use{}},
 		refusing: newRejections(maxRefusing),
-		compiler: compile.New(compile.Config{Dir: dir, Command: child, Limits: limits}),
+		compiler: compile.New(compile.Config{Dir: dir, Command: child, Limits: limits, Budget: memory}),
 	}
 }
 
@@ -53,7 +54,7 @@ func (b *sandboxes) use(ctx context.Context, sum queue.SHA256, config []byte) (*
 // crowded has an operator learn that the server, and not the plugin, has no room for a sandbox now.
 func crowded(err error) error {
 	switch {
-	case errors.Is(err, host.ErrMemory):
+	case errors.Is(err, host.ErrMemory), errors.Is(err, host.ErrClosed): // it made room for another one
 		return &queue.Error{Code: queue.CodeOverloaded, Err: err, Message: "All plugins together have the memory that they may " +
 			"have (plugin-memory). Deactivate a plugin that is not needed, or start the server with more."}
 	case errors.Is(err, compile.ErrBusy):
@@ -79,19 +80,14 @@ func (b *sandboxes) openInTurn(ctx context.Context, sum queue.SHA256, config []b
 	if v.manifest == nil {
 		return nil, errors.New("plugins: " + v.state.Load().reason)
 	}
-	module, found, err := store.PluginModule(sum)
-	if err != nil {
-		return nil, fmt.Errorf("plugins: read the module: %w", err)
+	u, code := b.newUse(key, v), b.uses.share(sum)
+	if code == nil {
+		var err error
+		if code, err = b.load(ctx, store, v); err != nil {
+			return nil, err
+		}
 	}
-	if !found || sha256.Sum256(module) != sum {
-		return nil, errors.New("plugins: the module in the store is not the one that was uploaded")
-	}
-	report, violations := scan.Scan(module, scan.Ceilings())
-	if len(violations) > 0 {
-		return nil, errors.New("plugins: the module is refused now: " + violations[0].String())
-	}
-	u := b.newUse(key, v)
-	if err := b.openModule(ctx, u, module, report); err != nil {
+	if err := b.start(ctx, u, code, config, b.limits.Host); err != nil {
 		return nil, err
 	}
 	b.keep(u)
@@ -104,6 +100,7 @@ func (b *sandboxes) openInTurn(ctx context.Context, sum queue.SHA256, config []b
 // newUse is a version with a configuration before it is opened.
 func (b *sandboxes) newUse(key useKey, v *version) *use {
 	u := &use{key: key, version: v, breaker: breaker{limits: &b.limits}}
+	u.needless = func() bool { return b.retire(u) }
 	u.asked.Store(b.now().UnixNano())
 	return u
 }
@@ -113,39 +110,68 @@ func (b *sandboxes) keep(u *use) {
 	b.uses.mu.Lock()
 	b.uses.open[u.key] = u
 	b.uses.mu.Unlock()
-	keep := b.known.inUse()
-	keep[u.key] = true
-	if old := b.uses.oldest(b.limits.Uses, keep); old != nil {
-		if err := old.host.Close(); err != nil {
-			b.log.Error("closing a plugin's version failed", "plugin", old.version.Name, "error", err)
-		}
+	if old := b.uses.oldest(b.limits.Uses, func(one *use) bool { return one == u || b.known.keeps(one) }); old != nil {
+		b.close(old)
 	}
 }
 
-// openModule instruments a scanned module, takes its code from the cache or has it compiled, and starts it.
-func (b *sandboxes) openModule(ctx context.Context, u *use, module []byte, report *scan.Report) error {
-	m := u.version.manifest
-	rewritten, err := instrument.Instrument(module, report, b.limits.rewriting(m))
+// close closes a version that was taken out of what is open.
+func (b *sandboxes) close(u *use) {
+	if err := u.host.Close(); err != nil {
+		b.log.Error("closing a plugin's version failed", "plugin", u.version.Name, "error", err)
+	}
+}
+
+// retire closes a version because memory is short, if it is open for none but callers that are not in it.
+func (b *sandboxes) retire(u *use) bool {
+	gone := b.uses.retire(u, b.known.keeps)
+	if gone {
+		b.close(u)
+	}
+	return gone
+}
+
+// code is a version's module, compiled. Its configurations share it.
+type code struct {
+	compiled *compile.Compiled
+	globals  []instrument.State
+	hidden   bool // see host.Options
+}
+
+// load reads, checks and instruments a module, and takes its code from the cache or has it compiled.
+func (b *sandboxes) load(ctx context.Context, store Store, v *version) (*code, error) {
+	module, found, err := store.PluginModule(v.SHA256)
 	if err != nil {
-		return fmt.Errorf("plugins: %w", err)
+		return nil, fmt.Errorf("plugins: read the module: %w", err)
+	}
+	if !found || sha256.Sum256(module) != v.SHA256 {
+		return nil, errors.New("plugins: the module in the store is not the one that was uploaded")
+	}
+	report, violations := scan.Scan(module, scan.Ceilings())
+	if len(violations) > 0 {
+		return nil, errors.New("plugins: the module is refused now: " + violations[0].String())
+	}
+	rewritten, err := instrument.Instrument(module, report, b.limits.rewriting(v.manifest))
+	if err != nil {
+		return nil, fmt.Errorf("plugins: %w", err)
 	}
 	compiled, err := b.compiler.Load(ctx, rewritten.Bytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if compiled.Rebuilt {
-		b.log.Warn("the compiled code of a plugin was damaged and has been rebuilt", "plugin", m.Name, "version", m.Version)
+		b.log.Warn("the compiled code of a plugin was damaged and has been rebuilt", "plugin", v.Name, "version", v.Version)
 	}
-	return b.start(ctx, u, compiled, rewritten, report, []byte(u.key.config), b.limits.Host)
+	return &code{compiled, rewritten.Globals, report.HiddenState}, nil
 }
 
 // start makes the first sandbox of compiled code, which it closes when that fails.
-func (b *sandboxes) start(ctx context.Context, u *use, compiled *compile.Compiled, rewritten *instrument.Module,
-	report *scan.Report, config []byte, limits host.Limits) (err error) {
-	u.host, err = host.Open(ctx, compiled, host.Options{
-		Manifest: u.version.manifest, Config: config, Globals: rewritten.Globals, Hidden: report.HiddenState,
+func (b *sandboxes) start(ctx context.Context, u *use, c *code, config []byte, limits host.Limits) (err error) {
+	u.code = c
+	u.host, err = host.Open(ctx, c.compiled, host.Options{
+		Manifest: u.version.manifest, Config: config, Globals: c.globals, Hidden: c.hidden,
 		Instances: b.limits.Instances, Capacity: u.version.manifest.WindowMax, Clock: b.clock, Limits: limits, Memory: b.memory,
-		Started: func(s host.Start) { b.started(u, s) },
+		Needless: u.needless, Started: func(s host.Start) { b.started(u, s) },
 	})
 	return err
 }
@@ -160,9 +186,9 @@ func (b *sandboxes) starved(p *plugin, why error) {
 	if last != 0 && now >= last && now-last < int64(starvedEvery) || !p.starved.CompareAndSwap(last, now) {
 		return
 	}
-	used, most, _ := b.memory.Use()
+	memory := b.memory.Use()
 	b.log.Warn("a plugin has no sandbox, and requests go on without it", "plugin", p.name, "reason", why,
-		"memory_bytes", used, "memory_limit_bytes", most)
+		"memory_bytes", memory.Bytes, "memory_limit_bytes", memory.Most)
 }
 
 // isStarting says whether something that is in use may be opened and is not open.
@@ -207,7 +233,7 @@ func (b *sandboxes) codeKey(v *version) (string, error) {
 	}
 	rewritten, err := instrument.Instrument(module, report, b.limits.rewriting(v.manifest))
 	if err != nil {
-		return "", nil // openModule fails with it too
+		return "", nil // load fails with it too
 	}
 	return compile.Key(rewritten.Bytes), nil
 }

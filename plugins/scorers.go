@@ -197,6 +197,14 @@ func validConfig(m *manifest.Manifest, raw []byte, pointer string) ([]byte, erro
 func (x *scorers) swap(p *plugin) {
 	p.swaps.Lock()
 	defer p.swaps.Unlock()
+	if old := p.now.Load(); old != nil { // who has it has time to end
+		now := x.now().UnixNano()
+		for _, r := range []*route{old.scorer.active, old.scorer.canary, old.scorer.shadow} {
+			if r != nil {
+				r.use.asked.Store(now)
+			}
+		}
+	}
 	record, _ := p.state()
 	usable := func(asked *queue.PluginUse) *use {
 		if u := x.open.uses.find(keyOf(asked)); u != nil && u.version.ready() {

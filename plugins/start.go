@@ -40,7 +40,7 @@ func (c *Catalogue) Start(ctx context.Context) {
 		case err == nil:
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, host.ErrMemory), errors.Is(err, compile.ErrBusy):
+		case later(err):
 			left[next.key] = true
 			c.open.starved(next.plugin, err)
 			continue
@@ -52,6 +52,9 @@ func (c *Catalogue) Start(ctx context.Context) {
 		c.scorers.swap(next.plugin)
 	}
 }
+
+// later says whether what cannot be opened now can be when others are closed or compiled.
+func later(err error) bool { return errors.Is(err, host.ErrMemory) || errors.Is(err, compile.ErrBusy) }
 
 var roleNames = [...]string{"active", "canary", "shadow"}
 

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/host"
 	"github.com/quern-queue/quern/wasm/instrument"
 	"github.com/quern-queue/quern/wasm/manifest"
 	"github.com/quern-queue/quern/wasm/scan"
@@ -93,6 +94,9 @@ func (x *Versions) check(ctx context.Context, store Store, module []byte, sum qu
 		return nil, refusal("instrument", err.Error())
 	}
 	compiled, err := x.open.compiler.Load(ctx, rewritten.Bytes)
+	if errors.Is(err, host.ErrMemory) {
+		x.forget(m, rewritten)
+	}
 	if err != nil {
 		return nil, compileError(err)
 	}
@@ -107,24 +111,28 @@ func (x *Versions) check(ctx context.Context, store Store, module []byte, sum qu
 		manifest: m, route: columns, report: found,
 	}
 	v.state.Store(&state{name: api.PluginReady})
-	if err := x.admit(ctx, store, v, u.By, compiled, rewritten, module, report, config); err != nil {
+	if err := x.admit(ctx, store, v, u.By, &code{compiled, rewritten.Globals, report.HiddenState}, module, config); err != nil {
 		if !before {
-			if gone := x.open.compiler.Forget(compile.Key(rewritten.Bytes)); gone != nil {
-				x.log.Warn("the compiled code of a module that was refused stays until the next start", "plugin", m.Name, "error", gone)
-			}
+			x.forget(m, rewritten)
 		}
 		return nil, err
 	}
 	return v, nil
 }
 
+// forget removes the compiled code of a module that was refused.
+func (x *Versions) forget(m *manifest.Manifest, rewritten *instrument.Module) {
+	if err := x.open.compiler.Forget(compile.Key(rewritten.Bytes)); err != nil {
+		x.log.Warn("the compiled code of a module that was refused stays until the next start", "plugin", m.Name, "error", err)
+	}
+}
+
 // admit tries a compiled version with synthetic batches and stores it. Its code leaves memory again: who uses it opens it from the cache.
-func (x *Versions) admit(ctx context.Context, store Store, v *version, by queue.Who, compiled *compile.Compiled,
-	rewritten *instrument.Module, module []byte, report *scan.Report, config []byte) error {
+func (x *Versions) admit(ctx context.Context, store Store, v *version, by queue.Who, c *code, module, config []byte) error {
 	patient := x.limits.Host
 	patient.Deadline *= 10 // fuel ends what does not end; a machine that is busy is not the plugin's fault
 	tried := x.open.newUse(useKey{v.SHA256, string(config)}, v)
-	if err := x.open.start(ctx, tried, compiled, rewritten, report, config, patient); err != nil {
+	if err := x.open.start(ctx, tried, c, config, patient); err != nil {
 		return dryRunError("init", err)
 	}
 	if err := errors.Join(dryRun(ctx, tried.host, v.manifest, &v.report), tried.host.Close()); err != nil {

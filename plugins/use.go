@@ -25,12 +25,20 @@ type use struct {
 	key     useKey
 	version *version
 	host    *host.Version
+	code    *code
 	breaker breaker
 	asked   atomic.Int64 // when it was last asked for, in nanoseconds of the catalogue's clock
 	running atomic.Int32 // batches in it or waiting for an instance
 	pages   atomic.Uint32
 	fuel    atomic.Int64 // of the last batch
 	samples samples
+
+	needless func() bool // see host.Options
+}
+
+// is says whether it is what an operator chose.
+func (u *use) is(chosen *queue.PluginUse) bool {
+	return u.key.sum == chosen.SHA256 && u.key.config == string(chosen.Config)
 }
 
 // uses are all that are open.
@@ -45,6 +53,29 @@ func (u *uses) find(key useKey) *use {
 	return u.open[key]
 }
 
+// share gives the code of a version that is open with another configuration, for one more user; nil: it is not.
+func (u *uses) share(sum queue.SHA256) *code {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, one := range u.open {
+		if key.sum == sum && one.code.compiled.Share() {
+			return one.code
+		}
+	}
+	return nil
+}
+
+// retire takes one out that no one is in, and that need not be kept.
+func (u *uses) retire(one *use, keeps func(*use) bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.open[one.key] != one || keeps(one) || !one.host.Retire() {
+		return false
+	}
+	delete(u.open, one.key)
+	return true
+}
+
 // all lists what is open of a plugin.
 func (u *uses) all(name string) (list []*use) {
 	u.mu.Lock()
@@ -57,12 +88,12 @@ func (u *uses) all(name string) (list []*use) {
 	return list
 }
 
-// stale takes out what has not been asked for within linger, except what keep names.
-func (u *uses) stale(now time.Time, linger time.Duration, keep map[useKey]bool) (list []*use) {
+// stale takes out what has not been asked for within linger and need not be kept.
+func (u *uses) stale(now time.Time, linger time.Duration, keeps func(*use) bool) (list []*use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key, one := range u.open {
-		if !keep[key] && now.UnixNano()-one.asked.Load() >= int64(linger) {
+		if now.UnixNano()-one.asked.Load() >= int64(linger) && !keeps(one) {
 			delete(u.open, key)
 			list = append(list, one)
 		}
@@ -71,13 +102,13 @@ func (u *uses) stale(now time.Time, linger time.Duration, keep map[useKey]bool) 
 }
 
 // oldest takes out the one that was asked for longest ago if there are more than most that need not be kept.
-func (u *uses) oldest(most int, keep map[useKey]bool) *use {
+func (u *uses) oldest(most int, keeps func(*use) bool) *use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var found *use
 	n := 0
-	for key, one := range u.open {
-		if keep[key] {
+	for _, one := range u.open {
+		if keeps(one) {
 			continue
 		}
 		n++

@@ -134,7 +134,8 @@ func (m *measured) one(name, labels string) float64 {
 
 // changing are the metrics whose values are not the same in every run: sizes of files, connections of the tests, and what the plugins measure by a clock that
 // runs.
-var changing = []string{"quern_view_bytes", "quern_journal_bytes", "quern_shard_bytes", "quern_plugin_cpu_share", "quern_plugin_memory_pages", "quern_plugin_instances", "quern_http_connections", "quern_http_connections_unproven"}
+var changing = []string{"quern_view_bytes", "quern_journal_bytes", "quern_shard_bytes", "quern_plugin_cpu_share", "quern_plugin_memory_pages", "quern_plugin_instances", "quern_plugins_memory_bytes", "quern_plugins_code_bytes",
+	"quern_http_connections", "quern_http_connections_unproven"}
 
 // exposition writes all that a scrape shows, in order: names, types, help, labels, the classic bounds and the native resolution
 // of histograms, and the values but for those that change.

@@ -110,8 +110,8 @@ func dataOptions() []option {
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{
-			"plugin-memory", "512MiB", "16MiB to 1024GiB", "memory that the sandboxes of all plugins may have " +
-				"together; over it those go that are idle longest, and a plugin that gets none falls back",
+			"plugin-memory", "512MiB", "16MiB to 1024GiB", "memory that the sandboxes and the compiled code of all plugins " +
+				"may have together; over it those go that are idle longest, and a plugin that gets none falls back",
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{

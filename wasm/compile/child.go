@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -64,7 +65,7 @@ func Child(args []string, stdin io.Reader, stderr io.Writer) int {
 // cacheError is a failure to use the cache directory at all.
 type cacheError struct{ error }
 
-// Compiled is a module as machine code in a runtime of its own: closing it frees everything.
+// Compiled is a module as machine code in a runtime of its own, which users share: the last one that closes it frees everything.
 type Compiled struct {
 	Runtime wazero.Runtime
 	Module  wazero.CompiledModule
@@ -76,10 +77,29 @@ type Compiled struct {
 	PeakBytes int64         // the most memory that the child held
 
 	cache wazero.CompilationCache
+	more  atomic.Int32 // users beside the first; -1: it is closed
+	freed func()       // is called when it is closed; nil: nothing is
 }
 
-// Close frees the code and the instances. Nothing may run in them any more.
+// Share lets one more user close it; false: it is closed.
+func (c *Compiled) Share() bool {
+	for {
+		more := c.more.Load()
+		if more < 0 || c.more.CompareAndSwap(more, more+1) {
+			return more >= 0
+		}
+	}
+}
+
+// Close frees the code and the instances with the last user. Nothing may run in them any more. The engine gives the code's memory back to
+// the system when the garbage collector next runs.
 func (c *Compiled) Close(ctx context.Context) error {
+	if c.more.Add(-1) >= 0 {
+		return nil
+	}
+	if c.freed != nil {
+		defer c.freed()
+	}
 	err := c.Runtime.Close(ctx)
 	if c.cache != nil {
 		err = errors.Join(err, c.cache.Close(ctx))

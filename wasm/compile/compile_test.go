@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "hang" {
 		select {}
 	}
+	if len(os.Args) == 4 && os.Args[1] == "measure" {
+		os.Exit(measure(os.Args[2], os.Args[3]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -18,6 +18,7 @@ var (
 	ErrBudget  = errors.New("compiling takes too much time")
 	ErrMemory  = errors.New("compiling takes too much memory")
 	ErrBusy    = errors.New("too many modules wait to be compiled")
+	ErrNoRoom  = errors.New("all plugins together have the memory that they may have")
 )
 
 // Limits of one compilation.
@@ -40,6 +41,7 @@ type Config struct {
 	Dir     string   // of the cache; made when it is missing; no other account may write to it, its content is executed
 	Command []string // program and arguments that end up in Child
 	Limits  Limits
+	Budget  Budget // of the code that is loaded; nil: no limit
 }
 
 // Compiler compiles modules in child processes, one at a time. It is safe for use by many goroutines.
@@ -57,7 +59,8 @@ func New(config Config) *Compiler {
 }
 
 // Load gives the module as machine code: from the cache, or by a child first. The caller closes the result. It fails with
-// ErrInvalid, ErrBudget, ErrMemory or ErrBusy, with ctx's error, or with the machine's.
+// ErrInvalid, ErrBudget, ErrMemory, ErrBusy or ErrNoRoom, with ctx's error, or with the machine's. After ErrNoRoom the code stays in the
+// cache: a later Load finds it.
 func (c *Compiler) Load(ctx context.Context, module []byte) (*Compiled, error) {
 	key := Key(module)
 	c.claim(key)
@@ -69,9 +72,9 @@ func (c *Compiler) Load(ctx context.Context, module []byte) (*Compiled, error) {
 }
 
 func (c *Compiler) obtain(ctx context.Context, module []byte, dir string) (*Compiled, error) {
-	compiled, damaged := c.cached(ctx, module, dir)
-	if compiled != nil {
-		return compiled, nil
+	compiled, damaged, err := c.cached(ctx, module, dir)
+	if compiled != nil || err != nil {
+		return compiled, err
 	}
 	if err := c.enter(ctx); err != nil {
 		return nil, err
@@ -79,8 +82,8 @@ func (c *Compiler) obtain(ctx context.Context, module []byte, dir string) (*Comp
 	defer func() { <-c.turn }()
 	// Another may have compiled the same module meanwhile.
 	if !damaged {
-		if compiled, damaged = c.cached(ctx, module, dir); compiled != nil {
-			return compiled, nil
+		if compiled, damaged, err = c.cached(ctx, module, dir); compiled != nil || err != nil {
+			return compiled, err
 		}
 	}
 	if err := remake(dir); err != nil {
@@ -90,7 +93,10 @@ func (c *Compiler) obtain(ctx context.Context, module []byte, dir string) (*Comp
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	compiled, err = load(ctx, module, dir, c.config.Limits.Pages)
+	compiled, err = c.load(ctx, module, dir)
+	if errors.Is(err, ErrNoRoom) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("compile: the child left no code that can be loaded: %w", errors.Join(err, os.RemoveAll(dir)))
 	}
@@ -117,25 +123,32 @@ func remake(dir string) error {
 	return os.MkdirAll(dir, 0o700)
 }
 
-// cached loads from the cache, or gives nil. damaged says that there was something that could not be used.
-func (c *Compiler) cached(ctx context.Context, module []byte, dir string) (compiled *Compiled, damaged bool) {
+// cached loads from the cache, or gives nil. damaged says that there was something that could not be used; the error is ErrNoRoom.
+func (c *Compiler) cached(ctx context.Context, module []byte, dir string) (compiled *Compiled, damaged bool, err error) {
 	if _, err := os.Stat(dir); err != nil {
-		return nil, false
+		return nil, false, nil
 	}
-	compiled, err := load(ctx, module, dir, c.config.Limits.Pages)
-	if err != nil {
-		return nil, !errors.Is(err, context.Canceled)
+	compiled, err = c.load(ctx, module, dir)
+	switch {
+	case errors.Is(err, ErrNoRoom):
+		return nil, false, err
+	case err != nil:
+		return nil, !errors.Is(err, context.Canceled), nil
 	}
 	compiled.FromCache = true
-	return compiled, false
+	return compiled, false, nil
 }
 
 // load takes the code from the directory and never compiles: with two workers the engine asks the context before each function that it
 // compiles, and this one has ended; what it finds in the cache it takes without asking. TestParentNeverCompiles holds the engine to it.
-func load(ctx context.Context, module []byte, dir string, pages uint32) (*Compiled, error) {
+func (c *Compiler) load(ctx context.Context, module []byte, dir string) (*Compiled, error) {
+	size, err := sizeOf(dir)
+	if err != nil {
+		return nil, err
+	}
 	ended, end := context.WithCancel(experimental.WithCompilationWorkers(context.WithoutCancel(ctx), 2))
 	end()
-	return build(ended, module, dir, pages)
+	return c.counted(codeBytes(module, size), func() (*Compiled, error) { return build(ended, module, dir, c.config.Limits.Pages) })
 }
 
 // enter waits for the turn.

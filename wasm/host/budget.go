@@ -1,77 +1,97 @@
 package host
 
 import (
-	"errors"
+	"cmp"
+	"slices"
 	"sync"
+	"time"
+
+	"github.com/quern-queue/quern/wasm/compile"
 )
 
-// ErrMemory is the error of a sandbox for which there is no memory left. That is not the guest's fault.
-var ErrMemory = errors.New("host: all plugins together have the memory that they may have")
+// ErrMemory is the error of a sandbox, or of compiled code, for which there is no memory left. That is not the guest's fault.
+var ErrMemory = compile.ErrNoRoom
 
-// Memory is what the sandboxes of many versions may have together. Over its limit the idle sandbox that was used longest ago goes, of
-// whichever version it is, until there is room; what is in use stays. Make it with NewMemory.
+// Memory is what the sandboxes and the code of many versions may have together. Over its limit the idle sandbox that was used longest ago
+// goes, of whichever version it is, or a version without a sandbox that no one needs, until there is room; what is in use stays. Make it
+// with NewMemory.
 type Memory struct {
-	most int64
-
 	mu       sync.Mutex
-	used     int64
-	denied   uint64
+	use      MemoryUse
 	versions map[*Version]struct{}
+}
+
+// MemoryUse is what a Memory tells of itself.
+type MemoryUse struct {
+	Bytes     int64 // in use, of code too
+	CodeBytes int64 // of them, of compiled code
+	Most      int64
+	Denied    uint64 // times that there was no room
 }
 
 // NewMemory is a budget of so many bytes.
 func NewMemory(most int64) *Memory {
-	return &Memory{most: most, versions: map[*Version]struct{}{}}
+	return &Memory{use: MemoryUse{Most: most}, versions: map[*Version]struct{}{}}
 }
 
-// Use says how many bytes sandboxes have now, how many they may have, and how often one was refused some.
-func (m *Memory) Use() (used, most int64, denied uint64) {
+// Use says how much is in use now, and how much may be.
+func (m *Memory) Use() MemoryUse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.used, m.most, m.denied
+	return m.use
 }
 
-// take counts bytes that someone is about to have; false says that there is no room, whatever is idle.
-func (m *Memory) take(bytes int64) bool {
-	if m == nil {
-		return true
+// TakeCode implements compile.Budget.
+func (m *Memory) TakeCode(bytes int64) bool { return m.count(bytes, bytes) }
+
+// GiveCode implements compile.Budget.
+func (m *Memory) GiveCode(bytes int64) { m.count(-bytes, -bytes) }
+
+// take counts bytes that a sandbox is about to have; false says that there is no room, whatever is idle.
+func (m *Memory) take(bytes int64) bool { return m == nil || m.count(bytes, 0) }
+
+func (m *Memory) give(bytes int64) {
+	if m != nil {
+		m.count(-bytes, 0)
 	}
+}
+
+// count counts bytes, code among them, for which it makes room first.
+func (m *Memory) count(bytes, code int64) bool {
 	for {
 		m.mu.Lock()
-		if m.used+bytes <= m.most {
-			m.used += bytes
+		if bytes < 0 || m.use.Bytes+bytes <= m.use.Most {
+			m.use.Bytes += bytes
+			m.use.CodeBytes += code
 			m.mu.Unlock()
 			return true
 		}
-		idle := m.idlest()
-		if idle == nil {
-			m.denied++
+		m.mu.Unlock()
+		if !m.shrink() {
+			m.mu.Lock()
+			m.use.Denied++
 			m.mu.Unlock()
 			return false
 		}
-		m.mu.Unlock()
-		idle.shrink()
 	}
 }
 
-func (m *Memory) give(bytes int64) {
-	if m == nil {
-		return
+// shrink frees one sandbox, or one version without any: of what is idle, what was used longest ago. false: nothing can go.
+func (m *Memory) shrink() bool {
+	type idle struct {
+		version *Version
+		since   time.Duration
 	}
+	var list []idle
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.used -= bytes
-}
-
-// idlest is the version whose idle sandbox was used longest ago. m.mu is held.
-func (m *Memory) idlest() (found *Version) {
-	oldest, some := int64(0), false
 	for v := range m.versions {
-		if since, idle := v.pool.idleSince(); idle && (!some || int64(since) < oldest) {
-			found, oldest, some = v, int64(since), true
+		if since, found := v.pool.idleSince(); found {
+			list = append(list, idle{v, since})
 		}
 	}
-	return found
+	m.mu.Unlock()
+	slices.SortFunc(list, func(a, b idle) int { return cmp.Compare(a.since, b.since) })
+	return slices.ContainsFunc(list, func(one idle) bool { return one.version.shrink() })
 }
 
 func (m *Memory) enter(v *Version) {
@@ -92,14 +112,15 @@ func (m *Memory) leave(v *Version) {
 	delete(m.versions, v)
 }
 
-// shrink closes the idle sandbox that was used longest ago. A version that is closing frees its own.
-func (v *Version) shrink() {
+// shrink closes the idle sandbox that was used longest ago. Where there is none it has the version closed, if no one needs that.
+func (v *Version) shrink() bool {
 	if !v.enter() {
-		v.options.Memory.leave(v)
-		return
+		return false // it is closing and frees its own
 	}
-	defer v.leave()
-	if i := v.pool.evict(); i != nil {
+	i := v.pool.evict()
+	if i != nil {
 		i.close()
 	}
+	v.leave()
+	return i != nil || v.pool.size() == 0 && v.options.Needless != nil && v.options.Needless()
 }

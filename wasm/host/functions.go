@@ -34,7 +34,7 @@ type function struct {
 	do                  func(*guestCall)
 }
 
-// offer puts all functions that a module may import into the version's runtime.
+// offer puts all functions that a module may import into the version's runtime, if no other version that shares it has.
 func (v *Version) offer() error {
 	modules := map[string][]function{}
 	for _, list := range [][]function{quernFunctions(), wasiFunctions()} {
@@ -43,6 +43,9 @@ func (v *Version) offer() error {
 		}
 	}
 	for name, list := range modules {
+		if v.compiled.Runtime.Module(name) != nil {
+			continue
+		}
 		b := v.compiled.Runtime.NewHostModuleBuilder(name)
 		for _, f := range list {
 			params, results := parseShape(f.shape)

@@ -21,6 +21,7 @@ type pool struct {
 	live     int         // free, in use, or being started
 	starting int
 	max      int
+	evicted  time.Duration // when the instance that was evicted last was used
 	waiters  []chan handed
 	start    func() // begins a start, which ends with started or failed; called without mu
 }
@@ -158,12 +159,12 @@ func (p *pool) hand(h handed) bool {
 	return true
 }
 
-// idleSince is when the free instance was last used that was used longest ago.
+// idleSince is when the free instance was last used that was used longest ago, or when there are none, when the last one was.
 func (p *pool) idleSince() (since time.Duration, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
-		return 0, false
+		return p.evicted, p.live == 0
 	}
 	return p.free[0].idle, true
 }
@@ -178,6 +179,7 @@ func (p *pool) evict() *instance {
 	i := p.free[0]
 	p.free = slices.Delete(p.free, 0, 1)
 	p.live--
+	p.evicted = i.idle
 	return i
 }
 

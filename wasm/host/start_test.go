@@ -69,7 +69,6 @@ func TestStartsAreReported(t *testing.T) {
 // is in use stays, and who finds no room is told so.
 func TestMemoryIsShared(t *testing.T) {
 	t.Parallel()
-	const page = 64 << 10
 	memory := host.NewMemory(25 * page)
 	var now time.Duration
 	clock := func() time.Duration { now += time.Millisecond; return now }
@@ -88,8 +87,8 @@ func TestMemoryIsShared(t *testing.T) {
 	if got := [3]int{one.Instances(), two.Instances(), third.Instances()}; got != [3]int{1, 0, 1} {
 		t.Errorf("got %v sandboxes, want that the second's, which is idle longest, made room for the third's", got)
 	}
-	if used, most, denied := memory.Use(); used != 20*page || most != 25*page || denied != 0 {
-		t.Errorf("got %d of %d bytes, %d refused, want 20 pages of 25 and none", used, most, denied)
+	if got, want := memory.Use(), (host.MemoryUse{Bytes: 20 * page, Most: 25 * page}); got != want {
+		t.Errorf("got %+v, want 20 pages of 25 and none refused", got)
 	}
 	if err := use(two); err != nil {
 		t.Errorf("the version whose sandbox went: got %v, want another one", err)
@@ -107,23 +106,22 @@ func TestMemoryIsShared(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if used, _, denied := memory.Use(); used != 0 || denied != 2 {
-		t.Errorf("got %d bytes used and %d refusals, want none left and two", used, denied)
+	if got := memory.Use(); got.Bytes != 0 || got.Denied != 2 {
+		t.Errorf("got %d bytes used and %d refusals, want none left and two", got.Bytes, got.Denied)
 	}
 }
 
 // A guest that asks for more within a batch than all may have gets no more; when it fails for that it is not its own fault.
 func TestMemoryGrowsWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	const page = 64 << 10
 	grow := wasmtest.Moody(wasmtest.ConstI32(1), wasmtest.Code(wasmtest.ConstI32(8), 0x40, 0, 0x41, 0x7f, 0x46, 0x04, wasmtest.Empty, 0x00, wasmtest.End))
 	memory := host.NewMemory(5 * page)
 	v := open(t, grow, host.Options{Manifest: declare(t, "priority", "age_ms"), Memory: memory})
 	if _, err := v.Score(t.Context(), twoColumns(), make([]float64, 3)); !errors.Is(err, host.ErrMemory) || kindOf(err) != "" {
 		t.Errorf("got %v, want %v and no fault of the guest", err, host.ErrMemory)
 	}
-	if used, _, denied := memory.Use(); used != 0 || denied != 1 {
-		t.Errorf("got %d bytes used and %d refusals, want none and one", used, denied)
+	if got := memory.Use(); got.Bytes != 0 || got.Denied != 1 {
+		t.Errorf("got %d bytes used and %d refusals, want none and one", got.Bytes, got.Denied)
 	}
 	v = open(t, grow, host.Options{Manifest: declare(t, "priority", "age_ms"), Memory: host.NewMemory(20 * page)})
 	if _, err := v.Score(t.Context(), twoColumns(), make([]float64, 3)); err != nil {

@@ -52,6 +52,7 @@ type Options struct {
 	LogLevel  int                  // lines below it are dropped: abi.LevelDebug keeps all
 	Limits    Limits
 	Memory    *Memory     // that versions share; nil: no limit but each one's own
+	Needless  func() bool // is asked for memory when no sandbox is left: closes the version if no one needs it; nil: it is always needed
 	Started   func(Start) // is told of each start of a sandbox but the first, from a goroutine of its own; nil: no one is
 	Unmetered bool        // accept a module that was not instrumented: it may run for ever. For tests and benchmarks
 
@@ -81,12 +82,13 @@ type Version struct {
 	users   int
 	closing bool
 	drained chan struct{} // closed when the last user left after closing began
-	closed  chan struct{}
+	freed   sync.Once
 	failure error // of closing
 }
 
 // Open makes a version of compiled code and its first instance, so that a bad configuration fails here. From then on the code
-// belongs to the version, which closes it; when Open fails it is closed already. The error is a *Fault when the guest failed.
+// belongs to the version, which closes it; when Open fails it is closed already. Versions that share code (compile.Compiled.Share) are
+// opened one at a time. The error is a *Fault when the guest failed.
 func Open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version, error) {
 	v, err := open(ctx, compiled, o)
 	if err != nil {
@@ -125,7 +127,7 @@ func open(ctx context.Context, compiled *compile.Compiled, o Options) (*Version,
 	v := &Version{
 		compiled: compiled, options: o, layout: layout, budget: int64(o.Manifest.FuelPerCandidate),
 		ctx: context.Background(), config: wazero.NewModuleConfig().WithName("").WithStartFunctions(),
-		drained: make(chan struct{}), closed: make(chan struct{}),
+		drained: make(chan struct{}),
 	}
 	v.pool.max, v.pool.start = o.Instances, v.startBeside
 	v.unwritten = make([]byte, o.Capacity*8)
@@ -275,23 +277,36 @@ func (v *Version) scoreWithin(ctx context.Context, b *abi.Batch, scores []float6
 // Instances is how many instances there are, in use or not.
 func (v *Version) Instances() int { return v.pool.size() }
 
-// Close lets running and waiting batches end, then frees the code. Later batches fail with ErrClosed. It may be called again.
+// Close lets running and waiting batches end, then frees the sandboxes, and the code unless other versions share it. Later batches fail
+// with ErrClosed. It may be called again.
 func (v *Version) Close() error {
+	v.end(false)
+	<-v.drained
+	v.freed.Do(func() {
+		v.options.Memory.leave(v)
+		for i := v.pool.evict(); i != nil; i = v.pool.evict() {
+			i.close()
+		}
+		v.failure = v.compiled.Close(v.ctx)
+	})
+	return v.failure
+}
+
+// Retire has later batches fail with ErrClosed, unless the version is in use or closing. After true comes Close, which does not wait.
+func (v *Version) Retire() bool { return v.end(true) }
+
+// end begins closing, if it did not begin before; with idle only when no one is in the version.
+func (v *Version) end(idle bool) bool {
 	v.mu.Lock()
-	first := !v.closing
+	defer v.mu.Unlock()
+	if v.closing || idle && v.users > 0 {
+		return false
+	}
 	v.closing = true
-	if first && v.users == 0 {
+	if v.users == 0 {
 		close(v.drained)
 	}
-	v.mu.Unlock()
-	<-v.drained
-	if first {
-		v.options.Memory.leave(v)
-		v.failure = v.compiled.Close(v.ctx)
-		close(v.closed)
-	}
-	<-v.closed
-	return v.failure
+	return true
 }
 
 func (v *Version) enter() bool {

@@ -11,7 +11,10 @@ func SlowStart(rounds int32) []byte {
 }
 
 // Roomy is Scorer with a memory of so many pages from the beginning.
-func Roomy(pages uint32) []byte {
+func Roomy(pages uint32) []byte { return Stuffed(pages, nil) }
+
+// Stuffed is Roomy with content in its memory, from the second page on.
+func Stuffed(pages uint32, content []byte) []byte {
 	b := &Builder{}
 	b.Type(nil, nil)
 	b.Type([]byte{I32}, []byte{I32})
@@ -19,6 +22,9 @@ func Roomy(pages uint32) []byte {
 	b.finish()
 	b.Export("quern_score", Function, b.Function(1, rowLocals,
 		each(Code(column(0), ConstF64(10), 0xa2, column(1), ConstF64(5), 0xa2, 0xa1))))
+	if content != nil {
+		b.Data(64<<10, content)
+	}
 	return b.Bytes()
 }
 
