@@ -27,6 +27,9 @@ type ballast struct {
 // startShare is the part of the ballast that is kept for the next start.
 const startShare = 4
 
+// diskBlock is the unit in which file systems give out room.
+const diskBlock = 4 << 10
+
 // openBallast makes room for a start. Until settle the ballast is off board.
 func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	b := &ballast{path: filepath.Join(dir, "ballast"), bytes: bytes, log: log}
@@ -36,18 +39,15 @@ func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	return b, nil
 }
 
-// leastShare is the smallest part of the ballast that is worth a file.
-const leastShare = 64 << 10
-
 // settle takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused. Then as much is
-// kept for the next start as there is room for: a start on a full disk takes some of it.
+// kept for the next start as there is room for, up to its share: a start on a full disk takes a few KiB of it for each busy queue.
 func (b *ballast) settle() bool {
 	if b.bytes <= 0 || b.take(b.bytes) {
 		return true
 	}
-	kept := b.bytes / startShare
-	for kept >= leastShare && !b.take(kept) {
-		kept /= 2
+	kept := min(b.bytes/startShare, b.spare()) &^ (diskBlock - 1)
+	for kept > 0 && !b.take(kept) { // the file system needs some for itself
+		kept = kept * 15 / 16 &^ (diskBlock - 1)
 	}
 	b.log.Warn("disk full: there is no room for the ballast file, so inserts are refused until there is", "path",
 		b.path, "bytes", b.bytes, "kept_for_a_start", b.have)

@@ -67,21 +67,19 @@ func (c *Conn) closePin() (err error) {
 // retryFrames is how much longer the log gets before it is tried again to copy it back, when a reader was in the way.
 const retryFrames = 100
 
-const (
-	shortLog  = 64      // frames: such a log is copied back always
-	startRoom = 4 << 20 // bytes that a log leaves free for the other files of a start
-)
+// startRoom is what a log that is copied back at a start leaves free, in bytes: the other files need some too.
+const startRoom = 2 << 20
 
-// spareRoom puts the copying back off when it could take the room that other files need at a start: a log may have 4 MB to be copied back,
-// and those of all queues would take more than is kept for a start. The next commits make the log longer instead.
+// spareRoom puts the copying back off when it could take the room that other files need at a start: the logs of all queues could make their
+// files longer by more than is kept for a start. The next commits make the log longer instead, by a page or two with each start.
 func (c *Conn) spareRoom() error {
 	x, err := c.logIndex()
-	if err != nil || !c.back.wasOpen || x.frames < shortLog {
+	if err != nil || !c.back.wasOpen || x.frames == 0 {
 		return err
 	}
+	longer, err := c.longer()
 	var disk unix.Statfs_t
-	need := int64(x.frames)*c.pageSize + startRoom
-	if err := unix.Statfs(filepath.Dir(c.path), &disk); err != nil || int64(disk.Bavail)*disk.Bsize >= need {
+	if err != nil || longer <= 0 || unix.Statfs(filepath.Dir(c.path), &disk) != nil || int64(disk.Bavail)*disk.Bsize >= longer+startRoom {
 		return err
 	}
 	c.back.spared, c.back.due = true, x.frames+retryFrames
@@ -89,6 +87,19 @@ func (c *Conn) spareRoom() error {
 		return nil
 	}
 	return c.Exec("PRAGMA wal_autocheckpoint = 0")
+}
+
+// longer is by how many bytes the main file becomes longer when all of the log is copied into it.
+func (c *Conn) longer() (int64, error) {
+	pages, err := c.Int("PRAGMA page_count")
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return 0, err
+	}
+	return pages*c.pageSize - info.Size(), nil
 }
 
 // copyAgain ends what spareRoom began, for a file of which SQLite copies the log back.

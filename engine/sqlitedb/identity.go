@@ -147,6 +147,9 @@ func (c *Conn) own(id queue.Identity) error {
 	if err == nil && !c.back.spared {
 		_, err = c.copyBack()
 	}
+	if err == nil && c.back.sealed {
+		err = c.beginLog() // at once: a server that is killed after each start would make the log longer with each
+	}
 	c.owned = err == nil
 	return err
 }
