@@ -1,11 +1,17 @@
 package sqlitedb
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // SQLite copies a long log back into the main file, and begins the log again with the next commit. A main file that was copied before that,
@@ -233,14 +239,72 @@ func (c *Conn) writeStep(step int64) error {
 	return err
 }
 
-// continues says whether this is a log that the main file may have beside it, where that says of itself `main`, and m with the log.
-func (l *walLog) continues(main, m *mark) bool {
+// continues refuses a log that the main file at path may not have beside it, where that says of itself `main`, and m with the log.
+func (l *walLog) continues(path string, pageSize uint32, main, m *mark) (err error) {
+	is := true
 	switch {
-	case main.step == 0 || m.step == 0: // of a version that does not count, or a file that was just made or restored
-		return true
-	case l.frames == 0: // the first commit of a new log was cut off: before it, all was in the main file
-		return !main.open || main.step&1 == 1
+	case l.frames == 0 && main.open:
+		is, err = l.begins(path, pageSize)
+	case l.frames == 0 || main.step == 0 || m.step == 0: // of a version that does not count, or a file that was just made or restored
+	default:
+		copied := m.step - 1 - m.step&1 // the step at which the logs before this one were in the main file
+		is = l.pages[m.page] && copied <= main.step && main.step <= m.step
 	}
-	copied := m.step - 1 - m.step&1 // the step at which the logs before this one were in the main file
-	return l.pages[m.page] && copied <= main.step && main.step <= m.step
+	if err == nil && !is {
+		err = &queue.FormatError{Path: path + "-wal", Advice: adviceLog, Other: true, Reason: "does not continue " + path + ": the two " +
+			"are not of one moment, as when the files of a running server are copied one by one. What was written between is in neither"}
+	}
+	return err
+}
+
+// begins says whether the main file has what is in the log before this one. SQLite begins a log with a new head, which it syncs, and then
+// writes over the frames of the log before: until the first commit is whole, most of them are still there.
+func (l *walLog) begins(path string, pageSize uint32) (bool, error) {
+	log, err := os.Open(path + "-wal")
+	if err != nil {
+		return false, err
+	}
+	defer log.Close()
+	main, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer main.Close()
+	last, err := l.before(log, pageSize)
+	if err != nil {
+		return false, err
+	}
+	was, is := make([]byte, pageSize), make([]byte, pageSize)
+	for page, at := range last {
+		if _, err := log.ReadAt(was, at); err != nil {
+			return false, err
+		}
+		if _, err := main.ReadAt(is, int64(page-1)*int64(pageSize)); err != nil || !bytes.Equal(is, was) {
+			return false, short(err)
+		}
+	}
+	return true, nil
+}
+
+// before is where in the file the pages stand that the log before this one had, as its last commit has them.
+func (l *walLog) before(log io.ReaderAt, pageSize uint32) (map[uint32]int64, error) {
+	salt := binary.BigEndian.Uint32(l.salt[:]) - 1 // SQLite counts with the first half of it
+	last, fresh := map[uint32]int64{}, map[uint32]int64{}
+	pages := uint32(0) // of the database
+	var head [frameHeaderBytes]byte
+	for at := int64(logHeaderBytes); ; at += frameHeaderBytes + int64(pageSize) {
+		if _, err := log.ReadAt(head[:], at); err != nil {
+			maps.DeleteFunc(last, func(page uint32, _ int64) bool { return page > pages })
+			return last, short(err)
+		}
+		if binary.BigEndian.Uint32(head[8:]) != salt {
+			continue
+		}
+		fresh[binary.BigEndian.Uint32(head[:])] = at + frameHeaderBytes
+		if n := binary.BigEndian.Uint32(head[4:]); n != 0 {
+			pages = n
+			maps.Copy(last, fresh)
+			clear(fresh)
+		}
+	}
 }

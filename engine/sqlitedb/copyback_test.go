@@ -23,8 +23,10 @@ type counting struct {
 	conn *Conn
 	put  *Stmt
 	path string
-	n    int64 // commits
-	last [countedRows]int64
+	// it is opened as a journal is, whose log SQLite copies back
+	alone bool
+	n     int64 // commits
+	last  [countedRows]int64
 }
 
 func newCounting(t *testing.T) *counting {
@@ -42,7 +44,7 @@ func newCounting(t *testing.T) *counting {
 // own opens the database as its owner.
 func (x *counting) own() {
 	x.t.Helper()
-	x.conn = open(x.t, x.path, Options{Durability: queue.Relaxed, Owner: &Owner{Identity: &queue.Identity{Generation: 1, Newest: 1}}})
+	x.conn = open(x.t, x.path, Options{Durability: queue.Relaxed, Alone: x.alone, Owner: &Owner{Identity: &queue.Identity{Generation: 1, Newest: 1}}})
 	if there, err := x.conn.Int("SELECT count(*) FROM sqlite_schema WHERE name = 'identity'"); err != nil || there == 0 {
 		if err := errors.Join(err, x.conn.Exec(IdentityTable)); err != nil {
 			x.t.Fatal(err)

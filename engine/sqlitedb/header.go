@@ -130,9 +130,8 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, mai
 		err = &queue.FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
 			": it is older, or of another file", Advice: adviceForeign, Other: true}
 	}
-	if err == nil && !log.continues(&main, &m) {
-		err = &queue.FormatError{Path: path + "-wal", Advice: adviceLog, Other: true, Reason: "does not continue " + path + ": the two " +
-			"are not of one moment, as when the files of a running server are copied one by one. What was written between is in neither"}
+	if err == nil {
+		err = log.continues(path, h.pageSize, &main, &m)
 	}
 	return version, main, damagedSchema(path, err)
 }
