@@ -22,6 +22,12 @@ compiler() {
 	esac
 }
 
+# The modules that the linker wrote into a binary, with their sums. Without time and serial number, so that the same binary has the same list.
+sbom() {
+	CGO_ENABLED=0 GOFLAGS=-trimpath go tool -modfile=internal/tools/go.mod cyclonedx-gomod bin -json -noserial -notimestamp -std \
+		-output-version 1.5 -version "$version" -output "$1.cdx.json" "$1"
+}
+
 vcs=false # the revision goes into the binary where git can tell it
 if git rev-parse --quiet --verify HEAD >/dev/null 2>&1; then vcs=true; fi
 rm -rf "$dir"
@@ -37,12 +43,12 @@ for arch in "$@"; do
 	# The C library's look-ups of names and users, and SQLite's of extensions, would need the library's files at run time.
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -DHAVE_FDATASYNC" GOOS=linux GOARCH=$arch CC=$cc go build -trimpath -buildvcs=$vcs -tags netgo,osusergo,sqlite_omit_load_extension \
 		-ldflags "-s -w -buildid= -X main.release=$version -linkmode external -extldflags -static" -o "$binary" ./cmd/quern
-	go run ./internal/sbom "$version" "$binary" >"$binary.cdx.json"
+	sbom "$binary"
 	objects=$PWD/$dir/quern-objects-$version-linux-$arch
 	[ "${dir#/}" = "$dir" ] || objects=$dir/quern-objects-$version-linux-$arch
 	(cd sdk/objects && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=$vcs -ldflags "-s -w -buildid=" -o "$objects" \
 		./cmd/quern-objects)
-	go run ./internal/sbom "$version" "$objects" >"$objects.cdx.json"
+	sbom "$objects"
 done
 
 # What does not depend on the processor is made by a binary that runs here.

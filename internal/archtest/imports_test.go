@@ -89,7 +89,6 @@ var mayImport = map[string][]string{
 	"internal/mutate":                       {},
 	"internal/fixtures":                     {},
 	"internal/guarantees":                   {},
-	"internal/sbom":                         {},
 
 	"examples/plugins/compare/go":     {"sdk/plugin"},
 	"examples/plugins/deadline-first": {"sdk/plugin"},
