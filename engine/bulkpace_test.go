@@ -30,7 +30,7 @@ func TestBulkBreaksOffWhenItFindsLittle(t *testing.T) {
 		{"letters of submissions that are passed over", queue.BulkRequest{Filter: queue.BulkFilter{Meta: queue.Meta{{Key: "no", Value: queue.IntValue(1)}}}}, []uint64{letters}},
 	} {
 		b, err := q.shard.Bulks.Start(test.r)
-		if err != nil || !b.Walk.Known || b.Walk.ToExamine != letters {
+		if err != nil || b.Walk.ToExamine != letters {
 			t.Fatalf("%s: start: got %+v %v, want %d to walk over", test.what, b.Walk, err, letters)
 		}
 		for i, want := range test.pages {
@@ -84,7 +84,7 @@ func TestBulkCountsOnceWhateverThePages(t *testing.T) {
 func TestBulkForeseesByItsRecentPace(t *testing.T) {
 	t.Parallel()
 	e, clock := bulkEngine(t, 1)
-	b := queue.Bulk{ID: 5, Walk: queue.BulkWalk{Known: true, ToExamine: 10_000}}
+	b := queue.Bulk{ID: 5, Walk: queue.BulkWalk{ToExamine: 10_000}}
 	want := func(when string, want time.Duration) {
 		t.Helper()
 		b.Remaining = 0

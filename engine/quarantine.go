@@ -81,7 +81,7 @@ func (q *quarantined) info() QueueInfo {
 // room, or is older than what wrote the files.
 func mayQuarantine(ctx context.Context, err error) bool {
 	format, is := errors.AsType[*queue.FormatError](err)
-	return ctx.Err() == nil && !errors.Is(err, journal.ErrFull) && !(is && format.Newer)
+	return ctx.Err() == nil && !errors.Is(err, journal.ErrFull) && !(is && format.Unread)
 }
 
 // openQueues opens what the catalogue has. A queue that cannot be opened is set aside, unless no other is left to serve.

@@ -38,23 +38,12 @@ func (q *Queue) set(list []journal.Set, all bool) {
 	q.named.byName.Store(&named)
 }
 
-// adopt has a shard take over what an older version, or the creation of the queue, left in the catalogue.
+// adopt has the journal of a new queue take its settings over from the catalogue.
 func (q *Queue) adopt() error {
-	catalogue := q.e.catalogue
-	list, err := catalogue.Adoptable(q.id)
-	if err != nil {
-		return err
-	}
-	if !q.shard.Settings.Known() {
-		list := append(list, journal.Set{Kind: journal.SetQueue, Version: 1, Changed: q.created, Settings: q.config.Load().Row()})
-		if err := q.shard.Settings.Adopt(list); err != nil {
-			return err
-		}
-	}
-	if len(list) == 0 {
+	if q.shard.Settings.Known() {
 		return nil
 	}
-	return catalogue.Adopted(q.name)
+	return q.shard.Settings.Put(&journal.Set{Kind: journal.SetQueue, Changed: q.created, Settings: q.config.Load().Row()}, nil, nil)
 }
 
 // configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
 // onStore changes the store of a shard behind the server's back.
 func (s *scene) onStore(shard, sql string) {
 	s.Helper()
-	conn, err := sqlitedb.Open(filepath.Join(s.dir, "shards", shard, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}, sqlitedb.Options{})
+	conn, err := sqlitedb.Open(filepath.Join(s.dir, "shards", shard, "store.db"), store.Kind, sqlitedb.Options{})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -23,7 +24,7 @@ func sick(t *testing.T, batches int64) (s *scene, dying []api.Submission, work a
 	work = s.insert("", submission(20))
 	s.stop()
 	s.client.CloseIdleConnections()
-	conn, err := sqlitedb.Open(filepath.Join(s.dir, "shards", "0000", "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, sqlitedb.Options{})
+	conn, err := sqlitedb.Open(filepath.Join(s.dir, "shards", "0000", "journal.db"), sqlitelog.Kind, sqlitedb.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -191,10 +191,8 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,
 		CancelledBy: b.EndedBy, RemainingMS: (b.Remaining + time.Millisecond - 1).Milliseconds(),
 	}
-	if w := b.Walk; w.Known {
-		percent := w.Percent(b.State)
-		out.Examined, out.ToExamine, out.Percent = &w.Examined, &w.ToExamine, &percent
-	}
+	w, percent := b.Walk, b.Walk.Percent(b.State)
+	out.Examined, out.ToExamine, out.Percent = &w.Examined, &w.ToExamine, &percent
 	if b.Action == queue.BulkReprioritize {
 		out.Priority = &b.Priority
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Format is the newest form of a backup that this program knows.
-const Format = 2
+// Format is the form of a backup that this program makes, and the newest that it knows.
+const Format = 1
 
 const (
 	manifestName = "manifest.json"
@@ -69,9 +69,7 @@ type entry struct {
 }
 
 func (m *Manifest) entries() (list []entry) {
-	if m.Format > 1 {
-		list = append(list, entry{BlocksName, m.blocksSize(), m.Blocks, nil})
-	}
+	list = append(list, entry{BlocksName, m.blocksSize(), m.Blocks, nil})
 	for i := range m.Files {
 		f := &m.Files[i]
 		size, sum := f.stored()
@@ -119,9 +117,9 @@ func Read(r io.Reader) (*Manifest, error) {
 // Blocks reads the checksums of the blocks of all files, by their path. It comes before Files, or in its place.
 func (a *Archive) Blocks(most int64) (map[string][]byte, error) {
 	m := a.Manifest
-	if m.Format == 1 || m.blocksSize() > most {
-		return nil, fmt.Errorf("archive: the backup of %s has no checksums of blocks, or more than %d bytes of them: "+
-			"there are no increments of it", m.Made.Format(time.RFC3339Nano), most)
+	if m.blocksSize() > most {
+		return nil, fmt.Errorf("archive: the backup of %s has more than %d bytes of checksums of blocks: there are no increments of it",
+			m.Made.Format(time.RFC3339Nano), most)
 	}
 	all := make([]byte, m.blocksSize())
 	err := a.next(func(_ *File, content io.Reader) error {

@@ -18,7 +18,7 @@ type Manifest struct {
 	Directory string    `json:"directory"`       // the id of the data directory that it was made of, in hex
 	Since     *Since    `json:"since,omitempty"` // nil: a full backup; else an increment: it has what changed since this one
 	Queues    []Queue   `json:"queues"`
-	Blocks    string    `json:"blocks_sha256,omitempty"` // of the entry that has the checksums of all blocks, in hex; format 1 has none
+	Blocks    string    `json:"blocks_sha256"` // of the entry that has the checksums of all blocks, in hex
 	Files     []File    `json:"files"`
 }
 
@@ -55,10 +55,10 @@ var paths = regexp.MustCompile(`^(quern\.db|shards/[0-9]{4}/(store|journal)\.db)
 
 func (m *Manifest) valid() error {
 	if m.Format < 1 || m.Format > Format {
-		return fmt.Errorf("archive: the backup has format %d, and this program knows formats up to %d: use the Quern that made it, %q",
-			m.Format, Format, m.By)
+		return fmt.Errorf("archive: the backup has format %d, and this program knows formats up to %d: a newer Quern or an unreleased "+
+			"build made it (%q), restore it with that one", m.Format, Format, m.By)
 	}
-	if (m.Format > 1) != isSum(m.Blocks) || m.Format == 1 && m.Since != nil || m.Since != nil && !isSum(m.Since.SHA256) {
+	if !isSum(m.Blocks) || m.Since != nil && !isSum(m.Since.SHA256) {
 		return errors.New("archive: the manifest has a checksum that cannot be")
 	}
 	if len(m.Files) == 0 || len(m.Files) > maxFiles {
@@ -146,11 +146,7 @@ func (m *Manifest) Size() (int64, error) {
 // HeadSize is the length of what stands before the files: all that a server has to know of a backup to make an increment of it.
 func (m *Manifest) HeadSize() (int64, error) {
 	text, err := m.text()
-	total := block + padded(int64(len(text)))
-	if m.Format > 1 {
-		total += block + padded(m.blocksSize())
-	}
-	return total, err
+	return block + padded(int64(len(text))) + block + padded(m.blocksSize()), err
 }
 
 func (m *Manifest) blocksSize() (size int64) {

@@ -73,7 +73,7 @@ func (b *Backlog) enter(spec *Spec) *Submission {
 		id: spec.ID, seq: spec.Seq, priority: spec.Priority, chunks: spec.Chunks,
 		home: b, older: b.last, younger: none, shownAt: none, oldestAt: none,
 	}
-	s.setOrder(spec)
+	s.key = spec.Key
 	if last := len(b.freeSubs) - 1; last >= 0 {
 		s.slot, b.freeSubs = b.freeSubs[last], b.freeSubs[:last]
 		b.subs[s.slot] = s

@@ -122,18 +122,15 @@ func pairs(submissions int64) *Backlog {
 	return b
 }
 
-// BenchmarkOrder is what a pick pays for its place in the order, by size, for the keyed order and for the lattice of old; and what
-// the inverse costs.
+// BenchmarkOrder is what a pick pays for its place in the order, by size, and what the inverse costs.
 func BenchmarkOrder(b *testing.B) {
 	for _, n := range []uint32{16, 17, 64, 256, 1000, 1_000_000, 1<<32 - 1} {
-		mul, add := drawLattice(n, 1)
 		for _, kind := range []struct {
 			name string
 			s    *Submission
 			of   func(*Submission, uint32) uint32
 		}{
-			{"keyed", permuted(n, 1), (*Submission).at}, {"lattice", lattice(n, mul, add), (*Submission).at},
-			{"keyed-inverse", permuted(n, 1), (*Submission).positionOf}, {"lattice-inverse", lattice(n, mul, add), (*Submission).positionOf},
+			{"keyed", permuted(n, 1), (*Submission).at}, {"keyed-inverse", permuted(n, 1), (*Submission).positionOf},
 		} {
 			b.Run(fmt.Sprintf("%d/%s", n, kind.name), func(b *testing.B) {
 				p, sum := uint32(0), uint32(0)

@@ -226,9 +226,9 @@ func TestMisusePanics(t *testing.T) {
 	t.Parallel()
 	for name, misuse := range map[string]func(b *Backlog, s *Submission){
 		"no chunks":               func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 5, ID: 5}) },
-		"no permutation":          func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 5, ID: 5, Chunks: 10, Mul: 5}) },
-		"same id":                 func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 5, ID: 10, Chunks: 1, Mul: 1}) },
-		"same seq":                func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 1, ID: 5, Chunks: 1, Mul: 1}) },
+		"no permutation":          func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 5, ID: 5, Chunks: 10, Key: 5}) },
+		"same id":                 func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 5, ID: 10, Chunks: 1}) },
+		"same seq":                func(b *Backlog, _ *Submission) { b.Insert(Spec{Seq: 1, ID: 5, Chunks: 1}) },
 		"land without a flight":   func(b *Backlog, s *Submission) { b.Land(s) },
 		"put back what was there": func(b *Backlog, s *Submission) { b.PutBack(s, 3) },
 		"put back twice": func(b *Backlog, s *Submission) {
@@ -237,7 +237,7 @@ func TestMisusePanics(t *testing.T) {
 			b.PutBack(s, 0)
 		},
 		"meta out of order": func(b *Backlog, _ *Submission) {
-			b.Insert(Spec{Seq: 5, ID: 5, Chunks: 1, Mul: 1, Meta: queue.Meta{is("b", 1), is("a", 1)}})
+			b.Insert(Spec{Seq: 5, ID: 5, Chunks: 1, Meta: queue.Meta{is("b", 1), is("a", 1)}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,20 +29,9 @@ type exceptions struct {
 	emptyPiles []*pile
 }
 
-// setOrder notes the permutation of a spec that passed Check.
-func (s *Submission) setOrder(spec *Spec) {
-	s.key, s.inv = spec.Key, 0
-	if spec.Mul != 0 {
-		s.key, s.inv = uint64(spec.Mul)<<32|uint64(spec.Add), inverse(spec.Mul, spec.Chunks)
-	}
-}
-
-// at is the chunk at a position of the permutation. The product of a lattice is at most (2^32-2)^2 + 2^32, so nothing overflows.
+// at is the chunk at a position of the permutation.
 func (s *Submission) at(p uint32) uint32 {
-	switch {
-	case s.inv != 0:
-		return uint32((uint64(p)*(s.key>>32) + s.key&none) % uint64(s.chunks))
-	case s.chunks <= maxTable:
+	if s.chunks <= maxTable {
 		return uint32(s.key>>(4*p)) & 15
 	}
 	return encipher(s.key, s.chunks, p)
@@ -50,12 +39,7 @@ func (s *Submission) at(p uint32) uint32 {
 
 // positionOf is the inverse of at.
 func (s *Submission) positionOf(index uint32) uint32 {
-	switch {
-	case s.inv != 0:
-		n := uint64(s.chunks)
-		distance := (uint64(index) + n - s.key&none) % n
-		return uint32(distance * uint64(s.inv) % n)
-	case s.chunks <= maxTable:
+	if s.chunks <= maxTable {
 		return place(s.key, s.chunks, index)
 	}
 	return decipher(s.key, s.chunks, index)

@@ -17,7 +17,7 @@ func TestSaturated(t *testing.T) {
 	b := New()
 	for i := range 3 * lookedGates {
 		meta := queue.Meta{{Key: "a", Value: queue.IntValue(int64(i))}, {Key: "b", Value: queue.StringValue("all")}}
-		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Mul: 1, Meta: meta}))
+		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Key: OrderKey(3, 1), Meta: meta}))
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	one := finished(b, limited(strategy.NewestFirst, strategy.Limit{Key: "a", Max: 2}))
@@ -62,7 +62,7 @@ func TestSaturated(t *testing.T) {
 func TestValueAndKeys(t *testing.T) {
 	t.Parallel()
 	b := New()
-	s := b.Insert(Spec{ID: 1, Seq: 1, Chunks: 9, Mul: 1, Meta: queue.Meta{{Key: "a", Value: queue.IntValue(7)}, {Key: "b", Value: queue.StringValue("7")}}})
+	s := b.Insert(Spec{ID: 1, Seq: 1, Chunks: 9, Key: OrderKey(9, 1), Meta: queue.Meta{{Key: "a", Value: queue.IntValue(7)}, {Key: "b", Value: queue.StringValue("7")}}})
 	b.Show(s)
 	v := finished(b, filtered(strategy.OldestFirst))
 	if _, _, ok := b.Take(v, nil); !ok {

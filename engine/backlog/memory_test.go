@@ -41,7 +41,7 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 		b := New()
 		for i := range n {
 			meta := queue.Meta{{Key: "few", Value: queue.IntValue(int64(i % 100))}, {Key: "u", Value: queue.StringValue(fmt.Sprint("user", i))}}
-			b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Mul: 1, Meta: meta}))
+			b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Key: OrderKey(3, 1), Meta: meta}))
 		}
 		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
 		before := heapInUse()
@@ -64,7 +64,7 @@ func TestNumbersShareMemory(t *testing.T) {
 		b, rnd := New(), rand.New(rand.NewPCG(1, 70))
 		for i := range n {
 			meta := queue.Meta{{Key: "u", Value: queue.IntValue(int64(i))}}
-			b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 10_000, Mul: 1, Meta: meta}))
+			b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 10_000, Key: OrderKey(10_000, 1), Meta: meta}))
 		}
 		finished(b, filtered(strategy.NewestFirst)) // the list of views of each submission is there
 		start := heapInUse()

@@ -10,7 +10,7 @@ type Remains struct{ was Submission }
 // many of them are taken or put back: nothing is copied.
 func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 	left := &Remains{was: Submission{
-		chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key, inv: s.inv, back: s.back, ahead: s.ahead,
+		chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key, back: s.back, ahead: s.ahead,
 	}}
 	b.Remove(s)
 	return left
@@ -18,7 +18,7 @@ func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 
 // Copy is the submission's chunks as they are now. Of what is put back or taken ahead the numbers are copied as they lie, four bytes each.
 func (s *Submission) Copy() *Remains {
-	left := &Remains{was: Submission{chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key, inv: s.inv}}
+	left := &Remains{was: Submission{chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key}}
 	if s.back != nil {
 		left.was.back = &pile{heap: slices.Clone(s.back.heap)}
 	}

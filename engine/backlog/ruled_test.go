@@ -137,7 +137,7 @@ func TestShelvedIsNotLookedAt(t *testing.T) {
 				customer = 8
 			}
 			b.Show(b.Insert(Spec{
-				ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Mul: 1,
+				ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 3, Key: OrderKey(3, 1),
 				Meta: queue.Meta{{Key: "customer", Value: queue.IntValue(customer)}, {Key: "mode", Value: queue.IntValue(int64(i % 3))}},
 			}))
 		}
@@ -176,7 +176,7 @@ func TestPicksGiveUp(t *testing.T) {
 	b, rnd := New(), rand.New(rand.NewPCG(5, 6))
 	v := finished(b, filtered(strategy.OldestFirst))
 	for i := range 1001 {
-		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 1, Mul: 1, Meta: queue.Meta{{Key: "a", Value: queue.IntValue(int64(i / 1000))}}}))
+		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 1, Meta: queue.Meta{{Key: "a", Value: queue.IntValue(int64(i / 1000))}}}))
 	}
 	b.Rules.SetValue(queue.MetaEntry{Key: "a", Value: queue.IntValue(0)}, queue.BlockedByRule)
 	calls := 0

@@ -10,32 +10,22 @@ import (
 
 // A snapshot is what of a submission is not in its Spec, as unsigned varints:
 //
-//	version   1, or 2 if the order is no lattice
+//	version   1
 //	p, l      the cursors
-//	both      of version 2: how many chunks both have visited
+//	both      how many chunks both have visited
 //	B         how many visited chunks are available, then B ascending indexes: the first, and each next as its
 //	          distance to the one before it
 //	S         how many not visited chunks are taken, then S ascending indexes in the same way
 //
 // In flight is not in it: a restart forgets reservations, so held chunks are written as available (`out`).
-const (
-	snapshotVersion = 2
-	snapshotLattice = 1 // of a lattice it can be counted what both cursors have visited
-)
+const snapshotVersion = 1
 
 // AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that are to come back as
 // available, in any order: those held, and those that wait for another try.
 func (s *Submission) AppendSnapshot(dst []byte, out []uint32) []byte {
 	back, skipped := s.exceptions(out)
-	version := uint64(snapshotVersion)
-	if s.inv != 0 {
-		version = snapshotLattice
-	}
-	dst = binary.AppendUvarint(dst, version)
-	dst = binary.AppendUvarint(dst, uint64(s.p))
-	dst = binary.AppendUvarint(dst, uint64(s.l))
-	if version == snapshotVersion {
-		dst = binary.AppendUvarint(dst, uint64(s.both))
+	for _, n := range [...]uint32{snapshotVersion, s.p, s.l, s.both} {
+		dst = binary.AppendUvarint(dst, uint64(n))
 	}
 	dst = appendAscending(dst, back)
 	return appendAscending(dst, skipped)
@@ -94,15 +84,10 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 		return nil, fmt.Errorf("backlog: restore %v: the snapshot has version %d, this program "+
 			"knows %d: use a newer one", spec.ID, version, snapshotVersion)
 	}
-	probe := Submission{chunks: spec.Chunks, p: r.number(spec.Chunks), l: r.number(spec.Chunks)}
-	probe.setOrder(&spec)
-	if probe.inv == 0 {
-		probe.both = r.number(min(probe.p, probe.l))
-	} else {
-		probe.both = countBelow(spec.Chunks, spec.Mul, spec.Add, probe.p, probe.l)
-	}
+	probe := Submission{chunks: spec.Chunks, key: spec.Key, p: r.number(spec.Chunks), l: r.number(spec.Chunks)}
+	probe.both = r.number(min(probe.p, probe.l))
 	back, skipped := r.ascending(), r.ascending()
-	if r.bad || len(r.rest) > 0 || (version == snapshotLattice) != (probe.inv != 0) || !probe.counts() {
+	if r.bad || len(r.rest) > 0 || version != snapshotVersion || !probe.counts() {
 		return nil, fmt.Errorf("backlog: restore %v: %w", spec.ID, errSnapshot)
 	}
 	for _, index := range back {
@@ -132,9 +117,6 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 
 // counts checks how many chunks both cursors are said to have visited: exactly where that takes few steps, else whether it can be.
 func (s *Submission) counts() bool {
-	if s.inv != 0 {
-		return true
-	}
 	both := uint32(0)
 	switch steps := min(s.p, s.l, s.chunks-s.p, s.chunks-s.l); {
 	case steps > sampled:

@@ -14,7 +14,6 @@ type Spec struct {
 	Priority int64
 	Meta     queue.Meta // sorted by key, each key once
 	Key      uint64     // of the order in which Random visits the chunks: from OrderKey
-	Mul, Add uint32     // instead of Key, of a submission whose order is a lattice; Mul is 0 with a Key
 }
 
 // Check says what is wrong with a spec that comes from outside, nil if nothing.
@@ -22,12 +21,7 @@ func (spec *Spec) Check() error {
 	if spec.Chunks == 0 {
 		return fmt.Errorf("backlog: submission %v has no chunks", spec.ID)
 	}
-	switch {
-	case spec.Mul != 0 && (spec.Key != 0 || spec.Add >= spec.Chunks || gcd(spec.Chunks, spec.Mul) != 1 || spec.Mul > spec.Chunks):
-		return fmt.Errorf("backlog: submission %v: %d and %d do not make a permutation of %d chunks", spec.ID, spec.Mul,
-			spec.Add, spec.Chunks)
-	case spec.Mul == 0 && (spec.Add != 0 || spec.Chunks <= maxTable && !isTable(spec.Key, spec.Chunks) ||
-		spec.Chunks > maxTable && spec.Key == 0):
+	if spec.Chunks <= maxTable && !isTable(spec.Key, spec.Chunks) || spec.Chunks > maxTable && spec.Key == 0 {
 		return fmt.Errorf("backlog: submission %v: %#x is not the key of an order of %d chunks", spec.ID, spec.Key, spec.Chunks)
 	}
 	for i := 1; i < len(spec.Meta); i++ {
@@ -48,21 +42,20 @@ type Submission struct {
 	home      *Backlog // nil once removed
 	back      *pile    // visited and put back; nil when none
 	ahead     *table   // the skip set: taken and not visited; nil when none
-	key       uint64   // of the permutation; of a lattice mul and add, 32 bits each
+	key       uint64   // of the permutation
 	available uint32
 	inFlight  uint32
 	chunks    uint32
 	p         uint32 // cursor of order Random: positions 0..p-1 of the permutation are visited
 	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
-	inv       uint32 // of a lattice that of mul, modulo chunks; 0: the order is no lattice
+	putBack   uint32 // chunks in back: most picks need not look there
 	shownAt   uint32 // place in Backlog.shown; none while hidden
 	slot      uint32 // in Backlog.subs
 
-	few     [4]termRef // the terms, if there are no more
-	many    *[]termRef // the terms, if there are
-	Data    any        // the caller's own
-	putBack uint32     // chunks in back: most picks need not look there
-	count   uint8      // of few
+	few   [4]termRef // the terms, if there are no more
+	many  *[]termRef // the terms, if there are
+	Data  any        // the caller's own
+	count uint8      // of few
 
 	own    queue.Ruling    // of rules about this very submission
 	ruling [2]queue.Ruling // while shown: of these, and of those about its values; by book
@@ -121,13 +114,8 @@ func (s *Submission) Chunks() uint32 { return s.chunks }
 // Priority is its priority; larger comes first under CustomPriority.
 func (s *Submission) Priority() int64 { return s.priority }
 
-// Order is the Key, Mul and Add of its Spec.
-func (s *Submission) Order() (key uint64, mul, add uint32) {
-	if s.inv != 0 {
-		return 0, uint32(s.key >> 32), uint32(s.key)
-	}
-	return s.key, 0, 0
-}
+// Order is the Key of its Spec.
+func (s *Submission) Order() uint64 { return s.key }
 
 // Available is how many chunks are available.
 func (s *Submission) Available() uint32 { return s.available }

@@ -20,7 +20,7 @@ func TestWalkValuesMeetsWhatStays(t *testing.T) {
 		enter := func(value int64) {
 			seq++
 			meta := queue.Meta{{Key: "a", Value: queue.IntValue(value)}}
-			there[value] = b.Insert(Spec{ID: queue.SubmissionID(seq), Seq: seq, Chunks: 1, Mul: 1, Meta: meta})
+			there[value] = b.Insert(Spec{ID: queue.SubmissionID(seq), Seq: seq, Chunks: 1, Meta: meta})
 			b.Show(there[value])
 		}
 		n := 1 + rnd.Int64N(60)

@@ -16,7 +16,7 @@ func sharing(tb testing.TB, n int, text string) *Backlog {
 	b := New()
 	for i := range 2 * n {
 		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % n))}, {Key: "zone", Value: queue.IntValue(int64(i % 3))}}
-		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 5, Mul: 1, Meta: meta}))
+		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 5, Key: OrderKey(5, 1), Meta: meta}))
 	}
 	s, err := strategy.Parse(text)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestWorkIsCounted(t *testing.T) {
 	b := New()
 	for i := range 60 {
 		meta := queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 3))}}
-		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 2, Mul: 1, Meta: meta}))
+		b.Show(b.Insert(Spec{ID: queue.SubmissionID(i + 1), Seq: uint32(i + 1), Chunks: 2, Key: OrderKey(2, 1), Meta: meta}))
 	}
 	rnd := rand.New(rand.NewPCG(3, 4))
 	views := map[int]*View{}

@@ -31,8 +31,7 @@ type Ended struct {
 	ID          queue.SubmissionID
 	State       queue.SubmissionState
 	Finished    queue.Time
-	Position    journal.Position // of the batch that ended it; 0 when that was before version 6 of the file
-	Keyed       bool             // its Spec has an idempotency key, as before version 10 of the file
+	Position    journal.Position // of the batch that ended it
 	Spec, Final []byte
 
 	Reopened bool // in a checkpoint: the history has an older end of it, and is to forget that

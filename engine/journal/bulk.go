@@ -1,10 +1,6 @@
 package journal
 
-import (
-	"math"
-
-	"github.com/quern-queue/quern/engine/queue"
-)
+import "github.com/quern-queue/quern/engine/queue"
 
 // Bulk is how far a bulk operation got. It stands in one batch with what it tells of, so both are there or neither is. The numbers
 // are totals, so applying it twice is applying it once.
@@ -21,27 +17,13 @@ type Bulk struct {
 	EndedBy string // who cancelled it, as he said
 }
 
-// The flags in the byte of the state.
-const (
-	bulkWalks   = 0x80 // the walk stands behind the request
-	bulkEndedBy = 0x40 // and then who ended it
-)
-
 func (b *Bulk) fields(c *coder) {
 	unsigned(c, &b.ID)
 	unsigned(c, &b.Step)
-	state := b.State
-	if b.Walk.Known {
-		state |= bulkWalks
-	}
-	if b.EndedBy != "" {
-		state |= bulkEndedBy
-	}
-	if octet(c, &state, math.MaxUint8); c.reading {
-		b.State, b.Walk.Known = state&^(bulkWalks|bulkEndedBy), state&bulkWalks != 0
-	}
-	c.must(b.State <= queue.BulkFailed)
-	for _, n := range [4]*uint64{&b.Counts.Matched, &b.Counts.Done, &b.Counts.Unchanged, &b.Counts.Refused} {
+	octet(c, &b.State, queue.BulkFailed)
+	for _, n := range [...]*uint64{
+		&b.Counts.Matched, &b.Counts.Done, &b.Counts.Unchanged, &b.Counts.Refused, &b.Walk.Examined, &b.Walk.ToExamine,
+	} {
 		unsigned(c, n)
 	}
 	unsigned(c, &b.After.Submission)
@@ -49,14 +31,7 @@ func (b *Bulk) fields(c *coder) {
 	signed(c, &b.Ended)
 	c.text(&b.Failure)
 	c.text(&b.Request)
-	if b.Walk.Known {
-		unsigned(c, &b.Walk.Examined)
-		unsigned(c, &b.Walk.ToExamine)
-	}
-	if state&bulkEndedBy != 0 {
-		c.text(&b.EndedBy)
-		c.must(b.EndedBy != "")
-	}
+	c.text(&b.EndedBy)
 }
 
 // AppendBulk appends the encoding of the op without its code. The store keeps the same bytes as the operation's row.

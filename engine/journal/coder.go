@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 )
 
@@ -41,6 +42,12 @@ func (c *coder) whole() error {
 	return nil
 }
 
+// unknownVersion is the error of something that was written in a version that this build does not know.
+func unknownVersion(what string, version, known byte) error {
+	return fmt.Errorf("the %s has version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged",
+		what, version, known)
+}
+
 // appendRow appends what the store keeps in a row by itself: a version, then the fields.
 func appendRow[T any](dst []byte, version byte, fields func(*T, *coder), row *T) []byte {
 	c := coder{b: append(dst, version)}
@@ -50,8 +57,11 @@ func appendRow[T any](dst []byte, version byte, fields func(*T, *coder), row *T)
 
 // readRow reads what appendRow wrote.
 func readRow[T any](b []byte, version byte, fields func(*T, *coder)) (row T, err error) {
-	if len(b) == 0 || b[0] != version {
+	switch {
+	case len(b) == 0:
 		return row, errDamaged
+	case b[0] != version:
+		return row, unknownVersion("row", b[0], version)
 	}
 	c, read := coder{b: b[1:], reading: true}, new(T)
 	if fields(read, &c); c.whole() != nil {

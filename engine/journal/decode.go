@@ -36,10 +36,9 @@ func (*Snapshot) ofPart() {}
 
 // Decoder reads a batch op by op.
 type Decoder struct {
-	c         coder
-	at        queue.Time
-	err       error
-	noOutputs bool // the version does not say which completions have an output
+	c   coder
+	at  queue.Time
+	err error
 
 	lastOutput Output // its memory, as there may be many
 	lastInsert Insert // likewise
@@ -53,11 +52,10 @@ func NewDecoder(batch []byte) *Decoder {
 		return &Decoder{err: err}
 	case len(batch) == 0:
 		return &Decoder{err: errDamaged}
-	case batch[0] == 0 || batch[0] > Version:
-		return &Decoder{err: fmt.Errorf("the batch has op encoding version %d; this build knows version %d: it was "+
-			"written by a newer Quern (start that one) or is damaged", batch[0], Version)}
+	case batch[0] != Version:
+		return &Decoder{err: unknownVersion("batch", batch[0], Version)}
 	}
-	d := &Decoder{c: coder{b: batch[1:], reading: true}, noOutputs: batch[0] < tellingOutputs}
+	d := &Decoder{c: coder{b: batch[1:], reading: true}}
 	var epoch uint32
 	d.c.head(&epoch, &d.at)
 	if d.c.bad {
@@ -108,12 +106,12 @@ func (d *Decoder) op(code byte, a Applier) error {
 	case opCompleteOne, opCompleteRun, opCompleteOld:
 		return d.complete(code, false, a)
 	case opOutputs:
-		if code := c.code(); code >= opCompleteOne && code <= opCompleteOld && !d.noOutputs {
+		if code := c.code(); code >= opCompleteOne && code <= opCompleteOld {
 			return d.complete(code, true, a)
 		}
-	case opReturn, opAttempt:
+	case opReturn:
 		var r Returned
-		if r.fields(c, code == opAttempt); !c.bad {
+		if r.fields(c); !c.bad {
 			return a.ApplyReturn(r)
 		}
 	case opEnd:
@@ -151,7 +149,7 @@ func (d *Decoder) op(code byte, a Applier) error {
 
 func (d *Decoder) complete(code byte, outputs bool, a Applier) error {
 	c, n := &d.c, uint32(1)
-	x := Completed{Epoch: c.epoch, Output: outputs, OutputUnknown: d.noOutputs}
+	x := Completed{Epoch: c.epoch, Output: outputs}
 	for c.completions(code, &x.Seq, &n); n > 0 && !c.bad; n-- {
 		if x.chunk(c, code); c.bad {
 			break

@@ -22,7 +22,7 @@ func goldenOps() []any {
 	return []any{
 		uint32(3),
 		&Insert{
-			Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Chunks: 1000, Mul: 381, Add: 7, Priority: -2,
+			Seq: 300, ID: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Chunks: 1000, Key: 0x0807_0605_0403_0201, Priority: -2,
 			Meta:   queue.Meta{{Key: "customer", Value: queue.IntValue(42)}, {Key: "mode", Value: queue.StringValue("live")}},
 			Prefix: "in/", OperationsPerChunk: 5, RunAt: 1_760_000_060_000, MaxAttempts: 4, OnExhausted: queue.DeadLetter, Attachment: true,
 			IdempotencyKey: "k1", Fingerprint: [16]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
@@ -45,16 +45,16 @@ func goldenOps() []any {
 			After: queue.ChunkID{Submission: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Index: 14}},
 		&Bulk{ID: queue.MakeSubmissionID(1_760_000_000_124, 1, 0), Step: 3, State: queue.BulkCancelled, Counts: queue.BulkCounts{Matched: 300, Done: 299, Refused: 1},
 			After: queue.ChunkID{Submission: queue.MakeSubmissionID(1_760_000_000_123, 1, 0), Index: 14}, Ended: 1_760_000_000_323,
-			Walk: queue.BulkWalk{Known: true, Examined: 400, ToExamine: 1000}, EndedBy: "ana"},
+			Walk: queue.BulkWalk{Examined: 400, ToExamine: 1000}, EndedBy: "ana"},
 		&Insert{
-			Seq: 301, ID: queue.MakeSubmissionID(1_760_000_000_125, 1, 0), Chunks: 1, Mul: 1, OperationsPerChunk: 1, Prefix: "in/",
+			Seq: 301, ID: queue.MakeSubmissionID(1_760_000_000_125, 1, 0), Chunks: 1, OperationsPerChunk: 1, Prefix: "in/",
 			Origin: &queue.Origin{Source: 5, Number: 9, Queue: "q", Chunk: queue.ChunkID{Submission: 8, Index: 3}, First: 3, Attempts: 2, Died: 1_760_000_000_000, Error: "no"},
 		},
 		Rule{Rule: queue.Rule{
 			ID: 2, Action: queue.Block, Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(42)}},
 			Reason: "unpaid", Actor: "eve", Since: 1_760_000_000_123, Until: 1_760_000_600_123, Insert: true,
 		}},
-		Rule{Lift: true, Rule: queue.Rule{ID: 1}, Grace: 1_760_000_600_123},
+		Rule{Lift: true, Rule: queue.Rule{ID: 1}, Grace: 1_760_000_600_123, At: 1_760_000_000_123, By: "eve"},
 		End{Seq: 300, State: queue.Failed, Reason: "oops"},
 		&Insert{Seq: 302, ID: queue.MakeSubmissionID(1_760_000_000_126, 1, 0), Chunks: 1000, Key: 0x0102_0304_0506_0708, OperationsPerChunk: 1, Prefix: "in/"},
 		Completed{Seq: 302, Index: 1, Epoch: 3, Sequence: 1004, Output: true},
@@ -72,17 +72,6 @@ func goldenOps() []any {
 		&Snapshot{Kept: true},
 		&Snapshot{Kept: true, Position: 123_456, Key: "0007/00000003-000000123456", Size: 70_000, Sum: strings.Repeat("ab", 32)},
 	}
-}
-
-// withoutOutputs is what a version before 3 wrote of these ops: it does not say which completions have an output.
-func withoutOutputs(ops []any) []any {
-	for i, op := range ops {
-		if c, is := op.(Completed); is {
-			c.OutputUnknown = true
-			ops[i] = c
-		}
-	}
-	return ops
 }
 
 // golden compares bytes with a file of hex lines of 16 bytes.
@@ -112,26 +101,9 @@ func golden(t *testing.T, name string, got []byte) {
 // The format cannot drift unnoticed: what is written is what was written, and it is read as it was.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	batch := encode(3, 1_760_000_000_123, goldenOps())
-	golden(t, "batch-8.hex", batch)
+	const name = "batch-1.hex"
+	golden(t, name, encode(3, 1_760_000_000_123, goldenOps()))
 	want := goldenOps()
-	reads(t, "batch-8.hex", want)
-	reads(t, "batch-7.hex", want) // which never packs
-	want = want[:len(want)-2]     // version 6 does not tell of snapshots
-	reads(t, "batch-6.hex", want)
-	want = want[:len(want)-4] // version 5 does not tell what operators set
-	reads(t, "batch-5.hex", want)
-	want = want[:len(want)-1] // version 4 does not tell what was held
-	reads(t, "batch-4.hex", want)
-	want = want[:len(want)-2] // version 3 carries no bytes
-	reads(t, "batch-3.hex", want)
-	reads(t, "batch-2.hex", withoutOutputs(want[:len(want)-1])) // version 2 does not tell of outputs
-	reads(t, "batch-1.hex", withoutOutputs(want[:len(want)-2])) // version 1 has no orders with a key
-}
-
-// reads checks that a golden batch holds these ops.
-func reads(t *testing.T, name string, want []any) {
-	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +159,7 @@ func TestCutBatch(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	header := encode(3, 5, nil)
-	huge := binary.AppendUvarint(nil, 1<<62)
+	huge, key := binary.AppendUvarint(nil, 1<<62), make([]byte, 8)
 	with := func(parts ...any) []byte {
 		b := append([]byte(nil), header...)
 		for _, part := range parts {
@@ -205,7 +177,7 @@ func TestDamaged(t *testing.T) {
 		want  string
 	}{
 		"nothing":                    {nil, "cut short or damaged"},
-		"version 0":                  {[]byte{0, 2, 3}, "encoding version 0"},
+		"version 0":                  {[]byte{0, 2, 3}, "version 0; this build knows version 1"},
 		"a newer version":            {[]byte{Version + 1, 2, 3}, "newer Quern"},
 		"no time":                    {[]byte{Version}, "cut short or damaged"},
 		"no epoch":                   {[]byte{Version, 2}, "cut short or damaged"},
@@ -217,25 +189,23 @@ func TestDamaged(t *testing.T) {
 		"a run longer than it is":    {with(opCompleteRun, 1, 3, 1, 2, 1, 2), "cut short or damaged"},
 		"an endless run":             {with(opCompleteRun, 1, []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, 1, 2), "cut short or damaged"},
 		"a run beyond 32 bits":       {with(opCompleteRun, 1, huge, 1, 2), "cut short or damaged"},
-		"reason 5":                   {with(opReturn, 1, 1, 0, 2, 5, 0, 0, 0, 0), "cut short or damaged"},
-		"expiries beyond 8 bits":     {with(opReturn, 1, 1, 0, 2, 0, 0, 0x80, 2, 0, 0), "cut short or damaged"},
+		"reason 5":                   {with(opReturn, 1, 1, 0, 2, 5, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
+		"expiries beyond 8 bits":     {with(opReturn, 1, 1, 0, 2, 0, 0, 0x80, 2, 0, 0, 0, 0), "cut short or damaged"},
 		"an error without its end":   {with(opReturn, 1, 1, 0, 2, 0, 0, 0, 0, huge), "cut short or damaged"},
-		"an attempt without its end": {with(opAttempt, 1, 1, 0, 2, 0, 0, 0, 0, 0, 5, 3, 'a'), "cut short or damaged"},
+		"an attempt without its end": {with(opReturn, 1, 1, 0, 2, 0, 0, 0, 0, 0, 5, 3, 'a'), "cut short or damaged"},
 		"a redrive of 257 chunks":    {with(opRedrive, 1, 0x81, 2), "cut short or damaged"},
 		"a redrive beyond 32 bits":   {with(opRedrive, 1, 2, []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, 1), "cut short or damaged"},
 		"a move of no kind":          {with(opMove, int(endOfMoves), 1, 1, 1), "cut short or damaged"},
 		"a move of 257 chunks":       {with(opMove, int(MoveDiscard), 1, 0x81, 2), "cut short or damaged"},
-		"a bulk in no state":         {with(opBulk, 1, 1, int(queue.BulkFailed)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
-		"a bulk without its walk":    {with(opBulk, 1, 1, bulkWalks, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5), "cut short or damaged"},
-		"a bulk ended by no one":     {with(opBulk, 1, 1, bulkEndedBy, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
+		"a bulk in no state":         {with(opBulk, 1, 1, int(queue.BulkFailed)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
+		"a bulk without its end":     {with(opBulk, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "cut short or damaged"},
 		"an end in the open state":   {with(opEnd, 1, int(queue.Open), 0), "cut short or damaged"},
 		"an end in no state":         {with(opEnd, 1, int(queue.Expired)+1, 0), "cut short or damaged"},
-		"no chunks":                  {with(opInsert, 1, 1, 0, 1, 0, 0, 0), "cut short or damaged"},
-		"a start beyond the last":    {with(opInsert, 1, 1, 5, 1, 5, 0, 0), "cut short or damaged"},
-		"an unknown flag":            {with(opInsert, 1, 1, 5, 1, 0, 0, binary.AppendUvarint(nil, endOfFlags)), "cut short or damaged"},
-		"33 meta keys":               {with(opInsert, 1, 1, 5, 1, 0, 0, hasMeta, 33), "cut short or damaged"},
-		"a meta value of kind 2":     {with(opInsert, 1, 1, 5, 1, 0, 0, hasMeta, 1, 1, 'k', 2, 0), "cut short or damaged"},
-		"a huge prefix":              {with(opInsert, 1, 1, 5, 1, 0, 0, hasPrefix, huge), "cut short or damaged"},
+		"no chunks":                  {with(opInsert, 1, 1, 0, key, 0, 0), "cut short or damaged"},
+		"an unknown flag":            {with(opInsert, 1, 1, 5, key, 0, binary.AppendUvarint(nil, endOfFlags)), "cut short or damaged"},
+		"33 meta keys":               {with(opInsert, 1, 1, 5, key, 0, hasMeta, 33), "cut short or damaged"},
+		"a meta value of kind 2":     {with(opInsert, 1, 1, 5, key, 0, hasMeta, 1, 1, 'k', 2, 0), "cut short or damaged"},
+		"a huge prefix":              {with(opInsert, 1, 1, 5, key, 0, hasPrefix, huge), "cut short or damaged"},
 	} {
 		_, ops, err := decode(c.batch)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -252,9 +222,9 @@ func TestDamageAllocatesNothing(t *testing.T) {
 		"a run":     append([]byte{opCompleteRun, 1}, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 1),
 		"an error":  append([]byte{opReturn, 1, 1, 0, 2, 0, 0, 0, 0}, huge...),
 		"a reason":  append([]byte{opEnd, 1, 3}, huge...),
-		"a prefix":  append([]byte{opInsert, 1, 1, 5, 1, 0, 0, hasPrefix}, huge...),
-		"meta":      {opInsert, 1, 1, 5, 1, 0, 0, hasMeta, queue.MaxMetaKeys},
-		"many meta": append([]byte{opInsert, 1, 1, 5, 1, 0, 0, hasMeta}, huge...),
+		"a prefix":  append([]byte{opInsert, 1, 1, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, hasPrefix}, huge...),
+		"meta":      {opInsert, 1, 1, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, hasMeta, queue.MaxMetaKeys},
+		"many meta": append([]byte{opInsert, 1, 1, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, hasMeta}, huge...),
 	} {
 		batch := append(append([]byte(nil), header...), op...)
 		var before, after runtime.MemStats
@@ -320,12 +290,6 @@ func FuzzDecode(f *testing.F) {
 		epoch, err := Epoch(batch)
 		if err != nil {
 			t.Fatalf("Epoch = %v of a batch that decodes", err)
-		}
-		for i, op := range ops { // a batch of today's version says which completions have an output
-			if c, is := op.(Completed); is {
-				c.OutputUnknown = false
-				ops[i] = c
-			}
 		}
 		encoded := encode(epoch, at, ops)
 		gotAt, got, err := decode(encoded)

@@ -82,13 +82,7 @@ func (e *Encoder) run(items []Completed) (code byte, count uint32) {
 }
 
 // Return records a chunk that came back undone.
-func (e *Encoder) Return(r Returned) {
-	if r.Consumer != "" || r.Held != 0 {
-		r.fields(e.op(opAttempt), true)
-		return
-	}
-	r.fields(e.op(opReturn), false)
-}
+func (e *Encoder) Return(r Returned) { r.fields(e.op(opReturn)) }
 
 // Redrive records that dead chunks are offered again.
 func (e *Encoder) Redrive(r Redrive) { r.fields(e.op(opRedrive)) }

@@ -45,11 +45,7 @@ func (s *Insert) fields(c *coder) {
 	unsigned(c, &s.Seq)
 	unsigned(c, &s.ID)
 	unsigned(c, &s.Chunks)
-	if unsigned(c, &s.Mul); s.Mul == 0 {
-		c.fixed(&s.Key)
-	} else {
-		unsigned(c, &s.Add)
-	}
+	c.fixed(&s.Key)
 	signed(c, &s.Priority)
 	flags := uint64(0)
 	if !c.reading {
@@ -57,7 +53,7 @@ func (s *Insert) fields(c *coder) {
 	}
 	atMost(c, &flags, endOfFlags-1)
 	s.optional(c, flags)
-	c.must(s.Chunks > 0 && s.Add < s.Chunks)
+	c.must(s.Chunks > 0)
 }
 
 // optional are the fields that only some submissions have.

@@ -158,17 +158,14 @@ func anyMeta(t *rapid.T) queue.Meta {
 func anyInsert(t *rapid.T) *Insert {
 	chunks := max(anyUint32(t, "chunks"), 1)
 	s := &Insert{
-		Seq: anyUint32(t, "seq"), ID: queue.SubmissionID(anyUint64(t, "id")), Chunks: chunks, Mul: anyUint32(t, "mul"),
-		Add: rapid.Uint32Max(chunks-1).Draw(t, "add"), Priority: rapid.Int64Range(-queue.MaxPriority, queue.MaxPriority).Draw(t, "priority"),
-		Meta: anyMeta(t), Prefix: anyText(t, "prefix"), Template: anyText(t, "template"), Group: anyText(t, "group"),
+		Seq: anyUint32(t, "seq"), ID: queue.SubmissionID(anyUint64(t, "id")), Chunks: chunks, Key: anyUint64(t, "order"),
+		Priority: rapid.Int64Range(-queue.MaxPriority, queue.MaxPriority).Draw(t, "priority"),
+		Meta:     anyMeta(t), Prefix: anyText(t, "prefix"), Template: anyText(t, "template"), Group: anyText(t, "group"),
 		Trace: anyText(t, "trace"), OperationsPerChunk: max(anyUint32(t, "operations"), 1), RunAt: anyTime(t, "run at"),
 		DeadDeadline: anyTime(t, "dead deadline"), MaxAttempts: rapid.Uint16().Draw(t, "attempts"),
 		OnExhausted: queue.OnExhausted(rapid.IntRange(0, int(queue.Skip)).Draw(t, "on exhausted")),
 		Inline:      rapid.Bool().Draw(t, "inline"), Attachment: rapid.Bool().Draw(t, "attachment"), IdempotencyKey: anyText(t, "key"),
 		MaxFailed: anyUint32(t, "max failed"),
-	}
-	if s.Mul == 0 || rapid.Bool().Draw(t, "is keyed") {
-		s.Mul, s.Add, s.Key = 0, 0, anyUint64(t, "order")
 	}
 	if rapid.Bool().Draw(t, "is scheduled") {
 		s.Schedule, s.Scheduled = rapid.StringN(1, 20, 60).Draw(t, "schedule"), anyTime(t, "scheduled")
@@ -271,11 +268,9 @@ func anyOps(t *rapid.T) (ops []any) {
 				Counts: queue.BulkCounts{Matched: anyUint64(t, "matched"), Done: anyUint64(t, "done"), Unchanged: anyUint64(t, "unchanged"), Refused: anyUint64(t, "refused")},
 				After:  queue.ChunkID{Submission: queue.SubmissionID(anyUint64(t, "after")), Index: anyUint32(t, "after index")},
 				Ended:  anyTime(t, "ended"), Failure: anyText(t, "failure"), Request: anyText(t, "request"),
+				Walk:    queue.BulkWalk{Examined: anyUint64(t, "examined"), ToExamine: anyUint64(t, "to examine")},
 				EndedBy: anyText(t, "ended by"),
 			})
-			if rapid.Bool().Draw(t, "walk") {
-				ops[len(ops)-1].(*Bulk).Walk = queue.BulkWalk{Known: true, Examined: anyUint64(t, "examined"), ToExamine: anyUint64(t, "to examine")}
-			}
 		case 10:
 			m := Move{Kind: MoveKind(rapid.IntRange(0, int(endOfMoves)-1).Draw(t, "kind")), Indexes: anyIndexes(t)}
 			if !m.Kind.ofEntries() {

@@ -7,37 +7,31 @@ import (
 )
 
 // Version is the first byte of every batch: the version of the op encoding, described byte by byte in
-// docs/formats/ops.md. A reader refuses versions that it does not know. Version 1 knows no Key of an Insert, and versions before 3 do
-// not say which completions have an output; version 4 brought Contents and Output, version 5 Held, version 6 Set, version 7
-// Snapshot, and a batch of version 8 may be packed. Else they are the same.
-const (
-	Version        = 8
-	tellingOutputs = 3 // the first one that does
-)
+// docs/formats/ops.md. A reader refuses versions that it does not know.
+const Version = 1
 
 // The op codes. Numbers are never used again for something else.
 const (
 	opEpoch       = 1
-	opInsert      = 2
-	opCompleteOne = 3
-	opCompleteRun = 4
-	opCompleteOld = 5
-	opReturn      = 6
-	opEnd         = 7
-	opPriority    = 8
-	opRedrive     = 9
-	opAttempt     = 10
-	opRule        = 11
-	opSchedule    = 12
-	opMove        = 13
-	opBulk        = 14
-	opAct         = 15
-	opOutputs     = 16 // stands before the op of completions that all have an output
-	opContents    = 17
-	opOutput      = 18
+	opContents    = 2
+	opInsert      = 3
+	opPriority    = 4
+	opOutput      = 5
+	opOutputs     = 6 // stands before the op of completions that all have an output
+	opCompleteOne = 7
+	opCompleteRun = 8
+	opCompleteOld = 9
+	opReturn      = 10
+	opRedrive     = 11
+	opMove        = 12
+	opEnd         = 13
+	opRule        = 14
+	opSchedule    = 15
+	opBulk        = 16
+	opSet         = 17
+	opAct         = 18
 	opHeld        = 19
-	opSet         = 20
-	opSnapshot    = 21
+	opSnapshot    = 20
 )
 
 // Insert is the op that makes a submission exist.
@@ -46,7 +40,6 @@ type Insert struct {
 	ID                 queue.SubmissionID
 	Chunks             uint32
 	Key                uint64 // of the order in which Random visits the chunks
-	Mul, Add           uint32 // instead of Key, of a submission whose order is a lattice; Mul is 0 with a Key
 	Priority           int64
 	Meta               queue.Meta
 	Prefix, Template   string
@@ -67,11 +60,10 @@ type Insert struct {
 
 // Completed is one chunk that was completed, under which token.
 type Completed struct {
-	Seq, Index    uint32
-	Epoch         uint32
-	Output        bool // the chunk has an output: in an Output before it, or in the store
-	OutputUnknown bool // whether it has is not known: an older version wrote the op. It is not encoded
-	Sequence      uint64
+	Seq, Index uint32
+	Epoch      uint32
+	Output     bool // the chunk has an output: in an Output before it, or in the store
+	Sequence   uint64
 }
 
 // ReturnReason says why a chunk came back undone.
@@ -91,7 +83,7 @@ const (
 )
 
 // Returned is a chunk that came back undone with a try counted. The counts are the new totals, so applying it twice is
-// applying it once. Skipped may also follow Dead: then a dead letter is deleted, and no try is counted.
+// applying it once.
 type Returned struct {
 	Seq, Index uint32
 	Epoch      uint32
@@ -149,8 +141,7 @@ func (c *coder) completions(code byte, seq, count *uint32) {
 	}
 }
 
-// named says that an op tells who held the chunk.
-func (r *Returned) fields(c *coder, named bool) {
+func (r *Returned) fields(c *coder) {
 	unsigned(c, &r.Seq)
 	unsigned(c, &r.Index)
 	c.epochOf(&r.Epoch)
@@ -166,10 +157,8 @@ func (r *Returned) fields(c *coder, named bool) {
 	unsigned(c, &r.Expiries)
 	signed(c, &r.NotBefore)
 	c.text(&r.Error)
-	if named {
-		unsigned(c, &r.Held)
-		c.text(&r.Consumer)
-	}
+	unsigned(c, &r.Held)
+	c.text(&r.Consumer)
 }
 
 func (r *Redrive) fields(c *coder) {

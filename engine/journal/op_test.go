@@ -146,10 +146,10 @@ func TestHugeNumbers(t *testing.T) {
 		Move{Kind: MoveStuck, Number: math.MaxUint64, Indexes: []uint32{0, math.MaxUint32}},
 		Move{Kind: MoveDelivered, Number: math.MaxUint64, Indexes: []uint32{0, math.MaxUint32}},
 		&Bulk{math.MaxUint64, math.MaxUint64, queue.BulkFailed, queue.BulkCounts{Matched: math.MaxUint64, Done: math.MaxUint64, Unchanged: math.MaxUint64, Refused: math.MaxUint64},
-			queue.ChunkID{Submission: math.MaxUint64, Index: math.MaxUint32}, math.MinInt64, "f", "r", queue.BulkWalk{Known: true, Examined: math.MaxUint64, ToExamine: math.MaxUint64}, "e"},
+			queue.ChunkID{Submission: math.MaxUint64, Index: math.MaxUint32}, math.MinInt64, "f", "r", queue.BulkWalk{Examined: math.MaxUint64, ToExamine: math.MaxUint64}, "e"},
 		Returned{NotBefore: math.MinInt64},
 		&Insert{Seq: 1, Chunks: math.MaxUint32, Key: math.MaxUint64, OperationsPerChunk: 1},
-		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, 0, math.MaxUint32, math.MaxUint32 - 1, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}, "s", math.MinInt64,
+		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, 0, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}, "s", math.MinInt64,
 			&queue.Origin{Source: math.MaxUint64, Number: math.MaxUint64, Queue: "q", First: math.MaxUint32, Attempts: math.MaxUint32, Died: math.MinInt64}},
 	}
 	for _, at := range []queue.Time{math.MinInt64, -1, 0, 1, math.MaxInt64} {

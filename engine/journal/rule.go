@@ -10,11 +10,11 @@ import (
 // there does nothing: so applying either twice is applying it once.
 type Rule struct {
 	Lift  bool
-	Rule  queue.Rule // of a lift, only the id
-	Grace queue.Time // of a lift: until then no dead_deadline of what was covered ends anything
-	At    queue.Time // of a lift: when it was decided; 0: an older Quern wrote it, which did not say, nor the next two
-	End   queue.RuleEnd
-	By    string // who asked for the lift
+	Rule  queue.Rule    // of a lift, only the id
+	Grace queue.Time    // of a lift: until then no dead_deadline of what was covered ends anything
+	At    queue.Time    // of a lift: when it was decided
+	End   queue.RuleEnd // of a lift
+	By    string        // who asked for the lift
 }
 
 // The flags of a Rule.
@@ -25,7 +25,6 @@ const (
 	ruleOfSubmission
 	ruleInserts
 	ruleRevokes
-	ruleTells
 	endOfRuleFlags
 )
 
@@ -36,7 +35,6 @@ func (r *Rule) flags() (flags uint64) {
 	}{
 		{r.Lift, ruleLifts}, {r.Rule.Action == queue.Block, ruleBlocks}, {r.Rule.Match.Entry.Key != "", ruleOfValue},
 		{r.Rule.Match.Submission != 0, ruleOfSubmission}, {r.Rule.Insert, ruleInserts}, {r.Rule.Revoke, ruleRevokes},
-		{r.Lift && r.At != 0, ruleTells},
 	} {
 		if f.on {
 			flags |= f.flag
@@ -55,13 +53,9 @@ func (r *Rule) fields(c *coder) {
 	}
 	if r.Lift {
 		signed(c, &r.Grace)
-		if flags&ruleTells != 0 {
-			ruleEnd(c, &r.At, &r.End, &r.By)
-			c.must(r.At != 0)
-		}
+		ruleEnd(c, &r.At, &r.End, &r.By)
 		return
 	}
-	c.must(flags&ruleTells == 0)
 	if c.reading && flags&ruleBlocks != 0 {
 		r.Rule.Action = queue.Block
 	}
@@ -92,7 +86,7 @@ func ruleEnd(c *coder, at *queue.Time, end *queue.RuleEnd, by *string) {
 
 // Rules is what is known of rules at one moment, as the store keeps it.
 type Rules struct {
-	Position Position     // up to which they are true; 0: not known, as in a row of version 1
+	Position Position     // up to which they are true
 	Last     queue.RuleID // the largest id that was ever given
 	Rules    []queue.Rule
 	Graces   []Grace
@@ -104,16 +98,14 @@ type Grace struct {
 	Until queue.Time
 }
 
-// rulesVersion is that of the row. Version 1 has no position.
-const rulesVersion = 2
+// The versions of the rows: of the rules, and of those that have ended.
+const (
+	rulesVersion      = 1
+	endedRulesVersion = 1
+)
 
-// endedRulesVersion is that of the row of rules that have ended.
-const endedRulesVersion = 2
-
-func (r *Rules) fields(c *coder, version byte) {
-	if version > 1 {
-		unsigned(c, &r.Position)
-	}
+func (r *Rules) fields(c *coder) {
+	unsigned(c, &r.Position)
 	unsigned(c, &r.Last)
 	many(c, &r.Rules, queue.MaxRules, func(rule *queue.Rule) { activeRule(c, rule) })
 	many(c, &r.Graces, math.MaxUint32, func(g *Grace) {
@@ -132,9 +124,7 @@ func activeRule(c *coder, rule *queue.Rule) {
 
 // AppendRules appends the encoding of rules. It is that of a version of its own, described in docs/formats/ops.md.
 func AppendRules(dst []byte, r *Rules) []byte {
-	c := coder{b: append(dst, rulesVersion)}
-	r.fields(&c, rulesVersion)
-	return c.b
+	return appendRow(dst, rulesVersion, (*Rules).fields, r)
 }
 
 // DecodeRules reads what AppendRules wrote; of nothing it makes no rules.
@@ -142,15 +132,7 @@ func DecodeRules(b []byte) (r Rules, err error) {
 	if len(b) == 0 {
 		return r, nil
 	}
-	if b[0] == 0 || b[0] > rulesVersion {
-		return r, errDamaged
-	}
-	c := coder{b: b[1:], reading: true}
-	r.fields(&c, b[0])
-	if err := c.whole(); err != nil {
-		return Rules{}, err
-	}
-	return r, nil
+	return readRow(b, rulesVersion, (*Rules).fields)
 }
 
 func endedRules(list *[]queue.EndedRule, c *coder) {

@@ -90,24 +90,16 @@ func (r *ScheduleRow) fields(c *coder) {
 
 // AppendScheduleRow appends the row's encoding.
 func AppendScheduleRow(dst []byte, r *ScheduleRow) []byte {
-	c := coder{b: append(dst, scheduleRowVersion)}
-	r.fields(&c)
-	return c.b
+	return appendRow(dst, scheduleRowVersion, (*ScheduleRow).fields, r)
 }
 
 // DecodeScheduleRow reads what AppendScheduleRow wrote.
 func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
-	c := coder{b: b, reading: true}
-	if version := c.code(); !c.bad && version != scheduleRowVersion {
-		return nil, fmt.Errorf("the schedule's row has version %d; this build knows version %d: it was written by a "+
-			"newer Quern (start that one) or is damaged", version, scheduleRowVersion)
-	}
-	r := new(ScheduleRow)
-	r.fields(&c)
-	if err := c.whole(); err != nil {
+	r, err := readRow(b, scheduleRowVersion, (*ScheduleRow).fields)
+	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return &r, nil
 }
 
 // definition is how a schedule's definition stands in the journal: names and units that never change, whatever becomes of the Go type.

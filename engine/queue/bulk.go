@@ -115,7 +115,6 @@ func (c *BulkCounts) Add(counts, before BulkCounts) {
 // never more than ToExamine. ToExamine is what was counted at the start; it only falls, when so much of that is gone that less is left to
 // walk over, and both are the same when the operation has completed.
 type BulkWalk struct {
-	Known     bool // an operation that an older Quern began does not say
 	Examined  uint64
 	ToExamine uint64
 }

@@ -39,7 +39,7 @@ func faultOf(ctx context.Context, path string, id queue.Identity, checkpoint jou
 			err = damageOf(ctx, path)
 		}
 	}
-	if format, is := errors.AsType[*queue.FormatError](err); err == nil || ctx.Err() != nil || is && (format.Other || format.Newer) {
+	if format, is := errors.AsType[*queue.FormatError](err); err == nil || ctx.Err() != nil || is && (format.Other || format.Unread) {
 		return "", false, ctx.Err()
 	}
 	return err.Error(), ends, nil

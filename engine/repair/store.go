@@ -54,7 +54,7 @@ func damagedOf(ctx context.Context, path string, open func() error,
 		return path + " is missing", nil
 	}
 	err = open()
-	if format, is := errors.AsType[*queue.FormatError](err); is && (format.Newer || format.Other) || ctx.Err() != nil {
+	if format, is := errors.AsType[*queue.FormatError](err); is && (format.Unread || format.Other) || ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	if err != nil {

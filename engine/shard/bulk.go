@@ -33,7 +33,7 @@ func (bs *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, erro
 			op.ID = m.LastID.Next()
 		}
 		m.LastID = op.ID
-		op.Walk = queue.BulkWalk{Known: true, ToExamine: bulks.Present(&r)}
+		op.Walk = queue.BulkWalk{ToExamine: bulks.Present(&r)}
 		bulks.Begin(&op, now)
 		m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(op.ID).String()), nil, json.RawMessage(request))
 		return m.Batch.Commit, nil

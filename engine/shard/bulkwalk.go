@@ -8,10 +8,9 @@ import (
 
 // arrivedAt notes that everything was walked over.
 func (p *bulkPage) arrivedAt(next *journal.Bulk) {
-	if w := &next.Walk; w.Known {
-		w.Examined = min(w.Examined+p.seen.Examined-p.noted, w.ToExamine)
-		w.ToExamine = w.Examined
-	}
+	w := &next.Walk
+	w.Examined = min(w.Examined+p.seen.Examined-p.noted, w.ToExamine)
+	w.ToExamine = w.Examined
 }
 
 // complete ends the operation, unless someone else did something to it since the page was begun.

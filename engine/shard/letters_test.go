@@ -18,7 +18,7 @@ func TestDeletedLetterIsSkipped(t *testing.T) {
 	l.hold(2, reserver.Finishing)
 	l.putBack(t, 2, journal.Dead, 0, "broken")
 	for range 2 {
-		if err := l.m.ApplyReturn(journal.Returned{Seq: 7, Index: 2, Reason: journal.Skipped}); err != nil {
+		if err := l.m.ApplyPart(journal.Move{Kind: journal.MoveDiscard, Seq: 7, ID: l.r.ID, Indexes: []uint32{2}}); err != nil {
 			t.Fatal(err)
 		}
 		if l.r.Skips != 1 || l.m.Stats.Skipped != 1 {

@@ -171,7 +171,7 @@ func (p *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index 
 		return err
 	}
 	switch done, counted := o.outputs(); {
-	case counted.Unknown() || counted.Chunks == 0:
+	case counted.Chunks == 0:
 		return nil
 	case counted.Chunks == done:
 		return o.missed(ctx, machine.OutputOf(id, index))

@@ -10,9 +10,6 @@ import (
 // Settings are what operators set for a queue, as callers of its shard see them. What is set now, Options.Set is told.
 type Settings struct{ s *Shard }
 
-// adoptSlice is how many settings one batch takes over.
-const adoptSlice = 500
-
 // Put sets something, durably: it holds from its commit on. before and after are what the audit log says of it. The caller makes sure
 // that no one else sets the same meanwhile.
 func (p *Settings) Put(set *journal.Set, before, after any, acts ...queue.Act) error {
@@ -39,26 +36,7 @@ func (p *Settings) durability() (err error) {
 	return log.SetDurability(durability)
 }
 
-// Adopt sets what an older version kept elsewhere, durably, in the order of the list. The settings of the queue go last: once they are
-// there, Known says so, and until then it may be done again.
-func (p *Settings) Adopt(list []journal.Set) error {
-	for len(list) > 0 {
-		n := min(len(list), adoptSlice)
-		err := p.s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
-			for i := range list[:n] {
-				m.Encode(now).Set(&list[i])
-			}
-			return m.Batch.Commit, nil
-		})
-		if err != nil {
-			return err
-		}
-		list = list[n:]
-	}
-	return nil
-}
-
-// Known says that the settings of the queue are in its journal. In a new queue, and in one that an older version made, they are not.
+// Known reports whether the settings of the queue are in its journal. In a new queue they are not.
 func (p *Settings) Known() (known bool) {
 	p.s.mu.held(func() { known = p.s.parts.settings.Queue() > 0 })
 	return known

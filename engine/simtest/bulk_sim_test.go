@@ -10,8 +10,9 @@ import (
 // modelBulk is a bulk operation as the model knows it.
 type modelBulk struct {
 	queue.Bulk
-	after queue.ChunkID  // the last one that was looked at
-	walk  queue.BulkWalk // as it was told last
+	after  queue.ChunkID  // the last one that was looked at
+	walk   queue.BulkWalk // as it was told last
+	walked bool           // it was told
 }
 
 // checkWalk looks at what an operation tells of its progress: it never goes back, also across a restart, never exceeds the whole, holds all
@@ -19,15 +20,15 @@ type modelBulk struct {
 func (s *sim) checkWalk(b *modelBulk, got queue.Bulk) {
 	was, w := b.walk, got.Walk
 	switch {
-	case !w.Known || w.Examined > w.ToExamine || w.Examined < was.Examined || was.Known && w.ToExamine > was.ToExamine || w.Examined < got.Counts.Matched && w.Examined < w.ToExamine:
+	case w.Examined > w.ToExamine || w.Examined < was.Examined || b.walked && w.ToExamine > was.ToExamine || w.Examined < got.Counts.Matched && w.Examined < w.ToExamine:
 		s.fail("bulk operation %s: walked %+v, before %+v, matched %d", b.ID, w, was, got.Counts.Matched)
 	case got.State == queue.BulkCompleted && (w.Examined != w.ToExamine || w.Percent(got.State) != 100), got.State != queue.BulkCompleted && w.Percent(got.State) > 99:
 		s.fail("bulk operation %s is %s at %d %%: %+v", b.ID, got.State, w.Percent(got.State), w)
 	}
-	if was.Known && w.ToExamine < was.ToExamine && got.State == queue.BulkRunning {
+	if b.walked && w.ToExamine < was.ToExamine && got.State == queue.BulkRunning {
 		s.tally.add("bulk has less to walk over than at its start", 1)
 	}
-	b.walk = w
+	b.walk, b.walked = w, true
 }
 
 // bulkGroup is what a page does with one submission, or, where it takes whole submissions, with all of them.

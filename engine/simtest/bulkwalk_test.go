@@ -15,7 +15,7 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 		id := b.startBulk(t, queue.BulkRequest{Action: queue.BulkDelete, Filter: queue.BulkFilter{Meta: queue.Meta{number("n", 1)}}})
 		want := func(when string, was queue.Bulk) {
 			t.Helper()
-			if now, there := b.shard.Bulks.Get(id); !there || !now.Walk.Known || now.Walk != was.Walk || now.EndedBy != was.EndedBy || now.State != was.State {
+			if now, there := b.shard.Bulks.Get(id); !there || now.Walk != was.Walk || now.EndedBy != was.EndedBy || now.State != was.State {
 				t.Errorf("files %d, %s: got %+v, %s by %q; want %+v, %s by %q", kind, when, now.Walk, now.State, now.EndedBy, was.Walk, was.State, was.EndedBy)
 			}
 		}
@@ -33,7 +33,7 @@ func TestBulkWalkSurvivesKills(t *testing.T) {
 			return op
 		}
 		op, _ := b.shard.Bulks.Get(id)
-		if op.Walk != (queue.BulkWalk{Known: true, ToExamine: 135}) {
+		if op.Walk != (queue.BulkWalk{ToExamine: 135}) {
 			t.Fatalf("files %d: at the start: got %+v, want 0 of 135", kind, op.Walk)
 		}
 		b.kill(t, kind)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
-	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // endsFollower follows the ends of a shard as a client does that comes back now and then: all it keeps is a place.
@@ -235,7 +235,7 @@ func TestDamagedEndsAreNotPassedOver(t *testing.T) {
 	if err != nil || len(page.List) != 3 {
 		t.Fatalf("before: %d ends, %v; want 3", len(page.List), err)
 	}
-	exec(t, filepath.Join(b.dir, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000},
+	exec(t, filepath.Join(b.dir, "store.db"), store.Kind,
 		"UPDATE history_page SET bytes = CAST(substr(bytes, 1, length(bytes)-1) || x'ff' AS BLOB)")
 	page, err = b.shard.Ends.After(ctx, queue.EndPlace{}, machine.Filter{}, 10)
 	var damage *queue.FormatError

@@ -84,7 +84,7 @@ func (r *recording) stored(dir string) error {
 		return err
 	}
 	defer db.Close()
-	tables, err := column(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%' ORDER BY name")
+	tables, err := column(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
 	for _, table := range tables {
 		if err == nil {
 			err = r.table(db, table)

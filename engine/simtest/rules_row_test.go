@@ -11,7 +11,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // reopened has a submission with a rule about it that ends with a dead chunk, and is opened again: the rule went with its end.
@@ -80,7 +80,7 @@ func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	younger := filepath.Join(b.dir, "store.db")
 	b.close()
 	b.dir = dir
-	exec(t, filepath.Join(dir, "store.db"), sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}, fmt.Sprintf(
+	exec(t, filepath.Join(dir, "store.db"), store.Kind, fmt.Sprintf(
 		"ATTACH DATABASE '%s' AS younger; DELETE FROM standing; INSERT INTO standing SELECT * FROM younger.standing; DETACH DATABASE younger", younger))
 	b.open()
 	if rules := b.shard.Rules.List(); len(rules) != 1 || rules[0] != want {

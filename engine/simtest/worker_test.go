@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/sqlitedb"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // endOp is how the end of a submission by its dead_deadline stands in the journal.
@@ -106,7 +108,7 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	const n, bad = 30, 20 // few enough that the trigger finds the op in a batch that is not packed
 	subs := dying(t, b, n)
 	b.close()
-	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, fmt.Sprintf(
+	exec(t, filepath.Join(b.dir, "journal.db"), sqlitelog.Kind, fmt.Sprintf(
 		"CREATE TRIGGER poison BEFORE INSERT ON batch WHEN instr(NEW.bytes, x'%s') BEGIN SELECT RAISE(ABORT, 'poisoned'); END", hex.EncodeToString(endOp(bad+1))))
 	b.open()
 	b.clock.pass(time.Hour)
@@ -136,7 +138,7 @@ func TestPoisonousActionIsParked(t *testing.T) {
 	t.Logf("found after %d passes and %d failed slices", worked, k.Failed)
 
 	b.close() // a start tries everything again
-	exec(t, filepath.Join(b.dir, "journal.db"), sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 1000}, "DROP TRIGGER poison")
+	exec(t, filepath.Join(b.dir, "journal.db"), sqlitelog.Kind, "DROP TRIGGER poison")
 	b.open()
 	b.tickAfter(0)
 	b.wantCounts("fixed", subs[bad].ID, queue.Submission{State: queue.Expired, Skipped: 2})
@@ -280,7 +282,7 @@ func TestPoisonousRetention(t *testing.T) {
 	if err := b.shard.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	kind := sqlitedb.Kind{Name: "store", ApplicationID: 0x51726e53, Version: 1000}
+	kind := store.Kind
 	bad := ended[9].ID
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "CREATE TRIGGER poison BEFORE DELETE ON content BEGIN SELECT RAISE(ABORT, 'poisoned'); END")
 	left := func() (n int) {

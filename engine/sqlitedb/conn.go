@@ -43,7 +43,7 @@ type Conn struct {
 	pageSize                 int64 // of the file, in bytes
 	stmts                    []*Stmt
 	begin, commit, rollback  *Stmt
-	putMark, stepMark        *Stmt           // nil until they are needed
+	putMark                  *Stmt           // nil until it is needed
 	beginReading, endReading *Stmt           // nil until they are needed
 	lost                     error           // why nothing is written any more: a failed sync, or Lose
 	owed                     *queue.Identity // that Own had no room to write; nil: nothing is owed
@@ -55,13 +55,14 @@ type Conn struct {
 	back                     backCopying
 }
 
-// Open opens an existing database of this kind, whatever its version up to k.Version. What is not ours or damaged is a
-// *queue.FormatError and stays as it was.
+// Open opens an existing database of this kind. An owner brings one of an older version up to date. What is not ours, damaged or of a
+// version that this program does not know is a *queue.FormatError and stays as it was.
 func Open(path string, k Kind, o Options) (*Conn, error) {
 	var main mark
+	var version uint32
 	if !o.ReadOnly {
 		var err error
-		if _, main, err = k.inspect(path, o.Owner, true); err != nil {
+		if version, main, err = k.inspect(path, o.Owner); err != nil {
 			return nil, err
 		}
 	}
@@ -74,18 +75,16 @@ func Open(path string, k Kind, o Options) (*Conn, error) {
 		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
 	}
 	c.shrinks, c.cut = k.Shrinks, !o.ReadOnly
-	if err := c.setUp(o); err != nil {
+	c.back.wasOpen = main.open || main.torn
+	err = c.setUp(o)
+	if err == nil && o.Owner != nil {
+		err = c.migrate(&k, version)
+	}
+	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("sqlitedb: open %s: %w", path, damage(path, err))
 	}
-	c.back.wasOpen = main.open || main.torn
 	return c, nil
-}
-
-// Version is the version of the database at path, which must be of this kind, and sound as its owner needs it. Nothing is changed.
-func Version(path string, k Kind, by Owner) (uint32, error) {
-	version, _, err := k.inspect(path, &by, false)
-	return version, err
 }
 
 func dial(path, mode string) (*Conn, error) {

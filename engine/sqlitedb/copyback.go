@@ -215,28 +215,12 @@ func (c *Conn) unpinLog() error {
 // putStep has the row say the next step, in a commit of its own.
 func (c *Conn) putStep(next func(step int64) int64) error {
 	m, err := c.mark()
-	if err != nil || next(m.step) == m.step {
+	step := next(m.step)
+	if err != nil || !m.found || step == m.step {
 		return err
 	}
-	return c.Tx(func() error { return c.writeStep(next(m.step)) })
-}
-
-// writeStep writes the step into the row. Files of a version that had none get the column.
-func (c *Conn) writeStep(step int64) error {
-	if c.stepMark == nil {
-		there, err := c.Int("SELECT sql LIKE '%log_step%' FROM sqlite_schema WHERE name = 'identity' AND type = 'table'")
-		if err == nil && there == 0 {
-			err = c.Exec("ALTER TABLE identity ADD COLUMN log_step INTEGER NOT NULL DEFAULT 0")
-		}
-		if err == nil {
-			c.stepMark, err = c.Prepare("UPDATE identity SET log_step = ? WHERE one = 1")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err := c.stepMark.Exec(step)
-	return err
+	m.step = step
+	return c.put(m)
 }
 
 // continues refuses a log that the main file at path may not have beside it, where that says of itself `main`, and m with the log.
@@ -245,7 +229,7 @@ func (l *walLog) continues(path string, pageSize uint32, main, m *mark) (err err
 	switch {
 	case l.frames == 0 && main.open:
 		is, err = l.begins(path, pageSize)
-	case l.frames == 0 || main.step == 0 || m.step == 0: // of a version that does not count, or a file that was just made or restored
+	case l.frames == 0 || main.step == 0 || m.step == 0: // a file that was just made or restored, or the journal
 	default:
 		copied := m.step - 1 - m.step&1 // the step at which the logs before this one were in the main file
 		is = l.pages[m.page] && copied <= main.step && main.step <= m.step

@@ -45,11 +45,6 @@ func newCounting(t *testing.T) *counting {
 func (x *counting) own() {
 	x.t.Helper()
 	x.conn = open(x.t, x.path, Options{Durability: queue.Relaxed, Alone: x.alone, Owner: &Owner{Identity: &queue.Identity{Generation: 1, Newest: 1}}})
-	if there, err := x.conn.Int("SELECT count(*) FROM sqlite_schema WHERE name = 'identity'"); err != nil || there == 0 {
-		if err := errors.Join(err, x.conn.Exec(IdentityTable)); err != nil {
-			x.t.Fatal(err)
-		}
-	}
 	if _, err := x.conn.Own(queue.Identity{Generation: 1, Newest: 1}); err != nil {
 		x.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -30,17 +31,17 @@ func Exists(path string) (bool, error) {
 }
 
 // Create makes a database at path, where none may be (see Exists): it appears whole, with its tables and version, or not at all. The
-// work happens under a temporary name, where `build` makes the tables and sets user_version to k.Version; then everything is
+// work happens under a temporary name, where `fill`, unless it is nil, may write into the tables; then everything is
 // synced, renamed and the folder synced again. Without the detour a crash could leave the rollback journal of the switch to
 // WAL behind, which would undo everything that was written since.
-func Create(path string, k Kind, build func(temporary string) error) error {
+func Create(path string, k Kind, fill func(temporary string) error) error {
 	temporary := path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(temporary + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("sqlitedb: create: %w", err)
 		}
 	}
-	if err := prepare(temporary, k, build); err != nil {
+	if err := prepare(temporary, &k, fill); err != nil {
 		return fmt.Errorf("sqlitedb: create %s: %w", path, err)
 	}
 	if err := publish(temporary, path); err != nil {
@@ -49,7 +50,7 @@ func Create(path string, k Kind, build func(temporary string) error) error {
 	return nil
 }
 
-// OpenUnfinished opens the database that Create is making, for its `build`: nothing is checked yet.
+// OpenUnfinished opens the database that Create is making, for its `fill`: nothing is checked yet.
 func OpenUnfinished(temporary string) (*Conn, error) { return dial(temporary, "mode=rw") }
 
 // dialNew opens a database where no file may be. SQLite would make the file readable for everybody; it takes the mode of the one that is
@@ -65,7 +66,7 @@ func dialNew(path string) (*Conn, error) {
 	return dial(path, "mode=rw")
 }
 
-func prepare(temporary string, k Kind, build func(string) error) error {
+func prepare(temporary string, k *Kind, fill func(string) error) error {
 	c, err := dialNew(temporary)
 	if err != nil {
 		return err
@@ -76,21 +77,21 @@ func prepare(temporary string, k Kind, build func(string) error) error {
 	}
 	err = c.Exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA auto_vacuum = %s; PRAGMA application_id = %d; PRAGMA journal_mode = WAL",
 		k.pageSize(), vacuum, int32(k.ApplicationID)))
-	if err = errors.Join(err, c.Close()); err != nil {
+	for _, sql := range slices.Concat([]string{"BEGIN; " + identityTable, k.Schema}, k.Migrations) {
+		if err == nil {
+			err = c.Exec(sql)
+		}
+	}
+	if err == nil {
+		err = c.setVersion(k)
+	}
+	if err == nil {
+		err = c.Exec("COMMIT")
+	}
+	if err = errors.Join(err, c.Close()); err != nil || fill == nil {
 		return err
 	}
-	if err := build(temporary); err != nil {
-		return err
-	}
-	h, _, err := look(temporary)
-	if err != nil {
-		return err
-	}
-	if h.applicationID != k.ApplicationID || h.version != k.Version || h.pageSize != k.pageSize() {
-		return fmt.Errorf("the new database has id %#x, version %d, pages of %d; want %#x, %d, %d", h.applicationID,
-			h.version, h.pageSize, k.ApplicationID, k.Version, k.pageSize())
-	}
-	return nil
+	return fill(temporary)
 }
 
 func publish(temporary, path string) error {

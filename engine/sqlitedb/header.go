@@ -11,14 +11,19 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Kind names a format: what stands in application_id and user_version of its files.
+// Kind names a format: what stands in application_id and user_version of its files, and what makes them.
 type Kind struct {
-	Name          string // for messages, such as "journal"
-	ApplicationID uint32 // four letters; `file` and other tools can show them
-	Version       uint32 // the newest version this program knows, at least 1
-	Shrinks       bool   // the files that this program makes can give back free pages one by one, see Conn.GiveBack
-	PageSize      uint32 // of the files that this program makes, in bytes; 0: 4,096. One that is there keeps its own
+	Name          string   // for messages, such as "journal"
+	ApplicationID uint32   // four letters; `file` and other tools can show them
+	Unreleased    uint32   // the application id of files that builds before the first release made; 0: there are none
+	Schema        string   // SQL that makes the tables of a file of version 1, without the table identity
+	Migrations    []string // SQL: the first makes a file of version 1 one of version 2, and so on
+	Shrinks       bool     // its files can give back free pages one by one, see Conn.GiveBack
+	PageSize      uint32   // in bytes; 0: 4,096
 }
+
+// Version is the newest version that this program knows, and that of the files that it makes.
+func (k *Kind) Version() uint32 { return 1 + uint32(len(k.Migrations)) }
 
 func (k *Kind) pageSize() uint32 {
 	if k.PageSize == 0 {
@@ -70,23 +75,28 @@ func look(path string) (h header, found bool, err error) {
 	}, true, nil
 }
 
-// check says whether a file of this application id and version may be opened. A version of 0 or older than known is left to
-// the caller, who may bring it up to date.
-func (k Kind) check(path string, applicationID, version uint32) error {
-	if applicationID != k.ApplicationID {
+// check says whether a file of this application id and version may be opened. An owner brings one of an older version up to date.
+func (k *Kind) check(path string, applicationID, version uint32) error {
+	switch {
+	case applicationID == k.Unreleased && k.Unreleased != 0:
+		return &queue.FormatError{
+			Path: path, Unread: true, Reason: fmt.Sprintf("is a %s that an unreleased build of Quern made (application id %#x; "+
+				"releases write %#x), and no release reads it", k.Name, applicationID, k.ApplicationID),
+			Advice: "Start with a new data directory. What is still to be done in this one has to be taken out with the build that made it",
+		}
+	case applicationID != k.ApplicationID:
 		return &queue.FormatError{
 			Path: path, Reason: fmt.Sprintf("is a database, but not a Quern %s (application id %#x, want %#x)", k.Name,
 				applicationID, k.ApplicationID),
 			Advice: "Point the server at another data directory, or move the file away",
 		}
-	}
-	if version > k.Version {
+	case version > k.Version():
 		return &queue.FormatError{
-			Path: path, Reason: fmt.Sprintf("is a %s of version %d; this program knows versions up to %d", k.Name, version, k.Version),
-			Advice: "Run the newer Quern that wrote it, or restore a backup from before the upgrade", Newer: true,
+			Path: path, Unread: true,
+			Reason: fmt.Sprintf("is a %s of version %d; this program knows versions up to %d", k.Name, version, k.Version()),
+			Advice: "Run the newer Quern that wrote it, or restore a backup from before the upgrade",
 		}
-	}
-	if version == 0 {
+	case version == 0:
 		return &queue.FormatError{Path: path, Reason: fmt.Sprintf("is a %s without a version", k.Name), Advice: AdviceDamaged}
 	}
 	return nil
@@ -94,9 +104,8 @@ func (k Kind) check(path string, applicationID, version uint32) error {
 
 // inspect decides whether the file at path may be opened, and changes nothing. For an owner that includes the write-ahead log, whether
 // the two belong together, and the pages. When there is a log, the version may have been raised in there only, so that is read too, over a
-// connection that cannot write.
-// `opening` has the pages of a file checked that is up to date, too. main is what the main file says of itself without its log.
-func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, main mark, err error) {
+// connection that cannot write. main is what the main file says of itself without its log.
+func (k *Kind) inspect(path string, by *Owner) (version uint32, main mark, err error) {
 	h, found, err := look(path)
 	if err != nil {
 		return 0, main, err
@@ -125,7 +134,7 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, mai
 		return 0, main, damage(path, err)
 	}
 	defer c.Close()
-	version, m, err := c.inspect(k, by, opening)
+	version, m, err := c.inspect(k, by)
 	if err == nil && main.found && !m.follows(&main) {
 		err = &queue.FormatError{Path: path + "-wal", Reason: "does not belong to " + path +
 			": it is older, or of another file", Advice: adviceForeign, Other: true}
@@ -139,7 +148,7 @@ func (k Kind) inspect(path string, by *Owner, opening bool) (version uint32, mai
 // alone reads the main file without its log.
 const alone = "mode=ro&immutable=1"
 
-func (c *Conn) inspect(k Kind, by *Owner, opening bool) (version uint32, m mark, err error) {
+func (c *Conn) inspect(k *Kind, by *Owner) (version uint32, m mark, err error) {
 	id, err := c.Int("PRAGMA application_id")
 	if err != nil {
 		return 0, m, err
@@ -152,10 +161,7 @@ func (c *Conn) inspect(k Kind, by *Owner, opening bool) (version uint32, m mark,
 	if err = k.check(c.path, uint32(id), version); err != nil || by == nil {
 		return version, m, err
 	}
-	if opening || version < k.Version {
-		err = c.checkPages()
-	}
-	if err == nil {
+	if err = c.checkPages(); err == nil {
 		m, err = c.mark()
 	}
 	if err == nil && by.Identity != nil {

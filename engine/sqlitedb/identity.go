@@ -13,11 +13,11 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// IdentityTable is the table of one row by which a file says where it belongs. Every kind has it; the row is written when the file is
+// identityTable is the table of one row by which a file says where it belongs. Every kind has it; the row is written when the file is
 // first opened by its owner.
-const IdentityTable = `CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), directory BLOB NOT NULL, ` +
+const identityTable = `CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), directory BLOB NOT NULL, ` +
 	`shard INTEGER NOT NULL, oldest INTEGER NOT NULL, generation INTEGER NOT NULL, ` +
-	`open INTEGER NOT NULL, boot TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;`
+	`open INTEGER NOT NULL, boot TEXT NOT NULL, log_step INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT;`
 
 // Owner is who opens a file to write in it.
 type Owner struct {
@@ -40,6 +40,7 @@ func (m *mark) sum() int64 {
 	b := binary.BigEndian.AppendUint64(m.id.Directory[:], uint64(m.id.Shard))
 	b = binary.BigEndian.AppendUint64(b, m.id.Oldest)
 	b = binary.BigEndian.AppendUint64(b, m.id.Generation)
+	b = binary.AppendUvarint(b, uint64(m.step))
 	if m.open {
 		b = append(b, 1)
 	}
@@ -57,19 +58,14 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// mark reads the row. A file of a version before there was one has none.
+// mark reads the row. A file that no one has owned has none.
 func (c *Conn) mark() (m mark, err error) {
-	step := "0"
-	err = c.first("SELECT rootpage, sql LIKE '%log_step%' FROM sqlite_schema WHERE name = 'identity' AND type = 'table'", func(r Row) {
-		if m.page = uint32(r.Int(0)); r.Int(1) != 0 {
-			step = "log_step"
-		}
-	})
-	if err != nil || m.page == 0 {
+	page, err := c.Int("SELECT rootpage FROM sqlite_schema WHERE name = 'identity' AND type = 'table'")
+	if m.page = uint32(page); err != nil {
 		return m, err
 	}
 	crc := int64(0)
-	err = c.first("SELECT directory, shard, oldest, generation, open, boot, crc, "+step+" FROM identity WHERE one = 1", func(r Row) {
+	err = c.first("SELECT directory, shard, oldest, generation, open, boot, crc, log_step FROM identity WHERE one = 1", func(r Row) {
 		m.found = copy(m.id.Directory[:], r.Blob(0)) == len(m.id.Directory)
 		m.id.Shard, m.id.Oldest, m.id.Generation = r.Int(1), uint64(r.Int(2)), uint64(r.Int(3))
 		m.open, m.boot, crc, m.step = r.Int(4) != 0, r.Text(5), r.Int(6), r.Int(7)
@@ -92,15 +88,12 @@ func (c *Conn) putRow(m *mark) error {
 	if c.putMark == nil {
 		var err error
 		c.putMark, err = c.Prepare("INSERT OR REPLACE INTO identity (one, directory, shard, oldest, generation, open, boot, " +
-			"crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?)")
+			"log_step, crc) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)")
 		if err != nil {
 			return err
 		}
 	}
-	_, err := c.putMark.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.sum())
-	if err == nil && m.step != 0 {
-		err = c.writeStep(m.step)
-	}
+	_, err := c.putMark.Exec(m.id.Directory[:], m.id.Shard, int64(m.id.Oldest), int64(m.id.Generation), open, m.boot, m.step, m.sum())
 	return err
 }
 
@@ -133,16 +126,13 @@ func (c *Conn) ownOwed() error {
 }
 
 func (c *Conn) own(id queue.Identity) error {
-	before, err := c.mark()
+	err := c.spareRoom()
+	var before mark
 	if err == nil {
-		err = c.spareRoom()
-	}
-	next := mark{id: id, open: true, boot: Boot(), step: before.step}
-	if x, unknown := c.logIndex(); err == nil && c.back.own && x.frames == 0 { // this begins the log
-		next.step, err = begunStep(max(before.step, 1)), unknown
+		before, err = c.begunMark()
 	}
 	if err == nil {
-		err = c.put(next)
+		err = c.put(mark{id: id, open: true, boot: Boot(), step: before.step})
 	}
 	if err == nil && !c.back.spared {
 		_, err = c.copyBack()
@@ -152,6 +142,18 @@ func (c *Conn) own(id queue.Identity) error {
 	}
 	c.owned = err == nil
 	return err
+}
+
+// begunMark is the row as the next commit has to write it: with the number of the log, if that commit begins it.
+func (c *Conn) begunMark() (m mark, err error) {
+	if m, err = c.mark(); err != nil || !c.back.own {
+		return m, err
+	}
+	x, err := c.logIndex()
+	if x.frames == 0 {
+		m.step = begunStep(max(m.step, 1))
+	}
+	return m, err
 }
 
 // disown says that the file is closed in good order. Where that cannot be written, or the file was in use before and was not owned since,
@@ -186,7 +188,7 @@ func (m *mark) takes(path string, id *queue.Identity) error {
 		return &queue.FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign, Other: true}
 	}
 	switch {
-	case !m.found && id.Oldest == 0: // a file of a version that had no identities, or one that is being made
+	case !m.found && id.Oldest == 0: // a file that is being made
 		return nil
 	case !m.found:
 		return &queue.FormatError{Path: path, Reason: "does not say where it belongs", Advice: AdviceDamaged}

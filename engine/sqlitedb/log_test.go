@@ -19,14 +19,7 @@ func owned(t *testing.T, n int) (path string) { return ownedBy(t, n, func(*Conn)
 func ownedBy(t *testing.T, n int, before func(*Conn)) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
-	err := Create(path, testKind, func(temporary string) error {
-		c, err := OpenUnfinished(temporary)
-		if err != nil {
-			return err
-		}
-		return errors.Join(c.Exec(IdentityTable+"CREATE TABLE thing (n INTEGER PRIMARY KEY, name TEXT, bytes BLOB) STRICT; PRAGMA user_version = 3"), c.Close())
-	})
-	if err != nil {
+	if err := Create(path, testKind, nil); err != nil {
 		t.Fatal(err)
 	}
 	c := open(t, path, Options{Owner: &Owner{}, Alone: true})

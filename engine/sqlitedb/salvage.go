@@ -44,20 +44,17 @@ func (r *Salvaged) ByName() map[string]any {
 
 // Salvage gives fn every row of a table that can be read of a database that may be damaged and that no one else has open. Where SQLite
 // cannot go on it reads from the table's other end, and from places between; `left` is told of what is between those that it came to. A
-// table that there is not is told of too, unless the database is of a version before k.Version. The error is one of fn, or of ctx.
-func Salvage(ctx context.Context, db *sql.DB, k Kind, table string, fn func(*Salvaged) error, left func(LeftOut)) error {
+// table that there is not is told of too. The error is one of fn, or of ctx.
+func Salvage(ctx context.Context, db *sql.DB, table string, fn func(*Salvaged) error, left func(LeftOut)) error {
 	s := salvaging{ctx: ctx, db: db, table: table, fn: fn, looks: mostLooks}
-	var there, version uint32
+	var there uint32
 	err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", table).Scan(&there)
-	if err == nil {
-		err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
-	}
 	switch {
 	case err != nil:
 		s.gap(math.MinInt64, math.MaxInt64, err)
 	case there > 0:
 		s.between(math.MinInt64, math.MaxInt64)
-	case version == 0 || version >= k.Version:
+	default:
 		s.gap(math.MinInt64, math.MaxInt64, errors.New("there is no such table"))
 	}
 	for _, d := range s.gaps {

@@ -23,8 +23,8 @@ func (c *Conn) Usage() (used, free int64, err error) {
 }
 
 // GiveBack shortens the file by about so many free bytes, in one transaction. A file that holds little is written again, without any free
-// pages. A larger one has pages moved from its end into free ones; only a file that was made with Kind.Shrinks, or written again since,
-// can do that: then more says that another call would give back more.
+// pages. A larger one has pages moved from its end into free ones; only a file of a Kind that Shrinks can do that: then more says that
+// another call would give back more.
 func (c *Conn) GiveBack(bytes int64) (more bool, err error) {
 	if err := c.writable(); err != nil {
 		return false, err
@@ -35,22 +35,13 @@ func (c *Conn) GiveBack(bytes int64) (more bool, err error) {
 	}
 	c.cut = true
 	if used <= rewriteBytes {
-		if c.shrinks {
-			err = c.Exec("PRAGMA auto_vacuum = INCREMENTAL")
-		}
-		if err == nil {
-			err = c.Exec("VACUUM")
-		}
-		return false, c.failed(err)
+		return false, c.failed(c.Exec("VACUUM"))
 	}
-	if mode, err := c.Int("PRAGMA auto_vacuum"); err != nil || mode != incremental {
-		return false, err
+	if !c.shrinks {
+		return false, nil
 	}
 	return true, c.Tx(func() error { return c.drain(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", max(bytes/c.pageSize, 1))) })
 }
-
-// incremental is the auto_vacuum of a file that knows for each page which other one points to it.
-const incremental = 2
 
 // CutFile takes the room that GiveBack has freed from the end of the file. SQLite does so when it has copied back the whole log, which it
 // cannot while a reader still reads from there: then a later call does it.

@@ -15,24 +15,19 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-var testKind = Kind{Name: "trial", ApplicationID: 0x51726e54, Version: 3}
+var testKind = Kind{
+	Name: "trial", ApplicationID: 0x51756554, Unreleased: 0x51726e54,
+	Schema: "CREATE TABLE thing (n INTEGER PRIMARY KEY, name TEXT, bytes BLOB) STRICT;",
+}
 
 // create makes a database with one table at a new path.
 func create(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a name with spaces, ? # % and ü.db")
-	if err := Create(path, testKind, build); err != nil {
+	if err := Create(path, testKind, nil); err != nil {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func build(temporary string) error {
-	c, err := OpenUnfinished(temporary)
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.Exec("CREATE TABLE thing (n INTEGER PRIMARY KEY, name TEXT, bytes BLOB) STRICT; PRAGMA user_version = 3"), c.Close())
 }
 
 func open(t *testing.T, path string, o Options) *Conn {
@@ -210,7 +205,7 @@ func TestReadOnly(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	c := open(t, create(t), Options{})
-	for pragma, want := range map[string]int64{"page_size": 4096, "wal_autocheckpoint": 1000, "synchronous": 2, "application_id": 0x51726e54, "user_version": 3} {
+	for pragma, want := range map[string]int64{"page_size": 4096, "wal_autocheckpoint": 1000, "synchronous": 2, "application_id": 0x51756554, "user_version": 1} {
 		if got, err := c.Int("PRAGMA " + pragma); err != nil || got != want {
 			t.Errorf("%s = %d, %v; want %d", pragma, got, err, want)
 		}
@@ -226,17 +221,21 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A creation that fails leaves nothing under the name; one whose result is not what it should be is not published.
+// A creation that fails leaves nothing under the name.
 func TestCreateFails(t *testing.T) {
 	t.Parallel()
-	stop := errors.New("stop")
-	for name, build := range map[string]func(string) error{
-		"error":      func(string) error { return stop },
-		"no version": func(string) error { return nil },
-		"removed":    os.Remove,
+	nonsense := testKind
+	nonsense.Schema += "CREATE TABLE nonsense;"
+	for name, c := range map[string]struct {
+		kind Kind
+		fill func(string) error
+	}{
+		"error":    {testKind, func(string) error { return errors.New("stop") }},
+		"no table": {nonsense, nil},
+		"removed":  {testKind, os.Remove},
 	} {
 		path := filepath.Join(t.TempDir(), "x.db")
-		if err := Create(path, testKind, build); err == nil {
+		if err := Create(path, c.kind, c.fill); err == nil {
 			t.Errorf("%s: Create succeeded", name)
 		}
 		if exists, err := Exists(path); exists || err != nil {
@@ -246,7 +245,7 @@ func TestCreateFails(t *testing.T) {
 			t.Errorf("%s: Open = %v; want that there is no file", name, err)
 		}
 	}
-	if err := Create(filepath.Join(t.TempDir(), "missing", "x.db"), testKind, build); !errors.Is(err, fs.ErrNotExist) {
+	if err := Create(filepath.Join(t.TempDir(), "missing", "x.db"), testKind, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Create in a missing folder = %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func TestCopyingBackOnAFullDisk(t *testing.T) {
 	}
 	x.look()
 	made := &counting{t: t, path: filepath.Join(disk, "made.db")}
-	if err := Create(made.path, testKind, build); err != nil {
+	if err := Create(made.path, testKind, nil); err != nil {
 		t.Fatal(err)
 	}
 	if made.own(); made.conn.back.spared {

@@ -27,8 +27,6 @@ type Catalogue struct {
 	secret, putSecret, inShards *sqlitedb.Stmt
 	leftovers, leave, taken     *sqlitedb.Stmt
 	leaveNamed, quarantine      *sqlitedb.Stmt
-	values, strategies          *sqlitedb.Stmt
-	dropValues, dropStrategies  *sqlitedb.Stmt
 	plugin                      pluginStatements
 	token                       tokenStatements
 	act                         actStatements
@@ -46,7 +44,7 @@ type QueueRow struct {
 }
 
 // OpenCatalogue opens the catalogue at path, makes it if there is none, and brings an older one up to date. A file that is
-// damaged, foreign or of a newer version is a *queue.FormatError and stays as it was.
+// damaged, foreign or of a version that is not known is a *queue.FormatError and stays as it was.
 func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
 	c := &Catalogue{path: path}
 	if err := c.open(ctx); err != nil {
@@ -59,14 +57,11 @@ func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
 }
 
 func (c *Catalogue) open(ctx context.Context) error {
-	steps, err := stepsOf(catalogueKind)
+	err := ensure(c.path, CatalogueKind)
 	if err != nil {
 		return err
 	}
-	if err := ensure(ctx, c.path, catalogueKind, sqlitedb.Owner{}, steps); err != nil {
-		return err
-	}
-	if c.conn, err = sqlitedb.Open(c.path, catalogueKind, sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
+	if c.conn, err = sqlitedb.Open(c.path, CatalogueKind, sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
 		return err
 	}
 	if err := c.checkSums(); err != nil {
@@ -85,10 +80,6 @@ func (c *Catalogue) open(ctx context.Context) error {
 		{&c.taken, "DELETE FROM leftover WHERE shard = ?"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
-		{&c.values, "SELECT key, value, most, weight, version, changed FROM meta_value WHERE shard = ? ORDER BY key, value"},
-		{&c.strategies, "SELECT name, version, text, created FROM strategy WHERE shard = ? ORDER BY name, version"},
-		{&c.dropValues, "DELETE FROM meta_value WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
-		{&c.dropStrategies, "DELETE FROM strategy WHERE shard = (SELECT shard FROM queue WHERE name = ?)"},
 	}))
 }
 
@@ -223,7 +214,7 @@ func (c *Catalogue) Leave(shard queue.ShardID) error {
 
 // DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
-	return c.running("delete queue", acts, []any{name}, c.leaveNamed, c.dropValues, c.dropStrategies, c.drop)
+	return c.running("delete queue", acts, []any{name}, c.leaveNamed, c.drop)
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then

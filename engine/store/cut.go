@@ -17,10 +17,10 @@ type Cut struct {
 }
 
 // CutStore prepares a cut of a store. It has no moment before Take.
-func CutStore(s *Store) (*Cut, error) { return cutOf(s.path, storeKind, &s.write.mu) }
+func CutStore(s *Store) (*Cut, error) { return cutOf(s.path, Kind, &s.write.mu) }
 
 // CutCatalogue prepares a cut of a catalogue. It has no moment before Take.
-func CutCatalogue(c *Catalogue) (*Cut, error) { return cutOf(c.path, catalogueKind, &c.mu) }
+func CutCatalogue(c *Catalogue) (*Cut, error) { return cutOf(c.path, CatalogueKind, &c.mu) }
 
 func cutOf(path string, kind sqlitedb.Kind, writer *sync.Mutex) (*Cut, error) {
 	snapshot, err := sqlitedb.Prepare(path, kind)

@@ -15,7 +15,7 @@ import (
 
 // appendEndedPage packs ended submissions, which are sorted by id:
 //
-//	uvarint n | n times (uvarint id, varint seq, uvarint state*2 + keyed, varint finished, varint position, uvarint spec length, uvarint
+//	uvarint n | n times (uvarint id, varint seq, uvarint state, varint finished, varint position, uvarint spec length, uvarint
 //	final length) | bytes
 //
 // Ids, seqs, times and positions are differences to those before, the first as they are.
@@ -26,7 +26,7 @@ func appendEndedPage(dst []byte, list []checkpoint.Ended) []byte {
 		e := &list[i]
 		dst = binary.AppendUvarint(dst, uint64(e.ID-last.ID))
 		dst = binary.AppendVarint(dst, int64(e.Seq)-int64(last.Seq))
-		dst = binary.AppendUvarint(dst, uint64(e.State)<<1|bit(e.Keyed))
+		dst = binary.AppendUvarint(dst, uint64(e.State))
 		dst = binary.AppendVarint(dst, int64(e.Finished-last.Finished))
 		dst = binary.AppendVarint(dst, int64(e.Position-last.Position))
 		dst = binary.AppendUvarint(dst, uint64(len(e.Spec)))
@@ -57,8 +57,7 @@ func endedPage(kept []byte) ([]checkpoint.Ended, error) {
 		e := &list[i]
 		e.ID = last.ID + queue.SubmissionID(d.uint())
 		e.Seq = uint32(int64(last.Seq) + d.int())
-		state := d.uint()
-		e.State, e.Keyed = queue.SubmissionState(state>>1), state&1 == 1
+		e.State = queue.SubmissionState(d.uint())
 		e.Finished = last.Finished + queue.Time(d.int())
 		e.Position = last.Position + journal.Position(d.int())
 		lengths[i] = [2]uint64{d.uint(), d.uint()}
@@ -78,7 +77,6 @@ type span struct {
 	firstPos, lastPos journal.Position
 	count             uint32 // as the page was written
 	states            uint32 // a bit for each state
-	keyed             bool   // some came with an idempotency key
 	page              int64  // its number
 	gone              []byte // a bit for each that is no longer in the history; nil: all are
 	left              uint32 // how many are
@@ -91,7 +89,7 @@ func spanOf(number int64, list []checkpoint.Ended) span {
 	for i := range list {
 		e := &list[i]
 		s.cover(&span{firstID: e.ID, lastID: e.ID, firstSeq: e.Seq, lastSeq: e.Seq, firstEnd: e.Finished, lastEnd: e.Finished,
-			firstPos: e.Position, lastPos: e.Position, count: 1, left: 1, states: 1 << e.State, keyed: e.Keyed})
+			firstPos: e.Position, lastPos: e.Position, count: 1, left: 1, states: 1 << e.State})
 	}
 	return s
 }
@@ -112,13 +110,13 @@ func (s *span) cover(o *span) {
 	s.firstEnd, s.lastEnd = min(s.firstEnd, o.firstEnd), max(s.lastEnd, o.lastEnd)
 	s.firstPos, s.lastPos = min(s.firstPos, o.firstPos), max(s.lastPos, o.lastPos)
 	s.count, s.left = s.count+o.count, s.left+o.left
-	s.states, s.keyed = s.states|o.states, s.keyed || o.keyed
+	s.states |= o.states
 }
 
 // only is what the span of a page with one submission tells of it.
 func (s *span) only() *checkpoint.Ended {
 	state := queue.SubmissionState(bits.TrailingZeros32(s.states))
-	return &checkpoint.Ended{ID: s.firstID, Seq: s.firstSeq, State: state, Finished: s.firstEnd, Position: s.firstPos, Keyed: s.keyed}
+	return &checkpoint.Ended{ID: s.firstID, Seq: s.firstSeq, State: state, Finished: s.firstEnd, Position: s.firstPos}
 }
 
 func (s *span) holds(i int) bool { return s.gone == nil || s.gone[i/8]>>(i%8)&1 == 0 }
@@ -140,12 +138,12 @@ func (s *span) without(i int) span {
 // appendTo encodes a span but for the number of its page:
 //
 //	uvarint first id, last − first id, first seq, last − first seq, first end, last − first end, first position,
-//	last − first position, count, states*2 + keyed | the bits of gone
+//	last − first position, count, states | the bits of gone
 func (s *span) appendTo(dst []byte) []byte {
 	for _, n := range []uint64{
 		uint64(s.firstID), uint64(s.lastID - s.firstID), uint64(s.firstSeq), uint64(s.lastSeq - s.firstSeq),
 		uint64(s.firstEnd), uint64(s.lastEnd - s.firstEnd),
-		uint64(s.firstPos), uint64(s.lastPos - s.firstPos), uint64(s.count), uint64(s.states)<<1 | bit(s.keyed),
+		uint64(s.firstPos), uint64(s.lastPos - s.firstPos), uint64(s.count), uint64(s.states),
 	} {
 		dst = binary.AppendUvarint(dst, n)
 	}
@@ -164,8 +162,7 @@ func readSpan(number int64, b []byte) (span, error) {
 	s.firstPos = journal.Position(d.uint())
 	s.lastPos = s.firstPos + journal.Position(d.uint())
 	s.count = uint32(d.uint())
-	states := d.uint()
-	s.states, s.keyed, s.left = uint32(states>>1), states&1 == 1, s.count
+	s.states, s.left = uint32(d.uint()), s.count
 	if len(d.rest) == 0 || d.short {
 		return s, d.err()
 	}
@@ -179,11 +176,4 @@ func readSpan(number int64, b []byte) (span, error) {
 		}
 	}
 	return s, nil
-}
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

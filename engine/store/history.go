@@ -277,20 +277,6 @@ func (h *History) endedSeqs(ctx context.Context) (seqSet, error) {
 	return seqs, h.each(ctx, func(*span) bool { return true }, func(e *checkpoint.Ended) { seqs.add(e.Seq) })
 }
 
-// EndedKeyed calls fn for every ended submission from id `from` on that came with an idempotency key, oldest first.
-func (h *History) EndedKeyed(ctx context.Context, from queue.SubmissionID, fn func(*checkpoint.Ended) error) error {
-	return wrap("ended keyed", unmoved(func() error {
-		o := byID(from)
-		all, any := o.match, o.want
-		o.match = func(p *span) bool { return p.keyed && all(p) }
-		o.want = func(e *checkpoint.Ended) bool { return e.Keyed && any(e) }
-		return h.walk(ctx, o, func(e *checkpoint.Ended, _ int64, _ int) (bool, error) {
-			from = e.ID + 1
-			return true, fn(e)
-		})
-	}))
-}
-
 // ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
 // at most `limit`.
 func (h *History) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState,

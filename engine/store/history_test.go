@@ -2,23 +2,17 @@ package store
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
 // historyModel is the history as a map.
@@ -41,7 +35,7 @@ func (m *historyModel) make(id queue.SubmissionID, seq uint32) checkpoint.Ended 
 	m.now += queue.Time(m.rnd.IntN(3))
 	return checkpoint.Ended{
 		ID: id, Seq: seq, State: queue.SubmissionState(1 + m.rnd.IntN(5)), Finished: m.now, Position: journal.Position(m.now / 2),
-		Keyed: m.rnd.IntN(5) == 0, Spec: fmt.Appendf(nil, "spec of %d %*d", id, m.rnd.IntN(long), 1), Final: fmt.Appendf(nil, "%*d", m.rnd.IntN(long), 2),
+		Spec: fmt.Appendf(nil, "spec of %d %*d", id, m.rnd.IntN(long), 1), Final: fmt.Appendf(nil, "%*d", m.rnd.IntN(long), 2),
 	}
 }
 
@@ -170,7 +164,7 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 		before = ids[m.rnd.IntN(len(ids))]
 	}
 	var want []checkpoint.Ended
-	var in, keyed []queue.SubmissionID
+	var in []queue.SubmissionID
 	for _, id := range slices.Backward(ids) {
 		if e := m.ended[id]; before == 0 || id < before {
 			if slices.Contains(states, e.State) && len(want) < limit {
@@ -181,11 +175,6 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 			}
 		}
 	}
-	for _, id := range ids {
-		if m.ended[id].Keyed && id >= before {
-			keyed = append(keyed, id)
-		}
-	}
 	got, err := m.s.History.ListEnded(ctx, before, states, limit)
 	must(m.t, err)
 	if len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
@@ -193,13 +182,11 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 	}
 	gotIn, err := m.s.History.EndedIn(ctx, before, states[0], limit)
 	must(m.t, err)
-	var gotKeyed []queue.SubmissionID
-	must(m.t, m.s.History.EndedKeyed(ctx, before, func(e *checkpoint.Ended) error { gotKeyed = append(gotKeyed, e.ID); return nil }))
 	since := map[queue.SubmissionID]bool{}
 	must(m.t, m.s.History.EndedSince(ctx, before, func(id queue.SubmissionID) { since[id] = true }))
 	n, _ := slices.BinarySearch(ids, before)
-	if !slices.Equal(gotIn, in) || !slices.Equal(gotKeyed, keyed) || len(since) != len(ids)-n {
-		m.t.Fatalf("from %d on: %d in state %v, %d with a key, %d in all; want %d, %d and %d", before, len(gotIn), states[0], len(gotKeyed), len(since), len(in), len(keyed), len(ids)-n)
+	if !slices.Equal(gotIn, in) || len(since) != len(ids)-n {
+		m.t.Fatalf("from %d on: %d in state %v, %d in all; want %d and %d", before, len(gotIn), states[0], len(since), len(in), len(ids)-n)
 	}
 }
 
@@ -333,97 +320,5 @@ func TestEndedPage(t *testing.T) {
 		if _, err := endedPage(page[:n]); err == nil && n < len(page) {
 			t.Fatalf("a page of %d bytes is read without its end, from %d", len(page), n)
 		}
-	}
-}
-
-// version5 makes an empty store as version 5 of the file was.
-func version5(t *testing.T) (path string, old sqlitedb.Kind) {
-	t.Helper()
-	embedded, err := stepsOf(storeKind)
-	must(t, err)
-	steps := fstest.MapFS{}
-	names, err := fs.Glob(embedded, "*.sql")
-	must(t, err)
-	for _, name := range names[:5] {
-		text, err := fs.ReadFile(embedded, name)
-		must(t, err)
-		steps[name] = &fstest.MapFile{Data: text}
-	}
-	path, old = filepath.Join(t.TempDir(), "store.db"), storeKind
-	old.Version = 5
-	must(t, ensure(ctx, path, old, sqlitedb.Owner{}, steps))
-	return path, old
-}
-
-// The history of a file from before version 6 is found, and a start that was killed while it packed that goes on.
-func TestOldHistory(t *testing.T) {
-	t.Parallel()
-	path, old := version5(t)
-	var want []checkpoint.Ended
-	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
-	must(t, err)
-	put, err := conn.Prepare("INSERT INTO history (id, seq, state, finished, keyed, crc, spec, final) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
-	must(t, err)
-	m := &historyModel{t: t, rnd: rand.New(rand.NewPCG(2, 9)), now: 5}
-	must(t, conn.Tx(func() error {
-		for i := range 2*oldHistoryRows + 100 {
-			e := m.make(queue.SubmissionID(100+i*3), uint32(i))
-			e.Position = 0
-			want = append(want, e)
-			c := sum(0).number(int64(e.ID)).number(int64(e.Seq)).number(int64(e.State)).number(int64(e.Finished)).number(int64(len(e.Spec))).bytes(e.Spec).bytes(e.Final)
-			if i == oldHistoryRows+50 {
-				c++
-			}
-			if _, err := put.Exec(int64(e.ID), int64(e.Seq), int64(e.State), int64(e.Finished), int64(bit(e.Keyed)), c.stored(), e.Spec, e.Final); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	must(t, conn.Close())
-	_, err = Open(ctx, path, Options{})
-	if format, ok := errors.AsType[*queue.FormatError](err); !ok {
-		t.Fatalf("a damaged row is taken over: %v", err)
-	} else {
-		t.Log(format)
-	}
-	bad := want[oldHistoryRows+50]
-	editing(t, path, fmt.Sprintf("UPDATE history SET crc = %d WHERE id = %d", sum(0).number(int64(bad.ID)).number(int64(bad.Seq)).number(int64(bad.State)).number(int64(bad.Finished)).number(int64(len(bad.Spec))).bytes(bad.Spec).bytes(bad.Final).stored(), bad.ID))
-	slices.Reverse(want)
-	for range 2 {
-		s := open(t, path, Options{})
-		got, err := s.History.ListEnded(ctx, 0, []queue.SubmissionState{1, 2, 3, 4, 5}, len(want)+1)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%d submissions are in the history, %v; want %d", len(got), err, len(want))
-		}
-		must(t, s.Close())
-	}
-}
-
-// A file of an older version whose server was killed is brought up to date, with what its log has.
-func TestMigrationAfterKill(t *testing.T) {
-	t.Parallel()
-	path, old := version5(t)
-	killed := filepath.Join(t.TempDir(), "store.db")
-	id := queue.Identity{Directory: [16]byte{1}, Shard: 1, Oldest: 1, Newest: 9, Generation: 1}
-	conn, err := sqlitedb.Open(path, old, sqlitedb.Options{})
-	must(t, err)
-	_, err = conn.Own(id)
-	must(t, err)
-	must(t, conn.Tx(func() error { return conn.Exec("UPDATE folded SET position = 7") }))
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		b, err := os.ReadFile(path + suffix)
-		must(t, err)
-		must(t, os.WriteFile(killed+suffix, b, 0o600))
-	}
-	must(t, conn.Close())
-	for range 2 {
-		id.Generation++
-		s, err := Open(ctx, killed, Options{Identity: id})
-		must(t, err)
-		if position, err := s.Checkpointed(ctx); err != nil || position != 7 {
-			t.Errorf("the position is %d, %v; want what the log had, 7", position, err)
-		}
-		must(t, s.Close())
 	}
 }

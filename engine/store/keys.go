@@ -22,7 +22,6 @@ type Keys struct {
 
 	s        *Store
 	slotKeys int          // in one slot
-	old      bool         // those of a file from before version 10 are yet to be taken
 	held     atomic.Int64 // in all slots
 
 	writing sync.Mutex // held while slots are filled or removed; guards next and gone
@@ -62,12 +61,10 @@ func (k *Keys) load() error {
 	err := k.s.write.keySlots.Query(func(row sqlitedb.Row) (bool, error) {
 		n, b := row.Int(0), row.Blob(2)
 		slot, ok := readKeySlot(n, b)
-		if !ok && n > 0 || sum(0).number(n).bytes(b).stored() != row.Int(1) {
+		if !ok || sum(0).number(n).bytes(b).stored() != row.Int(1) {
 			return false, k.s.damaged("key_slot", n)
 		}
-		if k.old = k.old || n == 0; n > 0 {
-			k.slots, k.next = append(k.slots, slot), n+1
-		}
+		k.slots, k.next = append(k.slots, slot), n+1
 		return true, nil
 	})
 	for _, slot := range k.slots {

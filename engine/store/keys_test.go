@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
-	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -225,50 +224,4 @@ func TestSalvagedKeys(t *testing.T) {
 	}
 	_, err = Verify(context.Background(), to, func(d sqlitedb.Damage) { t.Errorf("the salvaged file: %+v", d) })
 	must(t, err)
-}
-
-// A file from before version 10 has its keys in the specs of its submissions, open ones and ended ones: the first open takes those of the
-// window, once.
-func TestOldKeysAreTaken(t *testing.T) {
-	t.Parallel()
-	ctx, path := context.Background(), filepath.Join(t.TempDir(), "store.db")
-	s, err := Open(ctx, path, Options{Durability: queue.Relaxed})
-	must(t, err)
-	now := queue.Time(1_760_000_000_000)
-	var rows []checkpoint.Row
-	var ended []checkpoint.Ended
-	want := map[string]bool{"": false}
-	for i := range uint32(20) {
-		at := now.Add(-time.Duration(i) * 2 * time.Hour)
-		id, key := queue.MakeSubmissionID(at, 1, i), ""
-		if i%4 < 2 {
-			key = fmt.Sprint("key", i)
-			want[key] = at >= now.Add(-queue.IdempotencyWindow)
-		}
-		spec := journal.AppendInsert(nil, &journal.Insert{Seq: i + 1, ID: id, Chunks: 1, Key: 1, OperationsPerChunk: 1, IdempotencyKey: key})
-		if i%2 == 0 {
-			rows = append(rows, checkpoint.Row{Seq: i + 1, ID: id, Spec: spec, State: []byte("state")})
-		} else {
-			ended = append(ended, checkpoint.Ended{Seq: i + 1, ID: id, State: queue.Completed, Finished: now, Keyed: key != "", Spec: spec})
-		}
-	}
-	must(t, s.Checkpoint(ctx, rows, ended))
-	must(t, s.Close())
-	db, err := sqlitedb.SQL(path)
-	must(t, err)
-	_, err = db.Exec("INSERT INTO key_slot (n, crc, bytes) VALUES (0, -1943489910, x'')") // as the migration leaves it
-	must(t, errors.Join(err, db.Close()))
-	for range 2 {
-		s, err = Open(ctx, path, Options{Durability: queue.Relaxed})
-		must(t, err)
-		for key, is := range want {
-			if found, err := s.Keys.Find(ctx, queue.HashKey(key), 0); err != nil || is != (found != nil) {
-				t.Errorf("key %q: %+v, %v; want it known: %v", key, found, err, is)
-			}
-		}
-		if n, err := s.write.conn.Int("SELECT count(*) FROM key_slot WHERE n = 0"); err != nil || n != 0 {
-			t.Errorf("%d rows say that keys are yet to be taken (%v), want none", n, err)
-		}
-		must(t, s.Close())
-	}
 }

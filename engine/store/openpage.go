@@ -31,7 +31,11 @@ func appendOpenPage(dst []byte, list []checkpoint.Row) []byte {
 		dst = binary.AppendUvarint(dst, uint64(r.Seq-last.Seq))
 		dst = binary.AppendVarint(dst, int64(r.ID-last.ID))
 		dst = binary.AppendUvarint(dst, uint64(len(r.Spec)))
-		dst = binary.AppendUvarint(dst, uint64(len(r.State))+bit(r.State != nil))
+		state := uint64(len(r.State))
+		if r.State != nil {
+			state++
+		}
+		dst = binary.AppendUvarint(dst, state)
 		last = *r
 	}
 	for i := range list {

@@ -39,7 +39,7 @@ type Salvaging struct {
 
 // Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no one has open. There may be no file `from`.
 func Salvage(ctx context.Context, from, to string, o Salvaging) error {
-	return wrap("salvage", salvageInto(ctx, storeKind, from, to, o.Identity, func(tx salvageTx) error {
+	return wrap("salvage", salvageInto(ctx, Kind, from, to, o.Identity, func(tx salvageTx) error {
 		s := salvage{Salvaging: o, salvageTx: tx, salvageOpen: newSalvageOpen()}
 		return s.run()
 	}))
@@ -47,16 +47,7 @@ func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 
 // salvageInto makes the file of this kind at `to`, which fn fills with what it reads of the one at `from`.
 func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id queue.Identity, fn func(salvageTx) error) error {
-	steps, err := stepsOf(kind)
-	if err != nil {
-		return err
-	}
-	err = sqlitedb.Create(to, kind, func(temporary string) error {
-		if err := migrate(ctx, temporary, steps); err != nil {
-			return err
-		}
-		return fill(ctx, from, temporary, fn)
-	})
+	err := sqlitedb.Create(to, kind, func(temporary string) error { return fill(ctx, from, temporary, fn) })
 	if err != nil {
 		return err
 	}
@@ -154,7 +145,7 @@ func (s *salvage) table(t *sqlitedb.Summed) error {
 	if err != nil {
 		return err
 	}
-	return sqlitedb.Salvage(s.ctx, s.old, storeKind, t.Table, func(r *sqlitedb.Salvaged) error {
+	return sqlitedb.Salvage(s.ctx, s.old, t.Table, func(r *sqlitedb.Salvaged) error {
 		s.note(seqIn(t.Table, r))
 		if !t.Whole(r) {
 			s.left(t.LeftOut(r))
@@ -337,7 +328,7 @@ func (s *salvage) blobs(query string) (map[int64][]byte, error) {
 // position takes over up to which position of the journal the rows are complete. The journal begins at or before it.
 func (s *salvage) position() error {
 	position := int64(-1)
-	err := sqlitedb.Salvage(s.ctx, s.old, storeKind, "folded", func(r *sqlitedb.Salvaged) error {
+	err := sqlitedb.Salvage(s.ctx, s.old, "folded", func(r *sqlitedb.Salvaged) error {
 		position, _ = r.Value("position").(int64)
 		return nil
 	}, func(sqlitedb.LeftOut) {})

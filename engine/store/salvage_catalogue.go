@@ -17,30 +17,21 @@ var auditSummed = sqlitedb.Summed{Table: "audit", Columns: "shard, number, at, l
 // SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which no one has open. Where it cannot be
 // told whether requests need an access token, they do from now on.
 func SalvageCatalogue(ctx context.Context, from, to string, id queue.Identity, tell func(LeftOut)) error {
-	return wrap("salvage the catalogue", salvageInto(ctx, catalogueKind, from, to, id, func(tx salvageTx) error {
+	return wrap("salvage the catalogue", salvageInto(ctx, CatalogueKind, from, to, id, func(tx salvageTx) error {
 		s := catalogueSalvage{salvageTx: tx, tell: tell, sums: map[string]map[int64]int64{}}
 		return s.run()
 	}))
 }
 
-// firstSummed is the first version of a catalogue with checksums of rows. The open behind the migration to it makes them.
-const firstSummed = 9
-
 type catalogueSalvage struct {
 	salvageTx
 	tell      func(LeftOut)
 	sums      map[string]map[int64]int64 // by table and row
-	summed    bool                       // the file is of a version that has checksums
 	uncertain bool                       // something about access tokens is lost
 }
 
 func (s *catalogueSalvage) run() error {
-	version := 0
-	if err := s.old.QueryRowContext(s.ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		version = 0 // nothing of it can be read
-	}
-	s.summed = version == 0 || version >= firstSummed
-	err := sqlitedb.Salvage(s.ctx, s.old, catalogueKind, "row_sum", func(r *sqlitedb.Salvaged) error {
+	err := sqlitedb.Salvage(s.ctx, s.old, "row_sum", func(r *sqlitedb.Salvaged) error {
 		table, _ := r.Value("tab").(string)
 		row, _ := r.Value("row").(int64)
 		crc, _ := r.Value("crc").(int64)
@@ -65,10 +56,13 @@ func (s *catalogueSalvage) run() error {
 	if err == nil && s.uncertain {
 		_, err = s.tx.ExecContext(s.ctx, "INSERT OR REPLACE INTO access (one, required) VALUES (1, 1)")
 	}
+	if err == nil {
+		_, err = s.tx.ExecContext(s.ctx, "INSERT INTO row_sum (tab, row, crc) VALUES ('', 0, 0)") // the first open makes them
+	}
 	return err
 }
 
-// tables are those of the new file whose rows are taken over. Checksums are made by its first open.
+// tables are those of the new file whose rows are taken over.
 func (s *catalogueSalvage) tables() (names []string, err error) {
 	names, err = s.salvageTx.names("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
 	return slices.DeleteFunc(names, func(name string) bool { return name != auditSummed.Table && slices.Contains(unsummed, name) }), err
@@ -80,7 +74,7 @@ func (s *catalogueSalvage) table(table string) error {
 		return err
 	}
 	missing := maps.Clone(s.sums[table]) // rows that are not seen
-	err = sqlitedb.Salvage(s.ctx, s.old, catalogueKind, table, func(r *sqlitedb.Salvaged) error {
+	err = sqlitedb.Salvage(s.ctx, s.old, table, func(r *sqlitedb.Salvaged) error {
 		delete(missing, r.Rowid)
 		why, keep := s.judge(table, r)
 		if why != "" {
@@ -114,22 +108,21 @@ func (s *catalogueSalvage) judge(table string, r *sqlitedb.Salvaged) (why string
 	}
 	sums := s.sums[table]
 	switch crc, there := sums[r.Rowid]; {
-	case there && crc != sumOfRow(table, r, false) && crc != sumOfRow(table, r, true):
+	case there && crc != sumOfRow(table, r):
 		return "does not match its checksum", false
 	case table == "plugin_version" && !wholeModule(r):
 		return "has another module than was uploaded", false
-	case !there && s.summed:
+	case !there:
 		return "has lost its checksum, and is kept as it stands there", true
 	}
 	return "", true
 }
 
-// sumOfRow is the checksum of a row, or what it was before columns were added to its table.
-func sumOfRow(table string, r *sqlitedb.Salvaged, before bool) int64 {
+// sumOfRow is the checksum of a row.
+func sumOfRow(table string, r *sqlitedb.Salvaged) int64 {
 	args := []any{table}
 	for i, name := range r.Columns {
-		old := before && r.Values[i] == nil && slices.Contains(addedColumns[table], name)
-		if name != unsummedColumn && !old {
+		if name != unsummedColumn {
 			args = append(args, name, r.Values[i])
 		}
 	}

@@ -30,7 +30,7 @@ func TestSalvageOpen(t *testing.T) {
 		var rows []checkpoint.Row
 		for _, seq := range []uint32{1, 2, 3, 4, 5, 6, 5000} {
 			rows = append(rows, checkpoint.Row{Seq: seq, ID: queue.SubmissionID(seq * 10),
-				Spec: journal.AppendInsert(nil, &journal.Insert{Seq: seq, ID: queue.SubmissionID(seq * 10), Chunks: 1, Key: 1, Mul: 1}), State: []byte("new")})
+				Spec: journal.AppendInsert(nil, &journal.Insert{Seq: seq, ID: queue.SubmissionID(seq * 10), Chunks: 1, Key: 1}), State: []byte("new")})
 		}
 		must(t, s.Checkpoint(ctx, rows, nil))
 		must(t, s.Checkpoint(ctx, []checkpoint.Row{{Seq: 3, ID: 30, State: []byte("later")}}, []checkpoint.Ended{{Seq: 1, ID: 10}, {Seq: 5, ID: 50}}))

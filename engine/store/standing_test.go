@@ -28,7 +28,7 @@ func TestStanding(t *testing.T) {
 		}
 	}
 	must(t, s.Close())
-	conn, err := sqlitedb.Open(path, storeKind, sqlitedb.Options{})
+	conn, err := sqlitedb.Open(path, Kind, sqlitedb.Options{})
 	must(t, err)
 	damage, err := conn.Prepare("UPDATE standing SET state = ? WHERE name = 'rules'")
 	must(t, err)

@@ -73,7 +73,7 @@ type reader struct {
 }
 
 // Open opens the store at path, makes it if there is none, and brings an older one up to date. A file that is damaged,
-// foreign or of a newer version is a *queue.FormatError and stays as it was.
+// foreign or of a version that is not known is a *queue.FormatError and stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
@@ -87,15 +87,12 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) openFile(ctx context.Context, o Options) error {
-	steps, err := stepsOf(storeKind)
+	err := ensure(s.path, Kind)
 	if err != nil {
 		return err
 	}
 	owner := sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
-	if err := ensure(ctx, s.path, storeKind, owner, steps); err != nil {
-		return err
-	}
-	if s.write.conn, err = sqlitedb.Open(s.path, storeKind,
+	if s.write.conn, err = sqlitedb.Open(s.path, Kind,
 		sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10, Owner: &owner}); err != nil {
 		return err
 	}
@@ -111,14 +108,11 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	if err := s.History.load(); err != nil {
 		return err
 	}
-	if err := s.History.packOld(ctx); err != nil {
-		return err
-	}
 	if err := s.Keys.load(); err != nil {
 		return err
 	}
 	for _, r := range []*reader{&s.hot, &s.scan} {
-		if r.conn, err = sqlitedb.Open(s.path, storeKind, sqlitedb.Options{ReadOnly: true}); err != nil {
+		if r.conn, err = sqlitedb.Open(s.path, Kind, sqlitedb.Options{ReadOnly: true}); err != nil {
 			return err
 		}
 		if err := r.prepare(r.conn); err != nil {
@@ -126,9 +120,6 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 		}
 	}
 	if err := s.History.loadGone(ctx); err != nil {
-		return err
-	}
-	if err := s.Keys.takeOld(ctx); err != nil {
 		return err
 	}
 	return s.indexLog()

@@ -5,21 +5,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
 var ctx = context.Background()
@@ -313,73 +309,6 @@ func TestFullDisk(t *testing.T) {
 	must(t, s.AppendOutputs(ctx, outs))
 	if b, found, err := s.Output(ctx, 3, 399); err != nil || !found || !bytes.Equal(b, big[399]) {
 		t.Errorf("Output = %q, %v, %v; want what was stored", b, found, err)
-	}
-}
-
-// An older store is brought up to date at the next start, step by step, and one that is up to date is not touched.
-func TestMigration(t *testing.T) {
-	t.Parallel()
-	embedded, err := stepsOf(storeKind)
-	must(t, err)
-	steps := fstest.MapFS{}
-	names, err := fs.Glob(embedded, "*.sql")
-	must(t, err)
-	for _, name := range names {
-		text, err := fs.ReadFile(embedded, name)
-		must(t, err)
-		steps[name] = &fstest.MapFile{Data: text}
-	}
-	path := filepath.Join(t.TempDir(), "store.db")
-	must(t, ensure(ctx, path, storeKind, sqlitedb.Owner{}, steps))
-	s := open(t, path, Options{})
-	must(t, s.SetCheckpointed(ctx, 5))
-	must(t, s.Close())
-	newer := storeKind
-	newer.Version++
-	want := newer.Version
-	steps[fmt.Sprintf("%04d_more.sql", want)] = &fstest.MapFile{Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE more (n INTEGER PRIMARY KEY) STRICT;\nPRAGMA user_version = %d;\n", want)}
-	must(t, ensure(ctx, path, newer, sqlitedb.Owner{}, steps))
-	if version, err := sqlitedb.Version(path, newer, sqlitedb.Owner{}); err != nil || version != want {
-		t.Errorf("Version = %d, %v; want %d", version, err, want)
-	}
-	conn, err := sqlitedb.Open(path, newer, sqlitedb.Options{})
-	must(t, err)
-	if n, err := conn.Int("SELECT position FROM folded JOIN (SELECT count(*) FROM more)"); err != nil || n != 5 {
-		t.Errorf("folded = %d, %v; want what was there before", n, err)
-	}
-	must(t, conn.Close())
-	if _, err := Open(ctx, path, Options{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", want)) {
-		t.Errorf("the older program opened it: %v", err)
-	}
-	// A step that fails leaves the version before it.
-	newer.Version++
-	steps[fmt.Sprintf("%04d_wrong.sql", newer.Version)] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE half (n INTEGER PRIMARY KEY) STRICT;\nCREATE TABLE nonsense;\n")}
-	if err := ensure(ctx, path, newer, sqlitedb.Owner{}, steps); err == nil {
-		t.Error("a broken migration was taken")
-	}
-	if version, err := sqlitedb.Version(path, newer, sqlitedb.Owner{}); err != nil || version != want {
-		t.Errorf("after the failure: Version = %d, %v; want %d", version, err, want)
-	}
-}
-
-// The embedded steps end at the versions that the code names.
-func TestVersionsMatchTheSteps(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []sqlitedb.Kind{storeKind, catalogueKind} {
-		steps, err := stepsOf(kind)
-		must(t, err)
-		names, err := fs.Glob(steps, "*.sql")
-		must(t, err)
-		if len(names) != int(kind.Version) {
-			t.Errorf("%s: %d steps %v for version %d", kind.Name, len(names), names, kind.Version)
-		}
-		for i, name := range names {
-			text, err := fs.ReadFile(steps, name)
-			must(t, err)
-			if want := fmt.Sprintf("PRAGMA user_version = %d;", i+1); !strings.HasPrefix(name, fmt.Sprintf("%04d_", i+1)) || !strings.Contains(string(text), want) {
-				t.Errorf("%s/%s: want number %d and %q in it", kind.Name, name, i+1, want)
-			}
-		}
 	}
 }
 

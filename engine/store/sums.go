@@ -13,18 +13,15 @@ import (
 // checksums stand in the table row_sum. Temporary triggers keep them, so no statement that writes has to think of it, and a table that
 // a later migration adds is covered too. All are compared at every open.
 
-// Tables with checksums of their own, and goose's record, which nothing but a migration reads.
-var unsummed = []string{"row_sum", "identity", "audit", "goose_db_version"}
-
-// addedColumns are those that a migration added to a table whose rows had checksums by then. The checksum of a row from before it is
-// without them, which all are NULL there, until the row is written again.
-var addedColumns = map[string][]string{"queue": {"quarantined", "oldest"}}
+// Tables with checksums of their own.
+var unsummed = []string{"row_sum", "identity", "audit"}
 
 // unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that loads it compares. It is too
 // large to be read at each open.
 const unsummedColumn = "module"
 
-// checkSums compares the checksums of all rows, and has them kept from now on. A catalogue from before there were any gets them.
+// checkSums compares the checksums of all rows, and has them kept from now on. A catalogue that was salvaged gets them first: in
+// row_sum it has a row for a table without a name.
 func (c *Catalogue) checkSums() error {
 	if err := c.conn.Function("sum_of", sumOf); err != nil {
 		return err
@@ -77,7 +74,7 @@ func sumSQL(of, table string, columns []string) string {
 }
 
 // sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of a table's row these are the
-// name of the table, and the name and the value of each column. NULL counts as a blob without bytes: as that it comes from SQLite.
+// name of the table, and the name and the value of each column that is not NULL: a column that a later version adds changes no checksum.
 func sumOf(args ...any) int64 {
 	var enc []byte
 	put := func(kind byte, value string) {
@@ -85,15 +82,19 @@ func sumOf(args ...any) int64 {
 	}
 	put('t', args[0].(string))
 	for i := 1; i+1 < len(args); i += 2 {
-		put('t', args[i].(string))
+		name := args[i].(string)
 		switch value := args[i+1].(type) {
-		case string:
-			put('t', value)
 		case nil:
-			put('b', "")
+		case string:
+			put('t', name)
+			put('t', value)
 		case []byte:
-			put('b', string(value))
+			if value != nil { // as which NULL comes from SQLite
+				put('t', name)
+				put('b', string(value))
+			}
 		default:
+			put('t', name)
 			put('n', fmt.Sprint(value))
 		}
 	}
@@ -111,13 +112,8 @@ func (c *Catalogue) fillSums(tables []string) error {
 }
 
 func (c *Catalogue) compareSums(table string, columns []string) error {
-	wrong := "s.crc IS NOT " + sumSQL("t", table, columns)
-	if added := addedColumns[table]; added != nil {
-		before := slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return slices.Contains(added, name) })
-		wrong += fmt.Sprintf(" AND (coalesce(%s) IS NOT NULL OR s.crc IS NOT %s)", strings.Join(added, ", "), sumSQL("t", table, before))
-	}
 	row, err := c.first(fmt.Sprintf("SELECT t.rowid FROM %s t LEFT JOIN row_sum s ON s.tab = '%[1]s' AND s.row = "+
-		"t.rowid WHERE %s LIMIT 1", table, wrong))
+		"t.rowid WHERE s.crc IS NOT %s LIMIT 1", table, sumSQL("t", table, columns)))
 	if err == nil && row != nil {
 		return c.damagedRow(table, *row, "its checksum does not match")
 	}

@@ -22,8 +22,7 @@ CREATE TABLE chunk(submission INTEGER NOT NULL, number INTEGER NOT NULL, attempt
  draw INTEGER NOT NULL GENERATED ALWAYS AS (((submission * 7919 + number) * 40503) & 65535) VIRTUAL,
  PRIMARY KEY(submission, number)) WITHOUT ROWID, STRICT;
 CREATE TABLE chunk_meta(key TEXT NOT NULL, value ANY NOT NULL, draw INTEGER NOT NULL, submission INTEGER NOT NULL, number INTEGER NOT NULL,
- PRIMARY KEY(key, value, draw, submission, number)) WITHOUT ROWID, STRICT;
-PRAGMA user_version = 1`
+ PRIMARY KEY(key, value, draw, submission, number)) WITHOUT ROWID, STRICT;`
 
 const indexes = `
 CREATE INDEX by_priority ON submission(priority DESC, id);
@@ -60,19 +59,8 @@ type Engine struct {
 
 // Open makes a new database at path. draw returns a random number below n.
 func Open(path string, draw func(n int64) int64) (*Engine, error) {
-	kind := sqlitedb.Kind{Name: "rows", ApplicationID: 0x51726f77, Version: 1}
-	err := sqlitedb.Create(path, kind, func(temporary string) error {
-		c, err := sqlitedb.OpenUnfinished(temporary)
-		if err != nil {
-			return err
-		}
-		if err := c.Exec(tables); err != nil {
-			c.Close()
-			return err
-		}
-		return c.Close()
-	})
-	if err != nil {
+	kind := sqlitedb.Kind{Name: "rows", ApplicationID: 0x51726f77, Schema: tables}
+	if err := sqlitedb.Create(path, kind, nil); err != nil {
 		return nil, err
 	}
 	conn, err := sqlitedb.Open(path, kind, sqlitedb.Options{Durability: queue.Relaxed, Alone: true, CacheKiB: 256 << 10})

@@ -14,7 +14,7 @@ const copyBytes = 4 << 20
 // WriteCopy makes a journal at path, where none may be, that begins behind `after` and holds the batches that each gives, in order and
 // without a gap, with a chain of its own. It is of this identity, and was closed in good order.
 func WriteCopy(path string, id queue.Identity, after journal.Position, each func(fn func(journal.Position, []byte) error) error) error {
-	err := sqlitedb.Create(path, kind, func(temporary string) error {
+	err := sqlitedb.Create(path, Kind, func(temporary string) error {
 		conn, err := sqlitedb.OpenUnfinished(temporary)
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ type copying struct {
 }
 
 func (c *copying) write(each func(fn func(journal.Position, []byte) error) error) error {
-	err := c.conn.Exec("BEGIN; " + schema + " COMMIT; PRAGMA synchronous = OFF; BEGIN")
+	err := c.conn.Exec("PRAGMA synchronous = OFF; BEGIN")
 	if err != nil {
 		return err
 	}

@@ -26,13 +26,12 @@ const (
 const schema = `
 CREATE TABLE batch (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, sum BLOB NOT NULL, bytes BLOB NOT NULL) STRICT;
 CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL, sum BLOB NOT NULL) STRICT;
-INSERT INTO trimmed (one, upto, sum) VALUES (1, 0, zeroblob(16));
-` + sqlitedb.IdentityTable + `
-PRAGMA user_version = 4;`
+INSERT INTO trimmed (one, upto, sum) VALUES (1, 0, zeroblob(16));`
 
-// kind is what the files of this package are: "QrnJ". An append writes whole pages to the log, and most have less than a kilobyte to say.
-// Pages of 1,024 bytes write still less, but the appends of large calls take a quarter more processor time with them.
-var kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x51726e4a, Version: 4, PageSize: 2048}
+// Kind is what the files of this package are: "QueJ". An append writes whole pages to the log, and most have less than a kilobyte to say.
+// Pages of 1,024 bytes write still less, but the appends of large calls take a quarter more processor time with them. A later version adds
+// to Migrations what makes it of the one before.
+var Kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x5175654a, Unreleased: 0x51726e4a, Schema: schema, PageSize: 2048}
 
 var _ journal.Journal = (*Log)(nil)
 
@@ -72,7 +71,7 @@ type Log struct {
 }
 
 // Open opens the journal at path, or creates an empty one. The file is this Log's alone until Close: opening it twice is an
-// error, after two seconds of waiting. A file that is damaged, foreign or of a newer version is a *queue.FormatError and
+// error, after two seconds of waiting. A file that is damaged, foreign or of a version that is not known is a *queue.FormatError and
 // stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err := ctx.Err(); err != nil {
@@ -83,7 +82,7 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	case err == nil && !exists && o.Identity.Oldest > 0: // a reload: an empty journal would take the place of what was acknowledged
 		err = &queue.FormatError{Path: path, Reason: "is missing", Advice: sqlitedb.AdviceDamaged}
 	case err == nil && !exists:
-		err = sqlitedb.Create(path, kind, build)
+		err = sqlitedb.Create(path, Kind, nil)
 	}
 	if err != nil {
 		return nil, wrap("open", err)
@@ -93,7 +92,7 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if !o.Shared || o.Identity != (queue.Identity{}) {
 		how.Owner = &sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
 	}
-	conn, err := sqlitedb.Open(path, kind, how)
+	conn, err := sqlitedb.Open(path, Kind, how)
 	if err != nil {
 		return nil, wrap("open", err)
 	}
@@ -105,18 +104,7 @@ func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	return l, nil
 }
 
-func build(temporary string) error {
-	conn, err := sqlitedb.OpenUnfinished(temporary)
-	if err != nil {
-		return err
-	}
-	return errors.Join(conn.Exec("BEGIN; "+schema+" COMMIT"), conn.Close())
-}
-
 func (l *Log) start(id queue.Identity) error {
-	if err := l.upgrade(); err != nil {
-		return err
-	}
 	for stmt, sql := range map[**sqlitedb.Stmt]string{
 		&l.insert: insertSQL,
 		&l.read:   "SELECT n, crc, sum, bytes FROM batch WHERE n > ? ORDER BY n LIMIT 256",

@@ -38,7 +38,7 @@ func TestJournal(t *testing.T) {
 // rewind takes the batches behind `to` from a journal, beneath its handles.
 func rewind(t *testing.T, dir string, to journal.Position) {
 	t.Helper()
-	conn, err := sqlitedb.Open(filepath.Join(dir, "journal.db"), kind, sqlitedb.Options{})
+	conn, err := sqlitedb.Open(filepath.Join(dir, "journal.db"), Kind, sqlitedb.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		"flipped magic":    {func(b []byte) []byte { b[3] ^= 4; return b }, "not an SQLite database"},
 		"another database": {func(b []byte) []byte { copy(b[68:], "XXXX"); return b }, "not a Quern journal"},
 		"newer":            {func(b []byte) []byte { b[63] = 5; return b }, "version 5"},
-		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777220"},
+		"much newer":       {func(b []byte) []byte { b[60] = 1; return b }, "version 16777217"},
+		"unreleased":       {func(b []byte) []byte { copy(b[68:], "QrnJ"); b[63] = 4; return b }, "unreleased build"},
 		"no version":       {func(b []byte) []byte { b[63] = 0; return b }, "without a version"},
 		"cut off":          {func(b []byte) []byte { return b[:2048] }, "damaged"},
 		"no schema":        {func(b []byte) []byte { clear(b[100:2048]); return b }, "damaged"},

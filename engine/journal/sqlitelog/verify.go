@@ -27,8 +27,7 @@ func Verify(ctx context.Context, path string, tell func(sqlitedb.Damage)) (batch
 	return batches, ctx.Err()
 }
 
-// verifyChain tells of batches that do not follow the one before them. Of the first one no one can say, and files of versions before 4 have
-// no sums: there SQLite refuses the query.
+// verifyChain tells of batches that do not follow the one before them. Of the first one no one can say.
 func verifyChain(ctx context.Context, path string, tell func(row int64)) {
 	var last int64
 	var before []byte

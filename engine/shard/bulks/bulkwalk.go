@@ -31,9 +31,6 @@ func (bs *Part) Present(r *queue.BulkRequest) uint64 {
 
 // Walked is a step's progress: n more were walked over, and what is there now bounds the rest.
 func (bs *Part) Walked(w *queue.BulkWalk, n uint64, r *queue.BulkRequest) {
-	if !w.Known {
-		return
-	}
 	w.Examined = min(w.Examined+n, w.ToExamine)
 	w.ToExamine = min(w.ToExamine, w.Examined+bs.Present(r))
 }

@@ -57,7 +57,7 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 }
 
 func specOf(s *journal.Insert) backlog.Spec {
-	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key, Mul: s.Mul, Add: s.Add}
+	return backlog.Spec{Seq: s.Seq, ID: s.ID, Chunks: s.Chunks, Priority: s.Priority, Meta: s.Meta, Key: s.Key}
 }
 
 // adopt joins a record with its chunks and offers them.
@@ -148,7 +148,6 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 		return err
 	}
 	if t := r.Tries[op.Index]; t != nil && t.Gone() {
-		m.Deaths.late(r, op.Index, t, op.Reason)
 		return nil
 	}
 	slot, held := m.Holds.Find(op.Seq, op.Index)

@@ -57,16 +57,6 @@ func (p *deaths) GiveUp(r *Record, index uint32) {
 	m.Stats.Skipped++
 }
 
-// late applies what comes for a chunk that is gone: of an older journal, that it is given up. Anything else changes nothing.
-func (p *deaths) late(r *Record, index uint32, t *Try, reason journal.ReturnReason) {
-	m := p.m
-	if reason == journal.Skipped && t.Reason == journal.Dead {
-		t.Reason = journal.Skipped
-		p.GiveUp(r, index)
-		m.Touch(r)
-	}
-}
-
 // Offer ends the waiting of a chunk before its time. At a replay what its row tells waits only from the end of the replay on.
 func (p *deaths) Offer(r *Record, index uint32, t *Try) {
 	m := p.m

@@ -18,38 +18,26 @@ type OutputCount struct {
 	Sum    uint32 // of their indexes, modulo 2^32
 }
 
-// OutputsUnknown is the count when some chunk was done by an op of before version 3, which does not say whether it has an output: there
-// may be any number, and none is missed. No count is like it, because the sum of no indexes is 0.
-var OutputsUnknown = OutputCount{Sum: 1}
-
-// Unknown reports whether the count says nothing.
-func (t *OutputCount) Unknown() bool { return *t == OutputsUnknown }
-
 // Add counts the output of a chunk that had none.
 func (t *OutputCount) Add(index uint32) {
-	if !t.Unknown() {
-		t.Chunks++
-		t.Sum += index
-	}
+	t.Chunks++
+	t.Sum += index
 }
 
 func (t *OutputCount) note(c *journal.Completed) {
 	if c.Output {
 		t.Add(c.Index)
 	}
-	if c.OutputUnknown {
-		*t = OutputsUnknown
-	}
 }
 
-// Some says whether the submission has outputs, as far as that is known.
-func (t *OutputCount) Some() bool { return t.Chunks > 0 || t.Unknown() }
+// Some says whether the submission has outputs.
+func (t *OutputCount) Some() bool { return t.Chunks > 0 }
 
 // Missing names what is not among the outputs that were found; "": nothing. exact says that these are all that there were when t was
 // counted.
 func (t *OutputCount) Missing(found OutputCount, id queue.SubmissionID, exact bool) string {
 	switch lost := int64(t.Chunks) - int64(found.Chunks); {
-	case t.Unknown() || lost <= 0:
+	case lost <= 0:
 		return ""
 	case lost == 1 && exact:
 		return OutputOf(id, t.Sum-found.Sum)

@@ -146,9 +146,8 @@ func NewRecord(s *journal.Insert) *Record {
 // Spec encodes the unchanging part of a record that has not ended, as it came in. meta is its own: the caller may need it too.
 func (r *Record) Spec(meta queue.Meta) []byte {
 	d := r.Details()
-	key, mul, add := r.Sub.Order()
 	return journal.AppendInsert(make([]byte, 0, specRoom), &journal.Insert{
-		Seq: r.Seq, ID: r.ID, Chunks: r.Chunks, Key: key, Mul: mul, Add: add, Priority: r.Priority, Meta: meta,
+		Seq: r.Seq, ID: r.ID, Chunks: r.Chunks, Key: r.Sub.Order(), Priority: r.Priority, Meta: meta,
 		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,

@@ -25,13 +25,12 @@ import (
 // the process, and what waits is told by its try.
 const SnapshotVersion = 1
 
-// The flags: some chunk has an output; each try is followed by its past; it failed, and the chunk that failed it is told; it is told how
-// many outputs there are.
+// The flags: some chunk has an output, and it is told how many; each try is followed by its past; it failed, and the chunk that failed
+// it is told.
 const (
 	snapshotOutputs = 1 << iota
 	snapshotPast
 	snapshotFailed
-	snapshotOutputsKnown
 )
 
 // Snapshot appends that of an open submission.
@@ -70,10 +69,6 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 	if outputs.Some() {
 		flags |= snapshotOutputs
 	}
-	known := r.Done > 0 && !outputs.Unknown()
-	if known {
-		flags |= snapshotOutputsKnown
-	}
 	for _, t := range r.Tries {
 		if len(t.Past) > 0 || t.Redrives > 0 {
 			flags |= snapshotPast
@@ -91,7 +86,7 @@ func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 	if failed {
 		dst = binary.AppendUvarint(dst, uint64(*r.Ended.failed))
 	}
-	if known {
+	if outputs.Some() {
 		dst = binary.AppendUvarint(dst, uint64(outputs.Chunks))
 		dst = binary.AppendUvarint(dst, uint64(outputs.Sum))
 	}
@@ -195,7 +190,7 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 		return nil, ErrSnapshot
 	}
 	d := fields{b: b[2:]}
-	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed|snapshotOutputsKnown || b[1]&snapshotFailed != 0 && r.State != queue.Failed {
+	if b[1] > snapshotOutputs|snapshotPast|snapshotFailed || b[1]&snapshotFailed != 0 && r.State != queue.Failed {
 		return nil, ErrSnapshot
 	}
 	r.AppliedAt = journal.Position(d.uint())
@@ -205,10 +200,8 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 		index := uint32(d.within(uint64(r.Chunks - 1)))
 		r.Ended.failed = &index
 	}
-	if b[1]&snapshotOutputsKnown != 0 {
+	if b[1]&snapshotOutputs != 0 {
 		r.Outputs = OutputCount{Chunks: uint32(d.within(uint64(r.Done))), Sum: uint32(d.within(math.MaxUint32))}
-	} else if r.Done > 0 {
-		r.Outputs = OutputsUnknown
 	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.Chunks - 1)))

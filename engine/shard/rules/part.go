@@ -59,9 +59,7 @@ func (p *Part) lifted(op *journal.Rule) {
 	itself := p.lifting[op.Rule.ID]
 	r, was := p.Lift(op.Rule.ID, op.Grace)
 	if was {
-		if op.At != 0 {
-			p.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
-		}
+		p.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
 		p.tell(r.Match)
 	}
 	if itself {

@@ -1,4 +1,0 @@
--- +goose Up
-CREATE TABLE queue (shard INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, settings TEXT NOT NULL, created INTEGER NOT NULL) STRICT;
-CREATE TABLE secret (name TEXT NOT NULL UNIQUE, bytes BLOB NOT NULL) STRICT;
-PRAGMA user_version = 1;

@@ -1,3 +1,0 @@
--- +goose Up
-CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one = 1), directory BLOB NOT NULL, shard INTEGER NOT NULL, oldest INTEGER NOT NULL, generation INTEGER NOT NULL, open INTEGER NOT NULL, boot TEXT NOT NULL, crc INTEGER NOT NULL) STRICT;
-PRAGMA user_version = 5;

@@ -1,4 +1,0 @@
--- +goose Up
-CREATE TABLE history_page (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
-CREATE TABLE history_span (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
-PRAGMA user_version = 6;

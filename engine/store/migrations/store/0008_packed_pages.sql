@@ -1,2 +1,0 @@
--- +goose Up
-PRAGMA user_version = 8;

@@ -1,5 +1,0 @@
--- +goose Up
-CREATE TABLE key_slot (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
-CREATE TABLE key_page (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
-INSERT INTO key_slot (n, crc, bytes) VALUES (0, -1943489910, x'');
-PRAGMA user_version = 10;
