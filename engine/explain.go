@@ -15,6 +15,9 @@ type BranchWhy = inspect.BranchWhy
 // Explained is how a strategy stands and what it would hand out.
 type Explained = inspect.Explained
 
+// ExplainedPick is one chunk that would be handed out, and why no branch before its own gave it.
+type ExplainedPick = inspect.ExplainedPick
+
 // Seat is how the tenant that a chunk belongs to stands in one Fair block.
 type Seat = inspect.Seat
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -272,6 +273,34 @@ func TestAnswerOfAWaitCountsForItsToken(t *testing.T) {
 	r.refused("token-answer-memory", <-begun)
 	if stats := queueAt(r.engine, "default").Stats(); stats.Ready != 1 || stats.Reserved != 0 {
 		t.Errorf("%d ready and %d reserved, want the chunk to be ready again", stats.Ready, stats.Reserved)
+	}
+	r.settled()
+}
+
+// An insert of many is counted before anything is inserted, the audit log before it is read, and a batch of a stream while it is sent. What
+// has no room is refused, or the stream ends.
+func TestWhatIsCountedBeforeItIsMade(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{Answers: 100 << 10})
+	lines := call{method: "POST", path: insertPath + ":batch", body: strings.Repeat(`{"chunks":{"count":1,"prefix":"x/"}}`+"\n", 300),
+		header: map[string]string{"Content-Type": "application/x-ndjson"}}
+	r.refused("token-answer-memory", r.as(r.greedy, lines))
+	if stats := queueAt(r.engine, "default").Stats(); stats.Ready != 0 {
+		t.Errorf("%d chunks are there, want none", stats.Ready)
+	}
+	_, boss := r.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
+	rule := call{method: "POST", path: "/v1/queues/default/rules"}
+	for i := range auditBatch {
+		rule.body = fmt.Sprintf(`{"action":"pause","match":{"meta":{"k":%d}},"reason":%q}`, i, strings.Repeat("x", queue.MaxRuleReasonBytes))
+		r.works("a rule", boss, rule)
+	}
+	for _, accept := range []string{"application/json", contentLines} {
+		r.refused("token-answer-memory", r.as(boss, call{method: "GET", path: "/v1/audit", header: map[string]string{"Accept": accept}}))
+	}
+	before := r.server.answers.Refused.Load()
+	got := r.as(boss, call{method: "GET", path: "/v1/audit?since=2001-01-01T00:00:00Z", header: map[string]string{"Accept": contentEvents}})
+	if strings.Contains(string(got.body), "event: act") || r.server.answers.Refused.Load() == before {
+		t.Errorf("the stream sent %.200s, want it to end before the first batch", got.body)
 	}
 	r.settled()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -92,6 +93,11 @@ func (s auditing) getAudit(c echo.Context) error {
 	case strings.Contains(accept, contentLines):
 		return s.exportAudit(c, in)
 	}
+	done, err := holdPage(c)
+	if err != nil {
+		return err
+	}
+	defer done()
 	page, err := s.engine.Audit(in.filter, in.cursor, in.limit)
 	if err != nil {
 		return err
@@ -101,6 +107,13 @@ func (s auditing) getAudit(c echo.Context) error {
 		out.Items[i] = apiAuditEntry(&page.Items[i].Act)
 	}
 	return collect(s.Server, c, func() error { return c.JSON(http.StatusOK, out) })
+}
+
+// holdPage has the answer count for a page of the log, as it is read and as it is encoded, until the function that it returns is called.
+func holdPage(c echo.Context) (done func(), err error) {
+	answer := access.Of(c.Request().Context()).Answer
+	err = answer.Hold(2 * queue.MaxAnswerBytes)
+	return func() { _ = answer.Hold(0) }, err // less always fits
 }
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {
@@ -115,6 +128,11 @@ const auditPage = 1000
 
 // exportAudit writes all that match, page by page.
 func (s auditing) exportAudit(c echo.Context, in auditRequest) error {
+	done, err := holdPage(c)
+	if err != nil {
+		return err
+	}
+	defer done()
 	page, err := s.engine.Audit(in.filter, in.cursor, auditPage)
 	if err != nil {
 		return err

@@ -115,6 +115,7 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 }
 
 type listBulksInput struct {
+	Cursor
 	Queue string `query:"queue" maxLength:"64" doc:"Of this queue only"`
 }
 
@@ -127,7 +128,8 @@ func (x bulks) list(ctx context.Context, in *listBulksInput) (*output[api.Page[a
 		return nil, err
 	}
 	list = within(ctx, list, func(b *queue.Bulk) bool { return coversBulk(ctx, b) })
-	return answeredList(list, nil, bulkFor(ctx))
+	started := func(b *queue.Bulk) string { return downwards(uint64(b.ID)) }
+	return answeredList(list, in.Cursor, started, bulkFor(ctx))
 }
 
 // BulkPath names a bulk operation; exported like QueuePath.

@@ -29,7 +29,7 @@ func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapIn
 
 func (x submissions) attempts(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Page[api.Attempt]], error) {
 	past, err := q.Submissions.Attempts(ctx, in.id, in.chunk.Index)
-	return answeredList(past, err, apiAttempt)
+	return answeredShort(past, err, apiAttempt)
 }
 
 func apiAttempt(a *queue.Attempt) api.Attempt {

@@ -35,7 +35,7 @@ func (x deadLetters) routes(d *document) {
 		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
 	registerIn(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
-		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: letterFilter().document()}, x.groups)
+		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: groupList().document()}, x.groups)
 	registerIn(d, operation{id: "get-dead-letter", method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Read a dead letter with the history of its last 10 tries"}, x.get)
@@ -71,7 +71,12 @@ func letterFilter() parameters[engine.DeadRequest] {
 	}
 }
 
-// letterList are the parameters of a list of dead letters; their groups have no pages.
+// groupList are the parameters of a list of groups of dead letters.
+func groupList() parameters[engine.DeadRequest] {
+	return append(letterFilter(), cursorParameter(func(r *engine.DeadRequest) *string { return &r.Cursor }))
+}
+
+// letterList are the parameters of a list of dead letters.
 func letterList() parameters[engine.DeadRequest] {
 	return append(letterFilter(), pageParameters(func(r *engine.DeadRequest) *string { return &r.Cursor },
 		func(r *engine.DeadRequest) *int { return &r.Limit })...)
@@ -103,11 +108,16 @@ func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 }
 
 func (x deadLetters) groups(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.DeadGroups], error) {
-	request, err := x.asked(ctx, in, letterFilter())
+	request, err := x.asked(ctx, in, groupList())
 	if err != nil {
 		return nil, err
 	}
 	groups, err := q.DeadLetters.Groups(ctx, request.Filter)
+	if err != nil {
+		return nil, err
+	}
+	largest := func(g *api.DeadGroup) string { return downwards(g.Count) + "." + g.Fingerprint }
+	groups.Items, groups.Next, err = pageOf(behind(groups.Items, request.Cursor, largest), "", largest, asIs)
 	return answered(groups, err, asIs)
 }
 

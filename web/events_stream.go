@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -207,6 +208,11 @@ func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) erro
 func (o *stream) send(event []byte) error { return o.server.sendEvent(o.c, event) }
 
 func (s *Server) sendEvent(c echo.Context, event []byte) error {
+	answer := access.Of(c.Request().Context()).Answer
+	if err := answer.Hold(int64(len(event))); err != nil {
+		return err // the stream ends, and its client comes back
+	}
+	defer func() { _ = answer.Hold(0) }() // less always fits
 	control := http.NewResponseController(c.Response())
 	_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
 	if _, err := c.Response().Write(event); err != nil {

@@ -24,15 +24,15 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 	}
 	plan := request.Plan.Unscored()
 	paths, leaves := pathsOf(plan), plan.Leaves()
-	out := &output[api.ExplainResponse]{Body: api.ExplainResponse{
+	out := api.ExplainResponse{
 		Strategy: plan.Text(), Submissions: found.Shown, Examined: min(found.Met, found.Shown), Seed: seed,
 		Tree:     found.Tree,
-		Branches: found.Branches, Picks: make([]api.ExplainPick, len(found.Picks)),
+		Branches: found.Branches,
 		Withheld: found.Withheld, Ruled: found.Ruled,
 		RestartGraceUntil: found.Grace.API(), Warnings: unscored(found.Faults),
-	}}
-	for i := range found.Picks {
-		p := &found.Picks[i]
+	}
+	first := func(*engine.ExplainedPick) string { return "" } // a list without a next page
+	out.Picks, _, err = pageOf(found.Picks, "", first, func(p *engine.ExplainedPick) api.ExplainPick {
 		leaf := &leaves[p.Leaf]
 		pick := api.ExplainPick{Pick: apiPick(&p.Previewed, paths), Tenants: make([]api.Tenant, len(p.Tenants)),
 			Skipped: make([]api.WhyBranch, len(p.Skipped))}
@@ -42,9 +42,9 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 		for j := range p.Skipped {
 			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, &leaves[j], paths)
 		}
-		out.Body.Picks[i] = pick
-	}
-	return out, nil
+		return pick
+	})
+	return answered(out, err, asIs)
 }
 
 type compareInput struct {

@@ -63,11 +63,6 @@ func answeredPage[T, A any](page engine.Page[T], err error, show func(*T) A) (*o
 	})
 }
 
-// answeredList is the answer of a handler that shows all of a list, or fails.
-func answeredList[T, A any](list []T, err error, show func(*T) A) (*output[api.Page[A]], error) {
-	return answeredPage(engine.Page[T]{Items: list}, err, show)
-}
-
 // showAll is a list as JSON has it: an empty one is [], not null.
 func showAll[T, A any](list []T, show func(*T) A) []A {
 	out := make([]A, len(list))

@@ -24,6 +24,9 @@ const insertManyAbout = "Up to 10,000 submissions, each as in a single insert, w
 // insertionBytes is about what one submission of an insert of many takes in memory until it is answered, beside its content.
 const insertionBytes = 1 << 10
 
+// resultBytes is about how many bytes of its answer one of them takes, beside its metadata.
+const resultBytes = 512
+
 // insertingMany are the steps of an insert of many.
 type insertingMany struct{ s *Server }
 
@@ -60,12 +63,25 @@ func (m insertingMany) handle(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.InsertMany(&asking{Context: r.Context(), server: s, request: r}, list, request.Atomic); err != nil {
+	ask := &asking{Context: r.Context(), server: s, request: r}
+	defer ask.done()
+	if err := ask.hold(answerOf(list)); err != nil { // before anything is inserted
+		return err
+	}
+	if err := q.InsertMany(ask, list, request.Atomic); err != nil {
 		return err
 	}
 	m.trace(c, list)
 	sayDurability(c, q)
 	return m.answer(c, list)
+}
+
+// answerOf is about how many bytes the answer to an insert of many has.
+func answerOf(list []queue.Insertion) (bytes int) {
+	for i := range list {
+		bytes += resultBytes + list[i].New.Meta.Bytes()
+	}
+	return bytes
 }
 
 // list is what the engine is asked for. What is wrong with one is its Err.

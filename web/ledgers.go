@@ -13,9 +13,14 @@ import (
 const ledgerAbout = "`sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal " +
 	"division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers."
 
-func (x queues) ledgers(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Page[api.Ledger]], error) {
+func (x queues) ledgers(ctx context.Context, q *engine.Queue, in *listInput) (*output[api.Page[api.Ledger]], error) {
 	list, err := q.Ledgers(ctx)
-	return answeredList(list, err, asIs)
+	if err != nil {
+		return nil, err
+	}
+	byBranch := func(l *api.Ledger) string { return hashed(l.Branch) + fmt.Sprintf(".%04d.", l.Depth) + l.ID }
+	arrange(list, byBranch)
+	return answeredList(list, in.Cursor, byBranch, asIs)
 }
 
 type getLedgerInput struct {
@@ -45,7 +50,9 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 			"a while is removed to make room for others. List the ledgers again.")
 	}
 	v.Sentence = fairness(&v)
-	return &output[api.LedgerTenants]{v}, nil
+	first := func(*api.LedgerTenant) string { return "" } // a list without a next page
+	v.Items, _, err = pageOf(v.Items, "", first, asIs)
+	return answered(v, err, asIs)
 }
 
 // fairness says in one sentence how far tenants are from their due.

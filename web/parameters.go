@@ -173,11 +173,15 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is " +
 	"looked at, and it has only so many bytes."
 
+func cursorParameter[T any](field func(*T) *string) parameter[T] {
+	return textParameter("cursor", "The next of the page before", 0, field)
+}
+
 // pageParameters are those of a list that has pages.
 func pageParameters[T any](cursor func(*T) *string, limit func(*T) *int) parameters[T] {
 	least, most := 1.0, float64(queue.MaxListLimit)
 	return parameters[T]{
-		textParameter("cursor", "The next of the page before", 0, cursor),
+		cursorParameter(cursor),
 		{Param: queryParam("limit", "Most items of one page",
 			&huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}), read: readLimit(limit)},
 	}

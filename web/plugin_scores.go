@@ -15,5 +15,5 @@ const scoresAbout = "One entry for each version and configuration that is open, 
 
 func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
 	list, err := c.Observations.Scores(in.Name)
-	return answeredList(list, err, asIs)
+	return answeredShort(list, err, asIs)
 }

@@ -80,8 +80,9 @@ type listPluginsInput struct {
 }
 
 func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
-	list, next := c.Plugins.List(in.Cursor, in.Limit)
-	return &output[api.Page[api.Plugin]]{Body: api.Page[api.Plugin]{Items: showAll(list, asIs), Next: next}}, nil
+	list, more := c.Plugins.List(in.Cursor, in.Limit)
+	items, next, err := pageOf(list, more, func(p *api.Plugin) string { return p.Name }, asIs)
+	return answered(api.Page[api.Plugin]{Items: items, Next: next}, err, asIs)
 }
 
 type pluginOutput struct {
@@ -102,7 +103,7 @@ func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPat
 
 func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
 	list, err := c.Versions.Of(in.Name)
-	return answeredList(list, err, asIs)
+	return answeredShort(list, err, asIs)
 }
 
 func (pluginHandlers) version(_ context.Context, c *plugins.Catalogue, in *PluginVersionPath) (*output[api.PluginVersion], error) {
@@ -273,14 +274,16 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLo
 	if err != nil {
 		return nil, err
 	}
-	out := &output[api.PluginLogs]{Body: api.PluginLogs{Lines: showAll(lines, asIs), Dropped: dropped, Next: in.After}}
-	if n := len(lines); n > 0 {
-		out.Body.Next = lines[n-1].Number
+	number := func(l *api.PluginLogLine) string { return strconv.FormatUint(l.Number, 10) }
+	out := api.PluginLogs{Dropped: dropped, Next: in.After}
+	out.Lines, _, err = pageOf(lines, "", number, asIs)
+	if n := len(out.Lines); n > 0 {
+		out.Next = out.Lines[n-1].Number
 	}
-	return out, nil
+	return answered(out, err, asIs)
 }
 
 func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.Observations.Recordings(in.Name)
-	return answeredList(list, err, asIs)
+	return answeredShort(list, err, asIs)
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"math"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/sdk/api"
@@ -45,6 +46,14 @@ const inUseAbout = "Those that handed out most chunks first. At most 256 are dis
 	"the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the " +
 	"list begins again with the server."
 
-func (ask questions) inUse(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.StrategiesInUse], error) {
-	return &output[api.StrategiesInUse]{q.Strategies.InUse()}, nil
+func (ask questions) inUse(_ context.Context, q *engine.Queue, in *listInput) (*output[api.StrategiesInUse], error) {
+	all := q.Strategies.InUse()
+	busiest := func(u *api.StrategyUse) string {
+		chunks, reserves := math.Float64bits(u.ChunksPerSecond), math.Float64bits(u.ReservesPerSecond)
+		return downwards(chunks) + "." + downwards(reserves) + "." + hashed(u.Strategy)
+	}
+	arrange(all.Items, busiest)
+	var err error
+	all.Items, all.Next, err = pageOf(behind(all.Items, in.Cursor.Cursor, busiest), "", busiest, asIs)
+	return answered(all, err, asIs)
 }

@@ -132,8 +132,18 @@ const viewsAbout = "Every branch of a strategy stands on an index in memory (a v
 	"that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a " +
 	"call for which there is none is answered 429."
 
-func (x queues) views(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Views], error) {
-	return &output[api.Views]{q.Views()}, nil
+type listInput struct {
+	QueuePath
+	Cursor
+}
+
+func (x queues) views(_ context.Context, q *engine.Queue, in *listInput) (*output[api.Views], error) {
+	all := q.Views()
+	largest := func(v *api.View) string { return downwards(v.Bytes) + "." + hashed(v.Branch) }
+	arrange(all.Items, largest)
+	var err error
+	all.Items, all.Next, err = pageOf(behind(all.Items, in.Cursor.Cursor, largest), "", largest, asIs)
+	return answered(all, err, asIs)
 }
 
 func apiQueue(info *engine.QueueInfo) api.Queue {

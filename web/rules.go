@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -49,20 +50,23 @@ func (x rules) routes(d *document) {
 
 type listRulesInput struct {
 	QueuePath
+	Cursor
 	State string `query:"state" enum:"active,ended" default:"active" doc:"active: in force; ended: lifted or over"`
 }
 
 func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*output[api.Page[api.Rule]], error) {
 	if in.State == "ended" {
 		list := within(ctx, q.Rules.Past(), func(r *queue.EndedRule) bool { return x.covers(ctx, &r.Rule) })
-		return answeredList(list, nil, func(r *queue.EndedRule) api.Rule {
+		ended := func(r *queue.EndedRule) string { return downwards(uint64(r.Ended)) + "." + downwards(uint64(r.ID)) }
+		return answeredList(list, in.Cursor, ended, func(r *queue.EndedRule) api.Rule {
 			out := r.Rule.API()
 			out.EndedAt, out.End, out.LiftedBy = r.Ended.API(), r.End.String(), r.By
 			return out
 		})
 	}
 	list := within(ctx, q.Rules.Held(), func(r *engine.HeldRule) bool { return x.covers(ctx, &r.Rule) })
-	return answeredList(list, nil, func(r *engine.HeldRule) api.Rule {
+	byID := func(r *engine.HeldRule) string { return fmt.Sprintf("%010d", r.Rule.ID) }
+	return answeredList(list, in.Cursor, byID, func(r *engine.HeldRule) api.Rule {
 		out := r.Rule.API()
 		out.Chunks = r.Chunks
 		return out

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -120,9 +121,9 @@ type TokenPath struct {
 	ID string `path:"id" maxLength:"12" doc:"Id of the token: what stands between qn_ and the secret"`
 }
 
-func (x tokens) list(context.Context, *struct{}) (*output[api.Page[api.Token]], error) {
-	list := x.engine.Tokens().All()
-	return answeredList(list, nil, apiToken)
+func (x tokens) list(_ context.Context, in *Cursor) (*output[api.Page[api.Token]], error) {
+	made := func(t *access.Token) string { return fmt.Sprintf("%016d.%s", t.Created, t.ID) }
+	return answeredList(x.engine.Tokens().All(), *in, made, apiToken)
 }
 
 func (x tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], error) {

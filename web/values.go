@@ -78,7 +78,7 @@ func (x metaValues) list(ctx context.Context, q *engine.Queue, in *listValuesInp
 		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
 	}
 	list, err := q.Values.List(ctx, in.Key, in.Sort, in.Limit)
-	return answeredList(list, err, asIs)
+	return answeredShort(list, err, asIs)
 }
 
 // ValuePath names a value of a meta key. It is exported because huma only looks into exported fields.

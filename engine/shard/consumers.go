@@ -79,8 +79,8 @@ func (p *Consumers) names(ctx context.Context, from string) (names []string, err
 	})
 }
 
-// Get tells about one consumer, and lists what it holds, the oldest reservation first, at most limit of them from a place
-// on. last is the place of the last one; more says that there are others behind it.
+// Get tells about one consumer, and lists what it holds, the oldest reservation first, at most limit of them, and as many as
+// an answer has room for, from a place on. last is the place of the last one; more says that there are others behind it.
 func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consumer, held []queue.HeldChunk,
 	last HeldAfter, more bool, err error) {
 	s := p.s
@@ -92,15 +92,17 @@ func (p *Consumers) Get(name string, after HeldAfter, limit int) (c queue.Consum
 		var n machine.Looks
 		c, n = m.Holders.Describe(name, now)
 		last = after
+		bytes := 0
 		m.Holds.HeldBy(name, after, func(at reserver.Place, h *reserver.Hold) bool {
 			r := m.LiveSeq(h.Seq)
 			if r == nil {
 				return true // its submission ended
 			}
-			if more = len(held) == limit; more {
+			if more = len(held) == limit || bytes >= queue.MaxAnswerBytes; more {
 				return false
 			}
 			held = append(held, machine.HeldChunk(m, r, h, now))
+			bytes += held[len(held)-1].Bytes()
 			last = at
 			return true
 		})

@@ -44,8 +44,9 @@ type DeadGroup struct {
 
 // DeadGroups is the answer of GET /v1/queues/{queue}/dead-letters/groups, the largest group first.
 type DeadGroups struct {
-	Items  []DeadGroup `json:"items"`  // The groups, the largest first
-	Others uint64      `json:"others"` // Dead letters that are in no group, as there are 10,000 groups already
+	Items  []DeadGroup `json:"items"`          // The groups, the largest first
+	Others uint64      `json:"others"`         // Dead letters that are in no group, as there are 10,000 groups already
+	Next   string      `json:"next,omitempty"` // The cursor of the next page; absent on the last
 }
 
 // DeadFilter says which dead letters are meant; everything given has to fit.

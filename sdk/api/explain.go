@@ -16,7 +16,7 @@ type ExplainResponse struct {
 	Ruled    []RuledAmount   `json:"ruled"`
 	Tree     []ExplainBlock  `json:"tree"`     // The blocks of the strategy, each before what it holds
 	Branches []ExplainBranch `json:"branches"` // What it compiles to, in the order in which it is asked
-	Picks    []ExplainPick   `json:"picks"`    // What would be handed out, in order
+	Picks    []ExplainPick   `json:"picks"`    // What would be handed out, in order; as many as an answer has room for
 	Seed     uint64          `json:"seed"`     // What Random drew by; ask with it again to get the same picks from the same state
 
 	// Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on

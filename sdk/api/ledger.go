@@ -32,7 +32,7 @@ type LedgerTenants struct {
 
 	// How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed
 	Lags  []LagClass     `json:"lags"`
-	Items []LedgerTenant `json:"items"` // The first of them
+	Items []LedgerTenant `json:"items"` // The first of them, as many as an answer has room for
 }
 
 // LagClass is how many tenants have a lag above From and up to To. The first has no From and the last no To.

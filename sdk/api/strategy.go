@@ -15,8 +15,9 @@ type NamedStrategy struct {
 // StrategiesInUse is the answer of GET /v1/queues/{queue}/strategies/in-use: the strategies that consumers reserved by in the last hour,
 // those that handed out most chunks first. At most 256 are told apart: the one that was unused for longest makes room.
 type StrategiesInUse struct {
-	Items []StrategyUse `json:"items"` // Those that handed out most chunks first; at most 256
-	Since Time          `json:"since"` // What was used before is not known: an hour ago, or later if the server started since
+	Items []StrategyUse `json:"items"`          // Those that handed out most chunks first; at most 256
+	Since Time          `json:"since"`          // What was used before is not known: an hour ago, or later if the server started since
+	Next  string        `json:"next,omitempty"` // The cursor of the next page; absent on the last
 }
 
 // StrategyUse is a strategy in use. The rates are over the last one to two minutes, empty reserves included. Consumers is how many names

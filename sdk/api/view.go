@@ -8,6 +8,7 @@ type Views struct {
 	QuestionBytes     uint64 `json:"question_bytes"`      // What those take that only questions made
 	QuestionBytesMost uint64 `json:"question_bytes_most"` // What those may take: a quarter as much
 	Items             []View `json:"items"`               // The views, the largest first
+	Next              string `json:"next,omitempty"`      // The cursor of the next page; absent on the last
 }
 
 // View is the index of one branch of a strategy: it is made on first use, and goes when it is not used for long or room is needed.

@@ -80,6 +80,34 @@ func pagesOf[T, P any](ctx context.Context, c *Client, what, path string, query 
 	}
 }
 
+// whole reads a list, all its pages together, whose answer says more than its items. open is where it has them, and its next.
+func whole[P, T any](ctx context.Context, c *Client, what, path string, query url.Values,
+	open func(*P) (items *[]T, next *string)) (*P, error) {
+	var all *P
+	for {
+		page, err := get[P](ctx, c, what, queried(path, query))
+		if err != nil {
+			return nil, err
+		}
+		items, next := open(page)
+		if all == nil {
+			all = page
+		} else {
+			had, _ := open(all)
+			*had = append(*had, *items...)
+		}
+		if *next == "" {
+			return all, nil
+		}
+		query = maps.Clone(query)
+		if query == nil {
+			query = make(url.Values)
+		}
+		query.Set("cursor", *next)
+		*next = ""
+	}
+}
+
 // queried is a path with a query, if there is one.
 func queried(path string, query url.Values) string {
 	if text := query.Encode(); text != "" {

@@ -18,7 +18,8 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, f api.DeadFilter
 
 // DeadGroups groups them by the fingerprint of their errors.
 func (c *Client) DeadGroups(ctx context.Context, queue string, f api.DeadFilter) (*api.DeadGroups, error) {
-	return get[api.DeadGroups](ctx, c, "dead groups", queried(queuePath(queue, "/dead-letters/groups"), deadQuery(f)))
+	return whole(ctx, c, "dead groups", queuePath(queue, "/dead-letters/groups"), deadQuery(f),
+		func(page *api.DeadGroups) (*[]api.DeadGroup, *string) { return &page.Items, &page.Next })
 }
 
 func deadQuery(f api.DeadFilter) url.Values {

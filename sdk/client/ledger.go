@@ -23,7 +23,8 @@ func (c *Client) LedgerTenants(ctx context.Context, queue, ledger, sort string, 
 
 // Views lists the indexes that the strategies of a queue stand on, with the memory that they take.
 func (c *Client) Views(ctx context.Context, queue string) (*api.Views, error) {
-	return get[api.Views](ctx, c, "views", queuePath(queue, "/views"))
+	return whole(ctx, c, "views", queuePath(queue, "/views"), nil,
+		func(page *api.Views) (*[]api.View, *string) { return &page.Items, &page.Next })
 }
 
 // ChunkMap tells where the chunks of a submission stand, from one up to another (not included; 0: as far as one answer goes), in at

@@ -71,7 +71,8 @@ func (c *Client) ValidateStrategy(ctx context.Context, queue, strategy string) (
 
 // StrategiesInUse lists the strategies that consumers reserved by in the last hour, those that handed out most chunks first.
 func (c *Client) StrategiesInUse(ctx context.Context, queue string) (*api.StrategiesInUse, error) {
-	return get[api.StrategiesInUse](ctx, c, "strategies in use", queuePath(queue, "/strategies/in-use"))
+	return whole(ctx, c, "strategies in use", queuePath(queue, "/strategies/in-use"), nil,
+		func(page *api.StrategiesInUse) (*[]api.StrategyUse, *string) { return &page.Items, &page.Next })
 }
 
 func strategyPath(queue, name string) string {

@@ -461,12 +461,12 @@ class Calls:
         """
         return self._pages("list consumers", path("/v1/queues/{}/consumers", queue), {"limit": limit})
 
-    def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.DeadGroups:
+    def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, cursor: Optional[str] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
         quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups;
         `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too.
         """
-        found: types.DeadGroups = self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta}), safe=True))
+        found: types.DeadGroups = self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "cursor": cursor}), safe=True))
         return found
 
     def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> Iterator[types.DeadLetter]:
@@ -545,13 +545,13 @@ class Calls:
         """List a queue's named strategies by name."""
         return self._pages("list strategies", path("/v1/queues/{}/strategies", queue), {"limit": limit})
 
-    def list_strategies_in_use(self, queue: str) -> types.StrategiesInUse:
+    def list_strategies_in_use(self, queue: str, *, cursor: Optional[str] = None) -> types.StrategiesInUse:
         """List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are
         distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
         included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to
         20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server.
         """
-        found: types.StrategiesInUse = self._fetch(_request("list strategies in use", "GET", path("/v1/queues/{}/strategies/in-use", queue), safe=True))
+        found: types.StrategiesInUse = self._fetch(_request("list strategies in use", "GET", query(path("/v1/queues/{}/strategies/in-use", queue), {"cursor": cursor}), safe=True))
         return found
 
     def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Submission]:
@@ -568,13 +568,13 @@ class Calls:
         """List the access tokens, the oldest first. Without their secrets, which no one has but their holders."""
         return self._pages("list tokens", path("/v1/tokens"), {})
 
-    def list_views(self, queue: str) -> types.Views:
+    def list_views(self, queue: str, *, cursor: Optional[str] = None) -> types.Views:
         """List the indexes that strategies stand on, with the memory that they take. Every branch of a strategy stands on an index
         in memory (a view), which is made when it is used first. All of them together may take what the option view-memory says,
         and those that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a
         call for which there is none is answered 429.
         """
-        found: types.Views = self._fetch(_request("list views", "GET", path("/v1/queues/{}/views", queue), safe=True))
+        found: types.Views = self._fetch(_request("list views", "GET", query(path("/v1/queues/{}/views", queue), {"cursor": cursor}), safe=True))
         return found
 
     def livez(self) -> str:
@@ -1264,12 +1264,12 @@ class AsyncCalls:
         """
         return self._pages("list consumers", path("/v1/queues/{}/consumers", queue), {"limit": limit})
 
-    async def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None) -> types.DeadGroups:
+    async def list_dead_letter_groups(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, cursor: Optional[str] = None) -> types.DeadGroups:
         """Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and
         quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups;
         `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too.
         """
-        found: types.DeadGroups = await self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta}), safe=True))
+        found: types.DeadGroups = await self._fetch(_request("list dead letter groups", "GET", query(path("/v1/queues/{}/dead-letters/groups", queue), {"submission": submission, "fingerprint": fingerprint, "died_before": died_before, "died_after": died_after, "meta": meta, "cursor": cursor}), safe=True))
         return found
 
     def list_dead_letters(self, queue: str, *, submission: Optional[str] = None, fingerprint: Optional[str] = None, died_before: Optional[str] = None, died_after: Optional[str] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, limit: Optional[int] = None) -> AsyncIterator[types.DeadLetter]:
@@ -1348,13 +1348,13 @@ class AsyncCalls:
         """List a queue's named strategies by name."""
         return self._pages("list strategies", path("/v1/queues/{}/strategies", queue), {"limit": limit})
 
-    async def list_strategies_in_use(self, queue: str) -> types.StrategiesInUse:
+    async def list_strategies_in_use(self, queue: str, *, cursor: Optional[str] = None) -> types.StrategiesInUse:
         """List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are
         distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves
         included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to
         20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server.
         """
-        found: types.StrategiesInUse = await self._fetch(_request("list strategies in use", "GET", path("/v1/queues/{}/strategies/in-use", queue), safe=True))
+        found: types.StrategiesInUse = await self._fetch(_request("list strategies in use", "GET", query(path("/v1/queues/{}/strategies/in-use", queue), {"cursor": cursor}), safe=True))
         return found
 
     def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Submission]:
@@ -1371,13 +1371,13 @@ class AsyncCalls:
         """List the access tokens, the oldest first. Without their secrets, which no one has but their holders."""
         return self._pages("list tokens", path("/v1/tokens"), {})
 
-    async def list_views(self, queue: str) -> types.Views:
+    async def list_views(self, queue: str, *, cursor: Optional[str] = None) -> types.Views:
         """List the indexes that strategies stand on, with the memory that they take. Every branch of a strategy stands on an index
         in memory (a view), which is made when it is used first. All of them together may take what the option view-memory says,
         and those that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a
         call for which there is none is answered 429.
         """
-        found: types.Views = await self._fetch(_request("list views", "GET", path("/v1/queues/{}/views", queue), safe=True))
+        found: types.Views = await self._fetch(_request("list views", "GET", query(path("/v1/queues/{}/views", queue), {"cursor": cursor}), safe=True))
         return found
 
     async def livez(self) -> str:

@@ -792,12 +792,17 @@ class DeadGroup(_DeadGroupRequired, total=False):
     last_died_at: str
 
 
-class DeadGroups(TypedDict):
-    """DeadGroups: see the server's OpenAPI document."""
+class _DeadGroupsRequired(TypedDict):
     #: The groups, the largest first
     items: list[DeadGroup]
     #: Dead letters that are in no group, as there are 10,000 groups already
     others: int
+
+
+class DeadGroups(_DeadGroupsRequired, total=False):
+    """DeadGroups: see the server's OpenAPI document."""
+    #: The cursor of the next page; absent on the last
+    next: str
 
 
 class _DeadLetterRequired(TypedDict):
@@ -914,7 +919,7 @@ class _ExplainAnswerRequired(TypedDict):
     branches: list[ExplainBranch]
     #: Of them those that were looked at for the tree: all, unless there are very many
     examined: int
-    #: What would be handed out, in order
+    #: What would be handed out, in order; as many as an answer has room for
     picks: list[ExplainPick]
     #: What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld
     ruled: list[RuledAmount]
@@ -1318,7 +1323,7 @@ class _LedgerTenantsRequired(TypedDict):
     at: str
     #: Likewise, by an ideal division
     entitled: float
-    #: The first of them
+    #: The first of them, as many as an answer has room for
     items: list[LedgerTenant]
     #: Sum of all lags: 0, but for what was reserved while it was summed up
     lag: float
@@ -3125,12 +3130,17 @@ class StatsFrame(_StatsFrameRequired, total=False):
     rules_total: int
 
 
-class StrategiesInUse(TypedDict):
-    """StrategiesInUse: see the server's OpenAPI document."""
+class _StrategiesInUseRequired(TypedDict):
     #: Those that handed out most chunks first; at most 256
     items: list[StrategyUse]
     #: What was used before is not known: an hour ago, or later if the server started since
     since: str
+
+
+class StrategiesInUse(_StrategiesInUseRequired, total=False):
+    """StrategiesInUse: see the server's OpenAPI document."""
+    #: The cursor of the next page; absent on the last
+    next: str
 
 
 class StrategyByName(TypedDict):
@@ -3421,8 +3431,7 @@ class View(TypedDict):
     question: bool
 
 
-class Views(TypedDict):
-    """Views: see the server's OpenAPI document."""
+class _ViewsRequired(TypedDict):
     #: What the views of all queues take together, by strategies that are reserved by
     bytes: int
     #: What they may take: the server's option view-memory
@@ -3435,10 +3444,16 @@ class Views(TypedDict):
     question_bytes_most: int
 
 
+class Views(_ViewsRequired, total=False):
+    """Views: see the server's OpenAPI document."""
+    #: The cursor of the next page; absent on the last
+    next: str
+
+
 class _WaitAnswerRequired(TypedDict):
     #: Those that have ended, in the order of the request
     ended: list[Submission]
-    #: How many of them are open
+    #: How many of them are open, or have ended and did not fit
     open: int
 
 

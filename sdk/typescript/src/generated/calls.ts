@@ -69,7 +69,7 @@ export class Calls {
     /** Of this queue only */
     queue?: string
   } = {}): AsyncIterableIterator<BulkOperation> {
-    return pages(() => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { queue: options.queue } }))
+    return pages((cursor) => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { cursor, queue: options.queue } }))
   }
 
   /** Do something with much at once. Does something with all that the filter means of a queue, as it is now, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what would come of it. Needs the scope operate. */
@@ -345,8 +345,10 @@ export class Calls {
     died_after?: string | Date
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
+    /** The next of the page before */
+    cursor?: string
   } = {}): Promise<DeadGroups> {
-    return this.connection.json<DeadGroups>({ what: "list dead letter groups", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/groups`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta } })
+    return this.connection.json<DeadGroups>({ what: "list dead letter groups", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/groups`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta, cursor: options.cursor } })
   }
 
   /** Give a dead chunk up for good. It counts as skipped from then on. Needs the scope operate. */
@@ -371,7 +373,7 @@ export class Calls {
 
   /** List the Fair blocks that are in use. Needs the scope read. */
   listLedgers(queue: string, options: CallOptions = {}): AsyncIterableIterator<Ledger> {
-    return pages(() => this.connection.json<PageLedger>({ what: "list ledgers", method: "GET", path: `/v1/queues/${part(queue)}/ledgers`, safe: true, signal: options.signal }))
+    return pages((cursor) => this.connection.json<PageLedger>({ what: "list ledgers", method: "GET", path: `/v1/queues/${part(queue)}/ledgers`, safe: true, signal: options.signal, query: { cursor } }))
   }
 
   /** Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers. Needs the scope read. */
@@ -502,7 +504,7 @@ export class Calls {
     /** active: in force; ended: lifted or over */
     state?: "active" | "ended"
   } = {}): AsyncIterableIterator<Rule> {
-    return pages(() => this.connection.json<PageRule>({ what: "list rules", method: "GET", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, query: { state: options.state } }))
+    return pages((cursor) => this.connection.json<PageRule>({ what: "list rules", method: "GET", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, query: { cursor, state: options.state } }))
   }
 
   /** Pause or block a queue, a value of a meta key or a submission. From its answer on nothing that the rule covers is handed out, by any strategy; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. With the scope consume or operate one may pause; only admin blocks. Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
@@ -622,8 +624,11 @@ export class Calls {
   }
 
   /** List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server. Needs the scope read. */
-  listStrategiesInUse(queue: string, options: CallOptions = {}): Promise<StrategiesInUse> {
-    return this.connection.json<StrategiesInUse>({ what: "list strategies in use", method: "GET", path: `/v1/queues/${part(queue)}/strategies/in-use`, safe: true, signal: options.signal })
+  listStrategiesInUse(queue: string, options: CallOptions & {
+    /** The next of the page before */
+    cursor?: string
+  } = {}): Promise<StrategiesInUse> {
+    return this.connection.json<StrategiesInUse>({ what: "list strategies in use", method: "GET", path: `/v1/queues/${part(queue)}/strategies/in-use`, safe: true, signal: options.signal, query: { cursor: options.cursor } })
   }
 
   /** Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws again each time. Needs the scope read. */
@@ -703,8 +708,11 @@ export class Calls {
   }
 
   /** List the indexes that strategies stand on, with the memory that they take. Every branch of a strategy stands on an index in memory (a view), which is made when it is used first. All of them together may take what the option view-memory says, and those that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a call for which there is none is answered 429. Needs the scope read. */
-  listViews(queue: string, options: CallOptions = {}): Promise<Views> {
-    return this.connection.json<Views>({ what: "list views", method: "GET", path: `/v1/queues/${part(queue)}/views`, safe: true, signal: options.signal })
+  listViews(queue: string, options: CallOptions & {
+    /** The next of the page before */
+    cursor?: string
+  } = {}): Promise<Views> {
+    return this.connection.json<Views>({ what: "list views", method: "GET", path: `/v1/queues/${part(queue)}/views`, safe: true, signal: options.signal, query: { cursor: options.cursor } })
   }
 
   /** Read a submission. With `Prefer: wait=N` (seconds, at most 60) the answer comes when the submission leaves the state open, or after N seconds. Needs the scope read. */
@@ -784,7 +792,7 @@ export class Calls {
 
   /** List the access tokens, the oldest first. Without their secrets, which no one has but their holders. Needs the scope admin. */
   listTokens(options: CallOptions = {}): AsyncIterableIterator<Token> {
-    return pages(() => this.connection.json<PageToken>({ what: "list tokens", method: "GET", path: `/v1/tokens`, safe: true, signal: options.signal }))
+    return pages((cursor) => this.connection.json<PageToken>({ what: "list tokens", method: "GET", path: `/v1/tokens`, safe: true, signal: options.signal, query: { cursor } }))
   }
 
   /** Make an access token. The answer has the token's text, this once: the server keeps only a hash of it. What is done with the token is recorded under its name, which no other token may have. `queues` and `meta` (one key with one value) bind it: it inserts, sees and changes nothing else. From the first token on every request needs one, for good; the first one needs the scope admin. Admin implies all other scopes. Needs the scope admin. */

@@ -473,6 +473,8 @@ export type DeadGroup = {
 export type DeadGroups = {
   /** The groups, the largest first */
   items: DeadGroup[]
+  /** The cursor of the next page; absent on the last */
+  next?: string
   /** Dead letters that are in no group, as there are 10,000 groups already */
   others: number
 }
@@ -574,7 +576,7 @@ export type ExplainAnswer = {
   branches: ExplainBranch[]
   /** Of them those that were looked at for the tree: all, unless there are very many */
   examined: number
-  /** What would be handed out, in order */
+  /** What would be handed out, in order; as many as an answer has room for */
   picks: ExplainPick[]
   /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
   restart_grace_until?: string
@@ -908,7 +910,7 @@ export type LedgerTenants = {
   at: string
   /** Likewise, by an ideal division */
   entitled: number
-  /** The first of them */
+  /** The first of them, as many as an answer has room for */
   items: LedgerTenant[]
   /** Sum of all lags: 0, but for what was reserved while it was summed up */
   lag: number
@@ -2429,6 +2431,8 @@ export type StatsFrame = {
 export type StrategiesInUse = {
   /** Those that handed out most chunks first; at most 256 */
   items: StrategyUse[]
+  /** The cursor of the next page; absent on the last */
+  next?: string
   /** What was used before is not known: an hour ago, or later if the server started since */
   since: string
 }
@@ -2703,6 +2707,8 @@ export type Views = {
   bytes_most: number
   /** The views, the largest first */
   items: View[]
+  /** The cursor of the next page; absent on the last */
+  next?: string
   /** What those take that only questions made */
   question_bytes: number
   /** What those may take: a quarter as much */
@@ -2712,7 +2718,7 @@ export type Views = {
 export type WaitAnswer = {
   /** Those that have ended, in the order of the request */
   ended: Submission[]
-  /** How many of them are open */
+  /** How many of them are open, or have ended and did not fit */
   open: number
   /** Ids that are not known, in the order of the request; absent when there are none */
   unknown?: string[]
