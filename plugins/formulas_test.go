@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +101,53 @@ func TestFormulasOfTheLastUseAreKept(t *testing.T) {
 	}
 	if dropped != 60 {
 		t.Errorf("of 100 that were dropped, %d were not compiled again at once; want 60: all but a burst", dropped)
+	}
+}
+
+// While a formula is being compiled, other callers go on: with formulas that are known, and with new ones.
+func TestCompilingAFormulaBlocksNoOneElse(t *testing.T) {
+	t.Parallel()
+	reached, release := make(chan struct{}), make(chan struct{})
+	var looks atomic.Int64 // until the gate closes; the second look of a new formula at the clock is when it has been compiled
+	w := &world{TB: t, clock: &clock{now: time.UnixMilli(1_800_000_000_000)}, dir: t.TempDir(), log: &lockedText{}, idle: true}
+	w.change = func(o *plugins.Options) {
+		o.Now = func() time.Time {
+			if looks.Add(-1) == 0 {
+				close(reached)
+				<-release
+			}
+			return w.clock.Now()
+		}
+	}
+	w.start()
+	t.Cleanup(func() { w.end() })
+	known := formula(t, 0)
+	score(t, w.scorer(known), window(1, []int64{1}))
+	looks.Store(2)
+	done := make(chan error, 1)
+	go func() {
+		why, err := w.Check(as(t, "one"), formula(t, 1))
+		if err == nil && why != nil {
+			err = why
+		}
+		done <- err
+	}()
+	<-reached
+	if got := score(t, w.scorer(known), window(1, []int64{7})); got[0] != 7 {
+		t.Errorf("a known formula scores %v meanwhile, want 7", got)
+	}
+	if why, err := w.Check(as(t, "other"), formula(t, 2)); why != nil || err != nil {
+		t.Errorf("a new formula of another caller: %v, %v", why, err)
+	}
+	if got := score(t, w.scorer(formula(t, 2)), window(1, []int64{7})); got[0] != 9 {
+		t.Errorf("it scores %v meanwhile, want 9", got)
+	}
+	if kept := w.gauge("quern_score_formulas"); kept != 2 {
+		t.Errorf("%d formulas are kept meanwhile, want 2", kept)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Errorf("the formula that was held: %v", err)
 	}
 }
 

@@ -14,24 +14,39 @@ type rejections struct {
 	most int
 
 	mu    sync.Mutex
-	errs  map[queue.SHA256]error
+	errs  map[queue.SHA256]rejection
 	order []queue.SHA256
+	bytes int // of all texts
 }
 
+// rejection is why something was refused, and how long its text is.
+type rejection struct {
+	err   error
+	bytes int
+}
+
+// maxRejectionBytes bounds the texts of those that are remembered: one may list thousands of mistakes.
+const maxRejectionBytes = 1 << 20
+
 func newRejections(most int) *rejections {
-	return &rejections{most: most, errs: map[queue.SHA256]error{}}
+	return &rejections{most: most, errs: map[queue.SHA256]rejection{}}
 }
 
 // add remembers why something was refused, which it will be again.
 func (r *rejections) add(sum queue.SHA256, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.errs[sum]; !known {
-		r.order = append(r.order, sum)
+	if _, known := r.errs[sum]; known {
+		return
 	}
-	r.errs[sum] = err
-	if len(r.order) > r.most {
-		delete(r.errs, r.order[0])
+	bytes := len(messageOf(err))
+	r.errs[sum] = rejection{err, bytes}
+	r.order = append(r.order, sum)
+	r.bytes += bytes
+	for len(r.order) > r.most || r.bytes > maxRejectionBytes {
+		oldest := r.order[0]
+		r.bytes -= r.errs[oldest].bytes
+		delete(r.errs, oldest)
 		r.order = slices.Delete(r.order, 0, 1)
 	}
 }
@@ -40,7 +55,7 @@ func (r *rejections) add(sum queue.SHA256, err error) {
 func (r *rejections) of(sum queue.SHA256) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.errs[sum]
+	return r.errs[sum].err
 }
 
 const maxRejections = 64 // modules
