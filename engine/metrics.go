@@ -26,6 +26,7 @@ type metrics struct {
 	waited, held, reserved, empty, examined, skipped, ended *prometheus.Desc
 	ledgers, tenants, lag, mostLag                          *prometheus.Desc
 	keyInFlight, keyBacklog, keyValues, quarantined         *prometheus.Desc
+	planBytes, planLimit                                    *prometheus.Desc // of the server
 }
 
 // described is a metric with one value, or one for each of some fixed words, that is in the numbers of a queue.
@@ -127,6 +128,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(m.quarantined, prometheus.GaugeValue, aside, q.Name)
 	}
+	ch <- prometheus.MustNewConstMetric(m.planBytes, prometheus.GaugeValue, float64(m.engine.plans.kept()))
+	ch <- prometheus.MustNewConstMetric(m.planLimit, prometheus.GaugeValue, maxPlanBytes)
 	for _, v := range m.vectors() {
 		v.Collect(ch)
 	}

@@ -12,6 +12,10 @@ func (m *metrics) describe() {
 		m.descs = append(m.descs, prometheus.NewDesc(name, help, append([]string{"queue"}, labels...), nil))
 		return m.descs[len(m.descs)-1]
 	}
+	m.planBytes = prometheus.NewDesc("quern_strategy_plans_bytes", "Memory of compiled strategies that are kept, an estimate.", nil, nil)
+	m.planLimit = prometheus.NewDesc("quern_strategy_plans_limit_bytes",
+		"Most memory of compiled strategies: over it all of them are compiled again as they are asked for.", nil, nil)
+	m.descs = append(m.descs, m.planBytes, m.planLimit)
 	m.waited = desc("quern_wait_seconds", "Time from a chunk's insert, or its run_at, to its first reservation, in seconds.")
 	m.held = desc("quern_run_seconds", "Time from a reservation to its completion or failure, in seconds.")
 	m.reserved = desc("quern_chunks_reserved_total", "Chunks handed out, by the name of the strategy: _inline if the "+

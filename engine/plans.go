@@ -16,6 +16,7 @@ type plans struct {
 	mu     sync.RWMutex
 	byRaw  map[string]asked
 	byText map[string]*strategy.Plan
+	bytes  int // of both, by estimate
 }
 
 // asked is what a raw strategy says: a plan, or the name of a strategy of the queue.
@@ -24,8 +25,11 @@ type asked struct {
 	name string // when plan is nil
 }
 
-// maxPlans bounds the cache; a client that makes up strategies without end only loses it its speed.
-const maxPlans = 4096
+// The bounds of the cache: over either it is emptied. A client that makes up strategies without end only loses it its speed.
+const (
+	maxPlans     = 4096
+	maxPlanBytes = 32 << 20
+)
 
 // maxCachedStrategy bounds the raw text that is kept as a key.
 const maxCachedStrategy = 4096
@@ -167,26 +171,35 @@ func (p *plans) plan(s *strategy.Strategy) *strategy.Plan {
 
 // share and remember: the caller holds p.mu.
 func (p *plans) share(s *strategy.Strategy) *strategy.Plan {
-	p.bound()
 	text := s.String()
-	plan := p.byText[text]
-	if plan == nil {
-		plan = s.Plan()
-		p.byText[text] = plan
+	if plan := p.byText[text]; plan != nil {
+		return plan
 	}
+	plan := s.Plan()
+	p.bound(plan.Bytes())
+	p.byText[text] = plan
 	return plan
 }
 
 func (p *plans) remember(raw string, a asked) asked {
-	p.bound()
-	if len(raw) <= maxCachedStrategy {
+	if _, known := p.byRaw[raw]; !known && len(raw) <= maxCachedStrategy {
+		p.bound(len(raw))
 		p.byRaw[raw] = a
 	}
 	return a
 }
 
-func (p *plans) bound() {
-	if p.byRaw == nil || max(len(p.byRaw), len(p.byText)) >= maxPlans {
-		p.byRaw, p.byText = map[string]asked{}, map[string]*strategy.Plan{}
+// bound counts bytes that are about to be kept.
+func (p *plans) bound(bytes int) {
+	if p.byRaw == nil || max(len(p.byRaw), len(p.byText)) >= maxPlans || p.bytes+bytes > maxPlanBytes {
+		p.byRaw, p.byText, p.bytes = map[string]asked{}, map[string]*strategy.Plan{}, 0
 	}
+	p.bytes += bytes
+}
+
+// kept is how many bytes are kept.
+func (p *plans) kept() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.bytes
 }

@@ -193,6 +193,17 @@ type Plan struct {
 // made by hand.
 func (p *Plan) Tag() uint32 { return p.tag }
 
+// Bytes estimates the memory of a plan and its strategy: at least what was measured (TestPlanBytes).
+func (p *Plan) Bytes() int { return 1<<10 + 32*len(p.Text()) + branchBytes(p.Branches) }
+
+func branchBytes(list []Branch) (n int) {
+	for i := range list {
+		b := &list[i]
+		n += 256 + 64*(len(b.Filters)+len(b.Limits)) + branchBytes(b.Inner)
+	}
+	return n
+}
+
 // String shows the plan to a person: one numbered branch per line, by its key, without a newline at the end.
 func (p *Plan) String() string {
 	if len(p.Branches) == 0 {
