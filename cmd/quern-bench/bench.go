@@ -46,7 +46,6 @@ func suites() []suite {
 		{"http", httpNames, httpSuite},
 		{"jobs", singlesNames, singlesSuite},
 		{"strategies", strategyNames, strategySuite},
-		{"ratios", ratioNames, ratioSuite},
 		{"fair", fairNames, fairSuite},
 		{"lifecycle", lifecycleNames, lifecycleSuite},
 		{"plugins", pluginNames, pluginSuite},

@@ -81,7 +81,6 @@ var mayImport = map[string][]string{
 	"cmd/quern":                             {"all"},
 	"cmd/quern/top":                         {"sdk/api", "sdk/client", "sdk/terminal"},
 	"cmd/quern-bench":                       {"all"},
-	"cmd/quern-bench/rowsql":                {"engine/queue", "engine/strategy", "engine/sqlitedb"},
 	"examples/checksum":                     {"sdk/api", "sdk/client"},
 	"examples/plugins":                      {}, // tests only: the plugins below it, on their way through the sandbox
 	"examples/producer-consumer":            {"sdk/api", "sdk/client"},
