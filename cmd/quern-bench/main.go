@@ -1,5 +1,7 @@
 // Quern-bench measures Quern on this machine: the figures of docs/FIGURES.md. `quern-bench SUITE` runs one suite, `quern-bench --list`
 // names them all. It starts the `quern` that stands beside it, or else the one in the PATH.
+//
+//quern:tests processes
 package main
 
 import (

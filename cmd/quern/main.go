@@ -1,6 +1,8 @@
 // Quern is a queue server and everything around it in one binary: the server (serve, dev, demo), a producer (submit), a
 // consumer that runs a command per chunk (work), and the means to look (get, list, watch, stats). To learn how the server
 // is put together, read serve.go first; root.go lists the commands.
+//
+//quern:tests processes
 package main
 
 import (

@@ -27,4 +27,6 @@
 //
 // Read submission.go first (what is stored), then chunks.go (cursors), view.go, frame.go and pick.go (views), band.go (views that
 // differ in a number), cell.go and draw.go (several limits).
+//
+//quern:tests pure
 package backlog

@@ -1,5 +1,7 @@
 // Package check looks into data directories that no server uses, and into backups. It changes nothing there. For damage it opens a copy as
 // a server would, reads everything, and compares every checksum and every counter; of a journal it shows the operations.
+//
+//quern:tests processes
 package check
 
 import (

@@ -25,4 +25,6 @@
 // virtual time to another, and whatever it is rounded to is accounted for.
 //
 // Fairness of several levels is one Ledger per tenant below another Ledger: pick from top to bottom, charge every level.
+//
+//quern:tests pure
 package fair

@@ -1,5 +1,7 @@
 // Package journal is the durable log of a shard: the interface that its writer uses, the failures it tells apart, and the
 // encoding of the ops in a batch. The implementations live in folders below; nothing else knows which one is used.
+//
+//quern:tests pure
 package journal
 
 import (

@@ -3,4 +3,6 @@
 //
 // Reservations live in memory only. What survives a restart is the token in the consumer's hands: its MAC, made with a
 // durable key, lets a later life of the server recognise it.
+//
+//quern:tests pure
 package reserver

@@ -7,4 +7,6 @@
 //   - A wall time that exists twice, because clocks are set back, runs the first time only.
 //   - Where the hours or the minutes are `*` or a step, a spec means a rhythm rather than a time of day: it goes on by elapsed time.
 //     Both passes of a repeated hour have their ticks, and the ticks of a missing hour come as long after the last one as ever.
+//
+//quern:tests pure
 package schedule

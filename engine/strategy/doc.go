@@ -22,4 +22,6 @@
 //
 // Read strategy.go first, then block.go (what a block is, and the map of all of them), then normalise.go. A new block is
 // a new file block_NAME.go and one line in that map.
+//
+//quern:tests pure
 package strategy

@@ -1,5 +1,7 @@
 // Checksum computes the SHA-256 sums of all files below a directory through a Quern server and checks the result. The
 // README beside it says how to start the server and the consumers.
+//
+//quern:tests processes
 package main
 
 import (

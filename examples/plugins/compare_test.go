@@ -1,3 +1,4 @@
+//quern:tests processes
 package plugins_test
 
 import (

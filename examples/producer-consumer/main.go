@@ -1,5 +1,7 @@
 // Producer-consumer is the smallest complete program on the Go client: it inserts rows of two kinds, works on them with
 // two consumers that want different things, waits for the end and reads the outputs. Start a server with `quern dev` first.
+//
+//quern:tests processes
 package main
 
 import (

@@ -4,4 +4,6 @@
 //
 // Each rule is a plain function from source to findings. One test runs it over the repository, another over a planted
 // violation, so that a rule that has stopped seeing anything fails too.
+//
+//quern:tests pure
 package archtest

@@ -3,44 +3,52 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-var pureLine = regexp.MustCompile(`(?m)^PURE\s*:=(.*)$`)
+// kinds of tests, which internal/kind.sh knows.
+var kinds = []string{"pure", "processes", "simulated"}
 
 // What `make test` runs without the race detector has nothing that it could see: no goroutine, no channel, no lock, no atomic. Its tests
 // run in parallel, but start nothing and share nothing that changes.
 func TestPackagesWithoutRaceDetectorArePure(t *testing.T) {
 	t.Parallel()
-	makefile, err := os.ReadFile(filepath.Join(need(t, root), "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	match := pureLine.FindSubmatch(makefile)
-	if match == nil {
-		t.Fatal("the Makefile has no line PURE := ..., of the packages that are tested without the race detector")
-	}
 	var findings []string
-	files := map[string]int{}
-	pure := strings.Fields(string(match[1]))
+	kindOf := map[string]string{}
 	for _, s := range need(t, sources) {
-		if slices.Contains(pure, s.pkg) {
-			files[s.pkg]++
+		for _, kind := range kindsOf(s) {
+			if !slices.Contains(kinds, kind) || kindOf[s.pkg] != "" {
+				findings = append(findings, fmt.Sprintf("%s: //quern:tests %s is not the only one of %v in its package", s.path, kind, kinds))
+			}
+			kindOf[s.pkg] = kind
+		}
+	}
+	pure := 0
+	for _, s := range need(t, sources) {
+		if kindOf[s.pkg] == "pure" {
+			pure++
 			findings = append(findings, checkPure(s)...)
 		}
 	}
-	for _, name := range pure {
-		if files[name] == 0 {
-			findings = append(findings, fmt.Sprintf("Makefile: PURE names %s, which is no package", name))
+	if pure == 0 {
+		t.Fatal("no file has the line //quern:tests pure, of the packages that are tested without the race detector")
+	}
+	report(t, findings, "take the line //quern:tests pure out of the package, so that its tests run under the race detector again")
+}
+
+// kindsOf are the kinds of tests that a file names.
+func kindsOf(s source) (kinds []string) {
+	for _, group := range s.file.Comments {
+		for _, comment := range group.List {
+			if kind, ok := strings.CutPrefix(comment.Text, "//quern:tests "); ok {
+				kinds = append(kinds, kind)
+			}
 		}
 	}
-	report(t, findings, "take the package out of PURE in the Makefile, so that its tests run under the race detector again")
+	return kinds
 }
 
 // checkPure finds what the race detector could see the work of. Tests may make a fixture once for all, with sync.OnceValue.

@@ -7,4 +7,6 @@
 // the other bit for bit.
 //
 // Read compile.go first: the frame of the module; then row.go: what one row costs.
+//
+//quern:tests pure
 package score

@@ -37,4 +37,6 @@
 // Scores: larger first, equal ones keep the inner order, infinities are ordered, a NaN skips the candidate in this
 // window. The host fills the scores with one particular NaN (NotWritten) before each batch, so that it can tell what
 // was never written.
+//
+//quern:tests pure
 package abi

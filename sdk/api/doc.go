@@ -4,4 +4,6 @@
 // maxItems in a tag is the most entries that the list may have.
 // The comment of a field is what the server's OpenAPI document says of the property: it calls others by their names in JSON.
 // The package imports nothing but the standard library, so that any program can import it.
+//
+//quern:tests pure
 package api

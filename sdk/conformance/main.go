@@ -4,6 +4,8 @@
 //	go run ./sdk/conformance [-run REGEXP] [-list] COMMAND [ARGUMENT...]
 //
 // README.md says what the program has to do, and lists the scenarios.
+//
+//quern:tests processes
 package main
 
 import (

@@ -5,13 +5,10 @@ set -euo pipefail
 binary=$(realpath "$1"); out=$(realpath -m "$2")
 cd "$(dirname "$0")"
 
-# Debian has all the tools; elsewhere have mypy, build and setuptools in the python3 of the PATH.
+# Debian has all the tools; elsewhere have them in the python3 of the PATH.
+../../internal/install.sh python
 python=python3
-complete() { "$1" -c 'import boto3, build, fsspec, mypy, setuptools, venv, wheel' 2>/dev/null; }
-if ! complete "$python"; then
-	python=/usr/bin/python3
-	complete "$python" || { echo "installing Python's tools"; apt-get update -qq && apt-get install -y -qq python3 python3-venv python3-build python3-setuptools python3-wheel python3-fsspec python3-boto3 mypy; }
-fi
+"$python" -c 'import boto3, build, fsspec, mypy, setuptools, venv, wheel' 2>/dev/null || python=/usr/bin/python3
 export PYTHONPATH=$PWD/src PYTHONDONTWRITEBYTECODE=1
 
 echo "== what is generated"; "$python" generate.py --check

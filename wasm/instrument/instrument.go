@@ -17,6 +17,8 @@
 //
 // A trap with FuelExport and DepthExport at or above zero is the guest's own. After any trap the counters are void: discard the
 // instance, or set all three again.
+//
+//quern:tests pure
 package instrument
 
 import (

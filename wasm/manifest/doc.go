@@ -13,4 +13,6 @@
 //	}
 //
 // name, version, abi and columns are required. The configuration's schema is a subset of JSON Schema, see Schema.
+//
+//quern:tests pure
 package manifest

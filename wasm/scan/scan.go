@@ -6,6 +6,8 @@
 // It does not check types: the engine does that afterwards. It checks structure, sizes and every index, which is what the
 // rewriter (wasm/instrument) relies on: after a scan without violations no instruction names a local, global, function or type
 // that is not the module's own.
+//
+//quern:tests pure
 package scan
 
 import (

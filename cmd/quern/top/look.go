@@ -1,5 +1,7 @@
 // Package top shows a queue in a terminal as the dashboard's first page does: backlog, rates, what rules hold, and what is in flight by the
 // values of a meta key, with their limits.
+//
+//quern:tests processes
 package top
 
 import (

@@ -1,5 +1,7 @@
 // Package gps computes exact generalised processor sharing: what each tenant would have been served if service were a fluid.
 // It is what tests and benchmarks hold a fair.Ledger against; the server does not use it.
+//
+//quern:tests pure
 package gps
 
 import "math/big"

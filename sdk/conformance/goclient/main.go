@@ -1,4 +1,6 @@
 // Command goclient is what sdk/conformance judges of the Go client.
+//
+//quern:tests processes
 package main
 
 import (

@@ -3,6 +3,8 @@
 // same way and to the same length. The pre-scan and the rewriter of modules stand on that.
 //
 // Source: WebAssembly Core Specification 2.0, chapter 5 (binary format).
+//
+//quern:tests pure
 package decode
 
 import (

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Everything that must hold of the TypeScript client: it builds, its tests, and the conformance suite: in Node.js with its connections, and in
+# Deno with fetch, as browsers have it. Run by `make clients`.
+set -euo pipefail
+cd "$(dirname "$0")"
+npm run --silent build && npm run --silent test
+go build -o ../../bin/conformance ../conformance
+../../bin/conformance node test/conformant.mjs & node=$!
+../../bin/conformance node_modules/.bin/deno run -A test/conformant.mjs
+wait $node
