@@ -20,8 +20,8 @@ INSTALL   := internal/install.sh
 DASHBOARD := web/dashboard
 # The simulations' tests in which calls overlap. internal/kind.sh says which packages are tested how.
 OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken
-# The targets that `make test` runs.
-STAGES    := format-check vet tools test-race test-overlap test-pure test-processes browser client-python client-typescript client-openapi client-objects
+# The targets that `make test` runs. Tests of clients mostly wait, so they run beside others.
+STAGES    := format-check vet tools test-race+client-python test-overlap test-pure+client-typescript test-processes+client-openapi browser client-objects
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
@@ -115,6 +115,6 @@ container-check: container ## build the container with buildah (as root, without
 prepare:
 	@$(INSTALL) compiler curl
 tools: prepare
-	@$(INSTALL) prometheus proxies
+	@$(INSTALL) prometheus proxies python node chromium npm=sdk/typescript
 dashboard-tools: prepare
 	@$(INSTALL) node chromium npm=$(DASHBOARD)

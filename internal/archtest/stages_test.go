@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,9 @@ func TestLaterStagesRunAfterAFailure(t *testing.T) {
 	}{
 		"first broken last": {2, "1 of 3 stages failed"},
 		"first last":        {0, "all 2 stages passed"},
+		"first+broken last": {2, "1 of 3 stages failed"},
+		"broken+last first": {2, "1 of 3 stages failed"},
+		"first+last":        {0, "all 2 stages passed"},
 	} {
 		program := exec.Command("make", "test", "STAGES="+stages)
 		program.Dir = need(t, root)
@@ -36,7 +40,7 @@ func TestLaterStagesRunAfterAFailure(t *testing.T) {
 		if code := program.ProcessState.ExitCode(); code != want.code || !strings.Contains(text, want.last) {
 			t.Errorf("stages %s: exit code %d, want %d and %q in\n%s", stages, code, want.code, want.last, text)
 		}
-		for _, stage := range strings.Fields(stages) {
+		for _, stage := range targets(stages) {
 			outcome := "passed"
 			if stage == "broken" {
 				outcome = "FAILED"
@@ -49,6 +53,9 @@ func TestLaterStagesRunAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// targets are those of a list of stages, in which one+other run at the same time.
+func targets(stages string) []string { return strings.Fields(strings.ReplaceAll(stages, "+", " ")) }
 
 var stagesLine = regexp.MustCompile(`(?m)^STAGES\s*:=(.*)$`)
 
@@ -63,14 +70,14 @@ func TestStagesAreTargets(t *testing.T) {
 	if match == nil {
 		t.Fatal("the Makefile has no line STAGES := ..., of what `make test` runs")
 	}
-	stages := " " + string(match[1]) + " "
-	for _, stage := range strings.Fields(stages) {
+	stages := targets(string(match[1]))
+	for _, stage := range stages {
 		if !strings.Contains(string(makefile), "\n"+stage+":") {
 			t.Errorf("Makefile: the stage %s is no target", stage)
 		}
 	}
 	for _, target := range regexp.MustCompile(`(?m)^test-[a-z]+:`).FindAllString(string(makefile), -1) {
-		if name := strings.TrimSuffix(target, ":"); !strings.Contains(stages, " "+name+" ") {
+		if name := strings.TrimSuffix(target, ":"); !slices.Contains(stages, name) {
 			t.Errorf("Makefile: the target %s is no stage of `make test`", name)
 		}
 	}
