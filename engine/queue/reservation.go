@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Token is the fencing number of one reservation together with the chunk it is for. Epoch rises at every start of the
+// Token is the fencing number of one reservation together with the chunk it is for. Epoch rises at every start and reload of the
 // shard and Sequence with every reservation, so of two tokens for one chunk the larger (Epoch, Sequence) is the later
 // holder. MAC lets a restarted server recognise a token it no longer remembers. Slot is where the reservation lay in the
 // reserver's table: a hint that makes the common lookup one array access.

@@ -18,13 +18,13 @@ type Attached struct {
 	wake  chan struct{}
 
 	// The shard's mutex guards the rest.
-	epoch  uint32 // that it was told
-	stream consumers.Stream
+	greeted bool // Hello was given
+	stream  consumers.Stream
 }
 
 // Notice is what is new for an attached consumer.
 type Notice struct {
-	Hello   bool // Epoch, Grace and Held are to be told: at the beginning, and when the server forgot all reservations
+	Hello   bool // Epoch, Grace and Held are to be told: at the beginning
 	Epoch   uint32
 	Grace   time.Duration
 	Held    int  // reservations of the consumer that the server knows
@@ -72,10 +72,10 @@ func (a *Attached) Next() Notice {
 	if n.Over {
 		return n
 	}
-	if a.epoch != s.m.Epoch {
+	if !a.greeted {
 		held, _ := s.m.Holds.Holding(of.Name)
 		n.Hello, n.Epoch, n.Grace, n.Held = true, s.m.Epoch, s.m.Settings.ConsumerGrace, held.Held
-		a.epoch = s.m.Epoch
+		a.greeted = true
 	}
 	a.stream.Ordered, a.stream.Revokes = false, nil
 	return n

@@ -21,6 +21,7 @@ type checkpointer struct {
 	ended chan struct{} // closed when run has
 	force chan chan error
 	once  sync.Once
+	turn  chan struct{} // full while rows are written, or while a reload reads them
 }
 
 func (p *checkpointer) init(s *Shard) {
@@ -28,6 +29,7 @@ func (p *checkpointer) init(s *Shard) {
 	p.wake = make(chan struct{}, 1)
 	p.quit, p.ended = make(chan struct{}), make(chan struct{})
 	p.force = make(chan chan error)
+	p.turn = make(chan struct{}, 1)
 }
 
 func (p *checkpointer) stop() { p.once.Do(func() { close(p.quit) }) }
@@ -99,11 +101,23 @@ func (p *checkpointer) now() error {
 	}
 }
 
+// pause waits for the checkpoint that is being made, or for the reload, and keeps others from beginning until resume is called.
+func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
+	select {
+	case p.turn <- struct{}{}:
+		return func() { <-p.turn }, nil
+	case <-ctx.Done():
+		return func() {}, ctx.Err()
+	}
+}
+
 // write writes the rows of everything that changed up to a position, then lets the journal forget what came before.
 // Rows hold absolute state and the position up to which they are true, so a checkpoint can be cut off anywhere: replay skips
 // what a row already has.
 func (p *checkpointer) write() error {
 	s := p.s
+	resume, _ := p.pause(context.Background()) // a reload that a stop ends does not last
+	defer resume()
 	s.applying.Lock()
 	s.mu.Lock()
 	if lost := s.lost; lost != nil { // the rows and the journal may be another writer's, or go to a file that no one finds again

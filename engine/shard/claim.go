@@ -12,7 +12,7 @@ import (
 // Claim makes the shard the owner of its journal, and starts its goroutines. Its error has the code moved when another writer has claimed
 // the journal since it was prepared. After an error the journal is closed.
 func (p *Prepared) Claim(ctx context.Context) (*Shard, error) {
-	s := newShard(p)
+	s := newShard(ctx, p)
 	err := p.claim(ctx)
 	if err == nil {
 		err = s.take(p)
@@ -57,10 +57,7 @@ func (p *Prepared) claim(ctx context.Context) error {
 
 // begin appends the batch that begins the epoch.
 func (p *Prepared) begin(ctx context.Context) (err error) {
-	epoch := p.m.Epoch
-	if p.before == nil {
-		epoch++
-	}
+	epoch := p.m.Epoch + 1
 	var enc journal.Encoder
 	enc.Reset(epoch, queue.At(p.options.Now()))
 	enc.Epoch(epoch)
@@ -69,10 +66,14 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 	}
 	ctx, giveUp := context.WithTimeout(ctx, appendPatience)
 	defer giveUp()
-	if p.claimed, err = p.journal.Append(ctx, p.m.AppliedAt, enc.Packed()); err != nil {
+	batch := enc.Packed()
+	if p.claimed, err = p.journal.Append(ctx, p.m.AppliedAt, batch); err != nil {
+		if p.own.tried = nil; errors.Is(err, journal.ErrUnknown) {
+			p.own.tried = batch
+		}
 		return fmt.Errorf("shard: start epoch %d: %w", epoch, err)
 	}
-	p.own.epoch = epoch
+	p.own.epoch, p.own.tried = epoch, nil
 	return nil
 }
 

@@ -20,7 +20,8 @@ type writer struct {
 	spare    *machine.Batch   // its buffers are free
 	patience patience
 	wake     chan struct{}
-	ended    chan struct{} // closed when run has
+	heal     chan chan struct{} // asks for a reload that failed to be made again, and is told when that is over
+	ended    chan struct{}      // closed when run has
 }
 
 // pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
@@ -113,7 +114,10 @@ func (p *writer) run() {
 	for open := true; open; {
 		select {
 		case <-p.wake:
-		case <-p.s.quit:
+		case done := <-p.heal:
+			p.reloadAgain()
+			close(done)
+		case <-p.s.alive.Done():
 			open = false // nothing is added any more: what there is gets its answer
 		}
 		for runtime.Gosched(); p.one(); runtime.Gosched() {
@@ -201,7 +205,8 @@ func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 }
 
 // refuse answers everybody in a failed batch, and in those that were filled meanwhile as they may rest on the failed one.
-// When the outcome of the append is unknown the shard reloads from the journal; when another writer has the journal, it serves no more.
+// When the outcome of the append is unknown the shard reloads from the journal before, so that who asks again finds a shard that serves;
+// when another writer has the journal, it serves no more.
 func (p *writer) refuse(b *machine.Batch, cause error) {
 	s := p.s
 	err := commitError(cause)
@@ -209,7 +214,6 @@ func (p *writer) refuse(b *machine.Batch, cause error) {
 		s.options.Fatal(cause)
 	}
 	s.applying.Lock()
-	defer s.applying.Unlock()
 	s.mu.Lock()
 	all := append([]*machine.Batch{b}, p.sealed...)
 	all = append(all, s.m.Batch)
@@ -220,19 +224,24 @@ func (p *writer) refuse(b *machine.Batch, cause error) {
 		}
 		s.disk.appends.note(cause)
 	}
+	conflict := errors.Is(cause, journal.ErrConflict)
+	if conflict {
+		p.depose(cause)
+	}
+	reloads := !conflict && !errors.Is(cause, journal.ErrFull) && s.lost == nil
+	if s.reloading = reloads; !reloads {
+		s.waiters.serve(s.now())
+	}
+	s.mu.Unlock()
+	s.applying.Unlock()
+	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
+	if reloads {
+		p.reload(cause)
+	}
 	for _, failed := range all {
 		failed.Err = err
 		close(failed.Done)
 	}
-	switch {
-	case errors.Is(cause, journal.ErrConflict):
-		p.depose(cause)
-	case !errors.Is(cause, journal.ErrFull) && s.lost == nil:
-		s.reload(cause)
-	}
-	s.waiters.serve(s.now())
-	s.mu.Unlock()
-	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
 }
 
 // depose ends all writing, for good: another writer has the journal. Whatever is in memory may be behind what that one does. The mutex is

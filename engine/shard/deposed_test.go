@@ -126,9 +126,8 @@ func TestReloadOfAJournalTakenBack(t *testing.T) {
 	if err := earlier.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
-	s.reload(journal.ErrUnknown)
-	s.mu.Unlock()
+	s.mu.held(func() { s.broken = journal.ErrUnknown })
+	s.Heal()
 	if err := insertFive(s); queue.CodeOf(err) != queue.CodeMoved {
 		t.Errorf("Insert afterwards = %v; want the code moved", err)
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type Prepared struct {
 // ownership is what a shard knows of its place in its journal.
 type ownership struct {
 	epoch uint32 // the newest that is its own
+	tried []byte // a claim of the next one, of which it is not known whether it is in the journal; nil: there is none
 }
 
 // Prepare reads what a shard's files hold. It changes none of them.
@@ -121,12 +123,15 @@ func (p *Prepared) load(ctx context.Context) error {
 // replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
 // every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
 //
-// A reload stops at the first batch of a newer epoch: while the outcome of an append was unknown, another writer has claimed the journal.
-// Its handle is a fresh one, which would append behind whatever there is.
+// A reload stops at the first batch of a newer epoch that it did not begin: while the outcome of an append was unknown, another writer has
+// claimed the journal. Its handle is a fresh one, which would append behind whatever there is.
 func (p *Prepared) replay(ctx context.Context) error {
 	m := p.m
 	err := p.journal.Read(ctx, max(p.checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
 		epoch, err := journal.Epoch(batch)
+		if p.own.tried != nil && bytes.Equal(batch, p.own.tried) {
+			p.own.epoch = epoch
+		}
 		if p.before != nil && epoch > p.own.epoch {
 			return fmt.Errorf("batch %d is of epoch %d, after this one's %d: %w", position, epoch, p.own.epoch, journal.ErrConflict)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,22 +41,30 @@ func withShardOn(t *testing.T, dir string, how sqlitelog.Options, fn func(*Shard
 // openShardOn opens the shard in dir, on a journal that may be any. Its store is closed when the shard does not open.
 func openShardOn(t *testing.T, dir string, opens func(context.Context) (journal.Journal, error)) (*Shard, error) {
 	t.Helper()
-	ctx, settings := context.Background(), queue.DefaultSettings()
+	o := optionsOn(t, dir, opens)
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		o.Store.Close()
+	}
+	return s, err
+}
+
+// optionsOn are those of a shard in dir, with its store opened.
+func optionsOn(t *testing.T, dir string, opens func(context.Context) (journal.Journal, error)) Options {
+	t.Helper()
+	settings := queue.DefaultSettings()
 	settings.Durability = queue.Relaxed
-	rows, err := store.Open(ctx, filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
+	rows, err := store.Open(context.Background(), filepath.Join(dir, "store.db"), store.Options{Durability: queue.Relaxed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(0)
-	s, err := Open(ctx, Options{
+	t.Cleanup(func() { rows.Close() })
+	var seed atomic.Uint64
+	return Options{
 		Queue: "q", Settings: settings, Key: reserver.Key{K0: 1, K1: 2}, Store: rows, Journal: opens,
-		Now: lifeStart.Std, Seed: func() uint64 { seed++; return seed }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now: lifeStart.Std, Seed: func() uint64 { return seed.Add(1) }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Committed: func(time.Duration, int, int) {}, Fatal: func(err error) { t.Error(err) }, FreeBallast: func() bool { return false },
-	})
-	if err != nil {
-		rows.Close()
 	}
-	return s, err
 }
 
 // Every start has an epoch of its own, also when checkpoints have trimmed the journal in between, once or several times; and

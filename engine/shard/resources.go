@@ -48,7 +48,7 @@ type inner struct {
 func (i *inner) of(s *Shard) {
 	*i = inner{claims: claims{s: s}, contents: contents{s: s}, disk: disk{s: s}}
 	i.checkpoints.init(s)
-	i.snapshots.init(s)
+	i.snapshots.s = s
 	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}
-	i.writer = writer{s: s, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	i.writer = writer{s: s, wake: make(chan struct{}, 1), heal: make(chan chan struct{}), ended: make(chan struct{})}
 }

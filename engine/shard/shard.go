@@ -109,15 +109,18 @@ type Shard struct {
 	crowded  uint64                  // inserts that it refused
 	ordering locks.Mutex[inOrdering] // held while a rule is set or lifted
 	closed   bool
-	broken   error // a reload failed: nothing works until Heal succeeds
-	lost     error // its files are not where they were, or another writer has its journal: nothing is written any more, for good
+	// The state is being made again: until it is there, nothing is changed. The journal is closed, and being opened again.
+	reloading bool
+	broken    error // a reload failed: nothing works until Heal succeeds
+	lost      error // its files are not where they were, or another writer has its journal: nothing is written any more, for good
 
 	roster *consumers.Roster
 
-	full    *atomic.Bool // Options.Full
-	ahead   atomic.Bool  // rows of the store may be younger than the position that a replay begins at
-	special atomic.Bool  // a reserve has to look at orders for consumers, or at the restart grace
-	quit    chan struct{}
+	full    *atomic.Bool    // Options.Full
+	ahead   atomic.Bool     // rows of the store may be younger than the position that a replay begins at
+	special atomic.Bool     // a reserve has to look at orders for consumers, or at the restart grace
+	alive   context.Context // until Close
+	leave   context.CancelFunc
 	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again
 	aging    locks.RWMutex[inHistory]
 	counted  counted
@@ -163,11 +166,10 @@ func (o *Options) fill() {
 }
 
 // newShard is a shard that has no state yet.
-func newShard(p *Prepared) *Shard {
+func newShard(ctx context.Context, p *Prepared) *Shard {
 	o := &p.options
-	s := &Shard{
-		options: *o, store: o.Store, full: o.Full, own: p.own, quit: make(chan struct{}), roster: consumers.NewRoster(),
-	}
+	s := &Shard{options: *o, store: o.Store, full: o.Full, own: p.own, roster: consumers.NewRoster()}
+	s.alive, s.leave = context.WithCancel(context.WithoutCancel(ctx))
 	s.resources.of(s)
 	s.inner.of(s)
 	s.snapshots.copies = p.copies
@@ -211,11 +213,14 @@ func moved(cause error) error {
 }
 
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
-// no one finds again. gone is asked while the journal is not being opened again, which makes a new file of its log.
+// no one finds again. gone is not asked while a reload has the journal closed, as opening it makes a new file of its log.
 // What is in memory, and in the files that are still open, can be read until the server ends.
 func (s *Shard) Lose(gone func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reloading || s.broken != nil {
+		return nil
+	}
 	cause := gone()
 	if cause != nil && s.lost == nil {
 		s.lost = cause
@@ -233,6 +238,8 @@ func (s *Shard) usable() error {
 		return errMoved
 	case s.lost != nil:
 		return errLost
+	case s.reloading:
+		return errClosing
 	case s.broken != nil:
 		return errBroken
 	}
@@ -255,13 +262,13 @@ func (s *Shard) Close() error {
 	s.options.ViewMemory.release(&s.Views.counted)
 	s.Views.tellOwners(nil)
 	s.mu.Unlock()
-	close(s.quit)
+	s.leave()
 	s.writer.finish()
 	s.options.Live.open.Add(-s.live) // nothing is applied any more
 	s.Worker.passes.Wait()
 	s.checkpoints.stop()
 	<-s.checkpoints.ended
-	s.snapshots.stop()
+	s.snapshots.ended.Wait()
 	s.leaveHeld()
 	return s.journal.Close()
 }
@@ -276,16 +283,15 @@ func (s *Shard) dismiss() {
 	}
 }
 
-// Heal tries again what a failed reload left undone, and, when writes fail, whether they do; the engine calls it every second.
+// Heal makes a failed reload again, and, when writes fail, tries whether they do; the engine calls it every second.
 func (s *Shard) Heal() {
-	s.applying.Lock()
 	s.mu.Lock()
 	s.writer.impatient()
-	if s.broken != nil && !s.closed && s.lost == nil && s.writer.pending() == nil { // else the writer comes to it
-		s.reload(s.broken)
-	}
+	broken := s.broken != nil && s.writer.pending() == nil // else the writer comes to it
 	s.mu.Unlock()
-	s.applying.Unlock()
+	if broken {
+		s.writer.again()
+	}
 	s.disk.probe()
 }
 

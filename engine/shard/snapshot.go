@@ -46,27 +46,14 @@ type copies struct {
 type snapshotter struct {
 	*copies
 	s      *Shard
-	making sync.Mutex // held while one is made
-	ctx    context.Context
-	leave  context.CancelFunc
-	ended  sync.WaitGroup
-}
-
-func (p *snapshotter) init(s *Shard) {
-	p.s = s
-	p.ctx, p.leave = context.WithCancel(context.Background())
+	making sync.Mutex     // held while one is made
+	ended  sync.WaitGroup // a stop ends one that is being made: what there is of it the next one removes
 }
 
 func (p *snapshotter) note(bytes int) {
 	if p.kept {
 		p.bytes.Add(int64(bytes) + batchCost)
 	}
-}
-
-// stop ends a snapshot that is being made. What there is of it the next one removes.
-func (p *snapshotter) stop() {
-	p.leave()
-	p.ended.Wait()
 }
 
 // findCopies finds out, at a start, how much the journal has behind the newest snapshot.
@@ -133,7 +120,7 @@ func (p *snapshotter) checkpointed(upTo journal.Position) {
 	}
 	p.ended.Go(func() {
 		defer p.making.Unlock()
-		if err := p.make(p.ctx); err != nil && p.ctx.Err() == nil {
+		if err := p.make(p.s.alive); err != nil && p.s.alive.Err() == nil {
 			p.s.options.Logger.Error("a snapshot failed; it is tried again after the next checkpoint", "queue", p.s.options.Queue,
 				"error", err)
 		}

@@ -235,7 +235,8 @@ func (s *sim) takeEffect(effects []func(), failed, written bool) {
 	}
 	s.shard.SetFull(false)
 	s.shard.Worker.Retry() // the life-cycle worker does not pause: the model knows of no pauses
-	if kind != full {      // reloaded
+	if kind != full {      // reloaded, under an epoch of its own
+		s.epoch++
 		s.m.reload(s.now)
 		s.syncTotals()
 		s.tick()

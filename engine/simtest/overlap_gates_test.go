@@ -50,7 +50,8 @@ type gates struct {
 	mu      sync.Mutex
 	held    []*held
 	open    bool       // writes pass
-	loading bool       // a journal was opened, and its first append is not over: the shard holds its locks
+	behind  bool       // an append ended unknown, and the shard has not reloaded yet: it may wait for a checkpoint
+	loading bool       // a journal was opened, and its first append is not over: a shard starts or reloads
 	reloads int        // journals opened
 	disk    *diskModel // gets what is appended
 }
@@ -128,13 +129,19 @@ func (l *gatedLog) Append(ctx context.Context, expect journal.Position, batch []
 		}
 		return err
 	})
-	if l.first {
-		l.first = false
-		g.mu.Lock()
-		g.loading = false
-		g.mu.Unlock()
-	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.behind = errors.Is(err, journal.ErrUnknown) || g.behind && !l.first
+	g.loading = g.loading && !l.first
+	l.first = false
 	return position, err
+}
+
+// reloading says that the shard does not know yet what became of an append.
+func (g *gates) reloading() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.behind
 }
 
 // list are the writes that are held: the append first, then the store's in their order.

@@ -73,10 +73,19 @@ type ledger struct {
 	failed   int
 }
 
+// pastReload makes a call again while a reload refuses it.
+func pastReload(call func() error) error {
+	for {
+		if err := call(); queue.CodeOf(err) != queue.CodeUnavailable {
+			return err
+		}
+	}
+}
+
 // ours says whether an error is one that a failed commit explains.
 func (c *ledger) ours(t *testing.T, err error) bool {
 	switch queue.CodeOf(err) {
-	case queue.CodeCommitFailed, queue.CodeDiskFull, queue.CodeUnavailable:
+	case queue.CodeCommitFailed, queue.CodeDiskFull:
 		c.mu.Lock()
 		c.failed++
 		c.mu.Unlock()
@@ -88,7 +97,11 @@ func (c *ledger) ours(t *testing.T, err error) bool {
 
 func (c *ledger) insert(t *testing.T, r *rand.Rand) {
 	content := fmt.Appendf(nil, "content %d %s", r.Uint64(), bytes.Repeat([]byte{'x'}, r.IntN(2000)))
-	got, _, err := c.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Inline: [][]byte{content, content}}, Attachment: content[:10]})
+	var got queue.Submission
+	err := pastReload(func() (err error) {
+		got, _, err = c.shard.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Inline: [][]byte{content, content}}, Attachment: content[:10]})
+		return err
+	})
 	if err != nil {
 		c.ours(t, err)
 		return
@@ -100,7 +113,11 @@ func (c *ledger) insert(t *testing.T, r *rand.Rand) {
 
 func (c *ledger) work(t *testing.T, r *rand.Rand) {
 	strategy := [...]string{"Random", "OldestFirst"}[r.IntN(2)] // under the second a chunk whose completion failed is soon someone else's
-	got, err := c.shard.Reserve(ctx, machine.Request{Plan: plan(t, strategy), Max: 2, Timeout: time.Hour, Wait: time.Millisecond}, nil)
+	var got machine.Reserved
+	err := pastReload(func() (err error) {
+		got, err = c.shard.Reserve(ctx, machine.Request{Plan: plan(t, strategy), Max: 2, Timeout: time.Hour, Wait: time.Millisecond}, nil)
+		return err
+	})
 	if err != nil {
 		c.ours(t, err)
 		return
@@ -114,7 +131,11 @@ func (c *ledger) work(t *testing.T, r *rand.Rand) {
 			t.Errorf("chunk %s/%d carries %.60q, want %.60q", res.Token.Submission, res.Token.Index, res.Content.Bytes, content)
 		}
 		output := fmt.Appendf(nil, "output %d", r.Uint64())
-		results, err := c.shard.Complete(ctx, []queue.CompleteItem{{Token: res.Token, Output: output}}, nil)
+		var results []queue.Result
+		err := pastReload(func() (err error) {
+			results, err = c.shard.Complete(ctx, []queue.CompleteItem{{Token: res.Token, Output: output}}, nil)
+			return err
+		})
 		if err != nil {
 			c.ours(t, err)
 			continue

@@ -82,13 +82,13 @@ const (
 	EventRevoked = "revoked" // RevokedEvent: reservations that were taken from you
 )
 
-// Hello tells an attached consumer how things are. When Epoch is another one than at the last time, the server has forgotten all
+// Hello tells an attached consumer how things are. When Epoch is another one than at the last time, the server may have forgotten all
 // reservations: a consumer that holds chunks extends them under its name, and has them again. Do so after every Hello.
 type Hello struct {
 	Consumer    string `json:"consumer"`     // The consumer's name
 	HeartbeatMS int64  `json:"heartbeat_ms"` // The server says something at least so often
-	// Rises with every start of the queue. Another one than at the last time: the server began again; after an unplanned end it has
-	// forgotten all reservations
+	// Rises with every start of the queue, and when it reloads after a failed write. Another one than at the last time: the server
+	// may have begun again; after an unplanned end it has forgotten all reservations
 	Epoch           uint32 `json:"epoch"`
 	ConsumerGraceMS int64  `json:"consumer_grace_ms"` // From the end of the stream until what the consumer holds is lost
 	Reserved        int    `json:"reserved"`          // Chunks that the server knows the consumer to hold

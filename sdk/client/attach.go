@@ -91,7 +91,7 @@ func (w *worker) heard(e attachEvent) {
 		}
 		w.report(e.err)
 	case e.Name == api.EventHello:
-		// After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it
+		// After another epoch the server may have forgotten what we hold, and after a gap we may have missed what was taken from us: it
 		// hears of all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what
 		// we hold, before our stream stood.
 		w.attached.hellos++

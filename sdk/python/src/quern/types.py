@@ -1133,8 +1133,8 @@ class Hello(TypedDict):
     consumer: str
     #: From the end of the stream until what the consumer holds is lost
     consumer_grace_ms: int
-    #: Rises with every start of the queue. Another one than at the last time: the server began again; after an unplanned end it has
-    #: forgotten all reservations
+    #: Rises with every start of the queue, and when it reloads after a failed write. Another one than at the last time: the server may
+    #: have begun again; after an unplanned end it has forgotten all reservations
     epoch: int
     #: The server says something at least so often
     heartbeat_ms: int

@@ -752,7 +752,7 @@ export type Hello = {
   consumer: string
   /** From the end of the stream until what the consumer holds is lost */
   consumer_grace_ms: number
-  /** Rises with every start of the queue. Another one than at the last time: the server began again; after an unplanned end it has forgotten all reservations */
+  /** Rises with every start of the queue, and when it reloads after a failed write. Another one than at the last time: the server may have begun again; after an unplanned end it has forgotten all reservations */
   epoch: number
   /** The server says something at least so often */
   heartbeat_ms: number
