@@ -1,5 +1,48 @@
 package shard
 
+// Group commit: how what was decided becomes durable, and what happens when it does not.
+//
+//	             seal                  take                   apply
+//	open batch ───────► sealed batches ────► batch in flight ───────► state of the machine
+//	     │                    │                     │
+//	     └────────────────────┴──── refuse ◄────────┘  all of them, when the append fails
+//
+// A call holds the mutex, decides against the state and what is on its way, encodes its ops into the open batch, and waits for the commit
+// of that batch. One goroutine, run, appends. No timer: a batch is whatever arrived during the append before it.
+//
+// What holds at every moment, with the mutex held:
+//
+//  1. One batch is open (m.Batch), at most one is in flight, and those between them are in the order in which they were sealed. The journal
+//     has them in that order, because only run appends.
+//  2. Ops that must be durable together are encoded in one hold of the mutex. A batch is sealed between two holds, never within one: so
+//     they are in one batch, and a batch is one append.
+//  3. No caller, watcher or stream hears of an op before its batch was applied. A call that changes nothing but has seen a mark, such as an
+//     "already", waits for pending(): the youngest batch that what it saw can be in.
+//  4. A decision that is not durable leaves a mark in memory: a reservation that is Finishing (Batch.Marked), or an intent. The batch that
+//     holds the op holds the mark, so each mark ends exactly once: applied with its op, or undone.
+//  5. Batches fail together. What is in a younger batch may rest on marks of an older one, so when an append fails, the batch in flight, all
+//     sealed ones and the open one fail with it. Marks are undone from the youngest to the oldest, as younger ones stand on older ones.
+//  6. Without reservations and marks, memory is what the journal says up to m.AppliedAt. Rows of a checkpoint carry that position, and a
+//     replay of the journal behind it, through the same Apply methods, makes the same state. So a row is never taken between two ops of one
+//     batch: apply holds `applying` for the whole batch, and a checkpoint takes it before it asks for the position.
+//  7. apply lets go of the mutex after each 128 ops, so that a batch of many ops delays no call for long. Calls may then see some of a
+//     batch applied and some not. That is safe for the reason of 3 and 4: what is not applied yet is still marked.
+//
+// How an append fails decides what follows (journal.Journal has the contract):
+//
+//	ErrFull      nothing was written. Marks are undone, callers may repeat the call, and the state is good as it is.
+//	ErrConflict  nothing was written, and another writer has the journal. This shard is deposed: it decides nothing any more, for good.
+//	ErrSync      the disk lost what it had acknowledged. No memory can be trusted: the process ends.
+//	others       it is not known whether the batch was written. The shard reloads from the journal: Prepare reads what is there, Claim
+//	             appends behind it, and an append that comes late is refused from then on. What only memory has (reservations, waiters,
+//	             totals) is carried over. Callers hear commit_failed, which promises nothing.
+//
+// A batch whose Refused is set is never appended: an action panicked while the batch was open, so the state that it was decided on is not
+// to be trusted. Nothing is undone in that state: the shard reloads at once.
+//
+// Order of the locks: hold.go has them all, and tests under the race detector assert it. Of those here, applying comes before the mutex. No
+// goroutine waits for a commit with a lock that run, apply or refuse take: these are applying and the mutex.
+
 import (
 	"cmp"
 	"errors"
