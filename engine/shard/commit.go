@@ -16,12 +16,12 @@ package shard
 //     has them in that order, because only run appends.
 //  2. Ops that must be durable together are encoded in one hold of the mutex. A batch is sealed between two holds, never within one: so
 //     they are in one batch, and a batch is one append.
-//  3. No caller, watcher or stream hears of an op before its batch was applied. A call that changes nothing but has seen a mark, such as an
-//     "already", waits for pending(): the youngest batch that what it saw can be in.
+//  3. No caller, watcher or stream hears of an op before its batch was applied. A call that changes nothing but has seen a mark, such as
+//     an "already", waits for pending(): the youngest batch that what it saw can be in.
 //  4. A decision that is not durable leaves a mark in memory: a reservation that is Finishing (Batch.Marked), or an intent. The batch that
 //     holds the op holds the mark, so each mark ends exactly once: applied with its op, or undone.
-//  5. Batches fail together. What is in a younger batch may rest on marks of an older one, so when an append fails, the batch in flight, all
-//     sealed ones and the open one fail with it. Marks are undone from the youngest to the oldest, as younger ones stand on older ones.
+//  5. Batches fail together. What is in a younger batch may rest on marks of an older one, so when an append fails, the batch in flight,
+//     all sealed ones and the open one fail with it. Marks are undone from the youngest to the oldest, as younger ones stand on older ones.
 //  6. Without reservations and marks, memory is what the journal says up to m.AppliedAt. Rows of a checkpoint carry that position, and a
 //     replay of the journal behind it, through the same Apply methods, makes the same state. So a row is never taken between two ops of one
 //     batch: apply holds `applying` for the whole batch, and a checkpoint takes it before it asks for the position.

@@ -62,8 +62,9 @@ func (r *recording) wrap(inner func(journal.Journal) journal.Journal) func(journ
 	}
 }
 
-// journaled is how many bytes the journal took, which a change of its format changes.
-var journaled = regexp.MustCompile(`"commit_bytes_total":\d+,`)
+// journaled is how many commits the journal took, and bytes. What shares a commit depends on the moment, and a change of the format changes
+// the bytes.
+var journaled = regexp.MustCompile(`"commit(s|_bytes)_total":\d+,`)
 
 // asked notes something that was asked or answered.
 func (r *recording) asked(what any) {
