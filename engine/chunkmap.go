@@ -10,7 +10,7 @@ import (
 
 // MaxCells is how many cells a map has at most, MaxMapped how many chunks it looks at.
 const (
-	MaxCells  = 1000
+	MaxCells  = api.MaxCells
 	MaxMapped = inspect.MaxMapped
 )
 

@@ -6,6 +6,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // PreviewRequest asks what a reserve of up to Max chunks (1 to MaxPreview; 0: 10) would hand out. The same seed on
@@ -25,7 +26,7 @@ type Previewed = inspect.Previewed
 const MaxPreview = inspect.MaxPreview
 
 // MaxSeed keeps seeds exact in every JSON implementation.
-const MaxSeed = 1<<53 - 1
+const MaxSeed = api.MaxSeed
 
 const defaultPreview = 10
 

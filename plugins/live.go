@@ -26,9 +26,9 @@ type DryRun struct {
 }
 
 const (
-	histogramBins = 20
+	histogramBins = api.MaxPluginBins
 	defaultWant   = 10
-	maxPicks      = 1000
+	maxPicks      = api.MaxPluginWant
 )
 
 // Try runs a version without any effect.

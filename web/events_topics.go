@@ -20,13 +20,8 @@ import (
 // subscriber who wants one has it made for a frame, outside of the lock that the streams share, and all others of the
 // queue are sent the same bytes.
 
-const (
-	frameConsumers = 100 // that a frame names
-	frameSchedules = 200
-
-	// topicPatience bounds the reading of one topic for a frame.
-	topicPatience = 5 * time.Second
-)
+// topicPatience bounds the reading of one topic for a frame.
+const topicPatience = 5 * time.Second
 
 // lateTopic is a topic of one frame.
 type lateTopic struct {
@@ -68,7 +63,7 @@ func (s watching) consumersFrame(ctx context.Context, queueName string, f *engin
 	if err != nil {
 		return nil, err
 	}
-	top, sums, err := q.Consumers.Top(ctx, frameConsumers)
+	top, sums, err := q.Consumers.Top(ctx, api.MaxFrameConsumers)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +102,8 @@ func (s watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	out := api.SchedulesFrame{Queue: queueName, Left: max(0, len(page.Items)-frameSchedules), Items: []api.ScheduleNow{}}
-	for i := range page.Items[:min(len(page.Items), frameSchedules)] {
+	out := api.SchedulesFrame{Queue: queueName, Left: max(0, len(page.Items)-api.MaxFrameSchedules), Items: []api.ScheduleNow{}}
+	for i := range page.Items[:min(len(page.Items), api.MaxFrameSchedules)] {
 		in := &page.Items[i]
 		one := api.ScheduleNow{
 			Name: in.Name, Version: in.Version, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),

@@ -76,11 +76,8 @@ func (ask questions) compare(ctx context.Context, q *engine.Queue, in *compareIn
 		RestartGraceUntil: found.Grace.API()}}, nil
 }
 
-// mostDiffering is how many picks of each side a comparison names.
-const mostDiffering = 50
-
 func apiPicks(picks []engine.Previewed, plan *strategy.Plan) []api.PreviewPick {
-	out := make([]api.PreviewPick, min(len(picks), mostDiffering))
+	out := make([]api.PreviewPick, min(len(picks), api.MaxDiffering))
 	paths := pathsOf(plan.Unscored())
 	for i := range out {
 		out[i] = apiPick(&picks[i], paths)

@@ -66,13 +66,14 @@ func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, us
 		if _, ok := d.In(of); !ok {
 			continue
 		}
-		n := note{length: d.Length}
+		n := note{text: d.Text()}
 		if d.Range != (queue.Range{}) {
-			n = between(float64(d.Range.Least), float64(d.Range.Most))
+			n.limit.Least, n.limit.Most = new(float64(d.Range.Least)), new(float64(d.Range.Most))
 		} else if d.Names != nil {
-			n = oneOf(d.Choices()...)
+			n.limit.Names = d.Choices()
+		} else if d.Length > 0 {
+			n.limit.Most = new(float64(d.Length))
 		}
-		n.text = d.Text()
 		if v := d.Default(); usual && !reflect.ValueOf(v).IsZero() {
 			n.text += fmt.Sprintf("; default %v", v)
 		}

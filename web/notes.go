@@ -2,12 +2,24 @@ package web
 
 import (
 	_ "embed"
-	"maps"
+	"reflect"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
+
+// note is what is said about one property.
+type note struct {
+	text  string // "": the comment of its field in package api
+	limit api.Limit
+	ref   string // its schema; "": that of its type
+}
+
+// noteOf is what the tags of a field say.
+func noteOf(field reflect.StructField) note {
+	return note{limit: api.LimitOf(field), ref: field.Tag.Get("schema")}
+}
 
 // comments are those of the fields of package api, "TYPE.PROPERTY sentence" a line. A test of that package writes them.
 //
@@ -26,7 +38,7 @@ func sentences() map[string]string {
 	return all
 }
 
-// propertyNotes has what comments of fields do not say: limits and names of values, and all of fields that the engine declares.
+// propertyNotes has what comments and tags of fields in package api do not say: all of fields that the engine declares, and of pages.
 func propertyNotes() map[string]note {
 	all := map[string]note{}
 	for _, of := range []any{new(api.QueueSettings), new(api.QueueSettingsInput)} {
@@ -40,7 +52,6 @@ func propertyNotes() map[string]note {
 	noteFields(all, queue.ScheduleFields(), new(api.SchedulePreviewRequest), true)
 	noteFields(all, queue.SubmissionFields(), new(api.ScheduleTemplate), true)
 	noteFields(all, queue.PluginSettings(), new(api.PluginSettings), false)
-	maps.Copy(all, limits())
 	for of, text := range pageItems {
 		all["Page"+of+".items"] = note{text: text}
 		all["Page"+of+".next"] = note{text: "Cursor of the next page; absent on the last"}

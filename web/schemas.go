@@ -3,7 +3,9 @@ package web
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -86,9 +88,12 @@ func (d *document) finishSchemas() error {
 		if ofBytes[name] != "" {
 			continue
 		}
+		tagged := tagsOf(d.schema, name)
 		for _, property := range slices.Sorted(maps.Keys(schemas[name].Properties)) {
-			n := notes[name+"."+property]
-			delete(notes, name+"."+property)
+			n, noted := notes[name+"."+property]
+			if delete(notes, name+"."+property); !noted {
+				n = tagged[property]
+			}
 			if n.text == "" {
 				n.text = said[name+"."+property]
 			}
@@ -119,18 +124,36 @@ func (n note) apply(s *huma.Schema) {
 	if s.Type == huma.TypeArray {
 		s.Nullable = false
 	}
-	if n.nullable {
-		s.Nullable = true
+	if n.limit.Names != nil {
+		s.Enum = make([]any, 0, len(n.limit.Names)+1)
+		for _, name := range n.limit.Names {
+			s.Enum = append(s.Enum, name)
+		}
+		if s.Nullable {
+			s.Enum = append(s.Enum, nil)
+		}
 	}
-	if n.least != nil {
-		s.Minimum = n.least
+	switch most := n.limit.Most; {
+	case most == nil:
+	case s.Type == huma.TypeArray:
+		s.MaxItems = new(int(*most))
+	case s.Type == huma.TypeString:
+		s.MaxLength = new(int(*most))
+	default:
+		s.Minimum, s.Maximum = n.limit.Least, most
 	}
-	s.Maximum = n.most
-	s.Enum = n.enum
-	if n.length > 0 {
-		s.MaxLength = &n.length
+}
+
+// tagsOf is what the tags of the fields say of the properties of a schema.
+func tagsOf(r huma.Registry, schema string) map[string]note {
+	of := r.TypeFromRef("#/components/schemas/" + schema)
+	if of == nil || of.Kind() != reflect.Struct {
+		return nil
 	}
-	if n.items > 0 {
-		s.MaxItems = &n.items
+	notes := map[string]note{}
+	for _, field := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		notes[name] = noteOf(field)
 	}
+	return notes
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // BulkAction is what a bulk operation does with everything that its filter means.
@@ -167,5 +169,5 @@ const (
 	MaxBulkRunning = 16  // of a queue: each takes its turn
 	MaxBulkKept    = 100 // ended ones of a queue that can be read, the newest
 
-	MaxOldest = 1_000_000 // dead letters that one can ask for as the oldest
+	MaxOldest = api.MaxOldest
 )

@@ -1,5 +1,7 @@
 package queue
 
+import "github.com/quern-queue/quern/sdk/api"
+
 // ConsumerOrder is what an operator told a consumer.
 type ConsumerOrder uint8
 
@@ -31,7 +33,7 @@ type Consumer struct {
 }
 
 // MaxOverdue is how many reservations of a consumer are looked at for Consumer.Overdue.
-const MaxOverdue = 1000
+const MaxOverdue = api.MaxOverdue
 
 // HeldChunk is a chunk in a consumer's hands, as an operator sees it: without its token.
 type HeldChunk struct {

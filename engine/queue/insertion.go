@@ -5,9 +5,6 @@ import (
 	"fmt"
 )
 
-// MaxInsertions is how many submissions one call may insert.
-const MaxInsertions = 10000
-
 // MaxInsertionBytes bounds what the journal is to hold of the submissions of one call: their meta, prefixes, templates, keys and traces.
 // Everyone whose commit it shares waits for it.
 const MaxInsertionBytes = 16 << 20

@@ -3,6 +3,8 @@ package queue
 import (
 	"slices"
 	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Limits of schedules.
@@ -11,8 +13,8 @@ const (
 	MaxSchedules         = 1000 // of a queue: all are in memory and looked at together
 	// attachment, template and inline bytes of what one inserts: they are kept in memory, and written again for each tick
 	MaxScheduleBytes       = 64 << 10
-	MaxPreview             = 100 // ticks of one preview
-	MaxBackfill            = 1000
+	MaxPreview             = api.MaxTicks
+	MaxBackfill            = api.MaxBackfill
 	DefaultBackfill        = 100
 	ScheduleGrace          = 5 * time.Second // a tick that comes so late counts as on time
 	MaxPauseReasonBytes    = 500

@@ -1,5 +1,7 @@
 package queue
 
+import "github.com/quern-queue/quern/sdk/api"
+
 // ValueSettings is what an operator demands of one value of a meta key.
 type ValueSettings struct {
 	Limit  uint32 // at most this many chunks of the value are reserved at once, by whatever strategy: 0 to MaxValueLimit, or NoLimit
@@ -8,9 +10,9 @@ type ValueSettings struct {
 
 // Bounds of ValueSettings.
 const (
-	MaxValueLimit = 1<<31 - 1
+	MaxValueLimit = api.MaxValueLimit
 	NoLimit       = 1<<32 - 1 // of ValueSettings.Limit: none is set
-	MaxWeight     = 1_000_000
+	MaxWeight     = api.MaxWeight * DefaultWeight
 	DefaultWeight = 1000
 )
 
@@ -22,6 +24,3 @@ type Saturated struct {
 	MetaEntry
 	InFlight, Limit uint32
 }
-
-// MaxLimited is how many saturated values an answer without chunks names: a hint where to look, not a list.
-const MaxLimited = 10

@@ -32,7 +32,7 @@ type AuditEntry struct {
 	Target string `json:"target,omitempty"`
 	// What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is given by its size
 	Before    json.RawMessage `json:"before,omitempty"`
-	After     json.RawMessage `json:"after,omitempty"`      // The same as it stood afterwards; absent when there is nothing left
-	RequestID string          `json:"request_id,omitempty"` // Id of the request, as its answer has it in X-Request-ID
-	Outcome   string          `json:"outcome"`              // What came of it
+	After     json.RawMessage `json:"after,omitempty"`          // The same as it stood afterwards; absent when there is nothing left
+	RequestID string          `json:"request_id,omitempty"`     // Id of the request, as its answer has it in X-Request-ID
+	Outcome   string          `json:"outcome" names:"outcomes"` // What came of it
 }

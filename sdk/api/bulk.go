@@ -22,14 +22,17 @@ const (
 // BulkRequest is the body of POST /v1/bulk-operations: something to be done with all that the filter means of a queue, as it is when the
 // operation is started.
 type BulkRequest struct {
-	Queue  string `json:"queue"`  // The queue
-	Action string `json:"action"` // What is done with each
+	Queue  string `json:"queue"`                       // The queue
+	Action string `json:"action" names:"bulk actions"` // What is done with each
 	// What it is about; everything given has to fit, and nothing given means all
-	Filter        BulkFilter `json:"filter,omitzero"`
-	To            string     `json:"to,omitempty"`              // Of forward: the queue that dead letters go on to
-	Priority      *int64     `json:"priority,omitempty"`        // Of reprioritize: the new priority
-	RatePerSecond uint32     `json:"rate_per_second,omitempty"` // Most chunks or submissions per second; 0: as fast as it goes
-	DryRun        bool       `json:"dry_run,omitempty"`         // Count what would come of it, and change nothing
+	Filter BulkFilter `json:"filter,omitzero"`
+	// Of forward: the queue that dead letters go on to
+	To       string `json:"to,omitempty"`
+	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"` // Of reprioritize: the new priority
+	// Most chunks or submissions per second; 0: as fast as it goes
+	RatePerSecond uint32 `json:"rate_per_second,omitempty" limit:"0..MaxRate"`
+	// Count what would come of it, and change nothing
+	DryRun bool `json:"dry_run,omitempty"`
 	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
 	Actor string `json:"actor,omitempty"`
 }
@@ -47,24 +50,28 @@ type BulkFilter struct {
 	DiedAfter     Time     `json:"died_after,omitzero"`     // Chunks whose last try ended at this time or later
 	// Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the
 	// start. 0 or absent: all
-	Oldest uint32 `json:"oldest,omitempty"`
+	Oldest uint32 `json:"oldest,omitempty" limit:"0..MaxOldest"`
 }
 
 // BulkOperation is something that is done with much at once, and how far it got. It goes on after a restart.
 type BulkOperation struct {
-	ID            string     `json:"id"`                 // Names it
-	Queue         string     `json:"queue"`              // The queue
-	Action        string     `json:"action"`             // What is done with each
-	Filter        BulkFilter `json:"filter,omitzero"`    // What it is about; everything given has to fit, and nothing given means all
-	To            string     `json:"to,omitempty"`       // Of forward: the queue that dead letters go on to
-	Priority      *int64     `json:"priority,omitempty"` // Of reprioritize: the new priority
-	RatePerSecond uint32     `json:"rate_per_second"`    // Most chunks or submissions per second; 0: as fast as it goes
-	DryRun        bool       `json:"dry_run"`            // Count what would come of it, and change nothing
+	ID     string `json:"id"`                          // Names it
+	Queue  string `json:"queue"`                       // The queue
+	Action string `json:"action" names:"bulk actions"` // What is done with each
+	// What it is about; everything given has to fit, and nothing given means all
+	Filter BulkFilter `json:"filter,omitzero"`
+	// Of forward: the queue that dead letters go on to
+	To       string `json:"to,omitempty"`
+	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"` // Of reprioritize: the new priority
+	// Most chunks or submissions per second; 0: as fast as it goes
+	RatePerSecond uint32 `json:"rate_per_second" limit:"0..MaxRate"`
+	// Count what would come of it, and change nothing
+	DryRun bool `json:"dry_run"`
 	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
 	Actor      string `json:"actor,omitempty"`
-	State      string `json:"state"`                // All but running are final
-	CreatedAt  Time   `json:"created_at"`           // When it was started; what came later is not meant
-	FinishedAt Time   `json:"finished_at,omitzero"` // When it ended
+	State      string `json:"state" names:"bulk states"` // All but running are final
+	CreatedAt  Time   `json:"created_at"`                // When it was started; what came later is not meant
+	FinishedAt Time   `json:"finished_at,omitzero"`      // When it ended
 	// What it came to so far and the filter means: the sum of done, unchanged and refused
 	Matched uint64 `json:"matched"`
 	Done    uint64 `json:"done"` // What the action was done with; of a dry run: would be
@@ -81,7 +88,7 @@ type BulkOperation struct {
 	// examined; the same when it has completed
 	ToExamine *uint64 `json:"to_examine,omitempty"`
 	// How much of it was walked over, rounded down: 100 when it has completed, and not before
-	Percent *int `json:"percent,omitempty"`
+	Percent *int `json:"percent,omitempty" limit:"0..100"`
 	// Until it has walked over all, at its pace of the last minute, or at rate_per_second as long as that is not known. Absent: it has
 	// ended, or nothing tells
 	RemainingMS int64  `json:"remaining_ms,omitempty"`

@@ -5,7 +5,7 @@ type Consumer struct {
 	Consumer string `json:"consumer"` // Its name
 	// attached: it has a stream open. away: its stream is broken, and the queue's consumer_grace_ms is not over. detached: only deadlines
 	// end what it holds
-	State            string `json:"state"`
+	State            string `json:"state" names:"consumers"`
 	AttachedSince    Time   `json:"attached_since,omitzero"`     // When it attached
 	AwaySince        Time   `json:"away_since,omitzero"`         // Since when its stream is broken
 	LostAt           Time   `json:"lost_at,omitzero"`            // While away: when what it holds is lost, unless it is heard of
@@ -15,7 +15,7 @@ type Consumer struct {
 	Reserved         uint64 `json:"reserved"`                    // Chunks that it holds
 	OldestReservedAt Time   `json:"oldest_reserved_at,omitzero"` // Since when it holds the oldest of them
 	// Of them, those that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
-	Overdue uint64 `json:"overdue"`
+	Overdue uint64 `json:"overdue" limit:"0..MaxOverdue"`
 }
 
 // The states of a consumer.
@@ -101,8 +101,8 @@ type RevokedEvent struct {
 
 // Revoked is one of them: what is done under its token does not count any more.
 type Revoked struct {
-	Token  string `json:"token"`  // Its token: what is done under it does not count any more
-	Reason string `json:"reason"` // Why
+	Token  string `json:"token"`                      // Its token: what is done under it does not count any more
+	Reason string `json:"reason" names:"revocations"` // Why
 }
 
 // The reasons of a Revoked.

@@ -7,15 +7,15 @@ type ForwardRequest struct {
 
 // DeadLetter is a dead chunk that can be redriven, deleted or forwarded.
 type DeadLetter struct {
-	Submission      string `json:"submission"`         // Its submission
-	Index           uint32 `json:"index"`              // Index of the chunk
-	SubmissionState string `json:"submission_state"`   // Where the submission stands
-	Attempts        uint32 `json:"attempts"`           // Tries since the insert or the last redrive
-	Expiries        uint32 `json:"expiries"`           // Those of them that ended by their deadline
-	Redrives        uint32 `json:"redrives"`           // How often it was redriven
-	DiedAt          Time   `json:"died_at,omitzero"`   // When the last try ended
-	Consumer        string `json:"consumer,omitempty"` // Who held it last
-	Error           string `json:"error,omitempty"`    // The last error
+	Submission      string `json:"submission"`                                // Its submission
+	Index           uint32 `json:"index"`                                     // Index of the chunk
+	SubmissionState string `json:"submission_state" names:"states with dead"` // Where the submission stands
+	Attempts        uint32 `json:"attempts"`                                  // Tries since the insert or the last redrive
+	Expiries        uint32 `json:"expiries"`                                  // Those of them that ended by their deadline
+	Redrives        uint32 `json:"redrives"`                                  // How often it was redriven
+	DiedAt          Time   `json:"died_at,omitzero"`                          // When the last try ended
+	Consumer        string `json:"consumer,omitempty"`                        // Who held it last
+	Error           string `json:"error,omitempty"`                           // The last error
 	// 16 hexadecimal digits: the same for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts
 	Fingerprint string    `json:"fingerprint"`
 	History     []Attempt `json:"history,omitempty"` // The last 10 tries, oldest first, over all redrives; not in lists

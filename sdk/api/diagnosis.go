@@ -29,7 +29,7 @@ type Holding struct {
 type Cause struct {
 	// What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next try, unasked means that
 	// no strategy in use selects them
-	Kind        string     `json:"kind"`
+	Kind        string     `json:"kind" names:"causes"`
 	Detail      string     `json:"detail"`              // The cause in words: a part of a sentence
 	Chunks      uint64     `json:"chunks"`              // Open chunks that it is about; each counts for its first cause
 	Submissions int        `json:"submissions"`         // Their submissions

@@ -73,12 +73,12 @@ type ExplainBranch struct {
 // ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together.
 // Next and Owed are those inside the tenant that comes next in the block around it.
 type ExplainFair struct {
-	Key     string `json:"key"`     // The key whose values are the tenants
-	Cost    string `json:"cost"`    // What is shared out: the number of chunks, or the time that they are held
-	Ledgers int    `json:"ledgers"` // How many there are of the block: one, or inside of Fair one for each tenant around it
-	Active  int    `json:"active"`  // Tenants that have something to hand out, in all ledgers
-	Owing   int    `json:"owing"`   // Tenants that have nothing, and had more than their share
-	Blocked int    `json:"blocked"` // Tenants that are held back by limits
+	Key     string `json:"key"`                // The key whose values are the tenants
+	Cost    string `json:"cost" names:"costs"` // What is shared out: the number of chunks, or the time that they are held
+	Ledgers int    `json:"ledgers"`            // How many there are of the block: one, or inside of Fair one for each tenant around it
+	Active  int    `json:"active"`             // Tenants that have something to hand out, in all ledgers
+	Owing   int    `json:"owing"`              // Tenants that have nothing, and had more than their share
+	Blocked int    `json:"blocked"`            // Tenants that are held back by limits
 	// Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes
 	Next *Tenant  `json:"next,omitempty"`
 	Owed []Tenant `json:"owed"` // Of the active tenants there the ten that are owed most
@@ -91,11 +91,11 @@ type Tenant struct {
 	Key string `json:"key"` // Key of the Fair block
 	// Its value of the key, or the id of the submission; absent: all submissions without the key
 	Value  *MetaValue `json:"value,omitempty"`
-	State  string     `json:"state"`            // How it stands
-	Weight float64    `json:"weight"`           // Its weight
-	Share  float64    `json:"share"`            // What it is entitled to of all that is handed out now
-	Lag    float64    `json:"lag"`              // Chunks that it is owed, under cost time seconds; negative: that it is ahead
-	Before int        `json:"before,omitempty"` // Asked why: about how many tenants come before it in this block
+	State  string     `json:"state" names:"tenants"` // How it stands
+	Weight float64    `json:"weight"`                // Its weight
+	Share  float64    `json:"share" limit:"0..1"`    // What it is entitled to of all that is handed out now
+	Lag    float64    `json:"lag"`                   // Chunks that it is owed, under cost time seconds; negative: that it is ahead
+	Before int        `json:"before,omitempty"`      // Asked why: about how many tenants come before it in this block
 }
 
 // ExplainPick is a chunk that would be handed out, and why each branch before its own did not give it.
@@ -107,15 +107,15 @@ type ExplainPick struct {
 
 // WhyRequest is the body of POST /v1/submissions/{id}/chunks/{index}/why. Strategy is as in ReserveRequest.
 type WhyRequest struct {
-	Strategy json.RawMessage `json:"strategy,omitempty"` // The strategy; absent: Random
+	Strategy json.RawMessage `json:"strategy,omitempty" schema:"Strategy"` // The strategy; absent: Random
 }
 
 // WhyResponse is the first obstacle between a chunk and each branch of a strategy, and about where the chunk stands.
 type WhyResponse struct {
-	State    string       `json:"state"`              // Where the chunk stands
-	Strategy string       `json:"strategy"`           // The canonical text
-	Branches []WhyBranch  `json:"branches"`           // The strategy's branches, in the order in which they are asked
-	Standing *WhyStanding `json:"standing,omitempty"` // About where the chunk stands; absent when no branch admits it now
+	State    string       `json:"state" names:"chunk states"` // Where the chunk stands
+	Strategy string       `json:"strategy"`                   // The canonical text
+	Branches []WhyBranch  `json:"branches"`                   // The strategy's branches, in the order in which they are asked
+	Standing *WhyStanding `json:"standing,omitempty"`         // About where the chunk stands; absent when no branch admits it now
 
 	// Until then the restart grace keeps back what a limit counts; absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
@@ -139,10 +139,10 @@ type WhyStanding struct {
 
 // WhyBranch is how a chunk stands with one branch. What is not part of the obstacle is left out.
 type WhyBranch struct {
-	Branch   int    `json:"branch"`   // Number of the branch, from 1; inside of Fair every alternative is a branch
-	Path     string `json:"path"`     // The way to the branch through the strategy
-	Obstacle string `json:"obstacle"` // The first obstacle; none: the branch may hand the chunk out now
-	Detail   string `json:"detail"`   // The obstacle in words
+	Branch   int    `json:"branch"`                     // Number of the branch, from 1; inside of Fair every alternative is a branch
+	Path     string `json:"path"`                       // The way to the branch through the strategy
+	Obstacle string `json:"obstacle" names:"obstacles"` // The first obstacle; none: the branch may hand the chunk out now
+	Detail   string `json:"detail"`                     // The obstacle in words
 	// Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself
 	Until    Time       `json:"until,omitzero"`
 	Rule     *Rule      `json:"rule,omitempty"`      // Of paused and blocked: the rule that counts
@@ -181,10 +181,10 @@ const (
 // CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,
 // the rest as in PreviewRequest.
 type CompareRequest struct {
-	A    json.RawMessage `json:"a"`              // The one strategy
-	B    json.RawMessage `json:"b"`              // The other
-	Max  int             `json:"max,omitempty"`  // Most chunks to look ahead; 0 or absent: 10
-	Seed *uint64         `json:"seed,omitempty"` // The same seed on the same state gives the same picks; absent: any
+	A    json.RawMessage `json:"a" schema:"Strategy"`               // The one strategy
+	B    json.RawMessage `json:"b" schema:"Strategy"`               // The other
+	Max  int             `json:"max,omitempty" limit:"0..MaxPicks"` // Most chunks to look ahead; 0 or absent: 10
+	Seed *uint64         `json:"seed,omitempty" limit:"0..MaxSeed"` // The same seed on the same state gives the same picks; absent: any
 	// What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
 	Context Meta `json:"context,omitempty"`
 }
@@ -195,8 +195,8 @@ type CompareResponse struct {
 	B       Spread `json:"b"`       // Of the other
 	Overlap int    `json:"overlap"` // Chunks that both would hand out
 
-	OnlyA []PreviewPick `json:"only_a"` // The first that only the one would hand out, in its order
-	OnlyB []PreviewPick `json:"only_b"` // The first that only the other would
+	OnlyA []PreviewPick `json:"only_a" limit:"..MaxDiffering"` // The first that only the one would hand out, in its order
+	OnlyB []PreviewPick `json:"only_b" limit:"..MaxDiffering"` // The first that only the other would
 
 	Seed uint64 `json:"seed"` // What Random drew by; ask with it again to get the same picks from the same state
 
@@ -217,10 +217,10 @@ type Spread struct {
 
 // KeySpread is the spread over the values of one key.
 type KeySpread struct {
-	Key      string  `json:"key"`       // The meta key
-	Picks    int     `json:"picks"`     // Chunks whose submission has the key
-	Distinct int     `json:"distinct"`  // Different values among them
-	MaxShare float64 `json:"max_share"` // Share of the most frequent value
+	Key      string  `json:"key"`                    // The meta key
+	Picks    int     `json:"picks"`                  // Chunks whose submission has the key
+	Distinct int     `json:"distinct"`               // Different values among them
+	MaxShare float64 `json:"max_share" limit:"0..1"` // Share of the most frequent value
 	// Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n
-	Jain float64 `json:"jain"`
+	Jain float64 `json:"jain" limit:"0..1"`
 }

@@ -62,28 +62,28 @@ type ValueSum struct {
 
 // ConsumersFrame is how a queue's consumers stood at one moment: those with most overdue, then with most in hand, and sums over all.
 type ConsumersFrame struct {
-	Queue     string     `json:"queue"`     // Name of the queue
-	At        Time       `json:"at"`        // When it stood so
-	Consumers int        `json:"consumers"` // How many were looked at
-	Attached  int        `json:"attached"`  // Of them, with a stream open
-	Overdue   uint64     `json:"overdue"`   // Chunks that they hold for longer than usual
-	Whole     bool       `json:"whole"`     // All were looked at; otherwise there are more, and the sums miss them
-	Top       []Consumer `json:"top"`       // Those with most overdue, then with most in hand
-	Left      int        `json:"left"`      // Those that the frame has no room for
+	Queue     string     `json:"queue"`                           // Name of the queue
+	At        Time       `json:"at"`                              // When it stood so
+	Consumers int        `json:"consumers"`                       // How many were looked at
+	Attached  int        `json:"attached"`                        // Of them, with a stream open
+	Overdue   uint64     `json:"overdue"`                         // Chunks that they hold for longer than usual
+	Whole     bool       `json:"whole"`                           // All were looked at; otherwise there are more, and the sums miss them
+	Top       []Consumer `json:"top" limit:"..MaxFrameConsumers"` // Those with most overdue, then with most in hand
+	Left      int        `json:"left"`                            // Those that the frame has no room for
 }
 
 // SchedulesFrame is how a queue's schedules stand, those that are due next first.
 type SchedulesFrame struct {
-	Queue string        `json:"queue"` // Name of the queue
-	Items []ScheduleNow `json:"items"` // Those that are due next come first
-	Left  int           `json:"left"`  // Those that the frame has no room for
+	Queue string        `json:"queue"`                             // Name of the queue
+	Items []ScheduleNow `json:"items" limit:"..MaxFrameSchedules"` // Those that are due next come first
+	Left  int           `json:"left"`                              // Those that the frame has no room for
 }
 
 // ScheduleNow is what moves of a schedule; Schedule has all of it.
 type ScheduleNow struct {
 	Name           string `json:"name"`                      // Its name in the queue
 	Version        uint32 `json:"version"`                   // Changes when the schedule is redefined, paused or resumed
-	State          string `json:"state"`                     // As in Schedule
+	State          string `json:"state" names:"schedules"`   // As in Schedule
 	Reason         string `json:"reason,omitempty"`          // Why it is paused or broken
 	NextAt         Time   `json:"next_at,omitzero"`          // The next tick, jitter not counted; absent while it is paused
 	LastAt         Time   `json:"last_at,omitzero"`          // The last tick that was emitted

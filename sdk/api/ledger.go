@@ -2,15 +2,15 @@ package api
 
 // Ledger is a Fair block that is in use: what shares out service by one key.
 type Ledger struct {
-	ID      string `json:"id"`      // The same as long as strategies have this branch
-	Branch  string `json:"branch"`  // Text of the branch that it is in
-	Key     string `json:"key"`     // Whose values are its tenants; $submission: every submission is one
-	Cost    string `json:"cost"`    // What is shared: chunks, or the time that consumers hold them
-	Depth   int    `json:"depth"`   // How many Fair blocks are around it
-	Places  int    `json:"places"`  // One, or one inside of each tenant around it
-	Active  int    `json:"active"`  // Tenants that have something to offer
-	Owing   int    `json:"owing"`   // That have nothing, and are ahead still
-	Blocked int    `json:"blocked"` // That are behind limits
+	ID      string `json:"id"`                 // The same as long as strategies have this branch
+	Branch  string `json:"branch"`             // Text of the branch that it is in
+	Key     string `json:"key"`                // Whose values are its tenants; $submission: every submission is one
+	Cost    string `json:"cost" names:"costs"` // What is shared: chunks, or the time that consumers hold them
+	Depth   int    `json:"depth"`              // How many Fair blocks are around it
+	Places  int    `json:"places"`             // One, or one inside of each tenant around it
+	Active  int    `json:"active"`             // Tenants that have something to offer
+	Owing   int    `json:"owing"`              // That have nothing, and are ahead still
+	Blocked int    `json:"blocked"`            // That are behind limits
 }
 
 // LedgerTenants is the answer of GET /v1/queues/{queue}/ledgers/{ledger}. Amounts are chunks or, where time is shared, seconds, since a
@@ -32,7 +32,7 @@ type LedgerTenants struct {
 
 	// How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed
 	Lags  []LagClass     `json:"lags"`
-	Items []LedgerTenant `json:"items"` // The first of them, as many as an answer has room for
+	Items []LedgerTenant `json:"items" limit:"..MaxLedgerTenants"` // The first of them, as many as an answer has room for
 }
 
 // LagClass is how many tenants have a lag above From and up to To. The first has no From and the last no To.
@@ -48,7 +48,7 @@ type LedgerTenant struct {
 	Value  *MetaValue `json:"value,omitempty"`  // Of the key; left out for all submissions without it
 	Around []Tenant   `json:"around,omitempty"` // The tenants that it is inside of, the outermost first
 	// active: it has something to offer. owing: it has nothing and is ahead still. blocked: it is behind a limit
-	State    string  `json:"state"`
+	State    string  `json:"state" names:"tenants of ledgers"`
 	Weight   float64 `json:"weight"`   // As set for the value; 1 otherwise
 	Share    float64 `json:"share"`    // What it is entitled to of all that is handed out at its place now, 0 to 1
 	Received float64 `json:"received"` // What it was handed out since it was first heard of
@@ -69,17 +69,17 @@ type TenantLately struct {
 // ChunkMap says where the chunks of a part of a submission stand: those from From up to To (not included), in cells of Each chunks.
 // The lists are as long as there are cells.
 type ChunkMap struct {
-	Chunks   uint32   `json:"chunks"`   // Of the submission
-	From     uint32   `json:"from"`     // Index of the first chunk of the first cell
-	To       uint32   `json:"to"`       // Index behind the last one; less than chunks: go on from here
-	Each     uint32   `json:"each"`     // Chunks in a cell; the last one may have fewer
-	Ready    []uint32 `json:"ready"`    // Chunks of each cell that are ready
-	Waiting  []uint32 `json:"waiting"`  // Chunks of each cell that are waiting
-	Reserved []uint32 `json:"reserved"` // Chunks of each cell that are reserved
-	Done     []uint32 `json:"done"`     // Chunks of each cell that are done
-	Dead     []uint32 `json:"dead"`     // Chunks of each cell that are dead
-	Skipped  []uint32 `json:"skipped"`  // Chunks of each cell that are skipped
+	Chunks   uint32   `json:"chunks"`                      // Of the submission
+	From     uint32   `json:"from"`                        // Index of the first chunk of the first cell
+	To       uint32   `json:"to"`                          // Index behind the last one; less than chunks: go on from here
+	Each     uint32   `json:"each"`                        // Chunks in a cell; the last one may have fewer
+	Ready    []uint32 `json:"ready" limit:"..MaxCells"`    // Chunks of each cell that are ready
+	Waiting  []uint32 `json:"waiting" limit:"..MaxCells"`  // Chunks of each cell that are waiting
+	Reserved []uint32 `json:"reserved" limit:"..MaxCells"` // Chunks of each cell that are reserved
+	Done     []uint32 `json:"done" limit:"..MaxCells"`     // Chunks of each cell that are done
+	Dead     []uint32 `json:"dead" limit:"..MaxCells"`     // Chunks of each cell that are dead
+	Skipped  []uint32 `json:"skipped" limit:"..MaxCells"`  // Chunks of each cell that are skipped
 
 	// What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them
-	Ruling string `json:"ruling,omitempty"`
+	Ruling string `json:"ruling,omitempty" names:"rulings"`
 }

@@ -27,7 +27,7 @@ type Suspects struct {
 
 // LifecycleKind is how one kind of the worker's actions is doing. Totals count from the server's start.
 type LifecycleKind struct {
-	Kind          string  `json:"kind"`                      // What kind of action
+	Kind          string  `json:"kind" names:"life cycle"`   // What kind of action
 	Pending       uint64  `json:"pending"`                   // What waits for its time, or to be swept
 	LagSeconds    float64 `json:"lag_seconds"`               // Since when the oldest of the kind is due that is not done yet
 	Done          uint64  `json:"done_total"`                // Actions that were done, since the server's start

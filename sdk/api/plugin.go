@@ -10,21 +10,22 @@ const (
 
 // Plugin is a plugin with what is in use of it.
 type Plugin struct {
-	Name          string         `json:"name"`                 // Name: 1 to 64 lower-case letters, digits and '-', a letter first
-	State         string         `json:"state"`                // Whether it scores, and why not
-	Revision      uint64         `json:"revision"`             // Counts the changes; 0 before the first
-	ETag          string         `json:"etag"`                 // Names the revision; for If-Match
-	Active        *PluginUse     `json:"active,omitempty"`     // The version that scores
-	Previous      *PluginUse     `json:"previous,omitempty"`   // The version that was active before: where a rollback goes
-	Shadow        *PluginUse     `json:"shadow,omitempty"`     // The version that scores beside it without deciding
-	Canary        *PluginUse     `json:"canary,omitempty"`     // The version that scores for a share of the reservations
-	CanaryPercent int            `json:"canary_percent"`       // That share
-	Settings      PluginSettings `json:"settings"`             // What an operator set
-	Breaker       PluginBreaker  `json:"breaker"`              // Whether the active version is kept out of use after faults
-	Versions      int            `json:"versions"`             // How many there are
-	Latest        string         `json:"latest,omitempty"`     // sha256 of the version that came last
-	ChangedAt     Time           `json:"changed_at,omitzero"`  // When what is in use was changed
-	ChangedBy     string         `json:"changed_by,omitempty"` // By whom, where that is known
+	// Name: 1 to 64 lower-case letters, digits and '-', a letter first
+	Name          string         `json:"name"`
+	State         string         `json:"state" names:"plugins"`         // Whether it scores, and why not
+	Revision      uint64         `json:"revision"`                      // Counts the changes; 0 before the first
+	ETag          string         `json:"etag"`                          // Names the revision; for If-Match
+	Active        *PluginUse     `json:"active,omitempty"`              // The version that scores
+	Previous      *PluginUse     `json:"previous,omitempty"`            // The version that was active before: where a rollback goes
+	Shadow        *PluginUse     `json:"shadow,omitempty"`              // The version that scores beside it without deciding
+	Canary        *PluginUse     `json:"canary,omitempty"`              // The version that scores for a share of the reservations
+	CanaryPercent int            `json:"canary_percent" limit:"0..100"` // That share
+	Settings      PluginSettings `json:"settings"`                      // What an operator set
+	Breaker       PluginBreaker  `json:"breaker"`                       // Whether the active version is kept out of use after faults
+	Versions      int            `json:"versions"`                      // How many there are
+	Latest        string         `json:"latest,omitempty"`              // sha256 of the version that came last
+	ChangedAt     Time           `json:"changed_at,omitzero"`           // When what is in use was changed
+	ChangedBy     string         `json:"changed_by,omitempty"`          // By whom, where that is known
 }
 
 // PluginUse is a version with a configuration.
@@ -37,7 +38,7 @@ type PluginUse struct {
 // PluginBreaker is the state of the active version's breaker.
 type PluginBreaker struct {
 	// closed: it scores. starting: its sandbox is not ready yet, and requests go on without it. half_open: one batch is tried
-	State  string `json:"state"`
+	State  string `json:"state" names:"breakers"`
 	Reason string `json:"reason,omitempty"` // Why it is not closed
 	Until  Time   `json:"until,omitzero"`   // When one batch is tried
 }
@@ -52,17 +53,18 @@ type PluginSettings struct {
 
 // PluginVersion is one version of a plugin.
 type PluginVersion struct {
-	Name      string          `json:"name"`                 // Name of the plugin
-	Version   string          `json:"version"`              // The version text of its manifest; several versions may have the same
-	SHA256    string          `json:"sha256"`               // Of the module with its manifest: the version's identity
-	State     string          `json:"state"`                // ready: it may be activated
-	Reason    string          `json:"reason,omitempty"`     // Why it is quarantined
-	Uses      []string        `json:"uses"`                 // What it is used as: active, canary, shadow, previous
-	Size      int64           `json:"size"`                 // Bytes of the module
-	CreatedAt Time            `json:"created_at"`           // When it was uploaded
-	CreatedBy string          `json:"created_by,omitempty"` // By whom, where that is known
-	Manifest  json.RawMessage `json:"manifest"`             // As it stands in the module
-	Report    PluginReport    `json:"report"`               // What its dry run found
+	Name string `json:"name"` // Name of the plugin
+	// The version text of its manifest; several versions may have the same
+	Version   string          `json:"version"`
+	SHA256    string          `json:"sha256"`                        // Of the module with its manifest: the version's identity
+	State     string          `json:"state" names:"plugin versions"` // ready: it may be activated
+	Reason    string          `json:"reason,omitempty"`              // Why it is quarantined
+	Uses      []string        `json:"uses"`                          // What it is used as: active, canary, shadow, previous
+	Size      int64           `json:"size"`                          // Bytes of the module
+	CreatedAt Time            `json:"created_at"`                    // When it was uploaded
+	CreatedBy string          `json:"created_by,omitempty"`          // By whom, where that is known
+	Manifest  json.RawMessage `json:"manifest"`                      // As it stands in the module
+	Report    PluginReport    `json:"report"`                        // What its dry run found
 }
 
 // PluginReport is what a dry run with synthetic candidates found.
@@ -84,22 +86,26 @@ type PluginReport struct {
 // PluginSelection is the body of the operations that put a version to use.
 type PluginSelection struct {
 	// Version text (the newest of that text), or 8 or more digits of the sha256; empty where a use is to end
-	Version string          `json:"version"`
-	Config  json.RawMessage `json:"config,omitempty"`  // An object as the manifest's config_schema has it; left out: the defaults
-	Percent int             `json:"percent,omitempty"` // Of a canary: its share of the reservations
+	Version string `json:"version"`
+	// An object as the manifest's config_schema has it; left out: the defaults
+	Config  json.RawMessage `json:"config,omitempty"`
+	Percent int             `json:"percent,omitempty" limit:"0..100"` // Of a canary: its share of the reservations
 	// Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send
 	Force bool `json:"force,omitempty"`
 }
 
 // PluginDryRun is the body of POST /v1/plugins/{name}/versions/{version}/dry-run.
 type PluginDryRun struct {
-	Config    json.RawMessage `json:"config,omitempty"`    // Left out: that of the activation, or the defaults
-	Queue     string          `json:"queue,omitempty"`     // Whose live candidates are scored; left out: synthetic ones only
-	Strategy  string          `json:"strategy,omitempty"`  // In whose order they come, in text form; left out: OldestFirst
-	Context   Meta            `json:"context,omitempty"`   // Of the reservation that would be made: what the plugin may read of it
-	Rows      int             `json:"rows,omitempty"`      // Candidates; 0: the version's default window
-	Want      int             `json:"want,omitempty"`      // How many would be taken; 0: 10
-	Recording uint64          `json:"recording,omitempty"` // Number of a recording to score again; 0: none
+	Config json.RawMessage `json:"config,omitempty"` // Left out: that of the activation, or the defaults
+	// Whose live candidates are scored; left out: synthetic ones only
+	Queue string `json:"queue,omitempty" limit:"..MaxQueueNameBytes"`
+	// In whose order they come, in text form; left out: OldestFirst
+	Strategy string `json:"strategy,omitempty"`
+	// Of the reservation that would be made: what the plugin may read of it
+	Context   Meta   `json:"context,omitempty"`
+	Rows      int    `json:"rows,omitempty" limit:"0..MaxPluginRows"` // Candidates; 0: the version's default window
+	Want      int    `json:"want,omitempty" limit:"0..MaxPluginWant"` // How many would be taken; 0: 10
+	Recording uint64 `json:"recording,omitempty"`                     // Number of a recording to score again; 0: none
 }
 
 // PluginTried is the answer to a dry run.
@@ -111,17 +117,18 @@ type PluginTried struct {
 
 // PluginLive says what a version would do with live candidates. Rows are places in the order without the plugin, from 0.
 type PluginLive struct {
-	Rows          int          `json:"rows"`                     // Candidates; a row is a place in the order without the plugin, from 0
-	Submissions   []string     `json:"submissions"`              // By row: the submission whose next chunk is the candidate
-	Skipped       int          `json:"skipped"`                  // Candidates that it would skip
-	Histogram     []PluginBin  `json:"histogram"`                // Of the scores
-	Picks         []PluginPick `json:"picks"`                    // What would be taken, in order
-	Gained        []int        `json:"gained"`                   // Rows that would be taken and would not without the plugin
-	Lost          []int        `json:"lost"`                     // The reverse
-	ActiveGained  []int        `json:"active_gained,omitempty"`  // Rows that would be taken and would not with the active version
-	ActiveLost    []int        `json:"active_lost,omitempty"`    // The reverse
-	ActiveOverlap *float64     `json:"active_overlap,omitempty"` // Share of what would be taken that both agree on
-	ActiveTau     *float64     `json:"active_tau,omitempty"`     // Kendall's tau-b of the two orders
+	// Candidates; a row is a place in the order without the plugin, from 0
+	Rows          int          `json:"rows"`
+	Submissions   []string     `json:"submissions"`                   // By row: the submission whose next chunk is the candidate
+	Skipped       int          `json:"skipped"`                       // Candidates that it would skip
+	Histogram     []PluginBin  `json:"histogram"`                     // Of the scores
+	Picks         []PluginPick `json:"picks" limit:"..MaxPluginWant"` // What would be taken, in order
+	Gained        []int        `json:"gained"`                        // Rows that would be taken and would not without the plugin
+	Lost          []int        `json:"lost"`                          // The reverse
+	ActiveGained  []int        `json:"active_gained,omitempty"`       // Rows that would be taken and would not with the active version
+	ActiveLost    []int        `json:"active_lost,omitempty"`         // The reverse
+	ActiveOverlap *float64     `json:"active_overlap,omitempty"`      // Share of what would be taken that both agree on
+	ActiveTau     *float64     `json:"active_tau,omitempty"`          // Kendall's tau-b of the two orders
 }
 
 // PluginBin counts scores between two numbers.
@@ -133,8 +140,8 @@ type PluginBin struct {
 
 // PluginPick is a candidate that would be taken. Score is null where it is infinite.
 type PluginPick struct {
-	Row   int      `json:"row"`   // Its place in the order without the plugin, from 0
-	Score *float64 `json:"score"` // Null when infinite
+	Row   int      `json:"row"`                   // Its place in the order without the plugin, from 0
+	Score *float64 `json:"score" nullable:"true"` // Null when infinite
 }
 
 // PluginReplay compares a recording with what its batch scores now.
@@ -189,7 +196,7 @@ type PluginScores struct {
 	Taken int `json:"taken"`
 	// Of their scores: ranges that lie side by side. Where few scores lie far outside, the first and the last range are as wide as it
 	// takes
-	Distribution []PluginTakenBin `json:"distribution"`
+	Distribution []PluginTakenBin `json:"distribution" limit:"..MaxPluginBins"`
 }
 
 // PluginTakenBin counts candidates by their scores, and of how many of them something was taken.
@@ -219,12 +226,12 @@ type PluginLogs struct {
 
 // PluginLogLine is one of them.
 type PluginLogLine struct {
-	Number  uint64 `json:"number"`  // Rises by one from line to line
-	Time    Time   `json:"time"`    // When
-	Version string `json:"version"` // Of the version that logged it
-	SHA256  string `json:"sha256"`  // The first 8 digits of it
-	Level   string `json:"level"`   // How much it matters
-	Text    string `json:"text"`    // What it says
+	Number  uint64 `json:"number"`               // Rises by one from line to line
+	Time    Time   `json:"time"`                 // When
+	Version string `json:"version"`              // Of the version that logged it
+	SHA256  string `json:"sha256"`               // The first 8 digits of it
+	Level   string `json:"level" names:"levels"` // How much it matters
+	Text    string `json:"text"`                 // What it says
 }
 
 // PluginRecording is a batch that was kept.

@@ -5,9 +5,10 @@ import "encoding/json"
 // PreviewRequest is the body of POST /v1/queues/{queue}/strategies/preview. Strategy is as in ReserveRequest; Max is 1 to
 // 100, 0 is 10. The same Seed on the same state gives the same picks; nil is any.
 type PreviewRequest struct {
-	Strategy json.RawMessage `json:"strategy,omitempty"` // The strategy; absent: Random
-	Max      int             `json:"max,omitempty"`      // Most chunks to look ahead; 0 or absent: 10
-	Seed     *uint64         `json:"seed,omitempty"`     // The same seed on the same state gives the same picks; absent: any
+	Strategy json.RawMessage `json:"strategy,omitempty" schema:"Strategy"` // The strategy; absent: Random
+	Max      int             `json:"max,omitempty" limit:"0..MaxPicks"`    // Most chunks to look ahead; 0 or absent: 10
+	// The same seed on the same state gives the same picks; absent: any
+	Seed *uint64 `json:"seed,omitempty" limit:"0..MaxSeed"`
 	// What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
 	Context Meta `json:"context,omitempty"`
 }

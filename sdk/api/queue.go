@@ -37,8 +37,9 @@ type QueueSettings struct {
 	DeadRetentionSeconds int64  `json:"dead_retention_seconds"`
 	DeadLetterQueue      string `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
 	ConsumerGraceMS      int64  `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
-	RestartGraceMS       int64  `json:"restart_grace_ms"`            // after a start nothing that a limit counts is handed out for so long
-	Draining             bool   `json:"draining"`                    // inserts are refused
+	// after a start nothing that a limit counts is handed out for so long
+	RestartGraceMS int64 `json:"restart_grace_ms"`
+	Draining       bool  `json:"draining"` // inserts are refused
 	// 0 to 1: of the live consumer slots, that chunks which expired may have beside other work
 	SuspectShare float64 `json:"suspect_share"`
 	Requeue      string  `json:"requeue"` // head or tail
@@ -46,9 +47,9 @@ type QueueSettings struct {
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
 type Backoff struct {
-	BaseMS int64   `json:"base_ms"` // Longest delay after the first try
-	Factor float64 `json:"factor"`  // Growth from try to try, 1 or more; 0 with a base of 0
-	CapMS  int64   `json:"cap_ms"`  // No delay is longer
+	BaseMS int64   `json:"base_ms"`               // Longest delay after the first try
+	Factor float64 `json:"factor" limit:"0..100"` // Growth from try to try, 1 or more; 0 with a base of 0
+	CapMS  int64   `json:"cap_ms"`                // No delay is longer
 }
 
 // PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: what is left out gets its default.
@@ -112,15 +113,15 @@ type Stats struct {
 	// Reservations that were taken from attached consumers, which were told so
 	RevokedTotal             uint64 `json:"revoked_total"`
 	ConsumersAttached        uint64 `json:"consumers_attached"`         // Consumers that have a stream open
-	Draining                 uint8  `json:"draining"`                   // 1: inserts are refused by the queue's settings
-	Empty                    uint8  `json:"empty"`                      // 1: no submission is open
+	Draining                 uint8  `json:"draining" limit:"0..1"`      // 1: inserts are refused by the queue's settings
+	Empty                    uint8  `json:"empty" limit:"0..1"`         // 1: no submission is open
 	SubmissionsInsertedTotal uint64 `json:"submissions_inserted_total"` // Submissions inserted
 	SubmissionsEndedTotal    uint64 `json:"submissions_ended_total"`    // Submissions that ended, in any way
 	CommitsTotal             uint64 `json:"commits_total"`              // Group commits
 	CommitBytesTotal         uint64 `json:"commit_bytes_total"`         // Bytes of all group commits
 	JournalBytes             uint64 `json:"journal_bytes"`              // Size of the journal on disk
 	StoreBytes               uint64 `json:"store_bytes"`                // Size of the store on disk
-	DiskFull                 uint8  `json:"disk_full"`                  // 1: inserts are refused for want of room
+	DiskFull                 uint8  `json:"disk_full" limit:"0..1"`     // 1: inserts are refused for want of room
 }
 
 // Version is the answer of GET /version.

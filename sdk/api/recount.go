@@ -25,20 +25,20 @@ type Recount struct {
 
 // RecountDrift is how often a counter was found to be wrong.
 type RecountDrift struct {
-	Scope   string `json:"scope"`        // What the counter is kept for
-	Counter string `json:"counter"`      // Which one
-	Drifts  uint64 `json:"drifts_total"` // How often it was found to be wrong
+	Scope   string `json:"scope" names:"scopes of counters"` // What the counter is kept for
+	Counter string `json:"counter"`                          // Which one
+	Drifts  uint64 `json:"drifts_total"`                     // How often it was found to be wrong
 }
 
 // CounterDrift is a counter that was found to be wrong.
 type CounterDrift struct {
-	Scope      string     `json:"scope"`                // What the counter is kept for
-	Counter    string     `json:"counter"`              // Which one
-	Submission string     `json:"submission,omitempty"` // Whose it is, if a submission's
-	Key        string     `json:"meta_key,omitempty"`   // The meta key, if it is a value's
-	Value      *MetaValue `json:"value,omitempty"`      // The value, if it is one's
-	Kept       uint64     `json:"kept"`                 // What it said
-	Recounted  uint64     `json:"recounted"`            // What is there, and what it says now if it was corrected
+	Scope      string     `json:"scope" names:"scopes of counters"` // What the counter is kept for
+	Counter    string     `json:"counter"`                          // Which one
+	Submission string     `json:"submission,omitempty"`             // Whose it is, if a submission's
+	Key        string     `json:"meta_key,omitempty"`               // The meta key, if it is a value's
+	Value      *MetaValue `json:"value,omitempty"`                  // The value, if it is one's
+	Kept       uint64     `json:"kept"`                             // What it said
+	Recounted  uint64     `json:"recounted"`                        // What is there, and what it says now if it was corrected
 	// Whether it was corrected; if not, something else is damaged too, and a restart recounts everything
 	Corrected bool `json:"corrected"`
 	At        Time `json:"at"` // When it was found

@@ -5,22 +5,23 @@ import "encoding/json"
 // ReserveRequest is the body of POST /v1/queues/{queue}/reservations. Strategy is one JSON value: the text form in a
 // string, a tree, or {"name":"..."}; nil means Random. WaitMS is at most 60,000. Context is for plugins.
 type ReserveRequest struct {
-	Max       int             `json:"max"`                  // Most chunks to take
-	Strategy  json.RawMessage `json:"strategy,omitempty"`   // What to take first; absent: Random
-	Consumer  string          `json:"consumer,omitempty"`   // Name of the consumer, for people
-	WaitMS    int64           `json:"wait_ms,omitempty"`    // How long to wait while there is nothing
-	TimeoutMS int64           `json:"timeout_ms,omitempty"` // Deadline from now; 0 or absent: the queue's
-	Context   Meta            `json:"context,omitempty"`    // What the consumer says about itself to plugins: at most 16 keys
+	Max       int             `json:"max" limit:"1..MaxReserve"`                        // Most chunks to take
+	Strategy  json.RawMessage `json:"strategy,omitempty" schema:"Strategy"`             // What to take first; absent: Random
+	Consumer  string          `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`    // Name of the consumer, for people
+	WaitMS    int64           `json:"wait_ms,omitempty" limit:"0..MaxWaitMS"`           // How long to wait while there is nothing
+	TimeoutMS int64           `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"` // Deadline from now; 0 or absent: the queue's
+	// What the consumer says about itself to plugins: at most 16 keys
+	Context Meta `json:"context,omitempty"`
 }
 
 // ReserveResponse is the answer of a reserve. Reason and RetryAfterMS are null when Reservations is not empty. Limited is for
 // ReasonAllLimited: up to 10 of the values that are at their limit.
 type ReserveResponse struct {
-	Reservations []Reservation `json:"reservations"`   // What was reserved, in the order of the strategy
-	Reason       *string       `json:"reason"`         // Why nothing was reserved; null when something was
-	RetryAfterMS *int64        `json:"retry_after_ms"` // When to ask again, where that is known
+	Reservations []Reservation `json:"reservations"`                           // What was reserved, in the order of the strategy
+	Reason       *string       `json:"reason" names:"reasons" nullable:"true"` // Why nothing was reserved; null when something was
+	RetryAfterMS *int64        `json:"retry_after_ms" nullable:"true"`         // When to ask again, where that is known
 	// With all_limited: some of the values that are at their limit; absent otherwise
-	Limited []Saturated `json:"limited,omitempty"`
+	Limited []Saturated `json:"limited,omitempty" limit:"..MaxLimited"`
 
 	// Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent
 	// when there is none
@@ -73,8 +74,8 @@ type FailItem struct {
 
 // ExtendItem asks for a deadline TimeoutMS from now; 0 is the queue's default.
 type ExtendItem struct {
-	Token     string `json:"token"`                // As the reservation gave it
-	TimeoutMS int64  `json:"timeout_ms,omitempty"` // Deadline from now; 0 or absent: the queue's
+	Token     string `json:"token"`                                            // As the reservation gave it
+	TimeoutMS int64  `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"` // Deadline from now; 0 or absent: the queue's
 }
 
 // ReleaseItem gives a chunk back unworked; no attempt is counted.
@@ -84,32 +85,33 @@ type ReleaseItem struct {
 
 // CompleteRequest is the body of .../reservations/complete: at most 10,000 items, as for the three below.
 type CompleteRequest struct {
-	Items []CompleteItem `json:"items" maxItems:"10000"` // What was done
+	Items []CompleteItem `json:"items" limit:"..MaxBatch"` // What was done
 }
 
 // FailRequest is the body of .../reservations/fail.
 type FailRequest struct {
-	Items []FailItem `json:"items" maxItems:"10000"` // What did not succeed
+	Items []FailItem `json:"items" limit:"..MaxBatch"` // What did not succeed
 }
 
 // ExtendRequest is the body of .../reservations/extend. Consumer is in whose name chunks are held again that the server forgot
 // at a restart.
 type ExtendRequest struct {
-	Items    []ExtendItem `json:"items" maxItems:"10000"` // What to hold longer
-	Consumer string       `json:"consumer,omitempty"`     // In whose name chunks are held again that the server forgot at a restart
+	Items []ExtendItem `json:"items" limit:"..MaxBatch"` // What to hold longer
+	// In whose name chunks are held again that the server forgot at a restart
+	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 
 // ReleaseRequest is the body of .../reservations/release.
 type ReleaseRequest struct {
-	Items []ReleaseItem `json:"items" maxItems:"10000"` // What to give back
+	Items []ReleaseItem `json:"items" limit:"..MaxBatch"` // What to give back
 }
 
 // Result is the answer for one item.
 type Result struct {
-	Status   string `json:"status"`            // What became of the item
-	Code     string `json:"code,omitempty"`    // Stable name of the reason
-	Detail   string `json:"detail,omitempty"`  // The reason in words
-	Deadline Time   `json:"deadline,omitzero"` // After an extend: the new deadline
+	Status   string `json:"status" names:"results"` // What became of the item
+	Code     string `json:"code,omitempty"`         // Stable name of the reason
+	Detail   string `json:"detail,omitempty"`       // The reason in words
+	Deadline Time   `json:"deadline,omitzero"`      // After an extend: the new deadline
 }
 
 // The statuses of a Result.
@@ -130,24 +132,24 @@ type ResultsResponse struct {
 // ExchangeRequest is the body of .../reservations/exchange: finished first, committed, then reserved. Consumer is for Extend, as in
 // ExtendRequest; without it that of Reserve counts.
 type ExchangeRequest struct {
-	Complete []CompleteItem  `json:"complete,omitempty" maxItems:"10000"` // Chunks that are done
-	Fail     []FailItem      `json:"fail,omitempty" maxItems:"10000"`     // Tries that did not succeed
-	Extend   []ExtendItem    `json:"extend,omitempty" maxItems:"10000"`   // Deadlines to move
-	Reserve  *ReserveRequest `json:"reserve,omitempty"`                   // What to reserve after that; absent: nothing
+	Complete []CompleteItem  `json:"complete,omitempty" limit:"..MaxBatch"` // Chunks that are done
+	Fail     []FailItem      `json:"fail,omitempty" limit:"..MaxBatch"`     // Tries that did not succeed
+	Extend   []ExtendItem    `json:"extend,omitempty" limit:"..MaxBatch"`   // Deadlines to move
+	Reserve  *ReserveRequest `json:"reserve,omitempty"`                     // What to reserve after that; absent: nothing
 	// In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve
-	Consumer string `json:"consumer,omitempty"`
+	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 
 // ExchangeResponse is the answer of an exchange; every list is present, empty for what was not asked.
 type ExchangeResponse struct {
-	Complete     []Result      `json:"complete"`       // One result per item, in order
-	Fail         []Result      `json:"fail"`           // One result per item, in order
-	Extend       []Result      `json:"extend"`         // One result per item, in order
-	Reservations []Reservation `json:"reservations"`   // What was reserved
-	Reason       *string       `json:"reason"`         // Why nothing was reserved; null when something was
-	RetryAfterMS *int64        `json:"retry_after_ms"` // When to ask again, where that is known
+	Complete     []Result      `json:"complete"`                               // One result per item, in order
+	Fail         []Result      `json:"fail"`                                   // One result per item, in order
+	Extend       []Result      `json:"extend"`                                 // One result per item, in order
+	Reservations []Reservation `json:"reservations"`                           // What was reserved
+	Reason       *string       `json:"reason" names:"reasons" nullable:"true"` // Why nothing was reserved; null when something was
+	RetryAfterMS *int64        `json:"retry_after_ms" nullable:"true"`         // When to ask again, where that is known
 	// With all_limited: some of the values that are at their limit; absent otherwise
-	Limited []Saturated `json:"limited,omitempty"`
+	Limited []Saturated `json:"limited,omitempty" limit:"..MaxLimited"`
 
 	// Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent
 	// when there is none

@@ -30,7 +30,7 @@ type RuleEffects struct {
 // RuleRequest is the body of POST /v1/queues/{queue}/rules.
 type RuleRequest struct {
 	// What it does: both keep chunks from being handed out, and a block counts before a pause
-	Action string    `json:"action"`
+	Action string    `json:"action" names:"actions"`
 	Match  RuleMatch `json:"match"`            // What it is about: exactly one of queue, meta and submission
 	Reason string    `json:"reason,omitempty"` // Why, for those who meet it: at most 500 bytes; a block needs one
 	// Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
@@ -43,7 +43,7 @@ type RuleRequest struct {
 type Rule struct {
 	ID string `json:"id"` // Names it in its queue; never given again
 	// What it does: both keep chunks from being handed out, and a block counts before a pause
-	Action string    `json:"action"`
+	Action string    `json:"action" names:"actions"`
 	Match  RuleMatch `json:"match"`            // What it is about: exactly one of queue, meta and submission
 	Reason string    `json:"reason,omitempty"` // Why, for those who meet it: at most 500 bytes; a block needs one
 	// Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
@@ -54,9 +54,9 @@ type Rule struct {
 	// In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent when
 	// there are none
 	Chunks   uint64 `json:"chunks,omitempty"`
-	EndedAt  Time   `json:"ended_at,omitzero"`   // Of one that has ended: when
-	End      string `json:"end,omitempty"`       // How a rule ended: it was lifted, its until came, or its submission ended
-	LiftedBy string `json:"lifted_by,omitempty"` // Of one that was lifted: who did it, if that was said
+	EndedAt  Time   `json:"ended_at,omitzero"`               // Of one that has ended: when
+	End      string `json:"end,omitempty" names:"rule ends"` // How a rule ended: it was lifted, its until came, or its submission ended
+	LiftedBy string `json:"lifted_by,omitempty"`             // Of one that was lifted: who did it, if that was said
 }
 
 // RuledAmount is what one rule keeps from every strategy.

@@ -32,12 +32,13 @@ type ScheduleDefinition struct {
 	CatchupLimit    uint32           `json:"catchup_limit,omitempty"`     // with all: at most so many, default 100
 	CatchupWindowMS int64            `json:"catchup_window_ms,omitempty"` // with all: not older than this, default an hour
 	Overlap         string           `json:"overlap,omitempty"`           // allow (default), skip or buffer_one
-	JitterMS        int64            `json:"jitter_ms,omitempty"`         // each tick comes up to so much later, always by the same amount
-	Start           Time             `json:"start,omitzero"`              // no ticks before
-	End             Time             `json:"end,omitzero"`                // no ticks after
-	Enabled         *bool            `json:"enabled,omitempty"`           // default true
-	PauseOnFailure  bool             `json:"pause_on_failure,omitempty"`
-	RunOnCreate     bool             `json:"run_on_create,omitempty"`
+	// each tick comes up to so much later, always by the same amount
+	JitterMS       int64 `json:"jitter_ms,omitempty"`
+	Start          Time  `json:"start,omitzero"`    // no ticks before
+	End            Time  `json:"end,omitzero"`      // no ticks after
+	Enabled        *bool `json:"enabled,omitempty"` // default true
+	PauseOnFailure bool  `json:"pause_on_failure,omitempty"`
+	RunOnCreate    bool  `json:"run_on_create,omitempty"`
 }
 
 // ScheduleTemplate is what each tick of a schedule inserts: a NewSubmission without times of its own, of at most 64 KiB. In prefix and
@@ -63,7 +64,7 @@ type Schedule struct {
 	Definition  ScheduleDefinition `json:"definition"`  // What PUT takes, with the defaults filled in
 	Description string             `json:"description"` // When it is due, in plain words
 	// held: due, but a rule keeps it from inserting; finished: no tick is left; broken: this server cannot read its spec or time zone
-	State  string `json:"state"`
+	State  string `json:"state" names:"schedules"`
 	Reason string `json:"reason,omitempty"` // Why it is paused or broken
 	// The next tick, jitter not counted; absent while it is paused. It may be past while nothing is emitted
 	NextAt         Time   `json:"next_at,omitzero"`
@@ -80,7 +81,7 @@ type Schedule struct {
 	Version uint32 `json:"version"`
 	// The last submissions that it inserted, by ticks, triggers and backfills, the oldest first; as far as they are known since the
 	// server's start
-	Recent    []Emission `json:"recent"`
+	Recent    []Emission `json:"recent" limit:"..MaxRecent"`
 	ETag      string     `json:"etag"`       // As in the header ETag, quotes included
 	CreatedAt Time       `json:"created_at"` // When it was made
 	ChangedAt Time       `json:"changed_at"` // When it was last defined, paused or resumed
@@ -88,9 +89,9 @@ type Schedule struct {
 
 // Emission is a submission that a schedule inserted: by a tick, a trigger or a backfill.
 type Emission struct {
-	At         Time   `json:"at"`         // The tick that it is for
-	Submission string `json:"submission"` // Its id
-	State      string `json:"state"`      // How it stands
+	At         Time   `json:"at"`                   // The tick that it is for
+	Submission string `json:"submission"`           // Its id
+	State      string `json:"state" names:"states"` // How it stands
 }
 
 // SchedulePreviewRequest is the body of POST /v1/queues/{queue}/schedules/preview: a definition's time part, stored or not.
@@ -100,8 +101,8 @@ type SchedulePreviewRequest struct {
 	TZ      string `json:"tz,omitempty"`
 	Start   Time   `json:"start,omitzero"`
 	End     Time   `json:"end,omitzero"`
-	After   Time   `json:"after,omitzero"` // Ticks after this; default now
-	N       uint32 `json:"n,omitempty"`    // How many; default 5
+	After   Time   `json:"after,omitzero"`                  // Ticks after this; default now
+	N       uint32 `json:"n,omitempty" limit:"1..MaxTicks"` // How many; default 5
 }
 
 // SchedulePreview is what a definition means.
@@ -119,10 +120,10 @@ type ScheduleTick struct {
 
 // BackfillRequest is the body of POST /v1/queues/{queue}/schedules/{name}/backfill.
 type BackfillRequest struct {
-	From   Time   `json:"from"`              // Ticks from this time
-	To     Time   `json:"to"`                // Ticks up to this time, which must be in the past
-	Limit  uint32 `json:"limit,omitempty"`   // More ticks than this are refused; default 100
-	DryRun bool   `json:"dry_run,omitempty"` // Only count the ticks, however many they are; nothing is inserted
+	From   Time   `json:"from"`                                   // Ticks from this time
+	To     Time   `json:"to"`                                     // Ticks up to this time, which must be in the past
+	Limit  uint32 `json:"limit,omitempty" limit:"1..MaxBackfill"` // More ticks than this are refused; default 100
+	DryRun bool   `json:"dry_run,omitempty"`                      // Only count the ticks, however many they are; nothing is inserted
 }
 
 // Backfilled is its answer.

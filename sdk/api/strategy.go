@@ -33,20 +33,20 @@ type StrategyUse struct {
 // StrategyRequest is the body of PUT /v1/queues/{queue}/strategies/{name} and of POST .../strategies/validate. Strategy is one
 // JSON value: the text form in a string, or a tree; to validate also {"name":"..."}.
 type StrategyRequest struct {
-	Strategy json.RawMessage `json:"strategy"` // What to name or to validate; only to validate it may be a name
+	Strategy json.RawMessage `json:"strategy" schema:"Strategy"` // What to name or to validate; only to validate it may be a name
 }
 
 // ValidStrategy is the answer of POST /v1/queues/{queue}/strategies/validate: what a valid strategy means.
 type ValidStrategy struct {
-	Strategy string            `json:"strategy"` // The canonical text
-	Tree     json.RawMessage   `json:"tree"`     // The canonical JSON
-	Branches []string          `json:"branches"` // What it compiles to, in the order in which it is asked
-	Warnings []StrategyWarning `json:"warnings"` // What in it has no effect
+	Strategy string            `json:"strategy"`               // The canonical text
+	Tree     json.RawMessage   `json:"tree" schema:"Strategy"` // The canonical JSON
+	Branches []string          `json:"branches"`               // What it compiles to, in the order in which it is asked
+	Warnings []StrategyWarning `json:"warnings"`               // What in it has no effect
 }
 
 // StrategyWarning is one part of a strategy that has no effect.
 type StrategyWarning struct {
-	Kind    string `json:"kind"`    // What is the matter
-	Pointer string `json:"pointer"` // The block: a JSON pointer into the canonical JSON, below /strategy
-	Detail  string `json:"detail"`  // The rest of a sentence about it
+	Kind    string `json:"kind" names:"warnings"` // What is the matter
+	Pointer string `json:"pointer"`               // The block: a JSON pointer into the canonical JSON, below /strategy
+	Detail  string `json:"detail"`                // The rest of a sentence about it
 }

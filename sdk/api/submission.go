@@ -24,16 +24,16 @@ type NewSubmission struct {
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"` // dead or skipped before the submission fails; 0: any number
 	Group              string `json:"group,omitempty"`
 	// W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers
-	Trace string `json:"trace,omitempty"`
+	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
 }
 
 // Chunks is the work of a submission, in exactly one of three forms: Count with Prefix (contents are in object storage at
 // prefix+index), Count with Template (each "{index}" in it is replaced), or Inline (one entry per chunk, at most 100,000).
 type Chunks struct {
-	Count    uint32  `json:"count,omitempty"`                    // Number of chunks, with prefix or template
-	Prefix   string  `json:"prefix,omitempty"`                   // Contents lie in object storage at prefix + index
-	Template string  `json:"template,omitempty"`                 // Content is this text with each {index} replaced
-	Inline   []Bytes `json:"inline,omitempty" maxItems:"100000"` // One entry per chunk, each at most 1 MiB
+	Count    uint32  `json:"count,omitempty" limit:"1..MaxChunks"`          // Number of chunks, with prefix or template
+	Prefix   string  `json:"prefix,omitempty" limit:"..MaxPrefixBytes"`     // Contents lie in object storage at prefix + index
+	Template string  `json:"template,omitempty" limit:"..MaxTemplateBytes"` // Content is this text with each {index} replaced
+	Inline   []Bytes `json:"inline,omitempty" limit:"..MaxInlineChunks"`    // One entry per chunk, each at most 1 MiB
 }
 
 // NewSubmissionHead is the first line of an insert as JSON lines: a NewSubmission without its chunks, which follow one per
@@ -50,20 +50,22 @@ type NewSubmissionHead struct {
 	MaxFailedChunks    uint32 `json:"max_failed_chunks,omitempty"`
 	Group              string `json:"group,omitempty"`
 	// W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers
-	Trace string `json:"trace,omitempty"`
+	Trace string `json:"trace,omitempty" limit:"..MaxTraceBytes"`
 }
 
 // InsertManyRequest is the body of POST /v1/queues/{queue}/submissions:batch. Atomic: all of them are inserted, or none when one is
 // invalid or refused.
 type InsertManyRequest struct {
-	Atomic      bool              `json:"atomic,omitempty"`             // Insert all of them, or none when one is invalid or refused
-	Submissions []BatchSubmission `json:"submissions" maxItems:"10000"` // At least one
+	// Insert all of them, or none when one is invalid or refused
+	Atomic      bool              `json:"atomic,omitempty"`
+	Submissions []BatchSubmission `json:"submissions" limit:"..MaxInsertions"` // At least one
 }
 
 // BatchSubmission is one submission of an InsertManyRequest. IdempotencyKey is what the header Idempotency-Key is for a single insert.
 type BatchSubmission struct {
 	NewSubmission
-	IdempotencyKey string `json:"idempotency_key,omitempty"` // As the header Idempotency-Key of a single insert
+	// As the header Idempotency-Key of a single insert
+	IdempotencyKey string `json:"idempotency_key,omitempty" limit:"..MaxIdempotencyKey"`
 }
 
 // InsertManyResponse is the answer of an insert of many: one result per submission, in order.
@@ -74,10 +76,10 @@ type InsertManyResponse struct {
 // InsertResult is what became of one submission of an insert of many. Submission is nil unless it was created or replayed; then Code and
 // Detail say why, and Pointer where in the request.
 type InsertResult struct {
-	Status     string      `json:"status"`               // What became of the submission
-	Submission *Submission `json:"submission,omitempty"` // As a single insert answers it; absent when it was not inserted
-	Code       string      `json:"code,omitempty"`       // Stable name of the reason why it was not
-	Detail     string      `json:"detail,omitempty"`     // The reason in words
+	Status     string      `json:"status" names:"insertions"` // What became of the submission
+	Submission *Submission `json:"submission,omitempty"`      // As a single insert answers it; absent when it was not inserted
+	Code       string      `json:"code,omitempty"`            // Stable name of the reason why it was not
+	Detail     string      `json:"detail,omitempty"`          // The reason in words
 	// JSON pointer to what is wrong; of JSON lines, into the array that they stand for
 	Pointer string `json:"pointer,omitempty"`
 }
@@ -101,7 +103,7 @@ type Submission struct {
 	ID    string `json:"id"`    // Names it for ever; ids grow with time
 	Queue string `json:"queue"` // The queue it is in
 	// All but open are final, save that a redrive opens completed_with_dead again
-	State              string `json:"state"`
+	State              string `json:"state" names:"states"`
 	Chunks             uint32 `json:"chunks"`              // Number of chunks
 	Ready              uint32 `json:"ready"`               // Can be reserved now, if a strategy and its limits let them
 	Paused             uint32 `json:"paused,omitempty"`    // Would be ready, but a pause covers the submission
@@ -138,9 +140,9 @@ type Submission struct {
 
 // WaitRequest is the body of POST /v1/submissions:wait.
 type WaitRequest struct {
-	IDs    []string `json:"ids" maxItems:"1000"` // Whose end to wait for, of any queues
-	WaitMS int64    `json:"wait_ms,omitempty"`   // How long to wait; 0 or absent: not at all
-	All    bool     `json:"all,omitempty"`       // Answer when all have ended; absent: when one has
+	IDs    []string `json:"ids" limit:"..MaxWaitIDs"`               // Whose end to wait for, of any queues
+	WaitMS int64    `json:"wait_ms,omitempty" limit:"0..MaxWaitMS"` // How long to wait; 0 or absent: not at all
+	All    bool     `json:"all,omitempty"`                          // Answer when all have ended; absent: when one has
 }
 
 // WaitResponse is how the submissions stand when the wait is over. Ended and Unknown are in the order of the request.
@@ -152,15 +154,15 @@ type WaitResponse struct {
 
 // Chunk is what is known about one chunk at one moment.
 type Chunk struct {
-	Index       uint32 `json:"index"`                  // From 0
-	State       string `json:"state"`                  // Where it stands
-	Attempts    uint32 `json:"attempts"`               // Tries that ended without success
-	NotBefore   Time   `json:"not_before,omitzero"`    // Of a waiting chunk: not handed out before
-	Consumer    string `json:"consumer,omitempty"`     // Of a reserved chunk: who holds it
-	Deadline    Time   `json:"deadline,omitzero"`      // Of a reserved chunk: until when
-	Error       string `json:"error,omitempty"`        // The last failure
-	ForwardedTo string `json:"forwarded_to,omitempty"` // Of a forwarded chunk: the queue that it went on to
-	Output      Bytes  `json:"output,omitzero"`        // Of a done chunk that has one
+	Index       uint32 `json:"index"`                      // From 0
+	State       string `json:"state" names:"chunk states"` // Where it stands
+	Attempts    uint32 `json:"attempts"`                   // Tries that ended without success
+	NotBefore   Time   `json:"not_before,omitzero"`        // Of a waiting chunk: not handed out before
+	Consumer    string `json:"consumer,omitempty"`         // Of a reserved chunk: who holds it
+	Deadline    Time   `json:"deadline,omitzero"`          // Of a reserved chunk: until when
+	Error       string `json:"error,omitempty"`            // The last failure
+	ForwardedTo string `json:"forwarded_to,omitempty"`     // Of a forwarded chunk: the queue that it went on to
+	Output      Bytes  `json:"output,omitzero"`            // Of a done chunk that has one
 }
 
 // Output is one line of GET /v1/submissions/{id}/outputs.

@@ -4,8 +4,8 @@ package api
 type NewToken struct {
 	// Who it is for, 1 to 128 bytes: what is done with it is recorded under this name, which no other token may have
 	Name   string   `json:"name"`
-	Scopes []string `json:"scopes" maxItems:"7"`            // What it may do; admin implies all others
-	Queues []string `json:"queues,omitempty" maxItems:"64"` // The only queues that it sees; absent: all
+	Scopes []string `json:"scopes" limit:"..MaxScopes"`                // What it may do; admin implies all others
+	Queues []string `json:"queues,omitempty" limit:"..MaxTokenQueues"` // The only queues that it sees; absent: all
 	// The only submissions that it sees, and the only ones that it inserts: one key with one value; absent: all
 	Meta      Meta `json:"meta,omitempty"`
 	ExpiresAt Time `json:"expires_at,omitzero"` // When it ends by itself; absent: when it is revoked
@@ -33,7 +33,8 @@ type Token struct {
 
 // RotateToken is the body of POST /v1/tokens/{id}/rotate.
 type RotateToken struct {
-	OverlapSeconds int64 `json:"overlap_seconds,omitempty"` // How long the secret before stays good; absent: it ends at once
+	// How long the secret before stays good; absent: it ends at once
+	OverlapSeconds int64 `json:"overlap_seconds,omitempty" limit:"0..MaxRotationOverlapSeconds"`
 }
 
 // Whoami is who the server takes the caller for.

@@ -17,21 +17,23 @@ type ValueCount struct {
 	InFlight    uint64    `json:"in_flight"`         // Chunks of such submissions that are held
 	Submissions uint64    `json:"submissions"`       // Open submissions with the value
 	// Most chunks in flight, for every reservation of the queue; null: no limit is set
-	Limit *uint32 `json:"limit"`
+	Limit *uint32 `json:"limit" limit:"0..MaxValueLimit" nullable:"true"`
 	// Share under Fair, with up to three decimals; null: none is set, which counts as 1
-	Weight    *float64 `json:"weight"`
+	Weight    *float64 `json:"weight" limit:"MinWeight..MaxWeight" nullable:"true"`
 	Saturated bool     `json:"saturated"` // Whether in_flight is at limit, or above it
 	// From when on it has been at its limit whenever the server looked, once a second, but for moments shorter than five seconds. null: it
 	// is not, or it is one of more than 10,000 values and was not looked at
-	SaturatedSince *Time  `json:"saturated_since"`
+	SaturatedSince *Time  `json:"saturated_since" nullable:"true"`
 	ETag           string `json:"etag,omitempty"`      // Names what is set, for If-Match; absent when nothing is
 	ChangedAt      Time   `json:"changed_at,omitzero"` // When it was set; absent when nothing is
 }
 
 // ValueSettings is the body of PUT /v1/queues/{queue}/meta-keys/{key}/values/{value}. It replaces both: nil is not set.
 type ValueSettings struct {
-	Limit  *uint32  `json:"limit,omitempty"`  // Most chunks in flight, for every reservation of the queue; null: no limit is set
-	Weight *float64 `json:"weight,omitempty"` // Share under Fair, with up to three decimals; null: none is set, which counts as 1
+	// Most chunks in flight, for every reservation of the queue; null: no limit is set
+	Limit *uint32 `json:"limit,omitempty" limit:"0..MaxValueLimit" nullable:"true"`
+	// Share under Fair, with up to three decimals; null: none is set, which counts as 1
+	Weight *float64 `json:"weight,omitempty" limit:"MinWeight..MaxWeight" nullable:"true"`
 }
 
 // Saturated is a value that is at its limit, in an empty answer with ReasonAllLimited.

@@ -11,9 +11,6 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// maxWaitIDs is how many submissions the server waits for in one call.
-const maxWaitIDs = 1000
-
 // WaitMany goes through the submissions, of any queues, as they end: those that have ended already come first, and after the last one it
 // ends. To wait for the first of them, leave the loop. Of more than 1,000 it waits for the first 1,000 that are open.
 // An id that the server does not know comes as a submission with nothing but its id and with the error api.CodeUnknownSubmission, and the
@@ -22,7 +19,7 @@ func (c *Client) WaitMany(ctx context.Context, ids []string) iter.Seq2[api.Submi
 	return func(yield func(api.Submission, error) bool) {
 		left := waitList(ids)
 		for len(left) > 0 {
-			found, err := waitOnce(ctx, c, left[:min(len(left), maxWaitIDs)])
+			found, err := waitOnce(ctx, c, left[:min(len(left), api.MaxWaitIDs)])
 			if err != nil {
 				yield(api.Submission{}, err)
 				return

@@ -56,9 +56,6 @@ const batchBytes = 700 << 10
 // batchItems is how many results go into one call.
 const batchItems = 5000
 
-// maxReserve is the most chunks of one reserve.
-const maxReserve = 1000
-
 func newWorker(ctx context.Context, c *Client, o WorkOptions, strategy []byte, handler Handler) *worker {
 	ahead := newAhead(&o)
 	capacity := o.Concurrency + ahead.room()
@@ -198,7 +195,7 @@ func (w *worker) room(reported int) int {
 		return 0
 	}
 	free := w.o.Concurrency + w.ahead.n - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling
-	return min(max(free, 0), maxReserve)
+	return min(max(free, 0), api.MaxReserve)
 }
 
 // reserving says that an answer with reservations may be under way.

@@ -1,20 +1,11 @@
 package wire
 
-// maxItems is the most entries of a list of items, maxInline that of inline chunks; the tags in sdk/api say the same.
-const (
-	maxItems  = 10_000
-	maxInline = 100_000
+import "strconv"
 
-	maxSubmissions = 10_000 // of an insert of many
-)
+const arrayDetail = "must be an array"
 
-const (
-	arrayDetail     = "must be an array"
-	maxItemsDetail  = "has more than 10000 entries"
-	maxInlineDetail = "has more than 100000 entries"
-
-	maxSubmissionsDetail = "has more than 10000 entries"
-)
+// tooMany says that a list has more entries than it may have.
+func tooMany(most int) string { return "has more than " + strconv.Itoa(most) + " entries" }
 
 // Decode reads the body of a complete.
 func (r *CompleteRequest) Decode(data []byte) error {

@@ -129,7 +129,7 @@ func checkSlice(raw []byte, t reflect.Type, pointer string, most int) *Error {
 	_, err := decoder.Token()
 	for i := 0; err == nil && decoder.More(); i++ {
 		if most > 0 && i == most {
-			return &Error{Pointer: pointer, Detail: "has more than " + strconv.Itoa(most) + " entries"}
+			return &Error{Pointer: pointer, Detail: tooMany(most)}
 		}
 		var element json.RawMessage
 		if err = decoder.Decode(&element); err != nil {
@@ -187,12 +187,10 @@ func checkStruct(raw []byte, t reflect.Type, pointer string) *Error {
 }
 
 func checkField(value []byte, field reflect.StructField, pointer string) *Error {
-	if tag := field.Tag.Get("maxItems"); tag != "" {
-		most, err := strconv.Atoi(tag)
-		if err != nil {
-			panic("wire: maxItems of " + field.Name + ": " + err.Error())
+	if field.Type.Kind() == reflect.Slice {
+		if most := api.LimitOf(field).Most; most != nil {
+			return checkSlice(value, field.Type, pointer, int(*most))
 		}
-		return checkSlice(value, field.Type, pointer, most)
 	}
 	return check(value, field.Type, pointer)
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Decode reads the body of an insert as one JSON object.
@@ -46,8 +48,8 @@ func (r *InsertRequest) DecodeLines(data []byte) error {
 		if head {
 			head = false
 			insertHead.read(s, r)
-		} else if len(r.Inline) == maxInline {
-			return &Error{Pointer: "/chunks/inline", Detail: maxInlineDetail}
+		} else if len(r.Inline) == api.MaxInlineChunks {
+			return &Error{Pointer: "/chunks/inline", Detail: tooMany(api.MaxInlineChunks)}
 		} else {
 			chunk, _ := s.bytes(false)
 			r.Inline = append(r.Inline, chunk)
@@ -116,9 +118,9 @@ func (s *scanner) inlineChunks(r *InsertRequest) {
 	inline := r.inline
 	s.open('[', arrayDetail)
 	for s.element() {
-		if len(inline) == maxInline {
+		if len(inline) == api.MaxInlineChunks {
 			s.depth--
-			s.fail(maxInlineDetail)
+			s.fail(tooMany(api.MaxInlineChunks))
 			return
 		}
 		chunk, _ := s.bytes(false)

@@ -23,9 +23,9 @@ var insertManyRequest = object[InsertManyRequest]{
 func (r *InsertManyRequest) submissions(s *scanner) {
 	s.open('[', arrayDetail)
 	for s.element() {
-		if len(r.Submissions) == maxSubmissions {
+		if len(r.Submissions) == api.MaxInsertions {
 			s.depth--
-			s.fail(maxSubmissionsDetail)
+			s.fail(tooMany(api.MaxInsertions))
 			return
 		}
 		r.Submissions = append(r.Submissions, s.raw())
@@ -42,8 +42,8 @@ func (r *InsertManyRequest) DecodeLines(data []byte) error {
 		if len(bytes.TrimLeft(line, " \t\r")) == 0 {
 			continue
 		}
-		if len(r.Submissions) == maxSubmissions {
-			return &Error{Pointer: "/submissions", Detail: maxSubmissionsDetail}
+		if len(r.Submissions) == api.MaxInsertions {
+			return &Error{Pointer: "/submissions", Detail: tooMany(api.MaxInsertions)}
 		}
 		r.Submissions = append(r.Submissions, line)
 	}

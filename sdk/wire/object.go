@@ -59,13 +59,13 @@ func within[T, U any](o object[U], part func(*T) *U) (fields object[T]) {
 	return fields
 }
 
-// array reads an array of at most maxItems objects.
+// array reads an array of at most api.MaxBatch objects.
 func array[T any](s *scanner, items *[]T, item object[T]) {
 	s.open('[', arrayDetail)
 	for s.element() {
-		if len(*items) == maxItems {
+		if len(*items) == api.MaxBatch {
 			s.depth-- // the list is wrong, not its entry
-			s.fail(maxItemsDetail)
+			s.fail(tooMany(api.MaxBatch))
 			return
 		}
 		var zero T

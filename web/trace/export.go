@@ -21,7 +21,7 @@ import (
 const (
 	maxQueued      = 8192
 	maxQueuedBytes = 16 << 20
-	maxBatch       = 512
+	mostSpans      = 512
 	maxTries       = 5
 	maxAnswer      = 64 << 10
 

@@ -171,7 +171,7 @@ func (t *Tracer) enqueue(s *Span) {
 	}
 	q.spans = append(q.spans, s)
 	q.bytes += size
-	full := len(q.spans) >= maxBatch
+	full := len(q.spans) >= mostSpans
 	q.mu.Unlock()
 	if full {
 		select {
@@ -186,7 +186,7 @@ func (t *Tracer) take() []*Span {
 	q := &t.pending
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(len(q.spans), maxBatch)
+	n := min(len(q.spans), mostSpans)
 	batch := append([]*Span(nil), q.spans[:n]...)
 	clear(q.spans[:n])
 	q.spans = q.spans[n:]

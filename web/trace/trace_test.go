@@ -268,7 +268,7 @@ func TestNothingWaitsForTheCollector(t *testing.T) {
 	release := make(chan struct{})
 	c.Answer = func(int) (int, string, string) { <-release; return 200, "", "" }
 	tr, registry, end := tracerTo(t, c.URL, 1)
-	const most = maxQueued + maxBatch // what waits, and the batch that hangs
+	const most = maxQueued + mostSpans // what waits, and the batch that hangs
 	for range most + 1000 {
 		tr.Start("x", Server, Context{}).End() // this test ends only if none of them waits
 	}

@@ -36,7 +36,7 @@ type Question struct {
 // MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex, as what it foresees
 // is taken and given back. Beside its picks a preview copies the ledger of every Fair block that it asks, once: 64
 // bytes for each tenant, which MostLooks does not count.
-const MaxPreview = 100
+const MaxPreview = queue.MaxPicks
 
 // Preview tells for each plan what a reserve would hand out, all of them on the same state, with scores of which
 // nothing counts for those who score. Nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored.

@@ -11,7 +11,7 @@ import (
 // after a restart what the journal and the open submissions tell is there, and what ended before is not.
 
 // emissionsKept is how many submissions of one schedule are remembered: 24 bytes each.
-const emissionsKept = 24
+const emissionsKept = queue.MaxRecent
 
 // Opened notes a submission that a schedule inserted: by a tick, a trigger or a backfill.
 func (p *Part) Opened(r *machine.Record) {

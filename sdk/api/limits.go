@@ -1,0 +1,146 @@
+package api
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Limits of requests and answers. The tag `limit` of a field names them, so each number stands here only: the server's checks, their texts
+// and the OpenAPI document follow. Each has its reason; raising one is a decision, not a tweak.
+const (
+	MaxChunks         = 1<<32 - 1 // a chunk index is 32 bits
+	MaxInlineChunks   = 100_000   // chunks of one insert call that carry bytes; JSON lines may be appended call by call
+	MaxPrefixBytes    = 1024      // object keys are at most 1,024 bytes on the common stores
+	MaxTemplateBytes  = 4096
+	MaxTraceBytes     = 512 // traceparent is 55; tracestate up to 512 by its specification
+	MaxConsumerBytes  = 128
+	MaxIdempotencyKey = 255
+	MaxQueueNameBytes = 64
+	MaxInsertions     = 10_000    // submissions of one call
+	MaxPriority       = 1<<53 - 1 // exact in every JSON implementation; the minimum is its negative
+	MaxValueLimit     = 1<<31 - 1
+	MinWeight         = 0.001
+	MaxWeight         = 1000
+
+	MaxTokenQueues            = 64 // queues that one token is bound to
+	MaxScopes                 = 7  // all there are
+	MaxRotationOverlapSeconds = 30 * 24 * 3600
+
+	MaxReserve       = 1000   // chunks of one reserve
+	MaxBatch         = 10_000 // items of one complete, fail, extend or release
+	MaxWaitMS        = 60_000
+	MaxWaitIDs       = 1000             // submissions that one call waits for: each is looked up under its shard's lock
+	MaxReservationMS = 24 * 3600 * 1000 // hard cap of a reservation, extensions included
+	MaxOverdue       = 1000             // reservations of a consumer that are counted
+	MaxLimited       = 10               // values at their limit that an answer without chunks names: a hint where to look, not a list
+
+	MaxOldest   = 1_000_000 // dead letters that one can ask for as the oldest
+	MaxRate     = 1<<32 - 1 // of a bulk operation, per second
+	MaxTicks    = 100       // of one preview of a schedule
+	MaxBackfill = 1000      // ticks that one backfill makes
+	MaxRecent   = 24        // emissions of a schedule that are kept
+
+	MaxPicks         = 100       // of one preview or comparison
+	MaxSeed          = 1<<53 - 1 // exact in every JSON implementation
+	MaxDiffering     = 50        // picks of each side that a comparison names
+	MaxCells         = 1000      // of a map of chunks
+	MaxLedgerTenants = 1000
+
+	MaxFrameConsumers = 100 // that one frame names
+	MaxFrameSchedules = 200
+
+	MaxPluginRows = 4096 // candidates of a dry run
+	MaxPluginWant = 1000 // that a dry run takes
+	MaxPluginBins = 20
+)
+
+// limits are the constants by the names that tags have.
+var limits = map[string]float64{
+	"MaxChunks": MaxChunks, "MaxInlineChunks": MaxInlineChunks, "MaxPrefixBytes": MaxPrefixBytes,
+	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
+	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions,
+	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
+	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,
+	"MaxReserve": MaxReserve, "MaxBatch": MaxBatch, "MaxWaitMS": MaxWaitMS, "MaxWaitIDs": MaxWaitIDs,
+	"MaxReservationMS": MaxReservationMS, "MaxLimited": MaxLimited, "MaxOverdue": MaxOverdue, "MaxOldest": MaxOldest,
+	"MaxRate": MaxRate, "MaxTicks": MaxTicks, "MaxBackfill": MaxBackfill, "MaxRecent": MaxRecent, "MaxPicks": MaxPicks,
+	"MaxSeed": MaxSeed, "MaxDiffering": MaxDiffering, "MaxCells": MaxCells, "MaxLedgerTenants": MaxLedgerTenants,
+	"MaxFrameConsumers": MaxFrameConsumers, "MaxFrameSchedules": MaxFrameSchedules, "MaxPluginRows": MaxPluginRows,
+	"MaxPluginWant": MaxPluginWant, "MaxPluginBins": MaxPluginBins,
+}
+
+// names are the lists of values that the tag `names` of a field may have.
+var names = map[string][]string{
+	"actions":      {ActionPause, ActionBlock},
+	"breakers":     {"closed", "starting", "open", "half_open", "throttled", "quarantined", "held"},
+	"bulk actions": {BulkRedrive, BulkDelete, BulkForward, BulkRetry, BulkCancel, BulkReprioritize},
+	"bulk states":  {BulkRunning, BulkCompleted, BulkCancelled, BulkFailed},
+	"causes":       {CauseLimit, CauseRule, CauseNotDue, CauseDead, CauseEmpty, CauseUnasked, CauseNone},
+	"chunk states": {"ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"},
+	"consumers":    {ConsumerAttached, ConsumerAway, ConsumerDetached},
+	"costs":        {"chunk", "time"},
+	"insertions":   {InsertCreated, InsertReplayed, InsertInvalid, InsertRefused},
+	"levels":       {"debug", "info", "warn", "error"},
+	"life cycle": {"expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule",
+		"forward"},
+	"obstacles": {ObstacleNone, ObstacleDone, ObstacleDead, ObstacleSkipped, ObstacleForwarded, ObstacleWaiting, ObstacleReserved,
+		ObstacleNotDue, ObstaclePaused, ObstacleBlocked, ObstacleFilter, ObstacleGrace, ObstacleLimit, ObstacleValueLimit, ObstacleHidden,
+		ObstacleAlternative, ObstacleTurn, ObstacleScore},
+	"outcomes":        {OutcomeOK, OutcomeRefused},
+	"plugins":         {"active", "inactive", "starting", "open", "half_open", "throttled", "quarantined", "held"},
+	"plugin versions": {PluginReady, PluginQuarantined},
+	"reasons": {ReasonNothing, ReasonAllLimited, ReasonPaused, ReasonNotYetDue, ReasonAllSkipped, ReasonRestartGrace,
+		ReasonQuiet, ReasonDraining},
+	"results":            {StatusOK, StatusAlready, StatusLost, StatusGone, StatusUnknown, StatusInvalid},
+	"revocations":        {RevokedEnded, RevokedExpired, RevokedOperator, RevokedRule},
+	"rule ends":          {"lifted", "over", "submission_ended"},
+	"rulings":            {"paused", "blocked"},
+	"schedules":          {"active", "paused", "held", "finished", "broken"},
+	"scopes of counters": {"submission", "value", "queue"},
+	"states":             {StateOpen, StateCompleted, StateCompletedWithDead, StateFailed, StateCancelled, StateExpired},
+	"states with dead":   {StateOpen, StateCompletedWithDead},
+	"tenants":            {"idle", "active", "owing", "blocked"},
+	"tenants of ledgers": {"active", "owing", "blocked"},
+	"warnings": {"offers_nothing", "contradiction", "repeated_filter", "limit_never_binds", "preference_has_no_effect", "hidden",
+		"shares_nothing", "same_scores", "plugin_unusable", "plugin_unavailable"},
+}
+
+// Limit is what a field may be, by its tags: `limit:"1..MaxReserve"` of a number, `limit:"..MaxBatch"` of the entries of a list or the
+// bytes of a text, and `names:"states"` of a text that is one of a list.
+type Limit struct {
+	Least, Most *float64
+	Names       []string
+}
+
+// LimitOf reads the tags of a field. It panics when they name what does not exist.
+func LimitOf(field reflect.StructField) (l Limit) {
+	if least, most, ok := strings.Cut(field.Tag.Get("limit"), ".."); ok {
+		l.Least, l.Most = limitNamed(field.Name, least), limitNamed(field.Name, most)
+	}
+	if list, ok := field.Tag.Lookup("names"); ok {
+		if l.Names = names[list]; l.Names == nil {
+			panic(fmt.Sprintf("api: the names of %s are %q, which is no list", field.Name, list))
+		}
+	}
+	return l
+}
+
+// limitNamed is a constant, its negative, a number as it stands, or nothing.
+func limitNamed(field, text string) *float64 {
+	if text == "" {
+		return nil
+	}
+	if n, ok := limits[strings.TrimPrefix(text, "-")]; ok {
+		if strings.HasPrefix(text, "-") {
+			n = -n
+		}
+		return &n
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		panic(fmt.Sprintf("api: the limit of %s is %q, which is no limit", field, text))
+	}
+	return new(float64(n))
+}
