@@ -122,3 +122,31 @@ func turnText(seats []engine.Seat, leaf *strategy.Leaf) string {
 
 // timeText is a time within a sentence, as it is in fields.
 func timeText(t queue.Time) string { return t.Std().UTC().Format("2006-01-02T15:04:05.000Z") }
+
+const diagnosisAbout = "One sentence, and what it is made of: the open chunks by what keeps them from being handed out, judged by " +
+	"the rules, the limits and the strategies that consumers reserved by in the last hour (`.../strategies/in-use`). Whose turn it is " +
+	"does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is " +
+	"of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. "
+
+func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *ValuePath) (*output[api.Diagnosis], error) {
+	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
+		return nil, uncovered(queue.CodeUnknownValue, "such value")
+	}
+	found, err := q.Questions.DiagnoseValue(ctx, in.entry)
+	return diagnosed(ctx, &found, err)
+}
+
+func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*output[api.Diagnosis], error) {
+	found, err := q.Questions.DiagnoseSubmission(ctx, in.id)
+	return diagnosed(ctx, &found, err)
+}
+
+func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
+	if err != nil {
+		return nil, err
+	}
+	if token := tenantOf(ctx); token != nil {
+		d.Narrow(token.Entry)
+	}
+	return &output[api.Diagnosis]{Body: d.API()}, nil
+}

@@ -1,63 +1,39 @@
-package web
+package engine
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const diagnosisAbout = "One sentence, and what it is made of: the open chunks by what keeps them from being handed out, judged by " +
-	"the rules, the limits and the strategies that consumers reserved by in the last hour (`.../strategies/in-use`). Whose turn it is " +
-	"does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is " +
-	"of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. "
+// This file says what was found out by Diagnose: as it stands in answers, and in a sentence.
 
-func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *ValuePath) (*output[api.Diagnosis], error) {
-	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
-		return nil, uncovered(queue.CodeUnknownValue, "such value")
-	}
-	found, err := q.Questions.DiagnoseValue(ctx, in.entry)
-	return diagnosed(ctx, &found, err)
-}
-
-func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*output[api.Diagnosis], error) {
-	found, err := q.Questions.DiagnoseSubmission(ctx, in.id)
-	return diagnosed(ctx, &found, err)
-}
-
-func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
-	if err != nil {
-		return nil, err
-	}
-	if token := tenantOf(ctx); token != nil {
-		narrowDiagnosis(d, token.Entry)
-	}
-	out := &output[api.Diagnosis]{Body: api.Diagnosis{Sentence: diagnosisSentence(d), InFlight: d.InFlight, Holders: d.Holders,
-		Submissions: d.Present, Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes))}}
+// API is the diagnosis as it stands in answers.
+func (d *Diagnosis) API() api.Diagnosis {
+	out := api.Diagnosis{Sentence: d.sentence(), InFlight: d.InFlight, Holders: d.Holders, Submissions: d.Present,
+		Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes)), FirstReservedAt: d.FirstReserved.API()}
 	for i := range d.Causes {
-		out.Body.Causes[i] = apiCause(d, &d.Causes[i])
+		out.Causes[i] = d.cause(&d.Causes[i])
 	}
 	if len(d.Causes) == 0 {
-		out.Body.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: emptyClause(d)}}
+		out.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: d.emptyClause()}}
 	}
-	out.Body.FirstReservedAt = d.FirstReserved.API()
 	if d.HoldsMet > 0 {
-		out.Body.Oldest = &api.Holding{Consumer: d.Oldest.Consumer,
+		out.Oldest = &api.Holding{Consumer: d.Oldest.Consumer,
 			Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,
 			Attempt: uint32(d.Oldest.Attempt), ReservedAt: d.Oldest.Reserved.API(), Deadline: d.Oldest.Deadline.API()}
 	}
-	return out, nil
+	return out
 }
 
-// narrowDiagnosis takes out what is not of the tenant: the numbers of values that it shares with others, rules about more than its own,
-// and strategies.
-func narrowDiagnosis(d *engine.Diagnosis, own queue.MetaEntry) {
+// Narrow takes out what is not of the tenant: the numbers of values that it shares with others, rules about more than its own, and
+// strategies.
+func (d *Diagnosis) Narrow(own queue.MetaEntry) {
 	d.Used = nil
 	for i := range d.Causes {
 		c := &d.Causes[i]
@@ -70,10 +46,10 @@ func narrowDiagnosis(d *engine.Diagnosis, own queue.MetaEntry) {
 	}
 }
 
-func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
+func (d *Diagnosis) cause(c *Cause) api.Cause {
 	alone := *d
 	alone.Entry = queue.MetaEntry{} // by itself it says all, also what the holders say in the sentence
-	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: causeClause(&alone, c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
+	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: alone.causeClause(c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
 		Until: c.Until.API()}
 	if c.Limit.Key != "" {
 		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
@@ -85,14 +61,14 @@ func apiCause(d *engine.Diagnosis, c *engine.Cause) api.Cause {
 		rule := c.Rule.API()
 		out.Rule = &rule
 	}
-	if use := usedBy(d, c); use != nil {
+	if use := d.usedBy(c); use != nil {
 		out.Strategy, out.LastUsed = use.Strategy, use.LastUsed
 	}
 	return out
 }
 
 // usedBy is the strategy that a cause is about.
-func usedBy(d *engine.Diagnosis, c *engine.Cause) *api.StrategyUse {
+func (d *Diagnosis) usedBy(c *Cause) *api.StrategyUse {
 	if c.Obstacle != queue.NoObstacle && c.Obstacle != queue.ObstacleLimit || c.Plan >= len(d.Used) {
 		return nil
 	}
@@ -116,16 +92,16 @@ var causeHeads = map[queue.Obstacle]string{
 // sentenceCauses is how many causes the sentence names.
 const sentenceCauses = 4
 
-// diagnosisSentence says it all in one sentence, the cause with most chunks first; dead chunks come last, as they wait for nothing.
-func diagnosisSentence(d *engine.Diagnosis) string {
+// sentence says it all in one sentence, the cause with most chunks first; dead chunks come last, as they wait for nothing.
+func (d *Diagnosis) sentence() string {
 	var clauses, dead []string
-	var first *engine.Cause
+	var first *Cause
 	others := d.Others.Chunks
 	for i := range d.Causes {
 		c := &d.Causes[i]
 		switch {
 		case c.Obstacle == queue.ObstacleDead:
-			dead = append(dead, causeClause(d, c))
+			dead = append(dead, d.causeClause(c))
 			continue
 		case len(clauses) == sentenceCauses:
 			others += c.Held.Chunks
@@ -133,7 +109,7 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 		case first == nil:
 			first = c
 		}
-		clauses = append(clauses, causeClause(d, c))
+		clauses = append(clauses, d.causeClause(c))
 	}
 	head := "Empty"
 	switch {
@@ -146,14 +122,14 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 	case d.Submission.State == queue.Failed:
 		head = "Failed"
 	}
-	switch holders := holdersClause(d, first); {
+	switch holders := d.holdersClause(first); {
 	case first == nil && d.InFlight > 0: // the head has said that they are in flight
 		clauses = append(clauses, strings.Replace(holders, " in flight", "", 1))
 		if len(dead) == 0 {
 			clauses = append(clauses, "nothing else is left")
 		}
 	case first == nil && len(dead) == 0:
-		clauses = append(clauses, emptyClause(d))
+		clauses = append(clauses, d.emptyClause())
 	case head == "Held" && d.InFlight > 0: // those that hold it are the reason
 		clauses = append([]string{holders}, clauses...)
 	case d.InFlight > 0:
@@ -170,12 +146,12 @@ func diagnosisSentence(d *engine.Diagnosis) string {
 }
 
 // causeClause is what a cause says within the sentence.
-func causeClause(d *engine.Diagnosis, c *engine.Cause) string {
+func (d *Diagnosis) causeClause(c *Cause) string {
 	n := c.Held.Chunks
 	switch c.Obstacle {
 	case queue.NoObstacle:
 		text := compact(n) + " can be handed out"
-		if use := usedBy(d, c); use != nil && d.At.Std().Sub(use.LastUsed.Time) > time.Minute {
+		if use := d.usedBy(c); use != nil && d.At.Std().Sub(use.LastUsed.Time) > time.Minute {
 			text += ", but none has been reserved by a strategy that selects " + one(n, "it", "them") + " for " +
 				span(d.At.Std().Sub(use.LastUsed.Time))
 		}
@@ -185,22 +161,22 @@ func causeClause(d *engine.Diagnosis, c *engine.Cause) string {
 	case queue.ObstacleWaiting:
 		text := are(n, "waits for its", "wait for their") + " next try"
 		if c.Until != 0 {
-			text += one(n, ", ", ", the first ") + ahead(d, c.Until)
+			text += one(n, ", ", ", the first ") + d.ahead(c.Until)
 		}
 		return text
 	case queue.ObstacleNotDue:
-		return are(n, "is", "are") + " due " + one(uint64(c.Held.Submissions), "", "later, the first ") + ahead(d, c.Until)
+		return are(n, "is", "are") + " due " + one(uint64(c.Held.Submissions), "", "later, the first ") + d.ahead(c.Until)
 	case queue.ObstaclePaused, queue.ObstacleBlocked:
-		return ruleClause(d, c)
+		return d.ruleClause(c)
 	case queue.ObstacleFilter:
-		return unaskedClause(d, n)
+		return d.unaskedClause(n)
 	case queue.ObstacleGrace:
-		return are(n, "waits", "wait") + " for the end of the restart grace " + ahead(d, c.Until)
+		return are(n, "waits", "wait") + " for the end of the restart grace " + d.ahead(c.Until)
 	}
-	return limitClause(d, c)
+	return d.limitClause(c)
 }
 
-func limitClause(d *engine.Diagnosis, c *engine.Cause) string {
+func (d *Diagnosis) limitClause(c *Cause) string {
 	text := are(c.Held.Chunks, "waits", "wait")
 	entry := queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}
 	switch {
@@ -214,7 +190,7 @@ func limitClause(d *engine.Diagnosis, c *engine.Cause) string {
 	return fmt.Sprintf("%s for %s, which has %d of %d in flight", text, entryText(entry), c.InFlight, c.Limit.Max)
 }
 
-func ruleClause(d *engine.Diagnosis, c *engine.Cause) string {
+func (d *Diagnosis) ruleClause(c *Cause) string {
 	done := "paused"
 	if c.Obstacle == queue.ObstacleBlocked {
 		done = "blocked"
@@ -236,16 +212,16 @@ func ruleClause(d *engine.Diagnosis, c *engine.Cause) string {
 	return text
 }
 
-func unaskedClause(d *engine.Diagnosis, n uint64) string {
+func (d *Diagnosis) unaskedClause(n uint64) string {
 	within := "the last hour"
-	if known := d.At.Sub(d.Since); known < engine.InUseFor-time.Minute {
+	if known := d.At.Sub(d.Since); known < InUseFor-time.Minute {
 		within = "the last " + span(max(known, time.Second)) + ", which is how far back strategies are known"
 	}
 	return are(n, "is", "are") + " selected by no strategy of " + within
 }
 
 // holdersClause says who holds what is in flight: as part of the limit if the first cause is the limit of the value itself.
-func holdersClause(d *engine.Diagnosis, first *engine.Cause) string {
+func (d *Diagnosis) holdersClause(first *Cause) string {
 	text := compact(d.InFlight)
 	if first != nil && first.Limit.Max > 0 && d.Entry.Key != "" && first.Limit.Key == d.Entry.Key && first.Value == d.Entry.Value {
 		text += " of " + compact(uint64(first.Limit.Max))
@@ -268,10 +244,10 @@ func holdersClause(d *engine.Diagnosis, first *engine.Cause) string {
 }
 
 // emptyClause is about what has no chunks but those in flight.
-func emptyClause(d *engine.Diagnosis) string {
+func (d *Diagnosis) emptyClause() string {
 	switch {
 	case d.InFlight > 0:
-		return holdersClause(d, nil) + "; nothing else is left"
+		return d.holdersClause(nil) + "; nothing else is left"
 	case d.Entry.Key != "" && d.Present == 0:
 		return "no open submission has " + entryText(d.Entry)
 	case d.Submission.State == queue.CompletedWithDead:
@@ -300,7 +276,7 @@ func failedClause(sub *queue.Submission) string {
 }
 
 // ahead is a time of the future, as a span.
-func ahead(d *engine.Diagnosis, t queue.Time) string {
+func (d *Diagnosis) ahead(t queue.Time) string {
 	if t <= d.At {
 		return "now"
 	}
