@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
@@ -76,7 +77,7 @@ func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer,
 	defer s.freeBody(body)
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
-		return wireProblem(err, body.b, contentJSON)
+		return wireProblem[api.ExchangeRequest](err, body.b, contentJSON)
 	}
 	if err := validConsumer(in.Consumer); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,15 +55,15 @@ func sayDurability(c echo.Context, q *engine.Queue) {
 }
 
 // wireProblem is the problem of a body that wire refused: what is not JSON at all is told apart from what says
-// something wrong.
-func wireProblem(err error, body []byte, media string) error {
+// something wrong. R is the request, of package api.
+func wireProblem[R any](err error, body []byte, media string) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
 	at := queue.Problem{Pointer: refused.Pointer, Detail: refused.Detail}
 	if number := refused.Number(); number != "" {
-		if allowed := allowedAt(refused.Pointer); allowed != "" {
+		if allowed := allowedAt(reflect.TypeFor[R](), refused.Pointer); allowed != "" {
 			at.Detail = "must be " + number + "; " + allowed + " are allowed"
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
@@ -45,7 +46,7 @@ func (s submissions) insert(c echo.Context) error {
 		err = call.request.Decode(body.b)
 	}
 	if err != nil {
-		return wireProblem(err, body.b, media)
+		return wireProblem[api.NewSubmission](err, body.b, media)
 	}
 	asked, err := newSubmission(s.Server, c, call, key)
 	if err != nil {

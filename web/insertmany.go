@@ -48,7 +48,7 @@ func (m insertingMany) handle(c echo.Context) error {
 		err = request.Decode(body.b)
 	}
 	if err != nil {
-		return wireProblem(err, body.b, media)
+		return wireProblem[api.InsertManyRequest](err, body.b, media)
 	}
 	if len(request.Submissions) == 0 {
 		return queue.Invalid("/submissions", "is empty; give 1 to %d submissions", queue.MaxInsertions)
@@ -93,7 +93,7 @@ func (m insertingMany) list(c echo.Context, request *wire.InsertManyRequest) []q
 	for i, text := range request.Submissions {
 		list[i].New = &asked[i]
 		if err := call.request.DecodeNext(text); err != nil {
-			list[i].Err = wireProblem(err, text, contentJSON)
+			list[i].Err = wireProblem[api.BatchSubmission](err, text, contentJSON)
 			continue
 		}
 		key := string(call.request.IdempotencyKey)

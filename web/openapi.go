@@ -113,7 +113,7 @@ func (d *decoded[T]) problem() error {
 	if d.failed == nil {
 		return nil
 	}
-	return wireProblem(d.failed, d.body, contentJSON)
+	return wireProblem[T](d.failed, d.body, contentJSON)
 }
 
 // Schema is that of the value.

@@ -2,8 +2,12 @@ package web
 
 import (
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Every number of queue settings, submissions and schedules that is outside of its documented range is refused with the field, what is
@@ -102,4 +106,69 @@ func TestNumbersAtTheLimit(t *testing.T) {
 		"retry_backoff":{"base_ms":0,"factor":1,"cap_ms":0},"expiry_backoff":{"base_ms":0,"factor":1,"cap_ms":0}}}`, 201, nil)
 	f.insert(`{"chunks":{"count":4294967295,"prefix":"p/"},"max_attempts":1000,"max_failed_chunks":4294967295,"priority":9007199254740991,"operations_per_chunk":4294967295}`)
 	f.insert(`{"chunks":{"count":1,"prefix":"p/"},"max_attempts":0,"max_failed_chunks":0,"priority":-9007199254740991,"operations_per_chunk":0}`)
+}
+
+// numberCall is a call with a number that a tag of package api limits.
+type numberCall struct {
+	of           reflect.Type // that has the field
+	field        string       // in JSON
+	method, path string
+	body         string // with %s for the number
+}
+
+// numberCalls have all such numbers of requests. Those of plugins are beside what a version of one takes, and tested with plugins.
+func numberCalls(submission string) []numberCall {
+	bulk := func(of reflect.Type, field, body string) numberCall {
+		return numberCall{of, field, "POST", "/v1/bulk-operations", body}
+	}
+	strategy := func(of reflect.Type, field, path, body string) numberCall {
+		return numberCall{of, field, "POST", "/v1/queues/default/strategies/" + path, body}
+	}
+	reserve := func(field string) numberCall {
+		body := `{"max":1,"` + field + `":%s}`
+		if field == "max" {
+			body = `{"max":%s}`
+		}
+		return numberCall{reflect.TypeFor[api.ReserveRequest](), field, "POST", "/v1/queues/default/reservations", body}
+	}
+	return []numberCall{
+		reserve("max"), reserve("timeout_ms"), reserve("wait_ms"),
+		{reflect.TypeFor[api.ExtendItem](), "timeout_ms", "POST", "/v1/queues/default/reservations/extend",
+			`{"items":[{"token":"x","timeout_ms":%s}]}`},
+		{reflect.TypeFor[api.WaitRequest](), "wait_ms", "POST", "/v1/submissions:wait", `{"ids":["` + submission + `"],"wait_ms":%s}`},
+		{reflect.TypeFor[api.Chunks](), "count", "POST", insertPath, `{"chunks":{"prefix":"p/","count":%s}}`},
+		bulk(reflect.TypeFor[api.BulkRequest](), "priority", `{"queue":"default","action":"reprioritize","priority":%s}`),
+		bulk(reflect.TypeFor[api.BulkRequest](), "rate_per_second", `{"queue":"default","action":"redrive","rate_per_second":%s}`),
+		bulk(reflect.TypeFor[api.BulkFilter](), "oldest", `{"queue":"default","action":"redrive","filter":{"oldest":%s}}`),
+		strategy(reflect.TypeFor[api.PreviewRequest](), "max", "preview", `{"max":%s}`),
+		strategy(reflect.TypeFor[api.PreviewRequest](), "seed", "preview", `{"seed":%s}`),
+		strategy(reflect.TypeFor[api.CompareRequest](), "max", "compare", `{"a":"Random","b":"OldestFirst","max":%s}`),
+		strategy(reflect.TypeFor[api.CompareRequest](), "seed", "compare", `{"a":"Random","b":"OldestFirst","seed":%s}`),
+		{reflect.TypeFor[api.SchedulePreviewRequest](), "n", "POST", "/v1/queues/default/schedules/preview", `{"spec":"@hourly","n":%s}`},
+		{reflect.TypeFor[api.BackfillRequest](), "limit", "POST", "/v1/queues/default/schedules/s/backfill",
+			`{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","limit":%s}`},
+		{reflect.TypeFor[api.ValueSettings](), "limit", "PUT", "/v1/queues/default/meta-keys/k/values/1", `{"limit":%s}`},
+		{reflect.TypeFor[api.ValueSettings](), "weight", "PUT", "/v1/queues/default/meta-keys/k/values/1", `{"weight":%s}`},
+	}
+}
+
+// Each number of a request that a tag limits is refused beyond that limit, with its field and the limit.
+func TestLimitsOfTagsHold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.do("PUT", "/v1/queues/default/schedules/s", `{"spec":"@hourly","template":{"chunks":{"count":1,"prefix":"p/"}}}`, 201, nil)
+	for _, c := range numberCalls(f.insert(`{"chunks":{"count":1,"prefix":"p/"}}`).ID) {
+		field, _ := fieldNamed(c.of, c.field)
+		limit := api.LimitOf(field)
+		number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+		for _, wrong := range []string{number(*limit.Most + 1), "1e30", number(*limit.Least - 1)} {
+			got := f.send(call{method: c.method, path: c.path, body: fmt.Sprintf(c.body, wrong)})
+			p := got.problem(t)
+			if got.status != 422 || len(p.Errors) != 1 || !strings.HasSuffix(p.Errors[0].Pointer, "/"+c.field) {
+				t.Errorf("%s %s: %s for %s of %s gave %d %s, want 422 with its pointer", c.method, c.path, wrong, c.field, c.of.Name(), got.status, got.body)
+			} else if !strings.Contains(p.Errors[0].Detail, number(*limit.Most)) {
+				t.Errorf("%s %s: the refusal of %s is %q, want the limit %s in it", c.method, c.path, wrong, p.Errors[0].Detail, number(*limit.Most))
+			}
+		}
+	}
 }

@@ -122,7 +122,7 @@ func (s consuming) reserve(c echo.Context) error {
 func (s consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
 	defer s.freeBody(body)
 	if err := call.request.Decode(body.b); err != nil {
-		return engine.ReserveRequest{}, wireProblem(err, body.b, contentJSON)
+		return engine.ReserveRequest{}, wireProblem[api.ReserveRequest](err, body.b, contentJSON)
 	}
 	return reserveRequest(ctx, &call.request, q, "")
 }
@@ -308,7 +308,7 @@ func (s consuming) finish(c echo.Context, limit int64,
 func (s consuming) complete(c echo.Context) error {
 	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.complete.Decode(body); err != nil {
-			return nil, wireProblem(err, body, contentJSON)
+			return nil, wireProblem[api.CompleteRequest](err, body, contentJSON)
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
@@ -323,7 +323,7 @@ func (s consuming) complete(c echo.Context) error {
 func (s consuming) fail(c echo.Context) error {
 	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.fail.Decode(body); err != nil {
-			return nil, wireProblem(err, body, contentJSON)
+			return nil, wireProblem[api.FailRequest](err, body, contentJSON)
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
@@ -338,7 +338,7 @@ func (s consuming) fail(c echo.Context) error {
 func (s consuming) extend(c echo.Context) error {
 	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.extend.Decode(body); err != nil {
-			return nil, wireProblem(err, body, contentJSON)
+			return nil, wireProblem[api.ExtendRequest](err, body, contentJSON)
 		}
 		if err := validConsumer(call.extend.Consumer); err != nil {
 			return nil, err
@@ -360,7 +360,7 @@ func (s consuming) extend(c echo.Context) error {
 func (s consuming) release(c echo.Context) error {
 	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.release.Decode(body); err != nil {
-			return nil, wireProblem(err, body, contentJSON)
+			return nil, wireProblem[api.ReleaseRequest](err, body, contentJSON)
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items

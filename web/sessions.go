@@ -197,7 +197,7 @@ func (s tokens) openSession(c echo.Context) error {
 	defer s.freeBody(body)
 	var asked api.NewSession
 	if err := wire.Decode(body.b, &asked); err != nil {
-		return wireProblem(err, body.b, contentJSON)
+		return wireProblem[api.NewSession](err, body.b, contentJSON)
 	}
 	now := s.now()
 	table := s.engine.Tokens().At(queue.At(now))

@@ -101,7 +101,7 @@ func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequ
 	}
 	defer s.freeBody(body)
 	if err := wire.Decode(body.b, &in); err != nil {
-		return nil, in, wireProblem(err, body.b, contentJSON)
+		return nil, in, wireProblem[api.WaitRequest](err, body.b, contentJSON)
 	}
 	switch {
 	case len(in.IDs) == 0 || len(in.IDs) > queue.MaxWaitIDs:

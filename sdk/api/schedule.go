@@ -102,7 +102,7 @@ type SchedulePreviewRequest struct {
 	Start   Time   `json:"start,omitzero"`
 	End     Time   `json:"end,omitzero"`
 	After   Time   `json:"after,omitzero"`                  // Ticks after this; default now
-	N       uint32 `json:"n,omitempty" limit:"1..MaxTicks"` // How many; default 5
+	N       uint32 `json:"n,omitempty" limit:"0..MaxTicks"` // How many; default 5
 }
 
 // SchedulePreview is what a definition means.
@@ -122,7 +122,7 @@ type ScheduleTick struct {
 type BackfillRequest struct {
 	From   Time   `json:"from"`                                   // Ticks from this time
 	To     Time   `json:"to"`                                     // Ticks up to this time, which must be in the past
-	Limit  uint32 `json:"limit,omitempty" limit:"1..MaxBackfill"` // More ticks than this are refused; default 100
+	Limit  uint32 `json:"limit,omitempty" limit:"0..MaxBackfill"` // More ticks than this are refused; default 100
 	DryRun bool   `json:"dry_run,omitempty"`                      // Only count the ticks, however many they are; nothing is inserted
 }
 
