@@ -2,8 +2,12 @@ package shard
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -111,4 +115,63 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Prepare writes nothing, whatever a start would remove or append: its owner may be another server. Claim does it.
+func TestPrepareChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir, ctx := t.TempDir(), context.Background()
+	withShard(t, dir, func(s *Shard) {
+		if err := insertFive(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.WriteContents(ctx, []store.Content{{Seq: 77, Chunks: [][]byte{[]byte("never answered")}}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	log, err := sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{Durability: queue.Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := optionsOn(t, dir, func(context.Context) (journal.Journal, error) { return log, nil })
+	before := sumsIn(t, dir)
+	p, err := Prepare(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := sumsIn(t, dir); !maps.Equal(after, before) {
+		t.Errorf("files after Prepare: %v\nbefore: %v", after, before)
+	}
+	s, err := p.Claim(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	after := sumsIn(t, dir)
+	for _, name := range []string{"journal.db-wal", "store.db-wal"} {
+		if after[name] == before[name] {
+			t.Errorf("%s is the same after Claim: nothing is tested", name)
+		}
+	}
+}
+
+// sumsIn are checksums of the files of a directory, but for the shared memory of SQLite.
+func sumsIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), "-shm") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[entry.Name()] = fmt.Sprintf("%x", sha256.Sum256(content))
+	}
+	return sums
 }
