@@ -206,6 +206,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.cleaner.always(ctx) })
 	group.Go(func() { e.watchAlways(ctx) })
+	group.Go(func() {
+		every(ctx, retakeEvery, func() { e.retake(ctx) })
+	})
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
 			q.shard.Worker.Nudge()
@@ -264,7 +267,11 @@ func (e *Engine) Ready() []Check {
 		checks = append(checks, Check{Check: check})
 	}
 	for _, q := range e.Queues() {
-		if q.Quarantined != nil {
+		switch {
+		case q.Moved:
+			detail := fmt.Sprintf("moved; it is asked for again every %s: %s", retakeEvery, q.Quarantined.Reason)
+			checks = append(checks, Check{api.Check{Name: "queue " + q.Name, Detail: detail}, true})
+		case q.Quarantined != nil:
 			checks = append(checks, Check{api.Check{Name: "queue " + q.Name, Detail: "in quarantine: " + q.Quarantined.Reason}, true})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -14,7 +15,7 @@ import (
 )
 
 // quarantined is a queue whose files are damaged or missing, or which another server has taken over. The others serve; each start tries it
-// again.
+// again, and retake does if it has moved.
 type quarantined struct {
 	store.QueueRow
 	reason error
@@ -73,7 +74,7 @@ func (q *quarantined) refusal() error {
 }
 
 func (q *quarantined) info() QueueInfo {
-	return QueueInfo{Name: q.Name, Settings: q.Settings, Created: q.Created,
+	return QueueInfo{Name: q.Name, Settings: q.Settings, Created: q.Created, Moved: q.moved(),
 		Quarantined: &api.Quarantined{Reason: q.reason.Error(), Since: q.QueueRow.Quarantined.API()}}
 }
 
@@ -96,8 +97,13 @@ func (e *Engine) openQueues(ctx context.Context) error {
 	}
 	var refused []error
 	for _, row := range rows {
-		err := o.open(ctx, row)
-		if err != nil && mayQuarantine(ctx, err) {
+		q, err := o.open(ctx, row, e.identity.ForShard(row.Shard))
+		switch {
+		case err == nil:
+			e.register(q)
+		case queue.CodeOf(err) == queue.CodeMoved:
+			err = o.setAside(row, err)
+		case mayQuarantine(ctx, err):
 			refused = append(refused, err)
 			err = o.setAside(row, err)
 		}
@@ -117,24 +123,47 @@ func (e *Engine) openQueues(ctx context.Context) error {
 // opening opens the queues that were there before. No other goroutine has the engine yet.
 type opening struct{ e *Engine }
 
-func (o *opening) open(ctx context.Context, row store.QueueRow) error {
-	id := o.e.identity.ForShard(row.Shard)
+func (o *opening) open(ctx context.Context, row store.QueueRow, id queue.Identity) (*Queue, error) {
 	if row.Quarantined > 0 {
 		id.Oldest = row.Oldest
 	}
 	if err := o.remake(ctx, row, id); err != nil {
-		return err
+		return nil, err
 	}
 	if err := o.hasFiles(row); err != nil {
-		return err
+		return nil, err
 	}
-	if err := o.e.openQueue(ctx, row, id); err != nil {
-		return err
+	q, err := o.e.openQueue(ctx, row, id)
+	if err == nil && row.Quarantined > 0 {
+		if err = o.e.catalogue.Quarantine(row.Name, 0, 0); err != nil {
+			return nil, errors.Join(err, q.close())
+		}
 	}
-	if row.Quarantined > 0 {
-		return o.e.catalogue.Quarantine(row.Name, 0, 0)
+	return q, err
+}
+
+// retakeEvery is how often queues are asked for again that another server had when this one started.
+const retakeEvery = 10 * time.Second
+
+// retake opens them if the other server is gone: while it has their files, they cannot be opened.
+func (e *Engine) retake(ctx context.Context) {
+	e.mu.RLock()
+	all := slices.DeleteFunc(slices.Clone(e.quarantine), func(q quarantined) bool { return !q.moved() })
+	e.mu.RUnlock()
+	for i := range all {
+		name, id := all[i].Name, e.identity.ForShard(all[i].Shard)
+		id.Newest = id.Generation // its files may have been opened in this start
+		q, err := (&opening{e}).open(ctx, all[i].QueueRow, id)
+		if err != nil {
+			e.options.Logger.Warn("a queue that another server had cannot be taken back; it is tried again", "queue", name, "error", err)
+			continue
+		}
+		e.mu.Lock()
+		e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
+		e.register(q)
+		e.mu.Unlock()
+		e.options.Logger.Info("a queue that another server had is served again", "queue", name)
 	}
-	return nil
 }
 
 // setAside keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it served
@@ -143,7 +172,7 @@ func (o *opening) setAside(row store.QueueRow, reason error) error {
 	e, aside := o.e, quarantined{row, reason}
 	advice := "Fix its files or restore a backup and start the server again, or delete the queue"
 	if aside.moved() {
-		advice = "Another server has it. If none should, stop that server and start this one again"
+		advice = "Another server has it. If none should, stop that server: the queue is asked for again every 10 s"
 	}
 	if row.Quarantined == 0 {
 		aside.Quarantined, aside.Oldest = queue.At(e.options.Now()), e.identity.Oldest

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/sdk/api"
@@ -260,6 +261,31 @@ func TestMovedQueueIsSetAside(t *testing.T) {
 	}
 	if info, err := e.QueueInfo("work"); err != nil || info.Quarantined == nil || !strings.Contains(info.Quarantined.Reason, "moved") {
 		t.Errorf("the queue's own answer: %+v, %v; want that it has moved", info, err)
+	}
+	said := func() string {
+		for _, check := range e.Ready() {
+			if check.Name == "queue work" {
+				return check.Detail
+			}
+		}
+		return ""
+	}
+	// It is asked for again, without success while the other server has its files.
+	file := e.identity.ForShard(rows[at].Shard).Opened()
+	other, err := sqlitelog.Open(t.Context(), filepath.Join(e.shardDir(rows[at].Shard), journalFile), sqlitelog.Options{Identity: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.retake(t.Context())
+	if got := said(); !strings.HasPrefix(got, "moved; it is asked for again") {
+		t.Errorf("/readyz says %q; want that it has moved", got)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.retake(t.Context())
+	if sub, err := e.Submission(t.Context(), id); err != nil || sub.Done != 2 || said() != "serving" {
+		t.Errorf("when the other server is gone: %+v, %v, %q; want two chunks done", sub, err, said())
 	}
 	closed(t, e)
 

@@ -29,6 +29,7 @@ type QueueInfo struct {
 	Created  queue.Time
 
 	Quarantined *api.Quarantined // why it does not serve; nil: it serves
+	Moved       bool             // it does not because another server has it; it is asked for again
 }
 
 // Queue is a queue that serves: one shard for now. Once it is deleted, or the engine is closed, its calls fail.
@@ -93,20 +94,20 @@ func (e *Engine) loadKey() error {
 	return nil
 }
 
-// openQueue recovers a queue's shard. The caller holds e.mu, or is the only one with the engine yet.
-func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity) error {
+// openQueue recovers a queue's shard. The queue serves when it is registered.
+func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity) (*Queue, error) {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {
-		return err
+		return nil, err
 	}
 	q := &Queue{e: e, name: row.Name, id: row.Shard, created: row.Created, counts: e.metrics.newCounts(row.Name)}
 	q.config.Store(&row.Settings)
 	var err error
 	if q.store, err = store.Open(ctx, filepath.Join(dir, storeFile), store.Options{Identity: id}); err != nil {
-		return err
+		return nil, err
 	}
 	if err := q.files.add(filepath.Join(dir, storeFile)); err != nil {
-		return errors.Join(err, q.close())
+		return nil, errors.Join(err, q.close())
 	}
 	options := shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
@@ -135,18 +136,20 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	}
 	if q.shard, err = shard.Open(ctx, options); err != nil {
 		q.store.Close()
-		return err
+		return nil, err
 	}
 	if err := q.adopt(); err != nil {
-		return errors.Join(err, q.close())
+		return nil, errors.Join(err, q.close())
 	}
 	if row.Settings != *q.config.Load() {
 		e.noteSettings(q)
 	}
 	q.resources.of(q)
-	e.queues[q.name], e.shards[q.id] = q, q
-	return nil
+	return q, nil
 }
+
+// register has a queue serve. The caller holds e.mu, or is the only one with the engine yet.
+func (e *Engine) register(q *Queue) { e.queues[q.name], e.shards[q.id] = q, q }
 
 func (e *Engine) shardDir(id queue.ShardID) string {
 	return filepath.Join(e.options.Dir, "shards", fmt.Sprintf("%04d", id))
@@ -263,9 +266,11 @@ func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Se
 	}
 	fresh := e.identity.ForShard(id)
 	fresh.Oldest = 0
-	if err := e.openQueue(ctx, row, fresh); err != nil {
+	q, err := e.openQueue(ctx, row, fresh)
+	if err != nil {
 		return info, errors.Join(e.ballast.unlessFull(err), os.RemoveAll(e.shardDir(id)))
 	}
+	e.register(q)
 	act := e.act(ctx, "", "queue.create", name, "")
 	act.Change(nil, queue.SettingsRow(settings))
 	if err := e.catalogue.PutQueue(row, act); err != nil {
