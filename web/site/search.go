@@ -11,9 +11,10 @@ const (
 	maxFound   = 40  // parts that a search shows
 	maxQuery   = 200 // bytes of a query that are looked at
 	excerptHas = 240 // bytes of a part that are shown
+	phraseRank = 100 // what a part gains that has the query's words side by side, as single words in a title count 20 each
 )
 
-// Search is the page of what is found: parts that have all words of the query, those with them in their titles first.
+// Search is the page of what is found: parts that have all words of the query, those that have them together or in their titles first.
 func (s *Site) Search(query string) ([]byte, error) {
 	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
 	return s.page(&shown{Title: "Search", Query: query, Found: s.find(query), Search: true})
@@ -24,6 +25,7 @@ func (s *Site) find(query string) (found []Part) {
 	if len(words) == 0 {
 		return nil
 	}
+	phrase := strings.Join(words, " ")
 	type ranked struct {
 		Part
 		rank int
@@ -39,6 +41,9 @@ func (s *Site) find(query string) (found []Part) {
 				break
 			}
 			rank += 20*inTitle + min(inText, 10)
+		}
+		if rank > 0 && len(words) > 1 && (strings.Contains(title, phrase) || strings.Contains(text, phrase)) {
+			rank += phraseRank
 		}
 		if rank > 0 {
 			p.Text = excerpt(p.Text, max(strings.Index(text, words[0]), 0))
