@@ -27,7 +27,7 @@ for tool in "$@"; do
 	compiler)
 		command -v go >/dev/null || { echo "Go 1.26 or later is needed: https://go.dev/doc/install"; exit 1; }
 		command -v gcc >/dev/null || get "SQLite is C" gcc libc6-dev ;;
-	curl) command -v curl >/dev/null || get "the README's commands are tests" curl ca-certificates ;;
+	curl) command -v curl >/dev/null || get "the documents' commands are tests" curl ca-certificates ;;
 	node) command -v npm >/dev/null || get "the dashboard and the TypeScript client are built and tested with it" nodejs npm ;;
 	chromium) command -v chromium-headless-shell chromium >/dev/null || get "the dashboard is tested in it" chromium-headless-shell ;;
 	prometheus) command -v promtool >/dev/null || get "the alerts and boards are tested in it" --no-install-recommends prometheus ;;

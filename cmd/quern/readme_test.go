@@ -15,31 +15,18 @@ import (
 	"testing"
 )
 
-// The README's shell commands, one after another in one shell, do what it says: three chunks and their outputs, three previews and
-// 47 rows through quern work, and one chunk through curl. Only the port is another, and the binary is this one.
-func TestReadmeCommands(t *testing.T) {
-	t.Parallel()
-	out := shellOf(t, "README.md")
-	for _, want := range []string{
-		`(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=123 mode=preview$`,
-		`(?m)^\d+ +open +1000000 +999953 +0 +0 +47 +0 .* company=456$`,
-		`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`,
-		`(?m)^done +56$`,
-		`(?m)^ASH\nBEECH\nCEDAR$`,
-		`(?m)^state +active$`,
-		`"text":"is due"`,
-	} {
-		if !regexp.MustCompile(want).Match(out) {
-			t.Errorf("the output does not have %s:\n%s", want, out)
-		}
-	}
-}
-
-// So do those of the pages that one starts with.
+// The shell commands of the README and of the pages that readers start with do what the pages say, one after another in one
+// shell. Only the port is another, and the binary is this one.
 func TestDocumentCommands(t *testing.T) {
 	t.Parallel()
 	for file, wanted := range map[string][]string{
-		"docs/START.md": {`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`},
+		"README.md": {`(?m)^1 +1 +\S+ +[0-9a-f]{16} +`, `(?ms)^action +redrive$.*^done +1$`, `(?m)^match +company=7$`, `(?m)^due +at 03:00 every day, Europe/Amsterdam$`},
+		"docs/START.md": {
+			`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`, `(?m)^OAK\nPINE$`,
+			`(?m)^\d+ +open +1000000 +999996 +0 +0 +4 +0 .* company=654$`, `(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=124 mode=preview$`,
+			`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`, `"text":"ONE"`, `(?m)^done +\d+$`,
+		},
+		"docs/PLUGINS.md": {`(?m)^state +active$`, `"text":"is due"`},
 		"docs/RECIPES.md": {`1 had been inserted before`, `(?m)^due +at 03:00 every day`, `(?m)^\d+ +1 +0 +company=2`, `(?m)^\d+ +completed +1 .*company=3$`,
 			`Not asked for`},
 	} {
@@ -59,7 +46,7 @@ func TestDocumentCommands(t *testing.T) {
 func shellOf(t *testing.T, file string) []byte {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("the README uses curl, which is not here")
+		t.Skip("docs/START.md uses curl, which is not here")
 	}
 	document, err := os.ReadFile(filepath.Join("..", "..", file))
 	if err != nil {
@@ -97,16 +84,16 @@ func shellOf(t *testing.T, file string) []byte {
 	return out
 }
 
-// The README's Go program produces, consumes and prints the result. Those in Python and TypeScript are run by the clients' tests.
-func TestReadmeProgram(t *testing.T) {
+// The Go program of the client's page produces, consumes and prints the result. The clients' tests run those in Python and TypeScript.
+func TestGoProgram(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "sdk", "client", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1)
+	shown := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
 	if len(shown) != 1 {
-		t.Fatalf("the README shows %d programs in Go, want 1", len(shown))
+		t.Fatalf("sdk/client/README.md shows %d programs in Go, want 1", len(shown))
 	}
 	s, err := startServer(quernCopy(t), os.Environ(), t.TempDir())
 	if err != nil {

@@ -22,7 +22,7 @@ func TestDocumentedGoCompiles(t *testing.T) {
 		}
 	}
 	if shown < 2 {
-		t.Errorf("found %d programs in the documents, want at least those of README.md and docs/GUESTS.md", shown)
+		t.Errorf("found %d programs in the documents, want at least those of sdk/client/README.md and docs/GUESTS.md", shown)
 	}
 }
 

@@ -1,6 +1,7 @@
-// What the documents show is compiled, and what the README at the top shows runs.
+// The TypeScript of this client's page compiles, and its programs run.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { blocks, compile, folder, serve } from './harness.mjs'
@@ -13,15 +14,14 @@ const run = (program) => new Promise((resolve, reject) => {
   child.on('exit', (code) => (code === 0 ? resolve(out) : reject(new Error(`${program} ended with ${code}`))))
 })
 
-test('the TypeScript of the documents compiles, and that of the README at the top produces, consumes and collects', async (t) => {
+test('the programs of the page compile; the first produces, consumes and collects, as JavaScript too', async (t) => {
   const server = await serve()
   t.after(server.stop)
   const store = folder()
-  const programs = {}
-  for (const [name, file] of [['top', 'README.md'], ['own', 'sdk/typescript/README.md']]) {
-    blocks(file).forEach((code, i) => (programs[name + i] = code.replace('http://127.0.0.1:7700', server.url).replace('/tmp/quern-objects', store)))
-  }
-  const made = compile(programs)
-  assert.equal(await run(join(made, 'top0.mjs')), 'ASH\nBEECH\nCEDAR\n')
-  assert.equal(await run(join(made, 'own2.mjs')), 'completed\n0 6 words\n1 4 words\n')
+  const programs = blocks('sdk/typescript/README.md').map((code) => code.replace('http://127.0.0.1:7700', server.url).replace('/tmp/quern-objects', store))
+  const made = compile(Object.fromEntries(programs.map((code, i) => ['program' + i, code])))
+  writeFileSync(join(made, 'trees.mjs'), programs[0])
+  for (const name of ['program0.mjs', 'trees.mjs']) assert.equal(await run(join(made, name)), 'ASH\nBEECH\nCEDAR\n', name)
+  const objects = programs.findIndex((code) => code.includes('FileBucket'))
+  assert.equal(await run(join(made, `program${objects}.mjs`)), 'completed\n0 6 words\n1 4 words\n')
 })
