@@ -20,7 +20,7 @@ import (
 func TestDocumentCommands(t *testing.T) {
 	t.Parallel()
 	for file, wanted := range map[string][]string{
-		"README.md": {`(?m)^1 +1 +\S+ +[0-9a-f]{16} +`, `(?ms)^action +redrive$.*^done +1$`, `(?m)^match +company=7$`, `(?m)^due +at 03:00 every day, Europe/Amsterdam$`},
+		"README.md": {`(?m)^1 +1 +\S+ +[0-9a-f]{16} +`, `(?ms)^action +redrive$.*^done +1$`, `(?m)^match +company=8$`, `(?m)^due +at 03:00 every day, Europe/Amsterdam$`},
 		"docs/START.md": {
 			`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`, `(?m)^OAK\nPINE$`,
 			`(?m)^\d+ +open +1000000 +999996 +0 +0 +4 +0 .* company=654$`, `(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=124 mode=preview$`,
