@@ -82,7 +82,7 @@ type BulkOperation struct {
 	Failure string `json:"failure,omitempty"` // Why it failed
 
 	// How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait
-	// for a retry, or open submissions of the queue, or of the one submission of the filter. Absent if an older server began it
+	// for a retry, or open submissions of the queue, or of the one submission of the filter
 	Examined *uint64 `json:"examined,omitempty"`
 	// How much there is to walk over: what was counted at the start, and less when so much of that went away meanwhile. Never less than
 	// examined; the same when it has completed

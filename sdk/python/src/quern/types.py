@@ -428,7 +428,7 @@ class BulkOperation(_BulkOperationRequired, total=False):
     #: Who cancelled it, as he said
     cancelled_by: str
     #: How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait
-    #: for a retry, or open submissions of the queue, or of the one submission of the filter. Absent if an older server began it
+    #: for a retry, or open submissions of the queue, or of the one submission of the filter
     examined: int
     #: Why it failed
     failure: str

@@ -145,7 +145,7 @@ export type BulkOperation = {
   done: number
   /** Count what would come of it, and change nothing */
   dry_run: boolean
-  /** How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait for a retry, or open submissions of the queue, or of the one submission of the filter. Absent if an older server began it */
+  /** How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait for a retry, or open submissions of the queue, or of the one submission of the filter */
   examined?: number
   /** Why it failed */
   failure?: string
