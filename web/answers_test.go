@@ -201,7 +201,7 @@ func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	chunks := "/v1/submissions/" + id + "/chunks?limit=1000"
 	for what, ask := range map[string]call{
 		"outputs": {method: "GET", path: chunks},
-		"reserve": {method: "POST", path: reservePath, body: `{"max":1}`},
+		"reserve": {method: "POST", path: reservePath, body: `{"max":1,"strategy":"OldestFirst"}`}, // not what is inserted below
 	} {
 		var conns []net.Conn
 		refused := false

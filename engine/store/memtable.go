@@ -21,6 +21,8 @@ type Memtable struct {
 	s     *Store
 	bytes atomic.Int64
 
+	flushing sync.Mutex // one Flush at a time; taken before mu and the writer's lock
+
 	mu     sync.RWMutex
 	active table
 	frozen table // being written to the file; changes under the writer's lock too, so that it can be read with that alone
@@ -187,6 +189,8 @@ func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
 // Flush writes everything that was kept before its call. It works in transactions of bounded size, so after a crash or an error some of it
 // is in the file, and the rest is written by the next call. When SettleOutputs is not called for long, it does that work too.
 func (m *Memtable) Flush(ctx context.Context) error {
+	m.flushing.Lock()
+	defer m.flushing.Unlock()
 	for range 2 { // what an earlier call has left, then what came since
 		m.mu.Lock()
 		if m.frozen.empty() {
