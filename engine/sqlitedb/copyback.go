@@ -242,7 +242,8 @@ func (l *walLog) continues(path string, pageSize uint32, main, m *mark) (err err
 }
 
 // begins says whether the main file has what is in the log before this one. SQLite begins a log with a new head, which it syncs, and then
-// writes over the frames of the log before: until the first commit is whole, most of them are still there.
+// writes over the frames of the log before: until the first commit is whole, most of them are still there. Of a log of one or two frames
+// nothing may be left: then nothing can be said against the main file.
 func (l *walLog) begins(path string, pageSize uint32) (bool, error) {
 	log, err := os.Open(path + "-wal")
 	if err != nil {
@@ -270,22 +271,42 @@ func (l *walLog) begins(path string, pageSize uint32) (bool, error) {
 	return true, nil
 }
 
-// before is where in the file the pages stand that the log before this one had, as its last commit has them.
+// before is where in the file the pages stand that the log before this one had, as its last commit has them. What is not whole is left out:
+// a power cut may have left the head of a frame of that log before a page of the one that was begun.
 func (l *walLog) before(log io.ReaderAt, pageSize uint32) (map[uint32]int64, error) {
-	salt := binary.BigEndian.Uint32(l.salt[:]) - 1 // SQLite counts with the first half of it
+	var head [logHeaderBytes]byte
+	if _, err := log.ReadAt(head[:], 0); err != nil {
+		return nil, short(err)
+	}
+	order := sumOrder(head[:])
+	for _, count := range [][]byte{head[12:16], head[16:20]} { // SQLite counts logs, and with the first half of the salt
+		binary.BigEndian.PutUint32(count, binary.BigEndian.Uint32(count)-1)
+	}
 	last, fresh := map[uint32]int64{}, map[uint32]int64{}
 	pages := uint32(0) // of the database
-	var head [frameHeaderBytes]byte
-	for at := int64(logHeaderBytes); ; at += frameHeaderBytes + int64(pageSize) {
-		if _, err := log.ReadAt(head[:], at); err != nil {
+	frame := make([]byte, frameHeaderBytes+pageSize)
+	sum, known := logSum{}, false // that of the log up to here, if the frame before this one is there
+	for at := int64(logHeaderBytes); ; at += int64(len(frame)) {
+		if _, err := log.ReadAt(frame, at); err != nil {
 			maps.DeleteFunc(last, func(page uint32, _ int64) bool { return page > pages })
 			return last, short(err)
 		}
-		if binary.BigEndian.Uint32(head[8:]) != salt {
+		ours := bytes.Equal(frame[8:12], head[16:20])
+		if at == logHeaderBytes && ours {
+			copy(head[20:], frame[12:16]) // the other half, which is drawn
+			sum, known = logSum{}.add(head[:24], order), true
+		}
+		whole := ours && known && sum.add(frame[:8], order).add(frame[frameHeaderBytes:], order).is(frame[16:])
+		sum, known = logSum{binary.BigEndian.Uint32(frame[16:]), binary.BigEndian.Uint32(frame[20:])}, ours
+		if !ours {
 			continue
 		}
-		fresh[binary.BigEndian.Uint32(head[:])] = at + frameHeaderBytes
-		if n := binary.BigEndian.Uint32(head[4:]); n != 0 {
+		page := binary.BigEndian.Uint32(frame)
+		if fresh[page] = at + frameHeaderBytes; !whole {
+			delete(fresh, page)
+			delete(last, page)
+		}
+		if n := binary.BigEndian.Uint32(frame[4:]); n != 0 {
 			pages = n
 			maps.Copy(last, fresh)
 			clear(fresh)

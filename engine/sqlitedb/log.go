@@ -74,11 +74,7 @@ func readLog(path string, pageSize uint32) (l walLog, err error) {
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return l, short(err)
 	}
-	magic := binary.BigEndian.Uint32(header[:])
-	var order binary.ByteOrder = binary.LittleEndian
-	if magic&1 != 0 {
-		order = binary.BigEndian
-	}
+	magic, order := binary.BigEndian.Uint32(header[:]), sumOrder(header[:])
 	sum := logSum{}.add(header[:24], order)
 	l.header = magic&^1 == logMagic && binary.BigEndian.Uint32(header[4:]) == logFormat &&
 		binary.BigEndian.Uint32(header[8:]) == pageSize && sum.is(header[24:])
@@ -87,6 +83,14 @@ func readLog(path string, pageSize uint32) (l walLog, err error) {
 	}
 	copy(l.salt[:], header[16:])
 	return l, l.readFrames(r, make([]byte, frameHeaderBytes+pageSize), sum, order)
+}
+
+// sumOrder is the order of bytes in which the sums of a log are computed, which its head says.
+func sumOrder(head []byte) binary.ByteOrder {
+	if binary.BigEndian.Uint32(head)&1 != 0 {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
 }
 
 // readFrames walks the frames behind the header. The sum of a frame goes on from that of the frame before it, so behind one that is not
