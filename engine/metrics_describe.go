@@ -103,6 +103,10 @@ func (m *metrics) describeGauges() {
 	gauge("quern_idempotency_keys", "Idempotency keys that are known.", func(s *queue.Stats) uint64 { return s.Keys })
 	gauge("quern_idempotency_keys_limit", "Most idempotency keys that may be known: beyond it inserts with a new key are refused.",
 		func(s *queue.Stats) uint64 { return s.KeysMost })
+	gauge("quern_unsaved_bytes", "Contents and outputs that wait in memory for a checkpoint, in bytes. The journal has them.",
+		func(s *queue.Stats) uint64 { return s.Unsaved })
+	gauge("quern_unsaved_limit_bytes", "Most of them: beyond it, completions with outputs wait for a checkpoint.",
+		func(s *queue.Stats) uint64 { return s.UnsavedMost })
 	gauge("quern_disk_full", "1 while inserts are refused for want of room.", func(s *queue.Stats) uint64 { return uint64(s.DiskFull) })
 	m.labelled(prometheus.GaugeValue, "quern_view_bytes", "Memory that the indexes of strategies take, in bytes: of "+
 		"strategies that are reserved by, and of those that only questions (preview, explain, why, compare) are "+

@@ -318,6 +318,7 @@ type Stats struct {
 	NextTick                       Time           // when the first schedule that may emit is due, or was; 0: none
 	InsertsRefused                 uint64         // because too many submissions are open
 	Keys, KeysMost                 uint64         // idempotency keys that are known, and how many may be
+	Unsaved, UnsavedMost           uint64         // bytes of contents and outputs that wait in memory for a checkpoint, and how many may
 	KeysRefused                    uint64         // inserts that found no room for their key
 	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
 	ViewsRefused, QuestionsRefused uint64         // reserves and questions for want of memory for views, in all

@@ -26,9 +26,10 @@ type contents struct {
 // keptTimes bounds what waits in memory for a checkpoint, in times of Options.CheckpointBytes.
 const keptTimes = 4
 
-func (c *contents) over() bool {
-	return c.s.store.Memtable.Bytes() > keptTimes*c.s.options.CheckpointBytes
-}
+// most is how many bytes may wait.
+func (c *contents) most() int64 { return keptTimes * c.s.options.CheckpointBytes }
+
+func (c *contents) over() bool { return c.s.store.Memtable.Bytes() > c.most() }
 
 // room has a caller that brings so many bytes wait for a checkpoint while too much waits for one. Its error is that of the checkpoint: a
 // disk that takes nothing has to be noticed by those who bring more.

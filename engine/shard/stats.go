@@ -31,6 +31,7 @@ func (s *Shard) Stats() queue.Stats {
 		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals, EndedAs: c.EndedAs,
 		ConsumersAway: uint64(s.roster.Gone),
 		Schedules:     uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts, NextTick: schedules.NextTick(),
+		Unsaved: uint64(s.store.Memtable.Bytes()), UnsavedMost: uint64(s.contents.most()),
 		Keys: uint64(s.claims.len()), KeysMost: uint64(s.store.Keys.Most), KeysRefused: s.claims.refused,
 		InsertsRefused: s.crowded, ViewBytes: s.Views.counted.Views, QuestionViewBytes: s.Views.counted.Asked,
 		ViewsRefused: s.Views.refused.views, QuestionsRefused: s.Views.refused.asked,

@@ -166,6 +166,7 @@ func (s *sim) checkStats() {
 		},
 		BulkTotal: t.bulk, AgedTotal: got.AgedTotal, EndedAs: got.EndedAs, RulesActive: got.RulesActive, ConsumersAway: got.ConsumersAway,
 		OperationsWaiting: got.OperationsWaiting, ViewBytes: got.ViewBytes, QuestionViewBytes: got.QuestionViewBytes,
+		Unsaved: got.Unsaved, UnsavedMost: got.UnsavedMost, // which a checkpoint writes
 		Keys: got.Keys, KeysMost: got.KeysMost, // those of a slot leave together
 	}
 	known := 0
@@ -206,7 +207,7 @@ func (s *sim) checkStats() {
 		}
 	}
 	s.equal("stats", got, want)
-	got.JournalBytes, got.StoreBytes = 0, 0 // of files
+	got.JournalBytes, got.StoreBytes, got.Unsaved = 0, 0, 0 // of files
 	s.record.asked(got)
 	ended := uint64(0)
 	for _, n := range got.EndedAs {
