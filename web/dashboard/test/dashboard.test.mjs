@@ -57,7 +57,9 @@ const pages = () => [
   ['chunk', `#/submissions/${held}/19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
-    await p.getByText('Branch 2').first().waitFor()
+    await p.getByText('Branch 2').first().waitFor({ timeout: 30_000 }).catch(async (e) => { // it was red once in many runs: say what stood there
+      throw new Error(`the answer did not come: ${await p.locator('#content, main').first().innerText()}`, { cause: e })
+    })
   }],
   ['chunk-dead', `#/submissions/${failed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
   ['fairness', '#/fairness', (p) => p.locator('.shares .tick').nth(5).waitFor()],
