@@ -6,6 +6,9 @@ SHELL := /bin/bash
 export CGO_ENABLED := 1
 # SQLite calls fsync, which also writes the time of the last change, unless it is told that fdatasync can be relied on.
 export CGO_CFLAGS ?= -O2 -g -DHAVE_FDATASYNC
+# The race detector waits a second at the end of each process, for reports that other goroutines are about to make. A report that has begun is
+# waited for without it.
+export GORACE ?= atexit_sleep_ms=0
 # Everything is built in one way, so that the cache (SQLite takes a minute to compile) serves build, tests and tools alike.
 export GOFLAGS := -trimpath -buildvcs=false
 
@@ -18,10 +21,16 @@ SOAK     ?= 10000
 SEEDS    ?= 100000
 INSTALL   := internal/install.sh
 DASHBOARD := web/dashboard
+# Tests that `make vet` has looked at. Those under the race detector share no cache with anything else: to compile SQLite with -O1 and to leave
+# out what debuggers read makes them ready a third sooner.
+TEST      := go test -vet=off -timeout 30m
+RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' $(TEST) -race -gcflags=all=-dwarf=false
+MEMORY    := internal/in-memory.sh
 # The simulations' tests in which calls overlap. internal/kind.sh says which packages are tested how.
 OVERLAP   := Crowd|Concurrent|Overlap|Reload|Wait|Live|Close|Woken
-# The targets that `make test` runs. Tests of clients mostly wait, so they run beside others.
-STAGES    := format-check vet tools test-race+client-python test-overlap test-pure+client-typescript test-processes+client-openapi browser client-objects
+# The targets that `make test` runs, in two lanes: tests of the clients and of the dashboard wait for much of their time, so they run beside
+# Go's. Nothing waits for the slower one of a pair.
+STAGES    := format-check vet+tools test-race,test-sequential,test-overlap,test-pure,test-processes+client-python,client-typescript,client-openapi,client-objects,browser
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
@@ -49,14 +58,18 @@ format-check:
 	@found=$$(gofmt -l .); [ -z "$$found" ] || { echo "not formatted (make fmt does it): $$found"; exit 1; }
 vet: prepare
 	go vet ./...
+# The package that takes longest comes first, so that others run beside it.
 test-race: prepare
-	go test -race -timeout 30m $$(internal/kind.sh other)
+	$(MEMORY) $(RACED) -skip "$$(internal/kind.sh names)" ./web $$(internal/kind.sh other)
+test-sequential: prepare
+	$(MEMORY) $(TEST) -run "$$(internal/kind.sh names)" ./web $$(internal/kind.sh sequential)
 test-overlap: prepare
-	go test -race -timeout 30m -run '$(OVERLAP)' $$(internal/kind.sh simulated)
+	$(MEMORY) $(RACED) -run '$(OVERLAP)' $$(internal/kind.sh simulated)
 test-pure: prepare
-	go test -timeout 30m $$(internal/kind.sh pure) $$(internal/kind.sh simulated)
+	$(MEMORY) $(TEST) $$(internal/kind.sh simulated) $$(internal/kind.sh pure)
 test-processes: prepare
-	go test -timeout 30m $$(internal/kind.sh processes)
+	$(INSTALL) postgresql
+	$(TEST) -parallel 3 $$(internal/kind.sh processes) # they wait for much of their time
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 dashboard-check: dashboard-tools
@@ -64,8 +77,9 @@ dashboard-check: dashboard-tools
 	diff -r $(DASHBOARD)/dist $(DASHBOARD)/node_modules/.dist || { echo "the committed dashboard is not what its sources make: make dashboard"; exit 1; }
 
 clients: client-python client-typescript client-openapi client-objects ## the clients in other languages
-client-objects: prepare # in a module of its own
-	cd sdk/objects && go vet ./... && go test -race -timeout 30m . && go test -timeout 30m ./cmd/...
+client-objects: export QUERN := $(CURDIR)/bin/quern
+client-objects: client-tools # in a module of its own
+	cd sdk/objects && go vet ./... && $(RACED) . && $(TEST) . ./cmd/...
 client-tools: build # what tests of the clients start: a server, one that speaks S3, and the commands for objects
 	cd sdk/objects && go build -o ../../bin/ ./internal/s3serve ./cmd/quern-objects
 client-openapi: build
@@ -86,6 +100,7 @@ mutate: prepare ## change the code in small ways, and print what no test noticed
 guarantees: prepare ## run the tests behind the promises, and write what they counted
 	go run ./internal/guarantees
 bench: build ## Go benchmarks, then all suites of quern-bench; on an idle machine
+	$(INSTALL) postgresql
 	go test -run '^$$' -bench . -benchmem ./engine/... ./sdk/... ./wasm/...
 	go build -buildvcs=$(VCS) -o bin/quern-bench ./cmd/quern-bench
 	for suite in $$(./bin/quern-bench --list | grep -v "^ "); do ./bin/quern-bench "$$suite"; done
@@ -115,6 +130,6 @@ container-check: container ## build the container with buildah (as root, without
 prepare:
 	@$(INSTALL) compiler curl
 tools: prepare
-	@$(INSTALL) prometheus proxies python node chromium npm=sdk/typescript
+	@$(INSTALL) prometheus proxies postgresql python node chromium npm=sdk/typescript
 dashboard-tools: prepare
-	@$(INSTALL) node chromium npm=$(DASHBOARD)
+	@$(INSTALL) node chromium postgresql npm=$(DASHBOARD)

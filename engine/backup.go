@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/cuts"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -68,27 +68,51 @@ func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Bac
 	if err := errors.Join(s.isWhole(), s.Room(), s.roomForBackup()); err != nil {
 		return nil, err
 	}
-	if err := b.continues(since, e.identity); err != nil {
+	id, err := e.home.backups().lineage()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.continues(since, id); err != nil {
 		return nil, err
 	}
 	act := e.act(ctx, "", "server.backup", "", "")
 	if err := e.catalogue.PutAct(&act); err != nil {
 		return nil, err
 	}
-	cut, err := s.cut(ctx)
-	if err != nil {
-		return nil, errors.Join(err, cut.close())
-	}
-	b.Manifest.Format, b.Manifest.Made, b.Manifest.By = archive.Format, e.options.Now().UTC(), by
-	b.Manifest.Directory = hex.EncodeToString(e.identity.Directory[:])
+	b.Manifest.Format, b.Manifest.By, b.Manifest.Directory = archive.Format, by, hex.EncodeToString(id.Directory[:])
 	b.pace = newCopyPace(ctx, e.options.Now)
-	if err = errors.Join(b.copy(ctx, cut, e.identity), cut.close()); err != nil {
-		return nil, fmt.Errorf("backup: %w", err)
+	for tries := cutsMost; ; tries-- {
+		again, err := b.try(ctx, e, id)
+		if err == nil {
+			break
+		}
+		if !again || tries == 1 {
+			return nil, fmt.Errorf("backup: %w", err)
+		}
 	}
 	if b.Size, err = b.Manifest.Size(); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// cutsMost is how often a backup begins again because what it copies was taken away.
+const cutsMost = 5
+
+// try takes the moment, and copies what there was. again: it failed for what happened meanwhile, so that it may succeed at another moment.
+func (b *Backup) try(ctx context.Context, e *Engine, id queue.Identity) (again bool, err error) {
+	b.Manifest.Made, b.Manifest.Queues, b.Manifest.Files = e.options.Now().UTC(), nil, nil
+	if err := errors.Join(os.RemoveAll(b.dir), os.MkdirAll(b.dir, 0o700)); err != nil {
+		return false, err
+	}
+	cut, err := e.home.backups().cut(ctx, b.dir)
+	if err == nil {
+		err = b.copy(ctx, &cut, id)
+	}
+	if moved := cut.moved(ctx); moved != nil {
+		again, err = ctx.Err() == nil, errors.Join(moved, err)
+	}
+	return again, errors.Join(err, cut.close())
 }
 
 // continues reads the head of the earlier backup, if there is one.
@@ -113,10 +137,10 @@ func (b *Backup) continues(since io.Reader, id queue.Identity) error {
 	return err
 }
 
-// isWhole refuses a backup that would lack a queue.
+// isWhole refuses a backup that would lack a queue. That of a cluster has also those that this node does not serve.
 func (s Storage) isWhole() error {
 	for _, q := range s.e.Queues() {
-		if q.Quarantined != nil {
+		if q.Quarantined != nil && s.e.options.Cluster == nil {
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue %q is in quarantine, so a backup would lack it. "+
 				"Fix its files or delete it first.", q.Name)}
 		}
@@ -151,70 +175,101 @@ func fileSize(path string) (size int64) {
 	return size
 }
 
-// cut is the whole server at one moment.
-type cut struct {
-	catalogue *store.Cut
-	queues    []queueCut
+// backupSource is what the backups of a home are made of.
+type backupSource interface {
+	// lineage is the identity that the backups of this home continue each other by.
+	lineage() (queue.Identity, error)
+	// cut takes one moment of everything, for a backup in an empty folder. The caller closes it, also after an error.
+	cut(ctx context.Context, dir string) (cut, error)
 }
 
+func (l local) backups() backupSource { return l }
+
+// cut is the whole server at one moment.
+type cut struct {
+	catalogue func(to string, id queue.Identity, pace func(bytes int) error) error
+	queues    []queueCut
+	closers   []func() error
+}
+
+// queueCut is a queue at that moment: the store as of a position of the journal, and the journal from there on.
 type queueCut struct {
-	*shard.Cut
 	name string
 	id   queue.ShardID
+	cuts.Span
+	batches func(ctx context.Context, fn func(journal.Position, []byte) error) error
+	store   func(ctx context.Context, to string, id queue.Identity, pace func(bytes int) error) error
+	// moved says that what the cut is made of was taken away meanwhile; nil: it never is.
+	moved func(ctx context.Context) error
+}
+
+// moved says that the cut cannot be copied any more.
+func (c *cut) moved(ctx context.Context) error {
+	var errs []error
+	for i := range c.queues {
+		if moved := c.queues[i].moved; moved != nil {
+			errs = append(errs, moved(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cut) close() error {
+	var errs []error
+	for _, closeIt := range c.closers {
+		errs = append(errs, closeIt())
+	}
+	return errors.Join(errs...)
 }
 
 // cut takes the moment. Nothing may happen between the cuts of two files that only one of them would tell of: no dead letter is on its way
 // between two queues, no queue comes or goes, and no entry of a queue's journal enters the audit log.
-func (s Storage) cut(ctx context.Context) (c cut, err error) {
-	e := s.e
+func (l local) cut(ctx context.Context, _ string) (c cut, err error) {
+	e := l.e
 	e.forwards.turn.Lock()
 	defer e.forwards.turn.Unlock()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if c.catalogue, err = store.CutCatalogue(e.catalogue); err != nil {
+	catalogue, err := store.CutCatalogue(e.catalogue)
+	if err != nil {
 		return c, err
 	}
+	c.catalogue, c.closers = catalogue.CopyTo, append(c.closers, catalogue.Close)
+	var taken []*cuts.Cut
 	for _, q := range e.queues {
 		one, err := q.shard.Cuts.Prepare()
 		if err != nil {
 			return c, fmt.Errorf("queue %s: %w", q.name, err)
 		}
-		c.queues = append(c.queues, queueCut{one, q.name, q.id})
+		c.queues, c.closers, taken = append(c.queues, queueCut{name: q.name, id: q.id}), append(c.closers, one.Close), append(taken, one)
 	}
-	return c, c.catalogue.Take(func() error {
-		for i := range c.queues {
-			if err := c.queues[i].Take(ctx); err != nil {
-				return fmt.Errorf("queue %s: %w", c.queues[i].name, err)
+	return c, catalogue.Take(func() error {
+		for i, one := range taken {
+			q := &c.queues[i]
+			if err := one.Take(ctx); err != nil {
+				return fmt.Errorf("queue %s: %w", q.name, err)
+			}
+			q.Span, q.batches = one.Span, one.Batches
+			q.store = func(_ context.Context, to string, id queue.Identity, pace func(int) error) error {
+				return one.Store.CopyTo(to, id, pace)
 			}
 		}
 		return nil
 	})
 }
 
-func (c *cut) close() error {
-	var errs []error
-	for i := range c.queues {
-		errs = append(errs, c.queues[i].Close())
-	}
-	if c.catalogue != nil {
-		errs = append(errs, c.catalogue.Close())
-	}
-	return errors.Join(errs...)
-}
+func (l local) lineage() (queue.Identity, error) { return l.e.identity, nil }
 
 // copy copies the files of a cut, and lists them.
-func (b *Backup) copy(ctx context.Context, c cut, id queue.Identity) error {
+func (b *Backup) copy(ctx context.Context, c *cut, id queue.Identity) error {
 	id = id.Opened()
-	if err := errors.Join(os.RemoveAll(b.dir), os.MkdirAll(b.dir, 0o700)); err != nil {
-		return err
-	}
 	return b.withBlocks(func() error {
 		for i := range c.queues {
 			if err := b.copyQueue(ctx, &c.queues[i], id); err != nil {
 				return fmt.Errorf("queue %s: %w", c.queues[i].name, err)
 			}
 		}
-		return b.add(catalogueFile, func(to string) error { return c.catalogue.CopyTo(to, id, b.pace.done) })
+		return b.add(catalogueFile, func(to string) error { return c.catalogue(to, id, b.pace.done) })
 	})
 }
 
@@ -241,7 +296,7 @@ func (b *Backup) copyQueue(ctx context.Context, q *queueCut, id queue.Identity) 
 		Checkpointed: uint64(q.Checkpointed), UpTo: uint64(q.UpTo)})
 	err := b.add(path.Join(folder, journalFile), func(to string) error {
 		return sqlitelog.WriteCopy(to, id.ForShard(q.id), q.After(), func(fn func(journal.Position, []byte) error) error {
-			return q.Batches(ctx, func(at journal.Position, batch []byte) error {
+			return q.batches(ctx, func(at journal.Position, batch []byte) error {
 				return errors.Join(fn(at, batch), b.pace.done(len(batch)))
 			})
 		})
@@ -249,7 +304,7 @@ func (b *Backup) copyQueue(ctx context.Context, q *queueCut, id queue.Identity) 
 	if err != nil {
 		return err
 	}
-	return b.add(path.Join(folder, storeFile), func(to string) error { return q.Store.CopyTo(to, id.ForShard(q.id), b.pace.done) })
+	return b.add(path.Join(folder, storeFile), func(to string) error { return q.store(ctx, to, id.ForShard(q.id), b.pace.done) })
 }
 
 // add makes a file of the backup, and lists it. Of an increment only the blocks that changed are kept.

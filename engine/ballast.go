@@ -30,7 +30,7 @@ const startShare = 4
 // diskBlock is the unit in which file systems give out room.
 const diskBlock = 4 << 10
 
-// openBallast makes room for a start. Until settle the ballast is off board.
+// openBallast makes room for a start. Until board the ballast is off board.
 func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	b := &ballast{path: filepath.Join(dir, "ballast"), bytes: bytes, log: log}
 	if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
@@ -39,9 +39,9 @@ func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	return b, nil
 }
 
-// settle takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused. Then as much is
+// board takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused. Then as much is
 // kept for the next start as there is room for, up to its share: a start on a full disk takes a few KiB of it for each busy queue.
-func (b *ballast) settle() bool {
+func (b *ballast) board() bool {
 	if b.bytes <= 0 || b.take(b.bytes) {
 		return true
 	}

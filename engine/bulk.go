@@ -109,7 +109,7 @@ func (e *Engine) findBulk(text string) (*Queue, queue.Bulk, error) {
 		}
 	}
 	return nil, queue.Bulk{}, &queue.Error{Code: queue.CodeUnknownBulk, Message: fmt.Sprintf("There is no bulk "+
-		"operation %s: it never was, or it ended and was forgotten (of each queue the last %d are kept).",
+		"operation %s: it never existed, or it ended and was forgotten (the server keeps the last %d of each queue).",
 		clip(text, 64), queue.MaxBulkKept)}
 }
 

@@ -11,6 +11,8 @@ import (
 
 // An operation whose filter means nearly nothing shows how far it got all the same, durably, and does not hold its turn until it has walked
 // over everything; what it walked over is counted once, wherever its pages break off.
+//
+//quern:sequential
 func TestBulkBreaksOffWhenItFindsLittle(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -90,12 +90,12 @@ func (c *cleaner) round(ctx context.Context) (more bool) {
 func (c *cleaner) queue(ctx context.Context, q *Queue) (more bool) {
 	if keep := q.info().Settings.DeadRetention; keep > 0 {
 		more = c.turn(ctx, &c.letters, q.name, "discarding old dead letters", func(most int) (bool, error) {
-			return q.shard.DeadLetters.Age(ctx, keep, most)
+			return q.shard.Retention.Age(ctx, keep, most)
 		})
 	}
 	if keep := q.info().Settings.Retention; keep > 0 {
 		more = c.turn(ctx, &c.ended, q.name, "retention", func(most int) (bool, error) {
-			return q.shard.Retain(ctx, queue.At(c.e.options.Now()).Add(-keep), most)
+			return q.shard.Retention.Retain(ctx, queue.At(c.e.options.Now()).Add(-keep), most)
 		}) || more
 	}
 	more = c.turn(ctx, &c.keys, q.name, "removing old idempotency keys", func(most int) (bool, error) {
@@ -119,7 +119,7 @@ func (c *cleaner) turn(ctx context.Context, size *size, queueName, what string, 
 		size.took(after.Sub(now), more)
 		now = after
 		switch {
-		case ctx.Err() != nil || err == nil && !more:
+		case ctx.Err() != nil || err == nil && !more || queue.CodeOf(err) == queue.CodeUnavailable: // the queue is closed meanwhile
 			return false
 		case err != nil:
 			c.e.options.Logger.Error(what+" failed; it is tried again", "queue", queueName, "error", err)

@@ -79,7 +79,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 	}
 	now.Add(int64(3 * time.Minute))
 	q := queueAt(e, DefaultQueue)
-	more, err := q.shard.Retain(t.Context(), queue.At(e.options.Now()).Add(-settings.Retention), first)
+	more, err := q.shard.Retention.Retain(t.Context(), queue.At(e.options.Now()).Add(-settings.Retention), first)
 	fatal(t, err)
 	if k := retention(e); !more || k.Pending != all-first || k.Done != first || k.LagSeconds < 119 || k.LagSeconds > 120 {
 		t.Errorf("after a slice: %+v, more %v; want %d pending, late by the two minutes", k, more, all-first)
@@ -97,6 +97,8 @@ func TestRetentionKeepsUp(t *testing.T) {
 }
 
 // So do dead letters, and many share a commit: one for each would make them as slow as the disk.
+//
+//quern:sequential
 func TestOldLettersKeepUp(t *testing.T) {
 	t.Parallel()
 	const all = 2500
@@ -110,7 +112,7 @@ func TestOldLettersKeepUp(t *testing.T) {
 	}
 	now.Add(int64(90 * time.Minute))
 	q := queueAt(e, DefaultQueue)
-	more, err := q.shard.DeadLetters.Age(t.Context(), settings.DeadRetention, 10)
+	more, err := q.shard.Retention.Age(t.Context(), settings.DeadRetention, 10)
 	fatal(t, err)
 	if k := retention(e); !more || k.Pending != all-10 || k.LagSeconds < 1799 || k.LagSeconds > 1800 {
 		t.Errorf("after a slice: %+v, more %v; want %d pending, late by half an hour", k, more, all-10)
@@ -163,6 +165,8 @@ func TestCleanerPaces(t *testing.T) {
 }
 
 // A list that finds nothing looks at no more than a part of what has ended, and says where to go on; page after page it comes to the end.
+//
+//quern:sequential
 func TestListsLookAtAPart(t *testing.T) {
 	t.Parallel()
 	const all = 7000

@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
 // Attached is one stream of an attached consumer: the server of it waits for Wake, calls Next, and ends with Close.
-type Attached = shard.Attached
+type Attached = consumers.Attached
 
 // Notice is what is new for an attached consumer.
-type Notice = shard.Notice
+type Notice = consumers.Notice
 
 // HeldPage is a consumer with a page of what it holds.
 type HeldPage struct {
@@ -110,7 +111,7 @@ func (p Consumers) Get(consumer, from string, limit int) (page HeldPage, err err
 	if err != nil {
 		return page, err
 	}
-	after, more := shard.HeldAfter{Ordinal: numbers[0], Slot: uint32(numbers[1])}, false
+	after, more := reserver.Place{Ordinal: numbers[0], Slot: uint32(numbers[1])}, false
 	page.Consumer, page.Items, after, more, err = p.q.shard.Consumers.Get(consumer, after, limit)
 	if more {
 		page.Next = cursor("h", after.Ordinal, uint64(after.Slot))

@@ -268,6 +268,8 @@ func relative(file string) string {
 
 // Whatever happens to one file of a data directory, a server that was killed or stopped before either refuses it with what to do, or
 // serves all that was acknowledged. It never serves less, or something else, as if nothing had happened.
+//
+//quern:sequential
 func TestDamageIsNeverSilent(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -66,6 +66,8 @@ func deadEngine(t testing.TB, kinds, submissions, letters, open int) *Engine {
 }
 
 // However many dead letters there are, each is counted, once, wherever its submission is.
+//
+//quern:sequential
 func TestDeadGroupsCountEveryLetter(t *testing.T) {
 	t.Parallel()
 	const ended, open = 101_000, 700
@@ -126,7 +128,7 @@ func TestAgeingReadsASubmissionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := testing.AllocsPerRun(1, func() {
-		if _, err := q.shard.DeadLetters.Age(context.Background(), time.Hour, 100); err != nil {
+		if _, err := q.shard.Retention.Age(context.Background(), time.Hour, 100); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -77,7 +77,7 @@ func (p DeadLetters) Forward(ctx context.Context, id queue.ChunkID, to string) e
 	})
 }
 
-// one does something with one dead chunk of the queue.
+// one applies an action to one dead chunk of the queue.
 func (p DeadLetters) one(ctx context.Context, id queue.ChunkID, action string,
 	do func(context.Context, queue.SubmissionID, []uint32, ...queue.Act) (int, error)) error {
 	if err := p.in(id); err != nil {
@@ -116,5 +116,5 @@ func (p DeadLetters) in(id queue.ChunkID) error {
 
 func unknownDead(id queue.ChunkID) error {
 	return &queue.Error{Code: queue.CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
-		" is no dead letter of this queue: it never was, or it was redriven, deleted or forwarded."}
+		" is no dead letter of this queue: it never was one, or it was redriven, deleted or forwarded."}
 }

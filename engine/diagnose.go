@@ -20,6 +20,9 @@ type Diagnosis struct {
 	Submission queue.Submission  // only its id, state, failure, dead and skipped chunks count
 	Used       []api.StrategyUse // in use, the one used last first: what Cause.Plan counts
 	Since      queue.Time        // what was used before is not known
+
+	Forecast  *api.Forecast   // nil: nothing moves
+	Forecasts []*api.Forecast // of the causes
 }
 
 // DiagnoseValue tells why the chunks of a value of a meta key move or do not. One that no open submission has is no error.
@@ -30,7 +33,8 @@ func (p Questions) DiagnoseValue(ctx context.Context, entry queue.MetaEntry) (Di
 	d, plans := p.used()
 	d.Entry = entry
 	var err error
-	d.Diagnosis, err = p.q.shard.Inspect.Diagnose(ctx, entry, plans)
+	d.Diagnosis, err = p.q.shard.Inspect.Diagnose(ctx, entry, p.asked(plans))
+	p.q.foresee(&d)
 	return d, err
 }
 
@@ -41,12 +45,19 @@ func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID
 	if d.Submission, err = p.q.Submissions.Get(ctx, id); err != nil {
 		return Diagnosis{}, err
 	}
-	found, there, err := p.q.shard.Inspect.DiagnoseSubmission(id, plans)
+	found, there, err := p.q.shard.Inspect.DiagnoseSubmission(id, p.asked(plans))
 	d.Diagnosis = found
+	p.q.foresee(&d)
 	if err == nil && !there && d.Submission.State == queue.Open { // it ended meanwhile
 		d.Submission, err = p.q.Submissions.Get(ctx, id)
 	}
 	return d, err
+}
+
+// asked is what a diagnosis judges by. What was at its limit lately is what the frames saw, so that the sentence and the time that a
+// value has been at its limit say the same.
+func (p Questions) asked(plans []*strategy.Plan) inspect.Asked {
+	return inspect.Asked{Plans: plans, Full: func(entry queue.MetaEntry) bool { return p.q.frames.full.since(entry) != 0 }}
 }
 
 // used are the strategies in use, the one used last first, with their plans.

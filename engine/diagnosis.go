@@ -16,9 +16,13 @@ import (
 // API is the diagnosis as it stands in answers.
 func (d *Diagnosis) API() api.Diagnosis {
 	out := api.Diagnosis{Sentence: d.sentence(), InFlight: d.InFlight, Holders: d.Holders, Submissions: d.Present,
-		Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes)), FirstReservedAt: d.FirstReserved.API()}
+		Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes)), FirstReservedAt: d.FirstReserved.API(),
+		Forecast: d.Forecast}
 	for i := range d.Causes {
 		out.Causes[i] = d.cause(&d.Causes[i])
+		if i < len(d.Forecasts) {
+			out.Causes[i].Forecast = d.Forecasts[i]
+		}
 	}
 	if len(d.Causes) == 0 {
 		out.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: d.emptyClause()}}

@@ -8,20 +8,20 @@ import (
 	"encoding/hex"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/ends"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 type (
 	// Ends are the ends of a queue's submissions, in the order in which they became durable.
-	Ends = shard.Ends
+	Ends = ends.Ends
 
 	// EndFilter says which of them are meant. Before and From mean nothing.
 	EndFilter = machine.Filter
 )
 
 // Ends are those of the queue.
-func (q *Queue) Ends() *Ends { return &q.shard.Ends }
+func (q *Queue) Ends() *Ends { return q.shard.Ends }
 
 // PlaceSealer writes places among the ends so that only the server can read them. A place has the position of the journal, by
 // which a tenant could count what others commit.

@@ -16,6 +16,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/views"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
@@ -34,14 +35,16 @@ type Options struct {
 	SnapshotDir     string                // where copies of the stores are kept, see Snapshots; "": none are
 	SnapshotBytes   int64                 // journal bytes behind a copy that start the next one; 0: 64 MiB
 	AuditKeep       time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
-	RecountEvery    time.Duration         // how often kept counters are recounted; 0: shard.DefaultRecountEvery, negative: never
+	RecountEvery    time.Duration         // how often kept counters are recounted; 0: recount.DefaultEvery, negative: never
 	MaxLive         int64                 // submissions that may be open in all queues together; 0: any number
-	// bytes that the views of all queues may take, and a quarter more for questions; 0: shard.DefaultViewMemory
+	// bytes that the views of all queues may take, and a quarter more for questions; 0: views.DefaultMemory
 	ViewMemory int64
 	MetricKeys []queue.MetaKey     // whose values metrics show, at most MaxMetricKeys
 	Held       func(time.Duration) // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
 	Auth       bool                // requests need an access token, also before there is one
 	Scorers    strategy.Scorers    // who scores for Plugin and Score blocks; nil: such strategies are refused
+	Cluster    *Cluster            // nil: the server is alone, and everything is in its data directory
+	Changed    func() error        // told when another node has changed the catalogue; nil: no one is
 	Spans      Spans               // traces what the engine does by itself; nil: it is not traced
 }
 
@@ -49,6 +52,7 @@ type Options struct {
 type Engine struct {
 	options   Options
 	lock      *dirLock
+	home      home
 	catalogue *store.Catalogue
 	identity  queue.Identity // of the data directory's files in this life
 	files     watched        // those of the whole directory
@@ -64,6 +68,7 @@ type Engine struct {
 	cleaner   *cleaner
 	shared    shared
 	sampled   sampled
+	nodes     *Nodes // nil: the server is alone
 
 	mu         sync.RWMutex // guards queues, shards and quarantine
 	queues     map[string]*Queue
@@ -73,7 +78,7 @@ type Engine struct {
 
 // shared is what all queues together may take.
 type shared struct {
-	views *shard.ViewMemory
+	views *views.Memory
 	live  *shard.LiveLimit
 }
 
@@ -93,9 +98,13 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	}
 	e := &Engine{options: o, queues: map[string]*Queue{}, shards: map[queue.ShardID]*Queue{},
 		forwards: forwards{nudge: make(chan struct{}, 1)},
-		shared:   shared{shard.NewViewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
+		shared:   shared{views.NewMemory(uint64(o.ViewMemory)), shard.NewLiveLimit(o.MaxLive)}}
 	e.bulks.e, e.forwards.e, e.cleaner = e, e, newCleaner(e)
-	if err := isOurs(o.Dir); err != nil {
+	e.home = local{e}
+	if o.Cluster != nil {
+		e.home, e.nodes = clustered{e, *o.Cluster}, newNodes(e, o.Cluster.Node)
+	}
+	if err := e.home.ours(); err != nil {
 		return nil, err
 	}
 	if e.lock, err = lockDir(o.Dir); err != nil {
@@ -106,16 +115,13 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 			e.Close()
 		}
 	}()
-	if err := isWhole(o.Dir); err != nil {
+	if err := e.home.clean(); err != nil {
 		return nil, err
 	}
 	if e.ballast, err = openBallast(o.Dir, o.BallastBytes, o.Logger); err != nil {
 		return nil, err
 	}
-	if err := hasCatalogue(o.Dir); err != nil {
-		return nil, err
-	}
-	if e.catalogue, err = store.OpenCatalogue(ctx, filepath.Join(o.Dir, catalogueFile)); err != nil {
+	if e.catalogue, err = e.home.catalogue(ctx); err != nil {
 		return nil, err
 	}
 	e.catalogue.Around = e.roomy
@@ -131,16 +137,18 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.metrics, err = newMetrics(e, o.Registerer); err != nil {
 		return nil, err
 	}
-	if err := e.openQueues(ctx); err != nil {
+	if e.nodes != nil {
+		err = e.nodes.refresh()
+	} else {
+		err = e.openQueues(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := e.catalogue.Begun(e.identity); err != nil {
+	if err := errors.Join(e.catalogue.Begun(e.identity), e.files.add(filepath.Join(o.Dir, catalogueFile))); err != nil {
 		return nil, err
 	}
-	if err := e.files.add(filepath.Join(o.Dir, catalogueFile)); err != nil {
-		return nil, err
-	}
-	e.full.Store(!e.ballast.settle())
+	e.full.Store(!e.ballast.board())
 	return e, nil
 }
 
@@ -152,7 +160,7 @@ func (o *Options) fill() {
 		o.Fatal = func(err error) { panic(err) }
 	}
 	if o.ViewMemory == 0 {
-		o.ViewMemory = shard.DefaultViewMemory
+		o.ViewMemory = views.DefaultMemory
 	}
 	if o.AuditKeep == 0 {
 		o.AuditKeep = DefaultAuditKeep
@@ -172,6 +180,9 @@ func (e *Engine) Close() error {
 	}
 	clear(e.queues)
 	clear(e.shards)
+	if e.nodes != nil {
+		errs = append(errs, e.nodes.close())
+	}
 	if e.metrics != nil {
 		e.metrics.unregister()
 	}
@@ -186,7 +197,10 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run does what time demands until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
+// Nodes is what this server does with the other nodes of its cluster; nil: it is alone.
+func (e *Engine) Nodes() *Nodes { return e.nodes }
+
+// Run runs the timed work until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
 // they never wait for it, the housekeeping and the frames every second, the bulk operations, and what is past its retention.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
@@ -206,9 +220,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.cleaner.always(ctx) })
 	group.Go(func() { e.watchAlways(ctx) })
-	group.Go(func() {
-		every(ctx, retakeEvery, func() { e.retake(ctx) })
-	})
+	if e.nodes != nil {
+		group.Go(func() { e.nodes.always(ctx) })
+		group.Go(func() { e.nodes.follow(ctx) })
+	} else {
+		group.Go(func() {
+			every(ctx, retakeEvery, func() { e.retake(ctx) })
+		})
+	}
 	every(ctx, 50*time.Millisecond, func() {
 		for _, q := range e.all() {
 			q.shard.Worker.Nudge()
@@ -238,7 +257,7 @@ func (e *Engine) house(ctx context.Context) {
 		q.shard.Heal()
 		q.shard.Tidy()
 		q.pace.note(queue.At(e.options.Now()), q.shard.Stats().ReservedTotal)
-		if err := q.store.SettleOutputs(ctx); err != nil && ctx.Err() == nil {
+		if err := q.store.CompactOutputs(ctx); err != nil && ctx.Err() == nil && queue.CodeOf(err) != queue.CodeUnavailable {
 			e.options.Logger.Error("sorting outputs failed; it is tried again", "queue", q.name, "error", err)
 		}
 	}
@@ -274,6 +293,9 @@ func (e *Engine) Ready() []Check {
 		case q.Quarantined != nil:
 			checks = append(checks, Check{api.Check{Name: "queue " + q.Name, Detail: "in quarantine: " + q.Quarantined.Reason}, true})
 		}
+	}
+	if e.nodes != nil {
+		checks = append(checks, e.nodes.check())
 	}
 	disk := api.Check{Name: "disk", OK: e.Storage().Room() == nil, Detail: "room for inserts"}
 	if !disk.OK {

@@ -117,9 +117,9 @@ func hasCatalogue(dir string) error {
 
 // hasFiles refuses a queue of the catalogue whose files are gone, instead of starting over with an empty one. A queue comes into
 // the catalogue after its files are on disk, and leaves it before they are removed.
-func (o *opening) hasFiles(row store.QueueRow) error {
+func (l local) hasFiles(row store.QueueRow) error {
 	for _, name := range []string{storeFile, journalFile} {
-		path := filepath.Join(o.e.shardDir(row.Shard), name)
+		path := filepath.Join(l.e.shardDir(row.Shard), name)
 		there, err := exists(path)
 		if err != nil {
 			return err
@@ -133,13 +133,17 @@ func (o *opening) hasFiles(row store.QueueRow) error {
 
 // knowsFolders refuses folders of shards that the catalogue does not have: it may have lost them, and with them queues
 // full of work. What is left of a queue that was not made to the end, or is deleted, is removed.
-func (o *opening) knowsFolders(rows []store.QueueRow) error {
-	e := o.e
+func (l local) knowsFolders(c *store.Catalogue) error {
+	e := l.e
+	rows, err := c.Queues()
+	if err != nil {
+		return err
+	}
 	known := map[string]bool{}
 	for _, row := range rows {
 		known[filepath.Base(e.shardDir(row.Shard))] = true
 	}
-	left, err := e.catalogue.Leftovers()
+	left, err := c.Leftovers()
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (f *forwards) carry(ctx context.Context) {
 				if to := page[0].Queue; !stuck[to] { // what comes later must not arrive before
 					err := f.carryTo(ctx, q, to, page)
 					code := queue.CodeOf(err)
-					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && code != queue.CodeQuarantined && code != queue.CodeMoved {
+					if stuck[to] = err != nil; err != nil && ctx.Err() == nil && !absent(code) {
 						f.e.options.Logger.Error("forwarding dead letters failed; it is tried again",
 							"queue", q.name, "to", to, "error", err)
 					}
@@ -83,14 +83,19 @@ func (f *forwards) carry(ctx context.Context) {
 	}
 }
 
+// absent says that a queue does not serve here for a reason that is known elsewhere.
+func absent(code queue.Code) bool {
+	return code == queue.CodeQuarantined || code == queue.CodeMoved || code == queue.CodeMoving
+}
+
 // carryTo carries letters of one outbox to one queue. One that cannot be read is parked, and those behind it are carried; until it is
 // parked, those before it.
 func (f *forwards) carryTo(ctx context.Context, from *Queue, to string, page []queue.Outgoing) error {
-	destination, err := f.e.Queue(to)
+	destination, err := f.letterbox(to)
 	if err != nil {
 		return err
 	}
-	arrived, err := destination.shard.Forwarding.Arrived(from.shard.Forwarding.Source())
+	arrived, err := destination.Arrived(ctx, from.shard.Forwarding.Source())
 	if err != nil {
 		return err
 	}
@@ -133,6 +138,39 @@ func (f *forwards) carryTo(ctx context.Context, from *Queue, to string, page []q
 	return errors.Join(err, unread)
 }
 
+// Letterbox is where the dead letters of other queues arrive in one queue. Their numbers make delivering them twice harmless.
+type Letterbox interface {
+	// Arrived is up to which number the letters of an outbox have arrived.
+	Arrived(ctx context.Context, source uint64) (number uint64, err error)
+	// Deliver takes letters of one outbox in, durably; see deadletters.Forwarding.
+	Deliver(ctx context.Context, list []queue.Delivery) error
+}
+
+// letterbox is that of a queue, which another node may serve.
+func (f *forwards) letterbox(name string) (Letterbox, error) {
+	if at := f.e.nodes.sendsTo(name); at != nil {
+		return at, nil
+	}
+	q, err := f.e.Queue(name)
+	if err != nil {
+		return nil, err
+	}
+	return q.Letterbox(), nil
+}
+
+// Letterbox is that of this queue.
+func (q *Queue) Letterbox() Letterbox { return ownLetterbox{q} }
+
+type ownLetterbox struct{ q *Queue }
+
+func (b ownLetterbox) Arrived(_ context.Context, source uint64) (uint64, error) {
+	return b.q.shard.Forwarding.Arrived(source)
+}
+
+func (b ownLetterbox) Deliver(ctx context.Context, list []queue.Delivery) error {
+	return b.q.shard.Forwarding.Deliver(ctx, list)
+}
+
 // unread does what follows when a letter cannot be read; nil: those behind it may go on.
 func (f *forwards) unread(ctx context.Context, from *Queue, o queue.Outgoing, cause error) error {
 	cause = fmt.Errorf("chunk %s: %w", o.Chunk, cause)
@@ -152,9 +190,9 @@ func (f *forwards) unread(ctx context.Context, from *Queue, o queue.Outgoing, ca
 const carryBytes = 16 << 20
 
 // deliver has one queue take letters in, durably, and then the other one let go of them.
-func deliver(ctx context.Context, from, to *Queue, list []queue.Delivery, numbers []uint64) error {
+func deliver(ctx context.Context, from *Queue, to Letterbox, list []queue.Delivery, numbers []uint64) error {
 	if len(list) > 0 {
-		if err := to.shard.Forwarding.Deliver(ctx, list); err != nil {
+		if err := to.Deliver(ctx, list); err != nil {
 			return err
 		}
 	}
@@ -168,7 +206,12 @@ func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
 	if to == "" {
 		return nil
 	}
-	other := e.queues[to]
+	var other *queue.Settings
+	if q, row := e.queues[to], e.nodes.queues().row(to); q != nil {
+		other = q.config.Load()
+	} else if row != nil {
+		other = &row.Settings
+	}
 	switch {
 	case to == name:
 		return queue.Invalid("/dead_letter_queue", "is the queue itself: name another one, or none to keep dead letters where they are")
@@ -177,18 +220,19 @@ func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
 	case other == nil:
 		return queue.Invalid("/dead_letter_queue", "names the queue %q, which does not exist: create it first",
 			clip(to, queue.MaxQueueNameBytes))
-	case other.config.Load().DeadLetterQueue != "":
+	case other.DeadLetterQueue != "":
 		return queue.Invalid("/dead_letter_queue", "names the queue %q, whose own dead letters go on to %q: they "+
-			"could go in circles", to, other.config.Load().DeadLetterQueue)
+			"could go in circles", to, other.DeadLetterQueue)
 	}
-	if user := e.feeds(name); user != "" {
+	if user := e.forwards.feeds(name); user != "" {
 		return queue.Invalid("/dead_letter_queue", "cannot be set: dead letters of the queue %q go on to this one and have to stay", user)
 	}
 	return nil
 }
 
 // feeds is a queue whose dead letters go on to the named one; "": none. The caller holds e.mu.
-func (e *Engine) feeds(name string) string {
+func (f *forwards) feeds(name string) string {
+	e := f.e
 	for _, q := range e.queues {
 		if q.config.Load().DeadLetterQueue == name {
 			return q.name
@@ -199,19 +243,24 @@ func (e *Engine) feeds(name string) string {
 			return q.Name
 		}
 	}
+	for _, row := range e.nodes.others() {
+		if row.Settings.DeadLetterQueue == name {
+			return row.Name
+		}
+	}
 	return ""
 }
 
 // unforwarded says why a queue cannot be deleted as long as dead letters go to it or are on their way. The caller holds e.mu and
 // forwards.doors.
-func (e *Engine) unforwarded(q *Queue) error {
-	if user := e.feeds(q.name); user != "" {
+func (f *forwards) unforwarded(q *Queue) error {
+	if user := f.feeds(q.name); user != "" {
 		return isDeadQueueOf(user)
 	}
 	if n := q.shard.Forwarding.OutgoingTo("") - q.shard.Forwarding.Overtaken(); n > 0 { // those that cannot be read go with their queue
 		return onTheirWay(n)
 	}
-	for _, other := range e.queues {
+	for _, other := range f.e.queues {
 		if n := other.shard.Forwarding.OutgoingTo(q.name); n > 0 {
 			return onTheirWay(n)
 		}

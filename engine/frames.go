@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -46,6 +45,7 @@ type frames struct {
 	past    [len(seriesKept)]ring // by step
 	heat    map[queue.MetaKey]*heat
 	visited []backlog.ValueCount // scratch
+	outlook outlook
 
 	full saturations // has a mutex of its own
 }
@@ -107,9 +107,12 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	for i, kept := range seriesKept {
 		f.past[i].add(point, kept.most, kept.step)
 	}
-	frame.Stats.EmptiesMS = f.past[0].empties(time.Minute).Milliseconds()
 	f.full.forget(now)
 	q.sampleKeys(&frame.Keys, now, shown)
+	if next := f.outlook.tell(&frame.Stats.Stats, rules, now); next != nil {
+		frame.Stats.Stats.Forecast = next
+		frame.Stats.EmptiesMS = next.P50.Sub(now.Std()).Milliseconds()
+	}
 	f.note(frame)
 	f.last.Store(frame)
 }
@@ -156,6 +159,7 @@ func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) api.Key
 	q.frames.visited = seen
 	k := api.KeyFrame{Key: key, Values: len(seen), Whole: all}
 	q.frames.full.look(key, seen, &q.values, now)
+	q.frames.outlook.look(key, seen, q, now)
 	top := topValues(seen, &k.Rest)
 	k.Top = make([]api.ValueCount, len(top))
 	for i := range top {

@@ -170,61 +170,6 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// What can be handed out lasts as long as its size over the pace at which chunks were done. What a rule takes away is no progress.
-func TestEmpties(t *testing.T) {
-	t.Parallel()
-	const minute = 60
-	for _, tc := range []struct {
-		name  string
-		point func(second int) Point
-		want  time.Duration
-	}{
-		{"a third is done", func(s int) Point { return Point{Ready: uint64(900 - 5*s), Done: uint64(5 * s)} }, 2 * time.Minute},
-		{"nothing is done", func(int) Point { return Point{Ready: 900, Done: 7} }, 0},
-		{"as much is inserted as is done", func(s int) Point { return Point{Ready: 900, Done: uint64(5 * s), Inserted: uint64(5 * s)} }, 3 * time.Minute},
-		{"some of it dies", func(s int) Point {
-			return Point{Ready: uint64(900 - 4*s), Reserved: 60, Done: uint64(3 * s), Dead: uint64(s)}
-		}, 240 * time.Second},
-		{"a rule pauses nearly all of it", func(s int) Point {
-			p := Point{Ready: uint64(1_000_000 - 5*s), Done: uint64(5 * s)}
-			if s >= 30 {
-				p.Ready = uint64(1000 - 5*s)
-			}
-			return p
-		}, 0},
-		{"the same, a minute ago", func(s int) Point {
-			p := Point{Ready: uint64(900 - 5*s), Done: uint64(5 * s)}
-			if s == 0 {
-				p.At, p.Ready = -2*minute*1000, 1_000_000
-			}
-			return p
-		}, 2 * time.Minute},
-		{"submissions are cancelled", func(s int) Point {
-			p := Point{Ready: uint64(9000 - 5*s), Done: uint64(5 * s)}
-			if s == minute {
-				p.Ready = 100
-			}
-			return p
-		}, 0},
-	} {
-		var r ring
-		for s := range minute + 1 {
-			p := tc.point(s)
-			p.At += queue.Time(1_000_000 + 1000*s)
-			r.add(p, secondsKept, time.Second)
-		}
-		if got := r.empties(time.Minute); (got == 0) != (tc.want == 0) || (got-tc.want).Abs() > 5*time.Second {
-			t.Errorf("%s: empty in %v, want %v", tc.name, got, tc.want)
-		}
-	}
-	var gap ring
-	gap.add(Point{At: 1_000_000, Ready: 900}, secondsKept, time.Second)
-	gap.add(Point{At: 2_000_000, Ready: 100, Done: 800}, secondsKept, time.Second)
-	if got := gap.empties(time.Minute); got != 0 {
-		t.Errorf("after a gap: got %v, want never", got)
-	}
-}
-
 // A strip has what was in flight at most in each step, nothing where nothing was, and "not known" for what was not looked at.
 func TestHeat(t *testing.T) {
 	t.Parallel()
@@ -266,5 +211,36 @@ func TestHeat(t *testing.T) {
 	look(4+HeatCells, 0)
 	if got := len(f.heat["company"].rows); got != 0 {
 		t.Errorf("after ten idle minutes there are %d rows, want none", got)
+	}
+}
+
+// A value that is at work in every frame keeps its history, however many others come and go beside it.
+func TestHeatKeepsABusyValue(t *testing.T) {
+	t.Parallel()
+	const frames, others = 5, FrameValues - 1
+	h := &heat{rows: map[queue.MetaValue]*heatRow{}}
+	steady, next := queue.StringValue("steady"), int64(0)
+	for step := range int64(HeatCells) {
+		for range frames {
+			k := api.KeyFrame{Key: "company", Whole: true, Rest: api.ValueSum{InFlight: 1}}
+			for range others {
+				k.Top = append(k.Top, api.ValueCount{Value: queue.IntValue(next), InFlight: 2})
+				next++
+			}
+			k.Top = append(k.Top, api.ValueCount{Value: steady, InFlight: 1})
+			h.note(&k, step)
+		}
+	}
+	row := h.rows[steady]
+	if row == nil {
+		t.Fatal("the value has no strip")
+	}
+	for step, n := range row.cells {
+		if n != 1 {
+			t.Errorf("step %d: got %d in flight, want 1", step, n)
+		}
+	}
+	if len(h.rows) > maxHeatValues {
+		t.Errorf("%d strips, want %d at most", len(h.rows), maxHeatValues)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
 // HeldRequest says which reservations of a queue to list.
@@ -26,7 +26,7 @@ func (p Reservations) List(ctx context.Context, r HeldRequest) (page Page[queue.
 	if err != nil {
 		return page, err
 	}
-	after, more := shard.HeldPlace{At: queue.Time(from[0]), Sequence: from[1], Epoch: uint32(from[2])}, false
+	after, more := consumers.HeldPlace{At: queue.Time(from[0]), Sequence: from[1], Epoch: uint32(from[2])}, false
 	if page.Items, after, more, err = p.q.shard.Reservations.List(ctx, &r.Filter, after, limit); more {
 		page.Next = cursor(list, uint64(after.At), after.Sequence, uint64(after.Epoch))
 	}

@@ -30,6 +30,7 @@ type ledgerPast struct {
 type ledgerReading struct {
 	at    queue.Time
 	whole bool                        // the ledger had no other tenants
+	sum   api.TenantLately            // of all tenants
 	of    map[string]api.TenantLately // since a tenant was first heard of, by its latelyKey
 }
 
@@ -79,7 +80,8 @@ func (q *Queue) readLedger(ctx context.Context, id string, now queue.Time) (r le
 	if err != nil || !found {
 		return r, false
 	}
-	r = ledgerReading{at: now, whole: list.Whole && list.Tenants == len(list.Items), of: make(map[string]api.TenantLately, len(list.Items))}
+	r = ledgerReading{at: now, whole: list.Whole && list.Tenants == len(list.Items),
+		sum: api.TenantLately{Received: list.Received, Entitled: list.Entitled}, of: make(map[string]api.TenantLately, len(list.Items))}
 	for i := range list.Items {
 		t := &list.Items[i]
 		r.of[latelyKey(t)] = api.TenantLately{Received: t.Received, Entitled: t.Entitled}
@@ -102,7 +104,7 @@ func (p *ledgerPast) add(fresh map[string]ledgerReading) {
 // tell says of tenants what they received and were entitled to lately, and since when: that is the oldest reading that is kept; 0: there
 // is none. A tenant that was not there then begins at nothing, if it is known that it was not there; one that was forgotten and came
 // back does too.
-func (p *ledgerPast) tell(id string, list []api.LedgerTenant) (since queue.Time) {
+func (p *ledgerPast) tell(id string, list *api.LedgerTenants) (since queue.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	readings := p.of[id]
@@ -110,8 +112,9 @@ func (p *ledgerPast) tell(id string, list []api.LedgerTenant) (since queue.Time)
 		return 0
 	}
 	first := readings[0]
-	for i := range list {
-		t := &list[i]
+	list.Lately = &api.TenantLately{Received: max(0, list.Received-first.sum.Received), Entitled: max(0, list.Entitled-first.sum.Entitled)}
+	for i := range list.Items {
+		t := &list.Items[i]
 		was, there := first.of[latelyKey(t)]
 		if !there && !first.whole {
 			continue

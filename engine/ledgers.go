@@ -18,16 +18,13 @@ const (
 	ByAhead    = inspect.ByAhead
 )
 
-// LeastLag is the lag up to which a tenant of a ledger is owed nothing.
-var LeastLag = inspect.LeastLag
-
 // Ledgers are the Fair blocks that are in use in a queue, by the text of their branches, the outer ones first.
 func (q *Queue) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 	return q.shard.Inspect.Ledgers(ctx)
 }
 
 // LedgerTenants lists up to limit (1 to queue.MaxListLimit; 0: 100) tenants of a ledger: all, or those of one value. found is false when no
-// ledger in use has the id. The answer has no Sentence.
+// ledger in use has the id.
 func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, limit int) (
 	list api.LedgerTenants, found bool, err error) {
 	if limit, err = validLimit(limit); err != nil {
@@ -35,6 +32,6 @@ func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder,
 	}
 	list, found, err = q.shard.Inspect.Tenants(ctx, id, order, only, limit)
 	list.At = api.At(q.e.options.Now())
-	list.LatelySince = q.past.tell(id, list.Items).API()
+	list.LatelySince = q.past.tell(id, &list).API()
 	return list, found, err
 }

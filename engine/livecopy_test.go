@@ -58,7 +58,7 @@ func TestCopyOfALiveDirectory(t *testing.T) {
 	stop := loadOf(t, e, l, queues)
 	defer stop()
 	refused := 0
-	for round := range restoreRounds(t) * 3 {
+	for round := range restoreRounds(t) * 2 {
 		for enough := len(l.until().done) + 40; len(l.until().done) < enough && !t.Failed(); {
 			<-l.more
 		}

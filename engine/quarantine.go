@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -32,6 +31,11 @@ func (all quarantine) find(name string) *quarantined {
 	return &all[at]
 }
 
+// without is the quarantine when a queue of it serves again.
+func (all quarantine) without(shard queue.ShardID) quarantine {
+	return slices.DeleteFunc(all, func(q quarantined) bool { return q.Shard == shard })
+}
+
 func (all quarantine) has(shard queue.ShardID) bool {
 	return slices.ContainsFunc(all, func(q quarantined) bool { return q.Shard == shard })
 }
@@ -53,11 +57,16 @@ func (all quarantine) missing(id queue.SubmissionID) error {
 		}
 	}
 	return &queue.Error{Code: queue.CodeUnknownSubmission,
-		Message: fmt.Sprintf("There is no submission %s: no shard of this server can have made it.", id)}
+		Message: fmt.Sprintf("There is no submission %s: the id belongs to no shard of this server.", id)}
 }
 
 // moved says whether another server has the queue: its files are sound, and not this server's to change.
-func (q *quarantined) moved() bool { return queue.CodeOf(q.reason) == queue.CodeMoved }
+func (q *quarantined) moved() bool { return hasMoved(q.reason) }
+
+func hasMoved(err error) bool {
+	code := queue.CodeOf(err)
+	return code == queue.CodeMoved || code == queue.CodeMoving
+}
 
 // Aside is the cause of an error about a queue that is there and does not serve: which.
 type Aside struct{ Queue string }
@@ -92,16 +101,13 @@ func (e *Engine) openQueues(ctx context.Context) error {
 		return err
 	}
 	o := opening{e}
-	if err := o.knowsFolders(rows); err != nil {
-		return err
-	}
 	var refused []error
 	for _, row := range rows {
 		q, err := o.open(ctx, row, e.identity.ForShard(row.Shard))
 		switch {
 		case err == nil:
 			e.register(q)
-		case queue.CodeOf(err) == queue.CodeMoved:
+		case hasMoved(err):
 			err = o.setAside(row, err)
 		case mayQuarantine(ctx, err):
 			refused = append(refused, err)
@@ -115,7 +121,7 @@ func (e *Engine) openQueues(ctx context.Context) error {
 		return fmt.Errorf("queue %s: %w", rows[0].Name, refused[0])
 	}
 	if e.queues[DefaultQueue] == nil && e.quarantine.find(DefaultQueue) == nil {
-		_, _, err = e.PutQueue(ctx, DefaultQueue, queue.DefaultSettings())
+		_, _, err = e.PutQueue(ctx, DefaultQueue, DefaultSettings(e))
 	}
 	return err
 }
@@ -127,10 +133,7 @@ func (o *opening) open(ctx context.Context, row store.QueueRow, id queue.Identit
 	if row.Quarantined > 0 {
 		id.Oldest = row.Oldest
 	}
-	if err := o.remake(ctx, row, id); err != nil {
-		return nil, err
-	}
-	if err := o.hasFiles(row); err != nil {
+	if err := o.e.home.prepare(ctx, row, id); err != nil {
 		return nil, err
 	}
 	q, err := o.e.openQueue(ctx, row, id)
@@ -159,7 +162,7 @@ func (e *Engine) retake(ctx context.Context) {
 			continue
 		}
 		e.mu.Lock()
-		e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
+		e.quarantine = e.quarantine.without(all[i].Shard)
 		e.register(q)
 		e.mu.Unlock()
 		e.options.Logger.Info("a queue that another server had is served again", "queue", name)
@@ -192,7 +195,7 @@ func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 	if q.moved() {
 		return q.refusal()
 	}
-	if user := e.feeds(q.Name); user != "" {
+	if user := e.forwards.feeds(q.Name); user != "" {
 		return isDeadQueueOf(user)
 	}
 	act := e.act(ctx, "", "queue.delete", q.Name, "")
@@ -200,12 +203,12 @@ func (q *quarantined) delete(ctx context.Context, e *Engine) error {
 	if err := e.catalogue.DeleteQueue(q.Name, act); err != nil {
 		return err
 	}
-	dir, name := e.shardDir(q.Shard), q.Name
+	row, name := q.QueueRow, q.Name
 	e.quarantine = slices.DeleteFunc(e.quarantine, func(q quarantined) bool { return q.Name == name })
-	err := errors.Join(os.RemoveAll(dir), e.snapshots(e.identity.ForShard(q.Shard)).Forget())
+	err := e.home.forget(row)
 	if err != nil || name != DefaultQueue {
 		return err
 	}
-	_, err = e.createQueue(ctx, name, queue.DefaultSettings())
+	_, err = e.createQueue(ctx, name, DefaultSettings(e))
 	return err
 }

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/backlog"
-	"github.com/quern-queue/quern/engine/journal"
-	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard"
@@ -82,20 +79,45 @@ func (q *Queue) close() error {
 }
 
 // tokenSecret is the name, in the catalogue, of the key that signs the tokens of reservations.
-const tokenSecret = "token"
+const (
+	tokenSecret      = "token"
+	tokenSecretBytes = 16
+)
+
+// hopSecret is the name of the key with which nodes prove to each other that they are nodes.
+const hopSecret = "hop"
 
 // loadKey reads the durable key that signs tokens, and makes it at the very first start.
 func (e *Engine) loadKey() error {
-	secret, err := e.catalogue.Secret(tokenSecret, 16, rand.Reader)
+	secret, err := e.catalogue.Secret(tokenSecret, tokenSecretBytes, rand.Reader)
 	if err != nil {
 		return err
 	}
 	e.key = reserver.KeyFrom([16]byte(secret))
-	return nil
+	if e.nodes != nil {
+		e.nodes.hopKey, err = e.catalogue.Secret(hopSecret, 32, rand.Reader)
+	}
+	return err
+}
+
+// preparedQueue is a queue that is read and not served yet. Another node of a cluster may still have its journal.
+type preparedQueue struct {
+	*Queue
+	row      store.QueueRow // with the settings that the catalogue has
+	prepared *shard.Prepared
 }
 
 // openQueue recovers a queue's shard. The queue serves when it is registered.
 func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Identity) (*Queue, error) {
+	q, err := e.prepareQueue(ctx, row, id)
+	if err != nil {
+		return nil, err
+	}
+	return q.claim(ctx)
+}
+
+// prepareQueue reads a queue's shard. It changes nothing but the files that are this server's alone.
+func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.Identity) (*preparedQueue, error) {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -111,42 +133,41 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	}
 	options := shard.Options{
 		ID: row.Shard, Queue: row.Name, Settings: row.Settings, Key: e.key, Store: q.store,
-		Journal: func(ctx context.Context) (journal.Journal, error) {
-			log, err := sqlitelog.Open(ctx, filepath.Join(dir, journalFile),
-				sqlitelog.Options{Durability: row.Settings.Durability, Identity: id})
-			if err != nil {
-				return nil, err
-			}
-			if err := q.files.add(filepath.Join(dir, journalFile)); err != nil {
-				return nil, errors.Join(err, log.Close())
-			}
-			id = id.Opened() // a reload opens it again
-			return log, nil
-		},
+		Journal: e.home.journal(q, row, id), Own: e.nodes.owns(row.Shard),
 		Now: e.options.Now, Seed: e.options.Seed, Logger: e.options.Logger, Fatal: e.options.Fatal,
 		Committed: e.metrics.committed(row.Name), Full: &e.full, FreeBallast: e.ballast.free, Held: e.options.Held,
 		Set: q.set, Scorers: e.options.Scorers, ViewMemory: e.shared.views, Live: e.shared.live,
 		Seconds: shard.Seconds{Wait: q.counts.waited, Run: q.counts.held}, Born: row.Created, Posted: e.posted,
 		CheckpointBytes: e.options.CheckpointBytes, RecountEvery: e.options.RecountEvery,
 		Emitting: e.emitting(row.Name), Audit: shard.AuditLog{Last: e.lastAct(row.Shard), Put: e.putActs(row.Shard, row.Name)},
-		SnapshotBytes: e.options.SnapshotBytes,
 	}
-	if e.options.SnapshotDir != "" {
-		options.Snapshots = e.snapshots(id)
+	if options.Copies, err = e.home.copies(row, id); err != nil {
+		return nil, errors.Join(err, q.close())
 	}
-	if q.shard, err = shard.Open(ctx, options); err != nil {
-		q.store.Close()
-		return nil, err
+	prepared, err := shard.Prepare(ctx, options)
+	if err != nil {
+		return nil, errors.Join(err, q.close())
+	}
+	return &preparedQueue{q, row, prepared}, nil
+}
+
+// claim makes this server the owner of the queue's journal.
+func (q *preparedQueue) claim(ctx context.Context) (_ *Queue, err error) {
+	if q.shard, err = q.prepared.Claim(ctx); err != nil {
+		return nil, errors.Join(err, q.store.Close())
 	}
 	if err := q.adopt(); err != nil {
 		return nil, errors.Join(err, q.close())
 	}
-	if row.Settings != *q.config.Load() {
-		e.noteSettings(q)
+	if q.row.Settings != *q.config.Load() {
+		q.e.noteSettings(q.Queue)
 	}
-	q.resources.of(q)
-	return q, nil
+	q.resources.of(q.Queue)
+	return q.Queue, nil
 }
+
+// discard closes what is not to be served.
+func (q *preparedQueue) discard() error { return errors.Join(q.prepared.Close(), q.store.Close()) }
 
 // register has a queue serve. The caller holds e.mu, or is the only one with the engine yet.
 func (e *Engine) register(q *Queue) { e.queues[q.name], e.shards[q.id] = q, q }
@@ -166,7 +187,7 @@ func (e *Engine) Queue(name string) (*Queue, error) {
 	e.mu.RLock()
 	q, refused := e.queues[name], error(nil)
 	if q == nil {
-		refused = e.quarantine.absent(name)
+		refused = e.nodes.absent(e.quarantine, name)
 	}
 	e.mu.RUnlock()
 	return q, refused
@@ -184,7 +205,7 @@ func (q *Queue) stay() (release func(), err error) {
 		return q.e.mu.RUnlock, nil
 	}
 	defer q.e.mu.RUnlock()
-	return nil, q.e.quarantine.absent(q.name)
+	return nil, q.e.nodes.absent(q.e.quarantine, q.name)
 }
 
 // QueueOf finds the queue of a submission by arithmetic on its id.
@@ -192,7 +213,7 @@ func (e *Engine) QueueOf(id queue.SubmissionID) (*Queue, error) {
 	e.mu.RLock()
 	q, refused := e.shards[id.Shard()], error(nil)
 	if q == nil {
-		refused = e.quarantine.missing(id)
+		refused = e.nodes.missing(e.quarantine, id)
 	}
 	e.mu.RUnlock()
 	return q, refused
@@ -209,6 +230,9 @@ func (e *Engine) Queues() []QueueInfo {
 	for i := range e.quarantine {
 		list = append(list, e.quarantine[i].info())
 	}
+	for _, row := range e.nodes.others() {
+		list = append(list, QueueInfo{Name: row.Name, Settings: row.Settings, Created: row.Created})
+	}
 	slices.SortFunc(list, func(a, b QueueInfo) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
@@ -223,7 +247,7 @@ func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 	if q := e.queues[name]; q != nil {
 		return q.info(), nil
 	}
-	return QueueInfo{}, unknownQueue(name)
+	return QueueInfo{}, e.nodes.absent(e.quarantine, name)
 }
 
 // PutQueue creates a queue or changes its settings; the next decisions read them.
@@ -243,13 +267,16 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if aside := e.quarantine.find(name); aside != nil {
 		return info, false, aside.refusal()
 	}
+	if e.nodes.queues().row(name) != nil {
+		return info, false, e.nodes.absent(e.quarantine, name)
+	}
 	info, err = e.createQueue(ctx, name, settings)
 	return info, err == nil, err
 }
 
 // createQueue makes a queue that there is not. The caller holds e.mu.
 func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, err error) {
-	if len(e.queues)+len(e.quarantine) >= queue.MaxQueues {
+	if len(e.queues)+len(e.quarantine)+len(e.nodes.others()) >= queue.MaxQueues {
 		return info, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("There are %d queues "+
 			"already, the most this server keeps. Delete one, or tell work apart by meta instead of by queue.", queue.MaxQueues)}
 	}
@@ -261,14 +288,17 @@ func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Se
 		return info, err
 	}
 	row := store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())}
-	if err := e.catalogue.Leave(id); err != nil {
+	if err := errors.Join(e.catalogue.Leave(id), e.nodes.begin(ctx, id)); err != nil {
 		return info, err
 	}
 	fresh := e.identity.ForShard(id)
 	fresh.Oldest = 0
-	q, err := e.openQueue(ctx, row, fresh)
+	var q *Queue
+	if err = e.home.found(ctx, row); err == nil {
+		q, err = e.openQueue(ctx, row, fresh)
+	}
 	if err != nil {
-		return info, errors.Join(e.ballast.unlessFull(err), os.RemoveAll(e.shardDir(id)))
+		return info, errors.Join(e.ballast.unlessFull(err), e.home.forget(row))
 	}
 	e.register(q)
 	act := e.act(ctx, "", "queue.create", name, "")
@@ -276,7 +306,7 @@ func (e *Engine) createQueue(ctx context.Context, name string, settings queue.Se
 	if err := e.catalogue.PutQueue(row, act); err != nil {
 		return info, errors.Join(err, e.discard(e.queues[name]))
 	}
-	return e.queues[name].info(), nil
+	return e.queues[name].info(), e.nodes.refresh()
 }
 
 // ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
@@ -285,7 +315,7 @@ func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queu
 	defer e.mu.Unlock()
 	q := e.queues[name]
 	if q == nil {
-		return QueueInfo{}, e.quarantine.absent(name)
+		return QueueInfo{}, e.nodes.absent(e.quarantine, name)
 	}
 	settings := *q.config.Load()
 	if err := change(&settings); err != nil {
@@ -299,9 +329,16 @@ func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queu
 
 // freeShard finds a shard number that no queue has and that left nothing behind, so that old ids stay unknown.
 func (e *Engine) freeShard() (queue.ShardID, error) {
+	taken := map[queue.ShardID]bool{}
+	for _, row := range e.nodes.others() {
+		taken[row.Shard] = true
+	}
 	for id := range queue.ShardID(queue.MaxShards) {
-		if _, err := os.Stat(e.shardDir(id)); e.shards[id] == nil && !e.quarantine.has(id) && errors.Is(err, os.ErrNotExist) {
-			return id, nil
+		if e.shards[id] != nil || e.quarantine.has(id) || taken[id] {
+			continue
+		}
+		if unused, err := e.home.unused(id); err != nil || unused {
+			return id, err
 		}
 	}
 	return 0, &queue.Error{Code: queue.CodeConflict, Message: "All shard numbers are taken: delete a queue first."}
@@ -312,7 +349,7 @@ func (e *Engine) discard(q *Queue) error {
 	delete(e.queues, q.name)
 	delete(e.shards, q.id)
 	e.metrics.forget(q.name)
-	return errors.Join(q.close(), os.RemoveAll(e.shardDir(q.id)), e.snapshots(e.identity.ForShard(q.id)).Forget())
+	return errors.Join(q.close(), e.home.forget(q.row()))
 }
 
 // DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one. Quarantined says
@@ -330,7 +367,7 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 	}
 	q := e.queues[name]
 	if q == nil {
-		return e.quarantine.absent(name)
+		return e.nodes.absent(e.quarantine, name)
 	}
 	if quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue is not in quarantine: it is deleted without \"quarantined\"."}
@@ -339,7 +376,7 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 		return &queue.Error{Code: queue.CodeConflict,
 			Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
 	}
-	if err := e.unforwarded(q); err != nil {
+	if err := e.forwards.unforwarded(q); err != nil {
 		return err
 	}
 	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil { // they go with its journal
@@ -350,7 +387,7 @@ func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool)
 	if err := e.catalogue.DeleteQueue(name, act); err != nil {
 		return err
 	}
-	return e.discard(q)
+	return errors.Join(e.discard(q), e.nodes.refresh())
 }
 
 func clip(text string, most int) string {

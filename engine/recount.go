@@ -3,7 +3,6 @@ package engine
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/recount"
 )
 
@@ -35,7 +34,7 @@ func (m *recountMetrics) describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), r *shard.Recount) {
+func (m *recountMetrics) collect(send func(*prometheus.Desc, prometheus.ValueType, float64, ...string), r *recount.State) {
 	stopped := 0.0
 	if r.Stopped {
 		stopped = 1

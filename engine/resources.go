@@ -1,6 +1,8 @@
 package engine
 
-import "github.com/quern-queue/quern/engine/shard"
+import (
+	"github.com/quern-queue/quern/engine/shard/submissions"
+)
 
 // resources are what a queue has beside inserting, reserving and finishing. What needs no more than the shard is the shard's own.
 type resources struct {
@@ -28,20 +30,14 @@ type (
 	// Reservations are which consumer holds which chunk, as an operator sees it.
 	Reservations struct{ q *Queue }
 	// Rules are the pauses and blocks of a queue.
-	Rules struct {
-		*shard.Rules
-		q *Queue
-	}
+	Rules struct{ q *Queue }
 	// Schedules insert submissions into a queue when they are due.
-	Schedules struct {
-		*shard.Schedules
-		q *Queue
-	}
+	Schedules struct{ q *Queue }
 	// Strategies are those that a queue keeps under a name.
 	Strategies struct{ q *Queue }
 	// Submissions are those of a queue, open or ended.
 	Submissions struct {
-		*shard.Submissions
+		*submissions.Submissions
 		q *Queue
 	}
 	// Values are the values of meta keys in a queue, and what is set for them.
@@ -52,7 +48,7 @@ type (
 func (r *resources) of(q *Queue) {
 	s := q.shard
 	*r = resources{
-		Bulks{q}, Consumers{q}, DeadLetters{q}, Questions{q}, Reservations{q}, Rules{&s.Rules, q}, Schedules{&s.Schedules, q},
-		Strategies{q}, Submissions{&s.Submissions, q}, Values{q},
+		Bulks{q}, Consumers{q}, DeadLetters{q}, Questions{q}, Reservations{q}, Rules{q}, Schedules{q},
+		Strategies{q}, Submissions{s.Submissions, q}, Values{q},
 	}
 }

@@ -43,6 +43,12 @@ func (p Rules) Lift(ctx context.Context, id queue.RuleID, actor string) (rule qu
 // HeldRule is a rule with the chunks that it keeps from being handed out.
 type HeldRule = rules.Held
 
+// Held lists the rules by ascending id, each with what it keeps.
+func (p Rules) Held() []HeldRule { return p.q.shard.Rules.Held() }
+
+// Past lists the last queue.MaxEndedRules rules that have ended, the last one first.
+func (p Rules) Past() []queue.EndedRule { return p.q.shard.Rules.Past() }
+
 // Get is a rule of the queue. CodeUnknownRule: there is none of this id, or it has ended.
 func (p Rules) Get(id queue.RuleID) (queue.Rule, error) {
 	r, is := p.q.shard.Rules.Get(id)

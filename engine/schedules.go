@@ -18,7 +18,7 @@ import (
 
 // ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It must be
 // quick and not call the engine. nil lets everything pass.
-type ScheduleGuard = schedules.ScheduleGuard
+type ScheduleGuard = schedules.Guard
 
 // List lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
 // page is the `after` of the following one, also where fewer fit into an answer.
@@ -47,6 +47,9 @@ func (p Schedules) List(after string, limit int) (page Page[queue.ScheduleInfo],
 	page.Items = all
 	return page, nil
 }
+
+// Get is one of them.
+func (p Schedules) Get(name string) (queue.ScheduleInfo, error) { return p.q.shard.Schedules.Get(name) }
 
 // Put creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
 // same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
@@ -96,7 +99,7 @@ func (p Schedules) Trigger(ctx context.Context, name, key string) (s queue.Submi
 // insert inserts what a schedule inserts for a tick. A key makes it once.
 func (p Schedules) insert(ctx context.Context, info *queue.ScheduleInfo, tick queue.Time,
 	key string, act queue.Act) (queue.Submission, bool, error) {
-	n := schedules.ScheduledSubmission(info.Name, &info.Schedule, tick)
+	n := schedules.Submission(info.Name, &info.Schedule, tick)
 	if after := info.Schedule.DeadAfter; after > 0 {
 		n.DeadDeadline = queue.At(p.q.e.options.Now()).Add(after)
 	}
@@ -124,7 +127,7 @@ func (p Schedules) Backfill(ctx context.Context, name string, r api.BackfillRequ
 	if err != nil {
 		return made, err
 	}
-	spec, err := schedules.ParseSchedule(&info.Schedule)
+	spec, err := schedules.Parse(&info.Schedule)
 	if err != nil {
 		return made, err
 	}
@@ -190,7 +193,7 @@ func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out api
 			def.Anchor = def.Start
 		}
 	}
-	spec, err := schedules.ParseSchedule(&def)
+	spec, err := schedules.Parse(&def)
 	if err != nil {
 		return out, err
 	}

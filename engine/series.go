@@ -38,9 +38,6 @@ type Point struct {
 	Inserted, Taken, Done, Failed  uint64 // totals; Taken are the reservations
 }
 
-// open are the chunks that are in a consumer's hands or can come there, now or at their time.
-func (p *Point) open() uint64 { return p.Ready + p.Waiting + p.Reserved }
-
 func pointOf(f *Frame) Point {
 	s := &f.Stats.Stats
 	return Point{
@@ -92,38 +89,6 @@ func (r *ring) add(p Point, most int, step time.Duration) {
 
 // at is the i-th point, the oldest first.
 func (r *ring) at(i int) *Point { return &r.points[(r.start+i)%len(r.points)] }
-
-// settled is the part of the open chunks by which they may change otherwise than by inserts, completions and deaths,
-// without the pace being about something else: a rule that pauses half of them says nothing about when the other half
-// is done.
-const settled = 0.01
-
-// empties is how long what can be handed out lasts at the pace at which chunks were done over the last `over`; what
-// rules hold is not part of it. It is 0 when nothing was done, and until `over` has gone by since a rule, a cancel or
-// the like changed what can be done.
-func (r *ring) empties(over time.Duration) time.Duration {
-	n := len(r.points)
-	if n < 2 {
-		return 0
-	}
-	last := r.at(n - 1)
-	first := n - 1
-	for first > 0 && last.At.Sub(r.at(first-1).At) <= over {
-		first--
-	}
-	then, span := r.at(first), last.At.Sub(r.at(first).At)
-	done, open := float64(last.Done)-float64(then.Done), float64(last.open())
-	if done <= 0 || span <= 0 {
-		return 0
-	}
-	// What was open, and came since, is open, done or dead now: else something changed what can be done.
-	expected := float64(then.open()+then.Dead) + float64(last.Inserted) - float64(then.Inserted) - done - float64(last.Dead)
-	if math.Abs(expected-open) > settled*max(expected, open) {
-		return 0
-	}
-	seconds := open / done * span.Seconds()
-	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second)).Round(time.Millisecond)
-}
 
 // Series are a queue's numbers after a moment, the oldest first: with a step of a second those of ten minutes, of a minute those of a
 // day, of an hour those of 30 days; of another step there are none.
@@ -203,22 +168,32 @@ func (h *heat) note(k *api.KeyFrame, step int64) {
 		}
 	}
 	h.step = step
+	var fresh []*api.ValueCount
 	for i := range k.Top {
-		v := &k.Top[i]
-		row := h.rows[v.Value]
-		if row == nil {
-			if v.InFlight == 0 || len(h.rows) >= maxHeatValues && !h.evict(step) {
-				continue
-			}
-			row = h.newRow(step)
-			h.rows[v.Value] = row
+		if v := &k.Top[i]; h.rows[v.Value] != nil {
+			h.rows[v.Value].note(v.InFlight, step)
+		} else if v.InFlight > 0 {
+			fresh = append(fresh, v)
 		}
-		if v.InFlight > 0 {
-			row.seen = step
+	}
+	for _, v := range fresh { // after the others, so that none is evicted that this frame shows at work
+		if len(h.rows) >= maxHeatValues && !h.evict(step) {
+			break
 		}
-		row.cells[step%HeatCells] = max(row.cells[step%HeatCells], int32(min(v.InFlight, 1<<31-1)))
+		row := h.newRow(step)
+		row.note(v.InFlight, step)
+		h.rows[v.Value] = row
 	}
 	maps.DeleteFunc(h.rows, func(_ queue.MetaValue, row *heatRow) bool { return step-row.seen >= HeatCells })
+}
+
+// note enters what is in flight into the cell of a step, which has the most of all its frames.
+func (row *heatRow) note(inFlight uint64, step int64) {
+	if inFlight > 0 {
+		row.seen = step
+	}
+	cell := &row.cells[step%HeatCells]
+	*cell = max(*cell, int32(min(inFlight, 1<<31-1)))
 }
 
 // evict makes room for a value by forgetting the one that had nothing in flight for longest. It says no when all are at work.

@@ -46,6 +46,16 @@ func (q *Queue) adopt() error {
 	return q.shard.Settings.Put(&journal.Set{Kind: journal.SetQueue, Changed: q.created, Settings: q.config.Load().Row()}, nil, nil)
 }
 
+// DefaultSettings is the configuration of a queue that sets nothing. In a cluster the next owner of a queue waits for consumers to extend
+// what they hold before it hands out what a limit counts: owners change while consumers work.
+func DefaultSettings(e *Engine) queue.Settings {
+	s := queue.DefaultSettings()
+	if e.options.Cluster != nil {
+		s.RestartGrace = queue.ClusterRestartGrace
+	}
+	return s
+}
+
 // configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller
 // holds e.mu.
 func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,23 +19,43 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/quern-queue/quern/engine/journal"
-	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Snapshots are the copies of one queue's store in a folder, which may be on another disk. Their keys below the folder are
-// DIRECTORY/SHARD/EPOCH-POSITION.zst, so that many data directories can share it.
+// Snapshots are the compressed copies of one queue's store, on a shelf.
 type Snapshots struct {
-	Folder   string
 	Identity queue.Identity // of the queue's files
 	Now      func() time.Time
+	shelf    shelf
+	place    string // what the keys of the queue's copies begin with
+	suffix   string // what they end with
+	plain    string // the file that a store is copied to before it is compressed; "": beside the copy
 }
 
-const (
-	snapshotSuffix = ".zst"
-	copySuffix     = ".copy" // a store that is being compressed
-)
+// shelf keeps copies under their keys.
+type shelf interface {
+	// write keeps what fn writes under a key, whole and durably, or not at all.
+	write(key string, fn func(io.Writer) error) error
+	// read reads a copy; fs.ErrNotExist: there is none.
+	read(key string) (io.ReadCloser, error)
+	has(s journal.Snapshot) (bool, error)
+	// keep removes all copies of a place that are older than the one under key; "": all, with what else is kept there. A newer one stays:
+	// it is that of an owner that has taken the queue over meanwhile.
+	keep(place, key string) error
+	// name is the copy under a key, for a person.
+	name(key string) string
+}
+
+// SnapshotsIn are the copies in a folder, which may be on another disk. Their keys below the folder are
+// DIRECTORY/SHARD/EPOCH-POSITION.zst, so that many data directories can share it.
+func SnapshotsIn(folder string, id queue.Identity, now func() time.Time) Snapshots {
+	place := fmt.Sprintf("%x/%04d", id.Directory, id.Shard)
+	return Snapshots{Identity: id, Now: now, shelf: folderShelf{folder}, place: place, suffix: ".zst"}
+}
+
+// copySuffix is behind the name of a store that is being compressed, or made again.
+const copySuffix = ".copy"
 
 // canSnapshot makes the folder of snapshots, and finds out whether it can be written: at the start, not when the first one is due. "" is
 // none.
@@ -52,48 +73,14 @@ func canSnapshot(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// snapshots are those of a queue whose files are of this identity.
-func (e *Engine) snapshots(id queue.Identity) Snapshots {
-	return Snapshots{Folder: e.options.SnapshotDir, Identity: id, Now: e.options.Now}
-}
-
-// remake makes the store of a queue again that is not there, where snapshots are kept.
-func (o *opening) remake(ctx context.Context, row store.QueueRow, id queue.Identity) error {
-	e := o.e
-	path, log := filepath.Join(e.shardDir(row.Shard), storeFile), filepath.Join(e.shardDir(row.Shard), journalFile)
-	there, err := exists(path)
-	journaled, err2 := exists(log)
-	if there || !journaled || e.options.SnapshotDir == "" || err != nil || err2 != nil {
-		return errors.Join(err, err2)
-	}
-	// It is only read, and checked all the same: SQLite makes the index again that says whether the log is whole.
-	j, err := sqlitelog.Open(ctx, log, sqlitelog.Options{Shared: true, Durability: row.Settings.Durability, Identity: id})
-	if err != nil {
-		return err
-	}
-	made, err := e.snapshots(id).Restore(ctx, path, j)
-	if err = errors.Join(err, j.Close()); err == nil {
-		e.options.Logger.Warn("the store was missing: it was made again of its snapshot and of the journal", "queue", row.Name,
-			"path", path, "snapshot", made.Key, "position", made.Position)
-	}
-	return err
-}
-
-// place is the part of the keys that all copies of the queue have.
-func (p Snapshots) place() string {
-	return fmt.Sprintf("%x/%04d", p.Identity.Directory, p.Identity.Shard)
-}
-
-func (p Snapshots) path(key string) string { return filepath.Join(p.Folder, filepath.FromSlash(key)) }
-
 // Save makes a copy of a store durable, and returns the op that names it. It implements shard.Snapshots, as do Has and Keep.
 func (p Snapshots) Save(ctx context.Context, of *store.Cut, epoch uint32, at journal.Position) (made journal.Snapshot, err error) {
-	made = journal.Snapshot{Kept: true, Position: at, Key: fmt.Sprintf("%s/%010d-%020d%s", p.place(), epoch, at, snapshotSuffix)}
-	if err := makeDir(p.path(p.place())); err != nil {
-		return made, err
+	made = journal.Snapshot{Kept: true, Position: at, Key: fmt.Sprintf("%s/%010d-%020d%s", p.place, epoch, at, p.suffix)}
+	plain := p.plain
+	if plain == "" {
+		plain = p.shelf.name(made.Key) + copySuffix
 	}
-	plain := p.path(made.Key) + copySuffix
-	if err := removeAll(plain); err != nil {
+	if err := errors.Join(makeDir(filepath.Dir(plain)), removeAll(plain)); err != nil {
 		return made, err
 	}
 	defer func() { err = errors.Join(err, removeAll(plain)) }()
@@ -102,7 +89,7 @@ func (p Snapshots) Save(ctx context.Context, of *store.Cut, epoch uint32, at jou
 		return made, err
 	}
 	sum := &summed{hash: sha256.New()}
-	err = WriteFile(p.path(made.Key), func(w io.Writer) error {
+	err = p.shelf.write(made.Key, func(w io.Writer) error {
 		sum.w = w
 		return compress(sum, plain, pace)
 	})
@@ -140,49 +127,40 @@ func compress(w io.Writer, path string, pace *copyPace) error {
 
 // Has says whether a copy is there. One of another data directory does not count: it is removed when that one makes its next.
 func (p Snapshots) Has(s journal.Snapshot) (bool, error) {
-	if !strings.HasPrefix(s.Key, p.place()+"/") {
+	if !strings.HasPrefix(s.Key, p.place+"/") {
 		return false, nil
 	}
-	return exists(p.path(s.Key))
+	return p.shelf.has(s)
 }
 
-// Keep removes all copies but one.
-func (p Snapshots) Keep(s journal.Snapshot) error {
-	entries, err := os.ReadDir(p.path(p.place()))
-	for _, entry := range entries {
-		if path := filepath.Join(p.path(p.place()), entry.Name()); path != p.path(s.Key) {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}
-	return err
-}
-
-// Forget removes all copies, of a queue that is deleted.
-func (p Snapshots) Forget() error {
-	if p.Folder == "" {
-		return nil
-	}
-	return os.RemoveAll(p.path(p.place()))
-}
+// Keep removes all copies that are older than one. Keys begin with the epoch and the position, so their order is that of age.
+func (p Snapshots) Keep(s journal.Snapshot) error { return p.shelf.keep(p.place, s.Key) }
 
 // Restore makes the store at path again, where none is, of the newest snapshot that the journal tells of; before the first one, of nothing,
 // as the journal has everything from the beginning on. What comes behind the snapshot a start takes from the journal.
-func (p Snapshots) Restore(ctx context.Context, path string, log *sqlitelog.Log) (newest journal.Snapshot, err error) {
-	if newest, err = newestSnapshot(ctx, log); err != nil {
+func (p Snapshots) Restore(ctx context.Context, path string, log journal.Journal) (newest journal.Snapshot, err error) {
+	if newest, err = p.newest(ctx, path, log, math.MaxUint64); err != nil {
 		return newest, err
-	}
-	foreign := newest.Key != "" && !strings.HasPrefix(newest.Key, p.place()+"/")
-	if !newest.Kept || foreign || newest.Position <= log.Trimmed() && log.Trimmed() > 0 {
-		return newest, missing(path, "the journal beside it, which begins with batch "+strconv.FormatUint(uint64(log.Trimmed())+1, 10)+
-			", names no snapshot that it continues")
 	}
 	if err := removeAll(path+"-wal", path+"-shm", path+"-journal"); err != nil {
 		return newest, err
 	}
 	if err := p.remake(ctx, newest, path+copySuffix); err != nil {
-		return newest, fmt.Errorf("the store %s is missing, and its snapshot %s cannot take its place: %w", path, p.path(newest.Key), err)
+		return newest, fmt.Errorf("the store %s is missing, and its snapshot %s cannot take its place: %w", path, p.shelf.name(newest.Key),
+			err)
 	}
 	return newest, errors.Join(os.Rename(path+copySuffix, path), syncDir(filepath.Dir(path)))
+}
+
+// newest is the newest snapshot that a journal tells of up to a position, for the store at path.
+func (p Snapshots) newest(ctx context.Context, path string, log journal.Journal, upTo journal.Position) (journal.Snapshot, error) {
+	newest, err := newestSnapshot(ctx, log, log.Trimmed(), upTo)
+	foreign := newest.Key != "" && !strings.HasPrefix(newest.Key, p.place+"/")
+	if err == nil && (!newest.Kept || foreign || newest.Position <= log.Trimmed() && log.Trimmed() > 0) {
+		err = missing(path, "the journal beside it, which begins with batch "+strconv.FormatUint(uint64(log.Trimmed())+1, 10)+
+			", names no snapshot that it continues")
+	}
+	return newest, err
 }
 
 // remake makes a store of a snapshot at path. It has the place of the one that is missing only when it is a file of this directory: half a
@@ -207,7 +185,7 @@ func (p Snapshots) remake(ctx context.Context, of journal.Snapshot, path string)
 
 // fetch unpacks a snapshot into a file at path, which appears only if it is what was saved.
 func (p Snapshots) fetch(s journal.Snapshot, path string) error {
-	f, err := os.Open(p.path(s.Key))
+	f, err := p.shelf.read(s.Key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("it is not there: is this the folder that the snapshots were kept in?")
 	}
@@ -232,17 +210,26 @@ func (p Snapshots) fetch(s journal.Snapshot, path string) error {
 	})
 }
 
-// newestSnapshot is what a journal says of snapshots last.
-func newestSnapshot(ctx context.Context, log *sqlitelog.Log) (journal.Snapshot, error) {
+// newestSnapshot is what a journal says of snapshots last, between two positions.
+func newestSnapshot(ctx context.Context, log journal.Journal, after, upTo journal.Position) (journal.Snapshot, error) {
 	var find snapshotFinder
-	err := log.Read(ctx, log.Trimmed(), func(at journal.Position, batch []byte) error {
+	err := log.Read(ctx, after, func(at journal.Position, batch []byte) error {
+		if at > upTo {
+			return errEnough
+		}
 		if err := journal.Decode(batch, func(queue.Time) {}, &find); err != nil {
 			return fmt.Errorf("journal: batch %d: %w", at, err)
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return find.newest, err
 }
+
+// errEnough ends the reading of a journal that has more than is wanted.
+var errEnough = errors.New("no more is wanted")
 
 // snapshotFinder takes the snapshots out of a journal.
 type snapshotFinder struct{ newest journal.Snapshot }

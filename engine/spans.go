@@ -2,11 +2,11 @@ package engine
 
 import (
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/schedules"
 )
 
 // Span is a piece of work that is traced.
-type Span = shard.Span
+type Span = schedules.Span
 
 // Spans begin spans of what the engine does by itself; what it is called for is the caller's to trace. A nil Span is one that is not
 // recorded. They must be quick: they are called with locks held.

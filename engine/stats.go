@@ -7,7 +7,13 @@ import (
 )
 
 // Stats are the queue's numbers.
-func (q *Queue) Stats() queue.Stats { return q.shard.Stats() }
+func (q *Queue) Stats() queue.Stats {
+	stats := q.shard.Stats()
+	if frame := q.Frame(); frame != nil {
+		stats.Forecast = frame.Stats.Stats.Forecast
+	}
+	return stats
+}
 
 // Examined is how many submissions all reserves of a queue have looked at since it was opened: what picking costs, whatever
 // the machine.

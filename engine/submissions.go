@@ -27,7 +27,7 @@ func (e *Engine) Submission(ctx context.Context, id queue.SubmissionID) (queue.S
 
 // Trace is the trace context that a submission carries, or "": it carries none, or is not in memory any more.
 func (p Submissions) Trace(id queue.SubmissionID) string {
-	return p.q.shard.Trace(id)
+	return p.q.shard.Submissions.Trace(id)
 }
 
 // Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.

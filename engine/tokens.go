@@ -36,7 +36,7 @@ type Tokens struct {
 	table  atomic.Pointer[access.Table]
 	change sync.Mutex  // held while the table is replaced
 	wrote  time.Time   // when the last uses were written down
-	ended  []access.ID // tokens whose settled state is still to be written
+	ended  []access.ID // tokens whose last state is still to be written
 
 	refusals refusals
 }
@@ -66,6 +66,17 @@ func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error)
 	return nil
 }
 
+// reload takes over what another node of the cluster has changed.
+func (t *Tokens) reload() error {
+	t.change.Lock()
+	defer t.change.Unlock()
+	all, required, err := t.catalogue.Tokens()
+	if err == nil {
+		t.table.Store(access.NewTable(required, all))
+	}
+	return err
+}
+
 // Table is all tokens as they are now.
 func (t *Tokens) Table() *access.Table { return t.table.Load() }
 
@@ -78,7 +89,7 @@ func (t *Tokens) At(now queue.Time) *access.Table {
 	defer t.change.Unlock()
 	list := t.Table().Tokens()
 	for i := range list {
-		if list[i].Settle(now) {
+		if list[i].Lapse(now) {
 			t.ended = append(t.ended, list[i].ID)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // validSchedule checks everything about a definition that its types do not, and puts its meta in order.
 func validSchedule(def *queue.Schedule) error {
-	if _, err := schedules.ParseSchedule(def); err != nil {
+	if _, err := schedules.Parse(def); err != nil {
 		return err
 	}
 	if err := def.Valid(); err != nil {
@@ -39,7 +39,7 @@ func validTemplate(n *queue.NewSubmission) (err error) {
 		return queue.Invalid("/chunks/inline", "has %d entries; at most %d are allowed in a schedule",
 			len(n.Chunks.Inline), queue.MaxScheduleBytes/8)
 	}
-	filled := schedules.ScheduledSubmission("", &queue.Schedule{Template: *n}, 1)
+	filled := schedules.Submission("", &queue.Schedule{Template: *n}, 1)
 	return validInsert(&filled)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -26,7 +27,7 @@ type ValueSettings struct {
 
 // saturated says that the limit is reached by so many chunks in flight.
 func (s *ValueSettings) saturated(inFlight uint64) bool {
-	return s.Limit != queue.NoLimit && inFlight >= uint64(s.Limit)
+	return s.Limit != queue.NoLimit && strategy.Reached(uint32(inFlight), s.Limit)
 }
 
 // ValueGuard decides whether a change may go on, seeing what is set now. It is called while no other caller can change what is set

@@ -3,18 +3,18 @@ package engine
 import (
 	"context"
 	"fmt"
+	"github.com/quern-queue/quern/engine/shard/submissions"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/recount"
 	"github.com/quern-queue/quern/engine/store"
 )
 
 // Kept is how much was read of what queues keep for submissions.
-type Kept = shard.Kept
+type Kept = submissions.Kept
 
 // NoChunk stands for what is not about one chunk.
-const NoChunk = shard.NoChunk
+const NoChunk = submissions.NoChunk
 
 // VerifiedQueue is what was found in a queue.
 type VerifiedQueue struct {
@@ -56,7 +56,7 @@ func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault))
 			if sub.State == queue.Open {
 				v.Open++
 			}
-			err := q.shard.Submissions.Verify(ctx, sub.ID, &v.Kept, func(w shard.Wrong) {
+			err := q.shard.Submissions.Verify(ctx, sub.ID, &v.Kept, func(w submissions.Wrong) {
 				tell(Fault{Queue: queueName, Submission: sub.ID, Chunk: w.Chunk, Chunks: w.Chunks, Loss: w.Loss, What: w.What})
 			})
 			if err != nil {
@@ -86,7 +86,7 @@ func recounted(ctx context.Context, q *Queue, tell func(Fault)) (compared uint64
 			}
 		}
 	}
-	now := q.shard.Recounts.Recount
+	now := q.shard.Recounts.State
 	for _, n := range now.Checked {
 		compared += n
 	}

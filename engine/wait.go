@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
+	"github.com/quern-queue/quern/engine/shard/submissions"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // WaitEnds returns when one of the submissions has ended, or with `all` when all have, or when `wait` (at most queue.MaxWait) is over,
@@ -15,12 +15,12 @@ func (e *Engine) WaitEnds(ctx context.Context, ids []queue.SubmissionID, wait ti
 	if all {
 		enough = len(ids)
 	}
-	w := shard.NewWatch(enough)
+	w := submissions.NewWatch(enough)
 	of := map[*Queue][]queue.SubmissionID{}
 	for _, id := range ids {
 		q, err := e.QueueOf(id)
 		if err != nil {
-			w.Settle()
+			w.Ended()
 			continue
 		}
 		of[q] = append(of[q], id)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install.sh TOOL...: installs what is missing of what building and testing take, on Debian as root: compiler, curl, node, chromium, prometheus,
-# proxies, python, optipng, buildah; and npm=FOLDER, the packages that the folder's package-lock.json names. What is there stays as it is.
+# proxies, python, postgresql, optipng, buildah; and npm=FOLDER, the packages that the folder's package-lock.json names. What is there stays as it is.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -20,6 +20,14 @@ proxies() {
 	rm -rf "$dir"
 }
 
+# Tests start servers of their own: none is to serve on this machine.
+postgresql() {
+	mkdir -p /etc/postgresql-common/createcluster.d
+	echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.d/quern.conf
+	get "journals of many machines are tested in it, and behind a pooler" postgresql pgbouncer
+	systemctl disable --now pgbouncer >/dev/null 2>&1 || true # there may be no systemd
+}
+
 has_python() { /usr/bin/env "$1" -c 'import boto3, build, fsspec, mypy, setuptools, venv, wheel' 2>/dev/null; }
 
 for tool in "$@"; do
@@ -35,6 +43,7 @@ for tool in "$@"; do
 	python)
 		has_python python3 || has_python /usr/bin/python3 || get "the Python client is tested with it" \
 			python3 python3-venv python3-build python3-setuptools python3-wheel python3-fsspec python3-boto3 mypy ;;
+	postgresql) compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null && [ -x /usr/sbin/pgbouncer ] || postgresql ;;
 	optipng) command -v optipng >/dev/null || get "it makes pictures smaller, and leaves every point as it is" optipng ;;
 	buildah) command -v buildah >/dev/null || get "the container is tried with it" buildah ;;
 	npm=*)

@@ -7,12 +7,14 @@ rounds=$1 seeds=$2
 run() { go test -count 1 "$@"; }
 
 run -timeout 1h -v -run TestBound ./engine/fair -args -fair.instances=10000
-QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestSimulation$|TestFaults$|TestOverlaps$|TestRandomIsUniform' ./engine/simtest
+QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestSimulation$|TestFaults$|TestOverlaps$|TestRandomIsUniform|TestLimitsHoldAcrossCrashes' ./engine/simtest
+QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestNodes$' ./engine/simtest/nodes
 QUERN_KEYS=1060000 run -timeout 2h -v -run 'TestKeysAreNotForgotten$' ./engine/simtest
 QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 run -timeout 24h -v ./engine/powerloss
 QUERN_RESTORE_ROUNDS=100 run -timeout 12h -v -run 'TestBackupUnderLoad|TestCopyOfALiveDirectory' ./engine
 QUERN_KEEP_ROUNDS=200 run -timeout 12h -v -run 'KillNineOf(Check|Restore|Increment)' ./cmd/quern
 QUERN_NEW_SEEDS=yes run -v -run 'Order|Random' ./engine/backlog
 QUERN_GUESSES=20000 run -v -run TestGuessesTakeTheSameTime ./engine/access
+QUERN_FULL_DISKS=all run -timeout 2h -v -run TestFullDiskStarts ./cmd/quern
 QUERN_CRASH_ROUNDS=$rounds QUERN_GRACE_ROUNDS=$rounds run -timeout 72h -v -run KillNine ./cmd/quern
-cd web/dashboard && HOSTILE=400 npm run --silent test && npm run --silent soak
+cd web/dashboard && ALL_PAGES=yes HOSTILE=400 npm run --silent test && npm run --silent soak

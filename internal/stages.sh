@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# stages.sh TARGET...: makes the targets one after another, also after one of them failed, and ends with a summary. Those in one word, as
-# one+other, are made at the same time; the output of the others is shown when all of them have ended.
+# stages.sh TARGET...: makes the targets one after another, also after one of them failed, and ends with a summary. A word may have several
+# lanes, as one,two+three,four. They run at the same time, and each makes its targets one after another. The output of all lanes but the
+# first is shown when all have ended.
 # One failure must not hide another: each stage says something about the same commit.
 set -uo pipefail
 trap 'echo "== interrupted"; kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
 [ $# -gt 0 ] || { echo "stages.sh: name at least one target"; exit 2; }
-all=(${*//+/ }) # make's words have no spaces
-summary=() failed=0 number=0
+words=${*//+/ }
+all=(${words//,/ }) # make's words have no spaces
+summary=() failed=0
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
@@ -16,19 +18,26 @@ stage() { # makes a target, and keeps how it ended
 	"${MAKE:-make}" --no-print-directory "$1" || outcome=FAILED
 	echo "$outcome $((SECONDS - begun))" >"$results/$1"
 }
-title() { printf '\n== stage %d of %d: %s\n' $((++number)) ${#all[@]} "$1"; }
+title() {
+	local number
+	for number in "${!all[@]}"; do [ "${all[number]}" != "$1" ] || break; done
+	printf '\n== stage %d of %d: %s\n' $((number + 1)) ${#all[@]} "$1"
+}
+lane() { # makes the targets of a lane
+	local name
+	for name in ${1//,/ }; do
+		title "$name"
+		stage "$name"
+	done
+}
 
 for word in "$@"; do
-	together=(${word//+/ })
-	for name in "${together[@]:1}"; do stage "$name" >"$results/$name.out" 2>&1 & done
-	title "${together[0]}"
-	stage "${together[0]}"
+	lanes=(${word//+/ })
+	for others in "${lanes[@]:1}"; do lane "$others" >"$results/$others.out" 2>&1 & done
+	lane "${lanes[0]}"
 	wait
-	for name in "${together[@]:1}"; do
-		title "$name"
-		cat "$results/$name.out"
-	done
-	for name in "${together[@]}"; do
+	for others in "${lanes[@]:1}"; do cat "$results/$others.out"; done
+	for name in ${word//[+,]/ }; do
 		read -r outcome seconds <"$results/$name"
 		again=
 		[ "$outcome" = passed ] || { again="    run it again: make $name"; failed=$((failed + 1)); }

@@ -124,7 +124,7 @@ func (c *Catalogue) Close() error {
 	return errors.Join(c.open.uses.closeAll(), c.formulas.close())
 }
 
-// Run does what time demands until ctx ends: it opens what is in use and not open, scores for shadows and closes what is not used any more.
+// Run runs the timed work until ctx ends: it opens what is in use and not open, scores for shadows and closes what is not used any more.
 // Once, when all is open that was in use at its beginning, it sweeps the cache of compiled code.
 func (c *Catalogue) Run(ctx context.Context) error {
 	var group sync.WaitGroup

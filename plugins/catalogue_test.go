@@ -99,16 +99,13 @@ func open(t testing.TB, change func(*plugins.Options)) *world {
 
 func (w *world) start() {
 	w.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		w.Fatal(err)
-	}
+	var err error
 	if w.store, err = store.OpenCatalogue(context.Background(), filepath.Join(w.dir, "quern.db")); err != nil {
 		w.Fatal(err)
 	}
 	w.registry = prometheus.NewRegistry()
 	o := plugins.Options{
-		Dir: filepath.Join(w.dir, "compiled"), Child: []string{self, "plugin-compile"}, Now: w.clock.Now, Limits: plugins.DefaultLimits(),
+		Dir: filepath.Join(w.dir, "compiled"), Child: wasmtest.Child("plugin-compile"), Now: w.clock.Now, Limits: plugins.DefaultLimits(),
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)), Registerer: w.registry,
 	}
 	o.Limits.CompileMemory, o.Limits.CompileCPU = childMemory, childCPU

@@ -22,7 +22,7 @@ type Limits struct {
 	Versions int         // of one plugin
 	Bytes    int64       // of all modules together
 
-	Memory        int64         // bytes of all sandboxes and their code together: over it those go that are idle longest
+	Memory        int64         // bytes of all sandboxes and their code together; those idle for longest are closed to make room
 	Instances     int           // sandboxes of one version and configuration at once
 	Uses          int           // versions and configurations open at once beside those that are active
 	CompileMemory uint64        // address space of a compiling child beyond what it begins with, in bytes; 0 for no limit

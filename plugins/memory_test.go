@@ -59,7 +59,7 @@ func (w *world) sendHeavy(first, last int) (list []api.PluginVersion) {
 // Versions that no one uses are not compiled, and those that consumers ask for make room for each other. What scores goes on all the time.
 func TestManyVersionsWithinTheMemory(t *testing.T) {
 	t.Parallel()
-	const most = 64 << 20
+	const most, versions = 32 << 20, 10
 	w := open(t, ticking(most))
 	w.activate(w.sendHeavy(0, 0)[0])
 	one := w.code()
@@ -93,13 +93,13 @@ func TestManyVersionsWithinTheMemory(t *testing.T) {
 			}
 		})
 	}
-	for n := 1; n <= 30; n++ {
+	for n := 1; n <= versions; n++ {
 		w.sendHeavy(n, n)
 		if got := w.code(); got != one {
 			t.Errorf("after upload %d: %d bytes of code, want %d, that of the active version", n, got, one)
 		}
 	}
-	for n := 1; n <= 30; n++ {
+	for n := 1; n <= versions; n++ {
 		pinned := &strategy.Scored{Plugin: "heavy", Version: fmt.Sprintf("1.0.%d", n)}
 		if got := score(t, w.scorer(pinned), window(1, []int64{2}, []int64{2})); got[0] != 10 {
 			t.Errorf("version %d scores %v, want 10", n, got)

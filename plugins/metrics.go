@@ -69,7 +69,7 @@ func newMetrics() *metrics {
 			"Times that a sandbox or code got no memory because all together had what they may have.", nil, nil),
 		formulas: prometheus.NewDesc("quern_score_formulas", "Formulas of Score blocks that are compiled.", nil, nil),
 		formulasLimit: prometheus.NewDesc("quern_score_formulas_limit",
-			"Formulas that are kept compiled: over it the one that was not used for the longest time goes.", nil, nil),
+			"Formulas that stay compiled: above it, the least recently used one is evicted.", nil, nil),
 	}
 }
 

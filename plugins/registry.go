@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// registry is which plugins and versions there are, as the store has them. It knows what is in use, and nothing of what is open.
+// registry is the index of plugins and versions, as the store has them. It knows which versions are in use, but not which are open.
 type registry struct {
 	*environment
 	metrics *metrics

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/wasm/compile"
 	"github.com/quern-queue/quern/wasm/host"
 )
@@ -71,4 +74,22 @@ func (c *Catalogue) Starting() (names []string, active int) {
 		}
 	}
 	return names, active
+}
+
+// maxNamesShown is how many plugins Started names.
+const maxNamesShown = 10
+
+// Started says which plugins are not open yet. The server serves without them meanwhile, so it is no failure.
+func (c *Catalogue) Started() api.Check {
+	names, active := c.Starting()
+	check := api.Check{Name: "plugins", OK: true, Detail: fmt.Sprintf("%d active", active)}
+	if len(names) > 0 {
+		shown, more := names, ""
+		if len(names) > maxNamesShown {
+			shown, more = names[:maxNamesShown], ", ..."
+		}
+		check.Detail = fmt.Sprintf("%d of %d active plugins are starting, and requests go on without them: %s%s",
+			len(names), active, strings.Join(shown, ", "), more)
+	}
+	return check
 }

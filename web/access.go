@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -35,16 +36,28 @@ type credential struct {
 	subject string   // of the certificate that the connection showed in the place of a token; "": none was needed
 }
 
+// auth knows who asks, and what they may.
+type auth struct {
+	engine   *engine.Engine // which has the tokens, and the submissions that they are bound to
+	clock    *clock
+	waits    *waits        // which end with the credential that they began with
+	limits   access.Limits // of each token
+	answers  access.Answers
+	sessions sessions
+	guesses  guesses
+	hops     *hops // nil: there is no cluster
+}
+
 // good says whether a credential would be accepted now.
-func (s *Server) good(by *credential) bool {
-	now := s.now()
-	table := s.engine.Tokens().At(queue.At(now))
+func (a *auth) good(by *credential) bool {
+	now := a.clock.now()
+	table := a.engine.Tokens().At(queue.At(now))
 	if by.subject != "" {
 		_, ok := table.Certified(by.subject, queue.At(now))
 		return ok
 	}
 	_, ok := table.Find(&by.proof, queue.At(now))
-	return ok && (by.session == nil || s.sessions.lives(by.session, now))
+	return ok && (by.session == nil || a.sessions.lives(by.session, now))
 }
 
 // noLongerGood is the problem of a request that waited when its token ended.
@@ -55,15 +68,15 @@ func noLongerGood() *problem {
 // admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of producers and
 // consumers that may, no one records who made them: their token is looked up, without a lock and without memory of its
 // own, and that is all. What it returns was entered, and has to leave.
-func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
+func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
 	if op == nil {
 		return nil, nil // there is no such path, which is no secret
 	}
 	r, now := c.Request(), queue.At(started)
 	var by credential
 	var token *access.Token
-	if table := s.engine.Tokens().At(now); table.Required() && !isProbe(r) {
-		by, token, err = s.authenticate(table, r, started)
+	if table := a.engine.Tokens().At(now); table.Required() && !isProbe(r) {
+		by, token, err = a.authenticate(table, r, started)
 		switch {
 		case err != nil && !op.public:
 			return nil, err
@@ -71,20 +84,20 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 			err = nil // the operation is for all
 		default:
 			token.Note(now)
-			if err := enter(s, token, started); err != nil {
+			if err := a.enter(token, started); err != nil {
 				return nil, err
 			}
 			use = token.Use
-			err = s.authorize(c, op, token)
+			err = a.authorize(c, op, token)
 		}
 	}
 	if op.hot && err == nil && (token == nil || !token.Restricted()) {
 		return use, nil
 	}
-	caller, malformed := callerOf(c, token)
-	caller.Limits = &s.limits
+	caller, malformed := a.callerOf(c, token)
+	caller.Limits = &a.limits
 	if !op.hot { // of a hot call, asking has it
-		answer := s.answers.Answer(token, &s.limits)
+		answer := a.answers.Answer(token, &a.limits)
 		caller.Answer = &answer
 	}
 	ctx := access.With(r.Context(), caller)
@@ -103,7 +116,7 @@ func (s *Server) admit(c echo.Context, op *operation, started time.Time) (use *a
 // of is on no fast path.
 type asking struct {
 	context.Context
-	server  *Server
+	auth    *auth
 	request *http.Request
 	answer  access.Answer // zero until something asks for the caller
 }
@@ -117,10 +130,10 @@ func (a *asking) Value(key any) any {
 	if known, is := value.(*access.Caller); is {
 		caller = *known
 	} else {
-		caller.Token, caller.Limits = a.server.tokenOf(a.request), &a.server.limits
+		caller.Token, caller.Limits = a.auth.tokenOf(a.request), &a.auth.limits
 	}
 	if a.answer == (access.Answer{}) {
-		a.answer = a.server.answers.Answer(caller.Token, &a.server.limits)
+		a.answer = a.auth.answers.Answer(caller.Token, &a.auth.limits)
 	}
 	caller.Answer = &a.answer
 	return &caller
@@ -141,16 +154,16 @@ func (a *asking) done() {
 }
 
 // tokenOf is the token of a request that was admitted; nil: it needed none. Hot calls carry none: it is looked up once more.
-func (s *Server) tokenOf(r *http.Request) *access.Token {
+func (a *auth) tokenOf(r *http.Request) *access.Token {
 	if caller := access.Of(r.Context()); caller.Token != nil {
 		return caller.Token
 	}
-	now := s.now()
-	table := s.engine.Tokens().At(queue.At(now))
+	now := a.clock.now()
+	table := a.engine.Tokens().At(queue.At(now))
 	if !table.Required() {
 		return nil
 	}
-	_, token, _ := s.authenticate(table, r, now)
+	_, token, _ := a.authenticate(table, r, now)
 	return token
 }
 
@@ -163,16 +176,16 @@ func credentialIn(ctx context.Context) *credential {
 }
 
 // credentialOf is the credential of a request that begins to wait. Hot calls carry none: it is read from their headers once more.
-func (s *Server) credentialOf(r *http.Request) *credential {
+func (a *auth) credentialOf(r *http.Request) *credential {
 	if by := credentialIn(r.Context()); by != nil {
 		return by
 	}
-	now := s.now()
-	table := s.engine.Tokens().At(queue.At(now))
+	now := a.clock.now()
+	table := a.engine.Tokens().At(queue.At(now))
 	if !table.Required() {
 		return nil
 	}
-	by, _, err := s.authenticate(table, r, now)
+	by, _, err := a.authenticate(table, r, now)
 	if err != nil {
 		return &credential{} // it ended since the request was admitted, and is good for nothing
 	}
@@ -180,15 +193,25 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 }
 
 // authenticate finds the token of a request: from its header, else from the session that its cookie names.
-func (s *Server) authenticate(table *access.Table, r *http.Request, now time.Time) (by credential, token *access.Token, err error) {
+func (a *auth) authenticate(table *access.Table, r *http.Request, now time.Time) (by credential, token *access.Token, err error) {
 	given := r.Header["Authorization"]
-	if len(given) == 0 {
+	hop := a.hops.of(r)
+	switch {
+	case hop != nil && hop.Subject != "":
+		if token, good := table.Certified(hop.Subject, queue.At(now)); good {
+			by.subject = hop.Subject
+			return by, token, nil
+		}
+		return by, nil, a.badToken(r)
+	case hop != nil && hop.Proof != nil:
+		by.proof = *hop.Proof
+	case len(given) == 0:
 		subject, token := certified(table, r, queue.At(now))
 		if token != nil {
 			by.subject = subject
 			return by, token, nil
 		}
-		if by.session = s.sessionOf(r, now); by.session == nil && subject != "" {
+		if by.session = a.sessionOf(r, now); by.session == nil && subject != "" {
 			return by, nil, newProblem(codeUnauthorized, "No access token that is good has the certificate_subject "+
 				strconv.Quote(subject)+", which is that of the client's certificate. Make one, or send a token.")
 		}
@@ -196,7 +219,7 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now time.Tim
 			return by, nil, newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
 		}
 		by.proof = by.session.proof
-	} else {
+	default:
 		const scheme = "Bearer "
 		ok := len(given) == 1 && len(given[0]) >= len(scheme) && equalFold(given[0][:len(scheme)], scheme)
 		if ok {
@@ -209,7 +232,7 @@ func (s *Server) authenticate(table *access.Table, r *http.Request, now time.Tim
 	}
 	token, ok := table.Find(&by.proof, queue.At(now))
 	if !ok {
-		return by, nil, s.badToken(r)
+		return by, nil, a.badToken(r)
 	}
 	return by, token, nil
 }
@@ -226,20 +249,20 @@ func certified(table *access.Table, r *http.Request, now queue.Time) (subject st
 }
 
 // enter counts a request of a token in, unless the token has as many as it may. What entered has to leave.
-func enter(s *Server, token *access.Token, now time.Time) error {
-	if wait, ok := token.Enter(now.Sub(s.began), s.limits); !ok {
+func (a *auth) enter(token *access.Token, now time.Time) error {
+	if wait, ok := token.Enter(now.Sub(a.clock.began), a.limits); !ok {
 		return tooMuch("The token "+strconv.Quote(token.Name)+" asks for more than one token may.", wait)
 	}
 	return nil
 }
 
 // authorize refuses what the token has no scope for, and what is beyond what it is bound to.
-func (s *Server) authorize(c echo.Context, op *operation, token *access.Token) error {
+func (a *auth) authorize(c echo.Context, op *operation, token *access.Token) error {
 	if !token.Scopes.Allow(op.scope) {
 		return missingScope(token, op.scope)
 	}
 	if token.Restricted() && !op.public {
-		return s.narrowed(c, op, token)
+		return a.narrowed(c, op, token)
 	}
 	return nil
 }
@@ -251,9 +274,9 @@ func missingScope(token *access.Token, wanted access.Scopes) *problem {
 }
 
 // callerOf is what is recorded of who asks; with an error, all of it but for what is wrong.
-func callerOf(c echo.Context, token *access.Token) (*access.Caller, error) {
+func (a *auth) callerOf(c echo.Context, token *access.Token) (*access.Caller, error) {
 	r := c.Request()
-	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: addressOf(r),
+	caller := &access.Caller{Token: token, OnBehalfOf: r.Header.Get(headerOnBehalfOf), From: a.fromOf(r),
 		RequestID: c.Response().Header().Get(headerRequestID)}
 	if !printable(caller.OnBehalfOf) {
 		caller.OnBehalfOf = ""
@@ -275,7 +298,15 @@ func printable(text string) bool {
 	return true
 }
 
-// addressOf is where a request came from, without the port.
+// fromOf is where a request came from, also one that another node has sent on.
+func (a *auth) fromOf(r *http.Request) string {
+	if hop := a.hops.of(r); hop != nil {
+		return hop.From
+	}
+	return addressOf(r)
+}
+
+// addressOf is where a connection came from, without the port.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

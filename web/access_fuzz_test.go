@@ -36,7 +36,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	f := newFixtureSeeded(t, 1, func(s *Server) {
 		var asked atomic.Int64
 		start := time.Now()
-		s.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Hour) } // no one is told to wait
+		s.clock.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * time.Hour) } // no one is told to wait
 	})
 	_, good := f.token(engine.TokenRequest{Name: "good", Scopes: access.All})
 	refused := func(what, head string) {
@@ -93,7 +93,7 @@ func FuzzAuthorization(f *testing.F) {
 	f.Add("Bearer " + good)
 	f.Fuzz(func(t *testing.T, header string) {
 		r := &http.Request{Header: http.Header{"Authorization": {header}}}
-		_, token, err := s.authenticate(table, r, time.UnixMilli(1))
+		_, token, err := s.auth.authenticate(table, r, time.UnixMilli(1))
 		is := len(header) == len("Bearer ")+len(good) && strings.EqualFold(header[:6], "Bearer") && header[6:] == " "+good
 		if (token != nil) != is || (err == nil) != is {
 			t.Errorf("%q: let in %v, %v; want %v", header, token != nil, err, is)

@@ -220,12 +220,14 @@ func (f *fixture) over(request string) (statuses []int, all string) {
 }
 
 // Requests that are forged, misplaced, smuggled or not HTTP are refused each with its status, and no answer shows or changes anything.
+//
+//quern:sequential
 func TestHostileRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	patient := func(s *Server) {
 		var asked atomic.Int64
 		start := time.Now()
-		s.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * 2 * time.Second) } // no caller has to wait
+		s.clock.now = func() time.Time { return start.Add(time.Duration(asked.Add(1)) * 2 * time.Second) } // no caller has to wait
 	}
 	f, other := newFixtureSeeded(t, 1, patient), newFixtureSeeded(t, 2)
 	f.do("PUT", "/v1/queues/precious", `{}`, 201, nil)

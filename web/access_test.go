@@ -43,7 +43,7 @@ type clocked struct {
 func newClocked(t testing.TB) *clocked {
 	later := new(atomic.Int64)
 	f := newFixtureSeeded(t, 1, func(s *Server) {
-		s.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		s.clock.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
 	return &clocked{f, later}
 }
@@ -67,6 +67,8 @@ func (f *fixture) code(a answer) string {
 
 // Every operation asks for its scope: without a token it answers 401, with one that has another scope 403 and names what is missing, and
 // it lets in each scope that it declares, and admin. Refusals come before anything else is looked at.
+//
+//quern:sequential
 func TestEveryOperationTakesItsScope(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -238,7 +240,7 @@ func TestWhatWaitsEndsWithItsToken(t *testing.T) {
 		},
 		"over": func(f *clocked, id string) {
 			f.later.Store(int64(2 * time.Hour))
-			f.server.expel()
+			f.server.auth.expel()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,9 +332,9 @@ func TestActorIsTheToken(t *testing.T) {
 func TestOneTokenCannotTakeAll(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) {
-		s.limits = access.Limits{PerSecond: 5, AtOnce: 2}
+		s.auth.limits = access.Limits{PerSecond: 5, AtOnce: 2}
 		at := time.Now()
-		s.now = func() time.Time { return at } // nothing is earned while the test runs
+		s.clock.now = func() time.Time { return at } // nothing is earned while the test runs
 	})
 	_, greedy := f.token(engine.TokenRequest{Name: "greedy", Scopes: access.Consume | access.Read})
 	_, modest := f.token(engine.TokenRequest{Name: "modest", Scopes: access.Consume | access.Read})
@@ -381,7 +383,7 @@ func TestWrongTokensAreSlow(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) {
 		at := time.Now()
-		s.now = func() time.Time { return at }
+		s.clock.now = func() time.Time { return at }
 	})
 	_, good := f.token(engine.TokenRequest{Name: "good", Scopes: access.Read})
 	wrong := misspelt(good)
@@ -409,7 +411,7 @@ func TestGuessesAreAlike(t *testing.T) {
 	t.Parallel()
 	f := newFixtureSeeded(t, 1, func(s *Server) {
 		at := time.Now().Add(time.Hour)
-		s.now = func() time.Time { return at }
+		s.clock.now = func() time.Time { return at }
 	})
 	_, admin := f.token(engine.TokenRequest{Name: "boss", Scopes: access.Admin})
 	make := func(name string, expires queue.Time) (id, text string) {

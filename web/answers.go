@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -14,6 +13,14 @@ import (
 
 // maxAnswers bounds what all large answers may hold together. Of one access token, they may hold Limits.Answers.
 const maxAnswers = 128 << 20
+
+// answers writes what goes out in one piece.
+type answers struct {
+	constant constant
+	ids      requestIDs
+	buffers  *buffers
+	waits    *waits // which the server's stop ends
+}
 
 // collected is an answer that is sent when all of it is made. What it was made of is no longer in memory then.
 type collected struct {
@@ -46,13 +53,13 @@ func (a *collected) Write(b []byte) (int, error) {
 }
 
 // inTurn has read work when it is the turn of its token: lists of one must not take the processor from the calls of others.
-func inTurn(s *Server, c echo.Context, read func() error) error {
+func inTurn(clock *clock, c echo.Context, read func() error) error {
 	ctx := c.Request().Context()
 	use, _ := access.Of(ctx).Share()
 	if use == nil {
 		return read()
 	}
-	leave, ok, err := use.Reads.Take(ctx, func() time.Duration { return s.now().Sub(s.began) })
+	leave, ok, err := use.Reads.Take(ctx, clock.elapsed)
 	switch {
 	case err != nil:
 		return err
@@ -63,34 +70,37 @@ func inTurn(s *Server, c echo.Context, read func() error) error {
 	return read()
 }
 
-// collect has make answer into memory, and sends that. What make returns is returned, or that there was no room.
-func collect(s *Server, c echo.Context, make func() error) error {
+// collect has make answer into memory, and sends that, unless still fails then. What make returns is returned, or that there was no room.
+func (a *answers) collect(c echo.Context, make, still func() error) error {
 	response := c.Response()
-	a := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer, body: s.pools.buffer()}
+	in := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer, body: a.buffers.take()}
 	defer func() {
-		response.Writer = a.ResponseWriter
-		s.pools.free(a.body)
-		_ = a.answer.Hold(0) // less always fits
+		response.Writer = in.ResponseWriter
+		a.buffers.free(in.body)
+		_ = in.answer.Hold(0) // less always fits
 	}()
-	response.Writer = a
+	response.Writer = in
 	err := make()
-	response.Writer = a.ResponseWriter
-	if a.failed != nil { // whatever make made of it
+	response.Writer = in.ResponseWriter
+	if err == nil && in.failed == nil && still != nil {
+		in.failed = still()
+	}
+	if in.failed != nil { // whatever make made of it
 		header := response.Header()
 		header.Del("Content-Encoding")
 		header.Del("Content-Length")
 		response.Committed, response.Status, response.Size = false, http.StatusOK, 0
-		return a.failed
+		return in.failed
 	}
-	if a.status == 0 || err != nil && response.Committed {
+	if in.status == 0 || err != nil && response.Committed {
 		return err // nothing was answered, or half an answer
 	}
-	_ = a.answer.Hold(int64(cap(a.body.b)))
-	a.ResponseWriter.WriteHeader(a.status)
-	if len(a.body.b) == 0 {
+	_ = in.answer.Hold(int64(cap(in.body.b)))
+	in.ResponseWriter.WriteHeader(in.status)
+	if len(in.body.b) == 0 {
 		return err
 	}
-	if _, wrong := a.ResponseWriter.Write(a.body.b); wrong != nil {
+	if _, wrong := in.ResponseWriter.Write(in.body.b); wrong != nil {
 		return newProblem(codeClientGone, "The client went away before the answer.")
 	}
 	return err

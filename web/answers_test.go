@@ -50,6 +50,8 @@ func (f *fixture) padded(n int) (ids []string) {
 }
 
 // A reserve hands out as much as fits into an answer. The rest comes with the next calls, each chunk once and as its first try.
+//
+//quern:sequential
 func TestReserveIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -74,6 +76,8 @@ func TestReserveIsBoundedInBytes(t *testing.T) {
 }
 
 // A page of chunks has as many outputs as fit into an answer, and says where to go on.
+//
+//quern:sequential
 func TestPageOfOutputsIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -101,6 +105,8 @@ func TestPageOfOutputsIsBounded(t *testing.T) {
 }
 
 // Pages of submissions and waits for them are bounded in bytes. What does not fit comes with the next call.
+//
+//quern:sequential
 func TestSubmissionsOfAnAnswerAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -175,9 +181,9 @@ func (r *rivals) unread(token, method, path, body string) (conn net.Conn, status
 // settled waits until large answers hold nothing. It yields instead of sleeping.
 func (r *rivals) settled() {
 	r.Helper()
-	for r.server.answers.Held.Load() != 0 {
+	for r.server.auth.answers.Held.Load() != 0 {
 		if r.Context().Err() != nil {
-			r.Fatalf("%d bytes of answers are still counted", r.server.answers.Held.Load())
+			r.Fatalf("%d bytes of answers are still counted", r.server.auth.answers.Held.Load())
 		}
 		runtime.Gosched()
 	}
@@ -185,6 +191,8 @@ func (r *rivals) settled() {
 
 // A token whose clients ask for pages, outputs and chunks and do not read them is refused in time, while another one's calls are answered.
 // When the clients are gone nothing is counted any more, and what was handed out to them waits for its deadline.
+//
+//quern:sequential
 func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
@@ -208,7 +216,7 @@ func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 		for !refused && len(conns) < 30 {
 			conn, status := r.unread(r.greedy, ask.method, ask.path, ask.body)
 			conns = append(conns, conn)
-			if now := r.server.answers.Held.Load(); now > most {
+			if now := r.server.auth.answers.Held.Load(); now > most {
 				t.Fatalf("%s: large answers hold %d bytes, more than the %d of the token", what, now, most)
 			}
 			switch status {
@@ -233,7 +241,7 @@ func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 		r.works("its own page afterwards", r.greedy, call{method: "GET", path: chunks})
 		r.settled()
 	}
-	if r.server.answers.Refused.Load() == 0 {
+	if r.server.auth.answers.Refused.Load() == 0 {
 		t.Error("no refusal is counted")
 	}
 }
@@ -279,6 +287,8 @@ func TestAnswerOfAWaitCountsForItsToken(t *testing.T) {
 
 // An insert of many is counted before anything is inserted, the audit log before it is read, and a batch of a stream while it is sent. What
 // has no room is refused, or the stream ends.
+//
+//quern:sequential
 func TestWhatIsCountedBeforeItIsMade(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, access.Limits{Answers: 100 << 10})
@@ -297,9 +307,9 @@ func TestWhatIsCountedBeforeItIsMade(t *testing.T) {
 	for _, accept := range []string{"application/json", contentLines} {
 		r.refused("token-answer-memory", r.as(boss, call{method: "GET", path: "/v1/audit", header: map[string]string{"Accept": accept}}))
 	}
-	before := r.server.answers.Refused.Load()
+	before := r.server.auth.answers.Refused.Load()
 	got := r.as(boss, call{method: "GET", path: "/v1/audit?since=2001-01-01T00:00:00Z", header: map[string]string{"Accept": contentEvents}})
-	if strings.Contains(string(got.body), "event: act") || r.server.answers.Refused.Load() == before {
+	if strings.Contains(string(got.body), "event: act") || r.server.auth.answers.Refused.Load() == before {
 		t.Errorf("the stream sent %.200s, want it to end before the first batch", got.body)
 	}
 	r.settled()

@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"reflect"
 	"time"
 
@@ -20,7 +19,6 @@ const attachHeartbeat = 10 * time.Second
 
 // attach is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
 func (x consumers) attach(c echo.Context) error {
-	s := x.Server
 	r := c.Request()
 	if err := plainPath(r); err != nil {
 		return err
@@ -35,7 +33,7 @@ func (x consumers) attach(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.engine.Queue(queueName)
+	q, err := x.engine.Queue(queueName)
 	if err != nil {
 		return err
 	}
@@ -43,33 +41,29 @@ func (x consumers) attach(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := c.Response()
-	s.waitLonger(w, 0)
-	if !s.waits.enter(w, s.credentialOf(r)) {
+	end, err := x.streams.start(c)
+	if err != nil {
 		attached.Close(false)
-		return newProblem(queue.CodeUnavailable, "The server stops.")
+		return err
 	}
 	defer func() {
-		s.waits.leave(w)
-		attached.Close(!s.waits.stopped()) // a server that stops declares no consumer lost
+		end()
+		attached.Close(!x.streams.waits.stopped()) // a server that stops declares no consumer lost
 	}()
-	s.noticeSilence(r)
+	noticeSilence(x.log, r)
 	forgetHeaders(r)
-	w.Header().Set("Content-Type", contentEvents)
-	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
-	w.WriteHeader(http.StatusOK)
-	out := &stream{server: s, c: c}
 	alive := time.NewTicker(attachHeartbeat)
 	defer alive.Stop()
 	for {
 		notice := attached.Next()
-		if notice.Over || out.notice(consumer, &notice) != nil {
+		events, err := noticeEvents(consumer, &notice)
+		if notice.Over || err != nil || len(events) > 0 && x.streams.send(c, events) != nil {
 			return nil // the consumer has left, or is gone: there is no one to answer
 		}
 		select {
 		case <-attached.Wake():
 		case <-alive.C:
-			if out.send([]byte(": alive\n\n")) != nil {
+			if x.streams.send(c, []byte(": alive\n\n")) != nil {
 				return nil
 			}
 			attached.Alive()
@@ -79,9 +73,8 @@ func (x consumers) attach(c echo.Context) error {
 	}
 }
 
-// notice sends what is new as events.
-func (o *stream) notice(consumer string, n *engine.Notice) error {
-	var out []byte
+// noticeEvents are what is new as events.
+func noticeEvents(consumer string, n *engine.Notice) (out []byte, err error) {
 	add := func(name string, data any) error {
 		body, err := json.Marshal(data)
 		if err != nil {
@@ -96,13 +89,13 @@ func (o *stream) notice(consumer string, n *engine.Notice) error {
 			ConsumerGraceMS: n.Grace.Milliseconds(), Reserved: n.Held,
 		}
 		if err := add(api.EventHello, hello); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if n.Ordered {
 		names := [...]string{queue.NoOrder: api.EventResume, queue.Quiet: api.EventQuiet, queue.Drain: api.EventDrain}
 		if err := add(names[n.Order], struct{}{}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(n.Revoked) > 0 {
@@ -111,13 +104,10 @@ func (o *stream) notice(consumer string, n *engine.Notice) error {
 			event.Items[i] = api.Revoked{Token: n.Revoked[i].Token.String(), Reason: n.Revoked[i].Why.String()}
 		}
 		if err := add(api.EventRevoked, event); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if len(out) == 0 {
-		return nil
-	}
-	return o.send(out)
+	return out, nil
 }
 
 // attachShape documents the stream.

@@ -17,29 +17,33 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const auditAbout = "Who changed what, the latest first. An entry is durable together with what it tells of: there is " +
-	"no change without its entry, and no entry of a change that did not happen. " +
-	"An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the " +
-	"answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since " +
-	"the previous entry that have none. " +
-	"`next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many " +
-	"entries are looked at for one page. " +
-	"`incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose " +
-	"latest entries the log may lack. " +
-	"With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` " +
-	"it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an " +
-	"event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that " +
-	"one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with " +
-	"a problem as its data. `cursor`, `limit` and `until` do not go with it."
+const auditAbout = "The log of changes and refused acts, the latest first. An entry is as durable as its " +
+	"change: there is no change without its entry, and no entry without its change. An act that the token did " +
+	"not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty " +
+	"refused acts of a token get an entry each, and then one per minute does; its `left_out` counts the acts " +
+	"since the previous entry that have none. `next` is the cursor of older entries. The server examines only so " +
+	"many entries per page, so a page with a next one may be short or empty. `incomplete`, and the header " +
+	"`Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose latest entries " +
+	"may be missing. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With " +
+	"`Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its " +
+	"ids, also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten " +
+	"seconds before that place may then come again, with the same ids. If the log cannot be read any further, " +
+	"the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not allowed with " +
+	"it."
 
 // auditing are the handlers of the audit log.
-type auditing struct{ *Server }
+type auditing struct {
+	engine  *engine.Engine
+	clock   *clock
+	answers *answers
+	streams *streams
+}
 
 // routes are the part of the table about the audit log.
-func (s auditing) routes(d *document) {
-	s.raw(d, operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
+func (x auditing) routes(r *router) {
+	r.raw(operation{id: "list-audit", method: "GET", path: "/v1/audit", scope: scopeAdmin, tag: tagAccess,
 		compress: true, freeform: true, streams: true,
-		summary: "Read the audit log", about: auditAbout, params: auditList().document()}, auditShape, s.getAudit)
+		summary: "Read the audit log", about: auditAbout, params: auditList().document()}, auditShape, x.getAudit)
 }
 
 // auditList are the parameters of the log.
@@ -51,13 +55,13 @@ func auditList() parameters[auditRequest] {
 		return timeParameter(name, about, &huma.Schema{Type: huma.TypeString, Format: "date-time"}, field)
 	}
 	return slices.Concat(parameters[auditRequest]{
-		at("since", "Only what happened at this time (RFC 3339) or later", func(r *auditRequest) *queue.Time { return &r.filter.Since }),
-		at("until", "Only what happened before this time", func(r *auditRequest) *queue.Time { return &r.filter.Until }),
-		text("actor", "Only what this actor did", func(r *auditRequest) *string { return &r.filter.Actor }),
+		at("since", "Only acts at this time (RFC 3339) or later", func(r *auditRequest) *queue.Time { return &r.filter.Since }),
+		at("until", "Only acts before this time", func(r *auditRequest) *queue.Time { return &r.filter.Until }),
+		text("actor", "Only acts of this actor", func(r *auditRequest) *string { return &r.filter.Actor }),
 		text("action", "Only this action, such as rule.create, or all of a resource, such as rule",
 			func(r *auditRequest) *string { return &r.filter.Action }),
-		text("queue", "Only what was done in this queue", func(r *auditRequest) *string { return &r.filter.Queue }),
-		text("target", "Only what was done to this, such as `rule 7`", func(r *auditRequest) *string { return &r.filter.Target }),
+		text("queue", "Only acts in this queue", func(r *auditRequest) *string { return &r.filter.Queue }),
+		text("target", "Only acts on this object, such as `rule 7`", func(r *auditRequest) *string { return &r.filter.Target }),
 		choiceParameter("outcome", "Only acts with this outcome; refused: the token did not allow them",
 			[]string{queue.ActOK, queue.ActRefused}, func(r *auditRequest, chosen string) { r.filter.Outcome = chosen }),
 	}, pageParameters(func(r *auditRequest) *string { return &r.cursor }, func(r *auditRequest) *int { return &r.limit }))
@@ -78,27 +82,27 @@ type auditRequest struct {
 	limit  int
 }
 
-func (s auditing) getAudit(c echo.Context) error {
+func (x auditing) getAudit(c echo.Context) error {
 	in := auditRequest{limit: defaultListLimit}
 	if err := auditList().read(c.Request().URL.RawQuery, &in); err != nil {
 		return err
 	}
-	lacks := s.engine.AuditLacks(in.filter)
+	lacks := x.engine.AuditLacks(in.filter)
 	if len(lacks) > 0 {
 		c.Response().Header().Set(headerIncomplete, strings.Join(lacks, ","))
 	}
 	switch accept := c.Request().Header.Get("Accept"); {
 	case strings.Contains(accept, contentEvents):
-		return s.followAudit(c, in)
+		return x.followAudit(c, in)
 	case strings.Contains(accept, contentLines):
-		return s.exportAudit(c, in)
+		return x.exportAudit(c, in)
 	}
 	done, err := holdPage(c)
 	if err != nil {
 		return err
 	}
 	defer done()
-	page, err := s.engine.Audit(in.filter, in.cursor, in.limit)
+	page, err := x.engine.Audit(in.filter, in.cursor, in.limit)
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (s auditing) getAudit(c echo.Context) error {
 	for i := range page.Items {
 		out.Items[i] = apiAuditEntry(&page.Items[i].Act)
 	}
-	return collect(s.Server, c, func() error { return c.JSON(http.StatusOK, out) })
+	return x.answers.collect(c, func() error { return c.JSON(http.StatusOK, out) }, nil)
 }
 
 // holdPage has the answer count for a page of the log, as it is read and as it is encoded, until the function that it returns is called.
@@ -127,17 +131,17 @@ func apiAuditEntry(a *queue.Act) api.AuditEntry {
 const auditPage = 1000
 
 // exportAudit writes all that match, page by page.
-func (s auditing) exportAudit(c echo.Context, in auditRequest) error {
+func (x auditing) exportAudit(c echo.Context, in auditRequest) error {
 	done, err := holdPage(c)
 	if err != nil {
 		return err
 	}
 	defer done()
-	page, err := s.engine.Audit(in.filter, in.cursor, auditPage)
+	page, err := x.engine.Audit(in.filter, in.cursor, auditPage)
 	if err != nil {
 		return err
 	}
-	return answerLines(s.Server, c, func(writer *bufio.Writer) error {
+	return x.streams.lines(c, func(writer *bufio.Writer) error {
 		lines := json.NewEncoder(writer)
 		for {
 			for i := range page.Items {
@@ -148,7 +152,7 @@ func (s auditing) exportAudit(c echo.Context, in auditRequest) error {
 			if page.Next == "" {
 				return nil
 			}
-			if page, err = s.engine.Audit(in.filter, page.Next, auditPage); err != nil {
+			if page, err = x.engine.Audit(in.filter, page.Next, auditPage); err != nil {
 				return err
 			}
 		}

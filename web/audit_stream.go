@@ -21,7 +21,8 @@ const auditBatch = 200
 // auditStream is one subscriber of the audit log. It reads the log in passes, each in batches from settled to the time at which it began.
 // A pass goes no further, as an entry of its own time may become visible after a later one was read: the next pass sends that.
 type auditStream struct {
-	server  *Server
+	engine  *engine.Engine
+	clock   *clock
 	filter  engine.AuditFilter
 	batch   int
 	settled queue.Time      // all entries from before this time are dealt with
@@ -33,13 +34,13 @@ type auditStream struct {
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // followAudit sends entries as they come, until the client leaves or the server stops. It looks once a second, at the pace of frames.
-func (s auditing) followAudit(c echo.Context, in auditRequest) error {
+func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 	for _, name := range []string{"cursor", "limit", "until"} {
 		if c.QueryParams().Has(name) {
 			return queue.Invalid("/query/"+name, "does not go with a stream of events, which has no pages and no end: leave it out")
 		}
 	}
-	stream, err := s.newAuditStream(in, c.Request().Header.Get("Last-Event-ID"))
+	stream, err := x.newAuditStream(in, c.Request().Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (s auditing) followAudit(c echo.Context, in auditRequest) error {
 	if err != nil {
 		return err
 	}
-	leave, err := s.beginEvents(c)
+	leave, err := x.streams.begin(c)
 	if err != nil {
 		return err
 	}
@@ -57,10 +58,10 @@ func (s auditing) followAudit(c echo.Context, in auditRequest) error {
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for events = append(events, first...); ; {
-		if len(events) > 0 && s.sendEvent(c, events) != nil {
+		if len(events) > 0 && x.streams.send(c, events) != nil {
 			return nil
 		}
-		wait := s.engine.Sampled()
+		wait := x.engine.Sampled()
 		if stream.cursor != "" {
 			wait = always
 		}
@@ -74,28 +75,19 @@ func (s auditing) followAudit(c echo.Context, in auditRequest) error {
 				if !engine.Damaged(err) {
 					return nil // the client comes back with the id of the last event, to a server that may have restarted
 				}
-				_ = s.sendEvent(c, problemEvent(s.problemOf(err), c)) // a client that came back would meet it again, and again
+				x.streams.fail(c, err) // a client that came back would meet it again, and again
 				return err
 			}
 		}
 	}
 }
 
-// problemEvent is what ended a stream, as an event.
-func problemEvent(p *problem, c echo.Context) []byte {
-	p.RequestID = c.Response().Header().Get(headerRequestID)
-	data, err := json.Marshal(p)
-	if err != nil {
-		data = []byte(`{"title":"Internal error","status":500,"code":"internal"}`)
-	}
-	return append(append([]byte("event: problem\ndata: "), data...), "\n\n"...)
-}
-
 // newAuditStream begins at the time that the filter asks for, now without one, or where a stream ended whose last id is `last`. Which of
 // the entries of about that time the subscriber has cannot be told from the id, as they did not come in the order of their times: all
 // but that one are sent again, and none is missed.
-func (s auditing) newAuditStream(in auditRequest, last string) (*auditStream, error) {
-	a := &auditStream{server: s.Server, filter: in.filter, batch: auditBatch, settled: in.filter.Since, known: map[string]bool{}}
+func (x auditing) newAuditStream(in auditRequest, last string) (*auditStream, error) {
+	a := &auditStream{engine: x.engine, clock: x.clock, filter: in.filter, batch: auditBatch, settled: in.filter.Since,
+		known: map[string]bool{}}
 	if last != "" {
 		at, err := engine.AuditTime(last)
 		a.settled, a.known[last] = max(a.settled, at.Add(-auditOverlap)), true
@@ -104,7 +96,7 @@ func (s auditing) newAuditStream(in auditRequest, last string) (*auditStream, er
 	if a.settled != 0 {
 		return a, nil
 	}
-	a.settled = queue.At(s.now()).Add(-auditOverlap)
+	a.settled = queue.At(a.clock.now()).Add(-auditOverlap)
 	for more := true; more; more = a.cursor != "" {
 		if _, err := a.next(); err != nil { // what is there already is not sent
 			return nil, err
@@ -127,14 +119,14 @@ func (a *auditStream) next() (events []byte, err error) {
 	filter := a.filter
 	filter.OldestFirst = true
 	if a.cursor == "" {
-		a.begun = queue.At(a.server.now())
+		a.begun = queue.At(a.clock.now())
 		a.settled = min(a.settled, a.begun.Add(-auditOverlap)) // else nothing is sent until a clock that was set back is where it was
 		a.cursor = engine.AuditCursor(a.settled)
 	}
 	if end := a.begun + 1; filter.Until == 0 || end < filter.Until {
 		filter.Until = end
 	}
-	page, err := a.server.engine.Audit(filter, a.cursor, a.batch)
+	page, err := a.engine.Audit(filter, a.cursor, a.batch)
 	if err != nil {
 		return nil, err
 	}

@@ -174,6 +174,8 @@ func TestBehaviour035CompletingTwiceCountsOnce(t *testing.T) {
 }
 
 // Streams are bounded: one too many is told so at once, and one that ends makes room.
+//
+//quern:sequential
 func TestBehaviour046OneTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -279,6 +281,8 @@ func TestBehaviour073WorkIsFoundWithoutBeingSentAgain(t *testing.T) {
 }
 
 // Times far away hold across restarts, for a submission and for a retry.
+//
+//quern:sequential
 func TestBehaviour075LongDelaysHoldAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	const month = 30 * 24 * time.Hour
@@ -414,6 +418,7 @@ func TestAFailedSubmissionNamesItsChunk(t *testing.T) {
 	check("after a checkpoint and a restart")
 }
 
+//quern:sequential
 func TestBehaviour092NothingComesBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -37,12 +37,12 @@ func TestDamagedLetterIsParked(t *testing.T) {
 	s.deadLetters(1, "dead")
 	n := api.NewSubmission{}
 	for i := range 4 {
-		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 20_000))) // in the store at once, each in a row of its own
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 20_000))) // in the store at once, each a page of a blob
 	}
 	sub := s.insert("work", n)
 	got := s.reserve("work", request("OldestFirst", 4)).Reservations
-	const row = "(SELECT k FROM content ORDER BY k LIMIT 1 OFFSET 1)"
-	s.onStore("0002", "UPDATE content SET crc = crc + 1 WHERE k = "+row)
+	const row = "(SELECT k FROM blob_page ORDER BY k LIMIT 1 OFFSET 1)"
+	s.onStore("0002", "UPDATE blob_page SET crc = crc + 1 WHERE k = "+row)
 	s.wantStatuses(s.failing("work", "no", true, got...), 4, api.StatusOK)
 	s.settle()
 	want := func(when string, copies int, parked int) {
@@ -67,7 +67,7 @@ func TestDamagedLetterIsParked(t *testing.T) {
 	want("after a restart", 3, 1)
 	s.do("POST", queuePath("work", "/lifecycle/retry"), nil, http.StatusOK, nil)
 	want("retried without success", 3, 1)
-	s.onStore("0002", "UPDATE content SET crc = crc - 1 WHERE k = "+row)
+	s.onStore("0002", "UPDATE blob_page SET crc = crc - 1 WHERE k = "+row)
 	want("repaired, but not retried", 3, 1)
 	s.do("POST", queuePath("work", "/lifecycle/retry"), nil, http.StatusOK, nil)
 	want("repaired and retried", 4, 0)
@@ -89,12 +89,12 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 	s := newScene(t)
 	n := api.NewSubmission{}
 	for i := range 6 {
-		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 20_000))) // in the store at once, each in a row of its own
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes(bytes.Repeat([]byte{byte('a' + i)}, 20_000))) // in the store at once, each a page of a blob
 	}
 	sub := s.insert("", n)
-	row := func(i int) string { return fmt.Sprintf("(SELECT k FROM content ORDER BY k LIMIT 1 OFFSET %d)", i) }
-	s.onStore("0000", "UPDATE content SET crc = crc + 1 WHERE k IN ("+row(0)+", "+row(3)+")")
-	s.onStore("0000", "CREATE TABLE away AS SELECT * FROM content WHERE k = "+row(4)+"; DELETE FROM content WHERE k = (SELECT k FROM away)")
+	row := func(i int) string { return fmt.Sprintf("(SELECT k FROM blob_page ORDER BY k LIMIT 1 OFFSET %d)", i) }
+	s.onStore("0000", "UPDATE blob_page SET crc = crc + 1 WHERE k IN ("+row(0)+", "+row(3)+")")
+	s.onStore("0000", "CREATE TABLE away AS SELECT * FROM blob_page WHERE k = "+row(4)+"; DELETE FROM blob_page WHERE k = (SELECT k FROM away)")
 	want := func(when, strategy string, most int, indexes ...uint32) {
 		t.Helper()
 		got := s.reserve("", request(strategy, most)).Reservations
@@ -133,8 +133,8 @@ func TestDamagedContentIsSetAside(t *testing.T) {
 	s.killed(0)
 	letters("after a kill", 0, 3, 4)
 	want("after a kill", "OldestFirst", 100, 1, 2, 5)
-	s.onStore("0000", "UPDATE content SET crc = crc - 1 WHERE k = "+row(0))
-	s.onStore("0000", "INSERT INTO content SELECT * FROM away; DROP TABLE away")
+	s.onStore("0000", "UPDATE blob_page SET crc = crc - 1 WHERE k = "+row(0))
+	s.onStore("0000", "INSERT INTO blob_page SELECT * FROM away; DROP TABLE away")
 	for _, i := range []int{0, 3, 4} {
 		s.do("POST", queuePath("", fmt.Sprintf("/dead-letters/%s/%d/redrive", sub.ID, i)), nil, http.StatusOK, nil)
 	}
@@ -151,11 +151,11 @@ func TestDamagedAttachmentPauses(t *testing.T) {
 	s := newScene(t)
 	n := api.NewSubmission{Attachment: api.Bytes(bytes.Repeat([]byte("a"), 65_536))}
 	for range 10 {
-		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes("x")) // with these it is in the store at once
+		n.Chunks.Inline = append(n.Chunks.Inline, api.Bytes("x")) // with these it is a blob, whose first page has them
 	}
 	sub := s.insert("", n)
 	s.insert("", submission(1))
-	s.onStore("0000", "UPDATE attachment SET crc = crc + 1")
+	s.onStore("0000", "UPDATE blob_page SET crc = crc + 1 WHERE k > (SELECT min(k) FROM blob_page)")
 	if got := s.reserve("", request("OldestFirst", 10)).Reservations; len(got) != 1 || got[0].Submission == sub.ID {
 		t.Fatalf("%d chunks went out, want the one of the other submission", len(got))
 	}
@@ -164,7 +164,7 @@ func TestDamagedAttachmentPauses(t *testing.T) {
 	if len(rules.Items) != 1 || !strings.HasPrefix(rules.Items[0].Reason, "damaged: ") {
 		t.Fatalf("the rules are %+v, want one that says what is damaged", rules.Items)
 	}
-	s.onStore("0000", "UPDATE attachment SET crc = crc - 1")
+	s.onStore("0000", "UPDATE blob_page SET crc = crc - 1 WHERE k > (SELECT min(k) FROM blob_page)")
 	s.liftRule("", rules.Items[0])
 	if got := s.reserve("", request("OldestFirst", 10)).Reservations; len(got) != 10 || !bytes.Equal(got[0].Attachment, n.Attachment) {
 		t.Errorf("repaired: %d chunks went out, want 10 with the attachment", len(got))

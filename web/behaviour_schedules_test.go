@@ -100,6 +100,8 @@ func TestBehaviour078TheFirstRunIsTheNextTick(t *testing.T) {
 }
 
 // Given a server that looks late at every tick, the scheduled times stay on the grid for 1,000 ticks.
+//
+//quern:sequential
 func TestBehaviour079ScheduledTimesDoNotDrift(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -407,6 +409,8 @@ func failingRuns(t *testing.T, policy string) {
 }
 
 // A schedule's pause, its delay by jitter, its end, and what its submissions carry, over restarts.
+//
+//quern:sequential
 func TestSchedulesOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -210,6 +210,7 @@ func TestBehaviour018TailPutsTheFailedBehind(t *testing.T) {
 	}
 }
 
+//quern:sequential
 func TestBehaviour019ABurstOfExpiriesLeavesSlotsToFreshWork(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -506,6 +507,7 @@ func TestBehaviour101CountsAreExact(t *testing.T) {
 	check("restarted")
 }
 
+//quern:sequential
 func TestBehaviour122CancelOfManyChunks(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

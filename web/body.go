@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -31,23 +32,36 @@ type buffer struct {
 	of *access.Use // whose share a large one counts in; nil: it counts in none
 }
 
-func (p *pools) buffer() *buffer {
-	if b, ok := p.buffers.Get().(*buffer); ok {
-		return b
+// buffers are those that are free.
+type buffers struct{ pool pool[buffer] }
+
+func (p *buffers) take() *buffer {
+	b := p.pool.take()
+	if b.b == nil {
+		b.b = make([]byte, 0, firstBody)
 	}
-	return &buffer{b: make([]byte, 0, firstBody)}
+	return b
 }
 
-func (p *pools) free(b *buffer) {
+func (p *buffers) free(b *buffer) {
 	if cap(b.b) <= keepBody {
 		b.b = b.b[:0]
-		p.buffers.Put(b)
+		p.pool.Put(b)
 	}
+}
+
+// bodies reads the bodies of requests, and counts what clients have the server hold by them.
+type bodies struct {
+	auth    *auth // whose share a large one counts in
+	clock   *clock
+	buffers *buffers
+	held    atomic.Int64 // bytes held by bodies over maxBodyBytes
+	uploads atomic.Int64 // bytes held by modules that are being uploaded
 }
 
 // mediaType checks that the request carries one of the accepted types, uncompressed, and returns which. The requirement
 // is also a defence: no HTML form can send it.
-func (s *Server) mediaType(r *http.Request, accepted ...string) (string, error) {
+func mediaType(r *http.Request, accepted ...string) (string, error) {
 	header := r.Header.Get("Content-Type")
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return "", newProblem(codeMediaType, "Compressed bodies are not accepted: send it without Content-Encoding.")
@@ -86,11 +100,11 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// readBody reads the whole body of at most limit bytes into a pooled buffer, which the caller gives back with
-// s.freeBody. The buffer grows with what arrives, not with what Content-Length announces, and what it holds beyond an
+// read reads the whole body of at most limit bytes into a pooled buffer, which the caller gives back with
+// free. The buffer grows with what arrives, not with what Content-Length announces, and what it holds beyond an
 // ordinary body counts against maxHeldBytes. Text that is not UTF-8 is refused: the decoders would put U+FFFD in its place, and
 // a consumer would get something else than the producer sent.
-func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
+func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 	r := c.Request()
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -98,14 +112,14 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 	from := io.Reader(r.Body)
 	var large *paced
 	if r.ContentLength < 0 || r.ContentLength > maxBodyBytes {
-		large = s.paced(c.Response(), r.Body)
+		large = b.paced(c.Response(), r.Body)
 		from = large
 	}
-	body := s.pools.buffer()
+	body := b.buffers.take()
 	for {
 		if len(body.b) == cap(body.b) {
-			if err := s.grow(r, body, limit); err != nil {
-				s.freeBody(body)
+			if err := b.grow(r, body, limit); err != nil {
+				b.free(body)
 				return nil, err
 			}
 		}
@@ -113,17 +127,17 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 		body.b = body.b[:len(body.b)+n]
 		switch {
 		case int64(len(body.b)) > limit:
-			s.freeBody(body)
+			b.free(body)
 			return nil, &http.MaxBytesError{Limit: limit}
 		case err == io.EOF:
 			if !utf8.Valid(body.b) {
-				s.freeBody(body)
+				b.free(body)
 				return nil, newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
 			}
 			large.finish()
 			return body, nil
 		case err != nil:
-			s.freeBody(body)
+			b.free(body)
 			return nil, err
 		case r.ContentLength == int64(len(body.b)):
 			// net/http reports the end together with the last bytes or on the next read; after a body of the
@@ -134,14 +148,14 @@ func (s *Server) readBody(c echo.Context, limit int64) (*buffer, error) {
 }
 
 // grow makes room for more: twice as much, or all that is still announced when that is less.
-func (s *Server) grow(r *http.Request, body *buffer, limit int64) error {
+func (b *bodies) grow(r *http.Request, body *buffer, limit int64) error {
 	announced := r.ContentLength
 	size := 2 * int64(cap(body.b))
 	if announced >= 0 {
 		size = min(size, announced+1)
 	}
 	size = min(size, limit+1)
-	if err := s.hold(r, body, size); err != nil {
+	if err := b.hold(r, body, size); err != nil {
 		return err
 	}
 	larger := make([]byte, len(body.b), size)
@@ -151,16 +165,16 @@ func (s *Server) grow(r *http.Request, body *buffer, limit int64) error {
 }
 
 // hold counts a buffer that grows to size bytes against what all large bodies may hold.
-func (s *Server) hold(r *http.Request, body *buffer, size int64) error {
+func (b *bodies) hold(r *http.Request, body *buffer, size int64) error {
 	more := size - heldBy(int64(cap(body.b)))
 	if size <= maxBodyBytes+1 {
 		return nil
 	}
-	if err := s.holdShare(r, body, more); err != nil {
+	if err := b.holdShare(r, body, more); err != nil {
 		return err
 	}
-	if s.held.Add(more) > maxHeldBytes {
-		s.held.Add(-more)
+	if b.held.Add(more) > maxHeldBytes {
+		b.held.Add(-more)
 		if body.of != nil {
 			body.of.Bodies.Add(-more)
 		}
@@ -171,20 +185,20 @@ func (s *Server) hold(r *http.Request, body *buffer, size int64) error {
 }
 
 // holdShare counts as much against what the large bodies of one access token may hold.
-func (s *Server) holdShare(r *http.Request, body *buffer, more int64) error {
+func (b *bodies) holdShare(r *http.Request, body *buffer, more int64) error {
 	if body.of == nil {
-		token := s.tokenOf(r)
-		if token == nil || s.limits.Bodies == 0 {
+		token := b.auth.tokenOf(r)
+		if token == nil || b.auth.limits.Bodies == 0 {
 			return nil
 		}
 		body.of = token.Use
 	}
-	if now := body.of.Bodies.Add(more); now > s.limits.Bodies {
+	if now := body.of.Bodies.Add(more); now > b.auth.limits.Bodies {
 		body.of.Bodies.Add(-more)
 		return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
 			"Large requests of this access token that are being read hold %d MiB, and with this one they would hold "+
 				"more than the %d MiB that the server's option token-body-memory allows. Send it again in a moment, "+
-				"or send fewer at once.", (now-more)>>20, s.limits.Bodies>>20)}
+				"or send fewer at once.", (now-more)>>20, b.auth.limits.Bodies>>20)}
 	}
 	return nil
 }
@@ -198,15 +212,15 @@ func heldBy(capacity int64) int64 {
 }
 
 // freeBody gives a buffer back.
-func (s *Server) freeBody(body *buffer) {
-	drop(s, body, heldBy(int64(cap(body.b))))
-	s.pools.free(body)
+func (b *bodies) free(body *buffer) {
+	b.drop(body, heldBy(int64(cap(body.b))))
+	b.buffers.free(body)
 }
 
 // drop counts no more what a buffer held.
-func drop(s *Server, body *buffer, held int64) {
+func (b *bodies) drop(body *buffer, held int64) {
 	if held > 0 {
-		s.held.Add(-held)
+		b.held.Add(-held)
 		if body.of != nil {
 			body.of.Bodies.Add(-held)
 		}
@@ -215,19 +229,18 @@ func drop(s *Server, body *buffer, held int64) {
 }
 
 // holdDecoded counts memory that a decoded request takes, like that of large bodies, until the function that it returns is called.
-func holdDecoded(s *Server, r *http.Request, size int64) (done func(), err error) {
+func (b *bodies) holdDecoded(r *http.Request, size int64) (done func(), err error) {
 	var decoded buffer
-	if err := s.hold(r, &decoded, size); err != nil {
+	if err := b.hold(r, &decoded, size); err != nil {
 		return nil, err
 	}
-	return func() { drop(s, &decoded, heldBy(size)) }, nil
+	return func() { b.drop(&decoded, heldBy(size)) }, nil
 }
 
 // chunkedBody is a body whose length is not announced. What is wrong with its chunks is the client's mistake, but net/http has no
 // type for it.
 type chunkedBody struct {
 	io.ReadCloser
-	s *Server
 	c echo.Context
 }
 
@@ -246,9 +259,9 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 
 // receive prepares for a chunked body. The connection is closed behind it: net/http does not tell whether the request had a
 // Content-Length, too, and after such a one what follows may be read in two ways (RFC 9112, section 6.1).
-func (s *Server) receive(c echo.Context) {
+func receive(c echo.Context) {
 	if r := c.Request(); r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		r.Body = &chunkedBody{r.Body, s, c}
+		r.Body = &chunkedBody{r.Body, c}
 		c.Response().Header().Set("Connection", "close")
 	}
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const bulkAbout = "Does something with all that the filter means of a queue, as it is now, in the background: " +
+const bulkAbout = "Applies an action to everything in a queue that matches the filter, in the background: " +
 	"redrive, delete or forward (to another queue) dead letters, " +
 	"retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart " +
-	"where it was. A dry run counts what would come of it."
+	"where it was. A dry run counts what it would do."
 
 // bulks are the handlers of bulk operations.
 type bulks struct{ engine *engine.Engine }
 
 // routes are the part of the table about bulk operations.
-func (x bulks) routes(d *document) {
-	register(d, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
+func (x bulks) routes(r *router) {
+	register(r, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk, compress: true,
-		summary: "List bulk operations, newest first", about: "All that run, and of each queue the last 100 that have ended."}, x.list)
-	register(d, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
+		summary: "List bulk operations, newest first", about: "All running operations, and the last 100 ended ones of each queue."}, x.list)
+	register(r, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
 		method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
 		narrow: inHandler, tag: tagBulk, accepts: true,
-		summary: "Do something with much at once", about: bulkAbout}, x.start)
-	register(d, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
+		summary: "Apply an action to everything that matches a filter", about: bulkAbout}, x.start)
+	register(r, operation{id: "get-bulk-operation", method: "GET", path: "/v1/bulk-operations/{id}", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk,
-		summary: "Read how far a bulk operation got"}, x.get)
-	register(d, operation{id: "cancel-bulk-operation", act: act{"bulk.cancel", "bulk operation {id}"},
+		summary: "Read the progress of a bulk operation"}, x.get)
+	register(r, operation{id: "cancel-bulk-operation", act: act{"bulk.cancel", "bulk operation {id}"},
 		method: "POST", path: "/v1/bulk-operations/{id}/cancel",
 		scope: scopeOperate, narrow: inHandler, tag: tagBulk,
 		summary: "Stop a bulk operation",
@@ -65,7 +65,7 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 		}
 		if !coversEntries(&token.Restriction, r.Filter.Meta) {
 			return nil, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-				bounds(&token.Restriction)+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + bounds(&token.Restriction)})
+				token.Restriction.Bounds()+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + token.Restriction.Bounds()})
 		}
 	}
 	r.Actor = access.Of(ctx).Actor(r.Actor)
@@ -139,7 +139,7 @@ type BulkPath struct {
 
 type cancelBulkInput struct {
 	BulkPath
-	Actor string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; it is kept with the operation"`
+	Actor string `query:"actor" maxLength:"128" doc:"Name of the caller on an open server, kept with the operation"`
 }
 
 // coversBulk says whether a bulk operation is within what the token is bound to.

@@ -62,9 +62,9 @@ func (x submissions) outputs(c echo.Context) error {
 	if _, err := q.Submissions.Get(ctx, in.id); err != nil {
 		return err
 	}
-	line := x.pools.buffer()
-	defer x.pools.free(line)
-	return answerLines(x.Server, c, func(writer *bufio.Writer) error {
+	line := x.buffers.take()
+	defer x.buffers.free(line)
+	return x.streams.lines(c, func(writer *bufio.Writer) error {
 		return q.Submissions.Outputs(ctx, in.id, func(index uint32, output []byte) error {
 			line.b = appendOutput(line.b[:0], index, output)
 			_, err := writer.Write(line.b)
@@ -80,4 +80,35 @@ func appendOutput(dst []byte, index uint32, output []byte) []byte {
 	dst = append(dst, `,"output":`...)
 	dst = wire.AppendBytes(dst, output)
 	return append(dst, '}', '\n')
+}
+
+const (
+	mapAbout = "The chunks from index `from` up to `to`, counted by state in cells of equal size. The server " +
+		"examines at most 1,048,576 chunks, and `to` in the answer says where to continue. A chunk that changes " +
+		"meanwhile counts as the server met it."
+	attemptsAbout = "The last 10 ended attempts, over all redrives, the oldest first. The server forgets them " +
+		"when the chunk is done."
+)
+
+type getMapInput struct {
+	SubmissionPath
+	From  uint32 `query:"from" doc:"Index of the first chunk"`
+	To    uint32 `query:"to" doc:"Index after the last chunk; absent: the end"`
+	Cells int    `query:"cells" minimum:"1" maximum:"1000" default:"500" doc:"Most cells"`
+}
+
+func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapInput) (*output[api.ChunkMap], error) {
+	m, err := q.Submissions.Map(ctx, in.id, in.From, in.To, in.Cells)
+	return answered(m, err, asIs)
+}
+
+func (x submissions) attempts(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Page[api.Attempt]], error) {
+	past, err := q.Submissions.Attempts(ctx, in.id, in.chunk.Index)
+	return answeredShort(past, err, apiAttempt)
+}
+
+func apiAttempt(a *queue.Attempt) api.Attempt {
+	return api.Attempt{
+		EndedAt: a.Ended.API(), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost, Error: a.Error,
+	}
 }

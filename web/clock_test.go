@@ -31,9 +31,9 @@ func TestPacesWhenTheClockIsSetBack(t *testing.T) {
 	var setBack atomic.Bool
 	var passed atomic.Int64
 	f := newFixtureSeeded(t, 1, func(s *Server) {
-		s.limits = access.Limits{PerSecond: 1}
-		s.began = start
-		s.now = func() time.Time {
+		s.auth.limits = access.Limits{PerSecond: 1}
+		s.clock.began = start
+		s.clock.now = func() time.Time {
 			now := start.Add(time.Duration(passed.Load()))
 			if setBack.Load() {
 				now = wallSetBack(now, time.Hour)
@@ -104,7 +104,7 @@ func TestAuditStreamWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	f := newClocked(t)
 	f.later.Store(int64(time.Hour))
-	stream, err := auditing{f.server}.newAuditStream(auditRequest{}, "")
+	stream, err := auditing{engine: f.engine, clock: f.server.clock}.newAuditStream(auditRequest{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

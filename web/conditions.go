@@ -10,8 +10,8 @@ import (
 // Conditions are the headers that make a change depend on what is there. It is exported because huma only looks into
 // exported fields.
 type Conditions struct {
-	IfMatch     string `header:"If-Match" doc:"ETags of which one must be that of the newest version; *: there must be one"`
-	IfNoneMatch string `header:"If-None-Match" doc:"*: there must be none yet"`
+	IfMatch     string `header:"If-Match" doc:"ETags; one must be that of the newest version. *: a version must exist"`
+	IfNoneMatch string `header:"If-None-Match" doc:"*: none may exist"`
 }
 
 // hold refuses a change if the conditions do not hold for what is there: a version from 1 on, with its ETag, or 0 for nothing.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -12,54 +13,59 @@ import (
 )
 
 const (
-	listConsumersAbout = "Those that are attached or were a moment ago, hold something, or have an order. A consumer " +
-		"without a name is listed too, but has no path."
+	listConsumersAbout = "Consumers that are or were just attached, hold a chunk, or have an order. The list " +
+		"has consumers without a name too, but they have no path."
 	attachAbout = "Server-sent events: `hello` (Hello), `drain`, `quiet`, `resume` and `revoked` " +
-		"(RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open the consumer is known to live. " +
-		"When it ends without `detach` and the consumer does not attach again within the queue's " +
-		"`consumer_grace_ms`, and no other call is made for what the consumer holds, each of its reservations ends as lost: " +
-		"the try is counted, but not as an expiry, and the chunk is offered again after the queue's " +
-		"`expiry_backoff`. Without a stream only deadlines count. A name is one consumer's own. " +
-		"A stream that falls behind is ended: the consumer attaches again and extends what it holds, which tells it what it still has."
-	detachAbout = "The consumer leaves: its streams end, orders for it are forgotten, and what it holds goes back " +
-		"with no try counted. To be called when it has finished."
-	orderAbout = "An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or " +
-		"is lost, when it is not attached and not heard of for an hour, and at a restart of the server."
-	drainAbout = "It gets nothing new, and is asked to finish what it holds and leave: by the event `drain` if it is " +
-		"attached, and by the reason `draining` of its reserves. " + orderAbout
-	quietAbout = "It gets nothing new, but stays; its reserves answer with the reason `quiet`. " + orderAbout
+		"(RevokedEvent), and a comment every `heartbeat_ms`. While the stream is open, the server knows that the " +
+		"consumer lives. If the stream ends without `detach`, the consumer has the queue's `consumer_grace_ms` to " +
+		"attach again or to make a call about its chunks. Otherwise each of its reservations ends as lost: the " +
+		"attempt counts, but not as an expiry, and the server offers the chunk again after the queue's " +
+		"`expiry_backoff`. Without a stream, only deadlines count. Each consumer needs its own name. The server ends " +
+		"a stream that falls behind: the consumer attaches again and extends its reservations, which tells it what " +
+		"it still has."
+	detachAbout = "The consumer leaves: its streams end, the server forgets its orders, and its chunks go " +
+		"back without counting an attempt. Call this when it has finished."
+	orderAbout = "`resume` takes an order back. The server forgets it when the consumer leaves or is lost, " +
+		"after an hour without a stream or a call, and at a restart."
+	drainAbout = "The consumer gets no new work, and should finish its chunks and leave. The event `drain` " +
+		"tells it if it is attached, and the reason `draining` of its reserves tells it in any case. " + orderAbout
+	quietAbout = "The consumer gets no new work, but stays. Its reserves answer with the reason `quiet`. " + orderAbout
 )
 
 // consumers are the handlers of consumers.
-type consumers struct{ *Server }
+type consumers struct {
+	engine  *engine.Engine
+	log     *slog.Logger
+	streams *streams
+}
 
 // routes are the part of the table about consumers.
-func (x consumers) routes(d *document) {
+func (x consumers) routes(r *router) {
 	const base, one = "/v1/queues/{queue}/consumers", "/v1/queues/{queue}/consumers/{consumer}"
-	registerIn(d, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead,
+	registerIn(r, operation{id: "list-consumers", method: "GET", path: base, scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagConsumers, compress: true,
 		summary: "List a queue's consumers by name", about: listConsumersAbout}, x.list)
-	registerIn(d, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
+	registerIn(r, operation{id: "get-consumer", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagConsumers, compress: true,
-		summary: "Read a consumer and what it holds"}, x.get)
-	x.raw(d, operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
+		summary: "Read a consumer and its reservations"}, x.get)
+	r.raw(operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers, streams: true,
-		summary: "Keep a consumer known", about: attachAbout}, attachShape, x.attach)
-	registerIn(d, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
+		summary: "Attach a consumer", about: attachAbout}, attachShape, x.attach)
+	registerIn(r, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
-		summary: "Let a consumer leave", about: detachAbout}, x.detach)
-	registerIn(d, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
+		summary: "Detach a consumer", about: detachAbout}, x.detach)
+	registerIn(r, operation{id: "drain-consumer", act: act{"consumer.drain", "consumer {consumer}"},
 		method: "POST", path: one + "/drain", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
 		summary: "Tell a consumer to finish and leave", about: drainAbout}, x.order(queue.Drain))
-	registerIn(d, operation{id: "quiet-consumer", act: act{"consumer.quiet", "consumer {consumer}"},
+	registerIn(r, operation{id: "quiet-consumer", act: act{"consumer.quiet", "consumer {consumer}"},
 		method: "POST", path: one + "/quiet", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Keep work from a consumer", about: quietAbout}, x.order(queue.Quiet))
-	registerIn(d, operation{id: "resume-consumer", act: act{"consumer.resume", "consumer {consumer}"},
+		summary: "Keep new work from a consumer", about: quietAbout}, x.order(queue.Quiet))
+	registerIn(r, operation{id: "resume-consumer", act: act{"consumer.resume", "consumer {consumer}"},
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Take drain or quiet back"}, x.order(queue.NoOrder))
+		summary: "Resume a drained or quiet consumer"}, x.order(queue.NoOrder))
 }
 
 // ConsumerPath names a consumer; exported like QueuePath.
@@ -99,7 +105,7 @@ func unescape(parts ...*string) (err error) {
 
 type listConsumersInput struct {
 	QueuePath
-	Cursor string `query:"cursor" maxLength:"256" doc:"The next of the page before"`
+	Cursor string `query:"cursor" maxLength:"256" doc:"Cursor from the previous page"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
@@ -110,8 +116,7 @@ func (x consumers) list(ctx context.Context, q *engine.Queue, in *listConsumersI
 
 type getConsumerInput struct {
 	ConsumerPath
-	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+	Paging
 }
 
 func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput) (*output[api.ConsumerDetail], error) {

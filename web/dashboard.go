@@ -21,17 +21,15 @@ var dashboardFiles embed.FS
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " +
 	"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// webPages are the handlers of pages for people, and of what they are made of.
-type webPages struct{ *Server }
+// dashboard is the page, its files by name.
+type dashboard map[string]asset
 
-// dashboardRoutes are the part of the table about the dashboard, and the events that it shows.
-func dashboardRoutes(s *Server, d *document) {
-	s.raw(d, operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
-		streams: true, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, watching{s}.getEvents)
-	s.raw(d, operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
-		summary: "The dashboard"}, textShape("text/html"), webPages{s}.getDashboard)
-	s.raw(d, operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
-		summary: "A file of the dashboard"}, assetShape, webPages{s}.getAsset)
+// routes are the part of the table about the dashboard.
+func (d dashboard) routes(r *router) {
+	r.raw(operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
+		summary: "The dashboard"}, textShape("text/html"), func(c echo.Context) error { return d.send(c, "index.html") })
+	r.raw(operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
+		summary: "A file of the dashboard"}, assetShape, func(c echo.Context) error { return d.send(c, c.Param("file")) })
 }
 
 // asset is one file of the dashboard.
@@ -42,7 +40,7 @@ type asset struct {
 }
 
 // loadDashboard reads the built dashboard, whose files have fixed names: index.html is the page, the others are beside it.
-func loadDashboard() (map[string]asset, error) {
+func loadDashboard() (dashboard, error) {
 	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 	files, err := fs.Sub(dashboardFiles, "dashboard/dist")
@@ -53,7 +51,7 @@ func loadDashboard() (map[string]asset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: dashboard: %w", err)
 	}
-	out := make(map[string]asset)
+	out := dashboard{}
 	for _, entry := range entries {
 		body, err := fs.ReadFile(files, entry.Name())
 		if err != nil {
@@ -72,14 +70,8 @@ func loadDashboard() (map[string]asset, error) {
 	return out, nil
 }
 
-// getDashboard is GET /.
-func (s webPages) getDashboard(c echo.Context) error { return s.sendAsset(c, "index.html") }
-
-// getAsset is GET /assets/{file}.
-func (s webPages) getAsset(c echo.Context) error { return s.sendAsset(c, c.Param("file")) }
-
-func (s webPages) sendAsset(c echo.Context, name string) error {
-	file, ok := s.dashboard[name]
+func (d dashboard) send(c echo.Context, name string) error {
+	file, ok := d[name]
 	if !ok {
 		return newProblem(codeNotFound, "The dashboard has no such file.")
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // mostFirstLoad is what a browser may have to fetch before the dashboard shows, compressed.
-const mostFirstLoad = 120 << 10
+const mostFirstLoad = 150_000
 
 // The dashboard is served with a policy that allows nothing inline and nothing from elsewhere, loads only what is embedded, and
 // little of it; what a browser has already is not sent again.

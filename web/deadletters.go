@@ -11,48 +11,49 @@ import (
 )
 
 const (
-	listDeadAbout = "Chunks out of attempts whose submission is open or completed with dead ones: of the newest " +
-		"submission first, and of one submission by index. " +
-		"They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends. " +
+	listDeadAbout = "Chunks without attempts left, whose submission is open or completed with dead ones: the newest " +
+		"submission first, and within one submission by index. " +
+		"They stay until you redrive or delete them, or until the retention of their submission is over, which begins at its end. " +
 		shortPages
 	groupsAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +
-		"fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` " +
-		"counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too."
-	forwardAbout = "It becomes a submission of one chunk there, with its content, meta and attachment, and " +
-		"`forwarded_from` says where it came from; here it counts as skipped, in the same commit that puts it on its way. " +
-		"It arrives exactly once, also through a crash."
-	redriveAbout = "The chunk is ready again with no try counted; its history stays. A submission that completed " +
-		"with dead chunks is open again. 409 if its dead_deadline passed."
+		"fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others` counts " +
+		"the dead letters in no group, because there are more kinds of errors. A filter by `fingerprint` finds those " +
+		"too."
+	forwardAbout = "The chunk becomes a submission of one chunk in the other queue, with its content, meta " +
+		"and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same " +
+		"commit. It arrives exactly once, also through a crash."
+	redriveAbout = "The chunk is ready again with its attempts reset; its history stays. A submission that " +
+		"completed with dead chunks opens again. The answer is 409 if its dead_deadline has passed."
 )
 
 // deadLetters are the handlers of dead chunks that can be redriven.
 type deadLetters struct{ engine *engine.Engine }
 
 // routes are the part of the table about dead letters.
-func (x deadLetters) routes(d *document) {
-	registerIn(d, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
+func (x deadLetters) routes(r *router) {
+	registerIn(r, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
-	registerIn(d, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
+	registerIn(r, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: groupList().document()}, x.groups)
-	registerIn(d, operation{id: "get-dead-letter", method: "GET",
+	registerIn(r, operation{id: "get-dead-letter", method: "GET",
 		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
-		summary: "Read a dead letter with the history of its last 10 tries"}, x.get)
-	registerIn(d, operation{id: "redrive-dead-letter", act: act{"dead_letter.redrive", "submission {submission} chunk {index}"},
+		summary: "Read a dead letter with its last 10 attempts"}, x.get)
+	registerIn(r, operation{id: "redrive-dead-letter", act: act{"dead_letter.redrive", "submission {submission} chunk {index}"},
 		method: "POST",
 		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
 		narrow: inQueue | inSub, tag: tagDeadLetters,
-		summary: "Offer a dead chunk again", about: redriveAbout}, x.redrive)
-	registerIn(d, operation{id: "forward-dead-letter", act: act{"dead_letter.forward", "submission {submission} chunk {index}"},
+		summary: "Redrive a dead chunk", about: redriveAbout}, x.redrive)
+	registerIn(r, operation{id: "forward-dead-letter", act: act{"dead_letter.forward", "submission {submission} chunk {index}"},
 		method: "POST",
 		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
 		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
-		summary: "Have a dead chunk go on to another queue", about: forwardAbout}, x.forward)
-	registerIn(d, operation{id: "delete-dead-letter", act: act{"dead_letter.delete", "submission {submission} chunk {index}"},
+		summary: "Forward a dead chunk to another queue", about: forwardAbout}, x.forward)
+	registerIn(r, operation{id: "delete-dead-letter", act: act{"dead_letter.delete", "submission {submission} chunk {index}"},
 		method: "DELETE",
 		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
-		summary: "Give a dead chunk up for good", about: "It counts as skipped from then on."}, x.delete)
+		summary: "Discard a dead chunk for good", about: "It counts as skipped from then on."}, x.delete)
 }
 
 // letterFilter are the parameters that say which dead letters are meant.

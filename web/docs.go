@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -27,21 +29,26 @@ var docsTemplate string
 //go:embed docs.css
 var docsStyle string
 
-// docsPages are what people read.
+const contentOpenAPI = "application/openapi+json"
+
+// docsPages are the document, and what people read. Each is made when it is first asked for: most servers are never asked, and making them
+// takes longer than the rest of a start.
 type docsPages struct {
+	document  func() ([]byte, error)     // the OpenAPI document
+	home      func() ([]byte, error)     // the page Start, with the problems: their types are /docs#CODE
 	reference func() ([]byte, error)     // made of the OpenAPI document
 	policy    string                     // Content-Security-Policy of all of them
 	site      func() (*site.Site, error) // the documents
 }
 
-// docsRoutes are the document and the pages.
-func docsRoutes(s *Server, d *document) {
-	s.raw(d, operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "This document"}, textShape(contentOpenAPI), webPages{s}.getDocument)
-	s.raw(d, operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "The reference page"}, textShape("text/html"), webPages{s}.getDocs)
-	s.raw(d, operation{id: "docs-page", method: "GET", path: "/docs/{page}", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "A page of the documents, or a search in them"}, docsPageShape, sendDocsPage(s))
+// routes are the part of the table about them.
+func (p *docsPages) routes(r *router) {
+	r.raw(operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+		summary: "This document"}, textShape(contentOpenAPI), p.getDocument)
+	r.raw(operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+		summary: "The first page of the documents, and the codes of problems"}, textShape("text/html"), p.getHome)
+	r.raw(operation{id: "docs-page", method: "GET", path: "/docs/{page}", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+		summary: "A page of the documents, or a search in them"}, docsPageShape, p.getPage)
 }
 
 // docsPage is what docs.html shows.
@@ -83,15 +90,34 @@ type docsProblem struct {
 	Status              int
 }
 
-// newDocsPages are the pages that are made of the document and of the files in docs, each when it is first asked for.
-func newDocsPages(from *huma.OpenAPI) docsPages {
+// newDocsPages are made of the document, once it is complete, and of the files in docs.
+func newDocsPages(from *huma.OpenAPI) *docsPages {
 	page := sync.OnceValue(func() *docsPage { return docsPageOf(from) })
+	documents := sync.OnceValues(func() (*site.Site, error) { return site.New(docs.Files, docsStyle, page().parts()) })
 	sum := sha256.Sum256([]byte(docsStyle))
-	return docsPages{
-		reference: sync.OnceValues(func() ([]byte, error) { return page().render() }),
+	return &docsPages{
+		document: sync.OnceValues(func() ([]byte, error) {
+			text, err := json.MarshalIndent(from, "", "  ")
+			if err != nil {
+				return nil, fmt.Errorf("web: openapi: %w", err)
+			}
+			return append(text, '\n'), nil
+		}),
+		home: sync.OnceValues(func() ([]byte, error) {
+			made, err := documents()
+			if err != nil {
+				return nil, err
+			}
+			problems, err := page().render("problems")
+			if err != nil {
+				return nil, err
+			}
+			return made.Home(template.HTML(problems))
+		}),
+		reference: sync.OnceValues(func() ([]byte, error) { return page().render("docs") }),
 		policy: strings.Replace(strictPolicy, "form-action 'none'", "form-action 'self'", 1) + // of the search
 			"; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
-		site: sync.OnceValues(func() (*site.Site, error) { return site.New(docs.Files, docsStyle, page().parts()) }),
+		site: documents,
 	}
 }
 
@@ -119,15 +145,15 @@ func docsPageOf(from *huma.OpenAPI) *docsPage {
 	return page
 }
 
-// render makes the reference page. It needs no script, so that it works under a policy that allows none; its one style sheet is allowed
-// by its hash.
-func (p *docsPage) render() ([]byte, error) {
+// render makes the reference page ("docs"), or only its table of problems. It needs no script, so that it works under a policy that
+// allows none; its one style sheet is allowed by its hash.
+func (p *docsPage) render(part string) ([]byte, error) {
 	parsed, err := template.New("docs").Parse(docsTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("web: docs: %w", err)
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, p); err != nil {
+	if err := parsed.ExecuteTemplate(&out, part, p); err != nil {
 		return nil, fmt.Errorf("web: docs: %w", err)
 	}
 	return out.Bytes(), nil
@@ -137,12 +163,12 @@ func (p *docsPage) render() ([]byte, error) {
 func (p *docsPage) parts() (out []site.Part) {
 	for _, g := range p.Groups {
 		for _, op := range g.Operations {
-			out = append(out, site.Part{URL: "/docs#" + op.ID, Page: "HTTP API",
+			out = append(out, site.Part{URL: site.Reference + "#" + op.ID, Page: "HTTP API",
 				Title: op.Method + " " + op.Path, Text: op.Summary + ". " + op.About})
 		}
 	}
 	for _, problem := range p.Problems {
-		out = append(out, site.Part{URL: "/docs#" + problem.Code, Page: "Problems",
+		out = append(out, site.Part{URL: site.Reference + "#" + problem.Code, Page: "Problems",
 			Title: problem.Code, Text: problem.Title + ". " + problem.Advice})
 	}
 	return out
@@ -152,32 +178,54 @@ func (p *docsPage) parts() (out []site.Part) {
 func docsPageShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters,
-		&huma.Param{Name: "page", In: "path", Required: true, Description: "Name of the page, such as start; or search", Schema: text},
+		&huma.Param{Name: "page", In: "path", Required: true, Schema: text,
+			Description: "Name of the page, such as start; api for the reference; or search"},
 		&huma.Param{Name: "q", In: "query", Description: "Of search: words that a part of a page has all of", Schema: text})
 	textShape("text/html")(d, op)
 }
 
-// sendDocsPage is GET /docs/{page}.
-func sendDocsPage(s *Server) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		made, err := s.pages.site()
-		if err != nil {
-			return err
-		}
-		html, ok := made.Page(c.Param("page"))
-		if c.Param("page") == "search" {
-			html, err = made.Search(c.QueryParam("q"))
-			ok = true
-		}
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return newProblem(codeNotFound, "There is no such page; the first one is /docs/start.")
-		}
-		c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
-		return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)
+// getDocument is GET /openapi.json.
+func (p *docsPages) getDocument(c echo.Context) error {
+	text, err := p.document()
+	if err != nil {
+		return err
 	}
+	return c.Blob(http.StatusOK, contentOpenAPI, text)
+}
+
+// getHome is GET /docs.
+func (p *docsPages) getHome(c echo.Context) error {
+	html, err := p.home()
+	return p.send(c, html, err)
+}
+
+// getPage is GET /docs/{page}.
+func (p *docsPages) getPage(c echo.Context) error {
+	made, err := p.site()
+	if err != nil {
+		return err
+	}
+	if c.Param("page") == path.Base(site.Reference) {
+		html, err := p.reference()
+		return p.send(c, html, err)
+	}
+	if c.Param("page") == "search" {
+		html, err := made.Search(c.QueryParam("q"))
+		return p.send(c, html, err)
+	}
+	html, ok := made.Page(c.Param("page"))
+	if !ok {
+		return newProblem(codeNotFound, "There is no such page; the first one is /docs.")
+	}
+	return p.send(c, html, nil)
+}
+
+func (p *docsPages) send(c echo.Context, html []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Content-Security-Policy", p.policy)
+	return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)
 }
 
 // operationsOf lists the operations by path, then by method.
@@ -283,14 +331,4 @@ func formName(s *huma.Schema) string {
 		return s.Type
 	}
 	return `{"` + s.Required[0] + `": ...}`
-}
-
-// getDocs is GET /docs.
-func (s webPages) getDocs(c echo.Context) error {
-	c.Response().Header().Set("Content-Security-Policy", s.pages.policy)
-	html, err := s.pages.reference()
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, "text/html; charset=utf-8", html)
 }

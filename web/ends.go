@@ -18,23 +18,26 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const endsAbout = "An event `end` for each submission that ends, with the submission as its data, in the order in which the ends became " +
-	"durable; `meta.KEY`, `state` and `schedule` narrow them as they do a list. It begins behind `Last-Event-ID`, or " +
-	"`after`: the id of an event, `0` for all that the queue's retention has kept, or `now`, which is meant without either. " +
-	"A client that comes back with the id of the last event misses no end and gets none twice; of a submission that a " +
-	"redrive opened again it gets the last end. When retention has removed ends behind that id, an event `gap` says so " +
-	"first. Events without data move the id on while nothing matches. When the queue is deleted the stream ends with an " +
-	"event `problem`."
+const endsAbout = "One event `end` per submission that ends, with the submission as its data, in the order in " +
+	"which the ends became durable. `meta.KEY`, `state` and `schedule` filter them as in a list. The stream " +
+	"begins after `Last-Event-ID`, or after `after`: the id of an event, `0` for all ends that the queue's " +
+	"retention kept, or `now`, the default. A client that returns with the id of its last event misses no end " +
+	"and gets none twice. If a redrive reopened a submission, it gets the last end. If retention has removed " +
+	"ends after that id, an event `gap` comes first. Events without data move the id on while nothing matches. " +
+	"When the queue is deleted, the stream ends with an event `problem`."
 
 // endsBatch is how many ends a stream reads and sends at once.
 const endsBatch = 200
 
 // following are the handlers of streams of ends.
-type following struct{ s *Server }
+type following struct {
+	engine  *engine.Engine
+	streams *streams
+}
 
 // routes are the part of the table about ends.
-func (f following) routes(d *document) {
-	f.s.raw(d, operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
+func (f following) routes(r *router) {
+	r.raw(operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true, streams: true,
 		summary: "Follow the ends of submissions", about: endsAbout, params: append(endsList().document(), lastEnd())}, endsShape, f.ends)
 }
@@ -52,7 +55,7 @@ func endsList() (list parameters[endsRequest]) {
 		list = append(list, parameter[endsRequest]{Param: p.Param, many: p.many,
 			read: func(to *endsRequest, name, given string) error { return p.read(&to.ListRequest, name, given) }})
 	}
-	return append(list, textParameter("after", "The id of an event behind which to begin, 0, or now", 0,
+	return append(list, textParameter("after", "Id of the event to begin after, 0, or now", 0,
 		func(r *endsRequest) *string { return &r.after }))
 }
 
@@ -81,8 +84,8 @@ type endStream struct {
 
 // ends is GET /v1/queues/{queue}/ends. It runs as long as the client stays.
 func (f following) ends(c echo.Context) error {
-	s, name := f.s, c.Param("queue")
-	q, err := s.engine.Queue(name)
+	name := c.Param("queue")
+	q, err := f.engine.Queue(name)
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (f following) ends(c echo.Context) error {
 	}
 	wake, gone := ends.Follow()
 	defer gone()
-	leave, err := s.beginEvents(c)
+	leave, err := f.streams.begin(c)
 	if err != nil {
 		return err
 	}
@@ -101,20 +104,20 @@ func (f following) ends(c echo.Context) error {
 	ctx := c.Request().Context()
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
-	if s.sendEvent(c, stream.alive()) != nil { // so that the client has a place to come back to
+	if f.streams.send(c, stream.alive()) != nil { // so that the client has a place to come back to
 		return nil
 	}
 	for {
 		events, more, err := stream.next(c)
-		if _, there := s.engine.Queue(name); there != nil && err != nil {
-			_ = s.sendEvent(c, problemEvent(s.problemOf(there), c)) // the queue was deleted
+		if _, there := f.engine.Queue(name); there != nil && err != nil {
+			f.streams.fail(c, there) // the queue was deleted
 			return nil
 		}
 		if engine.Damaged(err) {
-			_ = s.sendEvent(c, problemEvent(s.problemOf(err), c)) // a client that came back would meet it again, and again
+			f.streams.fail(c, err) // a client that came back would meet it again, and again
 			return err
 		}
-		if err != nil || len(events) > 0 && s.sendEvent(c, events) != nil {
+		if err != nil || len(events) > 0 && f.streams.send(c, events) != nil {
 			return nil // the server stops, or the client has gone: it comes back with the id of the last event
 		}
 		if more && ctx.Err() == nil {
@@ -125,7 +128,7 @@ func (f following) ends(c echo.Context) error {
 			return nil
 		case <-wake:
 		case <-alive.C:
-			if s.sendEvent(c, stream.alive()) != nil {
+			if f.streams.send(c, stream.alive()) != nil {
 				return nil
 			}
 		}
@@ -144,7 +147,7 @@ func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream,
 	}
 	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: ownMeta(r.Context(), list.Meta), Schedule: list.Schedule}}
 	if tenantOf(r.Context()) != nil {
-		sealer := f.s.engine.Sealer()
+		sealer := f.engine.Sealer()
 		s.sealer = &sealer
 	}
 	if from == "now" {

@@ -24,19 +24,21 @@ import (
 
 // Codes of failures that only exist at the HTTP face; the engine's own are in package queue.
 const (
-	codeMalformed    queue.Code = "malformed"              // the body is not JSON, or not all of it arrived
-	codeNotFound     queue.Code = api.CodeNotFound         // no such path
-	codeMethod       queue.Code = api.CodeMethodNotAllowed // the path exists, the method does not
-	codeMediaType    queue.Code = api.CodeUnsupportedMedia
-	codePrecondition queue.Code = queue.CodePrecondition
-	codeHost         queue.Code = "misdirected"    // the Host header is not a name of this server
-	codeCrossOrigin  queue.Code = "cross_origin"   // a browser sent it from another site
-	codeSlow         queue.Code = "request_slow"   // the body did not arrive in time
-	codeNotReady     queue.Code = "not_ready"      // /readyz: a check fails
-	codeClientGone   queue.Code = "client_closed"  // for the access log only: no client is left to read an answer
-	codeInternal     queue.Code = api.CodeInternal // our fault; details are in the server's log
-	statusClientGone            = 499
-	contentProblem              = api.ProblemContentType
+	codeMalformed      queue.Code = "malformed"              // the body is not JSON, or not all of it arrived
+	codeNotFound       queue.Code = api.CodeNotFound         // no such path
+	codeMethod         queue.Code = api.CodeMethodNotAllowed // the path exists, the method does not
+	codeMediaType      queue.Code = api.CodeUnsupportedMedia
+	codePrecondition   queue.Code = queue.CodePrecondition
+	codeHost           queue.Code = "misdirected" // the Host header is not a name of this server
+	codeElsewhere      queue.Code = "elsewhere"
+	codeUnknownOutcome queue.Code = "outcome_unknown"
+	codeCrossOrigin    queue.Code = "cross_origin"   // a browser sent it from another site
+	codeSlow           queue.Code = "request_slow"   // the body did not arrive in time
+	codeNotReady       queue.Code = "not_ready"      // /readyz: a check fails
+	codeClientGone     queue.Code = "client_closed"  // for the access log only: no client is left to read an answer
+	codeInternal       queue.Code = api.CodeInternal // our fault; details are in the server's log
+	statusClientGone              = 499
+	contentProblem                = api.ProblemContentType
 )
 
 // kind is what every failure of one code has in common.
@@ -48,33 +50,17 @@ type kind struct {
 	retry  time.Duration // sent as Retry-After; 0: none
 }
 
-// kinds is the one table from codes to HTTP. Order is that of the reference page. It is a function's result and not a
-// variable so that nothing can change it.
-func kinds() []kind {
+const adviceMoved = "Wait as long as Retry-After says and send it again, to another server if there are several."
+
+// kinds is the one table from codes to HTTP, in the order of the reference page. It is the result of a function, so that nothing can
+// change it.
+func kinds() []kind { return append(failures(), unknowns()...) }
+
+func failures() []kind {
 	return []kind{
 		{code: queue.CodeInvalid, status: 422, title: "The request is not valid", advice: "Correct the fields that errors[] points at."},
 		{code: codeMalformed, status: 400, title: "The body cannot be read",
 			advice: "Send one complete JSON value (or JSON lines where they are accepted)."},
-		{code: queue.CodeUnknownQueue, status: 404, title: "No such queue",
-			advice: "Create it with PUT /v1/queues/{queue}, or use the queue named default."},
-		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission",
-			advice: "Check the id; ended submissions are forgotten after the queue's retention."},
-		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy",
-			advice: "GET /v1/queues/{queue}/strategies lists those there are."},
-		{code: queue.CodeUnknownValue, status: 404, title: "No such value",
-			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any value."},
-		{code: queue.CodeUnknownSchedule, status: 404, title: "No such schedule",
-			advice: "GET /v1/queues/{queue}/schedules lists those there are."},
-		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin",
-			advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
-		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter",
-			advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
-		{code: queue.CodeUnknownRule, status: 404, title: "No such rule", advice: "GET /v1/queues/{queue}/rules lists those there are."},
-		{code: queue.CodeUnknownConsumer, status: 404, title: "No such consumer",
-			advice: "GET /v1/queues/{queue}/consumers lists those there are."},
-		{code: queue.CodeUnknownToken, status: 404, title: "No such access token", advice: "GET /v1/tokens lists those there are."},
-		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation",
-			advice: "GET /v1/bulk-operations lists those there are."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
 		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
 		{code: queue.CodeConflict, status: 409, title: "The state does not allow it",
@@ -97,6 +83,10 @@ func kinds() []kind {
 		{code: codeForbidden, status: 403, title: "The token does not allow it", advice: "Use a token with the scope that detail names."},
 		{code: codeHost, status: 421, title: "Not a name of this server",
 			advice: "Address the server by localhost or by a name it was configured with."},
+		{code: codeElsewhere, status: 421, title: "Another node serves this",
+			advice: "Nothing was done. Send it to the node that the header Quern-Owner names, or again to this one."},
+		{code: codeUnknownOutcome, status: 502, title: "The outcome is unknown", advice: "Send it again if that does no harm: with the " +
+			"same Idempotency-Key or the same tokens, what was done already is recognised."},
 		{code: codeCrossOrigin, status: 403, title: "Cross-origin request refused",
 			advice: "Changes cannot be made, nor streams opened, from a page of another site."},
 		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
@@ -108,8 +98,8 @@ func kinds() []kind {
 			"refused until there is room; what finishes, stops or takes away still works.", retry: 30 * time.Second},
 		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine", advice: "GET /v1/queues/{queue} says which file " +
 			"is damaged or missing. Once that is fixed and the server started again, the queue serves.", retry: 30 * time.Second},
-		{code: queue.CodeMoved, status: 503, title: "The queue has moved",
-			advice: "Wait as long as Retry-After says and send it again, to another server if there are several.", retry: time.Second},
+		{code: queue.CodeMoved, status: 503, title: "The queue has moved", advice: adviceMoved, retry: time.Second},
+		{code: queue.CodeMoving, status: 503, title: "The queue is moving", advice: adviceMoved, retry: time.Second},
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same " +
@@ -118,6 +108,32 @@ func kinds() []kind {
 		{code: codeInternal, status: 500, title: "Internal error",
 			advice: "Report it with the request_id: the server's log has the details."},
 		{code: codeClientGone, status: statusClientGone, title: "The client went away"},
+	}
+}
+
+// unknowns are the failures to find what a path names.
+func unknowns() []kind {
+	return []kind{
+		{code: queue.CodeUnknownQueue, status: 404, title: "No such queue",
+			advice: "Create it with PUT /v1/queues/{queue}, or use the queue named default."},
+		{code: queue.CodeUnknownSubmission, status: 404, title: "No such submission",
+			advice: "Check the id; ended submissions are forgotten after the queue's retention."},
+		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy",
+			advice: "GET /v1/queues/{queue}/strategies lists those there are."},
+		{code: queue.CodeUnknownValue, status: 404, title: "No such value",
+			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any value."},
+		{code: queue.CodeUnknownSchedule, status: 404, title: "No such schedule",
+			advice: "GET /v1/queues/{queue}/schedules lists those there are."},
+		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin",
+			advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
+		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter",
+			advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
+		{code: queue.CodeUnknownRule, status: 404, title: "No such rule", advice: "GET /v1/queues/{queue}/rules lists those there are."},
+		{code: queue.CodeUnknownConsumer, status: 404, title: "No such consumer",
+			advice: "GET /v1/queues/{queue}/consumers lists those there are."},
+		{code: queue.CodeUnknownToken, status: 404, title: "No such access token", advice: "GET /v1/tokens lists those there are."},
+		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation",
+			advice: "GET /v1/bulk-operations lists those there are."},
 	}
 }
 
@@ -178,7 +194,7 @@ func newProblem(code queue.Code, detail string, problems ...queue.Problem) *prob
 }
 
 // problemOf is err as the client sees it. The text of an error that is not meant for callers stays here.
-func (s *Server) problemOf(err error) *problem {
+func (a *answers) problemOf(err error) *problem {
 	var (
 		known   *problem
 		failure *queue.Error
@@ -197,7 +213,7 @@ func (s *Server) problemOf(err error) *problem {
 	case errors.As(err, &large):
 		return newProblem(queue.CodeTooLarge, "The body is larger than the "+strconv.FormatInt(large.Limit, 10)+
 			" bytes that this operation accepts.")
-	case errors.Is(err, context.Canceled) && s.waits.stopped():
+	case errors.Is(err, context.Canceled) && a.waits.stopped():
 		return newProblem(queue.CodeUnavailable, "The server is stopping.")
 	case errors.Is(err, context.Canceled):
 		return newProblem(codeClientGone, "The client went away before the answer.")
@@ -234,15 +250,15 @@ func routingProblem(err *echo.HTTPError) *problem {
 
 // refuse answers with the problem of err, unless an answer has begun: then the connection is cut, so that the client
 // does not take half an answer for a whole one.
-func (s *Server) refuse(c echo.Context, err error) *problem {
-	p := s.problemOf(err)
+func (a *answers) refuse(c echo.Context, err error) *problem {
+	p := a.problemOf(err)
 	response := c.Response()
 	if response.Committed {
 		return p
 	}
 	header := response.Header()
 	if header.Get(headerRequestID) == "" {
-		s.setHeaders(c)
+		a.setHeaders(c)
 	}
 	p.RequestID = header.Get(headerRequestID)
 	maps.Copy(header, p.GetHeaders())

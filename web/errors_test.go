@@ -11,7 +11,7 @@ import (
 func TestRetryAfterOfAnError(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", time.Hour + time.Millisecond: "3601"} {
-		p := new(Server).problemOf(&queue.Error{Code: queue.CodeOverloaded, RetryAfter: after})
+		p := new(answers).problemOf(&queue.Error{Code: queue.CodeOverloaded, RetryAfter: after})
 		if got := p.GetHeaders().Get("Retry-After"); got != want {
 			t.Errorf("after %s: Retry-After is %q, want %q", after, got, want)
 		}

@@ -11,46 +11,31 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const (
-	contentEvents = "text/event-stream"
-
-	// maxSubscribers bounds the open event streams: some 30 KB each.
-	maxSubscribers = 1000
-	maxOwnStreams  = maxSubscribers / 4 * 3 // of one access token, so that others can look too
-
-	// heartbeat is how often a stream without news says that it lives, for proxies that cut what is silent.
-	heartbeat = 15 * time.Second
-
-	eventsAbout = "Server-sent events about one queue or several, each of which names its queue: `series` first, with the points " +
-		"that the subscriber does not have yet, then once a second `stats` and `keys`, and `consumers` and `schedules` for who " +
-		"names these topics; schedules only when something changed. " +
-		"All subscribers of a queue are sent the same bytes. The id of an event goes back in Last-Event-ID, as " +
-		"browsers do by themselves: the stream of one queue then continues " +
-		"with the points after it, and a stream of several begins again. `closed` says of a queue that it is followed no longer, or " +
-		"was not from the beginning, and why: when none is left the stream ends, and a request that names none that can be " +
-		"followed is refused. A subscriber that is too slow is not waited for: it gets the newest frame, and " +
-		"before it `skipped` with how many it missed."
-)
+const eventsAbout = "Server-sent events about one queue or several; each event names its queue. First comes " +
+	"`series`, with the points that the subscriber does not have yet. Then `stats` and `keys` come once per " +
+	"second, and on request the topics `consumers` and `schedules`; the latter only when something changed. All " +
+	"subscribers of a queue get the same bytes. Send the id of an event as Last-Event-ID, as browsers do by " +
+	"themselves: the stream of one queue continues with the points after it, and a stream of several queues " +
+	"begins again. `closed` says that the stream no longer follows a queue, or could not follow it from the " +
+	"start, and why. When none is left, the stream ends. A request that names no queue that can be followed is " +
+	"refused. The server does not wait for a slow subscriber: it sends the newest frame, and before it `skipped` " +
+	"with the number of missed ones."
 
 // events is what the streams share: the frames of each queue as bytes, made by the first stream that asks.
 type events struct {
 	run string // names this run of the server in event ids: numbers start from 1 with every start
 
-	mu          sync.Mutex
-	subscribers int
-	of          map[access.ID]int        // the subscribers of each access token
-	encoded     map[string]*encodedFrame // by queue
+	mu      sync.Mutex
+	encoded map[string]*encodedFrame // by queue
 }
 
 // encodedFrame is a frame as it goes out, by topic.
@@ -75,19 +60,29 @@ type eventsRequest struct {
 }
 
 // watching are the handlers of the dashboard's events.
-type watching struct{ *Server }
+type watching struct {
+	engine  *engine.Engine
+	streams *streams
+	events  *events
+}
+
+// routes are the part of the table about them.
+func (w watching) routes(r *router) {
+	r.raw(operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
+		streams: true, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, w.getEvents)
+}
 
 // getEvents is GET /v1/events. It runs as long as the subscriber stays.
-func (s watching) getEvents(c echo.Context) error {
-	in, err := s.parseEvents(c.Request())
+func (w watching) getEvents(c echo.Context) error {
+	in, err := w.parseEvents(c.Request())
 	if err != nil {
 		return err
 	}
-	out := newStream(s.Server, c, in)
+	out := newStream(w, c, in)
 	if err := out.refused(); err != nil {
 		return err
 	}
-	leave, err := s.beginEvents(c)
+	leave, err := w.streams.begin(c)
 	if err != nil {
 		return err
 	}
@@ -99,33 +94,8 @@ func (s watching) getEvents(c echo.Context) error {
 	return nil
 }
 
-// beginEvents answers with a stream of events, for which there must be room. leave ends it.
-func (s *Server) beginEvents(c echo.Context) (leave func(), err error) {
-	var by access.ID
-	if token := access.Of(c.Request().Context()).Token; token != nil {
-		by = token.ID
-	}
-	if !s.events.enter(by) {
-		return nil, newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves, "+
-			"or %d of this access token. Close one.", maxSubscribers, maxOwnStreams))
-	}
-	w := c.Response()
-	s.waitLonger(w, 0)
-	if !s.waits.enter(w, s.credentialOf(c.Request())) {
-		s.events.leave(by)
-		return nil, newProblem(queue.CodeUnavailable, "The server stops.")
-	}
-	w.Header().Set("Content-Type", contentEvents)
-	w.Header().Set("X-Accel-Buffering", "no") // of proxies that would hold events back
-	w.WriteHeader(http.StatusOK)
-	return func() {
-		s.waits.leave(w)
-		s.events.leave(by)
-	}, nil
-}
-
 // parseEvents reads the query and the id of the last event that the subscriber has.
-func (s watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
+func (w watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 	in = eventsRequest{queues: []string{engine.DefaultQueue}, stats: true, keys: true}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -145,7 +115,7 @@ func (s watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 		}
 	}
 	if len(in.queues) == 1 { // an id is a place in the stream of one queue
-		in.last, in.lastAt = s.events.parseID(r.Header.Get("Last-Event-ID"))
+		in.last, in.lastAt = w.events.parseID(r.Header.Get("Last-Event-ID"))
 	}
 	return in, nil
 }
@@ -197,37 +167,6 @@ func (e *events) parseID(id string) (number uint64, at queue.Time) {
 		return 0, 0
 	}
 	return number, queue.Time(millis)
-}
-
-// enter counts a subscriber in, by its access token ("": none is needed); false: there are as many as may be.
-func (e *events) enter(by access.ID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.subscribers >= maxSubscribers || by != "" && e.of[by] >= maxOwnStreams {
-		return false
-	}
-	if e.of == nil {
-		e.of = map[access.ID]int{}
-	}
-	e.subscribers++
-	e.of[by]++
-	return true
-}
-
-// count is how many streams are open.
-func (e *events) count() float64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return float64(e.subscribers)
-}
-
-func (e *events) leave(by access.ID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.subscribers--
-	if e.of[by]--; e.of[by] == 0 {
-		delete(e.of, by)
-	}
 }
 
 // encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that they are made once.

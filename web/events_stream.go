@@ -4,19 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
-	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
 // stream is one subscriber of the events of some queues.
 type stream struct {
-	server  *Server
+	watching
 	c       echo.Context
 	request eventsRequest
 	queues  []*followed // those that are not closed
@@ -29,8 +27,8 @@ type followed struct {
 	schedules []byte // the last that were sent
 }
 
-func newStream(s *Server, c echo.Context, in eventsRequest) *stream {
-	o := &stream{server: s, c: c, request: in}
+func newStream(w watching, c echo.Context, in eventsRequest) *stream {
+	o := &stream{watching: w, c: c, request: in}
 	for _, name := range in.queues {
 		o.queues = append(o.queues, &followed{name: name, last: in.last})
 	}
@@ -42,7 +40,7 @@ func (o *stream) find(name string) (*engine.Queue, error) {
 	if token := boundTo(o.c.Request().Context()); token != nil && !token.CoversQueue(name) {
 		return nil, unknownQueue(name)
 	}
-	return o.server.engine.Queue(name)
+	return o.engine.Queue(name)
 }
 
 // refused is why none of the queues can be followed; nil if one can.
@@ -74,7 +72,7 @@ func (o *stream) begin() error {
 			continue
 		}
 		// Frames that came since this one was read are in it, and come again as frames: a point that is known already changes nothing.
-		event, err := o.server.events.event(api.EventSeries, frame, q.Series(time.Second, o.request.lastAt.Std()))
+		event, err := o.events.event(api.EventSeries, frame, q.Series(time.Second, o.request.lastAt.Std()))
 		if err != nil {
 			return err
 		}
@@ -92,7 +90,7 @@ func (o *stream) follow() {
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for {
-		next := o.server.engine.Sampled()
+		next := o.engine.Sampled()
 		if err := o.frames(); err != nil || len(o.queues) == 0 {
 			return
 		}
@@ -142,7 +140,7 @@ func (o *stream) next(f *followed) (gone, err error) {
 
 // closed says that a queue is followed no longer. It has no id: there is nothing to continue.
 func (o *stream) closed(name string, why error) error {
-	p := o.server.problemOf(why)
+	p := o.streams.answers.problemOf(why)
 	body, err := json.Marshal(api.Closed{Queue: name, Code: p.Code, Detail: p.Detail})
 	if err != nil {
 		return fmt.Errorf("web: event %s: %w", api.EventClosed, err)
@@ -151,14 +149,14 @@ func (o *stream) closed(name string, why error) error {
 }
 
 func (o *stream) frame(to *followed, f *engine.Frame) error {
-	encoded, err := o.server.events.encode(to.name, f)
+	encoded, err := o.events.encode(to.name, f)
 	if err != nil {
 		return err
 	}
 	last := to.last
 	to.last = f.Number
 	if last != 0 && f.Number > last+1 {
-		event, err := o.server.events.event(api.EventSkipped, f, api.Skipped{Queue: to.name, Frames: f.Number - last - 1})
+		event, err := o.events.event(api.EventSkipped, f, api.Skipped{Queue: to.name, Frames: f.Number - last - 1})
 		if err == nil {
 			err = o.send(event)
 		}
@@ -182,8 +180,8 @@ func (o *stream) frame(to *followed, f *engine.Frame) error {
 // late sends the topics that are made for who wants them.
 func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) error {
 	if o.request.consumers {
-		event, err := encoded.consumers.made(o.server, api.EventConsumers, f, nil,
-			func(ctx context.Context) (any, error) { return watching{o.server}.consumersFrame(ctx, to.name, f) })
+		event, err := encoded.consumers.made(o.events, api.EventConsumers, f, nil,
+			func(ctx context.Context) (any, error) { return o.consumersFrame(ctx, to.name, f) })
 		if err == nil {
 			err = o.send(event)
 		}
@@ -194,8 +192,8 @@ func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) erro
 	if !o.request.schedules {
 		return nil
 	}
-	event, err := encoded.schedules.made(o.server, api.EventSchedules, f, encoded.before,
-		func(ctx context.Context) (any, error) { return watching{o.server}.schedulesFrame(ctx, to.name, f) })
+	event, err := encoded.schedules.made(o.events, api.EventSchedules, f, encoded.before,
+		func(ctx context.Context) (any, error) { return o.schedulesFrame(ctx, to.name, f) })
 	if err != nil || len(to.schedules) > 0 && &to.schedules[0] == &event[0] {
 		return err // it has what is the same
 	}
@@ -203,20 +201,4 @@ func (o *stream) late(to *followed, f *engine.Frame, encoded *encodedFrame) erro
 	return o.send(event)
 }
 
-// send writes at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends; meanwhile it
-// holds nothing but its place.
-func (o *stream) send(event []byte) error { return o.server.sendEvent(o.c, event) }
-
-func (s *Server) sendEvent(c echo.Context, event []byte) error {
-	answer := access.Of(c.Request().Context()).Answer
-	if err := answer.Hold(int64(len(event))); err != nil {
-		return err // the stream ends, and its client comes back
-	}
-	defer func() { _ = answer.Hold(0) }() // less always fits
-	control := http.NewResponseController(c.Response())
-	_ = control.SetWriteDeadline(s.wall().Add(s.patience.write))
-	if _, err := c.Response().Write(event); err != nil {
-		return err
-	}
-	return control.Flush()
-}
+func (o *stream) send(event []byte) error { return o.streams.send(o.c, event) }

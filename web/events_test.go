@@ -142,20 +142,21 @@ func TestEventsResume(t *testing.T) {
 func TestEventsAreShared(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
+	watched := watching{s.engine, s.streams, &events{run: "run"}}
 	frame := &engine.Frame{Number: 9, At: 1_700_000_000_000}
-	one, err := s.events.encode("default", frame)
+	one, err := watched.events.encode("default", frame)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if two, err := s.events.encode("default", frame); err != nil || two != one {
+	if two, err := watched.events.encode("default", frame); err != nil || two != one {
 		t.Errorf("the second subscriber of a frame: %p, %v; want the same bytes %p", two, err, one)
 	}
-	if next, err := s.events.encode("default", &engine.Frame{Number: 10, At: 1_700_000_001_000}); err != nil || next == one {
+	if next, err := watched.events.encode("default", &engine.Frame{Number: 10, At: 1_700_000_001_000}); err != nil || next == one {
 		t.Errorf("the next frame: %p, %v; want other bytes than %p", next, err, one)
 	}
 	for last, want := range map[uint64]string{0: "", 8: "", 5: `data: {"queue":"default","frames":3}`} {
 		w := httptest.NewRecorder()
-		slow := newStream(s, s.echo.NewContext(httptest.NewRequest("GET", "/", nil), w), eventsRequest{queues: []string{"default"}, stats: true, last: last})
+		slow := newStream(watched, s.echo.NewContext(httptest.NewRequest("GET", "/", nil), w), eventsRequest{queues: []string{"default"}, stats: true, last: last})
 		if err := slow.frame(slow.queues[0], frame); err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +252,7 @@ func TestEventsRefuse(t *testing.T) {
 		}
 	}
 	for range maxSubscribers {
-		if !f.server.events.enter("") {
+		if !f.server.streams.enter("") {
 			t.Fatal("a place is missing")
 		}
 	}
@@ -259,7 +260,7 @@ func TestEventsRefuse(t *testing.T) {
 		t.Errorf("one too many: got %s, want %s", got.Code, queue.CodeOverloaded)
 	}
 	for range maxSubscribers {
-		f.server.events.leave("")
+		f.server.streams.leave("")
 	}
 	f.subscribe("", "").next()
 }
@@ -292,6 +293,8 @@ func TestSeries(t *testing.T) {
 }
 
 // Of many values a frame names the first and sums the others, however many there are.
+//
+//quern:sequential
 func TestFrameOfManyValues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -34,7 +34,7 @@ type lateTopic struct {
 
 // made gives the topic's event, making it if it is not made yet. A topic that says the same as that of the frame before
 // is that one: those who had it are not sent it again.
-func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTopic,
+func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTopic,
 	read func(context.Context) (any, error)) ([]byte, error) {
 	t.once.Do(func() {
 		defer t.ready.Store(true)
@@ -52,14 +52,14 @@ func (t *lateTopic) made(s *Server, name string, f *engine.Frame, before *lateTo
 			t.body, t.event = before.body, before.event
 			return
 		}
-		t.event, t.err = s.events.event(name, f, json.RawMessage(t.body))
+		t.event, t.err = e.event(name, f, json.RawMessage(t.body))
 	})
 	return t.event, t.err
 }
 
 // consumersFrame is what the topic consumers says: of all that are known those first that an operator looks for.
-func (s watching) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
-	q, err := s.engine.Queue(queueName)
+func (w watching) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
+	q, err := w.engine.Queue(queueName)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (s watching) consumersFrame(ctx context.Context, queueName string, f *engin
 }
 
 // schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next.
-func (s watching) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
-	q, err := s.engine.Queue(queueName)
+func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
+	q, err := w.engine.Queue(queueName)
 	if err != nil {
 		return nil, err
 	}

@@ -24,57 +24,63 @@ type exchangeCall struct {
 	asking   asking
 }
 
+func (x *consuming) freeExchange(call *exchangeCall) {
+	if max(cap(call.asked.Complete), cap(call.asked.Fail), cap(call.asked.Extend)) <= keepItems && cap(call.scratch) <= keepBody {
+		x.exchanges.Put(call)
+	}
+}
+
 // exchange is POST .../reservations/exchange: finish, commit, then reserve, in one round trip.
-func (s consuming) exchange(c echo.Context) error {
-	body, err := s.hotBody(c, maxFinishBytes)
+func (x *consuming) exchange(c echo.Context) error {
+	body, err := x.bodies.readJSON(c, maxFinishBytes)
 	if err != nil {
 		return err
 	}
-	q, err := s.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Queue(c.Param("queue"))
 	if err != nil {
-		s.freeBody(body)
+		x.bodies.free(body)
 		return err
 	}
-	call := s.pools.exchangeCall()
+	call := x.exchanges.take()
 	ask := &call.asking
 	defer func() {
 		ask.done()
-		s.pools.freeExchange(call)
+		x.freeExchange(call)
 	}()
-	if err = s.exchangeNow(c, call, body, q); err != nil {
+	if err = x.exchangeNow(c, call, body, q); err != nil {
 		return err
 	}
 	result := call.done.Reserve
 	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
 		ask.done()
-		ask = &asking{Context: c.Request().Context(), server: s.Server, request: c.Request()}
-		call, result = s.exchangeLater(c, call, ask, q)
+		ask = &asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
+		call, result = x.exchangeLater(c, call, ask, q)
 	}
 	settled := len(call.response.Complete)+len(call.response.Fail) > 0
 	if call.asked.Reserve != nil {
-		s.traceReserved(c, &call.reserve, &result, settled)
+		x.tracing.reserved(c, &call.reserve, &result, settled)
 	} else if !settled {
-		s.untraced(c) // only deadlines were moved
+		x.tracing.untraced(c) // only deadlines were moved
 	}
 	call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], result)
-	out := s.pools.buffer()
-	defer s.pools.free(out)
+	out := x.answers.buffers.take()
+	defer x.answers.buffers.free(out)
 	out.b = call.response.Append(out.b[:0])
 	sayDurability(c, q)
-	err = s.handOver(c, q, ask, &call.response.ReserveResponse, result.Reservations, out.b)
+	err = x.handOver(c, q, ask, &call.response.ReserveResponse, result.Reservations, out.b)
 	if queue.CodeOf(err) == queue.CodeOverloaded && len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0 {
 		// There is no room for what was reserved. The results are facts, and are sent.
 		call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], nothingNow())
 		out.b = call.response.Append(out.b[:0])
-		return s.writeJSON(c, 200, out.b)
+		return x.answers.json(c, 200, out.b)
 	}
 	return err
 }
 
 // exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,
 // and they are committed when the engine returns.
-func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
-	defer s.freeBody(body)
+func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
+	defer x.bodies.free(body)
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
 		return wireProblem[api.ExchangeRequest](err, body.b, contentJSON)
@@ -95,7 +101,7 @@ func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer,
 		return err
 	}
 	asked.Extend = extendItems(asked.Extend[:0], in.Extend, name)
-	if err := s.mayExchange(ctx, asked); err != nil {
+	if err := x.mayExchange(ctx, asked); err != nil {
 		return err
 	}
 	asked.Reserve = nil
@@ -107,10 +113,10 @@ func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer,
 		wait, call.reserve.Wait = call.reserve.Wait, 0
 		asked.Reserve = &call.reserve
 	}
-	span := s.spanOf(c)
-	s.traceSettling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
-	s.traceSettling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
-	call.asking = asking{Context: ctx, server: s.Server, request: c.Request()}
+	span := x.tracing.spanOf(c)
+	x.tracing.settling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
+	x.tracing.settling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
+	call.asking = asking{Context: ctx, auth: x.auth, request: c.Request()}
 	if err = q.Exchange(&call.asking, *asked, &call.done); err != nil {
 		if !call.finished() {
 			return err
@@ -128,17 +134,18 @@ func (s consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer,
 }
 
 // mayExchange refuses what is beyond what the access token is bound to.
-func (s consuming) mayExchange(ctx context.Context, x *engine.Exchange) error {
+func (x *consuming) mayExchange(ctx context.Context, asked *engine.Exchange) error {
 	if boundTo(ctx) == nil {
 		return nil
 	}
-	if err := s.mayFinish(ctx, "/complete", len(x.Complete), func(i int) *queue.Token { return &x.Complete[i].Token }); err != nil {
+	err := mayFinish(ctx, x.engine, "/complete", len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
+	if err == nil {
+		err = mayFinish(ctx, x.engine, "/fail", len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
+	}
+	if err != nil {
 		return err
 	}
-	if err := s.mayFinish(ctx, "/fail", len(x.Fail), func(i int) *queue.Token { return &x.Fail[i].Token }); err != nil {
-		return err
-	}
-	return s.mayFinish(ctx, "/extend", len(x.Extend), func(i int) *queue.Token { return &x.Extend[i].Token })
+	return mayFinish(ctx, x.engine, "/extend", len(asked.Extend), func(i int) *queue.Token { return &asked.Extend[i].Token })
 }
 
 // finished says whether there was something to finish and every item has its result.
@@ -150,15 +157,15 @@ func (call *exchangeCall) finished() bool {
 
 // exchangeLater waits for work after all else is committed, holding no more than the results. Whatever happens while it
 // waits, the results are answered: they are facts.
-func (s consuming) exchangeLater(c echo.Context, call *exchangeCall, ask *asking, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
+func (x *consuming) exchangeLater(c echo.Context, call *exchangeCall, ask *asking, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
 	request := call.reserve
 	response := wire.ExchangeResponse{
 		Complete: slices.Clone(call.response.Complete),
 		Fail:     slices.Clone(call.response.Fail),
 		Extend:   slices.Clone(call.response.Extend),
 	}
-	s.pools.freeExchange(call)
-	result, err := s.park(c, q, ask, request)
+	x.freeExchange(call)
+	result, err := x.park(c, q, ask, request)
 	if err != nil {
 		result = nothingNow()
 	}

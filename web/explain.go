@@ -8,10 +8,11 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const explainAbout = "The blocks of the strategy with what reaches each and what it refuses, by value; what limits " +
-	"of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out " +
-	"what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so " +
-	"under load it is of slightly different moments."
+const explainAbout = "The blocks of the strategy, with the chunks that reach each block and those that it " +
+	"refuses, by value; the chunks that operators' limits hold back from all of it; the branches, under Fair " +
+	"with the next tenant; and for each chunk that would be handed out, the obstacle in each earlier branch. The " +
+	"server counts in slices and does other work between them, so under load the counts are of slightly " +
+	"different moments."
 
 func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.ExplainResponse], error) {
 	request, err := previewRequest(ctx, q, in)
@@ -40,7 +41,7 @@ func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewIn
 			pick.Tenants[level] = p.Tenants[level].API(leaf.Around[level].Fair)
 		}
 		for j := range p.Skipped {
-			pick.Skipped[j] = apiWhyBranch(&p.Skipped[j], j, &leaves[j], paths)
+			pick.Skipped[j] = p.Skipped[j].API(j, &leaves[j], paths[j])
 		}
 		return pick
 	})

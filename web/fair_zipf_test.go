@@ -28,7 +28,7 @@ type served struct {
 func TestFairZipf(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	const tenantCount, consumers, batch = 2000, 16, 200
+	const tenantCount, consumers, batch = 500, 16, 200
 	backlogs, total := zipf(tenantCount, 100*tenantCount)
 	var group sync.WaitGroup
 	var next atomic.Int64

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
 // fixture is a server on the real engine, on real disk, over real HTTP; every answer is checked against the document.
@@ -71,6 +71,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 	s, err := New(Options{
 		Engine: e, Plugins: held, Now: time.Now, Seed: next, Logger: logger, Registerer: registry, Gatherer: registry,
 		Version: api.Version{Version: "0.0.0-test", Go: "go"},
+		Node:    api.Node{Name: "here", URL: "http://127.0.0.1:7700", Since: api.At(time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC))},
 		Config:  []api.ServerOption{{Option: "log_level", Value: "warn", Source: "flag", Default: "info", Limit: "debug, info, warn or error", Help: "the least severe kind of log line that is written"}},
 	})
 	if err != nil {
@@ -80,7 +81,7 @@ func newFixtureSeeded(t testing.TB, seed uint64, change ...func(*Server)) *fixtu
 		c(s)
 	}
 	f := &fixture{TB: t, server: s, dir: dir, engine: e, plugins: held, address: serve(t, s), log: log}
-	f.client = &http.Client{Transport: newValidating(t, documentOf(t, s))}
+	f.client = &http.Client{Transport: newValidating(t, s)}
 	return f
 }
 
@@ -157,10 +158,6 @@ func (f *fixture) waiters(n uint64) {
 // newPlugins makes a catalogue of plugins; this binary compiles for it.
 func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger) *plugins.Catalogue {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	limits := plugins.DefaultLimits()
 	limits.Host.Deadline *= 50 // these tests share their machine with others
 	limits.Host.StartWait = 0
@@ -168,7 +165,7 @@ func newPlugins(t testing.TB, registry *prometheus.Registry, logger *slog.Logger
 		limits.CompileMemory, limits.CompileCPU = 0, slowCompile
 	}
 	c, err := plugins.New(plugins.Options{
-		Dir: t.TempDir(), Child: []string{self, "plugin-compile"}, Now: time.Now, Limits: limits, Logger: logger, Registerer: registry,
+		Dir: t.TempDir(), Child: wasmtest.Child("plugin-compile"), Now: time.Now, Limits: limits, Logger: logger, Registerer: registry,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -64,8 +64,8 @@ func (g *guesses) makeRoom(at time.Duration) {
 }
 
 // badToken is the problem of a token that is not good.
-func (s *Server) badToken(r *http.Request) *problem {
-	if wait := s.guesses.wrong(r, s.now().Sub(s.began)); wait > 0 {
+func (a *auth) badToken(r *http.Request) *problem {
+	if wait := a.guesses.wrong(r, a.clock.elapsed()); wait > 0 {
 		return tooMuch("Too many wrong access tokens came from this address.", wait)
 	}
 	return newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")

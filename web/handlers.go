@@ -22,10 +22,9 @@ type located interface {
 func registerIn[I any, P interface {
 	*I
 	located
-}, O any](d *document, op operation, handler func(context.Context, *engine.Queue, *I) (*O, error)) {
-	e := d.server.engine
-	register(d, op, func(ctx context.Context, in *I) (*O, error) {
-		q, err := P(in).locate(e)
+}, O any](r *router, op operation, handler func(context.Context, *engine.Queue, *I) (*O, error)) {
+	register(r, op, func(ctx context.Context, in *I) (*O, error) {
+		q, err := P(in).locate(r.engine)
 		if err != nil {
 			return nil, err
 		}

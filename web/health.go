@@ -2,28 +2,52 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/plugins"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
 // health are the handlers of what says how the server is.
-type health struct{ *Server }
+type health struct {
+	engine   *engine.Engine
+	plugins  *plugins.Catalogue // nil: there are none
+	waits    *waits
+	version  api.Version
+	config   []api.ServerOption
+	gatherer prometheus.Gatherer
+}
+
+// routes are the part of the table about the server itself.
+func (x health) routes(r *router) {
+	r.raw(operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
+		summary: "Check that the process serves requests"}, textShape("text/plain"), x.livez)
+	register(r, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
+		summary: "Check whether all parts work", about: "The answer is 503 while one does not; errors[] names it. With `?verbose` " +
+			"it lists every check.", params: readyParams()}, x.readyz)
+	register(r, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free, tag: tagServer,
+		summary: "Read the version of the server"}, x.getVersion)
+	register(r, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
+		summary: "Read the server's options and their sources"}, x.getConfig)
+	r.raw(operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeMetrics, tag: tagServer,
+		summary: "Prometheus metrics"}, textShape("text/plain"), x.metrics())
+}
 
 // livez says that the process serves requests, and nothing about its parts: a probe that fails restarts the process,
 // which would not fix a full disk.
-func (s health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+func (x health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 // readyz fails while a part does not work or the server stops.
-func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness], error) {
+func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness], error) {
 	values, err := url.ParseQuery(in.raw)
 	if err != nil {
 		return nil, queue.Invalid("/query", "is not well formed")
@@ -35,15 +59,15 @@ func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 	}
 	out := &output[api.Readiness]{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
 	var failed []queue.Problem
-	secret := s.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx) // names of queues are not for everybody
+	secret := x.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx) // names of queues are not for everybody
 	if secret && values.Has("verbose") {
 		return nil, newProblem(codeUnauthorized,
 			"Every check by name takes a token with the scope read; without ?verbose none is needed.")
 	}
-	if s.waits.stopped() {
+	if x.waits.stopped() {
 		failed = append(failed, queue.Problem{Pointer: "/checks/server", Detail: "is stopping"})
 	}
-	for _, check := range s.engine.Ready() {
+	for _, check := range x.engine.Ready() {
 		if !check.OK && !check.Aside {
 			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name), Detail: check.Detail})
 		}
@@ -51,8 +75,8 @@ func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 			out.Body.Checks = append(out.Body.Checks, check.Check)
 		}
 	}
-	if check, ok := s.pluginCheck(); ok && values.Has("verbose") {
-		out.Body.Checks = append(out.Body.Checks, check)
+	if x.plugins != nil && values.Has("verbose") {
+		out.Body.Checks = append(out.Body.Checks, x.plugins.Started())
 	}
 	if len(failed) > 0 && secret {
 		return nil, newProblem(codeNotReady, "A part of the server does not work; a token with the scope read can see which.")
@@ -62,26 +86,6 @@ func (s health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 	}
 	return out, nil
 }
-
-// pluginCheck says which plugins are not open yet. The server serves without them meanwhile, so it is no failure.
-func (s health) pluginCheck() (check api.Check, ok bool) {
-	if s.plugins == nil {
-		return check, false
-	}
-	names, active := s.plugins.Starting()
-	check = api.Check{Name: "plugins", OK: true, Detail: fmt.Sprintf("%d active", active)}
-	if len(names) > 0 {
-		shown, more := names, ""
-		if len(names) > maxNamesShown {
-			shown, more = names[:maxNamesShown], ", ..."
-		}
-		check.Detail = fmt.Sprintf("%d of %d active plugins are starting, and requests go on without them: %s%s",
-			len(names), active, strings.Join(shown, ", "), more)
-	}
-	return check, true
-}
-
-const maxNamesShown = 10
 
 // mayRead says whether the caller has the scope read, and is bound to nothing.
 func mayRead(ctx context.Context) bool {
@@ -95,31 +99,19 @@ func readyParams() []*huma.Param {
 		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
-func (s health) getVersion(context.Context, *struct{}) (*output[api.Version], error) {
-	return &output[api.Version]{Body: s.version}, nil
+func (x health) getVersion(context.Context, *struct{}) (*output[api.Version], error) {
+	return &output[api.Version]{Body: x.version}, nil
 }
 
-func (s health) getConfig(context.Context, *struct{}) (*output[api.ServerOptions], error) {
-	return &output[api.ServerOptions]{Body: api.ServerOptions{Options: s.config}}, nil
+func (x health) getConfig(context.Context, *struct{}) (*output[api.ServerOptions], error) {
+	return &output[api.ServerOptions]{Body: api.ServerOptions{Options: x.config}}, nil
 }
 
-// cold is the frame of the operations that huma decodes: content type, body limit and the deadlines of a wait.
-func (s *Server) cold(op *operation) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		c := unwrap(ctx)
-		r := c.Request()
-		if op.method == http.MethodPut || op.method == http.MethodPatch {
-			if _, err := s.mediaType(r, contentJSON); err != nil {
-				c.Set(problemKey, s.refuse(c, err))
-				return
-			}
-		}
-		r.Body = http.MaxBytesReader(c.Response(), r.Body, maxBodyBytes)
-		if op.waits && r.Header.Get("Prefer") != "" {
-			s.waitLonger(c.Response(), queue.MaxWait) // before enter: stopping sets a deadline too
-			s.waits.enter(c.Response(), s.credentialOf(r))
-			defer s.waits.leave(c.Response())
-		}
-		next(ctx)
+// metrics serves /metrics in the format the scraper asks for.
+func (x health) metrics() echo.HandlerFunc {
+	handler := promhttp.HandlerFor(x.gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError})
+	return func(c echo.Context) error {
+		handler.ServeHTTP(c.Response(), c.Request())
+		return nil
 	}
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -12,48 +11,48 @@ import (
 )
 
 // held are the handlers of what an operator sees and takes back of what consumers hold.
-type held struct{ now func() time.Time }
+type held struct{ clock *clock }
 
 const (
-	listHeldAbout = "Who holds what, since when and until when: the chunks that are held for longest first, or with " +
-		"`sort=deadline` those whose deadline comes first. Filters are `overdue=true` (held for longer than the queue's " +
-		"`reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all " +
-		"must match. A page is about several moments: a chunk that is reserved or finished meanwhile may be missing, and a " +
-		"page with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two " +
-		"pages may be in both. Tokens are not shown."
-	releaseHeldAbout = "The chunk is offered again at once, with no try counted, and the answer says what was taken back from " +
-		"whom. An attached consumer gets the event `revoked`. The consumer may still work on the chunk: what it " +
-		"completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held " +
-		"it and the reason."
-	revokeAbout = "What it holds is offered again at once, with no try counted; if it is attached it gets the " +
-		"event `revoked`. It may get other chunks; see drain and quiet."
+	listHeldAbout = "Each reservation with its consumer, its start and its deadline: the longest first, or " +
+		"with `sort=deadline` the next deadline first. Filters are `overdue=true` (held for longer than the queue's " +
+		"`reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of " +
+		"submissions; all must match. A page covers several moments: a chunk that is reserved or finished meanwhile " +
+		"may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline`, a chunk " +
+		"that is extended between two pages may be in both. Tokens are not shown."
+	releaseHeldAbout = "The server offers the chunk again at once, without counting an attempt; the answer " +
+		"names the chunk and its consumer. An attached consumer gets the event `revoked`. The consumer may still " +
+		"work on the chunk: its completion counts until the chunk is handed out again. The answer is 409 if no " +
+		"consumer holds the chunk. The audit log keeps the consumer and the reason."
+	revokeAbout = "The server offers the consumer's chunks again at once, without counting an attempt. If it " +
+		"is attached, it gets the event `revoked`. It may get other chunks; see drain and quiet."
 )
 
 // routes are the part of the table about reservations as operators see them.
-func (x held) routes(d *document) {
-	registerIn(d, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
+func (x held) routes(r *router) {
+	registerIn(r, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
 		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldList().document()}, x.list)
-	registerIn(d, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
+	registerIn(r, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
 		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/release", scope: scopeOperate,
 		narrow: inSub, tag: tagReservations,
-		summary: "Take a chunk back from the consumer that holds it", about: releaseHeldAbout}, x.release)
-	registerIn(d, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
+		summary: "Take a chunk back from its consumer", about: releaseHeldAbout}, x.release)
+	registerIn(r, operation{id: "release-consumer", act: act{"consumer.release", "consumer {consumer}"},
 		method: "POST", path: "/v1/queues/{queue}/consumers/{consumer}/release", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagConsumers,
-		summary: "Take from a consumer what it holds", about: revokeAbout}, x.releaseConsumer)
+		summary: "Take back a consumer's chunks", about: revokeAbout}, x.releaseConsumer)
 }
 
 // heldList are the parameters of the list.
 func heldList() parameters[engine.HeldRequest] {
-	overdue := choiceParameter("overdue", "true: only what is held for longer than the queue's reservation_timeout_ms",
+	overdue := choiceParameter("overdue", "true: only chunks held for longer than the queue's reservation_timeout_ms",
 		[]string{"true", "false"}, func(r *engine.HeldRequest, chosen string) { r.Filter.Overdue = chosen == "true" })
 	overdue.Schema = &huma.Schema{Type: huma.TypeBoolean}
-	consumer := textParameter("consumer", "Only what this consumer holds", queue.MaxConsumerBytes,
+	consumer := textParameter("consumer", "Only chunks of this consumer", queue.MaxConsumerBytes,
 		func(r *engine.HeldRequest) *string { return &r.Filter.Consumer })
 	consumer.Schema = &huma.Schema{Type: huma.TypeString}
 	return append(parameters[engine.HeldRequest]{
-		choiceParameter("sort", "age: held for longest first (default). deadline: the earliest deadline first", []string{"age", "deadline"},
+		choiceParameter("sort", "age: the longest held first (default). deadline: the earliest deadline first", []string{"age", "deadline"},
 			func(r *engine.HeldRequest, chosen string) { r.Filter.ByDeadline = chosen == "deadline" }),
 		overdue, consumer,
 		submissionParameter("Only chunks of this submission", &huma.Schema{Type: huma.TypeString},
@@ -75,15 +74,15 @@ func (x held) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*outpu
 func (x held) show(h *queue.HeldChunk) api.HeldReservation {
 	return api.HeldReservation{
 		Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Attempt: uint32(h.Attempt), Consumer: h.Consumer,
-		Since: h.Reserved.API(), HeldMS: max(0, queue.At(x.now()).Sub(h.Reserved).Milliseconds()), Deadline: h.Deadline.API(),
+		Since: h.Reserved.API(), HeldMS: max(0, queue.At(x.clock.now()).Sub(h.Reserved).Milliseconds()), Deadline: h.Deadline.API(),
 		Overdue: h.Overdue, Finishing: h.Finishing, Meta: someMeta(h.Meta),
 	}
 }
 
 // ReleaseQuery says who takes chunks back, and why; exported like QueuePath.
 type ReleaseQuery struct {
-	Actor  string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; the audit log keeps it"`
-	Reason string `query:"reason" maxLength:"500" doc:"Why; the audit log keeps it"`
+	Actor  string `query:"actor" maxLength:"128" doc:"Name of the caller on an open server, for the audit log"`
+	Reason string `query:"reason" maxLength:"500" doc:"Reason, for the audit log"`
 }
 
 type releaseHeldInput struct {

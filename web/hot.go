@@ -16,15 +16,15 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// hotBody reads the JSON body of a hot call.
-func (s *Server) hotBody(c echo.Context, limit int64) (*buffer, error) {
-	if _, err := s.mediaType(c.Request(), contentJSON); err != nil {
+// readJSON reads the body of a hot call, which is JSON.
+func (b *bodies) readJSON(c echo.Context, limit int64) (*buffer, error) {
+	if _, err := mediaType(c.Request(), contentJSON); err != nil {
 		return nil, err
 	}
 	if err := plainPath(c.Request()); err != nil {
 		return nil, err
 	}
-	return s.readBody(c, limit)
+	return b.read(c, limit)
 }
 
 // plainPath refuses query parameters where an operation knows none: a misspelt option must not be ignored.
@@ -35,12 +35,12 @@ func plainPath(r *http.Request) error {
 	return queue.Invalid("/query", "has parameters, but this operation knows none; its options go into the body")
 }
 
-// writeJSON writes an answer that is already encoded. An error means that the client is gone.
-func (s *Server) writeJSON(c echo.Context, status int, body []byte) error {
-	s.setHeaders(c)
+// json writes an answer that is already encoded. An error means that the client is gone.
+func (a *answers) json(c echo.Context, status int, body []byte) error {
+	a.setHeaders(c)
 	response := c.Response()
 	header := response.Header()
-	header["Content-Type"] = s.constant.json
+	header["Content-Type"] = a.constant.json
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	response.WriteHeader(status)
 	_, err := response.Write(body)
@@ -93,55 +93,15 @@ func renamed(err error, from, to string) error {
 	})
 }
 
-// pools hold what hot calls would otherwise allocate every time. What has grown beyond an ordinary call is not kept.
-type pools struct {
-	buffers   sync.Pool // *buffer
-	reserves  sync.Pool // *reserveCall
-	finishes  sync.Pool // *finishCall
-	exchanges sync.Pool // *exchangeCall
-	inserts   sync.Pool // *insertCall
-}
+// pool keeps memory that hot calls would otherwise allocate every time. What has grown beyond an ordinary call is not kept.
+type pool[T any] struct{ sync.Pool }
 
-// keepItems is the longest list whose memory is kept for the next call.
-const keepItems = 1024
-
-func take[T any](pool *sync.Pool) *T {
-	if held, ok := pool.Get().(*T); ok {
+func (p *pool[T]) take() *T {
+	if held, ok := p.Get().(*T); ok {
 		return held
 	}
 	return new(T)
 }
 
-func (p *pools) reserveCall() *reserveCall { return take[reserveCall](&p.reserves) }
-
-// freeReserve accepts nil, for a caller that gave its call back before.
-func (p *pools) freeReserve(call *reserveCall) {
-	if call != nil && cap(call.scratch) <= keepBody {
-		p.reserves.Put(call)
-	}
-}
-
-func (p *pools) finishCall() *finishCall { return take[finishCall](&p.finishes) }
-
-func (p *pools) freeFinish(call *finishCall) {
-	if max(cap(call.completeItems), cap(call.failItems), cap(call.extendItems), cap(call.releaseItems)) <= keepItems {
-		p.finishes.Put(call)
-	}
-}
-
-func (p *pools) exchangeCall() *exchangeCall { return take[exchangeCall](&p.exchanges) }
-
-func (p *pools) freeExchange(call *exchangeCall) {
-	if max(cap(call.asked.Complete), cap(call.asked.Fail), cap(call.asked.Extend)) <= keepItems && cap(call.scratch) <= keepBody {
-		p.exchanges.Put(call)
-	}
-}
-
-func (p *pools) insertCall() *insertCall { return take[insertCall](&p.inserts) }
-
-func (p *pools) freeInsert(call *insertCall) {
-	if cap(call.request.Inline) <= keepItems {
-		call.request.Inline = nil
-		p.inserts.Put(call)
-	}
-}
+// keepItems is the longest list whose memory is kept for the next call.
+const keepItems = 1024

@@ -1,21 +1,24 @@
 package web
 
 import (
+	"log/slog"
 	"net/http"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-const insertAbout = "The work is given as `count` with an object `prefix`, as `count` with a `template`, or as `inline` bytes. " +
-	"As `application/x-ndjson` the first line is the submission without chunks and each further line is one chunk's bytes. " +
-	"With an `Idempotency-Key` the same request can be sent again safely for 24 hours: a replay answers 200, the " +
-	"submission as it is now and `Idempotency-Replayed: true`; or 404 once the retention of the submission is over. The same request " +
-	"is one that means the same: the order of its fields, white space and defaults that are spelled out do not matter."
+const insertAbout = "Give the work as `count` with an object `prefix`, as `count` with a `template`, or as " +
+	"`inline` bytes. As `application/x-ndjson`, the first line is the submission without chunks, and each " +
+	"further line is the bytes of one chunk. With an `Idempotency-Key` you can safely send the same request " +
+	"again for 24 hours. A replay answers 200 with the present state of the submission and " +
+	"`Idempotency-Replayed: true`, or 404 once the retention of the submission is over. Requests are the same if " +
+	"they mean the same: the order of fields, white space and explicit defaults do not matter."
 
 // insertCall is the memory of one insert, kept for the next.
 type insertCall struct {
@@ -25,20 +28,50 @@ type insertCall struct {
 	asking  asking
 }
 
+// inserting are the handlers of inserts.
+type inserting struct {
+	engine  *engine.Engine
+	auth    *auth
+	bodies  *bodies
+	answers *answers
+	tracing *tracing
+	log     *slog.Logger
+	lines   *lines // how many of them a failing call may write
+
+	calls pool[insertCall]
+}
+
+// routes are the part of the table about inserts.
+func (x *inserting) routes(r *router) {
+	r.raw(operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
+		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
+		summary: "Insert a submission", about: insertAbout}, insertShape, x.insert)
+	r.raw(operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
+		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
+		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape, x.insertMany)
+}
+
+func (x *inserting) free(call *insertCall) {
+	if cap(call.request.Inline) <= keepItems {
+		call.request.Inline = nil
+		x.calls.Put(call)
+	}
+}
+
 // insert is POST .../submissions.
-func (s submissions) insert(c echo.Context) error {
+func (x *inserting) insert(c echo.Context) error {
 	r := c.Request()
 	key, err := idempotencyKey(r.Header)
 	if err != nil {
 		return err
 	}
-	media, body, err := insertBody(s.Server, c)
+	media, body, err := x.body(c)
 	if err != nil {
 		return err
 	}
-	defer s.freeBody(body)
-	call := s.pools.insertCall()
-	defer s.pools.freeInsert(call)
+	defer x.bodies.free(body)
+	call := x.calls.take()
+	defer x.free(call)
 
 	if media == contentLines {
 		err = call.request.DecodeLines(body.b)
@@ -48,15 +81,15 @@ func (s submissions) insert(c echo.Context) error {
 	if err != nil {
 		return wireProblem[api.NewSubmission](err, body.b, media)
 	}
-	asked, err := newSubmission(s.Server, c, call, key)
+	asked, err := x.newSubmission(c, call, key)
 	if err != nil {
 		return err
 	}
-	q, err := s.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Queue(c.Param("queue"))
 	if err != nil {
 		return err
 	}
-	call.asking = asking{Context: r.Context(), server: s.Server, request: r}
+	call.asking = asking{Context: r.Context(), auth: x.auth, request: r}
 	one := []queue.Insertion{{New: &asked}}
 	if err = q.InsertMany(&call.asking, one, false); err == nil {
 		err = narrowRefusal(r.Context(), one[0].Err)
@@ -65,24 +98,24 @@ func (s submissions) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.traceInserted(c, &one[0].Submission, one[0].Replayed)
+	x.tracing.inserted(c, &one[0].Submission, one[0].Replayed)
 	sayDurability(c, q)
-	return s.answerInsert(c, call, &one[0].Submission, one[0].Replayed)
+	return x.answerInsert(c, call, &one[0].Submission, one[0].Replayed)
 }
 
-// insertBody reads the body of an insert, which the caller frees, and says which of the two kinds it is of.
-func insertBody(s *Server, c echo.Context) (media string, body *buffer, err error) {
-	if media, err = s.mediaType(c.Request(), contentJSON, contentLines); err != nil {
+// body reads the body of an insert, which the caller frees, and says which of the two kinds it is of.
+func (x *inserting) body(c echo.Context) (media string, body *buffer, err error) {
+	if media, err = mediaType(c.Request(), contentJSON, contentLines); err != nil {
 		return "", nil, err
 	}
 	if err := plainPath(c.Request()); err != nil {
 		return "", nil, err
 	}
-	body, err = s.readBody(c, maxInsertBytes)
+	body, err = x.bodies.read(c, maxInsertBytes)
 	return media, body, err
 }
 
-func (s submissions) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
+func (x *inserting) answerInsert(c echo.Context, call *insertCall, inserted *queue.Submission, replayed bool) error {
 	status := http.StatusCreated
 	header := c.Response().Header()
 	if replayed {
@@ -92,14 +125,14 @@ func (s submissions) answerInsert(c echo.Context, call *insertCall, inserted *qu
 	header.Set("Location", "/v1/submissions/"+inserted.ID.String())
 	answer := wireSubmission(inserted, call.scratch[:0])
 	call.scratch = answer.Meta
-	out := s.pools.buffer()
-	defer s.pools.free(out)
+	out := x.answers.buffers.take()
+	defer x.answers.buffers.free(out)
 	out.b = answer.Append(out.b[:0])
-	return s.writeJSON(c, status, out.b)
+	return x.answers.json(c, status, out.b)
 }
 
 // newSubmission turns the request into what the engine is asked for, in the name of the caller.
-func newSubmission(s *Server, c echo.Context, call *insertCall, key string) (queue.NewSubmission, error) {
+func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) (queue.NewSubmission, error) {
 	asked, err := engineSubmission(call)
 	if err != nil {
 		return asked, err
@@ -107,12 +140,12 @@ func newSubmission(s *Server, c echo.Context, call *insertCall, key string) (que
 	ctx := c.Request().Context()
 	if token := tenantOf(ctx); token != nil && !token.CoversMeta(asked.Meta) {
 		return asked, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-			bounds(&token.Restriction)+".", queue.Problem{Pointer: "/meta", Detail: "must have " + bounds(&token.Restriction)})
+			token.Restriction.Bounds()+".", queue.Problem{Pointer: "/meta", Detail: "must have " + token.Restriction.Bounds()})
 	}
 	if key != "" {
 		asked.IdempotencyKey, asked.Fingerprint = narrowKey(ctx, key), asked.Meaning()
 	}
-	asked.Trace, err = s.traceFor(c, call.request.Trace)
+	asked.Trace, err = x.tracing.contextFor(c, call.request.Trace)
 	return asked, err
 }
 

@@ -14,12 +14,13 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-const insertManyAbout = "Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of its own if it likes. " +
-	"All go to the disk in one commit, and the answer has one result per submission, in order: created, replayed (inserted before with " +
-	"the same key; the submission is as it is now), invalid or refused. Those that are invalid or refused keep no other from being " +
-	"inserted, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As " +
-	"`application/x-ndjson` each line is one submission, and the call is not atomic. An error of the whole call (such as 503 " +
-	"commit_failed) says nothing of any submission: with keys it can be sent again safely."
+const insertManyAbout = "Up to 10,000 submissions, each as in a single insert and optionally with its own " +
+	"`idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: " +
+	"created, replayed (inserted before with the same key, in its present state), invalid or refused. An invalid " +
+	"or refused submission does not prevent the others, unless `atomic` is true: then nothing is inserted, and " +
+	"the others are refused with the code batch_refused. As `application/x-ndjson`, each line is one submission, " +
+	"and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what " +
+	"happened; with keys you can safely send it again."
 
 // insertionBytes is about what one submission of an insert of many takes in memory until it is answered, beside its content.
 const insertionBytes = 1 << 10
@@ -27,20 +28,17 @@ const insertionBytes = 1 << 10
 // resultBytes is about how many bytes of its answer one of them takes, beside its metadata.
 const resultBytes = 512
 
-// insertingMany are the steps of an insert of many.
-type insertingMany struct{ s *Server }
-
-// handle is POST .../submissions:batch.
-func (m insertingMany) handle(c echo.Context) error {
-	s, r := m.s, c.Request()
+// insertMany is POST .../submissions:batch.
+func (x *inserting) insertMany(c echo.Context) error {
+	r := c.Request()
 	if r.Header.Get("Idempotency-Key") != "" {
 		return queue.Invalid("/header/Idempotency-Key", "is for a single insert; give each submission an idempotency_key of its own")
 	}
-	media, body, err := insertBody(s, c)
+	media, body, err := x.body(c)
 	if err != nil {
 		return err
 	}
-	defer s.freeBody(body)
+	defer x.bodies.free(body)
 	var request wire.InsertManyRequest
 	if media == contentLines {
 		err = request.DecodeLines(body.b)
@@ -53,17 +51,17 @@ func (m insertingMany) handle(c echo.Context) error {
 	if len(request.Submissions) == 0 {
 		return queue.Invalid("/submissions", "is empty; give 1 to %d submissions", queue.MaxInsertions)
 	}
-	done, err := holdDecoded(s, r, int64(len(request.Submissions))*insertionBytes)
+	done, err := x.bodies.holdDecoded(r, int64(len(request.Submissions))*insertionBytes)
 	if err != nil {
 		return err
 	}
 	defer done()
-	list := m.list(c, &request)
-	q, err := s.engine.Queue(c.Param("queue"))
+	list := x.list(c, &request)
+	q, err := x.engine.Queue(c.Param("queue"))
 	if err != nil {
 		return err
 	}
-	ask := &asking{Context: r.Context(), server: s, request: r}
+	ask := &asking{Context: r.Context(), auth: x.auth, request: r}
 	defer ask.done()
 	if err := ask.hold(answerOf(list)); err != nil { // before anything is inserted
 		return err
@@ -71,9 +69,9 @@ func (m insertingMany) handle(c echo.Context) error {
 	if err := q.InsertMany(ask, list, request.Atomic); err != nil {
 		return err
 	}
-	m.trace(c, list)
+	x.traceMany(c, list)
 	sayDurability(c, q)
-	return m.answer(c, list)
+	return x.answerMany(c, list)
 }
 
 // answerOf is about how many bytes the answer to an insert of many has.
@@ -85,8 +83,7 @@ func answerOf(list []queue.Insertion) (bytes int) {
 }
 
 // list is what the engine is asked for. What is wrong with one is its Err.
-func (m insertingMany) list(c echo.Context, request *wire.InsertManyRequest) []queue.Insertion {
-	s := m.s
+func (x *inserting) list(c echo.Context, request *wire.InsertManyRequest) []queue.Insertion {
 	var call insertCall // of its own: what is decoded last does not replace what came before
 	asked := make([]queue.NewSubmission, len(request.Submissions))
 	list := make([]queue.Insertion, len(request.Submissions))
@@ -102,20 +99,19 @@ func (m insertingMany) list(c echo.Context, request *wire.InsertManyRequest) []q
 				continue
 			}
 		}
-		asked[i], list[i].Err = newSubmission(s, c, &call, key)
+		asked[i], list[i].Err = x.newSubmission(c, &call, key)
 	}
 	return list
 }
 
-func (m insertingMany) answer(c echo.Context, list []queue.Insertion) error {
-	s := m.s
-	out := s.pools.buffer()
-	defer s.pools.free(out)
+func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
+	out := x.answers.buffers.take()
+	defer x.answers.buffers.free(out)
 	var meta []byte
 	out.b = wire.AppendInsertResults(out.b[:0], len(list), func(i int) wire.InsertResult {
 		in := &list[i]
 		if in.Err != nil {
-			return m.refusal(c, i, in.Err)
+			return x.refusal(c, i, in.Err)
 		}
 		result := wire.InsertResult{Status: api.InsertCreated, Submission: wireSubmission(&in.Submission, meta[:0])}
 		if in.Replayed {
@@ -124,16 +120,15 @@ func (m insertingMany) answer(c echo.Context, list []queue.Insertion) error {
 		meta = result.Submission.Meta
 		return result
 	})
-	return s.writeJSON(c, http.StatusOK, out.b)
+	return x.answers.json(c, http.StatusOK, out.b)
 }
 
 // refusal says why a submission of an insert of many was not inserted, as the answer of a single insert says it.
-func (m insertingMany) refusal(c echo.Context, i int, err error) wire.InsertResult {
-	s := m.s
-	p := s.problemOf(narrowRefusal(c.Request().Context(), err))
+func (x *inserting) refusal(c echo.Context, i int, err error) wire.InsertResult {
+	p := x.answers.problemOf(narrowRefusal(c.Request().Context(), err))
 	if p.Status >= http.StatusInternalServerError {
-		if leftOut, ok := s.metrics.lines.take(lineKind{"insert-batch", "one: " + p.Code}, s.now().Sub(s.began)); ok {
-			s.log.Error("insert of many: a submission", slog.Int("number", i), slog.String("path", clip(c.Request().URL.Path)),
+		if leftOut, ok := x.lines.take(lineKind{"insert-batch", "one: " + p.Code}, x.auth.clock.elapsed()); ok {
+			x.log.Error("insert of many: a submission", slog.Int("number", i), slog.String("path", clip(c.Request().URL.Path)),
 				slog.Any("error", err), slog.Int("left_out", leftOut))
 		}
 	}
@@ -154,9 +149,9 @@ func (m insertingMany) refusal(c echo.Context, i int, err error) wire.InsertResu
 	return result
 }
 
-// trace says what an insert of many made.
-func (m insertingMany) trace(c echo.Context, list []queue.Insertion) {
-	span := m.s.spanOf(c)
+// traceMany says what an insert of many made.
+func (x *inserting) traceMany(c echo.Context, list []queue.Insertion) {
+	span := x.tracing.spanOf(c)
 	if span == nil {
 		return
 	}

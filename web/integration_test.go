@@ -305,7 +305,7 @@ func TestInsertLines(t *testing.T) {
 	if err := json.NewDecoder(response.Body).Decode(&made); err != nil || response.StatusCode != 201 || made.Chunks != n {
 		t.Fatalf("got %d %+v, %v, want 201 with %d chunks", response.StatusCode, made, err, n)
 	}
-	if held := f.server.held.Load(); held != 0 {
+	if held := f.server.bodies.held.Load(); held != 0 {
 		t.Errorf("%d bytes are still held, want 0", held)
 	}
 	for _, r := range f.reserve(`{"max":1000}`).Reservations {

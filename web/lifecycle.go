@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	lifecycleAbout = "The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of " +
-		"ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see " +
-		"recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts."
-	retryAbout = "All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again."
+	lifecycleAbout = "The worker runs the timed work: deadlines, retries, run_at, dead_deadline, cleanup of " +
+		"ended submissions, retention, schedules, the ends of rules. It also recounts the counters, see recount. " +
+		"It parks an action that fails again and again, until you retry it or the server restarts."
+	retryAbout = "The worker retries all parked actions at once, and pauses after failures end. What still fails is parked again."
 )
 
 // lifecycle are the handlers of the life-cycle worker.
 type lifecycle struct{}
 
 // routes are the part of the table about the life-cycle worker.
-func (x lifecycle) routes(d *document) {
+func (x lifecycle) routes(r *router) {
 	const base = "/v1/queues/{queue}/lifecycle"
-	registerIn(d, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Tell how a queue's life-cycle worker is doing", about: lifecycleAbout}, x.get)
-	registerIn(d, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
+	registerIn(r, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
+		summary: "Read the state of a queue's life-cycle worker", about: lifecycleAbout}, x.get)
+	registerIn(r, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
 		method: "POST", path: base + "/retry", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Try parked life-cycle actions again", about: retryAbout}, x.retry)
+		summary: "Retry parked life-cycle actions", about: retryAbout}, x.retry)
 }
 
 func (x lifecycle) get(_ context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Lifecycle], error) {

@@ -72,6 +72,7 @@ func boundedByLimits() map[string]bounded {
 		"get-dead-letter":     {api.DeadLetter{}, queue.MaxErrorBytes, []int{queue.MaxMetaKeys}, 0},
 		"list-chunk-attempts": {api.Page[api.Attempt]{}, queue.MaxErrorBytes, []int{queue.MaxAttemptsKept}, 0},
 		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues}, 0},
+		"list-nodes":          {api.Page[api.Node]{}, 2048, []int{64, queue.MaxQueues / 64}, 0}, // cluster.MaxURL, cluster.MaxNodes; a queue has one owner
 		"list-consumers":      {api.Page[api.Consumer]{}, queue.MaxConsumerBytes, []int{page}, 0},
 		"list-meta-keys":      {api.Page[api.MetaKey]{}, queue.MaxMetaKeyBytes, []int{page}, 0},
 		"list-meta-values":    {api.Page[api.ValueCount]{}, value, []int{page}, 0},
@@ -86,6 +87,8 @@ func boundedByLimits() map[string]bounded {
 
 // Every operation whose answer has a list either ends it when it has enough bytes, or its limits say how long it can become. A new one has
 // to be entered here.
+//
+//quern:sequential
 func TestEveryListIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	limits := boundedByLimits()
@@ -211,6 +214,8 @@ func (b *bounded) fill(v reflect.Value, depth int) {
 
 // Lists that are kept whole come page by page when they have more bytes than an answer may, each item once and in order, also when the item
 // that a page ended with is gone.
+//
+//quern:sequential
 func TestListsThatAreKeptWholeHavePages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -6,9 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/sdk/api"
@@ -89,13 +87,4 @@ func (m *metrics) observe(op *operation, status int, elapsed time.Duration) {
 		op.ok.Store(ok)
 	}
 	(*ok).Observe(elapsed.Seconds())
-}
-
-// metricsHandler serves /metrics in the format the scraper asks for.
-func (s *Server) metricsHandler() echo.HandlerFunc {
-	handler := promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError})
-	return func(c echo.Context) error {
-		handler.ServeHTTP(c.Response(), c.Request())
-		return nil
-	}
 }

@@ -65,7 +65,7 @@ func newMeasured(t testing.TB, keys ...string) *measured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.address, m.client = serve(t, m.server), &http.Client{Transport: newValidating(t, documentOf(t, m.server))}
+	m.address, m.client = serve(t, m.server), &http.Client{Transport: newValidating(t, m.server)}
 	return m
 }
 

@@ -35,35 +35,32 @@ const (
 // what a browser should not be able to send, turns errors and panics into problems, measures and logs.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		started := s.now()
+		started := s.clock.now()
 		op := s.operations[c.Path()][c.Request().Method]
-		span := s.startSpan(c, op)
+		span := s.tracing.start(c, op)
 		if op == nil || !op.hot {
-			s.setHeaders(c)
+			s.answers.setHeaders(c)
 		}
-		s.receive(c)
+		receive(c)
 
 		err := s.guard(c.Request(), op)
 		if err == nil {
 			var use *access.Use
-			if use, err = s.admit(c, op, started); use != nil {
+			if use, err = s.auth.admit(c, op, started); use != nil {
 				defer use.Leave()
 			}
 			if use != nil || err == nil && op != nil && !op.public && !isProbe(c.Request()) {
 				s.connections.prove(c.Request().Context())
 			}
 		}
-		if err == nil && op != nil && op.brings {
-			err = s.engine.Storage().Room()
-		}
 		if err == nil {
-			err = s.run(c, op, next)
+			err = s.answer(c, op, next)
 		}
 		var failure *problem
 		begun := false
 		if err != nil {
 			begun = c.Response().Committed
-			failure = s.refuse(c, err)
+			failure = s.answers.refuse(c, err)
 		} else {
 			failure, _ = c.Get(problemKey).(*problem)
 		}
@@ -77,6 +74,22 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return nil
 	}
+}
+
+// answer runs the handler of an operation, or has another node of the cluster do it.
+func (s *Server) answer(c echo.Context, op *operation, next echo.HandlerFunc) error {
+	at, err := s.forwarding.elsewhere(c, op)
+	switch {
+	case err != nil:
+		return err
+	case at != nil:
+		return s.forwarding.send(c, at)
+	case op != nil && op.brings:
+		if err := s.engine.Storage().Room(); err != nil {
+			return err
+		}
+	}
+	return s.run(c, op, next)
 }
 
 // constant are the header values that every answer shares. They are made once and never appended to.
@@ -93,17 +106,17 @@ func newConstant() constant {
 
 // setHeaders sets what every answer carries, problems included. Hot calls call it when they answer: while they wait, ten
 // thousand of them need no headers.
-func (s *Server) setHeaders(c echo.Context) {
+func (a *answers) setHeaders(c echo.Context) {
 	id := c.Request().Header.Get(headerRequestID)
 	if !validRequestID(id) {
-		id = s.ids.next()
+		id = a.ids.next()
 	}
 	header := c.Response().Header()
 	header[headerRequestID] = []string{id}
-	header["X-Content-Type-Options"] = s.constant.nosniff
-	header["Referrer-Policy"] = s.constant.referrer
-	header["Content-Security-Policy"] = s.constant.policy
-	header["Cache-Control"] = s.constant.cache
+	header["X-Content-Type-Options"] = a.constant.nosniff
+	header["Referrer-Policy"] = a.constant.referrer
+	header["Content-Security-Policy"] = a.constant.policy
+	header["Cache-Control"] = a.constant.cache
 }
 
 // requestIDs names the requests that bring no name: the prefix tells the runs of a server apart.
@@ -168,37 +181,42 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 // run calls the handler and turns a panic into an error. The answer of an operation that is neither hot nor a stream is collected.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
-		return collect(s, c, func() error {
+		return s.answers.collect(c, func() error {
 			if op.turns || op.scope != scopeRead || op.waits && c.Request().Header.Get("Prefer") != "" {
-				return compressing(s, c, op, next)
+				return s.compressing(c, op, next)
 			}
-			return inTurn(s, c, func() error { return compressing(s, c, op, next) })
+			return inTurn(s.clock, c, func() error { return s.compressing(c, op, next) })
+		}, func() error {
+			if c.Request().Method != http.MethodGet {
+				return nil // what it did was fenced by an append
+			}
+			return s.forwarding.still(c, op)
 		})
 	}
-	return compressing(s, c, op, next)
+	return s.compressing(c, op, next)
 }
 
 // compressing runs operations that may answer at length within a compressor, and within the same net: a problem written inside a compressor
 // must leave through it.
-func compressing(s *Server, c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
+func (s *Server) compressing(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op == nil || !op.compress {
-		return s.protect(c, next)
+		return protect(c, next)
 	}
 	outer := c.Response()
 	defer c.SetResponse(outer)
 	s.gzip(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		inner := echo.NewResponse(w, s.echo)
 		c.SetResponse(inner)
-		err = s.protect(c, next)
+		err = protect(c, next)
 		if err != nil && !inner.Committed {
-			c.Set(problemKey, s.refuse(c, err))
+			c.Set(problemKey, s.answers.refuse(c, err))
 			err = nil
 		}
 	})).ServeHTTP(outer, c.Request())
 	return err
 }
 
-func (s *Server) protect(c echo.Context, next echo.HandlerFunc) (err error) {
+func protect(c echo.Context, next echo.HandlerFunc) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			if value == http.ErrAbortHandler {
@@ -213,7 +231,7 @@ func (s *Server) protect(c echo.Context, next echo.HandlerFunc) (err error) {
 // account measures the request, whose status it returns, and writes its line of the access log: no query, no body, no
 // header of the client but the checked request id. Calls that went well are logged at Debug, because they are many.
 func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) (status int) {
-	elapsed := s.now().Sub(started)
+	elapsed := s.clock.now().Sub(started)
 	response := c.Response()
 	status = response.Status
 	if failure != nil && failure.Code == string(codeClientGone) {
@@ -247,7 +265,7 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 		if failure != nil {
 			kind.code = failure.Code
 		}
-		if leftOut, may = s.metrics.lines.take(kind, started.Add(elapsed).Sub(s.began)); !may {
+		if leftOut, may = s.metrics.lines.take(kind, started.Add(elapsed).Sub(s.clock.began)); !may {
 			return status
 		}
 	}
@@ -304,11 +322,4 @@ func newCompressor() (func(http.Handler) http.HandlerFunc, error) {
 	return gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(1), gzhttp.EnableZstd(true),
 		gzhttp.ContentTypes([]string{"application/json", contentProblem, contentLines, "application/openapi+json",
 			"text/html", "text/javascript", "text/css", "image/svg+xml"}))
-}
-
-// uploadLonger moves the deadlines of a request with a large body.
-func (s *Server) uploadLonger(w http.ResponseWriter) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(s.wall().Add(s.patience.upload))
-	_ = control.SetWriteDeadline(s.wall().Add(s.patience.upload + s.patience.write))
 }

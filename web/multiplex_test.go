@@ -72,11 +72,11 @@ func TestWaitsEndOverHTTP2(t *testing.T) {
 	stream := begin(consume, "GET", "/v1/events", "")
 	other := begin(admin, "POST", reservePath, `{"max":1,"wait_ms":60000}`)
 	f.waiters(2)
-	f.eventually("the stream is there too", func() bool { return f.server.events.count() > 0 })
+	f.eventually("the stream is there too", func() bool { return f.server.streams.count() > 0 })
 	if err := f.engine.Tokens().Revoke(t.Context(), access.ID(worker)); err != nil {
 		t.Fatal(err)
 	}
-	f.server.expel()
+	f.server.auth.expel()
 	if got := <-poll; got.status != http.StatusUnauthorized {
 		t.Errorf("the long poll of a token that was revoked ended with %d %s, want 401", got.status, got.text)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -32,7 +31,7 @@ const (
 )
 
 // narrowed refuses what is beyond what the token is bound to. What it does not cover is answered like what is not there.
-func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) error {
+func (a *auth) narrowed(c echo.Context, op *operation, token *access.Token) error {
 	bound := &token.Restriction
 	if op.narrow == 0 || op.narrow&noTenants != 0 && bound.Tenant() {
 		return tooWide(token)
@@ -45,7 +44,7 @@ func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) er
 	if op.narrow&inSub != 0 {
 		id, err := queue.ParseSubmissionID(c.Param("id") + c.Param("submission")) // a path has one of them
 		if err == nil {
-			return coverage(c.Request().Context(), s.engine, bound, id)
+			return coverage(c.Request().Context(), a.engine, bound, id)
 		}
 	}
 	return nil
@@ -54,7 +53,7 @@ func (s *Server) narrowed(c echo.Context, op *operation, token *access.Token) er
 // tooWide is the problem of an operation that cannot be narrowed to what the token is bound to.
 func tooWide(token *access.Token) *problem {
 	return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-		bounds(&token.Restriction)+", and this would show or change more than that. Use a token that is not bound to it.")
+		token.Restriction.Bounds()+", and this would show or change more than that. Use a token that is not bound to it.")
 }
 
 // errUncovered is the cause of every 404 for something that the token does not cover. The logs show it; to the client such a thing and one
@@ -132,7 +131,7 @@ func ownMeta(ctx context.Context, asked queue.Meta) queue.Meta {
 }
 
 // mayFinish refuses tokens of reservations that are beyond what the access token is bound to; none of the items is done then.
-func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(int) *queue.Token) error {
+func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at func(int) *queue.Token) error {
 	token := boundTo(ctx)
 	if token == nil {
 		return nil
@@ -142,12 +141,12 @@ func (s *Server) mayFinish(ctx context.Context, pointer string, n int, at func(i
 		id := at(i).Submission
 		known, asked := covered[id]
 		if !asked {
-			known = coverage(ctx, s.engine, &token.Restriction, id) == nil
+			known = coverage(ctx, e, &token.Restriction, id) == nil
 			covered[id] = known
 		}
 		if !known {
 			return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-				bounds(&token.Restriction)+". Nothing of this request was done.",
+				token.Restriction.Bounds()+". Nothing of this request was done.",
 				queue.Problem{Pointer: pointer + "/" + strconv.Itoa(i) + "/token", Detail: "is not that of a reservation within it"})
 		}
 	}
@@ -227,16 +226,4 @@ func coversEntries(bound *access.Restriction, entries []queue.MetaEntry) bool {
 		return true
 	}
 	return !bound.Tenant()
-}
-
-// bounds is a restriction in words.
-func bounds(r *access.Restriction) string {
-	var parts []string
-	if len(r.Queues) > 0 {
-		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
-	}
-	if r.Tenant() {
-		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.Quoted())
-	}
-	return strings.Join(parts, " and ")
 }

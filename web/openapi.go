@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
@@ -19,16 +18,13 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-const contentOpenAPI = "application/openapi+json"
-
 // document is the OpenAPI document while it is being made.
 type document struct {
-	server *Server
 	api    huma.API
 	schema huma.Registry
 }
 
-func (s *Server) newDocument() *document {
+func newDocument(e *echo.Echo) *document {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, alias := range [][2]reflect.Type{
 		{reflect.TypeFor[api.Bytes](), reflect.TypeFor[bytesSchema]()},
@@ -70,9 +66,9 @@ func (s *Server) newDocument() *document {
 		// huma finds the second for every type that ends in +json.
 		Formats:       map[string]huma.Format{contentJSON: format, "json": format},
 		DefaultFormat: contentJSON,
-		Transformers:  []huma.Transformer{s.transform},
+		Transformers:  []huma.Transformer{transform},
 	}
-	return &document{server: s, api: humaecho.New(s.echo, config), schema: registry}
+	return &document{api: humaecho.New(e, config), schema: registry}
 }
 
 // schemaName names a component. Generators call what an operation answers its id and Response, so no component is called that.
@@ -131,7 +127,7 @@ func unmarshalJSON(data []byte, v any) error {
 }
 
 // transform sees every answer of huma's and makes its errors ours.
-func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
+func transform(ctx huma.Context, _ string, v any) (any, error) {
 	var p *problem
 	switch v := v.(type) {
 	case *huma.ErrorModel:
@@ -203,7 +199,7 @@ func queueParam() *huma.Param {
 }
 
 func durabilityHeader() map[string]*huma.Param {
-	return map[string]*huma.Param{headerDurability: {Description: "relaxed: answered before the disk had it",
+	return map[string]*huma.Param{headerDurability: {Description: "relaxed: the answer came before the data was on disk",
 		Schema: &huma.Schema{Type: huma.TypeString}}}
 }
 
@@ -276,31 +272,4 @@ func textShape(media string) func(*document, *huma.Operation) {
 		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			media: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	}
-}
-
-// finishDocument completes the schemas, of which nothing changes from now on. The document and the pages are made when they are first asked
-// for: most servers are never asked, and making them takes longer than the rest of a start.
-func (s *Server) finishDocument(d *document) error {
-	if err := d.finishSchemas(); err != nil {
-		return err
-	}
-	from := d.api.OpenAPI()
-	s.document = sync.OnceValues(func() ([]byte, error) {
-		text, err := json.MarshalIndent(from, "", "  ")
-		if err != nil {
-			return nil, fmt.Errorf("web: openapi: %w", err)
-		}
-		return append(text, '\n'), nil
-	})
-	s.pages = newDocsPages(from)
-	return nil
-}
-
-// getDocument is GET /openapi.json.
-func (s webPages) getDocument(c echo.Context) error {
-	text, err := s.document()
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, contentOpenAPI, text)
 }

@@ -25,28 +25,30 @@ const (
 type paced struct {
 	io.Reader
 	control  *http.ResponseController
-	server   *Server
+	clock    *clock
 	began    time.Time
 	received int64
 }
 
 // paced reads a large body, whose whole time is patience.upload.
-func (s *Server) paced(w http.ResponseWriter, body io.Reader) *paced {
-	s.uploadLonger(w)
-	return &paced{Reader: body, control: http.NewResponseController(w), server: s, began: s.wall()}
+func (b *bodies) paced(w http.ResponseWriter, body io.Reader) *paced {
+	p := &paced{Reader: body, control: http.NewResponseController(w), clock: b.clock, began: b.clock.wall()}
+	_ = p.control.SetReadDeadline(p.began.Add(b.clock.patience.upload))
+	_ = p.control.SetWriteDeadline(p.began.Add(b.clock.patience.upload + b.clock.patience.write))
+	return p
 }
 
 // finish says that the body was read: the handler has the time of one for what it does with it. One that was not keeps
 // its deadline, so that net/http does not wait for the rest of it either.
 func (p *paced) finish() {
 	if p != nil {
-		_ = p.control.SetReadDeadline(p.server.wall().Add(p.server.patience.upload))
+		_ = p.control.SetReadDeadline(p.clock.wall().Add(p.clock.patience.upload))
 	}
 }
 
 // Read moves the deadline of the connection before it waits. A writer that knows no deadlines (a test's recorder) has none to move.
 func (p *paced) Read(b []byte) (int, error) {
-	_ = p.control.SetReadDeadline(p.deadline(p.server.wall()))
+	_ = p.control.SetReadDeadline(p.deadline(p.clock.wall()))
 	n, err := p.Reader.Read(b)
 	p.received += int64(n)
 	return n, err
@@ -54,8 +56,8 @@ func (p *paced) Read(b []byte) (int, error) {
 
 // deadline is until when something must come.
 func (p *paced) deadline(now time.Time) time.Time {
-	earliest := p.began.Add(p.server.patience.upload)
-	for _, other := range []time.Time{now.Add(p.server.patience.pause),
+	earliest := p.began.Add(p.clock.patience.upload)
+	for _, other := range []time.Time{now.Add(p.clock.patience.pause),
 		p.began.Add(bodyGrace + time.Duration(float64(p.received)/leastRate*float64(time.Second)))} {
 		if other.Before(earliest) {
 			earliest = other
@@ -64,19 +66,19 @@ func (p *paced) deadline(now time.Time) time.Time {
 	return earliest
 }
 
-// answerLines answers with lines that write makes, as many as there are. They go out as fast as the client takes them, through one buffer.
+// lines answers with lines that write makes, as many as there are. They go out as fast as the client takes them, through one buffer.
 // When write fails the connection is cut.
-func answerLines(s *Server, c echo.Context, write func(*bufio.Writer) error) error {
-	return answerStream(s, c, contentLines, write)
+func (s *streams) lines(c echo.Context, write func(*bufio.Writer) error) error {
+	return s.content(c, contentLines, write)
 }
 
-// answerStream is answerLines for content of any type.
-func answerStream(s *Server, c echo.Context, media string, write func(*bufio.Writer) error) error {
+// content is lines for content of any type.
+func (s *streams) content(c echo.Context, media string, write func(*bufio.Writer) error) error {
 	response := c.Response()
 	response.Header().Set("Content-Type", media)
 	response.WriteHeader(http.StatusOK)
-	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), server: s, by: s.credentialOf(c.Request()),
-		left: s.patience.write}
+	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), auth: s.auth, clock: s.clock,
+		by: s.auth.credentialOf(c.Request()), left: s.clock.patience.write}
 	defer answer.finish()
 	_ = answer.control.SetReadDeadline(time.Time{}) // reading only serves to notice that the client went away
 	writer := bufio.NewWriterSize(answer, answerPiece)
@@ -92,7 +94,8 @@ func answerStream(s *Server, c echo.Context, media string, write func(*bufio.Wri
 type pacedAnswer struct {
 	io.Writer
 	control *http.ResponseController
-	server  *Server
+	auth    *auth
+	clock   *clock
 	by      *credential   // nil: none was needed
 	left    time.Duration // how long the reader may still keep the server waiting
 }
@@ -104,14 +107,14 @@ func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 		if !p.mayGoOn() {
 			return written, noLongerGood()
 		}
-		began := p.server.wall()
-		_ = p.control.SetWriteDeadline(began.Add(min(p.left, p.server.patience.write)))
+		began := p.clock.wall()
+		_ = p.control.SetWriteDeadline(began.Add(min(p.left, p.clock.patience.write)))
 		n, err := p.Writer.Write(piece)
 		written += n
 		if err != nil {
 			return written, err
 		}
-		if p.took(n, p.server.wall().Sub(began)); p.left <= 0 {
+		if p.took(n, p.clock.wall().Sub(began)); p.left <= 0 {
 			return written, fmt.Errorf("web: the answer is taken too slowly: %w", os.ErrDeadlineExceeded)
 		}
 	}
@@ -125,9 +128,9 @@ func (p *pacedAnswer) mayGoOn() bool {
 		return true
 	}
 	if p.by.session != nil {
-		p.by.session.use(p.server.now())
+		p.by.session.use(p.clock.now())
 	}
-	return p.server.good(p.by)
+	return p.auth.good(p.by)
 }
 
 // took counts bytes that the reader took, and for how long the server waited for that.
@@ -137,5 +140,5 @@ func (p *pacedAnswer) took(n int, waited time.Duration) {
 
 // finish gives what is still in buffers the time of an ordinary answer.
 func (p *pacedAnswer) finish() {
-	_ = p.control.SetWriteDeadline(p.server.wall().Add(p.server.patience.write))
+	_ = p.control.SetWriteDeadline(p.clock.wall().Add(p.clock.patience.write))
 }

@@ -40,7 +40,7 @@ func TestIdleUploadsBlockNoInserts(t *testing.T) {
 	for range idle {
 		idleBody(t, f.address, "/v1/plugins", contentWasm, 16<<20)
 	}
-	for f.server.uploads.Load() < 8*(16<<20) && t.Context().Err() == nil { // as many as are let in have come
+	for f.server.bodies.uploads.Load() < 8*(16<<20) && t.Context().Err() == nil { // as many as are let in have come
 		f.do("GET", "/livez", "", 200, nil)
 	}
 	piece := `"` + strings.Repeat("x", 1<<20) + `"`
@@ -52,7 +52,7 @@ func TestIdleUploadsBlockNoInserts(t *testing.T) {
 // A large body that does not go on ends its request, and what it held is free again.
 func TestIdleBodiesAreCut(t *testing.T) {
 	t.Parallel()
-	f := newFixtureSeeded(t, 1, func(s *Server) { s.patience.pause = 50 * time.Millisecond })
+	f := newFixtureSeeded(t, 1, func(s *Server) { s.clock.patience.pause = 50 * time.Millisecond })
 	for _, c := range []struct{ path, media string }{{"/v1/plugins", contentWasm}, {insertPath, contentJSON}} {
 		conn := idleBody(t, f.address, c.path, c.media, 16<<20)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -65,7 +65,7 @@ func TestIdleBodiesAreCut(t *testing.T) {
 			t.Errorf("%s: got %d %s, want 408", c.path, answer.StatusCode, text)
 		}
 	}
-	if held := f.server.uploads.Load() + f.server.held.Load(); held != 0 {
+	if held := f.server.bodies.uploads.Load() + f.server.bodies.held.Load(); held != 0 {
 		t.Errorf("%d bytes are still held", held)
 	}
 }
@@ -85,7 +85,7 @@ func TestPacedDeadline(t *testing.T) {
 		{15 * time.Second, 6 * leastRate, 16 * time.Second}, // a byte now and then is not enough
 		{299 * time.Second, 1 << 30, 300 * time.Second},     // the whole time is over
 	} {
-		p := &paced{server: &Server{patience: defaultPatience()}, began: began, received: c.received}
+		p := &paced{clock: &clock{patience: defaultPatience()}, began: began, received: c.received}
 		if got := p.deadline(began.Add(c.now)).Sub(began); got != c.want {
 			t.Errorf("after %v and %d bytes: got %v, want %v", c.now, c.received, got, c.want)
 		}
@@ -107,7 +107,7 @@ func (c *aheadClock) wall() time.Time {
 func newFixtureAhead(t *testing.T) (*fixture, *aheadClock) {
 	t.Helper()
 	clock := new(aheadClock)
-	return newFixtureSeeded(t, 1, func(s *Server) { s.wall = clock.wall }), clock
+	return newFixtureSeeded(t, 1, func(s *Server) { s.clock.wall = clock.wall }), clock
 }
 
 // longOutputs makes a submission whose outputs are more than the buffers of sockets hold, and says where they are and how long.
@@ -223,7 +223,7 @@ func TestIdleReadersAreCut(t *testing.T) {
 	t.Parallel()
 	f, clock := newFixtureAhead(t)
 	path, size := f.longOutputs()
-	clock.by.Store(int64(50*time.Millisecond - f.server.patience.write)) // the deadline comes soon
+	clock.by.Store(int64(50*time.Millisecond - f.server.clock.patience.write)) // the deadline comes soon
 	body := beginAnswer(t, f.address, path)
 	f.eventually("the answer is over", func() bool {
 		return strings.Count(string(f.do("GET", "/metrics", "", 200, nil).body), `quern_http_request_seconds_count{code="200",route="list-outputs"} 2`) > 0

@@ -18,7 +18,19 @@ import (
 
 // Cursor says where a list goes on; exported like QueuePath.
 type Cursor struct {
-	Cursor string `query:"cursor" maxLength:"64" pattern:"^[0-9A-Za-z_.-]*$" doc:"The next of the page before"`
+	Cursor string `query:"cursor" maxLength:"64" pattern:"^[0-9A-Za-z_.-]*$" doc:"Cursor from the previous page"`
+}
+
+// Paging is Cursor of lists that are asked for so many items; exported like QueuePath.
+type Paging struct {
+	Cursor string `query:"cursor" maxLength:"64" doc:"Cursor from the previous page"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
+}
+
+// queuePage asks for a page of a list of a queue.
+type queuePage struct {
+	QueuePath
+	Paging
 }
 
 // placing says where an item stands in its list. The places of a list ascend: the next page begins behind a place also when its item is

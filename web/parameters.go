@@ -170,11 +170,11 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 }
 
 // shortPages is what a list says of its pages that are bounded by more than their limit.
-const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is " +
-	"looked at, and it has only so many bytes."
+const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: the server examines only " +
+	"so many items per page, and a page has a maximum size."
 
 func cursorParameter[T any](field func(*T) *string) parameter[T] {
-	return textParameter("cursor", "The next of the page before", 0, field)
+	return textParameter("cursor", "Cursor from the previous page", 0, field)
 }
 
 // pageParameters are those of a list that has pages.

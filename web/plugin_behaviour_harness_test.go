@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,13 +27,9 @@ type pluginScene struct {
 func newPluginScene(t testing.TB, change func(*plugins.Options)) *pluginScene {
 	t.Helper()
 	s := &pluginScene{log: new(lockedBuffer), change: change}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	staged := func(shop *shop, registry *prometheus.Registry) *plugins.Catalogue {
 		o := plugins.Options{
-			Dir: filepath.Join(shop.dir, "plugins"), Child: []string{self, "plugin-compile"}, Now: shop.now, Limits: plugins.DefaultLimits(),
+			Dir: filepath.Join(shop.dir, "plugins"), Child: wasmtest.Child("plugin-compile"), Now: shop.now, Limits: plugins.DefaultLimits(),
 			Logger: slog.New(slog.NewTextHandler(s.log, nil)), Registerer: registry,
 		}
 		o.Limits.Host.StartWait = 0 // a batch waits for its sandbox, however slow this machine is

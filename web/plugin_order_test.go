@@ -153,6 +153,8 @@ func (f *fixture) rising(n int) {
 }
 
 // Behaviour 19: a plugin that always wants the newest lets the oldest wait for 15 others at most, in one call and over many.
+//
+//quern:sequential
 func TestPluginBehaviour19ExploreBoundsStarvation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -179,6 +181,8 @@ func TestPluginBehaviour19ExploreBoundsStarvation(t *testing.T) {
 }
 
 // Behaviour 20: within a call no candidate comes more than 255 places later than without the plugin.
+//
+//quern:sequential
 func TestPluginBehaviour20WindowBoundsDisplacement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -27,30 +27,29 @@ const (
 	maxUploadBytes = 16<<20 + maxPartBytes*2 // the ceiling of a module, and the other parts; the catalogue's own limit is lower
 	maxPartBytes   = 64 << 10
 	maxUploadParts = 8
-	uploadAbout    = "As `application/wasm` the body is the module, with its manifest in the section " +
-		"`quern.manifest`. As `multipart/form-data` the parts are `module`, `manifest` (JSON, for languages that " +
-		"cannot embed one) and `config` " +
-		"(JSON, for the dry run of a plugin that does not start without). The module is scanned, instrumented, " +
-		"compiled in a process of its own and tried; 422 lists everything that is wrong with it, with pointers such " +
-		"as /module/code/functions/12/offset/345. " +
-		"The same bytes are the same version: they answer 200 and are not checked again. A version scores nothing before it is activated."
+	uploadAbout    = "As `application/wasm`, the body is the module, with its manifest in the section " +
+		"`quern.manifest`. As `multipart/form-data`, the parts are `module`, `manifest` (JSON, for languages that " +
+		"cannot embed one) and `config` (JSON, for the dry run of a plugin that needs one to start). The server " +
+		"validates, instruments, compiles and tries the module, the last two in a separate process. 422 lists all " +
+		"its faults, with pointers such as /module/code/functions/12/offset/345. Equal bytes are the same version: " +
+		"they answer 200 without another check. A version scores nothing before you activate it."
 )
 
 // upload is POST /v1/plugins.
 func (x pluginHandlers) upload(c echo.Context) error {
-	catalogue, err := x.catalogue()
+	catalogue, err := x.held()
 	if err != nil {
 		return err
 	}
 	r := c.Request()
-	media, err := x.mediaType(r, contentWasm, contentMultipart)
+	media, err := mediaType(r, contentWasm, contentMultipart)
 	if err != nil {
 		return err
 	}
 	if r.ContentLength > maxUploadBytes {
 		return &http.MaxBytesError{Limit: maxUploadBytes}
 	}
-	release, err := holdUpload(x.Server, r.ContentLength, maxUploadBytes)
+	release, err := x.bodies.holdUpload(r.ContentLength, maxUploadBytes)
 	if err != nil {
 		return err
 	}
@@ -73,23 +72,23 @@ func (x pluginHandlers) upload(c echo.Context) error {
 }
 
 // holdUpload counts a body of this length, -1 for one that is not known, against what all uploads may hold, until release is called.
-func holdUpload(s *Server, length, most int64) (release func(), err error) {
+func (b *bodies) holdUpload(length, most int64) (release func(), err error) {
 	holds := length
 	if holds < 0 {
 		holds = most
 	}
-	if s.uploads.Add(holds) > maxHeldUploads {
-		s.uploads.Add(-holds)
+	if b.uploads.Add(holds) > maxHeldUploads {
+		b.uploads.Add(-holds)
 		return nil, &queue.Error{Code: queue.CodeOverloaded,
 			Message: "Too much is being uploaded at once; send this request again in a moment."}
 	}
-	return func() { s.uploads.Add(-holds) }, nil
+	return func() { b.uploads.Add(-holds) }, nil
 }
 
 // readUpload reads the body of an upload, which must keep coming.
 func (x pluginHandlers) readUpload(c echo.Context, media string) (upload plugins.Upload, err error) {
 	r := c.Request()
-	body := x.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
+	body := x.bodies.paced(c.Response(), http.MaxBytesReader(c.Response(), r.Body, maxUploadBytes))
 	if media == contentWasm {
 		upload.Module, err = readWhole(body, r.ContentLength, maxUploadBytes)
 	} else {
@@ -157,7 +156,7 @@ func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins
 
 // module is GET .../wasm.
 func (x pluginHandlers) module(c echo.Context) error {
-	catalogue, err := x.catalogue()
+	catalogue, err := x.held()
 	if err != nil {
 		return err
 	}
@@ -172,7 +171,7 @@ func (x pluginHandlers) module(c echo.Context) error {
 
 // recording is GET .../recordings/{id}.
 func (x pluginHandlers) recording(c echo.Context) error {
-	catalogue, err := x.catalogue()
+	catalogue, err := x.held()
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,18 @@ import (
 )
 
 const (
-	selectAbout = "With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one " +
-		"swap: it holds from the next reservation on, and no reservation sees half of it."
-	releaseAbout = "A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256."
-	dryRunAbout  = "Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a " +
-		"strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` " +
-		"scores a recorded batch again and compares the scores bit for bit. " + releaseAbout
+	selectAbout = "With If-Match, the server changes the plugin only at this revision (`etag`), else the " +
+		"answer is 412. The change takes effect as a whole, with the next reservation."
+	releaseAbout = "Name a version by its version text (the newest with that text) or by the first 8 or more " +
+		"digits of its sha256."
+	dryRunAbout = "Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the " +
+		"present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the " +
+		"difference to the order without it. `recording` scores a recorded batch again and compares the scores bit " +
+		"for bit. " + releaseAbout
+	scoresAbout = "One entry per open version and configuration, those in use first: its batches and " +
+		"failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The " +
+		"sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers " +
+		"start at zero when the server opens a version: at a start, and after five minutes out of use."
 )
 
 // PluginPath names a plugin. It is exported because huma only looks into exported fields.
@@ -52,21 +58,24 @@ func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 }
 
 // pluginHandlers are the handlers of plugins, which belong to the server and not to a queue.
-type pluginHandlers struct{ *Server }
+type pluginHandlers struct {
+	catalogue *plugins.Catalogue // nil: this server has none
+	bodies    *bodies
+}
 
-// catalogue is who holds the plugins, if this server has any.
-func (x pluginHandlers) catalogue() (*plugins.Catalogue, error) {
-	if x.plugins == nil {
+// held is the catalogue, if this server has one.
+func (x pluginHandlers) held() (*plugins.Catalogue, error) {
+	if x.catalogue == nil {
 		return nil, &queue.Error{Code: queue.CodeUnavailable, Message: "This server has no plugins."}
 	}
-	return x.plugins, nil
+	return x.catalogue, nil
 }
 
 // registerPlugin adds an operation about plugins: the handler is given their catalogue.
-func registerPlugin[I, O any](d *document, op operation, handler func(context.Context, *plugins.Catalogue, *I) (*O, error)) {
-	x := pluginHandlers{d.server}
-	register(d, op, func(ctx context.Context, in *I) (*O, error) {
-		c, err := x.catalogue()
+func registerPlugin[I, O any](r *router, x pluginHandlers, op operation,
+	handler func(context.Context, *plugins.Catalogue, *I) (*O, error)) {
+	register(r, op, func(ctx context.Context, in *I) (*O, error) {
+		c, err := x.held()
 		if err != nil {
 			return nil, err
 		}
@@ -74,19 +83,14 @@ func registerPlugin[I, O any](d *document, op operation, handler func(context.Co
 	})
 }
 
-type listPluginsInput struct {
-	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
-}
-
-func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *listPluginsInput) (*output[api.Page[api.Plugin]], error) {
+func (pluginHandlers) list(_ context.Context, c *plugins.Catalogue, in *Paging) (*output[api.Page[api.Plugin]], error) {
 	list, more := c.Plugins.List(in.Cursor, in.Limit)
 	items, next, err := pageOf(list, more, func(p *api.Plugin) string { return p.Name }, asIs)
 	return answered(api.Page[api.Plugin]{Items: items, Next: next}, err, asIs)
 }
 
 type pluginOutput struct {
-	ETag string `header:"ETag" doc:"Names the revision"`
+	ETag string `header:"ETag" doc:"ETag of the revision"`
 	Body api.Plugin
 }
 
@@ -191,7 +195,7 @@ func (pluginHandlers) reset(ctx context.Context, c *plugins.Catalogue, in *chang
 
 // Forced is the wish to delete what stored strategies name.
 type Forced struct {
-	Force bool `query:"force" doc:"Delete it although stored strategies name it; they then go on with their next branch"`
+	Force bool `query:"force" doc:"Delete it even if stored strategies name it; they then use their next branch"`
 }
 
 type deletePluginInput struct {
@@ -265,7 +269,7 @@ func (pluginHandlers) stats(_ context.Context, c *plugins.Catalogue, in *PluginP
 
 type pluginLogsInput struct {
 	PluginPath
-	After uint64 `query:"after" doc:"Only lines behind this number"`
+	After uint64 `query:"after" doc:"Only lines after this number"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
 }
 
@@ -285,5 +289,10 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLo
 
 func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.Observations.Recordings(in.Name)
+	return answeredShort(list, err, asIs)
+}
+
+func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
+	list, err := c.Observations.Scores(in.Name)
 	return answeredShort(list, err, asIs)
 }

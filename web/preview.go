@@ -53,7 +53,7 @@ func previewRequest(ctx context.Context, q *engine.Queue, in *previewInput) (r e
 // unscored are the warnings of blocks that were not scored.
 func unscored(faults []error) (list []api.StrategyWarning) {
 	for _, err := range faults {
-		list = append(list, unusable(err))
+		list = append(list, api.StrategyWarning(strategy.WarningOf(err)))
 	}
 	return list
 }

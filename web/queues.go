@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
@@ -12,52 +11,62 @@ import (
 )
 
 // queues are the handlers of queues themselves, and of what is known of one as a whole.
-type queues struct {
-	engine *engine.Engine
-	now    func() time.Time
-}
+type queues struct{ engine *engine.Engine }
 
 // routes are the part of the table about queues themselves.
-func (x queues) routes(d *document) {
-	register(d, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
+func (x queues) routes(r *router) {
+	register(r, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
 		tag: tagQueues, compress: true,
 		summary: "List the queues"}, x.list)
-	register(d, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
+	register(r, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
 		summary: "Read a queue's settings"}, x.get)
-	register(d, operation{id: "put-queue", act: act{"queue.set", ""},
+	register(r, operation{id: "put-queue", act: act{"queue.set", ""},
 		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
 		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
 		summary: "Create a queue or replace its settings",
 		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, x.put)
-	register(d, operation{id: "change-queue", act: act{"queue.change", ""},
+	register(r, operation{id: "change-queue", act: act{"queue.change", ""},
 		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Change some settings of a queue", about: "What is left out stays as it is; the next decisions read " +
-			"what is changed, also about what is in flight."}, x.change)
-	register(d, operation{id: "delete-queue", act: act{"queue.delete", ""},
+		summary: "Change some settings of a queue", about: "Absent settings stay as they are. Changes take effect with the next " +
+			"decision, also for chunks in flight."}, x.change)
+	register(r, operation{id: "delete-queue", act: act{"queue.delete", ""},
 		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Delete a queue", about: "Only a queue without open submissions can be deleted, and never the one named " +
-			"default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, with everything " +
-			"in it; of the one named default an empty one takes the place."}, x.delete)
-	registerIn(d, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
+		summary: "Delete a queue", about: "The queue must have no open submissions, and must not be named " +
+			"default. `quarantined=true` deletes a queue in quarantine, whose files are damaged or missing, with everything " +
+			"in it; an empty queue then replaces the one named default."}, x.delete)
+	register(r, operation{id: "move-queue", act: act{"queue.move", ""}, method: "POST", path: "/v1/queues/{queue}/move",
+		scope: scopeOperate, tag: tagQueues, summary: "Have another node of the cluster serve a queue", about: "Reservations, limits and " +
+			"tokens go on. Calls that come while the queue moves wait for less than a second, or answer 503 with the code moving. The " +
+			"answer comes when the other node serves it."}, x.move)
+	registerIn(r, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Read a queue's numbers", about: "Flat, so that a scaler can read one by name. Reading costs the " +
-			"same at any backlog. Totals count from the server's start."}, x.stats)
-	registerIn(d, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead,
+		summary: "Read a queue's numbers", about: "A flat object, so that a scaler can read one number by name. Reading " +
+			"costs the same at any backlog. Totals count from the server's start."}, x.stats)
+	registerIn(r, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "Read a queue's numbers over time", about: seriesAbout}, x.series)
-	registerIn(d, operation{id: "get-key-timeseries", method: "GET",
+	registerIn(r, operation{id: "get-key-timeseries", method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagQueues, compress: true,
 		summary: "Read the chunks in flight of a meta key's values over time", about: keySeriesAbout}, x.keySeries)
-	registerIn(d, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
+	registerIn(r, operation{id: "list-views", method: "GET", path: "/v1/queues/{queue}/views", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "List the indexes that strategies stand on, with the memory that they take", about: viewsAbout}, x.views)
-	registerIn(d, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,
+		summary: "List the indexes of strategies, with their memory", about: viewsAbout}, x.views)
+	registerIn(r, operation{id: "list-ledgers", method: "GET", path: "/v1/queues/{queue}/ledgers", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "List the Fair blocks that are in use"}, x.ledgers)
-	registerIn(d, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}",
+		summary: "List the Fair blocks in use"}, x.ledgers)
+	registerIn(r, operation{id: "get-ledger", method: "GET", path: "/v1/queues/{queue}/ledgers/{ledger}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
-		summary: "Read what the tenants of a Fair block were entitled to and what they received", about: ledgerAbout}, x.ledger)
+		summary: "Read the fair and the received shares of the tenants of a Fair block", about: ledgerAbout}, x.ledger)
+}
+
+type moveQueueInput struct {
+	QueuePath
+	Body decoded[api.MoveRequest]
+}
+
+func (x queues) move(ctx context.Context, in *moveQueueInput) (*output[api.Moved], error) {
+	return answered(api.Moved{Queue: in.Queue, Node: in.Body.value.Node}, x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
 }
 
 func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Queue]], error) {
@@ -82,12 +91,12 @@ type putQueueInput struct {
 
 type putQueueOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of the queue, when it was created"`
+	Location string `header:"Location" doc:"Path of the queue, if it is new"`
 	Body     api.Queue
 }
 
 func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, error) {
-	settings := queue.DefaultSettings()
+	settings := engine.DefaultSettings(x.engine)
 	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
 		return nil, prefixed(err, "/settings")
 	}
@@ -104,7 +113,7 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, er
 
 type deleteQueueInput struct {
 	QueuePath
-	Quarantined bool `query:"quarantined" doc:"Delete a queue that is in quarantine: what is in it is lost"`
+	Quarantined bool `query:"quarantined" doc:"Delete a queue in quarantine, with everything in it"`
 }
 
 func (x queues) delete(ctx context.Context, in *deleteQueueInput) (*struct{}, error) {
@@ -127,10 +136,10 @@ func (x queues) stats(_ context.Context, q *engine.Queue, _ *QueuePath) (*output
 	return &output[api.Stats]{q.Stats().Stats}, nil
 }
 
-const viewsAbout = "Every branch of a strategy stands on an index in memory (a view), which is made when it is used " +
-	"first. All of them together may take what the option view-memory says, and those " +
-	"that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a " +
-	"call for which there is none is answered 429."
+const viewsAbout = "Every branch of a strategy needs an index in memory (a view), which the server builds at " +
+	"its first use. The option view-memory limits all of them together; those that only questions need may take " +
+	"a quarter of that in addition. The least recently used ones make room. A call that finds no room is " +
+	"answered 429."
 
 type listInput struct {
 	QueuePath

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
 )
@@ -23,38 +24,49 @@ const (
 )
 
 const (
-	reserveAbout = "Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and metadata have " +
-		"more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off " +
-		"until there is work for this strategy, at most so long. " +
-		"An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`."
-	resultsAbout = "One result per item, in order: ok, already (done before by this very token), lost, gone, unknown " +
-		"or invalid. One bad item does not spoil the others."
+	reserveAbout = "Takes up to `max` chunks in the order of the strategy. It takes fewer if their contents, " +
+		"attachments and metadata exceed 4 MiB; the next call gets the others. With `wait_ms`, an empty answer waits " +
+		"that long for work that fits the strategy. `reason` explains an empty answer; with `all_limited`, `limited` " +
+		"names some of the values at their limit."
+	resultsAbout = "One result per item, in order: ok, already (done before with this token), lost, gone, " +
+		"unknown or invalid. A bad item does not affect the others."
 )
 
 // consuming are the handlers of what consumers call.
-type consuming struct{ *Server }
+type consuming struct {
+	engine  *engine.Engine
+	auth    *auth
+	bodies  *bodies
+	answers *answers
+	waits   *waits
+	tracing *tracing
+
+	reserves  pool[reserveCall]
+	finishes  pool[finishCall]
+	exchanges pool[exchangeCall]
+}
 
 // routes are the part of the table that is served most.
-func (s consuming) routes(d *document) {
-	s.raw(d, operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations",
+func (x *consuming) routes(r *router) {
+	r.raw(operation{id: "reserve", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Reserve chunks", about: reserveAbout}, reserveShape, s.reserve)
-	s.raw(d, operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete",
+		summary: "Reserve chunks", about: reserveAbout}, reserveShape, x.reserve)
+	r.raw(operation{id: "complete", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/complete",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), s.complete)
-	s.raw(d, operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail",
+		summary: "Report chunks as done", about: resultsAbout}, finishShape[api.CompleteRequest](), x.complete)
+	r.raw(operation{id: "fail", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/fail",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Report tries that did not succeed", about: resultsAbout}, finishShape[api.FailRequest](), s.fail)
-	s.raw(d, operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend",
+		summary: "Report failed attempts", about: resultsAbout}, finishShape[api.FailRequest](), x.fail)
+	r.raw(operation{id: "extend", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/extend",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), s.extend)
-	s.raw(d, operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release",
+		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), x.extend)
+	r.raw(operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Give chunks back unworked", about: resultsAbout}, finishShape[api.ReleaseRequest](), s.release)
-	s.raw(d, operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange",
+		summary: "Give chunks back without working on them", about: resultsAbout}, finishShape[api.ReleaseRequest](), x.release)
+	r.raw(operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Finish chunks and reserve the next in one call", about: "What is finished is committed first; then " +
-			"chunks are reserved. The fast path of consumers."}, exchangeShape, s.exchange)
+		summary: "Finish chunks and reserve the next ones in one call", about: "The server commits the results first, and then " +
+			"reserves. This is the fast path of consumers."}, exchangeShape, x.exchange)
 }
 
 // reserveCall is the memory of one reserve, kept for the next.
@@ -66,32 +78,39 @@ type reserveCall struct {
 	asking   asking
 }
 
+// freeReserve accepts nil, for a caller that gave its call back before.
+func (x *consuming) freeReserve(call *reserveCall) {
+	if call != nil && cap(call.scratch) <= keepBody {
+		x.reserves.Put(call)
+	}
+}
+
 // reserve is POST .../reservations.
-func (s consuming) reserve(c echo.Context) error {
-	body, err := s.hotBody(c, maxBodyBytes)
+func (x *consuming) reserve(c echo.Context) error {
+	body, err := x.bodies.readJSON(c, maxBodyBytes)
 	if err != nil {
 		return err
 	}
-	q, err := s.engine.Queue(c.Param("queue"))
+	q, err := x.engine.Queue(c.Param("queue"))
 	if err != nil {
-		s.freeBody(body)
+		x.bodies.free(body)
 		return err
 	}
-	call, ask := s.pools.reserveCall(), (*asking)(nil)
+	call, ask := x.reserves.take(), (*asking)(nil)
 	defer func() {
 		if ask != nil {
 			ask.done()
 		}
-		s.pools.freeReserve(call)
+		x.freeReserve(call)
 	}()
-	request, err := s.decodeReserve(c.Request().Context(), call, q, body)
+	request, err := x.decodeReserve(c.Request().Context(), call, q, body)
 	if err != nil {
 		return err
 	}
 	wait := request.Wait
 	request.Wait = 0
 	ask = &call.asking
-	*ask = asking{Context: c.Request().Context(), server: s.Server, request: c.Request()}
+	*ask = asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
 	result, err := q.Reserve(ask, request, call.held[:0])
 	if err != nil {
 		return err
@@ -99,28 +118,28 @@ func (s consuming) reserve(c echo.Context) error {
 	if len(result.Reservations) == 0 && wait > 0 {
 		// What the call holds in memory is of no use while it waits: ten thousand of them must cost little.
 		ask.done()
-		s.pools.freeReserve(call)
-		call, ask = nil, &asking{Context: c.Request().Context(), server: s.Server, request: c.Request()}
+		x.freeReserve(call)
+		call, ask = nil, &asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
 		request.Wait = wait
-		result, err = s.park(c, q, ask, request)
-		call = s.pools.reserveCall()
+		result, err = x.park(c, q, ask, request)
+		call = x.reserves.take()
 		if err != nil {
 			return err
 		}
 	} else {
 		call.held = result.Reservations
 	}
-	s.traceReserved(c, &request, &result, false)
+	x.tracing.reserved(c, &request, &result, false)
 	call.scratch = fillReservations(&call.response, call.scratch[:0], result)
-	out := s.pools.buffer()
-	defer s.pools.free(out)
+	out := x.answers.buffers.take()
+	defer x.answers.buffers.free(out)
 	out.b = call.response.Append(out.b[:0])
-	return s.handOver(c, q, ask, &call.response, result.Reservations, out.b)
+	return x.handOver(c, q, ask, &call.response, result.Reservations, out.b)
 }
 
 // decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
-func (s consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
-	defer s.freeBody(body)
+func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
+	defer x.bodies.free(body)
 	if err := call.request.Decode(body.b); err != nil {
 		return engine.ReserveRequest{}, wireProblem[api.ReserveRequest](err, body.b, contentJSON)
 	}
@@ -172,21 +191,20 @@ func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engin
 
 // park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
 // the server stops (an empty answer that asks to come back).
-func (s consuming) park(c echo.Context, q *engine.Queue, ask *asking, request engine.ReserveRequest) (engine.ReserveResult, error) {
+func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking, request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := nothingNow()
-	by := s.credentialOf(c.Request())
+	by := x.auth.credentialOf(c.Request())
 	access.Of(ask) // whose answer it is stands in the headers
 	forgetHeaders(c.Request())
-	s.waitLonger(c.Response(), request.Wait) // before enter: stopping sets a deadline too
-	if !s.waits.enter(c.Response(), by) {
+	if !x.waits.enter(c.Response(), by, request.Wait) {
 		return stopped, nil
 	}
-	defer s.waits.leave(c.Response())
+	defer x.waits.leave(c.Response())
 	result, err := q.Reserve(ask, request, nil)
-	if err != nil && s.waits.stopped() {
+	if err != nil && x.waits.stopped() {
 		return stopped, nil
 	}
-	if err != nil && by != nil && !s.good(by) {
+	if err != nil && by != nil && !x.auth.good(by) {
 		return result, noLongerGood()
 	}
 	return result, err
@@ -195,11 +213,11 @@ func (s consuming) park(c echo.Context, q *engine.Queue, ask *asking, request en
 // handOver sends the answer with what was reserved. A client that is gone before the first byte gets nothing, and its chunks go back. From
 // the first byte on only the client knows what it has: a client that closes behind the answer looks like one that never read it, also when
 // the write fails. What a lost answer handed out waits for its deadline. A large answer for which there is no room is not sent either.
-func (s consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, response *wire.ReserveResponse, reserved []queue.Reservation,
+func (x *consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, response *wire.ReserveResponse, reserved []queue.Reservation,
 	answer []byte) error {
 	ctx := c.Request().Context()
 	kept := ctx.Err()
-	if kept != nil && s.waits.stopped() {
+	if kept != nil && x.waits.stopped() {
 		kept = nil // a server that stops ends the contexts of calls that wait, whose clients are there
 	}
 	if kept == nil {
@@ -218,7 +236,7 @@ func (s consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, respon
 		clear(reserved)
 		clear(response.Reservations)
 	}
-	_ = s.writeJSON(c, 200, answer)
+	_ = x.answers.json(c, 200, answer)
 	return nil
 }
 
@@ -228,7 +246,7 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 	out.Reason, out.HasRetryAfter, out.RetryAfterMS, out.Limited = "", false, 0, out.Limited[:0]
 	out.Warnings = out.Warnings[:0]
 	for _, why := range result.Unusable {
-		out.Warnings = append(out.Warnings, wire.Warning(unusable(why)))
+		out.Warnings = append(out.Warnings, wire.Warning(strategy.WarningOf(why)))
 	}
 	var meta []byte
 	for i := range result.Reservations {
@@ -276,43 +294,49 @@ type finishCall struct {
 	response wire.ResultsResponse
 }
 
+func (x *consuming) freeFinish(call *finishCall) {
+	if max(cap(call.completeItems), cap(call.failItems), cap(call.extendItems), cap(call.releaseItems)) <= keepItems {
+		x.finishes.Put(call)
+	}
+}
+
 // finish is the common frame: read, decode, do, answer. do appends the results to its second argument.
-func (s consuming) finish(c echo.Context, limit int64,
+func (x *consuming) finish(c echo.Context, limit int64,
 	do func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error)) error {
-	body, err := s.hotBody(c, limit)
+	body, err := x.bodies.readJSON(c, limit)
 	if err != nil {
 		return err
 	}
-	defer s.freeBody(body)
-	q, err := s.engine.Queue(c.Param("queue"))
+	defer x.bodies.free(body)
+	q, err := x.engine.Queue(c.Param("queue"))
 	if err != nil {
 		return err
 	}
-	call := s.pools.finishCall()
-	defer s.pools.freeFinish(call)
+	call := x.finishes.take()
+	defer x.freeFinish(call)
 	results, err := do(call, body.b, q)
 	if err != nil {
 		return err
 	}
-	traceSettled(s.spanOf(c), results)
+	traceSettled(x.tracing.spanOf(c), results)
 	call.results = results
 	call.response.Results = appendResults(call.response.Results[:0], results)
-	out := s.pools.buffer()
-	defer s.pools.free(out)
+	out := x.answers.buffers.take()
+	defer x.answers.buffers.free(out)
 	out.b = call.response.Append(out.b[:0])
 	sayDurability(c, q)
-	return s.writeJSON(c, 200, out.b)
+	return x.answers.json(c, 200, out.b)
 }
 
 // complete is POST .../reservations/complete.
-func (s consuming) complete(c echo.Context) error {
-	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+func (x *consuming) complete(c echo.Context) error {
+	return x.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.complete.Decode(body); err != nil {
 			return nil, wireProblem[api.CompleteRequest](err, body, contentJSON)
 		}
 		items := completeItems(call.completeItems[:0], call.complete.Items)
 		call.completeItems = items
-		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Complete(c.Request().Context(), items, call.results[:0])
@@ -320,14 +344,14 @@ func (s consuming) complete(c echo.Context) error {
 }
 
 // fail is POST .../reservations/fail.
-func (s consuming) fail(c echo.Context) error {
-	return s.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+func (x *consuming) fail(c echo.Context) error {
+	return x.finish(c, maxFinishBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.fail.Decode(body); err != nil {
 			return nil, wireProblem[api.FailRequest](err, body, contentJSON)
 		}
 		items := failItems(call.failItems[:0], call.fail.Items)
 		call.failItems = items
-		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Fail(c.Request().Context(), items, call.results[:0])
@@ -335,8 +359,8 @@ func (s consuming) fail(c echo.Context) error {
 }
 
 // extend is POST .../reservations/extend.
-func (s consuming) extend(c echo.Context) error {
-	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+func (x *consuming) extend(c echo.Context) error {
+	return x.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.extend.Decode(body); err != nil {
 			return nil, wireProblem[api.ExtendRequest](err, body, contentJSON)
 		}
@@ -349,7 +373,7 @@ func (s consuming) extend(c echo.Context) error {
 		}
 		items := extendItems(call.extendItems[:0], call.extend.Items, consumer)
 		call.extendItems = items
-		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Extend(c.Request().Context(), items, call.results[:0])
@@ -357,14 +381,14 @@ func (s consuming) extend(c echo.Context) error {
 }
 
 // release is POST .../reservations/release.
-func (s consuming) release(c echo.Context) error {
-	return s.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
+func (x *consuming) release(c echo.Context) error {
+	return x.finish(c, maxBodyBytes, func(call *finishCall, body []byte, q *engine.Queue) ([]queue.Result, error) {
 		if err := call.release.Decode(body); err != nil {
 			return nil, wireProblem[api.ReleaseRequest](err, body, contentJSON)
 		}
 		items := releaseItems(call.releaseItems[:0], call.release.Items)
 		call.releaseItems = items
-		if err := s.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
+		if err := x.maySettle(c, len(items), func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
 		return q.Release(c.Request().Context(), items, call.results[:0])
@@ -372,9 +396,9 @@ func (s consuming) release(c echo.Context) error {
 }
 
 // maySettle refuses tokens of reservations that are beyond what the access token is bound to, and traces the others.
-func (s consuming) maySettle(c echo.Context, n int, token func(int) *queue.Token) error {
-	s.traceSettling(s.spanOf(c), n, token)
-	return s.mayFinish(c.Request().Context(), "/items", n, token)
+func (x *consuming) maySettle(c echo.Context, n int, token func(int) *queue.Token) error {
+	x.tracing.settling(x.tracing.spanOf(c), n, token)
+	return mayFinish(c.Request().Context(), x.engine, "/items", n, token)
 }
 
 // tokenOf reads a token. What is none becomes the zero token, which no server ever gave out: its result is "unknown",

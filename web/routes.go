@@ -5,13 +5,17 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Scopes: what a token must be allowed to do for an operation. Every operation declares them; of several any one is enough.
@@ -65,6 +69,7 @@ type operation struct {
 	accepts  bool                                 // a success answers 202
 	creates  reflect.Type                         // what a 201 answers, for operations that may create
 	params   []*huma.Param                        // parameters beside those of the input struct
+	reach    reach                                // which node of a cluster answers it
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
@@ -75,46 +80,61 @@ type act struct {
 	target string // with parameters of the path: "rule {id}"; "": the queue, the server, or what only the body names
 }
 
-// routes is the table of all operations. A new endpoint is a line here and a handler in its resource's file; the tests
+// router is where resources register their operations: the table, and what is the same for each.
+type router struct {
+	*document
+	echo       *echo.Echo
+	operations map[string]map[string]*operation // by echo path, then by method
+	engine     *engine.Engine                   // has the queue that a path names
+	auth       *auth
+	answers    *answers
+	waits      *waits
+}
+
+// routes registers the operations of all resources. A new endpoint is a line in the routes of its resource and a handler; the tests
 // ask for its script and its place in the golden document.
-func (s *Server) routes() error {
-	d := s.newDocument()
-
-	queues{s.engine, s.now}.routes(d)
-	metaValues{}.routes(d)
-	dashboardRoutes(s, d)
-	strategies{s.engine}.routes(d)
-	questions{s.engine}.routes(d)
-	pluginHandlers{s}.routes(d)
-	deadLetters{s.engine}.routes(d)
-	bulks{s.engine}.routes(d)
-	rules{s.engine}.routes(d)
-	schedules{}.routes(d)
-	consumers{s}.routes(d)
-	held{s.now}.routes(d)
-	lifecycle{}.routes(d)
-	tokens{s}.routes(d)
-	auditing{s}.routes(d)
-	backupRoutes(s, d)
-	submissions{s}.routes(d)
-	following{s}.routes(d)
-	consuming{s}.routes(d)
-
-	s.raw(d, operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
-		summary: "Say that the process serves requests"}, textShape("text/plain"), health{s}.livez)
-	register(d, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
-		summary: "Say whether all parts work", about: "503 while one does not; errors[] names it. With `?verbose` " +
-			"every check is listed.", params: readyParams()}, health{s}.readyz)
-	register(d, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free, tag: tagServer,
-		summary: "Say what is running"}, health{s}.getVersion)
-	register(d, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
-		summary: "Say with which options the server runs, and who set them"}, health{s}.getConfig)
-	s.raw(d, operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeMetrics, tag: tagServer,
-		summary: "Prometheus metrics"}, textShape("text/plain"), s.metricsHandler())
-	docsRoutes(s, d)
-
-	answerHead(s.echo, s.operations)
-	return s.finishDocument(d)
+func (s *Server) routes(o *Options) error {
+	files, err := loadDashboard()
+	if err != nil {
+		return err
+	}
+	r := &router{document: newDocument(s.echo), echo: s.echo, operations: map[string]map[string]*operation{},
+		engine: s.engine, auth: s.auth, answers: s.answers, waits: s.waits}
+	pages := newDocsPages(r.api.OpenAPI())
+	s.operations, s.document = r.operations, pages.document
+	wait := waiting{s.engine, s.auth, s.bodies, s.waits}
+	for _, resource := range []interface{ routes(*router) }{
+		queues{s.engine},
+		metaValues{},
+		watching{s.engine, s.streams, &events{run: strconv.FormatUint(o.Seed(), 36)}},
+		strategies{s.engine},
+		questions{s.engine},
+		pluginHandlers{o.Plugins, s.bodies},
+		deadLetters{s.engine},
+		bulks{s.engine},
+		rules{s.engine},
+		schedules{},
+		consumers{s.engine, s.log, s.streams},
+		held{s.clock},
+		lifecycle{},
+		&tokens{s.engine.Tokens(), s.auth, s.bodies},
+		auditing{s.engine, s.clock, s.answers, s.streams},
+		nodes{s.engine, o.Node, o.Nodes},
+		backups{s.engine.Storage(), o.Version.Version, s.bodies, s.streams},
+		&inserting{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, tracing: s.tracing, log: s.log,
+			lines: s.metrics.lines},
+		wait,
+		submissions{s.engine, wait, s.streams, s.bodies.buffers},
+		following{s.engine, s.streams},
+		&consuming{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, waits: s.waits, tracing: s.tracing},
+		health{s.engine, o.Plugins, s.waits, o.Version, append([]api.ServerOption{}, o.Config...), o.Gatherer},
+		files,
+		pages,
+	} {
+		resource.routes(r)
+	}
+	answerHead(r.echo, r.operations)
+	return r.finishSchemas()
 }
 
 // answerHead adds HEAD wherever GET is: probes, proxies and crawlers send it. net/http leaves the body out. The OpenAPI document does not
@@ -135,61 +155,83 @@ func answerHead(e *echo.Echo, operations map[string]map[string]*operation) {
 }
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
-func register[I, O any](d *document, op operation, handler func(context.Context, *I) (*O, error)) {
-	s := d.server
-	entry := s.add(op)
-	described := d.describe(op)
+func register[I, O any](r *router, op operation, handler func(context.Context, *I) (*O, error)) {
+	entry := r.add(op)
+	described := r.describe(op)
 	if op.method == http.MethodPut || op.method == http.MethodPatch || op.method == http.MethodPost {
 		described.MaxBodyBytes = maxBodyBytes
-		described.BodyReadTimeout = s.patience.read
+		described.BodyReadTimeout = r.waits.clock.patience.read
 		described.SkipValidateBody = true
 	}
 	if op.accepts {
 		described.DefaultStatus = http.StatusAccepted
 	}
 	if op.creates != nil {
-		described.Responses["201"] = d.answer(op.creates, http.StatusCreated)
+		described.Responses["201"] = r.answer(op.creates, http.StatusCreated)
 		described.Responses["201"].Headers = map[string]*huma.Param{
 			"Location": {Description: "Path of what was created", Schema: &huma.Schema{Type: huma.TypeString}},
 		}
 	}
 	described.RejectUnknownQueryParameters = !op.freeform
-	described.Middlewares = huma.Middlewares{s.cold(entry)}
-	huma.Register(d.api, described, func(ctx context.Context, in *I) (*O, error) {
+	described.Middlewares = huma.Middlewares{r.cold(entry)}
+	huma.Register(r.api, described, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		err := bodyProblem(in)
 		if err == nil {
 			out, err = handler(ctx, in)
 		}
 		if err != nil {
-			if by := credentialIn(ctx); by != nil && errors.Is(err, context.Canceled) && !s.good(by) {
+			if by := credentialIn(ctx); by != nil && errors.Is(err, context.Canceled) && !r.auth.good(by) {
 				err = noLongerGood()
 			}
-			return nil, s.problemOf(err)
+			return nil, r.answers.problemOf(err)
 		}
 		return out, nil
 	})
 }
 
+// cold is the frame of the operations that huma decodes: content type, body limit and the deadlines of a wait.
+func (r *router) cold(op *operation) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		c := unwrap(ctx)
+		in := c.Request()
+		if op.method == http.MethodPut || op.method == http.MethodPatch {
+			if _, err := mediaType(in, contentJSON); err != nil {
+				c.Set(problemKey, r.answers.refuse(c, err))
+				return
+			}
+		}
+		in.Body = http.MaxBytesReader(c.Response(), in.Body, maxBodyBytes)
+		if op.waits && in.Header.Get("Prefer") != "" {
+			r.waits.enter(c.Response(), r.auth.credentialOf(in), queue.MaxWait)
+			defer r.waits.leave(c.Response())
+		}
+		next(ctx)
+	}
+}
+
 // raw adds an operation whose handler reads and writes by itself; shape says what it reads and writes.
-func (s *Server) raw(d *document, op operation, shape func(*document, *huma.Operation), handler echo.HandlerFunc) {
-	s.add(op)
-	described := d.describe(op)
-	shape(d, &described)
-	d.api.OpenAPI().AddOperation(&described)
-	s.echo.Add(op.method, echoPath(op.path), handler)
+func (r *router) raw(op operation, shape func(*document, *huma.Operation), handler echo.HandlerFunc) {
+	r.add(op)
+	described := r.describe(op)
+	shape(r.document, &described)
+	r.api.OpenAPI().AddOperation(&described)
+	r.echo.Add(op.method, echoPath(op.path), handler)
 }
 
 // add enters the operation into the table that observe looks it up in.
-func (s *Server) add(op operation) *operation {
+func (r *router) add(op operation) *operation {
 	entry := &op
 	entry.traced = tracedAs(op.id)
+	if entry.reach = reachOf(op.path); entry.reach == nil {
+		panic("web: reaches do not say which node answers " + op.path)
+	}
 	entry.ok = new(atomic.Pointer[prometheus.Observer])
 	path := echoPath(op.path)
-	if s.operations[path] == nil {
-		s.operations[path] = make(map[string]*operation)
+	if r.operations[path] == nil {
+		r.operations[path] = make(map[string]*operation)
 	}
-	s.operations[path][op.method] = entry
+	r.operations[path][op.method] = entry
 	return entry
 }
 

@@ -14,36 +14,34 @@ import (
 )
 
 const (
-	setRuleAbout = "From its answer on nothing that the rule covers is handed out, by any strategy; chunks " +
-		"that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. " +
-		"There is one rule for each action and match: the same again changes nothing and answers 200, another " +
-		"reason, end or effect changes that rule. " +
-		"`effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` " +
-		"releases reservations without counting a try. " +
-		"With the scope consume or operate one may pause; only admin blocks. " +
-		"Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then " +
-		"for one reservation timeout more."
-	liftRuleAbout = "What no other rule covers is handed out from then on, first to those who wait. Lifting a rule " +
-		"that has ended answers the same. Only admin lifts a block."
-	listRulesAbout = "Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are " +
-		"over, the one that ended last first: how it ended, when, and who lifted it."
+	setRuleAbout = "From the answer on, no strategy hands out chunks that the rule covers; consumers may " +
+		"finish the chunks that they hold. A block takes precedence over a pause, and each is set and lifted by " +
+		"itself. There is one rule per action and match: the same rule again changes nothing and answers 200; " +
+		"another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (it has no " +
+		"effect in a rule about a submission). `effects.revoke` releases reservations without counting an attempt. " +
+		"The scopes consume and operate may pause; only admin may block. Retries, run_at and deadlines of " +
+		"reservations continue. A dead_deadline waits until the rule ends, and then for one reservation timeout more."
+	liftRuleAbout = "Chunks that no other rule covers are handed out from then on, first to waiting " +
+		"consumers. Lifting a rule that has ended answers the same. Only admin may lift a block."
+	listRulesAbout = "Active rules, by ascending id. `state=ended` lists the last 1,000 rules that ended, the " +
+		"latest first: how and when they ended, and who lifted them."
 )
 
 // rules are the handlers of pauses and blocks.
 type rules struct{ engine *engine.Engine }
 
 // routes are the part of the table about rules.
-func (x rules) routes(d *document) {
-	registerIn(d, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
+func (x rules) routes(r *router) {
+	registerIn(r, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, x.list)
-	registerIn(d, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST", path: "/v1/queues/{queue}/rules",
+	registerIn(r, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST", path: "/v1/queues/{queue}/rules",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, x.set)
-	registerIn(d, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
+	registerIn(r, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, x.get)
-	registerIn(d, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
+	registerIn(r, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, x.lift)
 }
@@ -51,7 +49,7 @@ func (x rules) routes(d *document) {
 type listRulesInput struct {
 	QueuePath
 	Cursor
-	State string `query:"state" enum:"active,ended" default:"active" doc:"active: in force; ended: lifted or over"`
+	State string `query:"state" enum:"active,ended" default:"active" doc:"active: in effect; ended: lifted or over"`
 }
 
 func (x rules) list(ctx context.Context, q *engine.Queue, in *listRulesInput) (*output[api.Page[api.Rule]], error) {
@@ -80,7 +78,7 @@ type setRuleInput struct {
 
 type setRuleOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of the rule, when there was none for its action and match before"`
+	Location string `header:"Location" doc:"Path of the rule, if it is new"`
 	Body     api.Rule
 }
 
@@ -134,7 +132,7 @@ func (x rules) get(ctx context.Context, q *engine.Queue, in *RulePath) (*output[
 
 type liftRuleInput struct {
 	RulePath
-	Actor string `query:"actor" maxLength:"128" doc:"Who asks, where no access token says so; it is kept with the ended rule"`
+	Actor string `query:"actor" maxLength:"128" doc:"Name of the caller on an open server, kept with the ended rule"`
 }
 
 func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*struct{}, error) {
@@ -213,20 +211,4 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 		return r, queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
 	}
 	return r, nil
-}
-
-// ruleText is a rule within a sentence.
-func ruleText(r *queue.Rule) string {
-	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " + strconv.FormatUint(uint64(r.ID), 10)
-	if r.Actor != "" {
-		text += ", set by " + strconv.Quote(r.Actor)
-	}
-	text += " at " + timeText(r.Since)
-	if r.Until != 0 {
-		text += ", until " + timeText(r.Until)
-	}
-	if text += ")"; r.Reason != "" {
-		text += ": " + r.Reason
-	}
-	return text + "."
 }

@@ -230,10 +230,10 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 // What large bodies hold together is bounded, and given back.
 func TestLargeBodiesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
-	s := bareServer(t)
+	s := bareServer(t).bodies
 	unannounced := httptest.NewRequest("POST", insertPath, nil)
 	unannounced.ContentLength = -1
-	body := s.pools.buffer()
+	body := s.buffers.take()
 	for size := int64(2 * firstBody); size <= 4*maxBodyBytes; size *= 2 {
 		if err := s.grow(unannounced, body, maxInsertBytes); err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func TestLargeBodiesAreBoundedTogether(t *testing.T) {
 		t.Errorf("grow beyond the bound: got %v, want %s", err, queue.CodeOverloaded)
 	}
 	s.held.Add(-maxHeldBytes)
-	s.freeBody(body)
+	s.free(body)
 	if got := s.held.Load(); got != 0 {
 		t.Errorf("held after the release: got %d, want 0", got)
 	}
@@ -283,7 +283,7 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 func TestDocsPage(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
-	got := send(t, &http.Client{}, serve(t, s), call{method: "GET", path: "/docs"})
+	got := send(t, &http.Client{}, serve(t, s), call{method: "GET", path: "/docs/api"})
 	page := string(got.body)
 	if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 		t.Fatalf("got %d %s", got.status, got.header.Get("Content-Type"))
@@ -309,6 +309,21 @@ func TestDocsPage(t *testing.T) {
 	for _, k := range kinds() {
 		if k.advice != "" && !strings.Contains(page, `id="`+string(k.code)+`"`) {
 			t.Errorf("the page does not explain the code %q", k.code)
+		}
+	}
+}
+
+// The documents open on the page Start. The type of a problem, /docs#CODE, leads to its row below that page.
+func TestDocsOpenOnStart(t *testing.T) {
+	t.Parallel()
+	got := send(t, &http.Client{}, serve(t, bareServer(t)), call{method: "GET", path: "/docs"})
+	page := string(got.body)
+	if got.status != 200 || !strings.Contains(page, "<title>Start · Quern</title>") {
+		t.Errorf("got %d and %.300s, want the page Start", got.status, page)
+	}
+	for _, k := range kinds() {
+		if k.advice != "" && strings.Count(page, `id="`+string(k.code)+`"`) != 1 {
+			t.Errorf("the page has no one place for the code %q", k.code)
 		}
 	}
 }
@@ -487,7 +502,7 @@ func TestHeadersAreBounded(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	s := bareServer(t)
-	s.patience.read, s.patience.upload = 50*time.Millisecond, 50*time.Millisecond
+	s.clock.patience.read, s.clock.patience.upload = 50*time.Millisecond, 50*time.Millisecond
 	address := serve(t, s)
 	for _, head := range []string{
 		"POST " + reservePath + " HTTP/1.1\r\nContent-Length: 100",
@@ -529,7 +544,7 @@ func TestSlowConnectionsAreClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := bareServer(t)
-			c.patience(&s.patience)
+			c.patience(&s.clock.patience)
 			connection, err := net.Dial("tcp", serve(t, s))
 			if err != nil {
 				t.Fatal(err)

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	putScheduleAbout = "What a tick inserts is committed together with the note that the tick is done: also over " +
-		"crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. " +
-		"The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule " +
-		"continues where it was; otherwise its ticks begin after now. " +
-		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; " +
-		"else 412. A new name answers 201."
-	triggerAbout = "Inserts what a tick would insert, at once, regardless of the state of the schedule, its overlap and " +
-		"its ticks, which stay as they are. The submission's scheduled_at is now."
-	pauseAbout    = "Ticks that pass meanwhile are missed ones when it is resumed. A paused schedule stays as it is."
-	resumeAbout   = "What was missed meanwhile is emitted or dropped as `missed` says. A schedule that is not paused stays as it is."
-	backfillAbout = "Inserts what ticks of the past would have inserted, regardless of what became of them then. With " +
-		"`dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 " +
-		"hours, however often the request is sent."
+	putScheduleAbout = "A tick and its submission are one commit: also through crashes, each tick is emitted " +
+		"once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, " +
+		"seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. " +
+		"With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates a " +
+		"new name; else the answer is 412. A new name answers 201."
+	triggerAbout = "Inserts the submission of a tick at once, whatever the schedule's state, overlap and " +
+		"ticks, which do not change. The submission's scheduled_at is now."
+	pauseAbout  = "Ticks that pass meanwhile count as missed when you resume. A paused schedule stays as it is."
+	resumeAbout = "`missed` decides about the ticks of the meantime. A schedule that is not paused stays as " +
+		"it is."
+	backfillAbout = "Inserts the submissions of past ticks, whether they were emitted or not. With `dry_run` " +
+		"it only counts them. With an `Idempotency-Key`, each tick's submission is inserted once within 24 hours, " +
+		"however often you send the request."
 	previewAbout = "Nothing is stored. `@every` counts from `start`, or from now."
 )
 
@@ -32,52 +32,46 @@ const (
 type schedules struct{}
 
 // routes are the part of the table about schedules.
-func (x schedules) routes(d *document) {
+func (x schedules) routes(r *router) {
 	const all, one = "/v1/queues/{queue}/schedules", "/v1/queues/{queue}/schedules/{name}"
-	registerIn(d, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants,
+	registerIn(r, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants,
 		tag: tagSchedules, compress: true,
 		summary: "List a queue's schedules by name"}, x.list)
-	registerIn(d, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
+	registerIn(r, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Say in plain words when a spec is due, with its next ticks", about: previewAbout}, x.preview)
-	registerIn(d, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Read a schedule and how it stands"}, x.get)
-	registerIn(d, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
+		summary: "Describe a spec in plain words, with its next ticks", about: previewAbout}, x.preview)
+	registerIn(r, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
+		summary: "Read a schedule and its state"}, x.get)
+	registerIn(r, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
 		brings: true, method: "PUT", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
 		summary: "Create a schedule, or redefine it", about: putScheduleAbout}, x.put)
-	registerIn(d, operation{id: "delete-schedule", act: act{"schedule.delete", "schedule {name}"},
+	registerIn(r, operation{id: "delete-schedule", act: act{"schedule.delete", "schedule {name}"},
 		method: "DELETE", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Delete a schedule", about: "What it inserted stays. If-Match as for PUT."}, x.delete)
-	registerIn(d, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
+		summary: "Delete a schedule", about: "Its submissions stay. If-Match works as in PUT."}, x.delete)
+	registerIn(r, operation{id: "list-schedule-ticks", method: "GET", path: one + "/ticks", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "List the next ticks of a schedule"}, x.ticks)
-	registerIn(d, operation{id: "trigger-schedule", act: act{"schedule.trigger", "schedule {name}"},
+	registerIn(r, operation{id: "trigger-schedule", act: act{"schedule.trigger", "schedule {name}"},
 		brings: true, method: "POST", path: one + "/trigger",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Submission](),
-		summary: "Insert once, now", about: triggerAbout}, x.trigger)
-	registerIn(d, operation{id: "pause-schedule", act: act{"schedule.pause", "schedule {name}"},
+		summary: "Insert the work of a tick now", about: triggerAbout}, x.trigger)
+	registerIn(r, operation{id: "pause-schedule", act: act{"schedule.pause", "schedule {name}"},
 		method: "POST", path: one + "/pause", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Pause a schedule", about: pauseAbout}, x.pause)
-	registerIn(d, operation{id: "resume-schedule", act: act{"schedule.resume", "schedule {name}"},
+	registerIn(r, operation{id: "resume-schedule", act: act{"schedule.resume", "schedule {name}"},
 		method: "POST", path: one + "/resume", scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Resume a paused schedule", about: resumeAbout}, x.resume)
-	registerIn(d, operation{id: "backfill-schedule", act: act{"schedule.backfill", "schedule {name}"},
+	registerIn(r, operation{id: "backfill-schedule", act: act{"schedule.backfill", "schedule {name}"},
 		brings: true, method: "POST", path: one + "/backfill",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Insert for ticks of the past", about: backfillAbout}, x.backfill)
+		summary: "Insert the work of past ticks", about: backfillAbout}, x.backfill)
 }
 
-type listSchedulesInput struct {
-	QueuePath
-	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
-}
-
-func (x schedules) list(_ context.Context, q *engine.Queue, in *listSchedulesInput) (*output[api.Page[api.Schedule]], error) {
+func (x schedules) list(_ context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.Schedule]], error) {
 	page, err := q.Schedules.List(in.Cursor, in.Limit)
 	return answeredPage(page, err, apiSchedule)
 }
@@ -89,7 +83,7 @@ type SchedulePath struct {
 }
 
 type scheduleOutput struct {
-	ETag string `header:"ETag" doc:"Names this version"`
+	ETag string `header:"ETag" doc:"ETag of this version"`
 	Body api.Schedule
 }
 
@@ -112,8 +106,8 @@ type putScheduleInput struct {
 
 type putScheduleOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of the schedule, when it was created"`
-	ETag     string `header:"ETag" doc:"Names this version"`
+	Location string `header:"Location" doc:"Path of the schedule, if it is new"`
+	ETag     string `header:"ETag" doc:"ETag of this version"`
 	Body     api.Schedule
 }
 
@@ -153,7 +147,7 @@ type triggerScheduleInput struct {
 type triggerScheduleOutput struct {
 	Status   int
 	Location string `header:"Location" doc:"Path of the submission"`
-	Replayed string `header:"Idempotency-Replayed" doc:"true: inserted before by a request with the same Idempotency-Key"`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: an earlier request with the same Idempotency-Key inserted it"`
 	Body     api.Submission
 }
 
@@ -183,7 +177,7 @@ func validKey(key string) error {
 
 type pauseScheduleInput struct {
 	SchedulePath
-	Reason string `query:"reason" maxLength:"500" doc:"Why, for those who look at it later"`
+	Reason string `query:"reason" maxLength:"500" doc:"Reason, for later readers"`
 }
 
 func (x schedules) pause(ctx context.Context, q *engine.Queue, in *pauseScheduleInput) (*scheduleOutput, error) {

@@ -7,9 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -59,7 +60,7 @@ const (
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
-// Options are what a Server is made of. All fields but Plugins, Tracer, Wall, Certificate, Hosts and Version are required.
+// Options are what a Server is made of. All fields up to Gatherer but Plugins and Wall are required.
 type Options struct {
 	Engine      *engine.Engine
 	Plugins     *plugins.Catalogue // nil: operations on plugins answer 503
@@ -76,57 +77,48 @@ type Options struct {
 	Hosts       []string              // names beside the loopback ones that the Host header may carry, without port
 	Version     api.Version           // what /version says
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
+
+	Node  api.Node                                  // this server, without its queues
+	Nodes func(context.Context) ([]api.Node, error) // the nodes of the cluster, with their queues; nil: the server is alone
 }
 
-// memory counts what clients have the server hold.
-type memory struct {
-	held    atomic.Int64 // bytes held by bodies over maxBodyBytes
-	uploads atomic.Int64 // bytes held by modules that are being uploaded
-	answers access.Answers
+// clock is what the face takes the time from, and how long it waits.
+type clock struct {
+	now      func() time.Time
+	wall     func() time.Time
+	began    time.Time // paces count from then
+	patience patience
 }
 
-// clocks are what the face takes the time from.
-type clocks struct {
-	now   func() time.Time
-	wall  func() time.Time
-	began time.Time // paces count from then
-}
+// elapsed is the time since the server began.
+func (c *clock) elapsed() time.Duration { return c.now().Sub(c.began) }
 
-// Server is the HTTP face. Make it with New.
+// Server is the HTTP face: what is done around every request, and the parts that resources share. No resource holds it: each is given the
+// parts that it uses. Make it with New.
 type Server struct {
-	clocks
 	engine      *engine.Engine
-	plugins     *plugins.Catalogue // nil: there are none
 	log         *slog.Logger
-	gatherer    prometheus.Gatherer
-	version     api.Version
-	config      []api.ServerOption
 	hosts       hosts
 	certificate *certificate.Source // nil: plain HTTP
 	crossOrigin *http.CrossOriginProtection
 	metrics     *metrics
 	connections *connections
-	tracer      *trace.Tracer
 	echo        *echo.Echo
 	gzip        func(http.Handler) http.HandlerFunc
 
 	operations map[string]map[string]*operation // by echo path, then by method
 	document   func() ([]byte, error)           // the OpenAPI document, made once
-	pages      docsPages                        // for people
 
-	patience patience
-	constant constant
-	ids      requestIDs
-	memory
-	pools pools
+	// What resources are given as they need it.
+	clock   *clock
+	waits   *waits
+	auth    *auth
+	bodies  *bodies
+	answers *answers
+	streams *streams
+	tracing *tracing
 
-	waits    waits
-	sessions sessions
-	guesses  guesses
-	limits   access.Limits // of each token
-
-	events    events
-	dashboard map[string]asset // by name
+	forwarding *forwarding
 }
 
 // New builds the routes and the document. It fails on an allowed host that is not a bare name, on a metric that is
@@ -143,30 +135,36 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: compression: %w", err)
 	}
+	if o.Wall == nil {
+		o.Wall = o.Now
+	}
 	s := &Server{
-		engine: o.Engine, plugins: o.Plugins, clocks: clocks{o.Now, o.Now, o.Now()}, log: o.Logger, gatherer: o.Gatherer,
-		tracer: o.Tracer, version: o.Version, config: append([]api.ServerOption{}, o.Config...),
-		hosts: allowed, limits: o.Limits, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(), gzip: compress,
-		operations: make(map[string]map[string]*operation),
-		patience:   defaultPatience(), constant: newConstant(), ids: requestIDs{prefix: strconv.FormatUint(o.Seed(), 36) + "-"},
-		memory: memory{answers: access.Answers{Most: maxAnswers}},
+		engine: o.Engine, log: o.Logger, hosts: allowed, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(),
+		gzip: compress, echo: echo.New(), tracing: &tracing{o.Tracer, o.Engine},
+		clock: &clock{now: o.Now, wall: o.Wall, began: o.Now(), patience: defaultPatience()},
 	}
-	if o.Wall != nil {
-		s.wall = o.Wall
+	free := new(buffers)
+	s.waits = &waits{clock: s.clock}
+	s.auth = &auth{engine: o.Engine, clock: s.clock, waits: s.waits, limits: o.Limits, answers: access.Answers{Most: maxAnswers}}
+	s.forwarding = newForwarding(o.Engine.Nodes(), s.auth, o.Logger)
+	if nodes := o.Engine.Nodes(); nodes != nil {
+		s.auth.hops = &hops{nodes.HopKey()}
 	}
-	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.events.count, &s.answers); err != nil {
+	s.bodies = &bodies{auth: s.auth, clock: s.clock, buffers: free}
+	s.answers = &answers{constant: newConstant(), buffers: free, waits: s.waits,
+		ids: requestIDs{prefix: strconv.FormatUint(o.Seed(), 36) + "-"}}
+	s.streams = &streams{auth: s.auth, clock: s.clock, waits: s.waits, answers: s.answers}
+	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.streams.count, &s.auth.answers); err != nil {
 		return nil, err
 	}
-	if s.connections, err = newConnections(o.Registerer, o.Connections, func() time.Time { return s.now() }); err != nil {
+	if s.connections, err = newConnections(o.Registerer, o.Connections, func() time.Time { return s.clock.now() }); err != nil {
 		return nil, err
 	}
-	s.events.run = strconv.FormatUint(o.Seed(), 36)
-	if s.dashboard, err = loadDashboard(); err != nil {
-		return nil, err
-	}
-	s.echo = echo.New()
 	s.echo.Use(s.observe)
-	if err := s.routes(); err != nil {
+	if s.auth.hops != nil {
+		lettersRoutes(s.echo, o.Engine, s.auth.hops)
+	}
+	if err := s.routes(&o); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -186,7 +184,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer done()
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { s.expelAlways(ctx) })
+	beside.Go(func() { s.tidy(ctx) })
 	ended := make(chan error, len(listeners))
 	for _, listener := range listeners {
 		server := s.listening(multiplexed(s.echo))
@@ -208,10 +206,10 @@ func (s *Server) listening(handler http.Handler) *http.Server {
 	return &http.Server{
 		DisableGeneralOptionsHandler: true, // OPTIONS * is checked like every request
 		Handler:                      handler,
-		ReadHeaderTimeout:            s.patience.header,
-		ReadTimeout:                  s.patience.read,
-		WriteTimeout:                 s.patience.write,
-		IdleTimeout:                  s.patience.idle,
+		ReadHeaderTimeout:            s.clock.patience.header,
+		ReadTimeout:                  s.clock.patience.read,
+		WriteTimeout:                 s.clock.patience.write,
+		IdleTimeout:                  s.clock.patience.idle,
 		MaxHeaderBytes:               maxHeaderBytes,
 		ConnContext:                  s.connections.enter,
 		ConnState:                    s.connections.changed,
@@ -235,7 +233,7 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 	case <-ctx.Done():
 	}
 	stop()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience.stop)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.clock.patience.stop)
 	defer cancel()
 	err := server.Shutdown(grace)
 	if err != nil {
@@ -254,3 +252,26 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 // Stop lets all calls that wait (long polls) answer now, and every later one at once. Serve calls it; those who use
 // Handler call it themselves before they shut their server down. It may be called more than once.
 func (s *Server) Stop() { s.waits.stop() }
+
+// probes are the paths that ServeProbes answers: what a supervisor and Prometheus ask for. None takes a body or changes anything.
+var probes = []string{"/livez", "/readyz", "/metrics"}
+
+// probing is where the context of a request says that it came in by the listener for probes, which asks for no token.
+type probing struct{}
+
+// isProbe says whether a request came in by that listener.
+func isProbe(r *http.Request) bool { return r.Context().Value(probing{}) != nil }
+
+// ServeProbes answers the probes, and nothing else, on a listener of their own until ctx ends; it returns nil then. It serves
+// plain HTTP and asks for no token, so that a supervisor and Prometheus need no secret: anyone who can reach the address can read the
+// metrics. It owns the listener.
+func (s *Server) ServeProbes(ctx context.Context, listener net.Listener) error {
+	only := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(probes, r.URL.Path) {
+			http.Error(w, "This address serves "+strings.Join(probes, ", ")+" only.", http.StatusNotFound)
+			return
+		}
+		s.echo.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), probing{}, true)))
+	})
+	return s.serve(ctx, s.listening(only), listener, func() {})
+}

@@ -140,7 +140,7 @@ func (l *sessions) drop(good func(*session) bool) {
 
 // sessionOf is the session that a request's cookie names. A cookie counts only for requests of a page of this server: browsers send it
 // along from pages of other ports of the same host too.
-func (s *Server) sessionOf(r *http.Request, now time.Time) *session {
+func (a *auth) sessionOf(r *http.Request, now time.Time) *session {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (s *Server) sessionOf(r *http.Request, now time.Time) *session {
 	if err != nil {
 		return nil
 	}
-	found := s.sessions.find(cookie.Value, now)
+	found := a.sessions.find(cookie.Value, now)
 	if found != nil {
 		found.use(now)
 	}
@@ -158,13 +158,14 @@ func (s *Server) sessionOf(r *http.Request, now time.Time) *session {
 // expelEvery is how often tokens and sessions that are over end what waits by them.
 const expelEvery = time.Second
 
-func (s *Server) expelAlways(ctx context.Context) {
+// tidy ends at that pace what is over, and the connections that were idle for too long.
+func (s *Server) tidy(ctx context.Context) {
 	ticker := time.NewTicker(expelEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			s.expel()
+			s.auth.expel()
 			s.connections.endIdle()
 		case <-ctx.Done():
 			return
@@ -173,47 +174,47 @@ func (s *Server) expelAlways(ctx context.Context) {
 }
 
 // expel ends the sessions, streams and waits of those whose token or session is not good any more.
-func (s *Server) expel() {
-	now := s.now()
-	table := s.engine.Tokens().At(queue.At(now))
-	s.waits.each(func(by *credential) {
+func (a *auth) expel() {
+	now := a.clock.now()
+	table := a.engine.Tokens().At(queue.At(now))
+	a.waits.each(func(by *credential) {
 		if by.session != nil {
 			by.session.use(now) // who looks at a stream is there
 		}
 	})
-	s.sessions.drop(func(l *session) bool {
+	a.sessions.drop(func(l *session) bool {
 		_, ok := table.Find(&l.proof, queue.At(now))
-		return ok && s.sessions.lives(l, now)
+		return ok && a.sessions.lives(l, now)
 	})
-	s.waits.end(s.good)
+	a.waits.end(a.good)
 }
 
 // openSession is POST /v1/session.
-func (s tokens) openSession(c echo.Context) error {
-	body, err := s.hotBody(c, maxSessionBody)
+func (t *tokens) openSession(c echo.Context) error {
+	body, err := t.bodies.readJSON(c, maxSessionBody)
 	if err != nil {
 		return err
 	}
-	defer s.freeBody(body)
+	defer t.bodies.free(body)
 	var asked api.NewSession
 	if err := wire.Decode(body.b, &asked); err != nil {
 		return wireProblem[api.NewSession](err, body.b, contentJSON)
 	}
-	now := s.now()
-	table := s.engine.Tokens().At(queue.At(now))
+	now := t.auth.clock.now()
+	table := t.tokens.At(queue.At(now))
 	if !table.Required() {
 		return answerWhoami(c, openWhoami())
 	}
 	proof, ok := access.ProofOf(asked.Token)
 	token, found := table.Find(&proof, queue.At(now))
 	if !ok || !found {
-		return s.badToken(c.Request())
+		return t.auth.badToken(c.Request())
 	}
-	if err := enter(s.Server, token, now); err != nil { // the request itself needs no token, and is not counted yet
+	if err := t.auth.enter(token, now); err != nil { // the request itself needs no token, and is not counted yet
 		return err
 	}
 	defer token.Leave()
-	id, opened, ok := s.sessions.begin(proof, now)
+	id, opened, ok := t.auth.sessions.begin(proof, now)
 	if !ok {
 		return newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps, or as it keeps of one token. "+
 			"They end after an hour without a request; log out where you are logged in.")
@@ -232,10 +233,10 @@ func answerWhoami(c echo.Context, who api.Whoami) error {
 }
 
 // closeSession is DELETE /v1/session.
-func (s tokens) closeSession(c echo.Context) error {
+func (t *tokens) closeSession(c echo.Context) error {
 	if cookie, err := c.Request().Cookie(sessionCookie); err == nil {
-		s.sessions.close(cookie.Value)
-		s.expel()
+		t.auth.sessions.close(cookie.Value)
+		t.auth.expel()
 	}
 	c.SetCookie(sessionCookieOf(c.Request(), "", -1))
 	return c.NoContent(http.StatusNoContent)

@@ -82,12 +82,12 @@ func TestOpenStreamKeepsSession(t *testing.T) {
 	defer stream.Body.Close()
 	for passed := 50 * time.Minute; passed < 4*time.Hour; passed += 50 * time.Minute {
 		f.later.Store(int64(passed))
-		f.server.expel()
+		f.server.auth.expel()
 	}
 	f.holding(away, "200 minutes without a request or a stream", whoami, 401)
 	f.holding(looking, "200 minutes with a stream", whoami, 200)
 	f.later.Store(int64(12*time.Hour + time.Second))
-	f.server.expel()
+	f.server.auth.expel()
 	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
 		t.Errorf("the stream did not end with its session: %v", err)
 	}

@@ -26,7 +26,7 @@ type rivals struct {
 }
 
 func newRivals(t *testing.T, limits access.Limits) *rivals {
-	f := newFixtureSeeded(t, 1, func(s *Server) { s.limits = limits })
+	f := newFixtureSeeded(t, 1, func(s *Server) { s.auth.limits = limits })
 	f.client.Timeout = broken
 	r := &rivals{fixture: f}
 	scopes := access.Produce | access.Consume | access.Read | access.Operate
@@ -223,7 +223,7 @@ func TestOneTokenCannotTakeAllBodies(t *testing.T) {
 	r.refused("token-body-memory", r.as(r.greedy, insert))
 	r.works("another token's large body", r.modest, insert)
 	connection.Close()
-	r.eventually("nothing is held", func() bool { return kept.Bodies.Load() == 0 && r.server.held.Load() == 0 })
+	r.eventually("nothing is held", func() bool { return kept.Bodies.Load() == 0 && r.server.bodies.held.Load() == 0 })
 	r.works("a large body after that", r.greedy, insert)
 }
 
@@ -262,7 +262,7 @@ func TestOneTokenCannotTakeAllSessions(t *testing.T) {
 	if got := login(r.greedy); got.status != 429 {
 		t.Errorf("the end of another token's session made room: got %d %s", got.status, got.body)
 	}
-	r.server.sessions.drop(func(*session) bool { return false })
+	r.server.auth.sessions.drop(func(*session) bool { return false })
 	r.login(r.greedy)
 
 	ended := make(chan answer, 1)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -23,7 +24,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // noticeSilence has the kernel end the connection of a request when the machine at its other end does not answer any more.
-func (s *Server) noticeSilence(r *http.Request) {
+func noticeSilence(log *slog.Logger, r *http.Request) {
 	under := r.Context().Value(connKey{})
 	if secure, ok := under.(*tls.Conn); ok {
 		under = secure.NetConn()
@@ -40,6 +41,6 @@ func (s *Server) noticeSilence(r *http.Request) {
 		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence/time.Millisecond))
 	})
 	if err != nil || err2 != nil {
-		s.log.Debug("a vanished consumer will be noticed late", "error", err, "control", err2)
+		log.Debug("a vanished consumer will be noticed late", "error", err, "control", err2)
 	}
 }

@@ -4,6 +4,7 @@ package web
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 )
@@ -11,4 +12,4 @@ import (
 func withConn(ctx context.Context, _ net.Conn) context.Context { return ctx }
 
 // noticeSilence does nothing here: how soon a machine that vanished is noticed is the kernel's to say.
-func (s *Server) noticeSilence(*http.Request) {}
+func noticeSilence(*slog.Logger, *http.Request) {}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"reflect"
 
@@ -13,46 +12,40 @@ import (
 )
 
 const (
-	putStrategyAbout = "The same strategy as before, in any spelling, changes nothing; another one becomes the " +
-		"next version, and the next reservation uses it. " +
-		"With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; " +
-		"else 412. A new name answers 201."
-	validateAbout = "Answers the canonical forms, the branches that it compiles to, and warnings of what in it has " +
-		"no effect. Nothing is stored or reserved. A strategy that is not valid answers 422, as a reservation would."
+	putStrategyAbout = "The same strategy as before, in any spelling, changes nothing. Another one becomes " +
+		"the next version, and the next reservation uses it. With If-Match, the server replaces only a version with " +
+		"this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new name answers " +
+		"201."
+	validateAbout = "Answers with the canonical forms, the compiled branches, and a warning for each part " +
+		"without effect. It stores and reserves nothing. An invalid strategy answers 422, as in a reserve."
 )
 
 // strategies are the handlers of named strategies.
 type strategies struct{ engine *engine.Engine }
 
 // routes are the part of the table about named strategies.
-func (x strategies) routes(d *document) {
-	registerIn(d, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead,
+func (x strategies) routes(r *router) {
+	registerIn(r, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List a queue's named strategies by name"}, x.list)
-	registerIn(d, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
+	registerIn(r, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Read a named strategy, or an older version of it"}, x.get)
-	registerIn(d, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
+	registerIn(r, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
 		brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
-		summary: "Name a strategy, or change the one behind a name", about: putStrategyAbout}, x.put)
-	registerIn(d, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
+		summary: "Store a strategy under a name, or change it", about: putStrategyAbout}, x.put)
+	registerIn(r, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
 		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Delete a named strategy with all its versions",
 		about:   "Reservations that ask for it are refused from then on. If-Match as for PUT."}, x.delete)
-	registerIn(d, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
+	registerIn(r, operation{id: "validate-strategy", method: "POST", path: "/v1/queues/{queue}/strategies/validate",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
-		summary: "Say what a strategy means", about: validateAbout}, x.validate)
+		summary: "Validate a strategy", about: validateAbout}, x.validate)
 }
 
-type listStrategiesInput struct {
-	QueuePath
-	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
-}
-
-func (x strategies) list(_ context.Context, q *engine.Queue, in *listStrategiesInput) (*output[api.Page[api.NamedStrategy]], error) {
+func (x strategies) list(_ context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.NamedStrategy]], error) {
 	page, err := q.Strategies.List(in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)
 }
@@ -65,11 +58,11 @@ type StrategyPath struct {
 
 type getStrategyInput struct {
 	StrategyPath
-	Version uint32 `query:"version" doc:"An older version; absent or 0: the newest. The last 100 are kept"`
+	Version uint32 `query:"version" doc:"Version; absent or 0: the newest. The server keeps the last 100"`
 }
 
 type strategyOutput struct {
-	ETag string `header:"ETag" doc:"Names this version"`
+	ETag string `header:"ETag" doc:"ETag of this version"`
 	Body api.NamedStrategy
 }
 
@@ -89,8 +82,8 @@ type putStrategyInput struct {
 
 type putStrategyOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of the strategy, when it was created"`
-	ETag     string `header:"ETag" doc:"Names this version"`
+	Location string `header:"Location" doc:"Path of the strategy, if it is new"`
+	ETag     string `header:"ETag" doc:"ETag of this version"`
 	Body     api.NamedStrategy
 }
 
@@ -149,31 +142,12 @@ func (x strategies) validate(ctx context.Context, q *engine.Queue, in *validateI
 		out.Body.Branches = append(out.Body.Branches, plan.Branches[i].Key())
 	}
 	for _, why := range x.engine.Unusable(ctx, plan) {
-		out.Body.Warnings = append(out.Body.Warnings, unusable(why))
+		out.Body.Warnings = append(out.Body.Warnings, api.StrategyWarning(strategy.WarningOf(why)))
 	}
 	for _, w := range warnings {
-		out.Body.Warnings = append(out.Body.Warnings, api.StrategyWarning{Kind: w.Kind, Pointer: w.Pointer, Detail: w.Detail})
+		out.Body.Warnings = append(out.Body.Warnings, api.StrategyWarning(w))
 	}
 	return out, nil
-}
-
-// unusable is the warning of a block whose plugin, version or configuration there is not, or is not active. Stored,
-// such a strategy goes on with its next branch.
-func unusable(err error) api.StrategyWarning {
-	w := api.StrategyWarning{Kind: strategy.WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
-	var known *queue.Error
-	var resting *strategy.Unavailable
-	switch {
-	case errors.As(err, &resting) && resting.Inactive:
-		w.Detail += ": " + resting.Detail
-	case errors.As(err, &resting):
-		w.Kind, w.Detail = strategy.WarnUnavailable, "has a block that is not scored now, and uses what follows it: "+resting.Detail
-	case errors.As(err, &known):
-		for _, p := range known.Problems {
-			w.Detail += ": " + p.Pointer + " " + p.Detail
-		}
-	}
-	return w
 }
 
 // strategyGuard is what the engine asks before it changes a strategy.

@@ -27,60 +27,54 @@ const (
 )
 
 // submissions are the handlers of submissions and their chunks, but for inserts.
-type submissions struct{ *Server }
+type submissions struct {
+	engine  *engine.Engine
+	waiting waiting
+	streams *streams
+	buffers *buffers
+}
 
 // routes are the part of the table about submissions.
-func (x submissions) routes(d *document) {
-	s := x.Server
-	s.raw(d, operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
-		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
-		summary: "Insert a submission", about: insertAbout}, insertShape, x.insert)
-	s.raw(d, operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
-		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
-		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape,
-		insertingMany{s}.handle)
-	registerIn(d, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
+func (x submissions) routes(r *router) {
+	registerIn(r, operation{id: "list-submissions", method: "GET", path: "/v1/queues/{queue}/submissions",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List submissions, newest first", about: listAbout, params: submissionList().document()}, x.list)
-	registerIn(d, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
+	registerIn(r, operation{id: "get-submission", method: "GET", path: "/v1/submissions/{id}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, waits: true,
 		summary: "Read a submission", about: "With `Prefer: wait=N` (seconds, at most 60) the answer comes when the " +
 			"submission leaves the state open, or after N seconds."}, x.get)
-	s.raw(d, operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
-		narrow: inHandler, tag: tagSubmissions, compress: true, turns: true,
-		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, waiting{s}.many)
-	registerIn(d, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
+	registerIn(r, operation{id: "change-submission", act: act{"submission.change", "submission {id}"},
 		method: "PATCH", path: "/v1/submissions/{id}", scope: scopeOperate,
 		narrow: inSub, tag: tagSubmissions,
-		summary: "Change the priority of an open submission", about: "CustomPriority sees it at its new place from " +
-			"the next reservation on. A submission that has ended answers 409. The priority that it has already is " +
-			"no mistake."}, x.change)
-	registerIn(d, operation{id: "cancel-submission", act: act{"submission.cancel", "submission {id}"},
+		summary: "Change the priority of an open submission", about: "CustomPriority uses it from " +
+			"the next reservation on. An ended submission answers 409. Setting the present priority is " +
+			"allowed."}, x.change)
+	registerIn(r, operation{id: "cancel-submission", act: act{"submission.cancel", "submission {id}"},
 		method: "POST", path: "/v1/submissions/{id}/cancel",
 		scope: scopeOperate, narrow: inSub, tag: tagSubmissions,
-		summary: "Cancel a submission", about: "Chunks that are not done are skipped; reservations of it are gone. " +
-			"Cancelling what has ended changes nothing and answers with it as it stands."}, x.cancel)
-	registerIn(d, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
+		summary: "Cancel a submission", about: "Skips unfinished chunks and ends their reservations. " +
+			"Cancelling an ended submission changes nothing and answers with its present state."}, x.cancel)
+	registerIn(r, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List a submission's chunks by index", about: shortPages, params: chunkList().document()}, x.chunks)
-	registerIn(d, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
+	registerIn(r, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, x.chunk)
-	s.raw(d, operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
+	r.raw(operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, streams: true,
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
-			"An answer that is cut off is not whole: the end of the body is the only sign of the last line."}, outputsShape, x.outputs)
-	registerIn(d, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
+			"Only the end of the body marks the last line: an answer that breaks off is incomplete."}, outputsShape, x.outputs)
+	registerIn(r, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true,
-		summary: "Count a submission's chunks by state, stretch by stretch", about: mapAbout}, x.chunkMap)
-	registerIn(d, operation{id: "list-chunk-attempts", method: "GET",
+		summary: "Count a submission's chunks by state, in ranges of indexes", about: mapAbout}, x.chunkMap)
+	registerIn(r, operation{id: "list-chunk-attempts", method: "GET",
 		path: "/v1/submissions/{id}/chunks/{index}/attempts", scope: scopeRead, narrow: inSub, tag: tagSubmissions,
-		summary: "List the ended tries of a chunk", about: attemptsAbout}, x.attempts)
+		summary: "List the ended attempts of a chunk", about: attemptsAbout}, x.attempts)
 }
 
 type submissionOutput struct {
-	Applied    string `header:"Preference-Applied" doc:"The wait that was applied, when one was asked for"`
-	Durability string `header:"Quern-Durability" doc:"relaxed: answered before the disk had it"`
+	Applied    string `header:"Preference-Applied" doc:"The wait that the server applied, if the request had one"`
+	Durability string `header:"Quern-Durability" doc:"relaxed: the answer came before the data was on disk"`
 	Body       api.Submission
 }
 
@@ -97,7 +91,7 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	applied := ""
 	if wait > 0 {
 		applied = "wait=" + strconv.Itoa(int(wait/time.Second))
-		ctx, err = waiting{x.Server}.ends(ctx, []queue.SubmissionID{in.id}, wait, false)
+		ctx, err = x.waiting.ends(ctx, []queue.SubmissionID{in.id}, wait, false)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +165,7 @@ func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	return parameters[engine.ListRequest]{
 		stateParameter(queue.ParseSubmissionState, func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States }, states...),
 		metaParameter(func(r *engine.ListRequest) *queue.Meta { return &r.Meta }),
-		textParameter("schedule", "Only what this schedule inserted, also when it is deleted since", queue.MaxScheduleNameBytes,
+		textParameter("schedule", "Only submissions of this schedule, even if it was deleted", queue.MaxScheduleNameBytes,
 			func(r *engine.ListRequest) *string { return &r.Schedule }),
 	}
 }

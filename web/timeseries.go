@@ -12,8 +12,8 @@ import (
 const (
 	seriesAbout = "From memory, so it begins at the server's start: " +
 		"a point a second for ten minutes, a point a minute for a day, or a point an hour for 30 days."
-	keySeriesAbout = "From memory: the last ten minutes in steps of five seconds, of the values that were among " +
-		"those with most in flight. -1 where a value was not among them, so that it is not known."
+	keySeriesAbout = "From memory: the last ten minutes in steps of five seconds, for the values that were " +
+		"among those with the most in flight. -1 means unknown, because the value was not among them."
 )
 
 type seriesInput struct {

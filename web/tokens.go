@@ -16,48 +16,53 @@ import (
 )
 
 const (
-	newTokenAbout = "The answer has the token's text, this once: the server keeps only a hash of it. What is done " +
-		"with the token is recorded under its name, which no other token may have. " +
-		"`queues` and `meta` (one key with one value) bind it: it inserts, sees and changes nothing else. " +
-		"From the first token on every request needs one, for good; the first one needs the scope admin. Admin implies all other scopes."
-	rotateTokenAbout = "The answer has the token's new text. The secret before stays good for `overlap_seconds` (0 " +
-		"if absent), so that holders can be changed one by one; one from an earlier rotation that was still good ends."
-	openSessionAbout = "For the dashboard: the answer sets a cookie that no script can read and that stands for the " +
-		"token. The session ends after an hour without a request or an open stream, " +
-		"after 12 hours in any case, with the token or its secret, and when the server restarts. Where no token is needed none is opened."
-	revokeTokenAbout = "Requests with it are refused from the answer on, and its sessions and streams end. Revoking " +
-		"the last token does not open the server: if none with the scope admin is left, the next start writes one to " +
-		"the file admin-token in the data directory."
+	newTokenAbout = "The answer has the token's text, which is shown only once: the server keeps a hash. The " +
+		"server records changes under the token's name, which is unique. `queues` and `meta` (one key with one " +
+		"value) bind the token: it inserts, sees and changes nothing else. From the first token on, every request " +
+		"needs one, for good; the first one needs the scope admin. Admin includes all other scopes."
+	rotateTokenAbout = "The answer has the token's new text. The previous secret stays valid for " +
+		"`overlap_seconds` (0 if absent), so that you can change its holders one by one. A still valid secret of an " +
+		"earlier rotation ends."
+	openSessionAbout = "For the dashboard: the answer sets a cookie that stands for the token and that no " +
+		"script can read. The session ends after an hour without a request or an open stream, after 12 hours in any " +
+		"case, with the token or its secret, and when the server restarts. An open server opens no session."
+	revokeTokenAbout = "From the answer on, the server refuses requests with the token, and its sessions and " +
+		"streams end. Revoking the last token does not open the server: if no token with the scope admin is left, " +
+		"the next start writes one to the file admin-token in the data directory."
 )
 
 // tokens are the handlers of access tokens.
-type tokens struct{ *Server }
+type tokens struct {
+	tokens *engine.Tokens
+	auth   *auth
+	bodies *bodies
+}
 
 // routes are the part of the table about access tokens.
-func (x tokens) routes(d *document) {
+func (t *tokens) routes(r *router) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
-	register(d, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all, scope: scopeAdmin,
+	register(r, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all, scope: scopeAdmin,
 		tag: tagAccess, creates: reflect.TypeFor[api.Token](),
-		summary: "Make an access token", about: newTokenAbout}, x.create)
-	register(d, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
+		summary: "Make an access token", about: newTokenAbout}, t.create)
+	register(r, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
 		summary: "List the access tokens, the oldest first",
-		about:   "Without their secrets, which no one has but their holders."}, x.list)
-	register(d, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
-		summary: "Read what is known of an access token"}, x.get)
-	register(d, operation{id: "revoke-token", act: act{"token.revoke", "token {id}"},
+		about:   "Secrets are never returned."}, t.list)
+	register(r, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
+		summary: "Read an access token"}, t.get)
+	register(r, operation{id: "revoke-token", act: act{"token.revoke", "token {id}"},
 		method: "DELETE", path: one, scope: scopeAdmin, tag: tagAccess,
-		summary: "Revoke an access token", about: revokeTokenAbout}, x.revoke)
-	register(d, operation{id: "rotate-token", act: act{"token.rotate", "token {id}"},
+		summary: "Revoke an access token", about: revokeTokenAbout}, t.revoke)
+	register(r, operation{id: "rotate-token", act: act{"token.rotate", "token {id}"},
 		method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
-		summary: "Give an access token another secret", about: rotateTokenAbout}, x.rotate)
-	register(d, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
-		summary: "Say who the server takes the caller for",
-		about:   "Any token may ask. Where no token is needed, the scopes are all."}, x.whoami)
-	x.raw(d, operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
-		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, x.openSession)
-	x.raw(d, operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
-		summary: "Log out", about: "Ends the session that the cookie names, and its streams. Without " +
-			"one it changes nothing."}, closeSessionShape, x.closeSession)
+		summary: "Rotate the secret of an access token", about: rotateTokenAbout}, t.rotate)
+	register(r, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
+		summary: "Show which identity the server sees in the request",
+		about:   "Any token may ask. Where no token is needed, the scopes are all."}, t.whoami)
+	r.raw(operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
+		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, t.openSession)
+	r.raw(operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,
+		summary: "Log out", about: "Ends the session of the cookie, and its streams. Without " +
+			"a session it changes nothing."}, closeSessionShape, t.closeSession)
 }
 
 type newTokenInput struct {
@@ -70,12 +75,12 @@ type newTokenOutput struct {
 	Body     api.Token
 }
 
-func (x tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
+func (t *tokens) create(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
 	asked, err := tokenRequest(&in.Body.value)
 	if err != nil {
 		return nil, err
 	}
-	made, text, err := x.engine.Tokens().New(ctx, asked)
+	made, text, err := t.tokens.New(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -118,22 +123,22 @@ func scopesOf(list []string) (scopes access.Scopes, err error) {
 
 // TokenPath names a token; exported like QueuePath.
 type TokenPath struct {
-	ID string `path:"id" maxLength:"12" doc:"Id of the token: what stands between qn_ and the secret"`
+	ID string `path:"id" maxLength:"12" doc:"Id of the token: the part between qn_ and the secret"`
 }
 
-func (x tokens) list(_ context.Context, in *Cursor) (*output[api.Page[api.Token]], error) {
+func (t *tokens) list(_ context.Context, in *Cursor) (*output[api.Page[api.Token]], error) {
 	made := func(t *access.Token) string { return fmt.Sprintf("%016d.%s", t.Created, t.ID) }
-	return answeredList(x.engine.Tokens().All(), *in, made, apiToken)
+	return answeredList(t.tokens.All(), *in, made, apiToken)
 }
 
-func (x tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], error) {
-	token, err := x.engine.Tokens().Token(access.ID(in.ID))
+func (t *tokens) get(_ context.Context, in *TokenPath) (*output[api.Token], error) {
+	token, err := t.tokens.Token(access.ID(in.ID))
 	return answered(token, err, apiToken)
 }
 
-func (x tokens) revoke(ctx context.Context, in *TokenPath) (*struct{}, error) {
-	err := x.engine.Tokens().Revoke(ctx, access.ID(in.ID))
-	x.expel()
+func (t *tokens) revoke(ctx context.Context, in *TokenPath) (*struct{}, error) {
+	err := t.tokens.Revoke(ctx, access.ID(in.ID))
+	t.auth.expel()
 	return nil, err
 }
 
@@ -142,22 +147,22 @@ type rotateTokenInput struct {
 	Body decoded[api.RotateToken]
 }
 
-func (x tokens) rotate(ctx context.Context, in *rotateTokenInput) (*output[api.Token], error) {
+func (t *tokens) rotate(ctx context.Context, in *rotateTokenInput) (*output[api.Token], error) {
 	overlap := in.Body.value.OverlapSeconds
 	if most := int64(queue.MaxRotationOverlap / time.Second); overlap < 0 || overlap > most {
 		return nil, queue.Invalid("/overlap_seconds", "is %d; 0 to %d are allowed", overlap, most)
 	}
-	token, text, err := x.engine.Tokens().Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
+	token, text, err := t.tokens.Rotate(ctx, access.ID(in.ID), time.Duration(overlap)*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	x.expel()
+	t.auth.expel()
 	out := &output[api.Token]{Body: apiToken(&token)}
 	out.Body.Token = text
 	return out, nil
 }
 
-func (x tokens) whoami(ctx context.Context, _ *struct{}) (*output[api.Whoami], error) {
+func (t *tokens) whoami(ctx context.Context, _ *struct{}) (*output[api.Whoami], error) {
 	by := credentialIn(ctx)
 	if by == nil {
 		return &output[api.Whoami]{Body: openWhoami()}, nil

@@ -52,9 +52,15 @@ func tracedAs(id string) string {
 	return ""
 }
 
-// startSpan begins the span of a request, as part of the trace that the caller named; nil if it is not recorded.
-func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
-	if s.tracer == nil || op == nil || op.traced == "" {
+// tracing makes the spans of the calls of producers and consumers.
+type tracing struct {
+	tracer *trace.Tracer // nil: none are made
+	engine *engine.Engine
+}
+
+// start begins the span of a request, as part of the trace that the caller named; nil if it is not recorded.
+func (t *tracing) start(c echo.Context, op *operation) *trace.Span {
+	if t.tracer == nil || op == nil || op.traced == "" {
 		return nil
 	}
 	r := c.Request()
@@ -62,7 +68,7 @@ func (s *Server) startSpan(c echo.Context, op *operation) *trace.Span {
 	if op.id == "extend" && !part {
 		return nil
 	}
-	span := s.tracer.Start(op.id+" "+clip(c.Param("queue")), trace.Server, parent)
+	span := t.tracer.Start(op.id+" "+clip(c.Param("queue")), trace.Server, parent)
 	if span != nil {
 		span.Set(trace.Text(attrSystem, "quern"), trace.Text(attrQueue, clip(c.Param("queue"))),
 			trace.Text(attrVerb, op.id), trace.Text(attrType, op.traced),
@@ -91,17 +97,17 @@ func endSpan(span *trace.Span, c echo.Context, status int, failure *problem) {
 }
 
 // spanOf is the request's span, or nil.
-func (s *Server) spanOf(c echo.Context) *trace.Span {
-	if s.tracer == nil {
+func (t *tracing) spanOf(c echo.Context) *trace.Span {
+	if t.tracer == nil {
 		return nil
 	}
 	span, _ := c.Get(spanKey).(*trace.Span)
 	return span
 }
 
-// traceFor is what a submission carries to its consumers: what its body says, or else the request's headers; or the request's
+// contextFor is what a submission carries to its consumers: what its body says, or else the request's headers; or the request's
 // own span, if a trace begins with it.
-func (s *Server) traceFor(c echo.Context, body []byte) (string, error) {
+func (t *tracing) contextFor(c echo.Context, body []byte) (string, error) {
 	if body != nil {
 		given := string(body)
 		context, ok := trace.Parse(given)
@@ -116,20 +122,20 @@ func (s *Server) traceFor(c echo.Context, body []byte) (string, error) {
 	if context, ok := trace.FromHeaders(header["Traceparent"], header["Tracestate"]); ok {
 		return context.String(), nil
 	}
-	own := s.spanOf(c).Context()
+	own := t.spanOf(c).Context()
 	return own.String(), nil
 }
 
 // untraced leaves a request without a span, as there is nothing to tell, unless its caller has a trace.
-func (s *Server) untraced(c echo.Context) {
-	if s.tracer != nil {
+func (t *tracing) untraced(c echo.Context) {
+	if t.tracer != nil {
 		c.Set(spanKey, nil)
 	}
 }
 
-// traceInserted says what an insert made.
-func (s *Server) traceInserted(c echo.Context, inserted *queue.Submission, replayed bool) {
-	span := s.spanOf(c)
+// inserted says what an insert made.
+func (t *tracing) inserted(c echo.Context, inserted *queue.Submission, replayed bool) {
+	span := t.spanOf(c)
 	if span == nil {
 		return
 	}
@@ -140,14 +146,14 @@ func (s *Server) traceInserted(c echo.Context, inserted *queue.Submission, repla
 	span.Link(inserted.Trace) // of a replay, the first one's; of one whose body names a trace, that
 }
 
-// traceReserved says what a reserve found, and links the span to those of the producers.
-func (s *Server) traceReserved(c echo.Context, asked *engine.ReserveRequest, found *engine.ReserveResult, settled bool) {
-	span := s.spanOf(c)
+// reserved says what a reserve found, and links the span to those of the producers.
+func (t *tracing) reserved(c echo.Context, asked *engine.ReserveRequest, found *engine.ReserveResult, settled bool) {
+	span := t.spanOf(c)
 	if span == nil {
 		return
 	}
 	if len(found.Reservations) == 0 && !settled {
-		s.untraced(c)
+		t.untraced(c)
 	}
 	span.Set(trace.Text(attrConsumer, asked.Consumer))
 	if asked.Strategy != "" {
@@ -166,9 +172,9 @@ func (s *Server) traceReserved(c echo.Context, asked *engine.ReserveRequest, fou
 	}
 }
 
-// traceSettling links the span to the producers' of the chunks that these tokens are of. It is called before they are settled:
+// settling links the span to the producers' of the chunks that these tokens are of. It is called before they are settled:
 // what is settled may be over.
-func (s *Server) traceSettling(span *trace.Span, n int, token func(i int) *queue.Token) {
+func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Token) {
 	if span == nil {
 		return
 	}
@@ -181,7 +187,7 @@ func (s *Server) traceSettling(span *trace.Span, n int, token func(i int) *queue
 		}
 		last = id
 		met++
-		if q, err := s.engine.QueueOf(id); err == nil {
+		if q, err := t.engine.QueueOf(id); err == nil {
 			span.Link(q.Submissions.Trace(id))
 		}
 	}

@@ -34,7 +34,7 @@ func traced(t *testing.T) (f *fixture, spans func() map[string][]tracetest.Span)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f = newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.tracer = tracer })
+	f = newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.tracing.tracer = tracer })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- tracer.Run(ctx) }()

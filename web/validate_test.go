@@ -39,26 +39,28 @@ type validating struct {
 	next   http.RoundTripper
 }
 
-// documents are those that were read: the router of each by its text. All servers of these tests have the same few, nothing in them
-// changes once they are read, and reading one takes longer than most tests.
-var documents sync.Map
+// documented reads the document of the first server whose answers are checked. All servers of these tests have the same one, and making
+// and reading it takes longer than most tests.
+var documented struct {
+	once   sync.Once
+	router routers.Router
+}
 
-func newValidating(t testing.TB, document []byte) *validating {
+func newValidating(t testing.TB, s *Server) *validating {
 	t.Helper()
-	read, _ := documents.LoadOrStore(string(document), sync.OnceValues(func() (routers.Router, error) {
-		doc, err := openapi3.NewLoader().LoadFromData(document)
+	documented.once.Do(func() {
+		router, err := gorillamux.NewRouter(loadDocument(t, documentOf(t, s)))
 		if err != nil {
-			return nil, err
+			t.Fatalf("read the document: %v", err)
 		}
-		return gorillamux.NewRouter(doc)
-	}))
-	router, err := read.(func() (routers.Router, error))()
-	if err != nil {
-		t.Fatalf("read the document: %v", err)
+		documented.router = router
+	})
+	if documented.router == nil {
+		t.Fatal("another test could not read the document")
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &validating{t: t, router: router, next: transport}
+	return &validating{t: t, router: documented.router, next: transport}
 }
 
 func (v *validating) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -108,7 +110,7 @@ func shorten(body []byte) string {
 // The validator refuses what does not fit: a test that cannot fail would prove nothing.
 func TestValidatorRefuses(t *testing.T) {
 	t.Parallel()
-	document := documentOf(t, bareServer(t))
+	s := bareServer(t)
 	for name, test := range map[string]struct {
 		method, path string
 		status       int
@@ -125,7 +127,7 @@ func TestValidatorRefuses(t *testing.T) {
 		"unknown status":    {"POST", "/v1/queues/q/reservations/complete", 200, `{"results":[{"status":"fine"}]}`, false},
 	} {
 		recorder := &recordingTB{TB: t}
-		v := newValidating(t, document)
+		v := newValidating(t, s)
 		v.t = recorder
 		v.next = roundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: test.status, Header: http.Header{"Content-Type": {contentJSON}}, Body: io.NopCloser(strings.NewReader(test.body)), Request: r}, nil

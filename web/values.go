@@ -18,50 +18,44 @@ import (
 )
 
 const (
-	listKeysAbout = "Of the submissions that are open; a key for which something is set is listed also when no submission has it."
+	listKeysAbout = "Keys of open submissions, and keys with a setting."
 	valueAbout    = "The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the " +
 		"integer, `s:` before a value makes it a string " +
 		"(`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved " +
 		"is percent-encoded (`a%2Fb`)."
-	putValueAbout = "Both settings are replaced: one that is left out or null is not set any more. `limit` holds for " +
-		"every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. " +
-		"0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both " +
-		"hold from the next reservation on, and before any submission has the value. " +
-		"The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with " +
-		"`If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. " + valueAbout
+	putValueAbout = "Replaces both settings: one that is absent or null becomes unset. `limit` holds for " +
+		"every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out nothing " +
+		"of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the " +
+		"next reservation, and you can set them before any submission has the value. The same settings again change " +
+		"nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only " +
+		"sets the first ones; else the answer is 412. The first settings answer 201. " + valueAbout
 )
 
 // metaValues are the handlers of values of meta keys, and of what is set for them.
 type metaValues struct{}
 
 // routes are the part of the table about values of meta keys.
-func (x metaValues) routes(d *document) {
-	registerIn(d, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
+func (x metaValues) routes(r *router) {
+	registerIn(r, operation{id: "list-meta-keys", method: "GET", path: "/v1/queues/{queue}/meta-keys", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
-		summary: "List the meta keys with how many values they have", about: listKeysAbout}, x.keys)
-	registerIn(d, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
+		summary: "List the meta keys with the number of their values", about: listKeysAbout}, x.keys)
+	registerIn(r, operation{id: "list-meta-values", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
-		summary: "List the values of a meta key with what is ready, in flight and set"}, x.list)
-	registerIn(d, operation{id: "get-meta-value", method: "GET",
+		summary: "List the values of a meta key with their chunks and settings"}, x.list)
+	registerIn(r, operation{id: "get-meta-value", method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
-		summary: "Read a value of a meta key: what is ready, in flight and set", about: valueAbout}, x.get)
-	registerIn(d, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
+		summary: "Read a value of a meta key, with its chunks and settings", about: valueAbout}, x.get)
+	registerIn(r, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, x.put)
-	registerIn(d, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
+	registerIn(r, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Remove what is set for a value of a meta key",
+		summary: "Remove the limit and weight of a value of a meta key",
 		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, x.delete)
 }
 
-type listKeysInput struct {
-	QueuePath
-	Cursor string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
-}
-
-func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *listKeysInput) (*output[api.Page[api.MetaKey]], error) {
+func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.MetaKey]], error) {
 	page, err := q.Values.Keys(ctx, in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)
 }
@@ -128,7 +122,7 @@ func (p *ValuePath) location(entry queue.MetaEntry) string {
 }
 
 type valueOutput struct {
-	ETag string `header:"ETag" doc:"Names what is set; absent when nothing is"`
+	ETag string `header:"ETag" doc:"ETag of the settings; absent if there are none"`
 	Body api.ValueCount
 }
 
@@ -151,8 +145,8 @@ type putValueInput struct {
 
 type putValueOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Path of the value, when nothing was set for it before"`
-	ETag     string `header:"ETag" doc:"Names what is set"`
+	Location string `header:"Location" doc:"Path of the value, if it had no settings"`
+	ETag     string `header:"ETag" doc:"ETag of the settings"`
 	Body     api.ValueCount
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -17,10 +18,11 @@ import (
 )
 
 const (
-	waitAbout = "The answer comes when one of the submissions has ended, or with `all` when all have, or after " +
-		"`wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what " +
-		"the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. " +
-		"An answer has only so many bytes: those that have ended and do not fit are counted in `open`, and come with the next call."
+	waitAbout = "The answer comes when one of the submissions has ended (with `all`, when all have) or after " +
+		"`wait_ms`. It has all that have ended by then. They may be in several queues. An id that is unknown, or " +
+		"outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out " +
+		"the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in " +
+		"`open`, and come with the next call."
 
 	maxWaitBody = 64 << 10 // the most ids, with room for how they are written
 	waitBytes   = 128      // of memory for each id while the call waits, about
@@ -32,11 +34,22 @@ func waitShape(d *document, op *huma.Operation) {
 }
 
 // waiting are the handlers of waits for the ends of submissions.
-type waiting struct{ s *Server }
+type waiting struct {
+	engine *engine.Engine
+	auth   *auth
+	bodies *bodies
+	waits  *waits
+}
+
+// routes are the part of the table about them.
+func (w waiting) routes(r *router) {
+	r.raw(operation{id: "wait-submissions", method: "POST", path: "/v1/submissions:wait", scope: scopeRead,
+		narrow: inHandler, tag: tagSubmissions, compress: true, turns: true,
+		summary: "Wait until one of many submissions ends, or all", about: waitAbout}, waitShape, w.many)
+}
 
 // many is POST /v1/submissions:wait.
 func (w waiting) many(c echo.Context) error {
-	s := w.s
 	ids, in, err := w.read(c)
 	if err != nil {
 		return err
@@ -47,7 +60,7 @@ func (w waiting) many(c echo.Context) error {
 	}
 	unknown := map[queue.SubmissionID]bool{}
 	known := within(ctx, ids, func(id *queue.SubmissionID) bool {
-		not := coverage(ctx, s.engine, &boundTo(ctx).Restriction, *id)
+		not := coverage(ctx, w.engine, &boundTo(ctx).Restriction, *id)
 		if queue.CodeOf(not) == queue.CodeUnknownSubmission {
 			unknown[*id] = true
 		} else if err == nil {
@@ -63,7 +76,7 @@ func (w waiting) many(c echo.Context) error {
 			return err
 		}
 	}
-	if err := inTurn(s, c, func() error { return w.report(ctx, ids, unknown, &out) }); err != nil {
+	if err := inTurn(w.bodies.clock, c, func() error { return w.report(ctx, ids, unknown, &out) }); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, out)
@@ -75,7 +88,7 @@ func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown m
 	for _, id := range ids { // in one order, which does not tell what is unknown from what is another's
 		sub, err := queue.Submission{}, error(nil)
 		if !unknown[id] {
-			sub, err = w.s.engine.Submission(ctx, id)
+			sub, err = w.engine.Submission(ctx, id)
 		}
 		switch {
 		case unknown[id] || queue.CodeOf(err) == queue.CodeUnknownSubmission:
@@ -94,12 +107,11 @@ func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown m
 
 // read reads the body; an id that is there twice is waited for once.
 func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequest, err error) {
-	s := w.s
-	body, err := s.hotBody(c, maxWaitBody)
+	body, err := w.bodies.readJSON(c, maxWaitBody)
 	if err != nil {
 		return nil, in, err
 	}
-	defer s.freeBody(body)
+	defer w.bodies.free(body)
 	if err := wire.Decode(body.b, &in); err != nil {
 		return nil, in, wireProblem[api.WaitRequest](err, body.b, contentJSON)
 	}
@@ -126,13 +138,12 @@ func (w waiting) read(c echo.Context) (ids []queue.SubmissionID, in api.WaitRequ
 
 // wait waits, with the deadlines of a request that does.
 func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Duration, all bool) (context.Context, error) {
-	s, by := w.s, w.s.credentialOf(c.Request())
-	s.waitLonger(c.Response(), wait) // before enter: stopping sets a deadline too
-	if s.waits.enter(c.Response(), by) {
-		defer s.waits.leave(c.Response())
+	by := w.auth.credentialOf(c.Request())
+	if w.waits.enter(c.Response(), by, wait) {
+		defer w.waits.leave(c.Response())
 	}
 	ctx, err := w.ends(c.Request().Context(), ids, wait, all)
-	if err != nil && by != nil && !s.good(by) {
+	if err != nil && by != nil && !w.auth.good(by) {
 		return ctx, noLongerGood()
 	}
 	return ctx, err
@@ -141,12 +152,11 @@ func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Durati
 // ends waits for the ends of submissions. The context that it returns is for reading how they stand: when the server stops, what is
 // known then is a better answer than an error.
 func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.Duration, all bool) (context.Context, error) {
-	s := w.s
-	if s.waits.stopped() {
+	if w.waits.stopped() {
 		return ctx, nil
 	}
-	err := s.engine.WaitEnds(ctx, ids, wait, all)
-	if err != nil && s.waits.stopped() {
+	err := w.engine.WaitEnds(ctx, ids, wait, all)
+	if err != nil && w.waits.stopped() {
 		return context.WithoutCancel(ctx), nil
 	}
 	return ctx, err

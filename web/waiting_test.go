@@ -185,7 +185,7 @@ func TestExchangeFinishesBeforeItWaits(t *testing.T) {
 // still arrives. What else happens goes past the deadlines, to the engine: a busy machine may take longer than they last.
 func TestWaitsOutliveDeadlines(t *testing.T) {
 	t.Parallel()
-	f := newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.patience.read, s.patience.write = time.Second, 2*time.Second })
+	f := newFixtureSeeded(t, rand.Uint64(), func(s *Server) { s.clock.patience.read, s.clock.patience.write = time.Second, 2*time.Second })
 	insert := func(kind string) queue.Submission {
 		meta := queue.Meta{{Key: "kind", Value: queue.StringValue(kind)}}
 		s, _, err := queueAt(f.engine, engine.DefaultQueue).Insert(t.Context(), queue.NewSubmission{Meta: meta, Chunks: queue.Chunks{Count: 1, Prefix: "a/"}})

@@ -9,13 +9,21 @@ import (
 // waits are the requests that wait for something, so that they can be ended when the server stops. It is a set and not a
 // tree of contexts, because ten thousand contexts that can be cancelled from above cost megabytes.
 type waits struct {
+	clock *clock
+
 	mu   sync.Mutex
 	set  map[http.ResponseWriter]*credential // nil: it needed none
 	over bool
 }
 
-// enter adds a request before it waits. It says no when the server stops: then there is no waiting any more.
-func (w *waits) enter(writer http.ResponseWriter, by *credential) bool {
+// enter adds a request before it waits. It says no when the server stops: then there is no waiting any more. Before that the
+// deadlines of the request are moved, as stopping sets one too: reading only serves to notice that the client went away, so it has no
+// limit, and the time for the answer starts when the wait ends.
+func (w *waits) enter(writer http.ResponseWriter, by *credential, wait time.Duration) bool {
+	control := http.NewResponseController(writer)
+	// A writer that knows no deadlines (a test's recorder) has none to move.
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(w.clock.wall().Add(wait + w.clock.patience.write))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
@@ -82,13 +90,4 @@ func forgetHeaders(r *http.Request) {
 	if len(id) > 0 {
 		r.Header = http.Header{headerRequestID: id}
 	}
-}
-
-// waitLonger moves the deadlines of a request that waits: reading only serves to notice that the client went away, so
-// it has no limit, and the time for the answer starts when the wait ends.
-func (s *Server) waitLonger(w http.ResponseWriter, wait time.Duration) {
-	control := http.NewResponseController(w)
-	// A writer that knows no deadlines (a test's recorder) has none to move.
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(s.wall().Add(wait + s.patience.write))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// What a token is worth, and what each verb answers to it, is what the table of docs/GUARANTEES.md says.
+// How each call responds to a token is what the table of docs/GUARANTEES.md says.
 func TestWhatATokenIsWorth(t *testing.T) {
 	t.Parallel()
 	slow := api.QueueSettingsInput{ExpiryBackoff: &api.Backoff{BaseMS: 60_000, Factor: 1, CapMS: 60_000}}

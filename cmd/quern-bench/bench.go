@@ -51,6 +51,7 @@ func suites() []suite {
 		{"plugins", pluginNames, pluginSuite},
 		{"backup", backupNames, backupSuite},
 		{"clients", clientNames, clientSuite},
+		{"cluster", clusterNames, clusterSuite},
 	}
 }
 

@@ -93,7 +93,7 @@ type work = func(s *serveProcess, more func() bool, count *atomic.Int64) error
 
 func exchanging(batch int) work {
 	return func(s *serveProcess, more func() bool, count *atomic.Int64) error {
-		return s.exchanges(batch, more, count)
+		return s.exchanges(pathExchange, batch, more, count)
 	}
 }
 
@@ -324,7 +324,7 @@ func (s *serveProcess) cycles(insert []byte, output api.Bytes, more func() bool,
 }
 
 // exchanges completes the last batch and reserves the next, over and over.
-func (s *serveProcess) exchanges(batch int, more func() bool, count *atomic.Int64) error {
+func (s *serveProcess) exchanges(path string, batch int, more func() bool, count *atomic.Int64) error {
 	l, err := s.dial()
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (s *serveProcess) exchanges(batch int, more func() bool, count *atomic.Int6
 	var tokens []byte
 	for more() {
 		body = request.Append(body[:0])
-		answer, err := l.post(pathExchange, body)
+		answer, err := l.post(path, body)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/wasm/compile"
+	"github.com/quern-queue/quern/wasm/wasmtest"
 )
 
 // This binary is the compiling child of the plugins' suite.
@@ -20,11 +21,7 @@ func TestMain(m *testing.M) {
 // reserve falls through a plugin that works, and each hostile one fails in every batch.
 func TestPluginsOnASmallBacklog(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &run{options: options{dir: t.TempDir(), compiler: []string{self, "plugin-compile"}, progress: func(line string) { t.Log(line) }}, report: &report{}}
+	r := &run{options: options{dir: t.TempDir(), compiler: wasmtest.Child("plugin-compile"), progress: func(line string) { t.Log(line) }}, report: &report{}}
 	scale := pluginScale{submissions: 400, chunks: 100, timing: timing{warm: 10, samples: 100, hold: 25}, blocks: 2, hostile: 3, beside: timing{warm: 10, samples: 100, hold: 25}, activations: 4, restarts: 2}
 	if err := pluginFigures(t.Context(), r, scale); err != nil {
 		t.Fatal(err)

@@ -21,13 +21,14 @@ func auditCommand(a *app) *cobra.Command {
 		follow       bool
 	)
 	c := a.serverCommand(&cobra.Command{
-		Use: "audit", Short: "Tell who changed what, the latest first", Args: cobra.NoArgs,
-		Long: "Tell who changed what, the latest first; \"-o jsonl\" with \"--limit 0\" exports all that match. What " +
-			"happened in the server as a whole has no\n" +
-			"queue. Times are RFC 3339, or as far from now as a duration says: -90m. " +
-			"\"--follow\" prints entries as they come, the oldest first, from\n" +
-			"\"--since\" or from now on, and continues after a cut or a restart of the server, with none missed and none twice.",
-		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o jsonl > audit.jsonl\n" +
+		Use: "audit", Short: "Show who changed what, the latest first", Args: cobra.NoArgs,
+		Long: "Show who changed what, the latest first. \"-o jsonl\" with \"--limit 0\" exports every match. Changes to the " +
+			"server as a whole have\n" +
+			"no queue. Give times as RFC 3339, or as a duration before now: -90m. \"--follow\" prints new entries, the oldest " +
+			"first, from \"--since\" or\n" +
+			"from now on. It continues after a lost connection or a restart of the server, and misses and repeats none.",
+		Example: "  quern audit --since -1h\n  quern audit --actor ana --action rule\n  quern audit --limit 0 -o " +
+			"jsonl > audit.jsonl\n" +
 			"  quern audit --follow --outcome refused",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -61,13 +62,13 @@ func auditCommand(a *app) *cobra.Command {
 		},
 	})
 	flags := c.Flags()
-	flags.StringVar(&since, "since", "", "only what happened at this time (RFC 3339) or later, or within this long (-1h)")
-	flags.StringVar(&until, "until", "", "only what happened before this time, or longer ago than this (-1h)")
-	flags.StringVar(&f.Actor, "actor", "", "only what this actor did")
+	flags.StringVar(&since, "since", "", "only entries from this time (RFC 3339), or from this duration before now (-1h)")
+	flags.StringVar(&until, "until", "", "only entries before this time, or before this duration ago (-1h)")
+	flags.StringVar(&f.Actor, "actor", "", "only changes by this actor")
 	flags.StringVar(&f.Action, "action", "", "only this action, such as rule.create, or all of a resource, such as rule")
-	flags.StringVarP(&f.Queue, "queue", "Q", "", "only what was done in this queue")
-	flags.StringVar(&f.Target, "target", "", "only what was done to this, such as \"rule 7\"")
-	flags.StringVar(&f.Outcome, "outcome", "", "only what went so: ok, or refused, which is what a token did not allow")
+	flags.StringVarP(&f.Queue, "queue", "Q", "", "only changes in this queue")
+	flags.StringVar(&f.Target, "target", "", "only changes to this target, such as \"rule 7\"")
+	flags.StringVar(&f.Outcome, "outcome", "", "only this outcome: ok, or refused for lack of permission")
 	limit.flags(c, 100, "entries")
 	flags.BoolVarP(&follow, "follow", "f", false, "print entries as they come, the oldest first, until interrupted")
 	return c

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,12 +18,15 @@ import (
 func backupCommand(a *app) *cobra.Command {
 	var since string
 	c := &cobra.Command{
-		Use: "backup FILE|-", Short: "Make a backup of a running server", Args: cobra.ExactArgs(1),
-		Long: "Make a backup of everything a running server keeps, as of one moment, without stopping work. It is checked " +
-			"while it is written: FILE appears\nwhen all of it is there and on the disk, and takes the place of an older one. " +
-			"With \"-\" it goes to standard output; it is whole when\nthe exit code is 0. It is as secret as the data directory.\n\n" +
-			"With --since it is an increment: it has what changed since that backup, which may be an increment itself. To restore it, " +
-			"name all of them,\nfrom the full one on: keep those that others continue.",
+		Use: "backup FILE|-", Short: "Back up a running server", Args: cobra.ExactArgs(1),
+		Long: "Back up a running server, as of one moment, while work continues. The command checks the backup while it writes " +
+			"it. FILE appears,\n" +
+			"and replaces an older one, when all of it is on the disk. With \"-\" it goes to standard output, and is complete " +
+			"when the exit code\n" +
+			"is 0. Keep it as secret as the data directory.\n\n" +
+			"With --since, write an increment: only what changed since that backup, which may be an increment itself. To " +
+			"restore it, name the whole\n" +
+			"chain from the full backup on, so keep every backup that another one continues.",
 		Example: "  quern backup /backups/quern.tar\n  quern backup - | zstd > quern.tar.zst\n" +
 			"  quern backup /backups/monday.tar --since /backups/sunday.tar",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +36,7 @@ func backupCommand(a *app) *cobra.Command {
 			return engine.WriteFile(args[0], func(w io.Writer) error { return writeBackup(cmd.Context(), a, since, w) })
 		},
 	}
-	c.Flags().StringVar(&since, "since", "", "an earlier backup of this server: only what changed since it is in this one")
+	c.Flags().StringVar(&since, "since", "", "earlier backup of this server: write only what changed since then")
 	a.clientFlags(c)
 	a.quietFlag(c)
 	return c
@@ -84,53 +86,6 @@ func (s *shownReader) Read(b []byte) (int, error) {
 	*s.n += int64(n)
 	s.shown.Set(*s.n, "")
 	return n, err
-}
-
-// restoreCommand makes a data directory of a backup.
-func restoreCommand(a *app) *cobra.Command {
-	var dir string
-	c := &cobra.Command{
-		Use: "restore FILE|- [INCREMENT...]", Short: "Make a data directory of a backup", Args: cobra.MinimumNArgs(1),
-		Long: "Make a data directory of a backup, in one that is empty or missing. Every checksum is compared before it says " +
-			"that it is done. One that\nwas cut off continues when it is run again with the same backup; until it is done no " +
-			"server starts there.\nIncrements come behind the full backup in the order in which they were made. One that does not " +
-			"continue the one before it is refused\nbefore anything is written.\n\n" +
-			"The restored server is another one: what the old one did after the backup it does " +
-			"not know, and tokens of reservations that the\nold one gave out are refused, so that both cannot go on with the same work " +
-			"unnoticed. Access tokens stay good. Stop the old server\nbefore work goes to the restored one.",
-		Example: "  quern restore /backups/quern.tar --data /var/lib/quern\n" +
-			"  quern restore /backups/sunday.tar /backups/monday.tar /backups/tuesday.tar --data /var/lib/quern\n" +
-			"  zstd -d < quern.tar.zst | quern restore - --data /var/lib/quern",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if dir == "" {
-				return usageError{errors.New("--data is missing: say which directory the backup is to be restored to")}
-			}
-			return restore(cmd.Context(), a, args, dir)
-		},
-	}
-	c.Flags().StringVar(&dir, "data", "", "the data directory to make: empty, missing, or with the same restore cut off")
-	a.quietFlag(c)
-	return c
-}
-
-func restore(ctx context.Context, a *app, names []string, dir string) error {
-	files, size, err := openBackups(a, names)
-	if err != nil {
-		return err
-	}
-	defer files.close()
-	shown := a.newProgress("bytes", size, time.Now)
-	for i := range files.from {
-		files.from[i] = &shownReader{r: files.from[i], shown: shown, n: &files.read}
-	}
-	m, err := engine.Restore(ctx, dir, files.from...)
-	shown.End()
-	if err != nil {
-		return err
-	}
-	err = say(a.out, "restored %s as of %s to %s; every checksum is right\n", several(len(m.Queues), "queue"),
-		m.Made.Format(time.RFC3339), dir)
-	return err
 }
 
 // backupFiles are a backup and its increments, open.

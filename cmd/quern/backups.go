@@ -19,12 +19,13 @@ import (
 func backupOptions() []option {
 	return []option{
 		{
-			"backup-dir", "", "a directory, made when absent; empty for none", "where the server puts backups that it makes by itself: " +
-				"on another disk, or the loss of one takes both",
+			"backup-dir", "", "a directory, created when absent; empty for none",
+			"where the server writes its own backups; use another disk, so that the loss of one does not take both",
 			func(c *Config, text string) error { c.BackupDir = text; return nil },
 		},
 		{
-			"backup-every", "24h", "1m to 8760h", "how often it makes one; with none in backup-dir, at the start",
+			"backup-every", "24h", "1m to 8760h",
+			"how often the server makes a backup; it makes one at the start if backup-dir has none",
 			func(c *Config, text string) error {
 				d, err := time.ParseDuration(text)
 				if err != nil || d < time.Minute || d > 8760*time.Hour {
@@ -35,7 +36,8 @@ func backupOptions() []option {
 			},
 		},
 		{
-			"backup-keep", "7", "1 to 10000", "how many of them are kept: when a new one is whole, the oldest goes",
+			"backup-keep", "7", "1 to 10000",
+			"how many of its backups the server keeps; it removes the oldest when a new one is complete",
 			func(c *Config, text string) error {
 				n, err := strconv.Atoi(text)
 				if err != nil || n < 1 || n > 10_000 {

@@ -18,9 +18,34 @@ import (
 
 // bulkCommand is the parent of the commands on bulk operations.
 func bulkCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{Use: "bulk", Short: "Do something with many dead letters, retries or submissions at once"},
-		bulkRunCommand(a), bulkListCommand(a),
-		bulkOneCommand(a, "show", "Show how far a bulk operation got", (*client.Client).Bulk), bulkCancelCommand(a))
+	var actor string
+	bulks := resource[api.BulkOperation]{
+		parent: "bulk", word: "ID", fields: bulkFields, offer: func(b api.BulkOperation) (string, string) { return b.ID, b.Action },
+		header: []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE", "UNCHANGED", "REFUSED", "BY", "CREATED",
+			"EXAMINED", "LEFT", "CANCELLED BY"},
+		row: func(b api.BulkOperation) []string {
+			return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched),
+				number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt), examined(&b),
+				remaining(&b), b.CancelledBy}
+		},
+		list: does("list", "List bulk operations of all queues, or of --queue, the newest first",
+			func(ctx context.Context, c call) (all[api.BulkOperation], error) { return c.Bulks(ctx, a.queue), nil },
+		).with(a.queueFlag),
+		one: []action[*api.BulkOperation]{
+			does("show ID", "Show the progress of a bulk operation", func(ctx context.Context, c call) (*api.BulkOperation, error) {
+				return c.Bulk(ctx, c.args[0])
+			}),
+			does("cancel ID", "Stop a bulk operation; finished work stays done",
+				func(ctx context.Context, c call) (*api.BulkOperation, error) {
+					return c.CancelBulk(ctx, c.args[0], a.actor(actor))
+				},
+			).with(func(c *cobra.Command) {
+				c.Flags().StringVar(&actor, "actor", "", "name of the person who cancels it (default: the user's name)")
+			}),
+		},
+	}
+	return parent(&cobra.Command{Use: "bulk", Short: "Apply an action to many dead letters, retries or submissions at once"},
+		append(bulks.commands(a), bulkRunCommand(a))...)
 }
 
 // bulkOptions are the flags of bulk run.
@@ -38,10 +63,11 @@ func bulkRunCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
 		Use:   "run ACTION",
 		Short: "Start a bulk operation and follow it to its end: " + strings.Join(queue.BulkActions(), ", "),
-		Long: "Does something with all that the flags mean of a queue, as it is now. redrive, delete and forward are " +
-			"about dead letters, retry about chunks\n" +
-			"that wait for a retry, cancel and reprioritize about open submissions. The operation continues when the " +
-			"server is restarted; an interrupt cancels it.",
+		Long: "Apply ACTION to everything in a queue that matches the flags. redrive, delete and forward apply to dead letters, " +
+			"retry to chunks\n" +
+			"that wait for a retry, cancel and reprioritize to open submissions. The operation continues after a restart of " +
+			"the server. An interrupt\n" +
+			"cancels it.",
 		Example: "  quern bulk run forward --to rejects --meta customer=7\n  quern bulk run cancel --created-before 24h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgs: queue.BulkActions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,23 +91,28 @@ func bulkRunCommand(a *app) *cobra.Command {
 		},
 	})
 	f := c.Flags()
-	f.BoolVar(&o.all, "all", false, "everything in the queue; needed when no other flag says what is meant")
-	f.StringVar(&o.Filter.Submission, "submission", "", "only of this submission")
+	f.BoolVar(&o.all, "all", false, "everything in the queue; required without another filter")
+	f.StringVar(&o.Filter.Submission, "submission", "", "only from this submission")
 	f.StringSliceVar(&o.Filter.States, "state", nil,
-		"only of submissions in this state: open, or for dead letters completed_with_dead (may be given again)")
-	f.StringArrayVar(&o.meta, "meta", nil, "only of submissions with this KEY=VALUE (may be given again)")
-	f.StringVar(&o.createdBefore, "created-before", "", "only of submissions that were inserted before this time, or so long ago (24h)")
-	f.StringVar(&o.createdAfter, "created-after", "", "only of submissions that were inserted since this time, or not longer ago (24h)")
-	f.StringVar(&o.Filter.Fingerprint, "fingerprint", "", "only chunks whose last error has this fingerprint, as dead groups shows it")
-	f.StringVar(&o.diedBefore, "died-before", "", "only chunks whose last try ended before this time, or so long ago (24h)")
-	f.StringVar(&o.diedAfter, "died-after", "", "only chunks whose last try ended since this time, or not longer ago (24h)")
-	f.Uint32Var(&o.Filter.Oldest, "oldest", 0, "at most so many dead letters, those that died first (0: all)")
-	f.StringVar(&o.To, "to", "", "forward: the queue that dead letters go on to")
+		"only from submissions in this state: open, or for dead letters completed_with_dead; repeatable")
+	f.StringArrayVar(&o.meta, "meta", nil, "only from submissions with this KEY=VALUE; repeatable")
+	f.StringVar(&o.createdBefore, "created-before", "", "only from submissions inserted before this time, or "+
+		"longer ago than this (24h)")
+	f.StringVar(&o.createdAfter, "created-after", "", "only from submissions inserted after this time, or within "+
+		"this duration (24h)")
+	f.StringVar(&o.Filter.Fingerprint, "fingerprint", "", "only chunks whose last error has this fingerprint, as "+
+		"dead groups shows it")
+	f.StringVar(&o.diedBefore, "died-before", "", "only chunks whose last attempt ended before this time, or "+
+		"longer ago than this (24h)")
+	f.StringVar(&o.diedAfter, "died-after", "", "only chunks whose last attempt ended after this time, or within "+
+		"this duration (24h)")
+	f.Uint32Var(&o.Filter.Oldest, "oldest", 0, "at most this many dead letters, the ones that died first (0: all)")
+	f.StringVar(&o.To, "to", "", "forward: the queue to move dead letters to")
 	f.Int64Var(&o.priority, "priority", 0, "reprioritize: the new priority")
-	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most so many chunks or submissions per second (0: as fast as it goes)")
-	f.BoolVar(&o.DryRun, "dry-run", false, "count what would come of it, and change nothing")
-	f.StringVar(&o.Actor, "actor", "", "who does it (default: the user's name)")
-	f.BoolVar(&o.detach, "detach", false, "only start it")
+	f.Uint32Var(&o.RatePerSecond, "rate", 0, "at most this many chunks or submissions per second (0: no limit)")
+	f.BoolVar(&o.DryRun, "dry-run", false, "count what it would do, and change nothing")
+	f.StringVar(&o.Actor, "actor", "", "name of the person who does it (default: the user's name)")
+	f.BoolVar(&o.detach, "detach", false, "start it and return")
 	return c
 }
 
@@ -132,43 +163,6 @@ func parsePast(flag, text string, now time.Time) (api.Time, error) {
 			"2026-01-31T12:00:00Z", flag, text)}
 	}
 	return api.At(t), nil
-}
-
-func bulkListCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use: "list", Short: "List the bulk operations of all queues, the newest first; with --queue of one", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			return printAll(a, c.Bulks(ctx, a.queue), []string{"ID", "QUEUE", "ACTION", "STATE", "DRY RUN", "MATCHED", "DONE",
-				"UNCHANGED", "REFUSED", "BY", "CREATED", "EXAMINED", "LEFT", "CANCELLED BY"}, func(b api.BulkOperation) []string {
-				return []string{b.ID, b.Queue, b.Action, b.State, strconv.FormatBool(b.DryRun), number(b.Matched),
-					number(b.Done), number(b.Unchanged), number(b.Refused), b.Actor, moment(b.CreatedAt), examined(&b),
-					remaining(&b), b.CancelledBy}
-			})
-		}),
-	})
-}
-
-// bulkOneCommand shows an operation after one call about it.
-func bulkOneCommand(a *app, name, short string,
-	ask func(*client.Client, context.Context, string) (*api.BulkOperation, error)) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			b, err := ask(c, ctx, args[0])
-			return printAnswer(a, b, err, bulkFields)
-		}),
-	})
-}
-
-// bulkCancelCommand says who cancels.
-func bulkCancelCommand(a *app) *cobra.Command {
-	var actor string
-	c := bulkOneCommand(a, "cancel", "Stop a bulk operation; what it did stays done",
-		func(c *client.Client, ctx context.Context, id string) (*api.BulkOperation, error) {
-			return c.CancelBulk(ctx, id, a.actor(actor))
-		})
-	c.Flags().StringVar(&actor, "actor", "", "who cancels it (default: the user's name)")
-	return c
 }
 
 // examined is how much of what there was an operation walked over; "" when it does not say.

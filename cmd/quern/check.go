@@ -15,12 +15,15 @@ func checkCommand(a *app) *cobra.Command {
 	var dir, work string
 	c := &cobra.Command{
 		Use: "check [FILE|- [INCREMENT...]]", Short: "Look for damage in a data directory or a backup", Args: cobra.ArbitraryArgs,
-		Long: "Look for damage in the data directory of a server that is stopped, or in a backup. It changes nothing: it opens a " +
-			"copy as a server\nwould, reads every row, content, attachment and output, and compares every checksum and every counter. " +
-			"Once the copy is made, the\nserver may be started again. The copy takes as much room as the data, in --work, " +
-			"until the check is over; a file system that can\nshare blocks between files makes it at once.\n\n" +
-			"The exit code is 0 when all is well, and 9 when something is damaged or missing; what, and in which submission and " +
-			"chunk, is listed.",
+		Long: "Look for damage in the data directory of a stopped server, or in a backup. The command changes nothing. It opens " +
+			"a copy as a server\n" +
+			"would, reads every row, content, attachment and output, and compares every checksum and every counter. You can " +
+			"start the server again\n" +
+			"once the copy is made. The copy takes as much room as the data, in --work, until the check is over. On a file " +
+			"system that shares blocks\n" +
+			"between files it takes none.\n\n" +
+			"The exit code is 0 when all is well, and 9 when something is damaged or missing. The output lists it by " +
+			"submission and chunk.",
 		Example: "  quern check --data /var/lib/quern\n  quern check /backups/sunday.tar /backups/monday.tar\n" +
 			"  quern check --data /var/lib/quern -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,7 +38,7 @@ func checkCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&dir, "data", "", "the data directory; no server may use it until the copy is made")
-	c.Flags().StringVar(&work, "work", "", "the folder for the copy; by default that of temporary files")
+	c.Flags().StringVar(&work, "work", "", "folder for the copy (default: that of temporary files)")
 	a.formatFlag(c, formatTable, formatJSON)
 	a.quietFlag(c)
 	return c

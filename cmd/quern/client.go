@@ -38,7 +38,8 @@ func (a *app) client(options ...client.Option) (*client.Client, error) {
 	case a.timeout > 0:
 		options = append(options, client.WithCallTimeout(a.timeout))
 	}
-	c, err := client.New(a.serverURL(), options...)
+	servers := a.serverURLs()
+	c, err := client.New(servers[0], append(options, client.WithAddresses(servers[1:]...))...)
 	if err != nil {
 		return nil, usageError{err}
 	}

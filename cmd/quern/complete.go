@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"time"
 
@@ -27,49 +28,37 @@ const (
 // lister lists what an argument may be, with a note behind a tab. before are the arguments that stand before it.
 type lister func(ctx context.Context, c *client.Client, queue string, before []string) iter.Seq2[string, error]
 
-// argumentLists has what is listed for an argument, by the words for its command's parent and for itself.
-var argumentLists = map[string]lister{
-	"quern ID":           submissions,
-	"quern SUBMISSION":   submissions,
-	"quern KEY":          metaKeys,
-	"quern VALUE":        metaValues,
-	"quern LEDGER":       ofQueue((*client.Client).Ledgers, func(l api.Ledger) (string, string) { return l.ID, l.Branch }),
-	"queue NAME":         queues,
-	"strategy NAME":      ofQueue((*client.Client).Strategies, func(s api.NamedStrategy) (string, string) { return s.Name, s.Strategy }),
-	"schedules NAME":     schedules,
-	"consumers CONSUMER": consumers,
-	"plugin NAME":        pluginNames,
-	"plugin VERSION":     pluginVersions,
-	"token ID":           ofServer((*client.Client).Tokens, func(t api.Token) (string, string) { return t.ID, t.Name }),
-	"rules ID":           ofQueue((*client.Client).Rules, func(r api.Rule) (string, string) { return r.ID, r.Action + " " + r.Reason }),
-	"bulk ID":            ofQueue((*client.Client).Bulks, func(b api.BulkOperation) (string, string) { return b.ID, b.Action }),
-	"dead ID/INDEX":      deadLetters,
-	"quern ID/INDEX":     held,
-	"keys KEY":           metaKeys,
-	"keys VALUE":         metaValues,
+// argumentLists has what is listed for an argument, by the words for its command's parent and for itself; what resources offer is added.
+func argumentLists(resources map[string]lister) map[string]lister {
+	lists := map[string]lister{
+		"quern ID":         submissions,
+		"quern SUBMISSION": submissions,
+		"quern KEY":        resources["keys KEY"],
+		"quern VALUE":      resources["keys VALUE"],
+		"quern LEDGER":     ofQueue((*client.Client).Ledgers, func(l api.Ledger) (string, string) { return l.ID, l.Branch }),
+		"quern ID/INDEX":   held,
+	}
+	maps.Copy(lists, resources)
+	return lists
 }
 
 // flagLists has what is listed for the values of a flag; of those whose help has their words between bars, and of --output, these are.
-var flagLists = map[string]lister{
-	"queue":             queues,
-	"dead-letter-queue": queues,
-	"submission":        submissions,
-	"schedule":          schedules,
-	"state":             words(queue.SubmissionStateNames()...),
-	"log-level":         words("debug", "info", "warn", "error"),
-	"log-format":        words("text", "json"),
-	"outcome":           words("ok", "refused"),
-	"lang":              words(pluginLanguages...),
-	"scopes":            words(access.Names()...),
+func flagLists(resources map[string]lister) map[string]lister {
+	return map[string]lister{
+		"queue":             resources["queue NAME"],
+		"dead-letter-queue": resources["queue NAME"],
+		"submission":        submissions,
+		"schedule":          resources["schedules NAME"],
+		"state":             words(queue.SubmissionStateNames()...),
+		"log-level":         words("debug", "info", "warn", "error"),
+		"log-format":        words("text", "json"),
+		"outcome":           words("ok", "refused"),
+		"lang":              words(pluginLanguages...),
+		"scopes":            words(access.Names()...),
+	}
 }
 
 var (
-	queues      = ofServer((*client.Client).Queues, func(q api.Queue) (string, string) { return q.Name, "" })
-	pluginNames = ofServer((*client.Client).Plugins, func(p api.Plugin) (string, string) { return p.Name, p.State })
-	schedules   = ofQueue((*client.Client).Schedules, func(s api.Schedule) (string, string) { return s.Name, s.Description })
-	consumers   = ofQueue((*client.Client).Consumers, func(c api.Consumer) (string, string) { return c.Consumer, c.State })
-	metaKeys    = ofQueue((*client.Client).MetaKeys, func(k api.MetaKey) (string, string) { return k.Key, number(k.Values) + " values" })
-
 	submissions = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.Submission, error] {
 		return c.List(ctx, queue, client.ListOptions{Limit: completeMost})
 	}, func(s api.Submission) (string, string) { return s.ID, s.State + " " + metaLine(s.Meta) })
@@ -79,45 +68,19 @@ var (
 	}, func(h api.HeldReservation) (string, string) {
 		return fmt.Sprintf("%s/%d", h.Submission, h.Index), h.Consumer
 	})
-
-	deadLetters = ofQueue(func(c *client.Client, ctx context.Context, queue string) iter.Seq2[api.DeadLetter, error] {
-		return c.DeadLetters(ctx, queue, api.DeadFilter{})
-	}, func(d api.DeadLetter) (string, string) { return fmt.Sprintf("%s/%d", d.Submission, d.Index), "" })
 )
 
-func metaValues(ctx context.Context, c *client.Client, queue string, before []string) iter.Seq2[string, error] {
-	return offers(c.Values(ctx, queue, before[len(before)-1], ""), func(v api.ValueCount) (string, string) {
-		return metaText(v.Value), number(v.Ready) + " ready"
-	})
-}
-
-func pluginVersions(ctx context.Context, c *client.Client, _ string, before []string) iter.Seq2[string, error] {
-	return offers(c.PluginVersions(ctx, before[0]), func(v api.PluginVersion) (string, string) { return v.Version, v.State })
-}
-
-// ofQueue is a list that each queue has, ofServer one that the server has; an entry has two texts, the value and a note.
+// ofQueue is a list that each queue has; an entry has two texts, the value and a note.
 func ofQueue[T any](list func(*client.Client, context.Context, string) iter.Seq2[T, error], text func(T) (string, string)) lister {
 	return func(ctx context.Context, c *client.Client, queue string, _ []string) iter.Seq2[string, error] {
 		return offers(list(c, ctx, queue), text)
 	}
 }
 
-func ofServer[T any](list func(*client.Client, context.Context) iter.Seq2[T, error], text func(T) (string, string)) lister {
-	return func(ctx context.Context, c *client.Client, _ string, _ []string) iter.Seq2[string, error] {
-		return offers(list(c, ctx), text)
-	}
-}
-
 // words is a list that needs no server.
 func words(all ...string) lister {
 	return func(context.Context, *client.Client, string, []string) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			for _, word := range all {
-				if !yield(word, nil) {
-					return
-				}
-			}
-		}
+		return listed(all)
 	}
 }
 
@@ -138,9 +101,9 @@ func offers[T any](list iter.Seq2[T, error], text func(T) (string, string)) iter
 	}
 }
 
-// completions gives all commands and flags below c what they are completed with.
-func completions(a *app, c *cobra.Command) {
-	if lists := argumentsOf(c); len(lists) > 0 && c.ValidArgs == nil {
+// completions gives all commands and flags below c what they are completed with: arguments and flags have that by their names.
+func completions(a *app, c *cobra.Command, arguments, flags map[string]lister) {
+	if lists := argumentsOf(c, arguments); len(lists) > 0 && c.ValidArgs == nil {
 		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			var found []string
 			for _, list := range lists[min(len(args), len(lists)-1)] {
@@ -150,7 +113,7 @@ func completions(a *app, c *cobra.Command) {
 		}
 	}
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		list := flagLists[f.Name]
+		list := flags[f.Name]
 		switch v := f.Value.(type) {
 		case *formatValue:
 			list = words(v.allowed...)
@@ -170,13 +133,13 @@ func completions(a *app, c *cobra.Command) {
 		}
 	})
 	for _, sub := range c.Commands() {
-		completions(a, sub)
+		completions(a, sub, arguments, flags)
 	}
 }
 
 // argumentsOf has the lists for the arguments of a command, by their positions, as its usage tells them: "diagnose ID | KEY VALUE" takes
 // an ID or a KEY first. A last argument that may be repeated stands for those behind it; others have an empty list behind them.
-func argumentsOf(c *cobra.Command) (lists [][]lister) {
+func argumentsOf(c *cobra.Command, known map[string]lister) (lists [][]lister) {
 	if !c.HasParent() || c.CommandPath() == "quern plugin new" { // whose name is not there yet
 		return nil
 	}
@@ -188,7 +151,7 @@ func argumentsOf(c *cobra.Command) (lists [][]lister) {
 			if i == len(lists) {
 				lists = append(lists, nil)
 			}
-			if list := argumentLists[c.Parent().Name()+" "+strings.Trim(word, "[].")]; list != nil {
+			if list := known[c.Parent().Name()+" "+strings.Trim(word, "[].")]; list != nil {
 				lists[i], found = append(lists[i], list), true
 			}
 		}

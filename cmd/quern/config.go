@@ -30,12 +30,18 @@ type setting struct {
 	source string
 }
 
+// gave says that someone gave a value to an option.
+func (c *Config) gave(name string) bool {
+	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == name && s.source != "default" })
+}
+
 // configFlags adds --config and one flag for every option.
 func (a *app) configFlags(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.String("config", "", "YAML file with options, such as `quern.yaml` (environment QUERN_CONFIG); flags win "+
-		"over the environment, that over the file")
+	flags.String("config", "", "YAML file with options, such as `quern.yaml` (environment QUERN_CONFIG); flags "+
+		"override the environment, which "+
+		"overrides the file")
 	for _, o := range options() {
 		flags.String(o.name, o.value, o.help+" ("+o.limit+"; environment "+o.variable()+")")
 		if o.limit == trueOrFalse {
@@ -70,7 +76,7 @@ func (a *app) loadConfig(flags *pflag.FlagSet) (Config, []setting, error) {
 		settings = append(settings, s)
 	}
 	if len(wrong) == 0 {
-		wrong = append(wrong, config.checkListening(), config.checkCopies())
+		wrong = append(wrong, config.checkListening(), config.checkCopies(), config.checkCluster())
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return Config{}, nil, usageError{err}
@@ -180,7 +186,7 @@ func configCommand(a *app) *cobra.Command {
 	var running bool
 	show := &cobra.Command{
 		Use:   "show",
-		Short: "Print every option with its effective value, where that comes from, its limits and what it does",
+		Short: "Print every option with its effective value, origin, limits and meaning",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows, err := serverOptions(a, cmd, running)
@@ -194,7 +200,8 @@ func configCommand(a *app) *cobra.Command {
 	}
 	a.clientFlags(show)
 	a.configFlags(show)
-	show.Flags().BoolVar(&running, "running", false, "ask the server that runs at --server, rather than what one started here would use")
+	show.Flags().BoolVar(&running, "running", false, "show the options of the server at --server, instead of those "+
+		"of a server started here")
 	a.formatFlag(show, formatTable, formatJSON, formatJSONL)
 	return parent(&cobra.Command{Use: "config", Short: "Show the server's options"}, show, configExampleCommand(a))
 }

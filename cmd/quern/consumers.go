@@ -13,28 +13,36 @@ import (
 
 // consumersCommand is the parent of the commands on consumers.
 func consumersCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{Use: "consumers", Short: "List consumers and what they hold, drain them, take their work back"},
-		consumersListCommand(a), consumersShowCommand(a),
-		consumersOrderCommand(a, "drain", "Tell a consumer to finish what it holds and leave", (*client.Client).DrainConsumer),
-		consumersOrderCommand(a, "quiet", "Keep new work from a consumer, which stays", (*client.Client).QuietConsumer),
-		consumersOrderCommand(a, "resume", "Take drain or quiet back", (*client.Client).ResumeConsumer),
-		consumersReleaseCommand(a))
-}
-
-func consumersListCommand(a *app) *cobra.Command {
 	var limit limited
-	c := a.queueCommand(&cobra.Command{
-		Use: "list", Short: "List the consumers that are attached, hold something or have an order", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			return printFirst(a, c.Consumers(ctx, a.queueName()), limit, []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE",
-				"OLDEST", "SINCE", "SEEN"}, func(x api.Consumer) []string {
-				return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue),
-					moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
-			})
-		}),
-	})
-	limit.flags(c, 1000, "consumers")
-	return c
+	consumers := resource[api.Consumer]{
+		parent: "consumers", word: "CONSUMER", ofQueue: true, fields: consumerFields, limit: &limit,
+		offer:  func(x api.Consumer) (string, string) { return x.Consumer, x.State },
+		header: []string{"CONSUMER", "STATE", "ORDER", "RESERVED", "OVERDUE", "OLDEST", "SINCE", "SEEN"},
+		row: func(x api.Consumer) []string {
+			return []string{x.Consumer, x.State, orderOf(&x), number(x.Reserved), number(x.Overdue),
+				moment(x.OldestReservedAt), moment(x.AttachedSince), moment(x.LastSeenAt)}
+		},
+		list: does("list", "List consumers that are attached, hold chunks or have an order",
+			func(ctx context.Context, c call) (all[api.Consumer], error) { return c.Consumers(ctx, c.queue), nil },
+		).with(func(c *cobra.Command) { limit.flags(c, 1000, "consumers") }),
+		one: []action[*api.Consumer]{
+			does("drain CONSUMER...", "Tell a consumer to finish its chunks and leave",
+				func(ctx context.Context, c call) (*api.Consumer, error) {
+					return c.DrainConsumer(ctx, c.queue, c.args[0])
+				}),
+			does("quiet CONSUMER...", "Give a consumer no new work; it stays attached",
+				func(ctx context.Context, c call) (*api.Consumer, error) {
+					return c.QuietConsumer(ctx, c.queue, c.args[0])
+				}),
+			does("resume CONSUMER...", "Let a consumer work again after drain or quiet",
+				func(ctx context.Context, c call) (*api.Consumer, error) {
+					return c.ResumeConsumer(ctx, c.queue, c.args[0])
+				}),
+		},
+	}
+	return parent(&cobra.Command{Use: "consumers", Short: "List consumers and their chunks, drain consumers, take " +
+		"their chunks back"},
+		append(consumers.commands(a), consumersShowCommand(a), consumersReleaseCommand(a))...)
 }
 
 // orderOf is the order that a consumer has, in a word.
@@ -51,7 +59,7 @@ func orderOf(x *api.Consumer) string {
 func consumersShowCommand(a *app) *cobra.Command {
 	var limit limited
 	c := a.queueCommand(&cobra.Command{
-		Use: "show CONSUMER", Short: "Show a consumer and what it holds, the oldest reservation first", Args: cobra.ExactArgs(1),
+		Use: "show CONSUMER", Short: "Show a consumer and its chunks, the oldest reservation first", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := readConsumer(ctx, c, a.queueName(), args[0], limit.most)
 			if err := printLaidOut(a, d, err, printConsumer); err != nil || d.Next == "" {
@@ -99,23 +107,11 @@ func consumerFields(x api.Consumer) [][2]string {
 	})
 }
 
-// consumersOrderCommand is one of drain, quiet and resume.
-func consumersOrderCommand(a *app, verb, short string,
-	order func(*client.Client, context.Context, string, string) (*api.Consumer, error)) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use: verb + " CONSUMER...", Short: short, Args: cobra.MinimumNArgs(1),
-		RunE: a.each(func(ctx context.Context, c *client.Client, name string) error {
-			x, err := order(c, ctx, a.queueName(), name)
-			return printAnswer(a, x, err, consumerFields)
-		}),
-	})
-}
-
 func consumersReleaseCommand(a *app) *cobra.Command {
 	var actor, reason string
 	c := &cobra.Command{
-		Use: "release CONSUMER...", Short: "Take from a consumer what it holds, with no try counted; it may get " +
-			"other chunks", Args: cobra.MinimumNArgs(1),
+		Use: "release CONSUMER...", Short: "Take back all chunks of a consumer without counting an attempt; it may " +
+			"get others", Args: cobra.MinimumNArgs(1),
 		RunE: a.each(func(ctx context.Context, c *client.Client, name string) error {
 			n, err := c.ReleaseConsumer(ctx, a.queueName(), name, a.actor(actor), reason)
 			if err != nil {
@@ -126,7 +122,8 @@ func consumersReleaseCommand(a *app) *cobra.Command {
 		}),
 	}
 	a.queueFlags(c)
-	c.Flags().StringVar(&actor, "actor", "", "who takes it back (default: the user's name); the audit log keeps it")
-	c.Flags().StringVar(&reason, "reason", "", "why; the audit log keeps it")
+	c.Flags().StringVar(&actor, "actor", "", "name of the person who takes it back, for the audit log (default: "+
+		"the user's name)")
+	c.Flags().StringVar(&reason, "reason", "", "reason, for the audit log")
 	return c
 }

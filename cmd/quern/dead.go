@@ -17,11 +17,73 @@ import (
 
 // deadCommand is the parent of the commands on dead letters.
 func deadCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{Use: "dead", Short: "List, redrive, delete and forward chunks that are out of attempts"},
-		deadListCommand(a), deadGroupsCommand(a), deadGetCommand(a),
-		deadActCommand(a, api.BulkRedrive, "Offer dead chunks again, with no try counted"),
-		deadActCommand(a, api.BulkDelete, "Give dead chunks up for good"),
-		deadActCommand(a, api.BulkForward, "Have dead chunks go on to another queue"))
+	return parent(&cobra.Command{Use: "dead", Short: "List, redrive, delete and forward dead letters: chunks out of attempts"},
+		append(append(deadLetters(a).commands(a), deadGroups(a).commands(a)...),
+			deadActCommand(a, api.BulkRedrive, "Offer dead letters again with their attempts reset"),
+			deadActCommand(a, api.BulkDelete, "Delete dead letters for good"),
+			deadActCommand(a, api.BulkForward, "Move dead letters to another queue"))...)
+}
+
+func deadLetters(a *app) *resource[api.DeadLetter] {
+	var f deadFilter
+	var limit limited
+	return &resource[api.DeadLetter]{
+		parent: "dead", word: "ID/INDEX", ofQueue: true, fields: deadFields, limit: &limit,
+		offer:  func(d api.DeadLetter) (string, string) { return d.Submission + "/" + number(d.Index), "" },
+		header: []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES", "CONSUMER", "FINGERPRINT", "ERROR"},
+		row: func(d api.DeadLetter) []string {
+			return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts),
+				number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
+		},
+		list: does("list", "List dead letters, those of the newest submission first",
+			func(ctx context.Context, c call) (all[api.DeadLetter], error) {
+				filter, err := f.api()
+				if err != nil {
+					return nil, err
+				}
+				if !f.many() {
+					limit.total = a.counted(ctx, c.Client, func(s *api.Stats) uint64 { return s.DeadLetters })
+				}
+				return c.DeadLetters(ctx, c.queue, filter), nil
+			}).with(func(c *cobra.Command) {
+			f.flags(c)
+			limit.flags(c, 100, "dead letters")
+		}),
+		one: []action[*api.DeadLetter]{does("get ID/INDEX", "Show a dead letter with its last 10 attempts",
+			func(ctx context.Context, c call) (*api.DeadLetter, error) {
+				id, index, err := parseChunk(c.args[0])
+				if err != nil {
+					return nil, err
+				}
+				return c.DeadLetter(ctx, c.queue, id, index)
+			})},
+	}
+}
+
+func deadGroups(a *app) *resource[api.DeadGroup] {
+	var f deadFilter
+	return &resource[api.DeadGroup]{
+		parent: "dead", ofQueue: true, header: []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"},
+		row: func(g api.DeadGroup) []string {
+			return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
+		},
+		list: does("groups", "Group dead letters by error, the largest group first",
+			func(ctx context.Context, c call) (all[api.DeadGroup], error) {
+				filter, err := f.api()
+				if err != nil {
+					return nil, err
+				}
+				got, err := c.DeadGroups(ctx, c.queue, filter)
+				if err != nil {
+					return nil, err
+				}
+				if got.Others > 0 {
+					say(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; "+
+						"quern dead list shows each\n", got.Others)
+				}
+				return listed(got.Items), nil
+			}).with(f.flags),
+	}
 }
 
 // deadFilter is the filter of dead letters as flags.
@@ -36,11 +98,12 @@ func (f *deadFilter) many() bool {
 }
 
 func (f *deadFilter) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.submission, "submission", "", "only those of this submission")
+	c.Flags().StringVar(&f.submission, "submission", "", "only those from this submission")
 	c.Flags().StringVar(&f.fingerprint, "fingerprint", "", "only those with this fingerprint, as dead groups shows it")
-	c.Flags().StringVar(&f.diedBefore, "died-before", "", "only those that died before this time, or so long ago (24h)")
-	c.Flags().StringVar(&f.diedAfter, "died-after", "", "only those that died since this time, or not longer ago (1h)")
-	c.Flags().StringArrayVarP(&f.meta, "meta", "m", nil, "only those of submissions with this metadata, `KEY=VALUE`, repeatable")
+	c.Flags().StringVar(&f.diedBefore, "died-before", "", "only those that died before this time, or longer ago than this (24h)")
+	c.Flags().StringVar(&f.diedAfter, "died-after", "", "only those that died after this time, or within this duration (1h)")
+	c.Flags().StringArrayVarP(&f.meta, "meta", "m", nil, "only those from submissions with this metadata, "+
+		"`KEY=VALUE`; repeatable")
 }
 
 func (f *deadFilter) api() (out api.DeadFilter, err error) {
@@ -54,72 +117,6 @@ func (f *deadFilter) api() (out api.DeadFilter, err error) {
 	}
 	out.DiedAfter, err = parsePast("--died-after", f.diedAfter, now)
 	return out, err
-}
-
-func deadListCommand(a *app) *cobra.Command {
-	var f deadFilter
-	var limit limited
-	c := a.queueCommand(&cobra.Command{
-		Use: "list", Short: "List dead letters, those of the newest submission first", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			filter, err := f.api()
-			if err != nil {
-				return err
-			}
-			if !f.many() {
-				limit.total = a.counted(ctx, c, func(s *api.Stats) uint64 { return s.DeadLetters })
-			}
-			return printFirst(a, c.DeadLetters(ctx, a.queueName(), filter), limit, []string{"CHUNK", "DIED", "ATTEMPTS", "REDRIVES",
-				"CONSUMER", "FINGERPRINT", "ERROR"}, func(d api.DeadLetter) []string {
-				return []string{d.Submission + "/" + number(d.Index), moment(d.DiedAt), number(d.Attempts),
-					number(d.Redrives), d.Consumer, d.Fingerprint, strconv.Quote(d.Error)}
-			})
-		}),
-	})
-	f.flags(c)
-	limit.flags(c, 100, "dead letters")
-	return c
-}
-
-func deadGroupsCommand(a *app) *cobra.Command {
-	var f deadFilter
-	c := a.queueCommand(&cobra.Command{
-		Use: "groups", Short: "Group dead letters by the kind of their errors, the largest group first", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			filter, err := f.api()
-			if err != nil {
-				return err
-			}
-			got, err := c.DeadGroups(ctx, a.queueName(), filter)
-			if err != nil {
-				return err
-			}
-			if got.Others > 0 {
-				say(a.err, "quern: %d more dead letters are in no group, as there are 10,000 groups already; "+
-					"quern dead list shows each\n", got.Others)
-			}
-			return printList(a, got.Items, []string{"COUNT", "SUBMISSIONS", "LAST", "FINGERPRINT", "PATTERN"},
-				func(g api.DeadGroup) []string {
-					return []string{number(g.Count), number(g.Submissions), moment(g.LastDiedAt), g.Fingerprint, strconv.Quote(g.Pattern)}
-				})
-		}),
-	})
-	f.flags(c)
-	return c
-}
-
-func deadGetCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use: "get ID/INDEX", Short: "Show a dead letter with the history of its last 10 tries", Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			id, index, err := parseChunk(args[0])
-			if err != nil {
-				return err
-			}
-			d, err := c.DeadLetter(ctx, a.queueName(), id, index)
-			return printAnswer(a, d, err, deadFields)
-		}),
-	})
 }
 
 func deadFields(d api.DeadLetter) [][2]string {
@@ -152,14 +149,14 @@ func parseChunk(text string) (id string, index uint32, err error) {
 	return id, uint32(n), nil
 }
 
-// deadActCommand redrives, deletes or forwards dead letters: those named, or, as a bulk operation, all that the flags mean.
+// deadActCommand redrives, deletes or forwards dead letters: the named ones, or, as a bulk operation, all that match the flags.
 func deadActCommand(a *app, action, short string) *cobra.Command {
 	var f deadFilter
 	var all, dryRun bool
 	var rate, oldest uint32
 	var to, actor string
 	c := a.queueCommand(&cobra.Command{
-		Use: action + " [ID/INDEX...]", Short: short + ": those named, or with --all or flags that say which, many at once",
+		Use: action + " [ID/INDEX...]", Short: short + ": the named ones, or many with --all or filters",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			many := all || f.many() || oldest > 0
 			if many == (len(args) > 0) {
@@ -195,12 +192,12 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 	})
 	f.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the queue")
-	c.Flags().Uint32Var(&oldest, "oldest", 0, "at most so many, those that died first")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count; with --all, or flags that say which")
-	c.Flags().Uint32Var(&rate, "rate", 0, "at most so many chunks per second (0: as fast as it goes)")
-	c.Flags().StringVar(&actor, "actor", "", "who does it (default: the user's name); with --all, or flags that say which")
+	c.Flags().Uint32Var(&oldest, "oldest", 0, "at most this many, the ones that died first")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "with --all or filters: only count")
+	c.Flags().Uint32Var(&rate, "rate", 0, "at most this many chunks per second (0: no limit)")
+	c.Flags().StringVar(&actor, "actor", "", "with --all or filters: name of the person who does it (default: the user's name)")
 	if action == api.BulkForward {
-		c.Flags().StringVar(&to, "to", "", "the queue that they go on to")
+		c.Flags().StringVar(&to, "to", "", "the queue to move them to")
 	}
 	return c
 }

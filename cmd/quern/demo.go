@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,7 @@ const (
 	demoPerCompany   = 100_000                // chunks inserted for each company at the start
 	demoSubmissions  = 20                     // submissions they are spread over
 	demoBatch        = 10                     // chunks that a consumer holds at once
-	demoLow          = demoPerCompany         // the backlog below which every company inserts again
+	demoLow          = demoPerCompany / 2     // ready chunks of a company below which it inserts again
 	demoFailEvery    = 200                    // one try in so many fails, to be tried again
 	demoFastest      = 60 * time.Millisecond  // what a batch takes at least
 	demoSlowest      = 160 * time.Millisecond // and at most
@@ -55,11 +56,11 @@ func demoCommand(a *app) *cobra.Command {
 	var o devOptions
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a server with made-up work and consumers, to look at",
+		Short: "Run a demo: a server with made-up work and consumers",
 		Long: fmt.Sprintf("Run a server with temporary data, insert %d chunks for each of %d companies, and work on "+
 			"them with %d consumers that use\n"+
 			"different strategies, beside a company with a limit, one that is paused, one whose work fails, a plugin and a schedule.\n"+
-			"Work is inserted again when it runs low. Runs until interrupted; nothing is left behind.",
+			"Each company inserts again when its own work runs low. Runs until interrupted; nothing is left behind.",
 			demoPerCompany, len(demoCompanies()), demoConsumers),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, o) },
@@ -126,20 +127,21 @@ func demoCrowd(ctx context.Context, a *app, url string) error {
 	return nil
 }
 
-// demoProduce inserts every company's work, and does so again whenever the backlog runs low.
+// demoProduce inserts every company's work, and each company's again whenever its own runs low: what waits behind the limit of one
+// company keeps none of the others busy.
 func demoProduce(ctx context.Context, c *client.Client) error {
 	tick := time.NewTicker(demoProgressTick)
 	defer tick.Stop()
-	for round := 0; ; {
-		s, err := c.Stats(ctx, "default")
+	if err := demoInsert(ctx, c, 0, demoCompanies(), demoPerCompany); err != nil {
+		return err
+	}
+	for round := 1; ; round++ {
+		low, err := demoShort(ctx, c, demoLow)
+		if err == nil {
+			err = demoInsert(ctx, c, round, low, demoPerCompany)
+		}
 		if err != nil {
 			return err
-		}
-		if s.Ready < demoLow {
-			if err := demoInsert(ctx, c, round); err != nil {
-				return err
-			}
-			round++
 		}
 		select {
 		case <-tick.C:
@@ -149,18 +151,35 @@ func demoProduce(ctx context.Context, c *client.Client) error {
 	}
 }
 
-// demoInsert is one round of work: the companies take turns, so that the oldest work is not all of one company.
-func demoInsert(ctx context.Context, c *client.Client, round int) error {
+// demoShort are the companies with fewer ready chunks than low.
+func demoShort(ctx context.Context, c *client.Client, low uint64) (short []string, err error) {
+	for _, name := range demoCompanies() {
+		v, err := c.Value(ctx, "default", "company", api.Text(name))
+		switch {
+		case client.CodeOf(err) == api.CodeUnknownValue: // all of it is done
+		case err != nil:
+			return nil, err
+		case v.Ready >= low:
+			continue
+		}
+		short = append(short, name)
+	}
+	return short, nil
+}
+
+// demoInsert is one round of work of some companies: they take turns, so that the oldest work is not all of one company.
+func demoInsert(ctx context.Context, c *client.Client, round int, companies []string, each uint32) error {
 	for n := range demoSubmissions {
-		for company, name := range demoCompanies() {
+		for _, name := range companies {
 			mode := "full"
 			if n%4 == 0 {
 				mode = "preview"
 			}
+			zone := int64(slices.Index(demoCompanies(), name) % 3)
 			_, err := c.Insert(ctx, "default", &api.NewSubmission{
-				Meta:     api.Meta{"company": api.Text(name), "mode": api.Text(mode), "zone": api.Int(int64(company % 3))},
+				Meta:     api.Meta{"company": api.Text(name), "mode": api.Text(mode), "zone": api.Int(zone)},
 				Priority: int64(n % 5),
-				Chunks: api.Chunks{Count: demoPerCompany / demoSubmissions,
+				Chunks: api.Chunks{Count: each / demoSubmissions,
 					Template: fmt.Sprintf("%s round %d part %d row {index}", name, round, n)},
 			})
 			if err != nil {

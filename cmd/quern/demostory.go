@@ -17,8 +17,11 @@ const (
 	demoDying  = "gorse" // a company of whose chunks many fail for good
 	demoPlugin = "fresh-first"
 
+	demoRetention = 600 // seconds for which ended work is kept: an hour of all of it would fill a small disk
+
 	demoPausedChunks = 20_000
-	demoDyingChunks  = 600
+	demoDyingChunks  = 600 // at the start
+	demoDyingMore    = 40  // each minute, of which a quarter dies
 )
 
 // demoFormula is what the demo's plugin scores by: compiled here, uploaded as the module of any author is.
@@ -31,6 +34,10 @@ func demoErrors() []string {
 
 // demoStory sets up what the work is told by: limits and weights, a pause, a plugin, a schedule, and work that fails.
 func demoStory(ctx context.Context, c *client.Client) error {
+	kept := api.QueueSettingsInput{RetentionSeconds: new(int64(demoRetention))}
+	if _, err := c.ChangeQueue(ctx, "default", kept); err != nil {
+		return err
+	}
 	for company, set := range map[string]api.ValueSettings{
 		"acorn": {Limit: new(uint32(12))}, "birch": {Weight: new(3.0)}, "elm": {Weight: new(0.5)},
 	} {
@@ -55,10 +62,19 @@ func demoStory(ctx context.Context, c *client.Client) error {
 			return err
 		}
 	}
-	_, err := c.PutSchedule(ctx, "default", "report", &api.ScheduleDefinition{Spec: "* * * * *", Overlap: "skip", RunOnCreate: true,
-		Template: api.ScheduleTemplate{Meta: demoMeta("elm"), Priority: 3,
-			Chunks: api.Chunks{Count: 50, Template: "report {scheduled_at} page {index}"}}}, client.Condition{})
-	return err
+	for name, template := range map[string]api.ScheduleTemplate{
+		"report": {Meta: demoMeta("elm"), Priority: 3,
+			Chunks: api.Chunks{Count: 50, Template: "report {scheduled_at} page {index}"}},
+		"ingest": {Meta: demoMeta(demoDying), OnExhausted: "dead_letter", MaxAttempts: 2,
+			Chunks: api.Chunks{Count: demoDyingMore, Template: "gorse {scheduled_at} row {index}"}},
+	} {
+		_, err := c.PutSchedule(ctx, "default", name, &api.ScheduleDefinition{Spec: "* * * * *", Overlap: "skip", RunOnCreate: true,
+			Template: template}, client.Condition{})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func demoMeta(company string) api.Meta {

@@ -87,7 +87,11 @@ type kubernetes struct {
 		Selector json.RawMessage   `json:"selector"`
 		Ports    []kubernetesPort  `json:"ports"`
 		Pod      kubernetesPodSpec `json:"template"`
-		Claims   []struct {
+
+		Replicas       int `json:"replicas"`
+		MaxUnavailable int `json:"maxUnavailable"`
+
+		Claims []struct {
 			Metadata struct{ Name string } `json:"metadata"`
 		} `json:"volumeClaimTemplates"`
 		Endpoints []kubernetesPort `json:"endpoints"`
@@ -106,17 +110,31 @@ type kubernetesProbe struct {
 	Get kubernetesPort `json:"httpGet"`
 }
 
+type kubernetesEnv struct {
+	Name, Value string
+	From        struct {
+		Secret struct{ Name, Key string } `json:"secretKeyRef"`
+		Field  struct {
+			Path string `json:"fieldPath"`
+		} `json:"fieldRef"`
+	} `json:"valueFrom"`
+}
+
 type kubernetesPodSpec struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
 	Spec struct {
-		Security   map[string]any `json:"securityContext"`
+		Security   map[string]any   `json:"securityContext"`
+		Volumes    []map[string]any `json:"volumes"`
 		Containers []struct {
-			Args     []string                       `json:"args"`
-			Env      []struct{ Name, Value string } `json:"env"`
-			Ports    []kubernetesPort               `json:"ports"`
-			Startup  kubernetesProbe                `json:"startupProbe"`
-			Live     kubernetesProbe                `json:"livenessProbe"`
-			Ready    kubernetesProbe                `json:"readinessProbe"`
-			Security map[string]any                 `json:"securityContext"`
+			Args     []string         `json:"args"`
+			Env      []kubernetesEnv  `json:"env"`
+			Ports    []kubernetesPort `json:"ports"`
+			Startup  kubernetesProbe  `json:"startupProbe"`
+			Live     kubernetesProbe  `json:"livenessProbe"`
+			Ready    kubernetesProbe  `json:"readinessProbe"`
+			Security map[string]any   `json:"securityContext"`
 			Mounts   []struct {
 				Name string `json:"name"`
 				Path string `json:"mountPath"`
@@ -125,9 +143,9 @@ type kubernetesPodSpec struct {
 	} `json:"spec"`
 }
 
-func readKubernetes(t *testing.T) map[string]kubernetes {
+func readKubernetes(t *testing.T, file string) map[string]kubernetes {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(deployDir, "kubernetes", "quern.yaml"))
+	text, err := os.ReadFile(filepath.Join(deployDir, "kubernetes", file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +172,7 @@ func readKubernetes(t *testing.T) map[string]kubernetes {
 // answers the probes, has its data in a volume that outlives the pod, and runs without rights.
 func TestKubernetesFitsTheServer(t *testing.T) {
 	t.Parallel()
-	objects := readKubernetes(t)
+	objects := readKubernetes(t, "quern.yaml")
 	pod := objects["StatefulSet"].Spec.Pod.Spec
 	c := pod.Containers[0]
 	var env []string
@@ -204,6 +222,138 @@ func TestKubernetesFitsTheServer(t *testing.T) {
 	}
 	if pod.Security["runAsNonRoot"] != true || c.Security["readOnlyRootFilesystem"] != true || c.Security["allowPrivilegeEscalation"] != false {
 		t.Errorf("it runs with %v and %v", pod.Security, c.Security)
+	}
+}
+
+// nodeOf is the configuration of a server in a cluster that a file of deploy starts, from its command line and its environment.
+func nodeOf(t *testing.T, where string, args []string, env map[string]string) Config {
+	t.Helper()
+	var list []string
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func() []string { return list }}
+	serve, flags, err := a.newRoot().Find(args)
+	if err != nil || serve.Name() != "serve" {
+		t.Fatalf("%s runs %v: %v", where, args, err)
+	}
+	if err := serve.ParseFlags(flags); err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	config, _, err := a.loadConfig(serve.Flags())
+	if err != nil {
+		t.Fatalf("%s: the server would not start: %v", where, err)
+	}
+	if !strings.HasPrefix(config.Cluster.URL, "postgres://") || config.Cluster.Node == "" || !strings.HasPrefix(config.Cluster.Advertise, "http://") || config.Cluster.AcceptAsync {
+		t.Errorf("%s: it is the node %+v", where, config.Cluster)
+	}
+	return config
+}
+
+// routesOf are the paths that a server answers GET at.
+func routesOf(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile("../../web/testdata/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct{ Paths map[string]map[string]any }
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	routes := map[string]bool{}
+	for path, methods := range document.Paths {
+		routes[path] = methods["get"] != nil
+	}
+	return routes
+}
+
+// The Deployment of a cluster has three nodes without volumes that outlive a pod. It takes the database from a Secret, its probes and
+// Prometheus ask routes at ports that the server listens on, and at most one node is evicted at a time.
+func TestKubernetesClusterFitsTheServer(t *testing.T) {
+	t.Parallel()
+	objects := readKubernetes(t, "cluster.yaml")
+	deployment, budget := objects["Deployment"].Spec, objects["PodDisruptionBudget"].Spec
+	c := deployment.Pod.Spec.Containers[0]
+	env := map[string]string{}
+	for _, e := range c.Env {
+		env[e.Name] = strings.ReplaceAll(e.Value, "$(POD_IP)", "10.0.0.1")
+		switch {
+		case e.From.Secret.Key != "":
+			env[e.Name] = "postgres://quern:secret@db:5432/quern"
+		case e.From.Field.Path == "metadata.name":
+			env[e.Name] = "quern-5d4f-x2x"
+		}
+	}
+	delete(env, "POD_IP")
+	config, routes := nodeOf(t, "the Deployment", c.Args, env), routesOf(t)
+	for _, p := range c.Ports {
+		if address := map[string]string{"http": config.Listen, "metrics": config.MetricsListen}[p.Name]; !strings.HasSuffix(address, ":"+jsonText(p.Container)) {
+			t.Errorf("the port %s is %d, and the server listens on %q", p.Name, p.Container, address)
+		}
+	}
+	for _, probe := range []kubernetesProbe{c.Live, c.Ready} {
+		if probe.Get.Port != "http" || !routes[probe.Get.Path] || !slices.Contains(config.AllowedHosts, "10.0.0.1") {
+			t.Errorf("a probe asks %+v of a server that answers to %v", probe.Get, config.AllowedHosts)
+		}
+	}
+	marks := deployment.Pod.Metadata.Annotations
+	if !routes[marks["prometheus.io/path"]] || !strings.HasSuffix(config.MetricsListen, ":"+marks["prometheus.io/port"]) || marks["prometheus.io/scrape"] != "true" {
+		t.Errorf("Prometheus asks %v", marks)
+	}
+	for _, v := range deployment.Pod.Spec.Volumes {
+		if v["emptyDir"] == nil {
+			t.Errorf("the volume %v outlives a pod", v)
+		}
+	}
+	pod := jsonText(map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/name": "quern"}})
+	if deployment.Replicas != 3 || budget.MaxUnavailable != 1 || string(budget.Selector) != pod || string(deployment.Selector) != pod || len(objects) != 3 {
+		t.Errorf("%d nodes, of which %d may be away; selected by %s and %s; %d kinds of objects", deployment.Replicas, budget.MaxUnavailable, deployment.Selector,
+			budget.Selector, len(objects))
+	}
+}
+
+// The file for compose has three nodes of one cluster, each under its own name and address, and two databases. Its health checks are
+// commands of this binary.
+func TestComposeFitsTheServer(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(deployDir, "compose", "compose.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := yaml.Parser().Unmarshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct {
+			Image       string
+			Command     []string
+			Environment map[string]string
+			Health      struct{ Test []string } `json:"healthcheck"`
+		}
+		Configs, Volumes map[string]any
+	}
+	if err := json.Unmarshal([]byte(jsonText(fields)), &file); err != nil {
+		t.Fatal(err)
+	}
+	nodes, databases := 0, 0
+	for name, s := range file.Services {
+		if strings.HasPrefix(s.Image, "postgres:") {
+			databases++
+			continue
+		}
+		nodes++
+		config := nodeOf(t, name, s.Command, s.Environment)
+		if config.Cluster.Node != name || config.Cluster.Advertise != "http://"+name+config.Listen || !slices.Contains(config.AllowedHosts, name) {
+			t.Errorf("%s is the node %+v, which answers to %v", name, config.Cluster, config.AllowedHosts)
+		}
+		if check := s.Health.Test; len(check) < 3 || check[1] != "/quern" || takes(check[2:]) != nil || check[len(check)-1] != "http://127.0.0.1"+config.Listen {
+			t.Errorf("%s is checked by %v: %v", name, check, takes(check[2:]))
+		}
+	}
+	if nodes != 3 || databases != 2 || file.Volumes["primary"] == nil || file.Volumes["standby"] == nil || file.Configs["replication"] == nil {
+		t.Errorf("%d nodes and %d databases, with the volumes %v", nodes, databases, file.Volumes)
 	}
 }
 

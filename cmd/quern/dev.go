@@ -14,7 +14,7 @@ func devCommand(a *app) *cobra.Command {
 	var o devOptions
 	c := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a server with data in a temporary directory that is removed at the end",
+		Short: "Run a server with temporary data, deleted at the end",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDev(cmd.Context(), a, o, func(url string) {
@@ -30,8 +30,9 @@ func devCommand(a *app) *cobra.Command {
 type devOptions struct{ listen, logLevel string }
 
 func (o *devOptions) flags(c *cobra.Command) {
-	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7700", "the address to serve HTTP on; loopback only; port 0 picks a free one")
-	c.Flags().StringVar(&o.logLevel, "log-level", "warn", "the least severe kind of log line that is written: debug, info, warn or error")
+	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7700", "address to serve HTTP on; loopback only; port 0 "+
+		"picks a free one")
+	c.Flags().StringVar(&o.logLevel, "log-level", "warn", "least severe log lines to write: debug, info, warn or error")
 }
 
 // runDev runs a server in a temporary directory until ctx ends, and removes the directory.

@@ -11,10 +11,11 @@ import (
 func diagnoseCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use:   "diagnose ID | KEY VALUE",
-		Short: "Say in one sentence why the chunks of a submission, or of a value of a meta key, move or do not",
-		Long: "Say in one sentence why the chunks of a submission, or of a value of a meta key, move or do not, and list the causes.\n" +
-			"It goes by the rules, the limits and the strategies that consumers reserved by in the last hour.\n" +
-			"VALUE is written as for --meta: 123 is the integer, s:123 the text.",
+		Short: "Explain why the chunks of a submission, or of a value of a meta key, move or not",
+		Long: "Explain in one sentence why the chunks of a submission, or of a value of a meta key, move or not, and list the " +
+			"causes. The answer\n" +
+			"considers rules, limits, and the strategies of reserves in the last hour.\n" +
+			"Write VALUE as for --meta: 123 is the integer, s:123 the text.",
 		Example: "  quern diagnose company 7",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -80,7 +80,7 @@ var keptActs = []act{
 }
 
 // askingActs change nothing that is durable.
-var askingActs = strings.Fields("validate-strategy preview explain compare why preview-schedule dry-run-plugin detach-consumer wait-submissions")
+var askingActs = strings.Fields("validate-strategy preview explain compare why preview-schedule dry-run-plugin move-queue detach-consumer wait-submissions")
 
 // On a full disk every act of an operator has a definite answer: what brings something new is refused with 507 and what to do, what finishes, stops or
 // takes away succeeds in the room that is kept for it.

@@ -22,9 +22,11 @@ func endsCommand(a *app) *cobra.Command {
 		Use:   "ends",
 		Short: "Follow the ends of submissions",
 		Args:  cobra.NoArgs,
-		Long: "Print each submission of a queue when it has ended, in the order of the ends, until interrupted. It continues\n" +
-			"after a cut or a restart of the server, with none missed and none twice. The first column is the place of\n" +
-			"the end, for \"--after\". With \"--after 0\" it begins with all that the queue's retention has kept.",
+		Long: "Print each submission of a queue when it ends, in the order of the ends, until interrupted. The command " +
+			"continues after a lost\n" +
+			"connection or a restart of the server, and misses and repeats none. The first column is the place of the end, " +
+			"for \"--after\".\n" +
+			"\"--after 0\" begins with everything that retention has kept.",
 		Example: "  quern ends --meta company=7\n  quern ends --after 1234-56 -o jsonl",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
@@ -44,10 +46,10 @@ func endsCommand(a *app) *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatTable, formatJSONL)
 	c.Flags().StringVar(&f.After, "after", "",
-		"begin behind this place of an end; 0: with all that is kept (default: with what ends from now on)")
+		"begin after this place; 0: with everything that retention has kept (default: with the next end)")
 	c.Flags().StringSliceVar(&f.States, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
-	c.Flags().StringVar(&f.Schedule, "schedule", "", "only what this schedule inserted")
+	c.Flags().StringVar(&f.Schedule, "schedule", "", "only submissions of this schedule")
 	return c
 }
 

@@ -41,3 +41,23 @@ func TestAPageIsNoStream(t *testing.T) {
 		}
 	}
 }
+
+// Of several addresses, separated by commas, the one that serves is called; when none does all are named.
+func TestSeveralServers(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"items":[]}`) }))
+	t.Cleanup(server.Close)
+	live := strings.TrimPrefix(server.URL, "http://")
+	for servers, want := range map[string]int{"127.0.0.1:1, " + live + ",unix:/nowhere/quern.sock": exitOK, live: exitOK,
+		"127.0.0.1:1,http://127.0.0.1:2/": exitUnreachable, live + ",": exitUsage} {
+		for range 4 { // the order is drawn
+			var said strings.Builder
+			a := &app{out: io.Discard, err: &said, env: func() []string { return []string{"QUERN_SERVER=" + servers} }}
+			code := a.run(t.Context(), []string{"queue", "list"})
+			named := strings.HasPrefix(said.String(), "quern: no server answers at http://127.0.0.1:1,http://127.0.0.1:2: ")
+			if code != want || named != (want == exitUnreachable) {
+				t.Errorf("%s: exit code %d, want %d; it said: %s", servers, code, want, said.String())
+			}
+		}
+	}
+}

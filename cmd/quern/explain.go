@@ -15,8 +15,8 @@ import (
 func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [STRATEGY]",
-		Short: "Show what reaches each block of a strategy, what its limits hold back, and why it would hand out " +
-			"what; - reads it from stdin",
+		Short: "Explain a strategy: how many chunks pass each block, what limits hold back, and why it picks which; - reads it " +
+			"from stdin",
 	}
 	return strategyQuestion(a, c, func(ctx context.Context, c *client.Client, r *api.PreviewRequest) error {
 		got, err := c.Explain(ctx, a.queueName(), r)

@@ -26,7 +26,7 @@ func walkCommands(show func(c *cobra.Command)) {
 func TestLettersMeanTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{"n": "limit", "q": "quiet", "o": "output"}
-	starts := map[string]string{"limit": "at most so many", "quiet": "show no progress", "output": "how to print: "}
+	starts := map[string]string{"limit": "at most this many", "quiet": "show no progress", "output": "how to print: "}
 	others := map[string]string{ // flags that have one of these names and mean something else
 		"quern keys set --limit":           "the limit of a value: what may be in flight",
 		"quern schedules backfill --limit": "a bound that refuses the call, and takes no part of it",

@@ -18,9 +18,11 @@ func healthCommand(a *app) *cobra.Command {
 		checks bool
 	)
 	c := &cobra.Command{
-		Use: "health", Short: "Ask whether a server is ready", Args: cobra.NoArgs,
-		Long: "Ask whether all parts of a server work: exit code 0 if they do, 3 if one does not or no server answers. It takes no\n" +
-			"token, and works at the address of --metrics-listen too, over plain HTTP, also when the main address speaks TLS.",
+		Use: "health", Short: "Check whether a server is ready", Args: cobra.NoArgs,
+		Long: "Check whether all parts of a server work. The exit code is 0 if they do, and 3 if one does not or no server " +
+			"answers. The command\n" +
+			"needs no token. It also works at the address of --metrics-listen, over plain HTTP even when the main address " +
+			"uses TLS.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait < 0 {
 				return usageError{fmt.Errorf("--wait is %s; give 0 or more", wait)}
@@ -51,8 +53,8 @@ func healthCommand(a *app) *cobra.Command {
 	}
 	a.clientFlags(c)
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait until it is ready, such as 30s")
-	c.Flags().BoolVar(&checks, "checks", false, "list every part by name; takes a token with the scope "+
-		"read where the server asks for tokens")
+	c.Flags().BoolVar(&checks, "checks", false, "list every part by name; needs a token with the scope read if the "+
+		"server requires tokens")
 	a.formatFlag(c, formatTable, formatJSON)
 	return c
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-queue/quern/sdk/api"
-	"github.com/quern-queue/quern/sdk/client"
 )
 
 // reservationsCommand lists who holds what.
@@ -19,25 +18,27 @@ func reservationsCommand(a *app) *cobra.Command {
 		sort  string
 		limit limited
 	)
-	c := a.queueCommand(&cobra.Command{
-		Use: "reservations", Short: "List the chunks that consumers hold, the longest held first",
-		Example: "  quern reservations --overdue\n  quern reservations --meta company=7 -o json", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) (err error) {
-			if f.Meta, err = parseMeta(meta); err != nil {
-				return err
-			}
-			if f.ByDeadline = sort == "deadline"; sort != "age" && sort != "deadline" {
-				return usageError{fmt.Errorf("--sort is %q: age or deadline", sort)}
-			}
-			f.Limit = limit.page()
-			if f.Consumer+f.Submission == "" && !f.Overdue && len(f.Meta) == 0 {
-				limit.total = a.counted(ctx, c, func(s *api.Stats) uint64 { return s.Reserved })
-			}
-			return printFirst(a, c.Reservations(ctx, a.queueName(), f), limit, heldHeader(), heldRow)
-		}),
-	})
-	c.Flags().BoolVar(&f.Overdue, "overdue", false, "only what is held for longer than the queue's reservation timeout")
-	c.Flags().StringVar(&f.Consumer, "consumer", "", "only what this consumer holds")
+	held := resource[api.HeldReservation]{
+		ofQueue: true, header: heldHeader(), row: heldRow, limit: &limit,
+		list: does("reservations", "List the chunks that consumers hold, the longest held first",
+			func(ctx context.Context, c call) (list all[api.HeldReservation], err error) {
+				if f.Meta, err = parseMeta(meta); err != nil {
+					return nil, err
+				}
+				if f.ByDeadline = sort == "deadline"; sort != "age" && sort != "deadline" {
+					return nil, usageError{fmt.Errorf("--sort is %q: age or deadline", sort)}
+				}
+				f.Limit = limit.page()
+				if f.Consumer+f.Submission == "" && !f.Overdue && len(f.Meta) == 0 {
+					limit.total = a.counted(ctx, c.Client, func(s *api.Stats) uint64 { return s.Reserved })
+				}
+				return c.Reservations(ctx, c.queue, f), nil
+			}),
+	}
+	c := held.commands(a)[0]
+	c.Example = "  quern reservations --overdue\n  quern reservations --meta company=7 -o json"
+	c.Flags().BoolVar(&f.Overdue, "overdue", false, "only chunks held longer than the queue's reservation timeout")
+	c.Flags().StringVar(&f.Consumer, "consumer", "", "only chunks of this consumer")
 	c.Flags().StringVar(&f.Submission, "submission", "", "only chunks of this submission")
 	c.Flags().StringArrayVarP(&meta, "meta", "m", nil, "only chunks of submissions with this meta, key=value (repeatable)")
 	c.Flags().StringVar(&sort, "sort", "age", "age: the longest held first; deadline: the earliest deadline first")

@@ -27,7 +27,7 @@ func TestHelpSaysTrueDefaults(t *testing.T) {
 			"draining":            " whether inserts are refused; what is there is worked off",
 			"suspect-share":       "float of the consumers' slots, how much chunks that expired may have beside other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
 			"reservation-timeout": "duration how long a consumer may hold a chunk when it does not say: 100ms to --max-reservation (at most 24h) (default 10m)",
-			"restart-grace":       "duration how long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first: 0s (none) to 10m (default: none)",
+			"restart-grace":       "duration how long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend first: 0s (none) to 10m (default: none)",
 			"retention":           "duration how long ended submissions are kept, as long as they have no dead letters: 0s (for ever) to 87600h (default 168h)",
 			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt that names none, such as 1s,2,5m; 0: none (default 1s,2,10m)",
 			"expiry-backoff":      "BASE[,FACTOR[,CAP]] the pause after an attempt that expired or was lost, such as 1s,2,5m; 0: none (default 1s,2,5m)",

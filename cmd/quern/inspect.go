@@ -36,16 +36,18 @@ type inspecting struct {
 func inspectCommand(a *app) *cobra.Command {
 	o := inspecting{}
 	c := &cobra.Command{
-		Use: "inspect", Short: "Show what a queue keeps, in the data directory of a stopped server", Args: cobra.NoArgs,
-		Long: "Show what the data directory of a stopped server has of a queue. Nothing in it changes. The queue may be one that a " +
-			"server cannot\nopen: what is damaged is said to be so, and the rest is shown as far as it can be read.\n\n" +
-			"--show ops: the operations in the journal, each with the position of its batch and its time: what was inserted, completed, " +
-			"returned\nand ended since the last checkpoint forgot what was before.\n" +
-			"--show submissions: the submissions, open and ended, with their counts, as a start of the server would have them. With " +
-			"--rows, or when\nthe queue cannot be opened, as the last checkpoint wrote them: each with the position up to which its row " +
-			"is true.\n" +
-			"--show exceptions: of submissions, the chunks that are neither untouched nor simply done: failed, waiting, dead, skipped, " +
-			"forwarded.",
+		Use: "inspect", Short: "Show the journal and submissions of a queue, from the data directory of a stopped " +
+			"server", Args: cobra.NoArgs,
+		Long: "Show what the data directory of a stopped server has of a queue, and change nothing. The queue may be one that a " +
+			"server cannot\n" +
+			"open. The command marks damaged parts and shows the rest as far as it can read it.\n\n" +
+			"--show ops: the operations in the journal since the last checkpoint, each with its time and the position of its " +
+			"batch: what was\n" +
+			"inserted, completed, returned and ended.\n" +
+			"--show submissions: open and ended submissions with their counts, as a start of the server would produce them. " +
+			"With --rows, or if the\n" +
+			"queue cannot be opened, as the last checkpoint wrote them, each with its position in the journal.\n" +
+			"--show exceptions: chunks that are neither untouched nor simply done: failed, waiting, dead, skipped, forwarded.",
 		Example: "  quern inspect --data /var/lib/quern --queue default\n" +
 			"  quern inspect --data /var/lib/quern --show submissions --state open --meta customer=7\n" +
 			"  quern inspect --data /var/lib/quern --show exceptions --submission 7530822246248580517 -o jsonl",
@@ -63,14 +65,15 @@ func inspectCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&o.dir, "data", "", "the data directory; no server may use it")
 	c.Flags().StringVar(&o.queue, "queue", engine.DefaultQueue, "the queue")
 	c.Flags().StringVar(&o.show, "show", showOps, "what to show: ops, submissions or exceptions")
-	c.Flags().StringVar(&o.submission, "submission", "", "only what is about this submission")
-	c.Flags().Uint64Var(&o.after, "after", 0, "with ops: only those behind this position")
-	c.Flags().StringArrayVar(&o.states, "state", nil, "only submissions in this state (open, completed, ...); may be given several times")
+	c.Flags().StringVar(&o.submission, "submission", "", "only entries about this submission")
+	c.Flags().Uint64Var(&o.after, "after", 0, "with ops: only those after this position")
+	c.Flags().StringArrayVar(&o.states, "state", nil, "only submissions in this state (open, completed, ...); may "+
+		"be given several times")
 	c.Flags().StringArrayVar(&o.meta, "meta", nil, "only submissions with this meta, KEY=VALUE; may be given several times")
 	c.Flags().BoolVar(&o.rows, "rows", false,
-		"submissions and exceptions as the last checkpoint wrote them, without what the journal has since")
-	c.Flags().StringVar(&o.work, "work", "", "the folder for a copy of the files; by default that of temporary files")
-	c.Flags().IntVarP(&o.limit, "limit", "n", 0, "at most so many lines; 0: all")
+		"submissions and exceptions as of the last checkpoint, without the journal since then")
+	c.Flags().StringVar(&o.work, "work", "", "folder for a copy of the files (default: that of temporary files)")
+	c.Flags().IntVarP(&o.limit, "limit", "n", 0, "at most this many lines (0: all)")
 	a.formatFlag(c, formatTable, formatJSONL)
 	return c
 }

@@ -15,63 +15,53 @@ import (
 
 // keysCommand is the parent of the commands on meta keys and their values.
 func keysCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
-		Use: "keys", Short: "List meta keys and values; limit and weigh values",
-		Long: "List meta keys and values; limit and weigh values. VALUE is written as for --meta: 123 is the integer, s:123 the text.",
-	}, keysListCommand(a), keysValuesCommand(a), keysGetCommand(a), keysSetCommand(a), keysUnsetCommand(a))
-}
-
-func keysListCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use:   "list",
-		Short: "List the meta keys of a queue with how many values they have",
-		Args:  cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			return printAll(a, c.MetaKeys(ctx, a.queueName()), []string{"KEY", "VALUES", "SET"}, func(k api.MetaKey) []string {
-				return []string{k.Key, number(k.Values), number(k.ValuesSet)}
-			})
-		}),
-	})
-}
-
-func keysValuesCommand(a *app) *cobra.Command {
 	var sort string
-	c := a.queueCommand(&cobra.Command{
-		Use:   "values KEY",
-		Short: "List the values of a meta key with what is ready, in flight and set, at most 100",
-		Args:  cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			header := []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"}
-			return printAll(a, c.Values(ctx, a.queueName(), args[0], sort), header, func(v api.ValueCount) []string {
-				return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
-					ifAny(v.Limit, number), ifAny(v.SaturatedSince, moment), ifAny(v.Weight, decimal)}
-			})
+	keys := resource[api.MetaKey]{
+		parent: "keys", word: "KEY", ofQueue: true, header: []string{"KEY", "VALUES", "SET"},
+		offer: func(k api.MetaKey) (string, string) { return k.Key, number(k.Values) + " values" },
+		row:   func(k api.MetaKey) []string { return []string{k.Key, number(k.Values), number(k.ValuesSet)} },
+		list: does("list", "List the meta keys of a queue with their number of values",
+			func(ctx context.Context, c call) (all[api.MetaKey], error) { return c.MetaKeys(ctx, c.queue), nil }),
+	}
+	values := resource[api.ValueCount]{
+		parent: "keys", word: "VALUE", ofQueue: true, fields: valueFields,
+		offer:  func(v api.ValueCount) (string, string) { return metaText(v.Value), number(v.Ready) + " ready" },
+		header: []string{"VALUE", "READY", "IN FLIGHT", "SUBMISSIONS", "LIMIT", "AT IT SINCE", "WEIGHT"},
+		row: func(v api.ValueCount) []string {
+			return []string{metaText(v.Value), number(v.Ready), number(v.InFlight), number(v.Submissions),
+				ifAny(v.Limit, number), ifAny(v.SaturatedSince, moment), ifAny(v.Weight, decimal)}
+		},
+		list: does("values KEY", "List the values of a meta key with ready chunks, chunks in flight, limit and weight, at most 100",
+			func(ctx context.Context, c call) (all[api.ValueCount], error) {
+				return c.Values(ctx, c.queue, c.args[0], sort), nil
+			},
+		).with(func(c *cobra.Command) {
+			c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight or ready (default in_flight)")
 		}),
-	})
-	c.Flags().StringVar(&sort, "sort", "", "the largest first by in_flight or ready (default in_flight)")
-	return c
-}
-
-func keysGetCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use:   "get KEY VALUE",
-		Short: "Show a value of a meta key: what is ready, in flight and set",
-		Args:  cobra.ExactArgs(2),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			v, err := c.Value(ctx, a.queueName(), args[0], parseMetaValue(args[1]))
-			return printAnswer(a, v, err, valueFields)
+		one: []action[*api.ValueCount]{does("get KEY VALUE", "Show a value of a meta key: ready chunks, chunks in "+
+			"flight, limit and weight",
+			func(ctx context.Context, c call) (*api.ValueCount, error) {
+				return c.Value(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]))
+			})},
+		remove: does("unset KEY VALUE", "Remove the limit and the weight of a value", func(ctx context.Context, c call) (none, error) {
+			return none{}, c.DeleteValue(ctx, c.queue, c.args[0], parseMetaValue(c.args[1]), client.Condition{})
 		}),
-	})
+	}
+	return parent(&cobra.Command{
+		Use: "keys", Short: "List meta keys and values; set limits and weights",
+		Long: "List meta keys and values, and set limits and weights. Write VALUE as for --meta: 123 is the integer, s:123 the " +
+			"text.",
+	}, append(append(keys.commands(a), values.commands(a)...), keysSetCommand(a))...)
 }
 
 func keysSetCommand(a *app) *cobra.Command {
 	var limit, weight string
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set KEY VALUE",
-		Short: "Limit a value of a meta key, or weigh it; what is not given stays as it is",
-		Long: "Limit a value of a meta key, or weigh it; what is not given stays as it is. The limit holds for every " +
-			"reservation of the queue,\n" +
-			"with any strategy, from the next one on; what is in flight stays. The weight is the value's share under Fair.",
+		Short: "Limit or weigh a value of a meta key; other settings stay",
+		Long: "Limit or weigh a value of a meta key; other settings stay. The limit holds for every reservation of the queue, " +
+			"with any strategy, from\n" +
+			"the next one on. Chunks in flight stay. The weight is the value's share under Fair.",
 		Example: "  quern keys set company acme --limit 5\n  quern keys set company acme --weight 2.5 --limit none",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,7 +82,7 @@ func keysSetCommand(a *app) *cobra.Command {
 			})
 		},
 	})
-	c.Flags().StringVar(&limit, "limit", "", "most chunks in flight: `N` from 0 (hand out nothing), or none")
+	c.Flags().StringVar(&limit, "limit", "", "limit of chunks in flight: `N` from 0 (hand out nothing), or none")
 	c.Flags().StringVar(&weight, "weight", "", "share under Fair: `W` from 0.001 to 1000, or none, which counts as 1")
 	return c
 }
@@ -133,23 +123,10 @@ func setValue(a *app, cmd *cobra.Command, key string, value api.MetaValue, chang
 	return printOne(a, *now, valueFields)
 }
 
-func keysUnsetCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "unset KEY VALUE",
-		Short: "Remove the limit and the weight of a value",
-		Args:  cobra.ExactArgs(2),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			return c.DeleteValue(ctx, a.queueName(), args[0], parseMetaValue(args[1]), client.Condition{})
-		}),
-	}
-	a.queueFlags(c)
-	return c
-}
-
-const none = "none" // of --limit and --weight
+const noSetting = "none" // of --limit and --weight
 
 func parseLimit(text string) (*uint32, error) {
-	if text == none {
+	if text == noSetting {
 		return nil, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
@@ -160,7 +137,7 @@ func parseLimit(text string) (*uint32, error) {
 }
 
 func parseWeight(text string) (*float64, error) {
-	if text == none {
+	if text == noSetting {
 		return nil, nil
 	}
 	w, err := strconv.ParseFloat(text, 64)

@@ -17,10 +17,10 @@ func ledgersCommand(a *app) *cobra.Command {
 	var sort string
 	var limit int
 	c := a.queueCommand(&cobra.Command{
-		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or who got and is owed what in one", Args: cobra.MaximumNArgs(1),
-		Long: "List the Fair blocks of a queue that are in use or, with the id of one, its tenants: what each " +
-			"received, what an ideal division would have\n" +
-			"handed out to it, and the difference (lag: positive, it is owed; negative, it is ahead).",
+		Use: "ledgers [LEDGER]", Short: "List the Fair blocks in use, or shares per tenant of one", Args: cobra.MaximumNArgs(1),
+		Long: "List the Fair blocks in use of a queue. With the id of one, list its tenants: what each received, what an ideal " +
+			"division would have\n" +
+			"given it, and the difference. A positive lag is owed to the tenant, a negative one is its lead.",
 		Example: "  quern ledgers\n  quern ledgers 4f2a91c07be2d310 --sort behind",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
@@ -34,8 +34,8 @@ func ledgersCommand(a *app) *cobra.Command {
 				})
 		}),
 	})
-	c.Flags().StringVar(&sort, "sort", "received", "of one ledger, who comes first: received, behind or ahead")
-	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many tenants of one ledger, 1 to 1000")
+	c.Flags().StringVar(&sort, "sort", "received", "with a ledger: which tenants come first: received, behind or ahead")
+	c.Flags().IntVarP(&limit, "limit", "n", 100, "at most this many tenants of one ledger, 1 to 1000")
 	return c
 }
 
@@ -67,10 +67,11 @@ func mapCommand(a *app) *cobra.Command {
 	var from, to uint32
 	var cells int
 	c := a.serverCommand(&cobra.Command{
-		Use: "map SUBMISSION", Short: "Show where the chunks of a submission stand, from the first to the last", Args: cobra.ExactArgs(1),
-		Long: "Show where the chunks of a submission stand, in cells of as many chunks as it takes. A letter is the " +
-			"state that holds the cell back most:\n" +
-			"D dead, s skipped, R reserved, w waiting, r ready (p or b where a rule pauses or blocks them), and . for done.",
+		Use: "map SUBMISSION", Short: "Show the state of all chunks of a submission as a map", Args: cobra.ExactArgs(1),
+		Long: "Show the state of all chunks of a submission as a row of cells, each for the same number of chunks. A letter is " +
+			"the state that holds\n" +
+			"the cell back most: D dead, s skipped, R reserved, w waiting, r ready (p or b where a rule pauses or blocks " +
+			"them), and . for done.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			m, err := c.ChunkMap(ctx, args[0], from, to, cells)
 			return printLaidOut(a, m, err, printMap)
@@ -78,8 +79,8 @@ func mapCommand(a *app) *cobra.Command {
 	})
 	f := c.Flags()
 	f.Uint32Var(&from, "from", 0, "the first chunk")
-	f.Uint32Var(&to, "to", 0, "the chunk behind the last (0: as far as one answer goes)")
-	f.IntVar(&cells, "cells", 500, "at most so many cells")
+	f.Uint32Var(&to, "to", 0, "the chunk after the last (0: as many as one answer holds)")
+	f.IntVar(&cells, "cells", 500, "at most this many cells")
 	return c
 }
 

@@ -14,9 +14,11 @@ import (
 // lifecycleCommand shows the life-cycle worker and has it try parked actions again.
 func lifecycleCommand(a *app) *cobra.Command {
 	c := a.queueCommand(&cobra.Command{
-		Use: "lifecycle", Short: "Tell how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
-		Long: "Tell how the queue's life-cycle worker is doing, by kind of action. An action that failed again and again is parked; see\n" +
-			"\"quern lifecycle parked\", and \"quern lifecycle retry\" once the cause is fixed.",
+		Use: "lifecycle", Short: "Show how the life-cycle worker is doing, by kind of action", Args: cobra.NoArgs,
+		Long: "Show how the queue's life-cycle worker is doing, by kind of action. The worker parks an action that fails again " +
+			"and again.\n" +
+			"\"quern lifecycle parked\" lists those, and \"quern lifecycle retry\" runs them again once you have fixed the " +
+			"cause.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			got, err := c.Lifecycle(ctx, a.queueName())
 			return printLaidOut(a, got, err, printLifecycle)
@@ -45,7 +47,8 @@ func printLifecycle(a *app, got *api.Lifecycle) error {
 func recountLine(r *api.Recount) string {
 	last := "no round is over yet"
 	if r.LastRoundAt != nil {
-		last = fmt.Sprintf("last round at %s, %d submissions and %d values checked so far", moment(*r.LastRoundAt), r.Submissions, r.Values)
+		last = fmt.Sprintf("last round at %s, %d submissions and %d values checked so "+
+			"far", moment(*r.LastRoundAt), r.Submissions, r.Values)
 	}
 	line := fmt.Sprintf("%s, %d drifts", last, r.Drifts)
 	if d := r.Newest; d != nil {
@@ -81,7 +84,7 @@ func lifecycleParkedCommand(a *app) *cobra.Command {
 
 func lifecycleRetryCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "retry", Short: "Have all parked actions tried again", Args: cobra.NoArgs,
+		Use: "retry", Short: "Retry all parked actions", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			n, err := c.RetryParked(ctx, a.queueName())
 			if err != nil {

@@ -21,43 +21,47 @@ const tlsFolder = "tls"
 func listenOptions() []option {
 	return []option{
 		{
-			"listen", "127.0.0.1:7700", "HOST:PORT, unix:PATH, or both separated by a comma; port 0 picks a free one; an address " +
-				"that other machines can reach needs TLS or insecure-behind-proxy", "the address to serve HTTP on, and a Unix " +
-				"socket, which only the server's user may open",
+			"listen", "127.0.0.1:7700", "HOST:PORT, unix:PATH, or both separated by a comma; port 0 picks a free one; " +
+				"an address that other machines can reach needs TLS or insecure-behind-proxy",
+			"address to serve HTTP on, and optionally a Unix socket, which only the server's user can open",
 			setListens,
 		},
 		{
-			"auth", "false", "true or false", "whether requests need an access token from the first start on; " +
-				"without it they do once there is a token, and at an address that other machines can reach",
+			"auth", "false", "true or false",
+			"require an access token from the first start on; otherwise requests need one once a token exists, or " +
+				"at an address that other machines can reach",
 			func(c *Config, text string) error { return setSwitch(&c.Auth, text) },
 		},
 		{
 			"tls-cert", "", "a PEM file, with tls-key",
-			"the server's certificate, followed by those between it and its authority; read again when the file changes",
+			"the server's certificate, followed by any intermediate ones; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.Certificate = text; return nil },
 		},
 		{
-			"tls-key", "", "a PEM file, with tls-cert", "the private key of the certificate; read again when the file changes",
+			"tls-key", "", "a PEM file, with tls-cert",
+			"private key of the certificate; read again when the file changes",
 			func(c *Config, text string) error { c.TLS.Key = text; return nil },
 		},
 		{
-			"tls-client-ca", "", "a PEM file; needs TLS", "the authorities whose client certificates are accepted in " +
-				"the place of tokens, by their subject; read again when the file changes",
+			"tls-client-ca", "", "a PEM file; needs TLS",
+			"authorities whose client certificates the server accepts in place of tokens, by subject; read again " +
+				"when the file changes",
 			func(c *Config, text string) error { c.TLS.ClientCA = text; return nil },
 		},
 		{
-			"tls-self-signed", "false", "true or false", "speak TLS with a certificate that the server makes for " +
-				"itself below the data directory, for a first try; its fingerprint is printed",
+			"tls-self-signed", "false", "true or false",
+			"use TLS with a certificate that the server creates below the data directory, for a first try; the " +
+				"server prints its fingerprint",
 			func(c *Config, text string) error { return setSwitch(&c.TLSSelfSigned, text) },
 		},
 		{
-			"insecure-behind-proxy", "false", "true or false", "serve plain HTTP at an address that other machines " +
-				"can reach, because a proxy that ends TLS stands in front of it",
+			"insecure-behind-proxy", "false", "true or false",
+			"serve plain HTTP at an address that other machines can reach, because a proxy in front of the server ends TLS",
 			func(c *Config, text string) error { return setSwitch(&c.BehindProxy, text) },
 		},
 		{
 			"metrics-listen", "", "HOST:PORT, or empty for none; port 0 picks a free one",
-			"a second address, which serves /livez, /readyz and /metrics only, over plain HTTP and without a token",
+			"second address, which serves only /livez, /readyz and /metrics, over plain HTTP and without a token",
 			func(c *Config, text string) error {
 				if text == "" {
 					return nil
@@ -66,8 +70,9 @@ func listenOptions() []option {
 			},
 		},
 		{
-			"allowed-hosts", "", "host names separated by commas, at most 32", "names that a request's Host header " +
-				"may carry, besides literal addresses, localhost and the names in the server's certificate",
+			"allowed-hosts", "", "host names separated by commas, at most 32",
+			"names that the Host header of a request may carry, besides literal addresses, localhost and the " +
+				"names in the server's certificate",
 			setHosts,
 		},
 	}

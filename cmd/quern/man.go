@@ -19,8 +19,9 @@ func manCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write a manual page per command into a directory",
-		Long: "Write a manual page per command into a directory, which is made if it is missing: quern.1, quern-submit.1 and so on.\n\n" +
-			"/usr/local/share/man/man1 is where man looks for them on most systems.",
+		Long: "Write a manual page per command (quern.1, quern-submit.1 and so on) into a directory, and create it if it is " +
+			"missing.\n\n" +
+			"On most systems, man looks for them in /usr/local/share/man/man1.",
 		Example: "  quern man ./man1 && man ./man1/quern-submit.1",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if markdown {

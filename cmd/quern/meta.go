@@ -21,7 +21,7 @@ type contextFlag []string
 
 func (f *contextFlag) flag(c *cobra.Command) {
 	c.Flags().StringArrayVar((*[]string)(f), "context", nil,
-		"what plugins may know of this consumer: `KEY=VALUE`, as for --meta of submit; may be given several times")
+		"context for plugins: `KEY=VALUE`, as for --meta of submit; repeatable")
 }
 
 func (f *contextFlag) read() (api.Meta, error) { return parsePairs("--context", *f, queue.NewContext) }

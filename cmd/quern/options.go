@@ -23,6 +23,8 @@ type Config struct {
 	Socket string // path of a Unix socket; "": none
 	Auth   bool
 
+	Cluster ClusterConfig
+
 	TokenLimits access.Limits // of each access token
 
 	BackupDir   string // "": no backups are made
@@ -70,7 +72,10 @@ const otlpHeaders = "otlp-headers"
 
 // shown is a value as people may see it.
 func (o option) shown(text string) string {
-	if o.name == otlpHeaders && text != "" {
+	switch {
+	case o.name == "cluster": // it may have a password in it
+		return withoutPassword(text)
+	case o.name == otlpHeaders && text != "":
 		return "(hidden)"
 	}
 	return text
@@ -78,49 +83,53 @@ func (o option) shown(text string) string {
 
 // options are all settings of a server, in the order in which the help shows them.
 func options() []option {
-	return slices.Concat(dataOptions(), backupOptions(), listenOptions(), tokenOptions(), logOptions(), watchOptions())
+	return slices.Concat(dataOptions(), clusterOptions(), backupOptions(), listenOptions(), tokenOptions(), logOptions(), watchOptions())
 }
 
 // dataOptions are about what is kept, and what that may cost.
 func dataOptions() []option {
 	return []option{
 		{
-			"data", "quern-data", "a directory; made when absent; one server at a time",
-			"where everything is kept that must survive a restart",
+			"data", "quern-data", "a directory; created when absent; one server at a time",
+			"directory for everything that must survive a restart",
 			func(c *Config, text string) error { return nonEmpty(&c.Data, text) },
 		},
 		{
 			"fold-bytes", "16MiB", "64KiB to 4GiB",
-			"how much journal may gather before a checkpoint: more makes a restart longer and writes less",
+			"journal size that triggers a checkpoint; a larger one writes less and makes a restart longer",
 			func(c *Config, text string) error { return sizeBetween(&c.FoldBytes, text, 64<<10, 4<<30) },
 		},
 		{
-			"snapshot-dir", "", "a directory outside of the data directory; empty for none", "where copies of the queues' stores are " +
-				"kept, on another disk: a store that is lost is made again of its copy and of the journal, which is kept from there on",
+			"snapshot-dir", "", "a directory outside of the data directory; empty for none",
+			"where to keep snapshots of the queues' stores, on another disk; a lost store is rebuilt from its " +
+				"snapshot and the journal, which is kept since then",
 			func(c *Config, text string) error { c.SnapshotDir = text; return nil },
 		},
 		{
 			"snapshot-bytes", "64MiB", "64KiB to 64GiB",
-			"how much journal may gather behind a copy before the next one, or half of the store if that is more",
+			"journal size since a snapshot that triggers the next one, or half of the store if that is more",
 			func(c *Config, text string) error { return sizeBetween(&c.SnapshotBytes, text, 64<<10, 64<<30) },
 		},
 		{
-			"ballast-bytes", "16MiB", "1MiB to 1GiB", "disk space held back so that completions still go through " +
-				"when the disk is full; a quarter of it is for the next start",
+			"ballast-bytes", "16MiB", "1MiB to 1GiB",
+			"disk space held back so that completions still succeed on a full disk; a quarter of it is reserved " +
+				"for the next start",
 			func(c *Config, text string) error { return sizeBetween(&c.BallastBytes, text, 1<<20, 1<<30) },
 		},
 		{
-			"plugin-memory", "512MiB", "16MiB to 1024GiB", "memory that the sandboxes and the compiled code of all plugins " +
-				"may have together; over it those go that are idle longest, and a plugin that gets none falls back",
+			"plugin-memory", "512MiB", "16MiB to 1024GiB",
+			"memory for the sandboxes and the compiled code of all plugins; above it, the longest idle are " +
+				"evicted, and a plugin that gets no memory falls back",
 			func(c *Config, text string) error { return sizeBetween(&c.PluginMemory, text, 16<<20, 1<<40) },
 		},
 		{
-			"audit-keep", "2160h", "1h to 87600h, or 0 for ever", "how long entries of the audit log are kept",
+			"audit-keep", "2160h", "1h to 87600h, or 0 for ever",
+			"how long to keep entries of the audit log",
 			func(c *Config, text string) error { return setPeriod(&c.AuditKeep, text, time.Hour, 87600*time.Hour) },
 		},
 		{
-			"recount-every", "1h", "1m to 168h, or 0 for never", "how often everything that is kept as counters is " +
-				"counted again, and corrected where it is wrong, a little at a time",
+			"recount-every", "1h", "1m to 168h, or 0 for never",
+			"how often to recount and correct all counters, a little at a time",
 			func(c *Config, text string) error {
 				return setPeriod(&c.RecountEvery, text, time.Minute, 168*time.Hour)
 			},
@@ -132,11 +141,13 @@ func dataOptions() []option {
 func logOptions() []option {
 	return []option{
 		{
-			"log-level", "info", "debug, info, warn or error", "the least severe kind of log line that is written",
+			"log-level", "info", "debug, info, warn or error",
+			"least severe log lines to write",
 			func(c *Config, text string) error { return c.LogLevel.UnmarshalText([]byte(text)) },
 		},
 		{
-			"log-format", "text", "text or json", "how log lines look",
+			"log-format", "text", "text or json",
+			"format of log lines",
 			func(c *Config, text string) error { return oneOf(&c.LogFormat, text, "text", "json") },
 		},
 	}
@@ -146,35 +157,37 @@ func logOptions() []option {
 func watchOptions() []option {
 	return []option{
 		{
-			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions may " +
-				"be open in all queues together before inserts are refused with 429; auto is one for every 2 KB that the process may use",
+			"max-live-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
+			"open submissions of all queues together; more inserts get 429; auto is one for every 2 KB that the " +
+				"process may use",
 			setMaxLive,
 		},
 		{
-			"view-memory", "auto", "auto, or 16MiB to 1TiB", "memory for the indexes that strategies stand on, of " +
-				"all queues together, and a quarter more for those of questions such as preview; auto is an eighth " +
-				"of what the process may use (GOMEMLIMIT, control group, machine)",
+			"view-memory", "auto", "auto, or 16MiB to 1TiB",
+			"memory for the indexes of strategies in all queues, and a quarter more for previews and similar " +
+				"questions; auto is an eighth of what the process may use (GOMEMLIMIT, control group, machine)",
 			setViewMemory,
 		},
 		{
 			"metric-keys", "", "meta keys separated by commas, at most 8",
-			"meta keys whose values /metrics shows, of each the 50 with most chunks in flight and the sum of the others",
+			"meta keys whose values appear in /metrics: of each key the 50 with most chunks in flight, and the " +
+				"sum of the others",
 			setMetricKeys,
 		},
 		{
-			"otlp-endpoint", "", "http://HOST:PORT or https://HOST:PORT of a collector, with a path or without; " +
-				"empty for none", "where spans of inserts, reserves and completions are sent, as OTLP over HTTP in JSON",
+			"otlp-endpoint", "", "http://HOST:PORT or https://HOST:PORT of a collector, with a path or without; empty for none",
+			"where to send spans of inserts, reserves and completions, as OTLP over HTTP in JSON",
 			setOTLPEndpoint,
 		},
 		{
-			"otlp-ratio", "1", "0 to 1", "of the requests that bring no trace context, how many begin a trace of " +
-				"their own; those that bring one decide by themselves",
+			"otlp-ratio", "1", "0 to 1",
+			"share of the requests without a trace context that begin a trace; those with one decide for themselves",
 			setOTLPRatio,
 		},
 		{
 			"otlp-headers", "", "NAME=VALUE pairs separated by commas, at most 16, %2C for a comma in a value",
-			"headers of the requests to the collector, such as Authorization=Bearer%20SECRET; never shown and never " +
-				"logged, and as a flag other users of the machine see them: use the file or the environment",
+			"headers for the collector, such as Authorization=Bearer%20SECRET; never shown or logged, but other " +
+				"users of the machine can see a flag, so use the file or the environment",
 			func(c *Config, text string) (err error) { c.OTLPHeaders, err = trace.ParseHeaders(text); return err },
 		},
 	}

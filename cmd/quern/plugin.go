@@ -20,20 +20,104 @@ import (
 // pluginCommand is the parent of the commands on plugins.
 func pluginCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
-		Use: "plugin", Short: "Write, try, upload and activate plugins that decide the order",
-		Long: "Write, try, upload and activate plugins that decide the order. From nothing to an active plugin:\n\n" +
+		Use: "plugin", Short: "Write, test, upload and activate plugins that decide the order of work",
+		Long: "Write, test, upload and activate plugins that decide the order of work. From nothing to an active plugin:\n\n" +
 			"  quern plugin new deadline-first --lang go\n" +
 			"  quern plugin build deadline-first\n" +
 			"  quern plugin push deadline-first/deadline-first.wasm --activate\n\n" +
 			"VERSION is a version text, or 8 or more digits of a sha256.",
-	}, pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(a), pluginCheckCommand(a),
-		pluginRunCommand(a), pluginBenchCommand(a),
-		pluginPushCommand(a), pluginActivateCommand(a), pluginShadowCommand(a), pluginCanaryCommand(a),
-		pluginDeactivateCommand(a), pluginRollbackCommand(a),
-		pluginDryRunCommand(a), pluginListCommand(a), pluginGetCommand(a), pluginLogsCommand(a),
-		pluginSettingsCommand(a), pluginStatsCommand(a),
-		pluginRecordingsCommand(a), pluginReplayCommand(a), pluginResetCommand(a), pluginScoresCommand(a),
-		pluginDownloadCommand(a), pluginDeleteCommand(a))
+	}, append(pluginResources(a), pluginNewCommand(a), pluginBuildCommand(a), pluginPackCommand(a), pluginCheckCommand(a),
+		pluginRunCommand(a), pluginBenchCommand(a), pluginPushCommand(a), pluginDryRunCommand(a), pluginLogsCommand(a),
+		pluginSettingsCommand(a), pluginStatsCommand(a), pluginRecordingsCommand(a), pluginReplayCommand(a), pluginScoresCommand(a),
+		pluginDownloadCommand(a))...)
+}
+
+// pluginResources are the commands on plugins and their versions that servers have.
+func pluginResources(a *app) []*cobra.Command {
+	var ifMatch string
+	var force bool
+	plugins := resource[api.Plugin]{
+		parent: "plugin", word: "NAME", fields: pluginFields, offer: func(p api.Plugin) (string, string) { return p.Name, p.State },
+		header: []string{"NAME", "STATE", "ACTIVE", "SHADOW", "CANARY", "VERSIONS"},
+		row: func(p api.Plugin) []string {
+			canary := useText(p.Canary)
+			if p.Canary != nil {
+				canary += " " + strconv.Itoa(p.CanaryPercent) + "%"
+			}
+			return []string{p.Name, p.State, useText(p.Active), useText(p.Shadow), canary, strconv.Itoa(p.Versions)}
+		},
+		list: does("list [NAME]", "List the plugins, or the versions of one", func(ctx context.Context, c call) (all[api.Plugin], error) {
+			return c.Plugins(ctx), nil
+		}),
+		one: []action[*api.Plugin]{
+			does("get NAME [VERSION]", "Show a plugin, or one version of it", func(ctx context.Context, c call) (*api.Plugin, error) {
+				return c.Plugin(ctx, c.args[0])
+			}),
+			selecting("activate NAME VERSION", "Activate a version, from the next reservation on", (*client.Client).ActivatePlugin),
+			selecting("shadow NAME [VERSION]", "Let a version score beside the active one without deciding; without VERSION, end that",
+				(*client.Client).ShadowPlugin),
+			selecting("canary NAME VERSION PERCENT", "Use a version for a share of the reservations; 0 ends that",
+				(*client.Client).CanaryPlugin),
+			changing("deactivate NAME", "Take a plugin out of use", (*client.Client).DeactivatePlugin),
+			changing("rollback NAME", "Activate the previously active version", (*client.Client).RollbackPlugin),
+			changing("reset NAME", "Close a plugin's breakers and forget its faults", (*client.Client).ResetPlugin),
+		},
+		remove: does("delete NAME [VERSION]", "Delete a plugin that is not active, or one version that is not in use",
+			func(ctx context.Context, c call) (none, error) {
+				return none{}, c.DeletePlugin(ctx, c.args[0], force, client.Condition{ETag: ifMatch})
+			}).with(func(c *cobra.Command) {
+			c.Flags().StringVar(&ifMatch, "if-match", "", "delete only if the plugin has this ETag")
+			c.Flags().BoolVar(&force, "force", false,
+				"delete it even if stored strategies name it; they then use their next branch")
+		}),
+	}
+	versions := resource[api.PluginVersion]{
+		parent: "plugin", word: "VERSION", fields: versionFields,
+		offer:  func(v api.PluginVersion) (string, string) { return v.Version, v.State },
+		header: []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"},
+		row: func(v api.PluginVersion) []string {
+			return []string{v.Version, shortSum(v.SHA256), v.State, fmt.Sprint(v.Uses),
+				fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
+		},
+		list: does("list NAME", "", func(ctx context.Context, c call) (all[api.PluginVersion], error) {
+			return c.PluginVersions(ctx, c.args[0]), nil
+		}),
+		one: []action[*api.PluginVersion]{does("get NAME VERSION", "", func(ctx context.Context, c call) (*api.PluginVersion, error) {
+			return c.PluginVersion(ctx, c.args[0], c.args[1])
+		})},
+		remove: does("delete NAME VERSION", "", func(ctx context.Context, c call) (none, error) {
+			return none{}, c.DeletePluginVersion(ctx, c.args[0], c.args[1], force, client.Condition{ETag: ifMatch})
+		}),
+	}
+	list := plugins.commands(a)
+	extend(list, versions.commands(a))
+	return list
+}
+
+// selecting puts a version to use.
+func selecting(use, short string,
+	do func(*client.Client, context.Context, string, api.PluginSelection, client.Condition) (*api.Plugin, error)) action[*api.Plugin] {
+	var f selectFlags
+	x := does(use, short, func(ctx context.Context, c call) (*api.Plugin, error) {
+		s, err := f.selection(c.args)
+		if err != nil {
+			return nil, err
+		}
+		return do(c.Client, ctx, c.args[0], s, client.Condition{ETag: f.ifMatch})
+	}).with(f.add)
+	x.options = []client.Option{client.WithCallTimeout(longTimeout)}
+	return x
+}
+
+// changing changes what is in use of a plugin.
+func changing(use, short string,
+	do func(*client.Client, context.Context, string, client.Condition) (*api.Plugin, error)) action[*api.Plugin] {
+	var ifMatch string
+	return does(use, short, func(ctx context.Context, c call) (*api.Plugin, error) {
+		return do(c.Client, ctx, c.args[0], client.Condition{ETag: ifMatch})
+	}).with(func(c *cobra.Command) {
+		c.Flags().StringVar(&ifMatch, "if-match", "", "change the plugin only if it has this ETag")
+	})
 }
 
 // compileCommandName is how this program is started to compile for a server. People have no use for it.
@@ -56,7 +140,7 @@ func pluginPushCommand(a *app) *cobra.Command {
 	var activate bool
 	c := a.serverCommand(&cobra.Command{
 		Use:   "push FILE.wasm",
-		Short: "Upload a version; --activate lets it score at once",
+		Short: "Upload a version; --activate uses it at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			var u client.PluginUpload
@@ -81,7 +165,7 @@ func pluginPushCommand(a *app) *cobra.Command {
 			return printAnswer(a, p, err, pluginFields)
 		}, client.WithCallTimeout(longTimeout)),
 	})
-	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module that has none in it")
+	c.Flags().StringVar(&manifestFile, "manifest", "", "file with the manifest, for a module without one")
 	c.Flags().StringVar(&configFile, "config", "",
 		"file with a configuration (JSON) for the server's dry run and, with --activate, for use")
 	c.Flags().BoolVar(&activate, "activate", false, "activate it")
@@ -96,8 +180,9 @@ type selectFlags struct {
 
 func (f *selectFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the defaults")
-	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
-	c.Flags().BoolVar(&f.force, "force", false, "also a version that is quarantined, or (activate) refuses configurations in use")
+	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change the plugin only if it has this ETag")
+	c.Flags().BoolVar(&f.force, "force", false, "allow a version that is quarantined, or (activate) that refuses "+
+		"configurations in use")
 }
 
 // selection is what the arguments NAME, VERSION and PERCENT and the flags choose; the last two arguments may be missing.
@@ -122,104 +207,6 @@ func (f *selectFlags) selection(args []string) (s api.PluginSelection, err error
 	}
 	s.Config = text
 	return s, nil
-}
-
-func pluginActivateCommand(a *app) *cobra.Command {
-	return selectCommand(a, "activate NAME VERSION", "Let a version score, from the next reservation on", cobra.ExactArgs(2),
-		(*client.Client).ActivatePlugin)
-}
-
-func pluginShadowCommand(a *app) *cobra.Command {
-	return selectCommand(a, "shadow NAME [VERSION]", "Let a version score beside the active one without deciding; without VERSION end that",
-		cobra.RangeArgs(1, 2), (*client.Client).ShadowPlugin)
-}
-
-func pluginCanaryCommand(a *app) *cobra.Command {
-	return selectCommand(a, "canary NAME VERSION PERCENT", "Let a version score for a share of the reservations; 0 ends that",
-		cobra.ExactArgs(3), (*client.Client).CanaryPlugin)
-}
-
-// selectCommand puts a version to use and prints what is in use then.
-func selectCommand(a *app, use, short string, args cobra.PositionalArgs,
-	do func(*client.Client, context.Context, string, api.PluginSelection, client.Condition) (*api.Plugin, error)) *cobra.Command {
-	var f selectFlags
-	c := a.serverCommand(&cobra.Command{
-		Use: use, Short: short, Args: args,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			s, err := f.selection(args)
-			if err != nil {
-				return err
-			}
-			p, err := do(c, ctx, args[0], s, client.Condition{ETag: f.ifMatch})
-			return printAnswer(a, p, err, pluginFields)
-		}, client.WithCallTimeout(longTimeout)),
-	})
-	f.add(c)
-	return c
-}
-
-func pluginDeactivateCommand(a *app) *cobra.Command {
-	return changeCommand(a, "deactivate NAME", "Take a plugin out of use", (*client.Client).DeactivatePlugin)
-}
-
-func pluginRollbackCommand(a *app) *cobra.Command {
-	return changeCommand(a, "rollback NAME", "Activate what was active before", (*client.Client).RollbackPlugin)
-}
-
-// changeCommand changes what is in use of a plugin and prints what is in use then.
-func changeCommand(a *app, use, short string,
-	do func(*client.Client, context.Context, string, client.Condition) (*api.Plugin, error)) *cobra.Command {
-	var ifMatch string
-	c := a.serverCommand(&cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			p, err := do(c, ctx, args[0], client.Condition{ETag: ifMatch})
-			return printAnswer(a, p, err, pluginFields)
-		}),
-	})
-	c.Flags().StringVar(&ifMatch, "if-match", "", "change only the plugin at this etag")
-	return c
-}
-
-func pluginListCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use: "list [NAME]", Short: "List the plugins, or the versions of one", Args: cobra.MaximumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			if len(args) == 1 {
-				return listVersions(ctx, a, c, args[0])
-			}
-			header := []string{"NAME", "STATE", "ACTIVE", "SHADOW", "CANARY", "VERSIONS"}
-			return printAll(a, c.Plugins(ctx), header, func(p api.Plugin) []string {
-				canary := useText(p.Canary)
-				if p.Canary != nil {
-					canary += " " + strconv.Itoa(p.CanaryPercent) + "%"
-				}
-				return []string{p.Name, p.State, useText(p.Active), useText(p.Shadow), canary, strconv.Itoa(p.Versions)}
-			})
-		}),
-	})
-}
-
-func listVersions(ctx context.Context, a *app, c *client.Client, name string) error {
-	header := []string{"VERSION", "SHA256", "STATE", "USES", "NS/CANDIDATE", "CREATED"}
-	return printAll(a, c.PluginVersions(ctx, name), header, func(v api.PluginVersion) []string {
-		return []string{v.Version, shortSum(v.SHA256), v.State, fmt.Sprint(v.Uses),
-			fmt.Sprintf("%.1f", v.Report.NsPerCandidate), v.CreatedAt.String()}
-	})
-}
-
-func pluginGetCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use: "get NAME [VERSION]", Short: "Show a plugin, or one version of it", Args: cobra.RangeArgs(1, 2),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			if len(args) == 2 {
-				v, err := c.PluginVersion(ctx, args[0], args[1])
-				return printAnswer(a, v, err, versionFields)
-			}
-			p, err := c.Plugin(ctx, args[0])
-			return printAnswer(a, p, err, pluginFields)
-		}),
-	})
 }
 
 func pluginLogsCommand(a *app) *cobra.Command {
@@ -261,7 +248,7 @@ func pluginLogsCommand(a *app) *cobra.Command {
 	}
 	a.clientFlags(c)
 	a.formatFlag(c, formatTable, formatJSONL)
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it will log")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines")
 	return c
 }
 

@@ -20,8 +20,9 @@ func pluginBuildCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Build a plugin with its language's own toolchain, and check it",
-		Long: "Build the plugin in DIR (default: here) with its language's own toolchain: go.mod is Go, Cargo.toml Rust, asconfig.json\n" +
-			"AssemblyScript, plugin.c C. The module gets its manifest and is held against what a server accepts.",
+		Long: "Build the plugin in DIR (default: here) with the toolchain of its language: go.mod is Go, Cargo.toml Rust, " +
+			"asconfig.json\n" +
+			"AssemblyScript, plugin.c C. Add the manifest to the module, and check it against the rules of a server.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(cmp.Or(append(args, ".")[0], "."))
@@ -124,7 +125,7 @@ func pluginPackCommand(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "pack MODULE.wasm MANIFEST.json",
-		Short: "Put a manifest into a module, in the place of any that it had",
+		Short: "Put a manifest into a module, and replace any earlier one",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := readAtMost(args[1], manifest.MaxBytes)

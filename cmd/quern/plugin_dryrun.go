@@ -19,10 +19,11 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 	var about contextFlag
 	c := a.serverCommand(&cobra.Command{
 		Use:   "dry-run NAME VERSION",
-		Short: "Say what a version would take of a queue's candidates; nothing is reserved", Args: cobra.ExactArgs(2),
-		Long: "Score the candidates that a queue has now with a version, active or not, and say which would be " +
-			"taken, which of them would not be\n" +
-			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and named by it.",
+		Short: "Show which candidates of a queue a version would take, without reserving any", Args: cobra.ExactArgs(2),
+		Long: "Score the current candidates of a queue with a version, active or not. Show which it would take, which of those " +
+			"would not be taken\n" +
+			"without the plugin, and which it puts off. A candidate is the next chunk of a submission, and has the " +
+			"submission's id.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := f.selection(args)
 			if err != nil {
@@ -36,11 +37,11 @@ func pluginDryRunCommand(a *app) *cobra.Command {
 			return printAnswer(a, tried, err, triedFields)
 		}, client.WithCallTimeout(longTimeout)),
 	})
-	c.Flags().StringVar(&d.Queue, "queue", "default", "whose candidates")
-	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "in whose order")
+	c.Flags().StringVar(&d.Queue, "queue", "default", "queue with the candidates")
+	c.Flags().StringVar(&d.Strategy, "strategy", "OldestFirst", "strategy that orders the candidates")
 	about.flag(c)
-	c.Flags().IntVar(&d.Rows, "rows", 0, "so many candidates (0: the version's window)")
-	c.Flags().IntVar(&d.Want, "want", 10, "so many would be taken")
+	c.Flags().IntVar(&d.Rows, "rows", 0, "number of candidates (0: the version's window)")
+	c.Flags().IntVar(&d.Want, "want", 10, "number of candidates to take")
 	c.Flags().StringVar(&f.config, "config", "", "configuration as JSON, or @FILE; left out: the one in use, or the defaults")
 	return c
 }

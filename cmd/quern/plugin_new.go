@@ -30,12 +30,11 @@ func pluginNewCommand(a *app) *cobra.Command {
 	var language, sdk string
 	c := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Write the beginning of a plugin into a new directory",
-		Long: "Write the beginning of a plugin into a new directory of its name: a scorer that works, and for Go a " +
-			"test of it. Build it with\n" +
-			"'quern plugin build NAME'. --sdk is a checkout of Quern, whose folder sdk/ has the SDKs; a plugin in Go " +
-			"can do without and takes\n" +
-			"the released one ('go mod tidy' fetches it).",
+		Short: "Create a new plugin in a directory of its name",
+		Long: "Create a directory with a working scorer, and for Go a test of it. Build it with 'quern plugin build NAME'. " +
+			"--sdk is a checkout of\n" +
+			"Quern, which has the SDKs in its folder sdk/. Without it, a plugin in Go takes the released SDK ('go mod tidy' " +
+			"fetches it).",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]

@@ -29,10 +29,10 @@ func logLevels() []string { return []string{"debug", "info", "warn", "error"} }
 func pluginSettingsCommand(a *app) *cobra.Command {
 	var f settingsFlags
 	c := a.serverCommand(&cobra.Command{
-		Use: "settings NAME", Short: "Show or change what an operator may set for a plugin", Args: cobra.ExactArgs(1),
-		Long: "Show or change what an operator may set for a plugin: what is not named keeps its value. 0 brings " +
-			"--cpu-share and --record-every back\n" +
-			"to what the server has for all.",
+		Use: "settings NAME", Short: "Show or change an operator's settings for a plugin", Args: cobra.ExactArgs(1),
+		Long: "Show or change an operator's settings for a plugin; others keep their value. 0 resets --cpu-share and " +
+			"--record-every to the server's\n" +
+			"values.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := f.change(cmd)
 			if err != nil {
@@ -61,10 +61,11 @@ func pluginSettingsCommand(a *app) *cobra.Command {
 			return printOne(a, p.Settings, settingsFields)
 		},
 	})
-	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it even when it fails; auto: as its breaker says")
+	c.Flags().StringVar(&f.hold, "hold", "", "open: take it out of use; closed: use it even when it fails; auto: "+
+		"let its breaker decide")
 	fieldFlags(c.Flags(), queue.PluginSettings(), &f.PluginSettings, false, "hold", "log_level")
 	c.Flags().StringVar(&f.logLevel, "log-level", "", "drop lines below it: debug, info, warn, error")
-	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change only the plugin at this etag")
+	c.Flags().StringVar(&f.ifMatch, "if-match", "", "change the plugin only if it has this ETag")
 	return c
 }
 
@@ -153,9 +154,9 @@ func pluginStatsFields(s api.PluginStats) [][2]string {
 func pluginRecordingsCommand(a *app) *cobra.Command {
 	var out string
 	c := a.serverCommand(&cobra.Command{
-		Use: "recordings NAME [ID]", Short: "List the batches that were recorded, or download one", Args: cobra.RangeArgs(1, 2),
-		Long: "List the batches of a plugin that the server recorded, the newest first, or download one: to --out, " +
-			"or to stdout. The file is replayed with\n" +
+		Use: "recordings NAME [ID]", Short: "List recorded batches, or download one", Args: cobra.RangeArgs(1, 2),
+		Long: "List the recorded batches of a plugin, the newest first, or download one to --out or stdout. Replay the file " +
+			"with\n" +
 			"quern plugin run FILE.wasm --rows FILE.qbatch.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && out != "" {
@@ -209,8 +210,9 @@ func listRecordings(a *app, cmd *cobra.Command, c *client.Client, name string) e
 func pluginReplayCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
 		Use: "replay NAME VERSION ID", Short: "Score a recorded batch again with a version", Args: cobra.ExactArgs(3),
-		Long: "Score a recorded batch again with a version and compare with the recorded scores, bit for bit; when " +
-			"some differ the exit code is 1.",
+		Long: "Score a recorded batch again with a version, and compare the scores with the recorded ones, bit for bit. The " +
+			"exit code is 1 if some\n" +
+			"differ.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := recordingID(args[2])
 			if err != nil {
@@ -240,27 +242,4 @@ func replayFields(r api.PluginReplay) [][2]string {
 		return append(fields, [2]string{"recorded scores", "none: the batch failed"})
 	}
 	return append(fields, [2]string{"identical", strconv.FormatBool(r.Identical)}, [2]string{"different", strconv.Itoa(r.Different)})
-}
-
-func pluginResetCommand(a *app) *cobra.Command {
-	return changeCommand(a, "reset NAME", "Close a plugin's breakers and forget its faults", (*client.Client).ResetPlugin)
-}
-
-func pluginDeleteCommand(a *app) *cobra.Command {
-	var ifMatch string
-	var force bool
-	c := &cobra.Command{
-		Use: "delete NAME [VERSION]", Short: "Delete a plugin that is not active, or one version that is not in use",
-		Args: cobra.RangeArgs(1, 2),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			if len(args) == 2 {
-				return c.DeletePluginVersion(ctx, args[0], args[1], force, client.Condition{ETag: ifMatch})
-			}
-			return c.DeletePlugin(ctx, args[0], force, client.Condition{ETag: ifMatch})
-		}),
-	}
-	c.Flags().StringVar(&ifMatch, "if-match", "", "delete only of the plugin at this etag")
-	c.Flags().BoolVar(&force, "force", false, "delete it although stored strategies name it; they then go on with their next branch")
-	a.clientFlags(c)
-	return c
 }

@@ -20,10 +20,10 @@ import (
 // pluginScoresCommand shows how versions score live traffic.
 func pluginScoresCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
-		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic, and what is taken", Args: cobra.ExactArgs(1),
-		Long: "Show how a plugin's open versions score live traffic: of a sample of the batches, the last 4,096 " +
-			"candidates by their scores, and of how many\n" +
-			"of them something was taken.",
+		Use: "scores NAME", Short: "Show how a plugin's versions score live traffic", Args: cobra.ExactArgs(1),
+		Long: "Show how a plugin's open versions score live traffic: the last 4,096 candidates of sampled batches by their " +
+			"scores, and how many of\n" +
+			"them led to a reservation.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			all, err := collect(c.PluginScores(ctx, args[0]), 0)
 			if err != nil {
@@ -78,8 +78,9 @@ func scoresFields(s api.PluginScores) [][2]string {
 func pluginDownloadCommand(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
-		Use: "download NAME VERSION", Short: "Download a version's module, with its manifest in it", Args: cobra.ExactArgs(2),
-		Long: "Download a version's module as it was uploaded, with its manifest in it: to --out, which must not exist yet, or to stdout.",
+		Use: "download NAME VERSION", Short: "Download a version's module with its manifest", Args: cobra.ExactArgs(2),
+		Long: "Download a version's module as it was uploaded, with its manifest, to stdout or to --out, which must not exist " +
+			"yet.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			module, err := c.PluginModule(ctx, args[0], args[1])
 			if err != nil {

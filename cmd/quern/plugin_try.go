@@ -20,7 +20,7 @@ import (
 type tryFlags struct{ manifest, config string }
 
 func (f *tryFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.manifest, "manifest", "", "file with the manifest, for a module that has none in it")
+	c.Flags().StringVar(&f.manifest, "manifest", "", "file with the manifest, for a module without one")
 	c.Flags().StringVar(&f.config, "config", "", "file with a configuration (JSON)")
 }
 
@@ -48,7 +48,7 @@ func pluginCheckCommand(a *app) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "check FILE.wasm",
-		Short: "Hold a module against everything that a server holds it against, and say all that is wrong",
+		Short: "Check a module against all rules of a server, and list every problem",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(_ *cobra.Command, args []string) error { return checkFile(a, args[0], f.manifest, f.config) },
 	}
@@ -106,10 +106,10 @@ func pluginRunCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE.wasm",
 		Short: "Score a recorded batch, or synthetic candidates, in the sandbox and print the scores",
-		Long: "Score a batch in the sandbox and print the scores: a recording of a server (--rows FILE.qbatch), or " +
-			"candidates that are made up\n" +
-			"(--synthetic N). With a recording the scores are compared with the recorded ones, bit for bit; when " +
-			"some differ the exit code is 1.",
+		Long: "Score a batch in the sandbox and print the scores. The batch is a recording of a server (--rows FILE.qbatch) or " +
+			"made-up candidates\n" +
+			"(--synthetic N). For a recording, compare the scores with the recorded ones, bit for bit. The exit code is 1 if " +
+			"some differ.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := openLocal(cmd.Context(), a, &f, args[0])
@@ -122,8 +122,8 @@ func pluginRunCommand(a *app) *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().StringVar(&rows, "rows", "", "a recorded batch (.qbatch)")
-	c.Flags().IntVar(&n, "synthetic", 16, "so many candidates that are made up")
-	c.Flags().Uint64Var(&seed, "seed", 1, "of synthetic candidates")
+	c.Flags().IntVar(&n, "synthetic", 16, "number of made-up candidates")
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of synthetic candidates")
 	return c
 }
 
@@ -198,7 +198,7 @@ func pluginBenchCommand(a *app) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "bench FILE.wasm",
-		Short: "Try a module as a server does with an upload, and print what it costs",
+		Short: "Run a module as a server does on upload, and print what it costs",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := openLocal(cmd.Context(), a, &f, args[0])

@@ -24,6 +24,7 @@ import (
 
 	"github.com/knadh/koanf/parsers/yaml"
 
+	"github.com/quern-queue/quern/engine/cluster/pg/pgtest"
 	"github.com/quern-queue/quern/web/trace/tracetest"
 )
 
@@ -198,16 +199,16 @@ type watcher struct {
 	url string
 }
 
-// watch starts a Prometheus on a server, with all rules, and waits until it answers.
-func watch(t *testing.T, server string, flags ...string) *watcher {
+// watch starts a Prometheus on servers, with all rules, and waits until it answers.
+func watch(t *testing.T, servers []string, flags ...string) *watcher {
 	t.Helper()
 	program, dir := tool(t, "prometheus"), t.TempDir()
 	folder, err := filepath.Abs(filepath.Join(deployed, "prometheus"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [%q, %q]\nscrape_configs:\n- job_name: quern\n  static_configs: [{targets: [%q]}]\n",
-		filepath.Join(folder, "recording.yml"), filepath.Join(folder, "alerts.yml"), strings.TrimPrefix(server, "http://"))
+	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\nrule_files: [%q, %q]\nscrape_configs:\n- job_name: quern\n  static_configs: [{targets: %s}]\n",
+		filepath.Join(folder, "recording.yml"), filepath.Join(folder, "alerts.yml"), strings.ReplaceAll(jsonText(servers), "http://", ""))
 	file := filepath.Join(dir, "prometheus.yml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -326,8 +327,8 @@ func concrete(expression string) string {
 // mayBeEmpty are the panels that a busy server may have nothing for: no plugin of this test counts anything of its own.
 var mayBeEmpty = map[string]bool{"Quern / plugins: The plugins' own counters 0": true}
 
-// Every expression of every panel, variable and rule is understood by a real Prometheus that watches a real server at work, and has
-// something to show.
+// Every expression of every panel, variable and rule is understood by a real Prometheus that watches a real server at work
+// and the node of a cluster, and has something to show.
 func TestBoardsAndRulesOnPrometheus(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -345,7 +346,12 @@ func TestBoardsAndRulesOnPrometheus(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := keepBusy(ctx, t, s.url)
 	t.Cleanup(func() { cancel(); stop() })
-	w := watch(t, s.url)
+	node, err := startServer(quernCopy(t), os.Environ(), t.TempDir(), "--cluster", pgtest.Begin(t).URL(), "--accept-async")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.end(syscall.SIGTERM) })
+	w := watch(t, []string{s.url, node.url})
 
 	wanted := map[string]string{}
 	for _, b := range boards(t) {
@@ -386,7 +392,7 @@ func TestBoardsAndRulesOnPrometheus(t *testing.T) {
 	}
 	run(t, &scraped, promtool, "check", "metrics")
 
-	native := watch(t, s.url, "--enable-feature=native-histograms")
+	native := watch(t, []string{s.url}, "--enable-feature=native-histograms")
 	native.await(map[string]string{
 		"our own native histogram":    `histogram_quantile(0.9, rate(quern_wait_seconds[4s])) >= 0`,
 		"the library's, of commits":   `histogram_quantile(0.9, rate(quern_writer_commit_seconds[4s])) > 0`,

@@ -22,9 +22,9 @@ type previewOptions struct {
 }
 
 func (o *previewOptions) flags(c *cobra.Command) {
-	c.Flags().IntVarP(&o.max, "limit", "n", 10, "at most so many chunks ahead, 1 to 100")
+	c.Flags().IntVarP(&o.max, "limit", "n", 10, "at most this many chunks, 1 to 100")
 	limitWas(c.Flags(), "max")
-	c.Flags().Uint64Var(&o.seed, "seed", 0, "what Random draws by, to get the same again (default: any)")
+	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed for Random, to repeat a result (default: any)")
 }
 
 // seedOf is the seed if one was given.
@@ -107,7 +107,7 @@ func compareCommand(a *app) *cobra.Command {
 	var about contextFlag
 	c := a.queueCommand(&cobra.Command{
 		Use:   "compare STRATEGY STRATEGY",
-		Short: "Show how evenly two strategies would hand out work now, and what they have in common",
+		Short: "Compare how evenly two strategies would hand out work now, and what they have in common",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			one, err := strategyJSON(args[0])
@@ -168,7 +168,7 @@ func whyCommand(a *app) *cobra.Command {
 	var strategy string
 	c := a.serverCommand(&cobra.Command{
 		Use:   "why ID/INDEX",
-		Short: "Say what keeps a strategy from handing out a chunk now, and about where the chunk stands",
+		Short: "Explain why a strategy does not hand out a chunk now, and estimate its place in the order",
 		Args:  cobra.RangeArgs(1, 2), // ID INDEX was its form
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			id, index, err := parseChunk(strings.Join(args, "/"))

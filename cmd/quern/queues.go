@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +17,46 @@ import (
 
 // queueCommand is the parent of the commands on queues themselves.
 func queueCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{Use: "queue", Short: "Make, change, list and delete queues"},
+	quarantined := false
+	queues := resource[api.Queue]{
+		parent: "queue", word: "NAME", row: queueRow, fields: queueFields, offer: func(q api.Queue) (string, string) { return q.Name, "" },
+		header: []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION", "RETENTION", "CREATED", "STATE"},
+		list: does("list", "List the queues with their settings", func(ctx context.Context, c call) (all[api.Queue], error) {
+			return c.Queues(ctx), nil
+		}),
+		one: []action[*api.Queue]{does("get NAME", "Show a queue's settings", func(ctx context.Context, c call) (*api.Queue, error) {
+			return c.Queue(ctx, c.args[0])
+		})},
+		remove: does("delete NAME", "Delete a queue that has no open submissions", func(ctx context.Context, c call) (none, error) {
+			switch {
+			case quarantined:
+				return none{}, c.DeleteQueue(ctx, c.args[0], client.Quarantined)
+			case c.args[0] == "default":
+				return none{}, usageError{errors.New("the queue named default always exists and cannot be deleted")}
+			}
+			return none{}, c.DeleteQueue(ctx, c.args[0])
+		}).with(func(c *cobra.Command) {
+			c.Flags().BoolVar(&quarantined, "quarantined", false, "delete a queue in quarantine with everything in it")
+		}),
+	}
+	return parent(&cobra.Command{Use: "queue", Short: "Create, change, list and delete queues"}, append(queues.commands(a),
 		queueSettingsCommand(a, "put NAME",
-			"Make a queue, or replace its settings: what is not given gets its default", true, (*client.Client).PutQueue),
-		queueSettingsCommand(a, "set NAME", "Change some settings of a queue: what is not given stays as it is", false,
-			(*client.Client).ChangeQueue), queueGetCommand(a), queueListCommand(a), queueDeleteCommand(a))
+			"Create a queue, or replace its settings; settings that you leave out get their default", true, (*client.Client).PutQueue),
+		queueSettingsCommand(a, "set NAME", "Change some settings of a queue; others stay", false,
+			(*client.Client).ChangeQueue))...)
+}
+
+// withDefaults are the settings whose defaults are known here: a cluster has another one for the restart grace.
+func withDefaults(ctx context.Context, to *client.Client, now *api.QueueSettings) []*queue.Setting {
+	all := queue.AllSettings()
+	if now.RestartGraceMS == queue.ClusterRestartGrace.Milliseconds() {
+		for node, err := range to.Nodes(ctx) {
+			if err == nil && slices.ContainsFunc(node.Queues, func(q api.NodeQueue) bool { return q.LeaseMS != nil }) {
+				return slices.DeleteFunc(all, func(d *queue.Setting) bool { return d.Name == "restart_grace_ms" })
+			}
+		}
+	}
+	return all
 }
 
 func queueSettingsCommand(a *app, use, short string, put bool,
@@ -40,7 +76,7 @@ func queueSettingsCommand(a *app, use, short string, put bool,
 		if !*reset {
 			now, err := to.Queue(ctx, args[0])
 			if err == nil {
-				lost := resets(c.Flags(), queue.AllSettings(), &now.Settings)
+				lost := resets(c.Flags(), withDefaults(ctx, to, &now.Settings), &now.Settings)
 				err = a.mayReset("queue "+args[0], lost, "'quern queue set' changes only what is named")
 			}
 			if err != nil && client.CodeOf(err) != api.CodeUnknownQueue { // which is made
@@ -52,55 +88,11 @@ func queueSettingsCommand(a *app, use, short string, put bool,
 	})
 	read = fieldFlags(c.Flags(), queue.AllSettings(), &settings, put)
 	if put {
-		c.Long = short + ".\n'quern queue set' changes only what is named. Of a queue that is there, put asks before it sets something " +
-			"back that is\nnot named; where there is no terminal to ask, it is refused without --reset."
+		c.Long = short + ".\n'quern queue set' changes only the settings that you name. For an existing queue, put " +
+			"asks before it " +
+			"resets other\nsettings. Without a terminal to ask, it needs --reset."
 		reset = resetFlag(c.Flags(), "settings")
 	}
-	return c
-}
-
-func queueGetCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use:   "get NAME",
-		Short: "Show a queue's settings",
-		Args:  cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			q, err := c.Queue(ctx, args[0])
-			return printAnswer(a, q, err, queueFields)
-		}),
-	})
-}
-
-func queueListCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use:   "list",
-		Short: "List the queues with their settings",
-		Args:  cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			return printAll(a, c.Queues(ctx), []string{"NAME", "DURABILITY", "MAX ATTEMPTS", "MAX EXPIRIES", "RESERVATION",
-				"RETENTION", "CREATED", "STATE"}, queueRow)
-		}),
-	})
-}
-
-func queueDeleteCommand(a *app) *cobra.Command {
-	quarantined := false
-	c := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a queue that has no open submissions",
-		Args:  cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			if args[0] == "default" && !quarantined {
-				return usageError{errors.New("the queue named default always exists and cannot be deleted")}
-			}
-			if quarantined {
-				return c.DeleteQueue(ctx, args[0], client.Quarantined)
-			}
-			return c.DeleteQueue(ctx, args[0])
-		}),
-	}
-	a.clientFlags(c)
-	c.Flags().BoolVar(&quarantined, "quarantined", false, "delete a queue that is in quarantine; what is in it is lost")
 	return c
 }
 

@@ -22,13 +22,15 @@ func TestDocumentCommands(t *testing.T) {
 	for file, wanted := range map[string][]string{
 		"README.md": {`(?m)^1 +1 +\S+ +[0-9a-f]{16} +`, `(?ms)^action +redrive$.*^done +1$`, `(?m)^match +company=8$`, `(?m)^due +at 03:00 every day, Europe/Amsterdam$`},
 		"docs/START.md": {
-			`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`, `(?m)^OAK\nPINE$`,
-			`(?m)^\d+ +open +1000000 +999996 +0 +0 +4 +0 .* company=654$`, `(?m)^\d+ +completed +3 +0 +0 +0 +3 +0 .* company=124 mode=preview$`,
+			`(?m)^ASH\nBEECH\nCEDAR$`, `no saw`, `(?m)^state +completed$`, `inserted 3 submissions`,
+			`(?m)^\d+ +completed +2 +0 +0 +0 +2 +0 .* company=124 mode=preview$`, `(?m)^\d+ +open +2 +2 +0 +0 +0 +0 .* company=123$`,
 			`(?m)^\{"results":\[\{"status":"ok"\}\]\}$`, `"text":"ONE"`, `(?m)^done +\d+$`,
 		},
 		"docs/PLUGINS.md": {`(?m)^state +active$`, `"text":"is due"`},
-		"docs/RECIPES.md": {`1 had been inserted before`, `(?m)^due +at 03:00 every day`, `(?m)^\d+ +1 +0 +company=2`, `(?m)^\d+ +completed +1 .*company=3$`,
-			`Not asked for`},
+		"docs/RECIPES.md": {
+			`(?m)^meta +kind=invoice$`, `1 had been inserted before`, `(?m)^due +at 03:00 every day`, `(?m)^second step: ASH\nsecond step: BEECH$`,
+			`(?m)^\d+ +1 +0 +company=2`, `(?m)^\d+ +completed +1 .*company=3$`, `Not asked for`,
+		},
 	} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()

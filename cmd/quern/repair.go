@@ -12,12 +12,12 @@ import (
 	"github.com/quern-queue/quern/engine/repair"
 )
 
-// repairCommand makes a data directory that opens out of a damaged one.
+// repairCommand recovers a damaged data directory into a new one.
 func repairCommand(a *app) *cobra.Command {
 	var dir, to, work string
 	var inPlace bool
 	c := &cobra.Command{
-		Use: "repair", Short: "Make a data directory that opens out of a damaged one, and say what is lost", Args: cobra.NoArgs,
+		Use: "repair", Short: "Recover a damaged data directory into a new one, and list what is lost", Args: cobra.NoArgs,
 		Long: repairLong,
 		Example: "  quern repair --data /var/lib/quern --to /var/lib/quern.repaired\n" +
 			"  quern repair --data /var/lib/quern --to /var/lib/quern.repaired -o json > lost.json\n" +
@@ -34,29 +34,28 @@ func repairCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&dir, "data", "", "the data directory; no server may use it until it is copied")
-	c.Flags().StringVar(&to, "to", "", "the folder that the repaired copy becomes, or, with --in-place, the damaged directory; it must "+
-		"not be there yet")
-	c.Flags().BoolVar(&inPlace, "in-place", false, "put the repaired copy into the directory's place; no server may use it until that is "+
-		"done")
-	c.Flags().StringVar(&work, "work", "", "the folder for another copy, which is checked; by default that of temporary files")
+	c.Flags().StringVar(&to, "to", "", "new folder for the repaired copy, or with --in-place for the damaged "+
+		"directory; it must not exist yet")
+	c.Flags().BoolVar(&inPlace, "in-place", false, "swap the repaired copy and the directory at the end; no server "+
+		"may use the directory until then")
+	c.Flags().StringVar(&work, "work", "", "folder for another copy, which is checked (default: that of temporary files)")
 	a.formatFlag(c, formatTable, formatJSON)
 	a.quietFlag(c)
 	return c
 }
 
-const repairLong = `Make a data directory that a server opens out of one whose files are damaged or missing. The directory itself
-stays as it is: the copy appears at --to once it is finished and checked. With --in-place the copy takes the directory's place in one
-step, and --to is where what it was is then.
+const repairLong = `Recover a data directory with damaged or missing files into a new one. The damaged directory stays as it is: the copy
+appears at --to once it is finished and checked. With --in-place the two change places in one step, and --to is the damaged one.
 
-Of a damaged store.db or quern.db every row is kept that can be read and whose checksum matches. A journal is kept up to its first batch
-that is damaged or missing, and everything behind that batch is undone. What is lost is listed by submission and chunk: submissions that
-are gone, completed chunks that are to be done again, contents, attachments and outputs; of what cannot be read, its file, table and rows.
-A queue whose name is lost is called recovered-NNNN, one that cannot be opened at all is empty afterwards. Where access tokens may be
-lost, requests need one, and the next start writes one to the file admin-token.
+Of a damaged store.db or quern.db, every readable row with a matching checksum is kept. A journal is kept up to its first damaged or
+missing batch, and everything after that is undone. The output lists each loss by submission and chunk: lost submissions, completed
+chunks to do again, contents, attachments and outputs. Of unreadable parts it names the file, the table and the rows. A queue without
+its name becomes recovered-NNNN. One that cannot be opened at all is empty afterwards. If access tokens may be lost, requests need one,
+and the next start writes one to the file admin-token.
 
 A backup loses less if it is younger than the damage. Files of another moment or directory are not repaired: put the right ones back.
 
-The exit code is 0 when nothing is lost and nothing is damaged any more, else 9.`
+The exit code is 0 when nothing is lost or damaged any more, else 9.`
 
 func runRepair(ctx context.Context, a *app, dir, to, work string, inPlace bool) (*repair.Report, error) {
 	o := check.Options{Work: work, Now: time.Now}

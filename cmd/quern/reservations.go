@@ -34,10 +34,11 @@ func reserveCommand(a *app) *cobra.Command {
 	var o reserveOptions
 	c := &cobra.Command{
 		Use:   "reserve",
-		Short: "Reserve chunks for a script: one JSON object a line, with token and content",
-		Long: "Reserve chunks for a script: one JSON object a line, with token and content. The script finishes each with\n" +
-			"'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is " +
-			"nothing to hand out now.\n" +
+		Short: "Reserve chunks for a script, as JSON lines with token and content",
+		Long: "Reserve chunks for a script, and print one JSON object per line, with token and content. The script ends each " +
+			"with\n" +
+			"'quern complete TOKEN' or 'quern fail TOKEN' before its deadline. The exit code is 7 when there is nothing to " +
+			"hand out now.\n" +
 			"To run a command per chunk, 'quern work' is simpler.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return reserveChunks(cmd.Context(), a, o) },
@@ -45,13 +46,14 @@ func reserveCommand(a *app) *cobra.Command {
 	a.queueFlags(c)
 	a.formatFlag(c, formatJSONL, formatJSON, formatTable)
 	f := c.Flags()
-	f.IntVarP(&o.max, "limit", "n", 1, "at most so many chunks, 1 to 1000")
+	f.IntVarP(&o.max, "limit", "n", 1, "at most this many chunks, 1 to 1000")
 	limitWas(f, "max")
-	f.StringVar(&o.strategy, "strategy", "Random", "in what order, such as 'OrElse(SelectOnly(\"mode\",\"preview\",Random), OldestFirst)'")
+	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in which order, such as "+
+		"'OrElse(SelectOnly(\"mode\",\"preview\",Random), OldestFirst)'")
 	f.StringVar(&o.consumer, "consumer", "", "name of this consumer (default: the host and the process id)")
 	o.about.flag(c)
 	f.DurationVar(&o.wait, "wait", 0, "how long to wait for work when there is none, up to 60s")
-	f.DurationVar(&o.timeout, "timeout", 0, "how long the chunks are held (0: the queue's setting)")
+	f.DurationVar(&o.timeout, "timeout", 0, "time until the deadline (0: the queue's setting)")
 	return c
 }
 
@@ -163,7 +165,7 @@ func defaultConsumer() string {
 // completeCommand says that reserved chunks are done.
 func completeCommand(a *app) *cobra.Command {
 	var output string
-	c := finishCommand(a, "complete TOKEN...", "Say that reserved chunks are done",
+	c := finishCommand(a, "complete TOKEN...", "Complete reserved chunks",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			bytes, err := outputBytes(a, output)
 			if err != nil {
@@ -198,7 +200,7 @@ func failCommand(a *app) *cobra.Command {
 		fatal      bool
 		retryAfter time.Duration
 	)
-	c := finishCommand(a, "fail TOKEN...", "Say that a try did not succeed",
+	c := finishCommand(a, "fail TOKEN...", "Fail reserved chunks; the server retries them",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.FailItem, len(tokens))
 			for i, token := range tokens {
@@ -210,15 +212,15 @@ func failCommand(a *app) *cobra.Command {
 			return c.Fail(ctx, queueName, items)
 		})
 	c.Flags().StringVar(&text, "error", "", "what went wrong (the first 1000 bytes are kept)")
-	c.Flags().BoolVar(&fatal, "fatal", false, "no further try: the chunk is given up now")
-	c.Flags().DurationVar(&retryAfter, "retry-after", 0, "wait so long before the next try (0: the queue's back-off decides)")
+	c.Flags().BoolVar(&fatal, "fatal", false, "do not retry: the chunk is out of attempts now")
+	c.Flags().DurationVar(&retryAfter, "retry-after", 0, "wait this long before the retry (0: the queue's back-off decides)")
 	return c
 }
 
 // extendCommand asks for more time.
 func extendCommand(a *app) *cobra.Command {
 	var timeout time.Duration
-	c := finishCommand(a, "extend TOKEN...", "Hold reserved chunks for longer",
+	c := finishCommand(a, "extend TOKEN...", "Extend the deadline of reserved chunks",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ExtendItem, len(tokens))
 			for i, token := range tokens {
@@ -226,13 +228,13 @@ func extendCommand(a *app) *cobra.Command {
 			}
 			return c.Extend(ctx, queueName, items)
 		})
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long from now (0: the queue's setting)")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "new time until the deadline, from now (0: the queue's setting)")
 	return c
 }
 
 // releaseCommand gives chunks back unworked: those of tokens, or one that a consumer holds.
 func releaseCommand(a *app) *cobra.Command {
-	c := finishCommand(a, "release TOKEN... | ID/INDEX", "Give reserved chunks back unworked; no attempt is counted",
+	c := finishCommand(a, "release TOKEN... | ID/INDEX", "Release reserved chunks without counting an attempt",
 		func(ctx context.Context, c *client.Client, queueName string, tokens []string) ([]api.Result, error) {
 			items := make([]api.ReleaseItem, len(tokens))
 			for i, token := range tokens {
@@ -249,11 +251,13 @@ func releaseCommand(a *app) *cobra.Command {
 		}
 		return releaseChunk(cmd.Context(), a, id, index, a.actor(actor), reason)
 	}
-	c.Long = "Give reserved chunks back unworked; no attempt is counted. A consumer that has the tokens names them. An operator names a\n" +
+	c.Long = "Give reserved chunks back unworked; no attempt is counted. A consumer that has the tokens names " +
+		"them. An operator names a\n" +
 		"chunk, and takes it back from the consumer that holds it; 'quern reservations' lists who holds what."
 	c.Example = "  quern release 72057594037927936/17 --reason 'host-3 hangs'"
-	c.Flags().StringVar(&actor, "actor", "", "with ID/INDEX: who takes it back (default: the user's name); the audit log keeps it")
-	c.Flags().StringVar(&reason, "reason", "", "with ID/INDEX: why; the audit log keeps it")
+	c.Flags().StringVar(&actor, "actor", "", "with ID/INDEX: name of the person who takes it back, for the audit "+
+		"log (default: the user's name)")
+	c.Flags().StringVar(&reason, "reason", "", "with ID/INDEX: reason, for the audit log")
 	return c
 }
 

@@ -27,6 +27,7 @@ type app struct {
 	quiet     bool                   // --quiet
 	abort     atomic.Pointer[func()] // what must be done before a second signal ends the process
 	asked     bool                   // a server was asked for something, so that what the network did is about that server
+	offered   map[string]lister      // what a Tab offers for the argument of a resource's commands
 	started   bool                   // a command's own code began to run: what fails from now on is no longer a matter of usage
 }
 
@@ -43,11 +44,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // newRoot is the command tree. A new command is one line here.
 func (a *app) newRoot() *cobra.Command {
+	a.offered = map[string]lister{}
 	root := parent(&cobra.Command{
 		Use:   "quern",
 		Short: "A queue server for very large batches of work",
 		Long: "Quern is a queue server for very large batches of work, and the tools around it.\n\n" +
-			"Start a server with data that is thrown away:   quern dev\n" +
+			"Start a server with temporary data:             quern dev\n" +
 			"See it at work:                                 quern demo\n" +
 			"Insert the lines of a file as chunks:           quern submit < lines.txt\n" +
 			"Run a command for every chunk:                  quern work -- ./process {}\n\n" + exitCodesHelp,
@@ -74,11 +76,12 @@ func (a *app) newRoot() *cobra.Command {
 		consumersCommand(a), reservationsCommand(a),
 		statsCommand(a), queueCommand(a), keysCommand(a), strategyCommand(a), pluginCommand(a),
 		previewCommand(a), explainCommand(a), whyCommand(a), diagnoseCommand(a), compareCommand(a))
-	add(root, groupLook, schedulesCommand(a), ledgersCommand(a), viewsCommand(a), mapCommand(a), tokenCommand(a), auditCommand(a))
+	add(root, groupLook, schedulesCommand(a), ledgersCommand(a), viewsCommand(a), mapCommand(a), tokenCommand(a), auditCommand(a),
+		nodesCommand(a))
 	root.AddCommand(compileChildCommand(a), manCommand(a), versionCommand(a))
 	a.markStart(root)
 	suggest(root)
-	completions(a, root)
+	completions(a, root, argumentLists(a.offered), flagLists(a.offered))
 	root.InitDefaultCompletionCmd()
 	unmark(root)
 	return root
@@ -146,17 +149,23 @@ func (a *app) getenv(name string) string {
 // clientFlags adds the flags of every command that talks to a server.
 func (a *app) clientFlags(c *cobra.Command) {
 	c.Flags().StringVar(&a.server, "server", "",
-		"address of the server, such as http://127.0.0.1:7700 (environment QUERN_SERVER; default "+defaultServer+")")
+		"address of the server, such as http://127.0.0.1:7700, or of several nodes of a cluster, separated by commas "+
+			"(environment QUERN_SERVER; default "+defaultServer+")")
 	a.trust.flags(c)
 	c.Flags().StringVar(&a.tokenFile, "token-file", "",
 		"file with the access token (environment QUERN_TOKEN_FILE, or the token itself in QUERN_TOKEN)")
-	c.Flags().DurationVar(&a.timeout, "request-timeout", 0, "how long one try of a request may take, beyond what it asks the server "+
-		"to wait: 1ms to 1h (0: 10s for most commands, 30s for submit, work and plugins, 5s for health and top)")
+	c.Flags().DurationVar(&a.timeout, "request-timeout", 0, "time limit of one attempt of a request, without the "+
+		"wait that it asks the server for: 1ms to 1h (0: 10s for most "+
+		"commands, 30s for submit, work and plugins, 5s for health and top)")
 }
 
 // queueFlags adds the server's flags and --queue.
 func (a *app) queueFlags(c *cobra.Command) {
 	a.clientFlags(c)
+	a.queueFlag(c)
+}
+
+func (a *app) queueFlag(c *cobra.Command) {
 	c.Flags().StringVarP(&a.queue, "queue", "Q", "", "name of the queue (environment QUERN_QUEUE; default \"default\")")
 }
 
@@ -181,17 +190,24 @@ func (a *app) quietFlag(c *cobra.Command) {
 
 const defaultServer = "http://127.0.0.1:7700"
 
-// serverURL is where the server is: the flag, else the environment, else the default.
-func (a *app) serverURL() string {
-	url := cmp.Or(a.server, a.getenv("QUERN_SERVER"), defaultServer)
-	if !strings.Contains(url, "://") && !strings.HasPrefix(url, socketScheme) { // host:port is what people type
-		scheme := "http://"
-		if a.trusted() != (trust{}) {
-			scheme = "https://"
+// serverURL is where the server is, for messages.
+func (a *app) serverURL() string { return strings.Join(a.serverURLs(), ",") }
+
+// serverURLs are the addresses of the server, or of several that serve the same queues: the flag, else the environment, else the default.
+func (a *app) serverURLs() []string {
+	list := strings.Split(cmp.Or(a.server, a.getenv("QUERN_SERVER"), defaultServer), ",")
+	for i, url := range list {
+		url = strings.TrimSpace(url)
+		if !strings.Contains(url, "://") && !strings.HasPrefix(url, socketScheme) { // host:port is what people type
+			scheme := "http://"
+			if a.trusted() != (trust{}) {
+				scheme = "https://"
+			}
+			url = scheme + url
 		}
-		url = scheme + url
+		list[i] = strings.TrimRight(url, "/")
 	}
-	return strings.TrimRight(url, "/")
+	return list
 }
 
 // queueName is the queue to use: the flag, else the environment, else "default".

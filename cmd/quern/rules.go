@@ -16,34 +16,40 @@ import (
 
 // rulesCommand is the parent of the commands on pauses and blocks.
 func rulesCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{Use: "rules", Short: "List, set and lift pauses and blocks"},
-		rulesListCommand(a),
-		rulesSetCommand(a, api.ActionPause, "Keep chunks from being handed out"),
-		rulesSetCommand(a, api.ActionBlock, "Keep chunks from being handed out, also when pauses are lifted"),
-		rulesLiftCommand(a))
-}
-
-func rulesListCommand(a *app) *cobra.Command {
 	var past bool
-	c := a.queueCommand(&cobra.Command{
-		Use: "list", Short: "List the rules of the queue, the oldest first", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			if past {
-				header := []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY", "REASON"}
-				return printAll(a, c.PastRules(ctx, a.queueName()), header, func(r api.Rule) []string {
-					return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), r.Actor, moment(r.EndedAt),
-						strings.ReplaceAll(r.End, "_", " "), r.LiftedBy, r.Reason}
-				})
+	var actor string
+	var rules *resource[api.Rule]
+	rules = &resource[api.Rule]{
+		parent: "rules", word: "ID", ofQueue: true, offer: func(r api.Rule) (string, string) { return r.ID, r.Action + " " + r.Reason },
+		header: []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"},
+		row: func(r api.Rule) []string {
+			return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor,
+				effectsText(r.Effects), r.Reason}
+		},
+		list: does("list", "List the rules of the queue, the oldest first", func(ctx context.Context, c call) (all[api.Rule], error) {
+			if !past {
+				return c.Rules(ctx, c.queue), nil
 			}
-			header := []string{"ID", "ACTION", "MATCH", "SINCE", "UNTIL", "BY", "EFFECTS", "REASON"}
-			return printAll(a, c.Rules(ctx, a.queueName()), header, func(r api.Rule) []string {
-				return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), moment(r.Until), r.Actor,
-					effectsText(r.Effects), r.Reason}
-			})
+			rules.header = []string{"ID", "ACTION", "MATCH", "SINCE", "BY", "ENDED", "HOW", "LIFTED BY", "REASON"}
+			rules.row = func(r api.Rule) []string {
+				return []string{r.ID, r.Action, matchText(&r.Match), moment(r.Since), r.Actor, moment(r.EndedAt),
+					strings.ReplaceAll(r.End, "_", " "), r.LiftedBy, r.Reason}
+			}
+			return c.PastRules(ctx, c.queue), nil
+		}).with(func(c *cobra.Command) {
+			c.Flags().BoolVar(&past, "past", false,
+				"list the last 1,000 ended rules instead, the latest first")
 		}),
-	})
-	c.Flags().BoolVar(&past, "past", false, "those that were lifted or are over instead: the last 1,000, the one that ended last first")
-	return c
+		remove: does("lift ID...", "Lift rules; lifting an ended one is no error", func(ctx context.Context, c call) (none, error) {
+			return none{}, c.LiftRule(ctx, c.queue, c.args[0], a.actor(actor))
+		}).with(func(c *cobra.Command) {
+			c.Flags().StringVar(&actor, "actor", "", "name of the person who lifts them, shown by rules list --past "+
+				"(default: the user's name)")
+		}),
+	}
+	return parent(&cobra.Command{Use: "rules", Short: "List, set and lift pauses and blocks"}, append(rules.commands(a),
+		rulesSetCommand(a, api.ActionPause, "Keep chunks from being handed out"),
+		rulesSetCommand(a, api.ActionBlock, "Keep chunks from being handed out, even when pauses are lifted"))...)
 }
 
 // rulesSetCommand sets a pause or a block.
@@ -53,9 +59,9 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	var meta, submission, until, actor string
 	c := a.queueCommand(&cobra.Command{
 		Use: action + " --all | --meta KEY=VALUE | --submission ID", Short: short, Args: cobra.NoArgs,
-		Long: short + ": of the whole queue, of one value of a meta key, or of one submission. What is held already " +
-			"may be finished, unless --revoke takes it back. " +
-			"There is one " + action + " for each of these: to set it again changes its reason, end and effects.",
+		Long: short + ": those of the whole queue, of one value of a meta key, or of one submission.\nConsumers may finish " +
+			"the chunks that they hold, unless --revoke takes them back. Each of these can have one " + action + ".\n" +
+			"Setting it again changes its reason, end and effects.",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
 			if r.Match, err = parseMatch(whole, meta, submission); err != nil {
@@ -73,24 +79,11 @@ func rulesSetCommand(a *app, action, short string) *cobra.Command {
 	c.Flags().StringVarP(&meta, "meta", "m", "",
 		"submissions with this meta: KEY=VALUE, where a whole number is the integer and KEY=s:VALUE the text")
 	c.Flags().StringVar(&submission, "submission", "", "this submission")
-	c.Flags().StringVar(&r.Reason, "reason", "", "why, for those who meet it (a block needs one)")
+	c.Flags().StringVar(&r.Reason, "reason", "", "reason, shown to everyone affected (required for a block)")
 	c.Flags().StringVar(&until, "until", "", "when it ends by itself: a time like 2026-01-31T12:00:00Z, or from now on like 90m")
-	c.Flags().BoolVar(&r.Effects.Insert, "refuse-inserts", false, "refuse inserts of what it matches")
-	c.Flags().BoolVar(&r.Effects.Revoke, "revoke", false, "take back what is held; no try is counted")
-	c.Flags().StringVar(&actor, "actor", "", "who sets it (default: the user's name)")
-	return c
-}
-
-func rulesLiftCommand(a *app) *cobra.Command {
-	var actor string
-	c := &cobra.Command{
-		Use: "lift ID...", Short: "End rules; one that has ended already is no mistake", Args: cobra.MinimumNArgs(1),
-		RunE: a.each(func(ctx context.Context, c *client.Client, id string) error {
-			return c.LiftRule(ctx, a.queueName(), id, a.actor(actor))
-		}),
-	}
-	a.queueFlags(c)
-	c.Flags().StringVar(&actor, "actor", "", "who lifts them (default: the user's name); rules list --past tells")
+	c.Flags().BoolVar(&r.Effects.Insert, "refuse-inserts", false, "refuse inserts that match")
+	c.Flags().BoolVar(&r.Effects.Revoke, "revoke", false, "take back held chunks without counting an attempt")
+	c.Flags().StringVar(&actor, "actor", "", "name of the person who sets it (default: the user's name)")
 	return c
 }
 
@@ -103,7 +96,8 @@ func parseMatch(whole bool, meta, submission string) (m api.RuleMatch, err error
 		}
 	}
 	if given != 1 {
-		return m, usageError{errors.New("say what the rule is about: --all for the whole queue, --meta KEY=VALUE or --submission ID")}
+		return m, usageError{errors.New("say what the rule is about: --all for the whole queue, --meta KEY=VALUE or " +
+			"--submission ID")}
 	}
 	m.Queue, m.Submission = whole, submission
 	if meta != "" {
@@ -122,7 +116,8 @@ func parseUntil(text string, now time.Time) (api.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return api.Time{}, usageError{fmt.Errorf("--until %q is neither a time like 2026-01-31T12:00:00Z nor a duration like 90m", text)}
+		return api.Time{}, usageError{fmt.Errorf("--until %q is neither a time like 2026-01-31T12:00:00Z nor a "+
+			"duration like 90m", text)}
 	}
 	return api.At(at), nil
 }

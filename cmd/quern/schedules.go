@@ -20,10 +20,39 @@ import (
 
 // schedulesCommand is the parent of the commands on schedules.
 func schedulesCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{Use: "schedules", Short: "Insert submissions again and again, by the clock"},
-		schedulesListCommand(a), schedulesSetCommand(a), schedulesShowCommand(a), schedulesNextCommand(a),
-		schedulesPauseCommand(a),
-		schedulesResumeCommand(a), schedulesTriggerCommand(a), schedulesBackfillCommand(a), schedulesDeleteCommand(a))
+	var reason string
+	var when client.Condition
+	schedules := resource[api.Schedule]{
+		parent: "schedules", word: "NAME", ofQueue: true, fields: scheduleFields,
+		offer:  func(s api.Schedule) (string, string) { return s.Name, s.Description },
+		header: []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"},
+		row: func(s api.Schedule) []string {
+			return []string{s.Name, s.State, moment(s.NextAt), fmt.Sprint(s.Emitted),
+				fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
+		},
+		list: does("list", "List the schedules of a queue", func(ctx context.Context, c call) (all[api.Schedule], error) {
+			return c.Schedules(ctx, c.queue), nil
+		}),
+		one: []action[*api.Schedule]{
+			does("show NAME", "Show a schedule and its state", func(ctx context.Context, c call) (*api.Schedule, error) {
+				return c.Schedule(ctx, c.queue, c.args[0])
+			}),
+			does("pause NAME", "Pause a schedule", func(ctx context.Context, c call) (*api.Schedule, error) {
+				return c.PauseSchedule(ctx, c.queue, c.args[0], reason)
+			}).with(func(c *cobra.Command) {
+				c.Flags().StringVar(&reason, "reason", "", "reason, shown to others")
+			}),
+			does("resume NAME", "Resume a paused schedule", func(ctx context.Context, c call) (*api.Schedule, error) {
+				return c.ResumeSchedule(ctx, c.queue, c.args[0])
+			}),
+		},
+		remove: does("delete NAME", "Delete a schedule; its submissions stay", func(ctx context.Context, c call) (none, error) {
+			return none{}, c.DeleteSchedule(ctx, c.queue, c.args[0], when)
+		}).with(func(c *cobra.Command) { conditionFlags(c, &when) }),
+	}
+	return parent(&cobra.Command{Use: "schedules", Short: "Insert submissions on a schedule"},
+		append(schedules.commands(a), schedulesSetCommand(a), schedulesNextCommand(a), schedulesTriggerCommand(a),
+			schedulesBackfillCommand(a))...)
 }
 
 // templateOptions are the flags that say what a schedule inserts.
@@ -87,10 +116,10 @@ func schedulesSetCommand(a *app) *cobra.Command {
 	)
 	c := a.queueCommand(&cobra.Command{
 		Use:   "set NAME",
-		Short: "Create a schedule, or redefine it",
-		Long: "Create a schedule, or redefine it: what is left out gets its default. With --file the definition is " +
-			"read as JSON, as 'show -o json'\n" +
-			"has it in \"definition\"; - reads stdin.",
+		Short: "Create a schedule, or replace its definition",
+		Long: "Create a schedule, or replace its definition; parts that you leave out get their default. With --file, read the " +
+			"definition as JSON, as\n" +
+			"'show -o json' prints it in \"definition\"; - reads stdin.",
 		Example: "  quern schedules set nightly --spec '30 2 * * *' --tz Europe/Amsterdam --count 100 --prefix " +
 			"'s3://reports/{scheduled_at}/'\n" +
 			"  quern schedules set ping --spec '@every 90s' --chunk ping --overlap skip",
@@ -110,10 +139,10 @@ func schedulesSetCommand(a *app) *cobra.Command {
 	template.flags(c)
 	f := c.Flags()
 	read = fieldFlags(f, queue.ScheduleFields(), &flags, true, "enabled")
-	f.BoolVar(&paused, "paused", false, "make it paused")
+	f.BoolVar(&paused, "paused", false, "create it paused")
 	f.StringVarP(&file, "file", "f", "", "read the whole definition as JSON from this `FILE`, or - for stdin")
 	conditionFlags(c, &must)
-	f.BoolVar(&must.Absent, "create", false, "only when there is none of this name yet")
+	f.BoolVar(&must.Absent, "create", false, "fail if the name exists already")
 	c.MarkFlagsMutuallyExclusive("create", "if-match")
 	c.MarkFlagsMutuallyExclusive("file", "spec")
 	return c
@@ -161,75 +190,10 @@ func readDefinitionFile(a *app, file string) (*api.ScheduleDefinition, error) {
 	return d, nil
 }
 
-func schedulesListCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use: "list", Short: "List the schedules of a queue", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			header := []string{"NAME", "STATE", "NEXT", "EMITTED", "SKIPPED", "DUE"}
-			return printAll(a, c.Schedules(ctx, a.queueName()), header, func(s api.Schedule) []string {
-				return []string{s.Name, s.State, moment(s.NextAt), fmt.Sprint(s.Emitted),
-					fmt.Sprint(s.SkippedMissed + s.SkippedLate + s.SkippedOverlap), s.Description}
-			})
-		}),
-	})
-}
-
-// scheduleCall is a command on one schedule whose answer is the schedule.
-func scheduleCall(a *app, use, short string,
-	call func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error)) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			s, err := call(cmd, c, args[0])
-			return printAnswer(a, s, err, scheduleFields)
-		},
-	})
-}
-
-func schedulesShowCommand(a *app) *cobra.Command {
-	return scheduleCall(a, "show NAME", "Show a schedule and how it stands",
-		func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
-			return c.Schedule(cmd.Context(), a.queueName(), name)
-		})
-}
-
-func schedulesPauseCommand(a *app) *cobra.Command {
-	var reason string
-	c := scheduleCall(a, "pause NAME", "Pause a schedule", func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
-		return c.PauseSchedule(cmd.Context(), a.queueName(), name, reason)
-	})
-	c.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
-	return c
-}
-
-func schedulesResumeCommand(a *app) *cobra.Command {
-	return scheduleCall(a, "resume NAME", "Resume a paused schedule",
-		func(cmd *cobra.Command, c *client.Client, name string) (*api.Schedule, error) {
-			return c.ResumeSchedule(cmd.Context(), a.queueName(), name)
-		})
-}
-
-func schedulesDeleteCommand(a *app) *cobra.Command {
-	var when client.Condition
-	c := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a schedule; what it inserted stays", Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			return c.DeleteSchedule(ctx, a.queueName(), args[0], when)
-		}),
-	}
-	a.queueFlags(c)
-	conditionFlags(c, &when)
-	return c
-}
-
 func schedulesTriggerCommand(a *app) *cobra.Command {
 	var key string
 	c := a.queueCommand(&cobra.Command{
-		Use: "trigger NAME", Short: "Insert once, now, what a schedule inserts; prints the id", Args: cobra.ExactArgs(1),
+		Use: "trigger NAME", Short: "Insert the work of a schedule once, now, and print the id", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.TriggerSchedule(ctx, a.queueName(), args[0], key)
 			if err != nil {
@@ -247,8 +211,9 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 	var limit uint32
 	var dry bool
 	c := a.queueCommand(&cobra.Command{
-		Use: "backfill NAME", Short: "Insert what ticks of the past would have inserted; prints the ids", Args: cobra.ExactArgs(1),
-		Example: "  quern schedules backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-07T23:59:59Z --idempotency-key january",
+		Use: "backfill NAME", Short: "Insert the work of past ticks, and print the ids", Args: cobra.ExactArgs(1),
+		Example: "  quern schedules backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-07T23:59:59Z " +
+			"--idempotency-key january",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			r := &api.BackfillRequest{Limit: limit, DryRun: dry}
 			var err error
@@ -272,7 +237,7 @@ func schedulesBackfillCommand(a *app) *cobra.Command {
 	f.StringVar(&from, "from", "", "ticks from this time (RFC 3339), or this long ago (-48h)")
 	f.StringVar(&to, "to", "0s", "ticks up to this time (default: now)")
 	f.Uint32Var(&limit, "limit", 0, "refuse more ticks than this, 1 to 1000 (default: 100)")
-	f.BoolVar(&dry, "dry-run", false, "only count the ticks")
+	f.BoolVar(&dry, "dry-run", false, "count the ticks only")
 	f.StringVar(&key, "idempotency-key", "", "the same key inserts each tick only once within a day")
 	return c
 }
@@ -289,7 +254,7 @@ func schedulesNextCommand(a *app) *cobra.Command {
 	var ask api.SchedulePreviewRequest
 	var read func() error
 	c := a.queueCommand(&cobra.Command{
-		Use: "next [NAME]", Short: "Say in plain words when a schedule, or a --spec, is due, with its next ticks",
+		Use: "next [NAME]", Short: "Explain in words when a schedule, or a --spec, is due, and list its next ticks",
 		Args:    cobra.MaximumNArgs(1),
 		Example: "  quern schedules next nightly -n 3\n  quern schedules next --spec '30 2 29 2 *' --tz Europe/Amsterdam",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
@@ -308,7 +273,7 @@ func schedulesNextCommand(a *app) *cobra.Command {
 		}),
 	})
 	read = fieldFlags(c.Flags(), queue.ScheduleFields(), &ask, false)
-	c.Flags().Uint32VarP(&ask.N, "limit", "n", 5, "at most so many ticks, 1 to 100")
+	c.Flags().Uint32VarP(&ask.N, "limit", "n", 5, "at most this many ticks, 1 to 100")
 	limitWas(c.Flags(), "number")
 	rangesOf(c.Flags(), map[string]string{"limit": "1 to 100"})
 	return c

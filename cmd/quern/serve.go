@@ -30,10 +30,11 @@ func serveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
-		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then stops accepting, answers the " +
-			"calls that wait, commits what\n" +
-			"runs and closes; another signal, a second later or more, ends it at once, which loses nothing that was\n" +
-			"acknowledged. When it is ready it prints one line with its address.",
+		Long: "Run a server on one data directory until SIGTERM or SIGINT. It then accepts no new calls, answers the waiting " +
+			"ones, commits running\n" +
+			"work, and exits. Another signal at least a second later ends it at once, which loses nothing acknowledged. Once " +
+			"ready, it prints one\n" +
+			"line with its address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, _, err := a.loadConfig(cmd.Flags())
@@ -41,7 +42,11 @@ func serveCommand(a *app) *cobra.Command {
 				return err
 			}
 			return runServer(cmd.Context(), a, config, func(url string) {
-				say(a.out, "quern: serving %s with data in %s\n", url, config.Data)
+				where := "data in " + config.Data
+				if config.Cluster.URL != "" {
+					where = "data in the cluster of " + withoutPassword(config.Cluster.URL)
+				}
+				say(a.out, "quern: serving %s with %s\n", url, where)
 			})
 		},
 	}
@@ -66,70 +71,96 @@ func runServer(ctx context.Context, a *app, config Config, ready func(url string
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	// 4. The plugins: nothing of them is read before the engine has the data directory.
-	held, err := newPlugins(config, registry, logger)
+	// 4. The place in the cluster, if there is one.
+	on := founded{logger, listeners, registry, nil, nil}
+	if config.Cluster.URL == "" {
+		return runEngine(ctx, a, config, on, ready)
+	}
+	place, err := join(ctx, &config, listeners, registry, logger)
+	switch {
+	case err != nil && ctx.Err() != nil: // it was told to end before it had a place
+		return nil
+	case err != nil:
+		return err
+	}
+	on.place, on.cluster = place, &engine.Cluster{Backend: place.backend, Node: place.Member}
+	return errors.Join(runEngine(ctx, a, config, on, ready), place.leave())
+}
+
+// founded is what the parts of a server stand on.
+type founded struct {
+	logger    *slog.Logger
+	listeners listeners
+	registry  *prometheus.Registry
+	cluster   *engine.Cluster // nil: the server is alone
+	place     *joined         // in the cluster
+}
+
+// runEngine is runServer from the plugins on.
+func runEngine(ctx context.Context, a *app, config Config, on founded, ready func(url string)) error {
+	logger, listeners, registry := on.logger, on.listeners, on.registry
+
+	// 5. The plugins: nothing of them is read before the engine has the data directory.
+	catalogue, err := newPlugins(config, registry, logger)
 	if err != nil {
 		return err
 	}
 
-	// 5. The tracer; nil unless a collector is configured.
-	tracer, err := newTracer(config, listeners.face[0], registry, logger)
+	// 6. The tracer; nil unless a collector is configured.
+	tracer, err := newTracer(config, listeners.serving[0], registry, logger)
 	if err != nil {
-		return errors.Join(err, held.Close())
+		return errors.Join(err, catalogue.Close())
 	}
 
-	// 6. The engine: opens the data directory, refuses one that is in use, and recovers.
+	// 7. The engine: opens the data directory, refuses one that is in use, and recovers.
 	opened := time.Now()
 	options := config.engine()
 	options.Now, options.Seed, options.Registerer, options.Logger = time.Now, rand.Uint64, registry, logger
-	options.Fatal, options.Scorers, options.Spans = func(err error) { endAtOnce(logger, err) }, held, web.OwnSpans(tracer)
+	options.Cluster, options.Changed = on.cluster, catalogue.Reload
+	options.Fatal, options.Scorers, options.Spans = func(err error) { endAtOnce(logger, err) }, catalogue, web.OwnSpans(tracer)
 	core, err := engine.Open(ctx, options)
 	if err != nil {
-		return errors.Join(err, held.Close())
+		return errors.Join(err, catalogue.Close())
+	}
+	if on.cluster != nil {
+		registry.MustRegister(placeMetrics(core)...)
 	}
 	logger.Info("data is open", "dir", config.Data, "took", time.Since(opened).Round(time.Millisecond))
 
-	// 7. What there is of plugins, from the engine's catalogue. What is in use of them is opened beside what serves.
-	if err := held.Open(core.PluginStore(), core); err != nil {
-		return errors.Join(err, held.Close(), core.Close())
+	// 8. Load the plugin catalogue from the engine. Versions in use open while the server serves.
+	if err := catalogue.Open(core.PluginStore(), core); err != nil {
+		return errors.Join(err, catalogue.Close(), core.Close())
 	}
 
-	// 8. The backups that are made beside what serves; nil unless there is a folder for them.
-	kept, err := newBackups(config, core, registry, logger)
+	// 9. The backups that are made beside what serves; nil unless there is a folder for them.
+	backups, err := newBackups(config, core, registry, logger)
 	if err != nil {
-		return errors.Join(err, held.Close(), core.Close())
+		return errors.Join(err, catalogue.Close(), core.Close())
 	}
 
-	// 9. The certificate: below the data directory, if the server makes its own.
-	shown, err := openCertificate(config, certificate.Options{Now: time.Now, Logger: logger, Registerer: registry})
+	// 10. The certificate: below the data directory, if the server makes its own.
+	cert, err := openCertificate(config, certificate.Options{Now: time.Now, Logger: logger, Registerer: registry})
 	if err != nil {
-		return errors.Join(err, held.Close(), core.Close())
+		return errors.Join(err, catalogue.Close(), core.Close())
 	}
 
-	// 10. The HTTP face.
-	face, err := web.New(web.Options{
-		Engine: core, Plugins: held, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry,
-		Gatherer: registry, Tracer: tracer,
-		Certificate: shown, Limits: config.tokenLimits(), Connections: mostConnections(fileLimit()),
-		Hosts: config.AllowedHosts, Version: webVersion(), Config: config.shown(),
+	// 11. The HTTP server.
+	server, err := web.New(web.Options{
+		Engine: core, Plugins: catalogue, Now: time.Now, Seed: rand.Uint64, Logger: logger, Registerer: registry, Gatherer: registry,
+		Node: config.self(listeners), Nodes: on.place.nodes(core), Tracer: tracer, Certificate: cert, Limits: config.tokenLimits(),
+		Connections: mostConnections(fileLimit()), Hosts: config.hosts(), Version: webVersion(), Config: config.shown(),
 	})
 	if err != nil {
-		return errors.Join(err, held.Close(), core.Close())
+		return errors.Join(err, catalogue.Close(), core.Close())
 	}
-	return runParts(ctx, core, held, []loop{held, tracer, kept}, face, listeners, func() { tellReady(a, config, listeners, shown, ready) })
+	core.Nodes().SendLetters(server.Letterbox)
+	whenReady := func() { tellReady(a, config, listeners, cert, ready) }
+	return runParts(ctx, core, catalogue, []loop{catalogue, backups}, tracer, server, listeners, whenReady)
 }
 
 // tellReady says where the server can be reached, and of a certificate that no one vouches for by what it is known.
-func tellReady(a *app, config Config, at listeners, shown *certificate.Source, ready func(url string)) {
-	scheme := "http://"
-	if shown != nil {
-		scheme = "https://"
-	}
-	if config.Listen != "" {
-		ready(scheme + at.face[0].Addr().String()) // the kernel takes connections from here on, and Serve answers them
-	} else {
-		ready(socketScheme + config.Socket)
-	}
+func tellReady(a *app, config Config, at listeners, cert *certificate.Source, ready func(url string)) {
+	ready(config.url(at)) // the kernel takes connections from here on, and Serve answers them
 	if config.Listen != "" && config.Socket != "" {
 		say(a.out, "quern: also at %s%s\n", socketScheme, config.Socket)
 	}
@@ -139,14 +170,14 @@ func tellReady(a *app, config Config, at listeners, shown *certificate.Source, r
 	if config.TLSSelfSigned {
 		say(a.out, "quern: self-signed certificate, SHA-256 fingerprint %s; clients trust it by "+
 			"--server-fingerprint, or by --server-ca with a copy of %s\n",
-			shown.Fingerprint(), filepath.Join(config.Data, tlsFolder, "self-signed.crt"))
+			cert.Fingerprint(), filepath.Join(config.Data, tlsFolder, "self-signed.crt"))
 	}
 }
 
 // listeners are the open addresses of a server.
 type listeners struct {
-	face   []net.Listener // the address, then the Unix socket, where there are
-	probes net.Listener   // nil: none of its own
+	serving []net.Listener // the address, then the Unix socket, where there are
+	probes  net.Listener   // nil: none of its own
 }
 
 func listen(ctx context.Context, config Config) (out listeners, err error) {
@@ -170,7 +201,7 @@ func listen(ctx context.Context, config Config) (out listeners, err error) {
 		open(config.Socket, func() (net.Listener, error) { return listenSocket(ctx, config.Socket) }),
 	} {
 		if one != nil {
-			out.face = append(out.face, one)
+			out.serving = append(out.serving, one)
 		}
 	}
 	out.probes = tcp(config.MetricsListen)
@@ -181,7 +212,7 @@ func listen(ctx context.Context, config Config) (out listeners, err error) {
 }
 
 func (l listeners) close() {
-	for _, one := range append([]net.Listener{l.probes}, l.face...) {
+	for _, one := range append([]net.Listener{l.probes}, l.serving...) {
 		if one != nil {
 			one.Close()
 		}
@@ -240,20 +271,34 @@ func newTracer(config Config, listener net.Listener, registry *prometheus.Regist
 	})
 }
 
+// handOverMost is how long a node of a cluster that is told to end goes on to serve, so that other nodes take its queues over.
+const handOverMost = 20 * time.Second
+
 // loop is a part that runs along until its context ends.
 type loop interface {
 	Run(ctx context.Context) error
 }
 
-// runParts runs the loops of the engine and of the parts along with it, and the HTTP face, until ctx ends or one of
-// them fails. The face goes first: when it is down no request waits for the engine any more, which then commits what is
-// left and closes.
-func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue, along []loop, face *web.Server,
+// runParts runs the loops of the engine and of the parts along with it, and the HTTP server, until ctx ends or one of
+// them fails. The server stops first: when it is down no request waits for the engine any more, which then commits what is
+// left and closes. The tracer goes last: turns and emissions end while the engine closes, and their spans with them.
+func runParts(ctx context.Context, core *engine.Engine, catalogue *plugins.Catalogue, along []loop, tracer loop, server *web.Server,
 	at listeners, ready func()) error {
-	faceCtx, stopFace := context.WithCancel(ctx)
+	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		handing, stop := context.WithTimeout(serverCtx, handOverMost)
+		defer stop()
+		core.Nodes().HandOver(handing)
+		stopServer()
+	})
 	loopsCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopFace()
+	tracerCtx, stopTracer := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServer()
 	defer stopLoops()
+	var traced sync.WaitGroup
+	traced.Go(func() { _ = tracer.Run(tracerCtx) }) // it never fails
+	defer traced.Wait()
+	defer stopTracer()
 	loops := make(chan error, 1)
 	var probed error // what the listener for probes ended with
 	go func() {
@@ -263,24 +308,24 @@ func runParts(ctx context.Context, core *engine.Engine, held *plugins.Catalogue,
 		}
 		if at.probes != nil { // to the end, so that a probe sees the server stop
 			beside.Go(func() {
-				if probed = face.ServeProbes(loopsCtx, at.probes); probed != nil {
-					stopFace()
+				if probed = server.ServeProbes(loopsCtx, at.probes); probed != nil {
+					stopServer()
 				}
 			})
 		}
 		err := core.Run(loopsCtx)
-		stopFace()
+		stopServer()
 		beside.Wait()
 		loops <- err
 	}()
 	ready()
-	served := face.Serve(faceCtx, at.face...)
+	served := server.Serve(serverCtx, at.serving...)
 	stopLoops()
 	ran := <-loops
 	if errors.Is(ran, context.Canceled) {
 		ran = nil
 	}
-	return errors.Join(served, probed, ran, held.Close(), core.Close())
+	return errors.Join(served, probed, ran, catalogue.Close(), core.Close())
 }
 
 // newLogger writes to stderr, where it does not mix with what scripts read.
@@ -298,3 +343,10 @@ func endAtOnce(logger *slog.Logger, err error) {
 	logger.Error("ending at once: the state on disk is unknown; a restart recovers it", "error", err)
 	os.Exit(exitFailure)
 }
+
+// filesForData are left for the data: 256 queues have ten files each, and checkpoints, backups and plugins open some for a while.
+const filesForData = 4096
+
+// mostConnections is how many connections may be open when this many files may: all but those for the data, but at least half. 0: any
+// number.
+func mostConnections(files int) int { return max(files-filesForData, files/2) }

@@ -35,7 +35,7 @@ func getCommand(a *app) *cobra.Command {
 func cancelCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
 		Use:   "cancel ID...",
-		Short: "Cancel submissions: what is not done will not be done",
+		Short: "Cancel submissions; unfinished chunks are skipped",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var cancelled []api.Submission
@@ -60,7 +60,7 @@ func cancelCommand(a *app) *cobra.Command {
 func priorityCommand(a *app) *cobra.Command {
 	c := a.serverCommand(&cobra.Command{
 		Use:   "priority ID NUMBER",
-		Short: "Change the priority of an open submission: CustomPriority hands out the largest first; flags come before the ID",
+		Short: "Change the priority of an open submission; CustomPriority hands out the largest first; flags come before the ID",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			priority, err := strconv.ParseInt(args[1], 10, 64)
@@ -83,12 +83,12 @@ func outputsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outputs ID",
 		Short: "Print the outputs of a submission's chunks in the order of their indexes",
-		Long: "Print the outputs of a submission's chunks in the order of their indexes. raw writes each on a line " +
-			"of its own: a newline is added\n" +
-			"where an output does not end with one. -0 writes a NUL behind each instead, for outputs that have " +
-			"newlines in them (xargs -0), and\n" +
-			"--joined nothing, for parts of one file. jsonl writes one {\"index\":...,\"output\":...} a line. Chunks " +
-			"without output are left out. On a terminal, characters that would steer it are shown as escapes.",
+		Long: "Print the outputs of a submission's chunks in the order of their indexes, without chunks that have none. raw " +
+			"prints one per line, and\n" +
+			"adds a missing newline. -0 ends each with a NUL instead, for outputs that contain newlines (xargs -0). --joined " +
+			"adds nothing, for the\n" +
+			"parts of one file. jsonl prints one {\"index\":...,\"output\":...} per line. On a terminal, control characters " +
+			"are escaped.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (null || joined) && a.format == formatJSONL || null && joined {
@@ -109,8 +109,8 @@ func outputsCommand(a *app) *cobra.Command {
 	}
 	a.clientFlags(c)
 	a.formatFlag(c, formatRaw, formatJSONL)
-	c.Flags().BoolVarP(&null, "null", "0", false, "write a NUL behind each output, which is left as it is")
-	c.Flags().BoolVar(&joined, "joined", false, "write the outputs one after another, as they are")
+	c.Flags().BoolVarP(&null, "null", "0", false, "write a NUL after each output, and leave the output unchanged")
+	c.Flags().BoolVar(&joined, "joined", false, "write the outputs one after another, unchanged")
 	return c
 }
 
@@ -147,7 +147,7 @@ func listCommand(a *app) *cobra.Command {
 	})
 	c.Flags().StringSliceVar(&o.states, "state", nil, "only these states: "+strings.Join(queue.SubmissionStateNames(), ", "))
 	c.Flags().StringArrayVarP(&o.meta, "meta", "m", nil, "only submissions with this metadata, `KEY=VALUE`, repeatable")
-	c.Flags().StringVar(&o.schedule, "schedule", "", "only what this schedule inserted")
+	c.Flags().StringVar(&o.schedule, "schedule", "", "only submissions of this schedule")
 	c.Flags().StringVar(&o.before, "created-before", "", "only submissions older than this: a duration such as 24h, or a time")
 	c.Flags().StringVar(&o.after, "created-after", "", "only submissions at most as old: a duration such as 1h, or a time")
 	o.limit.flags(c, 100, "submissions")

@@ -16,9 +16,46 @@ import (
 
 // strategyCommand is the parent of the commands on named strategies.
 func strategyCommand(a *app) *cobra.Command {
+	var version uint32
+	var when client.Condition
+	named := resource[api.NamedStrategy]{
+		parent: "strategy", word: "NAME", ofQueue: true, fields: strategyFields,
+		offer:  func(s api.NamedStrategy) (string, string) { return s.Name, s.Strategy },
+		header: []string{"NAME", "VERSION", "CREATED", "STRATEGY"},
+		row: func(s api.NamedStrategy) []string {
+			return []string{s.Name, fmt.Sprint(s.Version), moment(s.CreatedAt), s.Strategy}
+		},
+		list: does("list", "List the named strategies of a queue", func(ctx context.Context, c call) (all[api.NamedStrategy], error) {
+			return c.Strategies(ctx, c.queue), nil
+		}),
+		one: []action[*api.NamedStrategy]{does("get NAME", "Show a named strategy, or an older version of it",
+			func(ctx context.Context, c call) (*api.NamedStrategy, error) {
+				return c.Strategy(ctx, c.queue, c.args[0], version)
+			},
+		).with(func(c *cobra.Command) {
+			c.Flags().Uint32Var(&version, "version", 0, "an older version; the last 100 are kept (default: the newest)")
+		})},
+		remove: does("delete NAME", "Delete a named strategy with all its versions", func(ctx context.Context, c call) (none, error) {
+			return none{}, c.DeleteStrategy(ctx, c.queue, c.args[0], when)
+		}).with(func(c *cobra.Command) { conditionFlags(c, &when) }),
+	}
+	used := resource[api.StrategyUse]{
+		parent: "strategy", ofQueue: true, header: []string{"CONSUMERS", "RESERVES/S", "CHUNKS/S", "LAST USED", "STRATEGY"},
+		row: func(s api.StrategyUse) []string {
+			return []string{fmt.Sprint(s.Consumers), fmt.Sprintf("%.1f", s.ReservesPerSecond), fmt.Sprintf("%.1f", s.ChunksPerSecond),
+				moment(s.LastUsed), s.Strategy}
+		},
+		list: does("in-use", "List the strategies of reserves in the last hour, the ones with most chunks first",
+			func(ctx context.Context, c call) (all[api.StrategyUse], error) {
+				used, err := c.StrategiesInUse(ctx, c.queue)
+				if err != nil {
+					return nil, err
+				}
+				return listed(used.Items), nil
+			}),
+	}
 	return parent(&cobra.Command{Use: "strategy", Short: "Name, list, check and delete strategies"},
-		strategyPutCommand(a), strategyGetCommand(a), strategyListCommand(a), strategyDeleteCommand(a),
-		strategyValidateCommand(a), inUseCommand(a))
+		append(append(named.commands(a), used.commands(a)...), strategyPutCommand(a), strategyValidateCommand(a))...)
 }
 
 // conditionFlags are the flags that make a change depend on what is there.
@@ -30,7 +67,7 @@ func strategyPutCommand(a *app) *cobra.Command {
 	var when client.Condition
 	c := a.queueCommand(&cobra.Command{
 		Use:   "put NAME STRATEGY",
-		Short: "Name a strategy, or change the one behind a name; STRATEGY - reads it from stdin",
+		Short: "Store a strategy under a name, or change it; STRATEGY - reads it from stdin",
 		Example: "  quern strategy put nightly 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)'\n" +
 			"  quern work --strategy '{\"name\":\"nightly\"}' -- ./render",
 		Args: cobra.ExactArgs(2),
@@ -44,7 +81,7 @@ func strategyPutCommand(a *app) *cobra.Command {
 		}),
 	})
 	conditionFlags(c, &when)
-	c.Flags().BoolVar(&when.Absent, "create", false, "only when there is none of this name yet")
+	c.Flags().BoolVar(&when.Absent, "create", false, "fail if the name exists already")
 	c.MarkFlagsMutuallyExclusive("create", "if-match")
 	return c
 }
@@ -68,54 +105,10 @@ func strategyArgument(a *app, text string) (string, error) {
 	return text, err
 }
 
-func strategyGetCommand(a *app) *cobra.Command {
-	var version uint32
-	c := a.queueCommand(&cobra.Command{
-		Use:   "get NAME",
-		Short: "Show a named strategy, or an older version of it",
-		Args:  cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			s, err := c.Strategy(ctx, a.queueName(), args[0], version)
-			return printAnswer(a, s, err, strategyFields)
-		}),
-	})
-	c.Flags().Uint32Var(&version, "version", 0, "an older version; the last 100 are kept (default: the newest)")
-	return c
-}
-
-func strategyListCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use:   "list",
-		Short: "List the named strategies of a queue",
-		Args:  cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			header := []string{"NAME", "VERSION", "CREATED", "STRATEGY"}
-			return printAll(a, c.Strategies(ctx, a.queueName()), header, func(s api.NamedStrategy) []string {
-				return []string{s.Name, fmt.Sprint(s.Version), moment(s.CreatedAt), s.Strategy}
-			})
-		}),
-	})
-}
-
-func strategyDeleteCommand(a *app) *cobra.Command {
-	var when client.Condition
-	c := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a named strategy with all its versions",
-		Args:  cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			return c.DeleteStrategy(ctx, a.queueName(), args[0], when)
-		}),
-	}
-	a.queueFlags(c)
-	conditionFlags(c, &when)
-	return c
-}
-
 func strategyValidateCommand(a *app) *cobra.Command {
 	return a.queueCommand(&cobra.Command{
 		Use:   "validate STRATEGY",
-		Short: "Say what a strategy means, and what in it has no effect; - reads it from stdin",
+		Short: "Show what a strategy means, and which parts have no effect; - reads it from stdin",
 		Args:  cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			text, err := strategyArgument(a, args[0])
@@ -124,26 +117,6 @@ func strategyValidateCommand(a *app) *cobra.Command {
 			}
 			v, err := c.ValidateStrategy(ctx, a.queueName(), text)
 			return printAnswer(a, v, err, validFields)
-		}),
-	})
-}
-
-// inUseCommand lists what consumers reserve by.
-func inUseCommand(a *app) *cobra.Command {
-	return a.queueCommand(&cobra.Command{
-		Use:   "in-use",
-		Short: "List the strategies that consumers reserved by in the last hour, those that handed out most chunks first",
-		Args:  cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			used, err := c.StrategiesInUse(ctx, a.queueName())
-			if err != nil {
-				return err
-			}
-			header := []string{"CONSUMERS", "RESERVES/S", "CHUNKS/S", "LAST USED", "STRATEGY"}
-			return printList(a, used.Items, header, func(s api.StrategyUse) []string {
-				return []string{fmt.Sprint(s.Consumers), fmt.Sprintf("%.1f", s.ReservesPerSecond), fmt.Sprintf("%.1f", s.ChunksPerSecond),
-					moment(s.LastUsed), s.Strategy}
-			})
 		}),
 	})
 }

@@ -41,11 +41,12 @@ func submitCommand(a *app) *cobra.Command {
 			"  --count N --template TEXT   N chunks whose content is TEXT with {index} replaced\n" +
 			"  --count N --prefix KEY      N chunks whose content is in object storage under KEY followed by the index\n" +
 			"  FILE...                     one chunk per file, with the file's bytes; with --upload they become objects first\n" +
-			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find -print0)\n\n" +
-			"Files and lines become several submissions when they are more than one call can carry (" +
+			"  otherwise                   one chunk per line of stdin (an empty line is an empty chunk; --null for find " +
+			"-print0)\n\n" +
+			"If files or lines exceed one call, they become several submissions (" +
 			strconv.Itoa(queue.MaxInlineChunks) + " chunks or about 63 MiB).\n" +
-			"A trace in the environment (TRACEPARENT, TRACESTATE) goes with it to the consumers.\n" +
-			"It prints the id of each submission, and with --wait how each ended.\n\n" + submitLinesHelp,
+			"Consumers receive a trace from the environment (TRACEPARENT, TRACESTATE).\n" +
+			"The command prints the id of each submission, and with --wait its final state.\n\n" + submitLinesHelp,
 		Example: "  find . -name '*.jpg' | quern submit --meta company=123 --meta mode=preview --wait\n" +
 			"  quern submit --count 1000000 --template 'row {index}' --priority 5\n" +
 			"  quern submit --count 5000 --prefix s3://bucket/run-7/\n" +
@@ -75,7 +76,8 @@ func submitCommand(a *app) *cobra.Command {
 	rangesOf(f, map[string]string{"count": "1 to 4294967295"})
 	f.BoolVarP(&o.wait, "wait", "w", false, "wait until the submission ends; the exit code tells how")
 	o.lines.flags(f)
-	objectsFlag(a, c, "upload", "upload the files into this bucket first, such as s3://NAME?region=REGION, gs://NAME, azblob://NAME or "+
+	objectsFlag(a, c, "upload", "upload the files into this bucket first, such as s3://NAME?region=REGION, "+
+		"gs://NAME, azblob://NAME or "+
 		"file:///DIR (by the program "+objectsProgram+")")
 	return c
 }

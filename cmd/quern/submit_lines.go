@@ -21,13 +21,15 @@ import (
 	"github.com/quern-queue/quern/sdk/client"
 )
 
-const submitLinesHelp = "With --jsonl each line of a file is one submission, as the body of an insert is, such as\n" +
+const submitLinesHelp = "With --jsonl, each line of a file is one submission, in the form of an insert's body, such as\n" +
 	"  {\"meta\":{\"company\":7},\"priority\":3,\"chunks\":{\"inline\":[\"ash\"]}}\n" +
-	"They are inserted in their order, up to 1,000 in one call; of a pipe that stays open, when so many have come.\n" +
-	"A line that is refused is named with its number on stderr and keeps no other from being inserted; with --atomic, for what fits\n" +
-	"into one call (10,000 lines or about 63 MiB), all are inserted or none.\n" +
-	"Run it again with the same --key-prefix within a day, after an interruption or with refused lines corrected in place, and it\n" +
-	"inserts what is missing: the key of a line is PREFIX/NUMBER, unless the line has an idempotency_key."
+	"The command inserts them in order, up to 1,000 per call. From an open pipe it inserts them once that many have arrived.\n" +
+	"It prints the number of a refused line on stderr and inserts the others. With --atomic it inserts all lines " +
+	"or none, if they\n" +
+	"fit into one call (10,000 lines or about 63 MiB).\n" +
+	"After an interruption, or with refused lines corrected in place, run it again within a day with the same " +
+	"--key-prefix to\n" +
+	"insert the missing lines. The key of a line is PREFIX/NUMBER, unless the line has an idempotency_key."
 
 // Bounds of one call. More than a thousand make no insert cheaper, and hold up those who share their commit.
 const (
@@ -260,7 +262,8 @@ func (l *lineCalls) read() *inputLine {
 			line.text = append(line.text, part...)
 		}
 		if len(line.text) > l.bytesOfLine {
-			line.text, line.fault = nil, fmt.Sprintf("is longer than %d bytes, the most that one call can carry: put the contents of its "+
+			line.text, line.fault = nil, fmt.Sprintf("is longer than %d bytes, the most that one call can carry: put the "+
+				"contents of its "+
 				"chunks into object storage, or make several lines of it", l.bytesOfLine)
 		}
 		switch {

@@ -14,44 +14,46 @@ func tokenOptions() []option {
 	return []option{
 		{
 			"token-rate", "200000", "1 to 1000000, or 0 for any number",
-			"how many requests per second one access token may make, after a burst of twice as many; more are answered 429",
+			"requests per second that one access token may make, after a burst of twice as many; more get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.PerSecond, text, 1_000_000) },
 		},
 		{
-			"token-at-once", "20000", "1 to 1000000, or 0 for any number", "how many requests of one access token " +
-				"may be answered at the same time, those that wait for work included; more are answered 429",
+			"token-at-once", "20000", "1 to 1000000, or 0 for any number",
+			"requests of one access token that the server answers at the same time, including those that wait for " +
+				"work; more get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.AtOnce, text, 1_000_000) },
 		},
 		{
-			"token-body-memory", "384MiB", "128MiB to 512MiB", "how much memory large requests of one access token " +
-				"may hold while they are read, of the 512 MiB for those of all; more are answered 429",
+			"token-body-memory", "384MiB", "128MiB to 512MiB",
+			"memory for large requests of one access token while the server reads them, out of 512 MiB for all; more get 429",
 			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Bodies, text, 128<<20, 512<<20) },
 		},
 		{
-			"token-answer-memory", "96MiB", "16MiB to 128MiB", "how much memory large answers to one access token " +
-				"may hold until it has read them, of the 128 MiB for those of all; more are answered 429",
+			"token-answer-memory", "96MiB", "16MiB to 128MiB",
+			"memory for large answers to one access token until the client has read them, out of 128 MiB for all; more get 429",
 			func(c *Config, text string) error { return sizeBetween(&c.TokenLimits.Answers, text, 16<<20, 128<<20) },
 		},
 		{
-			"token-view-memory", "auto", "auto, or 1MiB to 1TiB", "how much memory the indexes may take that " +
-				"strategies of one access token had made; more are answered 429; auto is three quarters of view-memory",
+			"token-view-memory", "auto", "auto, or 1MiB to 1TiB",
+			"memory for the indexes that the strategies of one access token need; more get 429; auto is three " +
+				"quarters of view-memory",
 			func(c *Config, text string) error { return setTokenViews(&c.TokenLimits.Views, text) },
 		},
 		{
-			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many submissions that " +
-				"one access token inserted may be open, counted from the server's start; more are answered 429; auto " +
+			"token-submissions", "auto", "auto, 1 to 1000000000, or 0 for any number",
+			"open submissions that one access token inserted, counted from the server's start; more get 429; auto " +
 				"is three quarters of max-live-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Submissions, text) },
 		},
 		{
-			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number", "how many different values of " +
-				"meta keys the open submissions of one access token may have brought, counted from the server's " +
-				"start; more are answered 429; auto is as many as token-submissions",
+			"token-meta-values", "auto", "auto, 1 to 1000000000, or 0 for any number",
+			"different values of meta keys that the open submissions of one access token may add, counted from " +
+				"the server's start; more get 429; auto is the same as token-submissions",
 			func(c *Config, text string) error { return setCountOrAuto(&c.TokenLimits.Values, text) },
 		},
 		{
 			"token-consumers", "15000", "1 to 1000000, or 0 for any number",
-			"how many consumers one access token may have attached, of the 20000 that a queue takes; more are answered 429",
+			"attached consumers of one access token, out of 20000 per queue; more get 429",
 			func(c *Config, text string) error { return setCount(&c.TokenLimits.Consumers, text, 1_000_000) },
 		},
 	}

@@ -17,21 +17,37 @@ import (
 
 // tokenCommand is the parent of the commands on access tokens.
 func tokenCommand(a *app) *cobra.Command {
+	tokens := resource[api.Token]{
+		parent: "token", word: "ID", fields: tokenFields, offer: func(t api.Token) (string, string) { return t.ID, t.Name },
+		header: []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES", "LAST USED"},
+		row: func(t api.Token) []string {
+			return []string{t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Queues, ","),
+				metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
+		},
+		list: does("list", "List the access tokens, the oldest first", func(ctx context.Context, c call) (all[api.Token], error) {
+			return c.Tokens(ctx), nil
+		}),
+		one: []action[*api.Token]{does("show ID", "Show an access token, without its secret",
+			func(ctx context.Context, c call) (*api.Token, error) { return c.Token(ctx, tokenID(c.args[0])) })},
+		remove: does("revoke ID...", "Revoke access tokens; a missing one is no error",
+			func(ctx context.Context, c call) (none, error) { return none{}, c.RevokeToken(ctx, tokenID(c.args[0])) }),
+	}
 	return parent(&cobra.Command{
-		Use: "token", Short: "Make, list, rotate and revoke access tokens, and say who one is",
-		Long: "Access tokens say who may do what. From the first one on every request needs one; the first needs the scope admin.\n" +
-			"This program finds its own in the file of --token-file, or in the environment: QUERN_TOKEN, or the file " +
-			"that QUERN_TOKEN_FILE names.",
-	}, tokenNewCommand(a), tokenListCommand(a), tokenShowCommand(a), tokenRotateCommand(a),
-		tokenRevokeCommand(a), whoamiCommand(a))
+		Use: "token", Short: "Create, list, rotate and revoke access tokens, and show your own",
+		Long: "Manage access tokens, which say who may do what. Once there is one, every request needs one. The first needs the " +
+			"scope admin.\n" +
+			"Commands read their token from the file of --token-file, or from the environment: QUERN_TOKEN, or the file in " +
+			"QUERN_TOKEN_FILE.",
+	}, append(tokens.commands(a), tokenNewCommand(a), tokenRotateCommand(a), whoamiCommand(a))...)
 }
 
 func tokenNewCommand(a *app) *cobra.Command {
 	var asked api.NewToken
 	var meta, expires, to string
 	c := a.serverCommand(&cobra.Command{
-		Use: "new NAME --scopes SCOPE,...", Short: "Make an access token; its text is shown this once", Args: cobra.ExactArgs(1),
-		Long: "Make an access token and show its text, which the server does not keep. What is done with it is recorded under NAME.\n" +
+		Use: "new NAME --scopes SCOPE,...", Short: "Create an access token, and print its text this once", Args: cobra.ExactArgs(1),
+		Long: "Create an access token and print its text, which the server does not keep. The audit log records its use under " +
+			"NAME.\n" +
 			"The scopes are produce, consume, read, metrics, operate, plugins and admin, which implies all others.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			asked.Name = args[0]
@@ -52,10 +68,11 @@ func tokenNewCommand(a *app) *cobra.Command {
 			})
 		},
 	})
-	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, with commas between")
-	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "the only queues that it sees, with commas between (default: all)")
-	c.Flags().StringVarP(&meta, "meta", "m", "", "the only submissions that it sees and inserts: KEY=VALUE, where a "+
-		"whole number is the integer and KEY=s:VALUE the text (default: all)")
+	c.Flags().StringSliceVar(&asked.Scopes, "scopes", nil, "what it may do, separated by commas")
+	c.Flags().StringSliceVar(&asked.Queues, "queues", nil, "limit it to these queues, separated by commas (default: all)")
+	c.Flags().StringVarP(&meta, "meta", "m", "", "limit it to submissions with this meta: KEY=VALUE, where a whole "+
+		"number is the integer and KEY=s:VALUE the text "+
+		"(default: all)")
 	c.Flags().StringVar(&asked.Subject, "certificate-subject", "",
 		"subject of a client certificate that is to stand for it, such as CN=worker,O=acme, for a server with --tls-client-ca")
 	c.Flags().StringVar(&expires, "expires", "",
@@ -66,7 +83,8 @@ func tokenNewCommand(a *app) *cobra.Command {
 
 // secretFlag adds where the text of a token goes.
 func secretFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "to", "", "write the token's text to this new file, which only its owner can read, instead of showing it")
+	c.Flags().StringVar(to, "to", "", "write the token's text to this new file, which only its owner can read, "+
+		"instead of showing it")
 }
 
 // printSecret shows a token with its text, or writes the text to a file. The file is made first: no token is made whose text would be lost.
@@ -91,34 +109,11 @@ func printSecret(a *app, to string, ask func() (*api.Token, error)) (err error) 
 	return printOne(a, *made, tokenFields)
 }
 
-func tokenListCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use: "list", Short: "List the access tokens, the oldest first", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
-			return printAll(a, c.Tokens(ctx), []string{"ID", "NAME", "SCOPES", "QUEUES", "META", "CREATED", "EXPIRES",
-				"LAST USED"}, func(t api.Token) []string {
-				return []string{t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Queues, ","),
-					metaLine(t.Meta), moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt)}
-			})
-		}),
-	})
-}
-
-func tokenShowCommand(a *app) *cobra.Command {
-	return a.serverCommand(&cobra.Command{
-		Use: "show ID", Short: "Show what is known of an access token", Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-			t, err := c.Token(ctx, tokenID(args[0]))
-			return printAnswer(a, t, err, tokenFields)
-		}),
-	})
-}
-
 func tokenRotateCommand(a *app) *cobra.Command {
 	var overlap time.Duration
 	var to string
 	c := a.serverCommand(&cobra.Command{
-		Use: "rotate ID", Short: "Give an access token another secret; its text is shown this once", Args: cobra.ExactArgs(1),
+		Use: "rotate ID", Short: "Give an access token a new secret, and print its text this once", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return printSecret(a, to, func() (*api.Token, error) {
 				c, err := a.client()
@@ -130,17 +125,8 @@ func tokenRotateCommand(a *app) *cobra.Command {
 		},
 	})
 	c.Flags().DurationVar(&overlap, "overlap", 0,
-		"how long the secret before stays good, such as 1h, so that its holders can be changed one by one")
+		"how long the old secret stays valid, such as 1h, so that you can change its users one by one")
 	secretFlag(c, &to)
-	return c
-}
-
-func tokenRevokeCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "revoke ID...", Short: "End access tokens; one that is not there is no mistake", Args: cobra.MinimumNArgs(1),
-		RunE: a.each(func(ctx context.Context, c *client.Client, arg string) error { return c.RevokeToken(ctx, tokenID(arg)) }),
-	}
-	a.clientFlags(c)
 	return c
 }
 
@@ -155,7 +141,7 @@ func tokenID(arg string) string {
 
 func whoamiCommand(a *app) *cobra.Command {
 	return a.serverCommand(&cobra.Command{
-		Use: "whoami", Short: "Say who the server takes this program for", Args: cobra.NoArgs,
+		Use: "whoami", Short: "Show which identity the server sees in your token", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			who, err := c.Whoami(ctx)
 			return printAnswer(a, who, err, func(w api.Whoami) [][2]string {
@@ -192,7 +178,8 @@ func parseExpires(text string, now time.Time) (api.Time, error) {
 	}
 	at, err := parseUntil(text, now)
 	if err != nil {
-		return at, usageError{fmt.Errorf("--expires %q is neither a time like 2026-01-31T12:00:00Z nor a duration like 90d or 12h", text)}
+		return at, usageError{fmt.Errorf("--expires %q is neither a time like 2026-01-31T12:00:00Z nor a duration "+
+			"like 90d or 12h", text)}
 	}
 	return at, nil
 }

@@ -21,9 +21,10 @@ func topCommand(a *app) *cobra.Command {
 		once  bool
 	)
 	c := &cobra.Command{
-		Use: "top", Short: "Show a queue live in the terminal: backlog, rates, rules, and what is in flight by value", Args: cobra.NoArgs,
-		Long: "Show a queue live in the terminal: backlog, rates, what rules hold back, and by the values of a meta key what is in\n" +
-			"flight, of which limit. Where stdout is no terminal, or with --once, print the screen once, after two looks for the rates.",
+		Use: "top", Short: "Show a queue live in the terminal", Args: cobra.NoArgs,
+		Long: "Show a queue live in the terminal: backlog, rates, rules, and per value of a meta key the chunks in flight and " +
+			"their limit. Without a\n" +
+			"terminal, or with --once, print the screen once, after measuring the rates.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond || every > time.Hour {
 				return usageError{fmt.Errorf("--every is %s; it must be from 100ms to 1h", every)}
@@ -49,7 +50,7 @@ func topCommand(a *app) *cobra.Command {
 		},
 	}
 	a.queueFlags(c)
-	c.Flags().DurationVar(&every, "every", 2*time.Second, "how often to look, 100ms to 1h")
+	c.Flags().DurationVar(&every, "every", 2*time.Second, "how often to refresh, 100ms to 1h")
 	c.Flags().BoolVar(&once, "once", false, "print the screen once")
 	return c
 }

@@ -25,13 +25,13 @@ type trust struct {
 
 func (t *trust) flags(c *cobra.Command) {
 	c.Flags().StringVar(&t.ca, "server-ca", "",
-		"PEM file with the authorities that may vouch for the server, in place of the system's (environment QUERN_SERVER_CA)")
+		"PEM file with the authorities to trust, instead of the system's (environment QUERN_SERVER_CA)")
 	c.Flags().StringVar(&t.fingerprint, "server-fingerprint", "",
-		"SHA-256 fingerprint of the server's certificate, in place of any authority (environment QUERN_SERVER_FINGERPRINT)")
+		"SHA-256 fingerprint of the certificate to trust, instead of any authority (environment QUERN_SERVER_FINGERPRINT)")
 	c.Flags().StringVar(&t.cert, "client-cert", "",
-		"PEM file with the client's certificate, for a server that knows clients by it (environment QUERN_CLIENT_CERT)")
+		"PEM file with a client certificate, for a server that identifies clients by it (environment QUERN_CLIENT_CERT)")
 	c.Flags().StringVar(&t.key, "client-key", "",
-		"PEM file with its private key (environment QUERN_CLIENT_KEY; default the file of --client-cert)")
+		"PEM file with the private key of --client-cert (environment QUERN_CLIENT_KEY; default the file of --client-cert)")
 }
 
 // trusted is what the flags say, else the environment.

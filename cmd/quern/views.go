@@ -13,10 +13,10 @@ import (
 // viewsCommand shows what memory strategies take.
 func viewsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "views", Short: "List the indexes that strategies stand on, with the memory that they take", Args: cobra.NoArgs,
-		Long: "List the indexes in memory that the strategies of a queue stand on, the largest first: one for each " +
-			"branch that is in use. Those that only\n" +
-			"questions (preview, explain, why, compare) are about have a smaller part of the server's option view-memory of their own.",
+		Use: "views", Short: "List the indexes of strategies with their memory", Args: cobra.NoArgs,
+		Long: "List the indexes in memory of a queue's strategies, the largest first: one for each branch in use. Indexes for " +
+			"questions only (preview,\n" +
+			"explain, why, compare) have a smaller share of the option view-memory of their own.",
 		Example: "  quern views\n  quern views --queue encode -o json",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Views(ctx, a.queueName())

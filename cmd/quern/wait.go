@@ -18,10 +18,10 @@ func waitCommand(a *app) *cobra.Command {
 	c := a.serverCommand(&cobra.Command{
 		Use:   "wait [ID...]",
 		Short: "Wait until submissions have ended",
-		Long: "Wait until all of the submissions have ended, or with --any the first of them, and show how.\n" +
-			"They may be of several queues. Without IDs they are read from stdin, one per line, as submit prints them.\n" +
-			"With \"-o jsonl\" each is printed when it ends. The exit code is 0 when all that were shown completed,\n" +
-			"and 6 when one did not.",
+		Long: "Wait until all submissions have ended, or with --any the first of them, and show their states. They may be in " +
+			"several queues. Without\n" +
+			"IDs, read them from stdin, one per line, as submit prints them. With \"-o jsonl\", print each when it ends.\n" +
+			"The exit code is 0 when all that were printed completed, and 6 otherwise.",
 		Example: "  quern submit < lines.txt | quern wait\n  quern wait --any -o jsonl 7529572615950696448 7529572616001028096",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			ids, err := waitIDs(a, args)

@@ -20,8 +20,8 @@ func watchCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch [ID]",
 		Short: "Follow a submission until it ends, or a queue's numbers until interrupted",
-		Long: "With an ID: show the submission's progress until it ends; the exit code is 0 when it completed and 6 when it did not.\n" +
-			"Without: print the queue's numbers every --every until interrupted, with what was done per second in between.",
+		Long: "Show the progress of submission ID until it ends. The exit code is 0 when it completed and 6 otherwise.\n" +
+			"Without an ID, print the queue's numbers every --every until interrupted, with rates per second.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < 100*time.Millisecond || every > time.Hour {

@@ -36,29 +36,33 @@ func workCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "work [flags] -- COMMAND [ARG...]",
 		Short: "Run a command for every chunk",
-		Long: "Run a command for every chunk. The command gets the chunk's content on stdin; {} in its arguments is " +
-			"replaced by the content\n" +
-			"when that is text (by the key when the content is in object storage). Its environment has\n" +
-			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   which chunk it is, and which try\n" +
-			"  QUERN_CONTENT                                  the content, when it is text of at most 32 KiB\n" +
-			"  QUERN_KEY                                      the key of the content in object storage (stdin is then empty;\n" +
+		Long: "Run a command for every chunk. The command reads the chunk's content from stdin. {} in its arguments becomes the " +
+			"content if that is text\n" +
+			"(or the key, if the content is in object storage). Its environment has\n" +
+			"  QUERN_SUBMISSION, QUERN_INDEX, QUERN_ATTEMPT   the chunk and the attempt\n" +
+			"  QUERN_CONTENT                                  the content, if it is text of at most 32 KiB\n" +
+			"  QUERN_KEY                                      the key of the content in object storage (stdin is then " +
+			"empty;\n" +
 			"                                                 with --fetch it is the object)\n" +
-			"  TRACEPARENT, TRACESTATE                        the trace that the submission carries, if it does\n" +
-			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' " +
-			"for all but letters and digits\n\n" +
-			"What it prints is the chunk's output. Exit code 0 completes the chunk. Any other fails this try, with " +
-			"the last line of stderr as\n" +
-			"the reason; 100 says that no further try will help. The reservation is extended while the command runs; " +
-			"when it is lost all the\n" +
-			"same (the submission was cancelled, say) the command is killed.\n\n" +
-			"It is attached to the server: when it dies, its chunks are offered again after the queue's " +
-			"consumer_grace_ms, and 'quern consumers drain'\n" +
-			"ends it as a signal does.\n\n" +
-			"The exit code is 0 when the work ended as it should and at least one command succeeded, or none had to " +
-			"be run; 1 when all failed,\nor with --fail-exit when one did.\n\n" +
-			"SIGTERM or SIGINT lets the running commands finish and gives back the rest; another one, a second later or more,\n" +
-			"kills them. When this process is killed with SIGKILL, Linux kills the commands too, but not what they started:\n" +
-			"have a shell exec its program. Other systems let them go on, while their chunks are handed out again.",
+			"  TRACEPARENT, TRACESTATE                        the trace of the submission, if it has one\n" +
+			"  QUERN_META_<KEY>                               the submission's metadata; the key in capitals, '_' for all but " +
+			"letters and digits\n\n" +
+			"The command's stdout becomes the chunk's output. Exit code 0 completes the chunk. Any other fails the attempt, " +
+			"with the last line of\n" +
+			"stderr as the reason; 100 means that another attempt would not help. The reservation is extended while the " +
+			"command runs. If it is lost\n" +
+			"anyway, for example because the submission was cancelled, the command is killed.\n\n" +
+			"The consumer is attached to the server. If it dies, the server offers its chunks again after the queue's " +
+			"consumer_grace_ms.\n" +
+			"'quern consumers drain' ends it like a signal.\n\n" +
+			"The exit code is 0 when the work ended normally and at least one command succeeded, or there was none to run. It " +
+			"is 1 when all failed,\n" +
+			"or with --fail-exit when one did.\n\n" +
+			"SIGTERM or SIGINT lets running commands finish and releases the rest. Another one at least a second later kills " +
+			"them. If this process is\n" +
+			"killed with SIGKILL, Linux also kills the commands, but not the programs that those started, so have a shell " +
+			"exec its program. Other\n" +
+			"systems let them run on while the server hands out their chunks again.",
 		Example: "  quern work --concurrency 4 -- sha256sum {}\n" +
 			"  quern work --strategy 'OrElse(SelectOnly(\"mode\", \"preview\", Random), OldestFirst)' --until-empty -- ./render",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -73,20 +77,22 @@ func workCommand(a *app) *cobra.Command {
 	a.quietFlag(c)
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands that run at once, 1 to 1000")
-	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in what order")
-	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, its alone (default: the host, the process id and something random)")
+	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "commands to run at once, 1 to 1000")
+	f.StringVar(&o.strategy, "strategy", "Random", "which chunks, and in which order")
+	f.StringVar(&o.consumer, "consumer", "", "name of this consumer, its alone (default: the host, the process id "+
+		"and something random)")
 	o.about.flag(c)
 	f.DurationVar(&o.timeout, "timeout", time.Minute,
 		"how soon the chunks of this process come back when it dies, 100ms to 24h; it is extended while commands run")
-	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the try (0: never)")
-	f.Int64VarP(&o.count, "limit", "n", 0, "at most so many chunks, then end (0: go on)")
+	f.DurationVar(&o.killAfter, "kill-after", 0, "kill a command that runs longer than this, and fail the attempt (0: never)")
+	f.Int64VarP(&o.count, "limit", "n", 0, "at most this many chunks, then end (0: no limit)")
 	limitWas(f, "count")
 	f.BoolVar(&o.untilEmpty, "until-empty", false,
-		"end when nothing is left for this consumer and nothing is reserved, waiting or paused that could come back")
+		"end when nothing is left for this consumer, and no reserved, waiting or paused chunk can come back")
 	f.BoolVar(&o.failExit, "fail-exit", false,
-		"exit with 1 when any command failed, also one whose chunk was tried again, and not only when all did")
-	objectsFlag(a, c, "fetch", "give the command its chunk's object from this bucket, and make an object of what it prints, such as "+
+		"exit with 1 when any command failed, even if its chunk was retried")
+	objectsFlag(a, c, "fetch", "give the command its chunk's object from this bucket, and make an object of what "+
+		"it prints, such as "+
 		"s3://NAME?region=REGION (by the program "+objectsProgram+")")
 	return c
 }

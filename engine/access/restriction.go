@@ -2,6 +2,7 @@ package access
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -17,6 +18,18 @@ func (r *Restriction) Restricted() bool { return len(r.Queues) > 0 || r.Tenant()
 
 // Tenant says whether the token is bound to a value of a meta key.
 func (r *Restriction) Tenant() bool { return r.Entry.Key != "" }
+
+// Bounds is the restriction in words.
+func (r *Restriction) Bounds() string {
+	var parts []string
+	if len(r.Queues) > 0 {
+		parts = append(parts, "the queues "+strings.Join(r.Queues, ", "))
+	}
+	if r.Tenant() {
+		parts = append(parts, r.Entry.Key+" = "+r.Entry.Value.Quoted())
+	}
+	return strings.Join(parts, " and ")
+}
 
 // CoversQueue says whether the queue of this name is within.
 func (r *Restriction) CoversQueue(name string) bool {

@@ -124,9 +124,9 @@ func HashOf(secret string) Hash {
 // Live says whether the token is good at that time.
 func (t *Token) Live(now queue.Time) bool { return !t.Expired && (t.Expires == 0 || now < t.Expires) }
 
-// Settle ends for good what is over at that time: the token, the secret before the last rotation. So a clock that is set back makes
+// Lapse ends for good what is over at that time: the token, the secret before the last rotation. So a clock that is set back makes
 // nothing good that was refused. It says whether there was anything.
-func (t *Token) Settle(now queue.Time) (changed bool) {
+func (t *Token) Lapse(now queue.Time) (changed bool) {
 	if !t.Expired && !t.Live(now) {
 		t.Expired, changed = true, true
 	}
@@ -136,7 +136,7 @@ func (t *Token) Settle(now queue.Time) (changed bool) {
 	return changed
 }
 
-// due is the first moment at which there is something to settle.
+// due is the first moment at which there is something to end.
 func (t *Token) due() queue.Time {
 	due := queue.Time(math.MaxInt64)
 	if t.Expires != 0 && !t.Expired {
@@ -191,7 +191,7 @@ func NewTable(required bool, tokens []Token) *Table {
 // Required says whether every request needs a token.
 func (t *Table) Required() bool { return t != nil && t.required }
 
-// Due says whether a token has something to settle at that time.
+// Due says whether a token has something to end at that time.
 func (t *Table) Due(now queue.Time) bool { return t != nil && now >= t.due }
 
 // Proof is what someone showed who has a token: which, and the hash of its secret.

@@ -112,7 +112,7 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 		at                     queue.Time
 		changes, first, second bool // at the time before
 	}{{499, false, true, true}, {500, true, false, true}, {999, false, false, true}, {1000, true, false, false}, {2000, false, false, false}} {
-		if due, changed := NewTable(true, []Token{made}).Due(step.at), made.Settle(step.at); due != step.changes || changed != step.changes {
+		if due, changed := NewTable(true, []Token{made}).Due(step.at), made.Lapse(step.at); due != step.changes || changed != step.changes {
 			t.Errorf("at %d: due %v, changed %v; want %v", step.at, due, changed, step.changes)
 		}
 		table := NewTable(true, []Token{made})
@@ -120,7 +120,7 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 		_, bySecond := find(table, Text(made.ID, second), 1)
 		_, certified := table.Certified("CN=worker", 1)
 		if byFirst != step.first || bySecond != step.second || certified != step.second {
-			t.Errorf("settled at %d and asked at 1: first secret %v, second %v, certificate %v; want %v, %v, %v",
+			t.Errorf("asked at %d and asked at 1: first secret %v, second %v, certificate %v; want %v, %v, %v",
 				step.at, byFirst, bySecond, certified, step.first, step.second, step.second)
 		}
 	}

@@ -1,5 +1,7 @@
 // Package archive is the form of a backup: a tar with a manifest, and behind it the files that the manifest lists, in its order. Pure:
 // it reads and writes streams, and opens nothing. docs/formats/backup.md describes it.
+//
+//quern:tests pure
 package archive
 
 import (

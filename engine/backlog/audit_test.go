@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 
@@ -13,7 +14,7 @@ func (m *model) audit() {
 	m.auditSubmissions()
 	m.auditTerms()
 	members := map[*frame]int{}
-	for _, f := range m.b.Views.frames {
+	for _, f := range m.b.frames.list {
 		if f != nil {
 			members[f] = m.auditView(f.bands.views[0])
 		}
@@ -83,8 +84,8 @@ func (m *model) auditSubmissions() {
 			m.fatalf("submission %v stands in %d views, but is not offered", x.spec.ID, len(x.s.members))
 		}
 	}
-	if m.b.Available() != available || m.b.exceptions.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest) != heap || aside > 0 && !m.reconciling() {
-		m.fatalf("%d available, %d put back, %d submissions, %d in the heap of the oldest, want %d, %d, %d, %d; %d are not in there but should", m.b.Available(), m.b.exceptions.putBack, m.b.Len(), len(m.b.oldest), available, putBack, len(m.subs), heap, aside)
+	if m.b.Available() != available || m.b.exceptions.putBack != putBack || m.b.Len() != len(m.subs) || len(m.b.oldest.heap) != heap || aside > 0 && !m.reconciling() {
+		m.fatalf("%d available, %d put back, %d submissions, %d in the heap of the oldest, want %d, %d, %d, %d; %d are not in there but should", m.b.Available(), m.b.exceptions.putBack, m.b.Len(), len(m.b.oldest.heap), available, putBack, len(m.subs), heap, aside)
 	}
 	if id, ok := m.b.OldestAvailable(); !m.reconciling() && (ok != (oldest != nil) || ok && id != oldest.spec.ID) {
 		m.fatalf("oldest available is %v, %v, want %+v", id, ok, oldest)
@@ -117,7 +118,7 @@ func (m *model) auditTerms() {
 			if w := want[queue.MetaEntry{Key: key, Value: c.Value}]; w != c {
 				m.fatalf("%s=%v counts %+v, want %+v", key, c.Value, c, w)
 			}
-			if n := m.b.Values.InFlight(key, c.Value); uint64(n) != c.InFlight {
+			if n := m.b.Values.Counts(key, c.Value)[strategy.Simultaneous]; uint64(n) != c.InFlight {
 				m.fatalf("InFlight(%s=%v) = %d, want %d", key, c.Value, n, c.InFlight)
 			}
 			return true
@@ -134,33 +135,42 @@ func (m *model) auditTerms() {
 		if t.all == 0 && t.uses == 0 || t.uses != uses[t] {
 			m.fatalf("term %s=%v: %d submissions have it, and %d others are said to use it, want %d", t.key.name, t.value, t.all, t.uses, uses[t])
 		}
-		opens, shuts := uint32(0), uint32(none)
-		for i, ref := range t.gates {
-			if ref.max <= t.inFlight {
-				opens = ref.max
-			} else {
-				shuts = min(shuts, ref.max)
-			}
-			if (ref.max <= t.inFlight) != (i < int(t.shut)) || i > 0 && t.gates[i-1].max > ref.max {
-				m.fatalf("term %s=%v with %d in flight has gates %v, %d of them shut", t.key.name, t.value, t.inFlight, t.gates, t.shut)
-			}
-			v := m.b.Views.frames[ref.frame]
-			if ref.gate&valueRef != 0 {
-				if x := &v.cells.values[ref.gate&^valueRef]; x.term != t || x.max != ref.max || x.max != min(x.base, t.limit) {
-					m.fatalf("term %s=%v does not know its value of view %s", t.key.name, t.value, v.bands.views[0].key)
-				}
-			} else if g := &v.gates[ref.gate]; g.watched != t || g.max != ref.max && !v.bands.on {
-				m.fatalf("term %s=%v does not know its gate", t.key.name, t.value)
-			}
+		for of := range t.counters {
+			m.auditTally(tally{t, strategy.Measure(of)})
 		}
-		if t.inFlight >= t.limit {
-			opens = max(opens, t.limit)
+	}
+}
+
+// auditTally holds a counter against the gates that it tells.
+func (m *model) auditTally(t tally) {
+	name, c, gates := fmt.Sprintf("term %s=%v", t.key.name, t.value), t.counter(), t.gates[t.of]
+	opens, shuts := uint32(0), uint32(none)
+	for i, ref := range gates {
+		if ref.max <= c.count {
+			opens = ref.max
 		} else {
-			shuts = min(shuts, t.limit)
+			shuts = min(shuts, ref.max)
 		}
-		if t.opens != opens || t.shuts != shuts {
-			m.fatalf("term %s=%v with the gates %v and %d in flight looks at them below %d and from %d on, want %d and %d", t.key.name, t.value, t.gates, t.inFlight, t.opens, t.shuts, opens, shuts)
+		if (ref.max <= c.count) != (i < int(t.shut[t.of])) || i > 0 && gates[i-1].max > ref.max {
+			m.fatalf("%s with a count of %d has gates %v, %d of them shut", name, c.count, gates, t.shut)
 		}
+		v := m.b.frames.list[ref.frame]
+		if ref.gate&valueRef != 0 {
+			if x := &v.cells.values[ref.gate&^valueRef]; x.tally() != t || x.max != ref.max || x.max != min(x.base, c.limit) {
+				m.fatalf("%s does not know its value of view %s", name, v.bands.views[0].key)
+			}
+		} else if g := &v.gates[ref.gate]; g.tally() != t || g.max != ref.max && !v.bands.on {
+			m.fatalf("%s does not know its gate", name)
+		}
+	}
+	if c.count >= c.limit {
+		opens = max(opens, c.limit)
+	} else {
+		shuts = min(shuts, c.limit)
+	}
+	if c.opens != opens || c.shuts != shuts {
+		m.fatalf("%s with the gates %v and a count of %d looks at them below %d and from %d on, want %d and %d", name, gates, c.count,
+			c.opens, c.shuts, opens, shuts)
 	}
 }
 
@@ -185,12 +195,14 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 			}
 		}
 	}
-	for _, v := range m.b.Views.frames {
+	for _, v := range m.b.frames.list {
 		if v == nil {
 			continue
 		}
-		for _, t := range v.filters {
-			uses[t]++
+		for _, x := range v.filters {
+			for _, t := range x.index {
+				uses[t]++
+			}
 		}
 		if v.fair != nil {
 			each(v.fair.root)
@@ -304,7 +316,7 @@ func (m *model) auditGroup(v *View, number uint32) {
 	count, after := uint32(0), uint32(none)
 	for gate := in.first; gate != none; gate = v.gates[gate].older {
 		g := &v.gates[gate]
-		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && !v.bands.on && g.max != min(v.limits.on(g.watched.key), g.watched.limit) {
+		if g.group != number || g.newer != after || (g.watched == nil) != (gate == in.free) || g.watched != nil && !v.bands.on && g.max != min(v.limits.on(g.tally()), g.tally().counter().limit) {
 			m.fatalf("view %s group %d: gate %d is of group %d, watches %v, is shut from %d on", v.key, number, gate, g.group, g.watched, g.max)
 		}
 		count, after = count+1, gate
@@ -324,7 +336,7 @@ func (m *model) auditGroup(v *View, number uint32) {
 }
 
 func (m *model) auditMember(v *View, number, place uint32, x entry) {
-	s := m.b.subs[x.of]
+	s := m.b.subs.list[x.of]
 	if s == nil || int(x.at) >= len(s.members) || s.members[x.at] != (member{v.number, number, place}) {
 		m.fatalf("view %s gate %d place %d: the submission does not know it stands there", v.key, number, place)
 	}
@@ -375,7 +387,7 @@ func (m *model) auditPool(v *View, number uint32, p *pool) (members int) {
 		for i, x := range bk.entries {
 			total += bound(bk.exp)
 			m.auditMember(v, number, uint32(i), x)
-			if s := m.b.subs[x.of]; exponent(uint64(s.available)) != bk.exp {
+			if s := m.b.subs.list[x.of]; exponent(uint64(s.available)) != bk.exp {
 				m.fatalf("view %s: a submission with %d available is in the bucket %d", v.key, s.available, bk.exp)
 			}
 		}
@@ -420,7 +432,7 @@ func (m *model) leaveNothing() {
 		}
 	}
 	for _, t := range m.b.Values.list {
-		if t != nil && (len(t.gates) != 0 || len(t.frames) != 0 || t.uses != 0) {
+		if t != nil && (len(t.gates[0]) != 0 || len(t.frames) != 0 || t.uses != 0) {
 			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
 		}
 	}
@@ -432,10 +444,10 @@ func (m *model) leaveNothing() {
 			m.fatalf("term %s=%v is left over", t.key.name, t.value)
 		}
 	}
-	if len(m.b.Ledgers.views) != 0 || len(m.b.Values.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.exceptions.putBack != 0 || len(m.b.shown) != 0 || len(m.b.freeSubs) != len(m.b.subs) || m.b.first != none || m.b.last != none {
+	if len(m.b.Views.fair) != 0 || len(m.b.Values.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.exceptions.putBack != 0 || len(m.b.subs.shown) != 0 || len(m.b.subs.free) != len(m.b.subs.list) || m.b.subs.first != none || m.b.subs.last != none {
 		m.fatalf("the emptied backlog is not empty: %+v", m.b)
 	}
-	for _, v := range m.b.Views.frames {
+	for _, v := range m.b.frames.list {
 		if v != nil {
 			m.fatalf("view %s is left over", v.bands.views[0].key)
 		}

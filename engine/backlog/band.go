@@ -15,7 +15,7 @@ import (
 // two that are to be one; then every gate is looked at once more, in slices. Until that is done a gate may stand in a band above its own,
 // where the new view does not see it yet, or in one whose number is gone, which is as good as the next.
 
-// maxBands is how many numbers share a frame, as a pick looks at the first gate of each band. What goes beyond begins another frame.
+// maxBands bounds the numbers that share a frame, because a pick looks at the first gate of each band. Further numbers get another frame.
 const maxBands = 64
 
 // bands are the views that stand on a frame, and how its gates are divided between them.
@@ -86,7 +86,7 @@ func (b *bands) leave(v *View) {
 		}
 	}
 	b.rebandAll()
-	v.frame = &frame{in: b.of.in, dropped: true}
+	v.frame = &frame{ground: b.of.ground, dropped: true}
 }
 
 // rebandAll is for numbers that changed.
@@ -97,7 +97,7 @@ func (b *bands) rebandAll() {
 		f.limits[0].max = max(f.limits[0].max, v.most)
 	}
 	if b.unsettled == 0 {
-		f.in.Views.unsettled = append(f.in.Views.unsettled, f)
+		f.frames.unsettled = append(f.frames.unsettled, f)
 	}
 	b.unsettled = uint32(len(f.gates))
 	b.reband(0)
@@ -106,7 +106,7 @@ func (b *bands) rebandAll() {
 // reband looks at up to `most` gates that may stand in a band that is not theirs, and says how many it did not need.
 func (b *bands) reband(most int) (left int) {
 	f := b.of
-	if !slices.Contains(f.in.Views.unsettled, f) {
+	if !slices.Contains(f.frames.unsettled, f) {
 		return most
 	}
 	b.unsettled = min(b.unsettled, uint32(len(f.gates)))
@@ -115,13 +115,13 @@ func (b *bands) reband(most int) (left int) {
 		b.regard(b.unsettled)
 	}
 	if b.unsettled == 0 {
-		f.in.Views.unsettled = slices.DeleteFunc(f.in.Views.unsettled, func(other *frame) bool { return other == f })
+		f.frames.unsettled = slices.DeleteFunc(f.frames.unsettled, func(other *frame) bool { return other == f })
 		b.drop()
 	}
 	return most
 }
 
-// drop gives up the bands, empty by now, whose numbers are gone.
+// drop removes the empty bands whose numbers are gone.
 func (b *bands) drop() {
 	in := &b.of.groups[0]
 	for at := &in.top; *at != nil; {
@@ -141,7 +141,7 @@ func (b *bands) drop() {
 func (b *bands) regard(number uint32) {
 	g := &b.of.gates[number]
 	if g.watched != nil {
-		b.unwatch(g.watched, number)
+		b.unwatch(g.tally(), number)
 		b.watch(number)
 	}
 	b.of.refresh(number)
@@ -151,28 +151,27 @@ func (b *bands) regard(number uint32) {
 func (b *bands) watch(number uint32) {
 	f := b.of
 	g := &f.gates[number]
-	low, high := b.span(g.watched)
+	low, high := b.span(g.tally())
 	g.max = high
-	g.watched.watchGate(gateRef{high, f.number, number})
+	g.tally().watch(gateRef{high, f.number, number})
 	if low > 0 {
-		g.watched.watchGate(gateRef{low, f.number, number})
+		g.tally().watch(gateRef{low, f.number, number})
 	}
 }
 
 // unwatch is the inverse of watch: where there are bands, a gate may be told at both ends of one.
-func (b *bands) unwatch(t *term, number uint32) {
-	for t.unwatchGate(b.of.number, number) && b.on {
+func (b *bands) unwatch(t tally, number uint32) {
+	for t.unwatch(b.of.number, number) && b.on {
 	}
 }
 
-// span is the band of a term: from low on and below high. If so many are in flight that no view may take, that begins at high, and low
-// is 0.
-func (b *bands) span(t *term) (low, high uint32) {
-	f := b.of
-	high = f.limits.on(t.key)
-	if b.on && t.key == f.limits[0].key {
+// span is the band of a tally: from low on and below high. If it counts so much that no view may take, that begins at high, and low is 0.
+func (b *bands) span(t tally) (low, high uint32) {
+	f, c := b.of, t.counter()
+	high = f.limits.on(t)
+	if b.on && f.limits[0].counts(t) {
 		for x := f.groups[0].top; x != nil && x.max <= f.limits[0].max; x = x.next {
-			if x.wanted && t.inFlight < x.max {
+			if x.wanted && !c.reached(x.max) {
 				high = x.max
 				break
 			}
@@ -181,7 +180,7 @@ func (b *bands) span(t *term) (low, high uint32) {
 			}
 		}
 	}
-	if high = min(high, t.limit); t.inFlight >= high {
+	if high = min(high, c.limit); c.reached(high) {
 		low = 0
 	}
 	return low, high
@@ -190,7 +189,7 @@ func (b *bands) span(t *term) (low, high uint32) {
 // topFor is the band in which a gate that is open belongs; nil: no view may take from it any more.
 func (b *bands) topFor(g *gate) *top {
 	x := b.of.groups[0].top
-	limited := g.watched != nil && g.watched.key == b.of.limits[0].key
+	limited := g.watched != nil && b.of.limits[0].counts(g.tally())
 	for x != nil && (!x.wanted || limited && x.max < g.max) {
 		x = x.next
 	}
@@ -233,7 +232,7 @@ func (b *bands) first(in *group, most uint32) (number uint32) {
 	f := b.of
 	number = none
 	for t := in.top; t != nil && t.max <= most; t = t.next {
-		if len(t.heap) > 0 && (number == none || f.before(f.firstOf(t.heap[0]), f.firstOf(number))) {
+		if len(t.heap) > 0 && (number == none || before(f.order, f.firstOf(t.heap[0]), f.firstOf(number))) {
 			number = t.heap[0]
 		}
 	}

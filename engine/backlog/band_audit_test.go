@@ -40,7 +40,7 @@ func (m *model) auditBands(f *frame) {
 func (m *model) auditBandOf(f *frame, number uint32) {
 	g := &f.gates[number]
 	if g.offered {
-		if t := f.groups[0].top.at(g.band); t == nil || g.watched != nil && g.watched.key == f.limits[0].key && t.max < g.max {
+		if t := f.groups[0].top.at(g.band); t == nil || g.watched != nil && f.limits[0].counts(g.tally()) && t.max < g.max {
 			m.fatalf("frame %s: gate %d ends at %d, and stands in the band %+v", f.shape, number, g.max, t)
 		} else if number >= f.bands.unsettled && t != f.bands.topFor(g) {
 			m.fatalf("frame %s: gate %d stands in the band to %d, want that to %d", f.shape, number, t.max, f.bands.topFor(g).max)
@@ -50,17 +50,17 @@ func (m *model) auditBandOf(f *frame, number uint32) {
 		return
 	}
 	var ends []uint32
-	for _, ref := range g.watched.gates {
+	for _, ref := range g.watched.gates[g.of] {
 		if ref.frame == f.number && ref.gate == number {
 			ends = append(ends, ref.max)
 		}
 	}
-	low, high := f.bands.span(g.watched)
+	low, high := f.bands.span(g.tally())
 	want := []uint32{high}
 	if low > 0 {
 		want = []uint32{low, high}
 	}
 	if !slices.Contains(ends, g.max) || number >= f.bands.unsettled && !f.dropped && (!slices.Equal(ends, want) || g.max != high) {
-		m.fatalf("frame %s: gate %d ends at %d with %d in flight, and is told at %v, want %v", f.shape, number, g.max, g.watched.inFlight, ends, want)
+		m.fatalf("frame %s: gate %d ends at %d with %d in flight, and is told at %v, want %v", f.shape, number, g.max, g.tally().counter().count, ends, want)
 	}
 }

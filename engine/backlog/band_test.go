@@ -14,7 +14,7 @@ func numbered(r *rand.Rand) (list []strategy.Branch) {
 	for _, order := range []strategy.Order{strategy.Random, strategy.OldestFirst, strategy.CustomPriority} {
 		var filters []strategy.Filter
 		if r.IntN(2) == 0 {
-			filters = []strategy.Filter{filter("b", r.Int64N(4))}
+			filters = []strategy.Filter{equals("b", r.Int64N(4))}
 		}
 		key := []string{"a", "b", "c"}[r.IntN(3)]
 		for _, most := range r.Perm(9)[:3+r.IntN(5)] {
@@ -111,7 +111,7 @@ func TestRandomIsUniformOverBands(t *testing.T) {
 	}
 	for value := range int64(20) { // value i has i/2 in flight
 		for range value / 2 {
-			b.Take(finished(b, filtered(strategy.OldestFirst, filter("a", value))), nil)
+			b.Take(finished(b, filtered(strategy.OldestFirst, equals("a", value))), nil)
 		}
 	}
 	for _, v := range views {
@@ -153,7 +153,7 @@ func TestBandsAreBounded(t *testing.T) {
 		}
 	}
 	frames := map[*frame]int{}
-	for v := range b.Views.standing() {
+	for v := range b.frames.views() {
 		frames[v.frame]++
 	}
 	for f, n := range frames {
@@ -170,7 +170,7 @@ func TestBandsAreBounded(t *testing.T) {
 	b.Views.Drop(0)
 	for !b.Views.Sweep(10) {
 	}
-	for v := range b.Views.standing() {
+	for v := range b.frames.views() {
 		if v.most != 1 || v.bands.on || v.groups[0].top.next != nil {
 			t.Errorf("of all numbers there is left %s, with bands: %v", v.key, v.bands.on)
 		}
@@ -212,7 +212,7 @@ func TestNumbersComeInSlices(t *testing.T) {
 	if want := (n - dropSlice) / 100; slices < want || slices > want+2 || three.bands.on || len(three.bands.views) != 1 {
 		t.Errorf("after %d slices, want %d, the last number has bands: %v", slices, want, three.bands.on)
 	}
-	if got := len(b.Values.list[0].gates); got != 1 {
+	if got := len(b.Values.list[0].gates[0]); got != 1 {
 		t.Errorf("a value tells %d gates, want 1", got)
 	}
 }

@@ -70,7 +70,7 @@ func BenchmarkTakeOnly(b *testing.B) {
 // BenchmarkInsert is Insert, Show and Remove beside 10^5 others, with four broad views and one by company.
 func BenchmarkInsert(b *testing.B) {
 	backlog := filled(benchSubmissions, 1000)
-	for _, br := range []strategy.Branch{filtered(strategy.Random), filtered(strategy.OldestFirst), filtered(strategy.NewestFirst), filtered(strategy.CustomPriority), filtered(strategy.Random, filter("company", 5))} {
+	for _, br := range []strategy.Branch{filtered(strategy.Random), filtered(strategy.OldestFirst), filtered(strategy.NewestFirst), filtered(strategy.CustomPriority), filtered(strategy.Random, equals("company", 5))} {
 		finished(backlog, br)
 	}
 	ring := make([]*Submission, 1000)

@@ -60,7 +60,7 @@ func (m *model) auditCell(v *View, number uint32) int {
 		m.fatalf("view %s: the cell %d with the values %v stands in gate %d, which watches %v", v.key, number, values, x.gate, watched)
 	}
 	each := func(e entry) {
-		s := m.b.subs[e.of]
+		s := m.b.subs.list[e.of]
 		for i, l := range v.limits {
 			if t := s.termOf(l.key); t == nil && row[i] != none || t != nil && (row[i] == none || c.values[row[i]].term != t) {
 				m.fatalf("view %s: submission %v is not of its cell's row", v.key, s.id)
@@ -115,17 +115,17 @@ func (m *model) auditCells(v *View) {
 	open, values := make([]int, len(c.dims)), make([]uint32, len(c.dims))
 	for number := range c.values {
 		x := &c.values[number]
-		if x.term == nil || v.state == dropped && c.valueOf[x.term] != uint32(number) {
+		if x.term == nil || v.state == dropped && c.valueOf[x.tally()] != uint32(number) {
 			continue
 		}
-		lists := count[number] > 0 && x.term.inFlight < x.max
+		lists := count[number] > 0 && x.tally().counter().count < x.max
 		if count[number] > 0 {
 			values[x.dim]++
 		}
 		if lists {
 			open[x.dim]++
 		}
-		if x.cells != count[number] || c.valueOf[x.term] != uint32(number) || lists != (x.place != none) || lists && c.dims[x.dim].open[x.place] != uint32(number) {
+		if x.cells != count[number] || c.valueOf[x.tally()] != uint32(number) || lists != (x.place != none) || lists && c.dims[x.dim].open[x.place] != uint32(number) {
 			m.fatalf("view %s: value %d (%s=%v) has %d cells, want %d; it is listed at %d, want so: %v", v.key, number, x.term.key.name, x.term.value, x.cells, count[number], x.place, lists)
 		}
 	}
@@ -143,7 +143,7 @@ func (m *model) auditCells(v *View) {
 // auditSearch searches in every group and compares with a look at every cell.
 func (m *model) auditSearch(v *View) {
 	c := v.cells
-	examined := m.b.examined
+	examined := m.b.meter.examined
 	for group := range v.groups {
 		var want []uint32
 		like := uint32(none)
@@ -166,7 +166,7 @@ func (m *model) auditSearch(v *View) {
 			m.fatalf("view %s group %d: %d combinations, but %d cells from which something may be taken", v.key, group, most, len(want))
 		}
 	}
-	m.b.examined = examined
+	m.b.meter.examined = examined
 }
 
 // nestedBranches are of two to five limits with small maxima, in every order, filtered, and under Fair.
@@ -179,7 +179,7 @@ func nestedBranches() []strategy.Branch {
 	three := []strategy.Limit{l("a", 2), l("b", 1), l("c", 1)}
 	five := []strategy.Limit{l("a", 2), l("b", 2), l("c", 1), l("d", 1), l("e", 2)}
 	narrow := limited(strategy.Random, l("a", 1), l("c", 1))
-	narrow.Filters = []strategy.Filter{filter("b", 1)}
+	narrow.Filters = []strategy.Filter{equals("b", 1)}
 	return []strategy.Branch{
 		limited(strategy.Random, two...), limited(strategy.OldestFirst, two...), limited(strategy.CustomPriority, two...),
 		limited(strategy.Random, three...), limited(strategy.NewestFirst, three...),

@@ -26,7 +26,7 @@ type nestedCase struct {
 func side(key string, max uint32) strategy.Limit { return strategy.Limit{Key: key, Max: max} }
 
 // grid has pairs of x and y in turn, all of them before any again.
-func grid(x, y int64) func(int64) queue.Meta {
+func gridded(x, y int64) func(int64) queue.Meta {
 	return func(i int64) queue.Meta { return queue.Meta{is("x", i%x), is("y", i/x%y)} }
 }
 
@@ -36,12 +36,12 @@ func nestedCases() []nestedCase {
 	var cases []nestedCase
 	for _, order := range []strategy.Order{strategy.Random, strategy.OldestFirst} {
 		cases = append(cases,
-			nestedCase{name: "100x100 saturated", limits: two, order: order, held: 100, meta: grid(100, 100), most: 4, sizes: sizes},
-			nestedCase{name: "100x100 two open", limits: two, order: order, held: 98, meta: grid(100, 100), most: 13, sizes: sizes},
-			nestedCase{name: "100x100 ten open", limits: two, order: order, held: 90, meta: grid(100, 100), most: 16, sizes: sizes},
-			nestedCase{name: "100x100 30 % open", limits: two, order: order, held: 70, meta: grid(100, 100), most: 6, sizes: sizes},
-			nestedCase{name: "100x100 nearly all open", limits: two, order: order, held: 10, meta: grid(100, 100), most: 3, sizes: sizes},
-			nestedCase{name: "1000x50 saturated", limits: two, order: order, held: 50, meta: grid(1000, 50), most: 4, sizes: []int{50_000, 100_000}},
+			nestedCase{name: "100x100 saturated", limits: two, order: order, held: 100, meta: gridded(100, 100), most: 4, sizes: sizes},
+			nestedCase{name: "100x100 two open", limits: two, order: order, held: 98, meta: gridded(100, 100), most: 13, sizes: sizes},
+			nestedCase{name: "100x100 ten open", limits: two, order: order, held: 90, meta: gridded(100, 100), most: 16, sizes: sizes},
+			nestedCase{name: "100x100 30 % open", limits: two, order: order, held: 70, meta: gridded(100, 100), most: 6, sizes: sizes},
+			nestedCase{name: "100x100 nearly all open", limits: two, order: order, held: 10, meta: gridded(100, 100), most: 3, sizes: sizes},
+			nestedCase{name: "1000x50 saturated", limits: two, order: order, held: 50, meta: gridded(1000, 50), most: 4, sizes: []int{50_000, 100_000}},
 			nestedCase{name: "10^4x10^4", limits: two, order: order, held: 2000, meta: func(i int64) queue.Meta {
 				return queue.Meta{is("x", i%10_000), is("y", i*7919%9973)}
 			}, most: 3, sizes: sizes},
@@ -49,19 +49,19 @@ func nestedCases() []nestedCase {
 				return queue.Meta{is("x", i%30), is("y", i/30%30), is("z", i/900%30)}
 			}, most: 4, sizes: []int{27_000, 54_000}},
 			nestedCase{name: "some without", limits: two, order: order, held: 110, meta: func(i int64) queue.Meta {
-				if m := grid(100, 100)(i); i%3 == 0 {
+				if m := gridded(100, 100)(i); i%3 == 0 {
 					return m[i/3%2:][:1]
 				} else {
 					return m
 				}
 			}, most: 6, sizes: sizes},
 			nestedCase{name: "fair by another key", fair: "w", limits: two, order: order, held: 100, meta: func(i int64) queue.Meta {
-				return append(queue.Meta{is("w", i/100%10)}, grid(100, 100)(i)...)
+				return append(queue.Meta{is("w", i/100%10)}, gridded(100, 100)(i)...)
 			}, most: 8, sizes: sizes},
-			nestedCase{name: "fair by a limited key", fair: "x", limits: two, order: order, held: 100, meta: grid(100, 100), most: 6, sizes: sizes},
-			nestedCase{name: "fair by a limited key, most of it free", fair: "x", limits: two, order: order, held: 50, meta: grid(1000, 50), most: 6, sizes: []int{50_000, 100_000}},
+			nestedCase{name: "fair by a limited key", fair: "x", limits: two, order: order, held: 100, meta: gridded(100, 100), most: 6, sizes: sizes},
+			nestedCase{name: "fair by a limited key, most of it free", fair: "x", limits: two, order: order, held: 50, meta: gridded(1000, 50), most: 6, sizes: []int{50_000, 100_000}},
 			nestedCase{name: "an operator's limit of a third key", limits: two, order: order, held: 90, meta: func(i int64) queue.Meta {
-				return append(queue.Meta{is("w", i%9)}, grid(100, 100)(i)...)
+				return append(queue.Meta{is("w", i%9)}, gridded(100, 100)(i)...)
 			}, before: func(b *Backlog) {
 				for w := range int64(4) {
 					b.Values.Set("w", queue.IntValue(w), queue.ValueSettings{Limit: 5})

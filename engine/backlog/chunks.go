@@ -74,7 +74,7 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 			return b.exceptions.takeBack(s, int(draw))
 		}
 	}
-	if random && b.preview.draws != nil {
+	if random && b.trail.draws != nil {
 		if index, found := b.drawn(s); found {
 			return index
 		}
@@ -85,10 +85,10 @@ func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) 
 		case !fresh:
 		case !s.skip(index):
 			return index
-		case b.preview.depth > 0:
-			b.preview.skipped = append(b.preview.skipped, index)
+		case b.trail.depth > 0:
+			b.trail.skipped = append(b.trail.skipped, index)
 		}
-		if steps != longWalk || b.preview.depth > 0 || s.chunks-max(s.p, s.l) > maxGather {
+		if steps != longWalk || b.trail.depth > 0 || s.chunks-max(s.p, s.l) > maxGather {
 			continue
 		}
 		if random {
@@ -120,21 +120,21 @@ func (s *Submission) step(random bool) (index uint32, fresh bool) {
 	return index, fresh
 }
 
-// pass moves a cursor to a place. What it passes that was available is put back.
-func (x *exceptions) pass(s *Submission, random bool, to uint32) {
+// pass moves a cursor to an index. Available chunks that it passes are put back.
+func (e *exceptions) pass(s *Submission, random bool, to uint32) {
 	cursor := &s.l
 	if random {
 		cursor = &s.p
 	}
 	for *cursor < to {
 		if index, fresh := s.step(random); fresh && !s.skip(index) {
-			x.addBack(s, index)
+			e.addBack(s, index)
 		}
 	}
 }
 
 // gather puts back all that no cursor has visited, but for the nth of it (from 0), which it takes.
-func (x *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
+func (e *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
 	for random := s.p > s.l; s.p < s.chunks && s.l < s.chunks; {
 		index, fresh := s.step(random)
 		switch {
@@ -143,7 +143,7 @@ func (x *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
 		case nth == 0:
 			picked = index
 		default:
-			x.addBack(s, index)
+			e.addBack(s, index)
 		}
 		nth--
 	}
@@ -155,9 +155,9 @@ func (x *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
 func (b *Backlog) drawn(s *Submission) (index uint32, found bool) {
 	for range longWalk {
 		if s.p >= s.l {
-			index = s.at(s.p + b.preview.draws.Uint32N(s.chunks-s.p))
+			index = s.at(s.p + b.trail.draws.Uint32N(s.chunks-s.p))
 		} else {
-			index = s.l + b.preview.draws.Uint32N(s.chunks-s.l)
+			index = s.l + b.trail.draws.Uint32N(s.chunks-s.l)
 		}
 		if !s.visited(index) && b.exceptions.pluck(s, index, false) == Taken {
 			return index, true
@@ -178,29 +178,29 @@ func (s *Submission) skip(index uint32) bool {
 }
 
 // takeBack removes the put-back chunk at a place of the pile; place 0 is the smallest.
-func (x *exceptions) takeBack(s *Submission, place int) uint32 {
+func (e *exceptions) takeBack(s *Submission, place int) uint32 {
 	index := s.back.takeAt(place)
-	x.putBack--
+	e.putBack--
 	s.putBack--
 	if len(s.back.heap) == 0 {
-		if len(x.emptyPiles) < maxEmptyPiles && cap(s.back.heap) <= keepCap {
-			x.emptyPiles = append(x.emptyPiles, s.back)
+		if len(e.emptyPiles) < maxEmptyPiles && cap(s.back.heap) <= keepCap {
+			e.emptyPiles = append(e.emptyPiles, s.back)
 		}
 		s.back = nil
 	}
 	return index
 }
 
-func (x *exceptions) addBack(s *Submission, index uint32) {
+func (e *exceptions) addBack(s *Submission, index uint32) {
 	if s.back == nil {
-		if last := len(x.emptyPiles) - 1; last >= 0 {
-			s.back, x.emptyPiles = x.emptyPiles[last], x.emptyPiles[:last]
+		if last := len(e.emptyPiles) - 1; last >= 0 {
+			s.back, e.emptyPiles = e.emptyPiles[last], e.emptyPiles[:last]
 		} else {
 			s.back = &pile{}
 		}
 	}
 	s.back.add(index)
-	x.putBack++
+	e.putBack++
 	s.putBack++
 }
 
@@ -220,17 +220,17 @@ const (
 )
 
 // pluck removes this very chunk from the available ones, without notifying views.
-func (x *exceptions) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
+func (e *exceptions) pluck(s *Submission, index uint32, bounded bool) Withdrawn {
 	if s.home == nil || index >= s.chunks {
 		return WasTaken
 	}
 	if index < s.l {
-		return x.pluckBack(s, index)
+		return e.pluckBack(s, index)
 	}
 	position := s.positionOf(index)
 	switch {
 	case position < s.p:
-		return x.pluckBack(s, index)
+		return e.pluckBack(s, index)
 	case s.ahead.has(index):
 		return WasTaken
 	case index == s.l: // the next in either order: no exception is needed
@@ -248,22 +248,22 @@ func (x *exceptions) pluck(s *Submission, index uint32, bounded bool) Withdrawn 
 	return Taken
 }
 
-func (x *exceptions) pluckBack(s *Submission, index uint32) Withdrawn {
+func (e *exceptions) pluckBack(s *Submission, index uint32) Withdrawn {
 	place := s.back.find(index)
 	if place < 0 {
 		return WasTaken
 	}
-	x.takeBack(s, place)
+	e.takeBack(s, place)
 	return Taken
 }
 
 // giveBack is the inverse of pluck for a taken chunk.
-func (x *exceptions) giveBack(s *Submission, index uint32) {
+func (e *exceptions) giveBack(s *Submission, index uint32) {
 	if s.skip(index) {
 		return
 	}
 	if index >= s.chunks || s.IsAvailable(index) {
 		panic(fmt.Sprintf("backlog: submission %v: chunk %d of %d is put back but was not taken", s.id, index, s.chunks))
 	}
-	x.addBack(s, index)
+	e.addBack(s, index)
 }

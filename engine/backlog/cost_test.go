@@ -42,10 +42,10 @@ func costCases() []costCase {
 		{name: "NewestFirst", branch: filtered(strategy.NewestFirst), hold: 1000, most: 1},
 		{name: "CustomPriority", branch: filtered(strategy.CustomPriority), hold: 1000, most: 1},
 		{name: "SelectOnly-1pc-Random", branch: filtered(strategy.Random, preview), hold: 100, most: 2},
-		{name: "SelectOnly-1company-Random", branch: filtered(strategy.Random, filter("company", 3)), hold: 100, most: 2},
-		{name: "SelectOnly-nested-Oldest", branch: filtered(strategy.OldestFirst, filter("kind", 7), preview), hold: 100, most: 1},
-		{name: "SelectOnly-absent", branch: filtered(strategy.Random, filter("company", -1)), none: true},
-		{name: "SelectOnly-contradiction", branch: filtered(strategy.Random, filter("kind", 1), preview), none: true},
+		{name: "SelectOnly-1company-Random", branch: filtered(strategy.Random, equals("company", 3)), hold: 100, most: 2},
+		{name: "SelectOnly-nested-Oldest", branch: filtered(strategy.OldestFirst, equals("kind", 7), preview), hold: 100, most: 1},
+		{name: "SelectOnly-absent", branch: filtered(strategy.Random, equals("company", -1)), none: true},
+		{name: "SelectOnly-contradiction", branch: filtered(strategy.Random, equals("kind", 1), preview), none: true},
 		{name: "Oldest-reserved-at-head", branch: filtered(strategy.OldestFirst), before: reserveTenth, hold: 1000, most: 1},
 		{name: "Priority-reserved-at-head", branch: filtered(strategy.CustomPriority), before: reserveTenth, hold: 1000, most: 1},
 		{name: "Max-1000-Random", branch: limited(strategy.Random, byCompany(1000)), hold: 1000, most: 4},
@@ -223,7 +223,7 @@ func TestDropViewsByUse(t *testing.T) {
 func TestBuildFromTheRarestFilter(t *testing.T) {
 	t.Parallel()
 	b := filled(2000, 1)
-	common, rare := strategy.Filter{Key: "mode", Value: queue.StringValue("batch")}, filter("kind", 3)
+	common, rare := strategy.Filter{Key: "mode", Value: queue.StringValue("batch")}, equals("kind", 3)
 	for _, br := range []strategy.Branch{filtered(strategy.Random, common, rare), filtered(strategy.OldestFirst, rare, common)} {
 		if v := b.Views.Of(&br); !v.Build(20) {
 			t.Errorf("%s is not built after 20 submissions, although only 20 have kind=3", br.Key())

@@ -7,26 +7,34 @@
 //
 // so "is chunk i taken?" is arithmetic, and 4*10^9 chunks cost what 10 cost.
 //
-// Strategies are served by standing views, one per distinct branch (filters, limits, order). A view keeps the submissions
-// that match its filters and have an available chunk, sorted into gates: one gate per value of a limited key, and the free
-// gate for submissions without limits. A gate whose value has its maximum in flight is shut and stands outside the view's
-// top, so saturated values are never scanned.
+// Strategies use standing views, one per distinct branch (filters, limits, order). A view keeps the submissions that match its
+// filters and have an available chunk, sorted into gates: one gate per value of a limited key, and a free gate for submissions
+// without limits. When a value reaches its maximum in flight, its gate shuts and leaves the view's top. So a pick never scans a
+// value at its limit.
 //
-// Views with one limit that differ only in its number stand on one frame, whose gates lie in bands: each between two of the numbers, by
-// what counts. So a number more costs next to nothing. Views of several limits, and those that share fairly, have a frame each.
+//	view MaxSimultaneous("company", 5, OldestFirst)
 //
-// In a view of several limits the submissions under the same values of the limited keys are a cell, which stands in one of the
-// gates of these. A pick that meets a cell while another of its limits is reached moves all of it to that shut gate and looks
-// on. When several were blocked, and the values that are not shut have few combinations, it looks these up instead. So a
-// pick under two limits of 100 values each, all of them reached but one of each, looks at four things, not at a hundred.
+//	  top (a heap)          gates                     submissions, in the view's order
+//	  ├─ company=8 ───────► company=8   3 in flight   s2  s9
+//	  └─ free ────────────► free                      s4               (without a company)
+//	                        company=7   5 in flight   s1  s3  s5       shut: not in the top
+//
+// Views with one limit that differ only in its number share a frame. Its gates are in bands, one between each two of the numbers,
+// by their counter. So another number costs next to nothing. Views with several limits, and fair ones, have a frame each.
+//
+// In a view with several limits, the submissions with the same values of the limited keys form a cell. A cell is in the gate of one
+// of its values. When a pick meets a cell that another limit blocks, it moves the whole cell to that shut gate and continues. After
+// several blocked cells, if the open values have few combinations, it looks these up instead. So a pick under two limits of
+// 100 values each, all but one of each at its limit, examines four cells, not a hundred.
 //
 // Everything here is pure and deterministic: no clock, no goroutine, no I/O, no lock. The caller holds the shard's mutex.
 //
-// A Backlog has parts, each of which owns its fields: the keys and values (terms.go), what rules cover (ruled.go), the standing views
-// (view.go), the ledgers of the fair ones (fair.go) and a recount (recount.go). They reach one another through the Backlog.
+// A Backlog has parts. Each owns its fields and knows only the parts that it needs: the submissions by slot (submissions.go), the
+// keys and values (terms.go) with their counters (counter.go), the submissions under rules (ruled.go), the standing views (view.go)
+// with their frames (frames.go), the ledgers of fair views (fair.go) and the recount (recount.go).
 //
-// Read submission.go first (what is stored), then chunks.go (cursors), view.go, frame.go and pick.go (views), band.go (views that
-// differ in a number), cell.go and draw.go (several limits).
+// Read submission.go first (what is stored), then chunks.go (cursors), counter.go (limits), filter.go, view.go, frame.go and pick.go
+// (views), band.go (views that differ in a number), cell.go, grid.go and draw.go (several limits).
 //
 //quern:tests pure
 package backlog

@@ -23,14 +23,14 @@ func (r *rulings) Draft(entry queue.MetaEntry, ruling queue.Ruling) {
 		panic("backlog: a draft is begun before the last one is reconciled")
 	}
 	r.draft = &draft{entry: entry, ruling: ruling}
-	if t := r.of.Values.find(entry.Key, entry.Value); t != nil {
+	if t := r.values.find(entry.Key, entry.Value); t != nil {
 		t.ruling[1-r.book] = ruling
 	}
 }
 
-// rulingsOf is what the books say of a value.
+// rulingsOf returns the rulings of a value from the books.
 func (r *rulings) rulingsOf(entry queue.MetaEntry) (said [2]queue.Ruling) {
-	said = [2]queue.Ruling{r.values[entry], r.values[entry]}
+	said = [2]queue.Ruling{r.ofValues[entry], r.ofValues[entry]}
 	if d := r.draft; d != nil && d.entry == entry {
 		said[1-r.book] = d.ruling
 	}
@@ -44,7 +44,7 @@ func (r *rulings) Prepare(from, most int) (next int) {
 	if d == nil {
 		return 0
 	}
-	next = r.of.Values.EachShown(d.entry, from, most, func(s *Submission) { r.enter(s, 1-r.book) })
+	next = r.values.EachShown(d.entry, from, most, func(s *Submission) { r.enter(s, 1-r.book) })
 	d.ready = next == 0
 	return next
 }
@@ -56,20 +56,20 @@ func (r *rulings) turn(entry queue.MetaEntry, ruling queue.Ruling) bool {
 		return false
 	}
 	r.book = 1 - r.book
-	d.ruling, d.ready = r.values[entry], false // what the other book says from now on, once it is reconciled
+	d.ruling, d.ready = r.ofValues[entry], false // what the other book says from now on, once it is reconciled
 	return true
 }
 
 // rebook enters all submissions of a value whose ruling changed in both books at once. A draft about it comes to nothing.
 func (r *rulings) rebook(entry queue.MetaEntry) {
 	if d := r.draft; d != nil && d.entry == entry {
-		d.ruling, d.ready = r.values[entry], false
+		d.ruling, d.ready = r.ofValues[entry], false
 	}
-	if t := r.of.Values.find(entry.Key, entry.Value); t != nil {
+	if t := r.values.find(entry.Key, entry.Value); t != nil {
 		t.ruling = r.rulingsOf(entry)
 		for _, slot := range t.shown {
-			r.enter(r.of.subs[slot], 0)
-			r.enter(r.of.subs[slot], 1)
+			r.enter(r.subs.list[slot], 0)
+			r.enter(r.subs.list[slot], 1)
 		}
 	}
 }
@@ -82,12 +82,12 @@ func (r *rulings) Reconcile(from, most int) (next int) {
 		return 0
 	}
 	if from < 0 {
-		d.ruling, d.ready = r.values[d.entry], false
-		if t := r.of.Values.find(d.entry.Key, d.entry.Value); t != nil {
+		d.ruling, d.ready = r.ofValues[d.entry], false
+		if t := r.values.find(d.entry.Key, d.entry.Value); t != nil {
 			t.ruling = r.rulingsOf(d.entry)
 		}
 	}
-	next = r.of.Values.EachShown(d.entry, from, most, func(s *Submission) {
+	next = r.values.EachShown(d.entry, from, most, func(s *Submission) {
 		r.enter(s, 0)
 		r.enter(s, 1)
 	})

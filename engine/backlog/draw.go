@@ -18,7 +18,7 @@ const few = 12
 func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	f := c.of
 	met, searches := uint64(0), true
-	for f.groups[group].offered > 0 && !f.in.Tired() {
+	for f.groups[group].offered > 0 && !f.meter.tired() {
 		number, draw, drawn := c.draw(group, rnd)
 		if !drawn {
 			f.redrawn()
@@ -59,7 +59,7 @@ func (c *cells) draw(group uint32, rnd *rand.Rand) (cell uint32, number uint64, 
 		if in.top != nil {
 			gate = in.top.heap[0]
 		}
-		f.in.examined++
+		f.meter.examined++
 		return f.gates[gate].entries[0].of, 0, true
 	}
 	g, number := f.sampleGate(&f.groups[group], queue.NoLimit, rnd)
@@ -67,11 +67,11 @@ func (c *cells) draw(group uint32, rnd *rand.Rand) (cell uint32, number uint64, 
 		return 0, 0, false
 	}
 	x, number := g.find(number)
-	f.in.examined++
+	f.meter.examined++
 	return x.of, number, number < c.list[x.of].total
 }
 
-// verdict is what became of a submission on which a number fell.
+// verdict is the result for a drawn submission.
 type verdict uint8
 
 const (
@@ -89,13 +89,13 @@ func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32
 	} else {
 		x = in.entries[0]
 	}
-	s = c.of.in.subs[x.of]
-	c.of.in.examined++
+	s = c.of.subs.list[x.of]
+	c.of.meter.examined++
 	if number >= uint64(s.available) {
 		c.of.redrawn()
 		return nil, 0, rejected
 	}
-	if t := c.of.in.Values.overrun(s); t != nil {
+	if t := c.of.Values.overrun(s); t != nil {
 		c.extend(s, x.at, t)
 		c.of.limited()
 		return nil, 0, moved
@@ -103,12 +103,12 @@ func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32
 	return s, uint32(number), chosen
 }
 
-// pickAmong is the next submission of these cells.
+// pickAmong returns the next submission of these cells.
 func (c *cells) pickAmong(found []uint32, rnd *rand.Rand) (s *Submission, draw uint32, is verdict) {
 	if c.of.order != strategy.Random {
 		first := found[0]
 		for _, x := range found[1:] {
-			if c.of.before(c.headOf(x), c.headOf(first)) {
+			if before(c.of.order, c.headOf(x), c.headOf(first)) {
 				first = x
 			}
 		}

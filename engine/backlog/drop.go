@@ -11,8 +11,8 @@ const dropSlice = 4096
 // Stirred returns the watched views that were empty, have something to take now, and became so since the last call, each
 // once, in the order in which they did. The slice is valid until the next call but one.
 func (vs *views) Stirred() []*View {
-	notified := vs.stirred
-	vs.stirred, vs.notified = vs.notified[:0], notified
+	notified := vs.frames.stirred
+	vs.frames.stirred, vs.notified = vs.notified[:0], notified
 	kept := notified[:0]
 	for _, v := range notified {
 		v.stirred = false
@@ -31,7 +31,7 @@ func (vs *views) Stirred() []*View {
 func (vs *views) Drop(keep int) (count int) {
 	if len(vs.byKey) > keep {
 		var idle []*View
-		for v := range vs.standing() {
+		for v := range vs.frames.views() {
 			if !v.Watch {
 				idle = append(idle, v)
 			}
@@ -62,7 +62,7 @@ func (vs *views) Drop(keep int) (count int) {
 func (vs *views) drop(v *View) {
 	delete(vs.byKey, v.key)
 	v.state = dropped
-	vs.stirred = slices.DeleteFunc(vs.stirred, func(other *View) bool { return other == v })
+	vs.frames.stirred = slices.DeleteFunc(vs.frames.stirred, func(other *View) bool { return other == v })
 	if len(v.bands.views) > 1 {
 		v.bands.leave(v)
 		return
@@ -75,24 +75,17 @@ func (vs *views) drop(v *View) {
 		leaf.state = dropped
 		vs.detach(leaf.frame)
 	}
-	v.fair.undo()
+	delete(vs.fair, v.fair.name)
+	v.fair.root.undo(&vs.Values)
 }
 
 // detach has the frame found no more.
 func (vs *views) detach(f *frame) {
 	f.dropped = true
-	gone := func(other *frame) bool { return other == f }
-	switch {
-	case f.fair != nil: // only its leaves look for submissions
-	case f.anchor == nil:
-		vs.broad = slices.DeleteFunc(vs.broad, gone)
-	default:
-		f.anchor.frames = slices.DeleteFunc(f.anchor.frames, gone)
-	}
+	vs.frames.detach(f)
 	if vs.frameOf[f.shape] == f {
 		delete(vs.frameOf, f.shape)
 	}
-	vs.unsettled = slices.DeleteFunc(vs.unsettled, gone)
 	vs.dropped = append(vs.dropped, f)
 }
 
@@ -113,11 +106,11 @@ func (vs *views) Sweep(most int) (clean bool) {
 		vs.dropped[last] = nil
 		vs.dropped = vs.dropped[:last]
 	}
-	for len(vs.unsettled) > 0 {
+	for len(vs.frames.unsettled) > 0 {
 		if most <= 0 {
 			return false
 		}
-		most = vs.unsettled[len(vs.unsettled)-1].bands.reband(most)
+		most = vs.frames.unsettled[len(vs.frames.unsettled)-1].bands.reband(most)
 	}
 	return true
 }
@@ -142,7 +135,7 @@ func (f *frame) shed() {
 	g := &f.gates[last]
 	if g.empty() {
 		if g.watched != nil {
-			f.bands.unwatch(g.watched, uint32(last))
+			f.bands.unwatch(g.tally(), uint32(last))
 		}
 		f.gates[last] = gate{}
 		f.gates = f.gates[:last]
@@ -152,7 +145,7 @@ func (f *frame) shed() {
 	if f.cells != nil {
 		x = f.cells.list[x.of].last()
 	}
-	s := f.in.subs[x.of]
+	s := f.subs.list[x.of]
 	f.take(s, x.at)
 	s.dropMember(x.at)
 }
@@ -160,25 +153,14 @@ func (f *frame) shed() {
 // last is the entry that is the cheapest to take out.
 func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 
-// shed lets go of the last value.
-func (c *cells) shed() {
-	last := uint32(len(c.values) - 1)
-	if t := c.values[last].term; t != nil {
-		t.unwatchGate(c.of.number, last|valueRef)
-	}
-	c.values = c.values[:last]
-}
-
 func (vs *views) forget(f *frame) {
-	for _, t := range f.filters {
-		t.uses--
-		vs.of.Values.release(t)
+	for _, x := range f.filters {
+		vs.Values.releaseFilter(x)
 	}
 	for _, l := range f.limits {
 		l.key.limits--
-		vs.of.Values.releaseKey(l.key)
+		vs.Values.releaseKey(l.key)
 	}
-	vs.frames[f.number] = nil
-	vs.freeFrames = append(vs.freeFrames, f.number)
+	vs.frames.remove(f)
 	*f = frame{dropped: true}
 }

@@ -17,7 +17,7 @@ const MaxLedgers = 64
 // idleUses is after how many uses of other views a fair view that no consumer waits on may be dropped to make room for another.
 const idleUses = 1 << 20
 
-// Charge is what was charged for a chunk that a fair view gave, so that it can be taken back or corrected. The zero Charge
+// Charge records the charge for a chunk from a fair view, so that it can be refunded or corrected. The zero Charge
 // is none. It is small, as it is kept for every reservation.
 type Charge struct {
 	Ledger   uint8  // names the view; the name of one that was dropped is given again only after all others
@@ -25,12 +25,8 @@ type Charge struct {
 	Estimate uint32 // consumer time that was charged, in milliseconds; 0 where chunks are counted
 }
 
-// ledgers are those of the fair views: what a chunk was charged is corrected here, long after it was taken.
-type ledgers struct {
-	of    *Backlog
-	views map[uint8]*View // the fair views by Charge.Ledger
-	last  uint8           // the one that was given last
-}
+// ledgers are the ledgers of the fair views. They correct the charge of a chunk long after it was taken.
+type ledgers struct{ views *views }
 
 // fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a view that is made again starts with
 // even lags.
@@ -42,7 +38,7 @@ type fairness struct {
 	undone []*share  // once the view is dropped: those whose tenants still keep their terms
 }
 
-// Charged is what Take charged for the chunk that it gave last; the zero Charge if the view is not fair.
+// Charged returns the charge for the last chunk that Take gave; the zero Charge if the view is not fair.
 func (v *View) Charged() Charge { return v.charge }
 
 // Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error. Views that were not used for
@@ -66,25 +62,25 @@ func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
 
 // makeRoom says whether there may be one more fair view. It drops the least recently used one if that is long ago; of those that
 // questions made, one that no question looked at for a while.
-func (l *ledgers) makeRoom(asked bool) bool {
-	n, oldest := l.oldestFair(asked)
+func (vs *views) makeRoom(asked bool) bool {
+	n, oldest := vs.oldestFair(asked)
 	if n < MaxLedgers {
 		return true
 	}
-	idle := func(v *View) bool { return l.of.Views.uses-v.used >= idleUses }
+	idle := func(v *View) bool { return vs.uses-v.used >= idleUses }
 	if asked {
-		idle = func(v *View) bool { return l.of.Views.idle(v, askedIdle) }
+		idle = func(v *View) bool { return vs.idle(v, askedIdle) }
 	}
 	if oldest == nil || !idle(oldest) {
 		return false
 	}
-	l.of.Views.drop(oldest)
+	vs.drop(oldest)
 	return true
 }
 
 // oldestFair counts the fair views that are of questions, or not, and finds the one that was used the longest ago.
-func (l *ledgers) oldestFair(asked bool) (n int, oldest *View) {
-	for v := range l.of.Views.standing() {
+func (vs *views) oldestFair(asked bool) (n int, oldest *View) {
+	for v := range vs.frames.views() {
 		if v.fair == nil || v.asked != asked {
 			continue
 		}
@@ -96,17 +92,17 @@ func (l *ledgers) oldestFair(asked bool) (n int, oldest *View) {
 	return n, oldest
 }
 
-func (l *ledgers) makeFair(br *strategy.Branch, key string) *View {
-	for l.last++; l.last == 0 || l.views[l.last] != nil; {
-		l.last++
+func (vs *views) makeFair(br *strategy.Branch, key string) *View {
+	for vs.named++; vs.named == 0 || vs.fair[vs.named] != nil; {
+		vs.named++
 	}
 	v, f := &View{key: key, most: queue.NoLimit}, &frame{}
-	l.of.Views.enlist(f)
+	vs.enlist(f)
 	f.next = 1 // it is built when its leaves are
 	f.bands.carry(v)
-	v.fair = &fairness{view: v, name: l.last}
-	l.views[l.last] = v
-	v.fair.root = v.fair.divide(br, nil)
+	v.fair = &fairness{view: v, name: vs.named}
+	vs.fair[vs.named] = v
+	v.fair.root = vs.divide(v.fair, br, nil)
 	v.fair.root.newShare(nil, 0)
 	v.fair.fix()
 	v.fair.build(v, 0)
@@ -114,21 +110,20 @@ func (l *ledgers) makeFair(br *strategy.Branch, key string) *View {
 }
 
 // divide makes the division of a fair branch, to which the path leads, and the views of its leaves.
-func (f *fairness) divide(br *strategy.Branch, path []int) *division {
+func (vs *views) divide(f *fairness, br *strategy.Branch, path []int) *division {
 	d := &division{of: f, time: br.Cost == strategy.ByTime, arms: make([]arm, len(br.Inner))}
-	b := f.view.in
 	if br.Fair != strategy.SubmissionKey {
-		d.key = b.Values.internKey(br.Fair)
+		d.key = vs.Values.internKey(br.Fair)
 		d.key.limits++
 	}
 	for k := range br.Inner {
 		inner, at := &br.Inner[k], append(slices.Clone(path), k)
 		if inner.Fair != "" {
-			d.arms[k].inner, d.nests = f.divide(inner, at), true
+			d.arms[k].inner, d.nests = vs.divide(f, inner, at), true
 			continue
 		}
 		leaf := &View{key: inner.Key(), most: queue.NoLimit}
-		b.Views.makeFrame(inner).bands.carry(leaf)
+		vs.makeFrame(inner).bands.carry(leaf)
 		leaf.outer, leaf.leaf, leaf.path, leaf.groups = f.view, uint8(len(f.leaves)), at, nil
 		d.arms[k].leaf = leaf.frame
 		f.leaves = append(f.leaves, leaf)
@@ -169,8 +164,8 @@ func (f *fairness) fix() {
 		}
 		d := f.root
 		for _, k := range leaf.path {
-			if at := leaf.limits.place(d.key); at >= 0 {
-				leaf.cells.dims[at].fixed = true
+			for at, l := range leaf.limits {
+				leaf.cells.dims[at].fixed = leaf.cells.dims[at].fixed || l.key == d.key
 			}
 			d = d.arms[k].inner
 		}
@@ -190,19 +185,14 @@ func (f *fairness) build(v *View, most int) (complete bool) {
 }
 
 // undo is for a view that is being dropped.
-func (f *fairness) undo() {
-	delete(f.view.in.Ledgers.views, f.name)
-	f.root.undo(f.view.in)
-}
-
-func (d *division) undo(b *Backlog) {
+func (d *division) undo(v *values) {
 	if d.key != nil {
 		d.key.limits--
-		b.Values.releaseKey(d.key)
+		v.releaseKey(d.key)
 	}
 	for _, a := range d.arms {
 		if a.inner != nil {
-			a.inner.undo(b)
+			a.inner.undo(v)
 		}
 	}
 	d.of.undone, d.shares = append(d.of.undone, d.shares...), nil
@@ -235,50 +225,50 @@ func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, 
 
 // choose is the next submission of the share. A tenant that turns out to have nothing but submissions under limits that are
 // reached is blocked, and another one asked.
-func (x *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, s *Submission, draw uint32) {
-	x.save()
+func (s *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission, draw uint32) {
+	s.save()
 	around := charge.Estimate
 	for {
-		number, ok := x.Pick()
+		number, ok := s.Pick()
 		if !ok {
 			return nil, nil, 0
 		}
-		if charge.Estimate = around; x.of.time && around == 0 {
-			charge.Estimate = x.estimate(number)
+		if charge.Estimate = around; s.of.time && around == 0 {
+			charge.Estimate = s.estimate(number)
 		}
-		for k := range x.of.arms {
-			if from, s, draw = x.ask(number, k, rnd, charge); s != nil {
-				x.Charge(number, x.of.cost(charge.Estimate))
-				return from, s, draw
+		for k := range s.of.arms {
+			if from, sub, draw = s.ask(number, k, rnd, charge); sub != nil {
+				s.Charge(number, s.of.cost(charge.Estimate))
+				return from, sub, draw
 			}
 		}
-		if x.of.of.view.in.Tired() {
+		if s.of.of.view.meter.tired() {
 			return nil, nil, 0
 		}
 	}
 }
 
 // ask asks one arm of a tenant.
-func (x *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *frame, s *Submission, draw uint32) {
-	at := int(number)*len(x.of.arms) + k
-	if x.of.arms[k].inner != nil {
-		if below := x.below[at]; below != nil {
+func (s *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission, draw uint32) {
+	at := int(number)*len(s.of.arms) + k
+	if s.of.arms[k].inner != nil {
+		if below := s.below[at]; below != nil {
 			return below.choose(rnd, charge)
 		}
 		return nil, nil, 0
 	}
-	group := x.groups[at]
+	group := s.groups[at]
 	if group == none {
 		return nil, nil, 0
 	}
-	from = x.of.arms[k].leaf
-	if s, draw = from.choose(group, queue.NoLimit, rnd); s == nil {
-		from.settle(group) // all of it is behind shut gates now
+	from = s.of.arms[k].leaf
+	if sub, draw = from.choose(group, queue.NoLimit, rnd); sub == nil {
+		from.report(group) // all of it is behind shut gates now
 	}
-	return from, s, draw
+	return from, sub, draw
 }
 
-// cost is what a chunk is charged whose consumer time is estimated so, in milliseconds.
+// cost is the charge for a chunk with this estimated consumer time, in milliseconds.
 func (d *division) cost(estimate uint32) fair.Cost {
 	if !d.time {
 		return fair.Chunk
@@ -288,10 +278,10 @@ func (d *division) cost(estimate uint32) fair.Cost {
 
 // estimate is how long a chunk of the tenant is likely to be held, in milliseconds: as its last ones were; as those of all, if
 // none of it ended yet; a second, if none at all did.
-func (x *share) estimate(number uint32) uint32 {
-	pace := x.tenants[number].pace
+func (s *share) estimate(number uint32) uint32 {
+	pace := s.tenants[number].pace
 	if pace == 0 {
-		pace = x.pace
+		pace = s.pace
 	}
 	if pace == 0 {
 		pace = 1
@@ -299,7 +289,7 @@ func (x *share) estimate(number uint32) uint32 {
 	return uint32(max(1, pace*1000))
 }
 
-// learn moves an average by an eighth towards what a chunk took, as TCP does with round trips (RFC 6298).
+// learn moves an average by an eighth towards the time that a chunk took, as TCP does with round trips (RFC 6298).
 func learn(pace *float32, seconds float32) {
 	if *pace == 0 {
 		*pace = seconds
@@ -334,7 +324,7 @@ func (l *ledgers) Ended(s *Submission, c Charge, heldFor time.Duration) {
 
 // chargesOf calls fn for every share that was charged for a chunk, from the innermost.
 func (l *ledgers) chargesOf(s *Submission, c Charge, fn func(x *share, number uint32)) {
-	v := l.views[c.Ledger]
+	v := l.views.fair[c.Ledger]
 	if v == nil || s.home == nil || int(c.Leaf) >= len(v.fair.leaves) {
 		return
 	}
@@ -347,15 +337,7 @@ func (l *ledgers) chargesOf(s *Submission, c Charge, fn func(x *share, number ui
 	}
 }
 
-// reweight tells all shares by a key of the weight that a value has now.
-func (l *ledgers) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
-	for v := range l.of.Views.standing() {
-		if v.fair != nil {
-			v.fair.root.reweight(key, value, w)
-		}
-	}
-}
-
+// reweight tells the shares by a key of the weight that a value has now.
 func (d *division) reweight(key queue.MetaKey, value queue.MetaValue, w fair.Weight) {
 	if d.key != nil && d.key.name == key && d.key.byValue[value] != nil {
 		for _, x := range d.shares {

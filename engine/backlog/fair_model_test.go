@@ -31,16 +31,16 @@ func (x *share) name(number uint32) string {
 	if x.of.key == nil {
 		return fmt.Sprint(x.tenants[number].value)
 	}
-	return x.of.of.view.in.Values.list[x.tenants[number].value].value.Quoted()
+	return x.of.of.view.Values.list[x.tenants[number].value].value.Quoted()
 }
 
 // whose are the submissions of which one must be served now by a built fair view, and the leaf that gives it: those that the
 // model admits of the tenants whose turn it is by the ledgers.
 func (m *model) whose(br *strategy.Branch, x *share, among []*modelSub) (leaf *strategy.Branch, list []*modelSub) {
 	if br.Fair == "" {
-		return br, m.filter(br, among)
+		return br, m.equals(br, among)
 	}
-	if among = m.filter(br, among); len(among) == 0 {
+	if among = m.equals(br, among); len(among) == 0 {
 		return nil, nil
 	}
 	for l := x.Clone(); ; {
@@ -66,7 +66,7 @@ func (m *model) whose(br *strategy.Branch, x *share, among []*modelSub) (leaf *s
 	}
 }
 
-func (m *model) filter(br *strategy.Branch, among []*modelSub) (list []*modelSub) {
+func (m *model) equals(br *strategy.Branch, among []*modelSub) (list []*modelSub) {
 	for _, x := range among {
 		if m.admitted(br, x) {
 			list = append(list, x)
@@ -77,13 +77,13 @@ func (m *model) filter(br *strategy.Branch, among []*modelSub) (list []*modelSub
 
 // auditFair checks that the ledgers of a fair view know how its tenants stand, and that nothing is lost of the numbers.
 func (m *model) auditFair(v *View) {
-	if m.b.Ledgers.views[v.fair.name] != v || len(v.gates) != 0 {
+	if m.b.Views.fair[v.fair.name] != v || len(v.gates) != 0 {
 		m.fatalf("view %s is not known by its ledger, or keeps submissions itself", v.key)
 	}
 	size, offered := 0, 0
 	for i, leaf := range v.fair.leaves {
 		size, offered = size+leaf.size, offered+leaf.offered
-		if leaf.outer != v || int(leaf.leaf) != i || m.b.Views.frames[leaf.number] != leaf.frame {
+		if leaf.outer != v || int(leaf.leaf) != i || m.b.frames.list[leaf.number] != leaf.frame {
 			m.fatalf("view %s leaf %d is lost", v.key, i)
 		}
 	}
@@ -119,7 +119,7 @@ func (m *model) auditShare(v *View, x *share) {
 			stands := gone
 			switch {
 			case a.inner != nil && x.below[at] != nil:
-				stands = x.below[at].standing()
+				stands = x.below[at].state()
 			case a.leaf != nil && x.groups[at] != none:
 				g := &a.leaf.groups[x.groups[at]]
 				if stands = g.reported; g.in != x || g.tenant != number {
@@ -128,24 +128,24 @@ func (m *model) auditShare(v *View, x *share) {
 			}
 			want.count(stands, 1)
 		}
-		state := x.Info(number).State
-		stands := map[standing]bool{offering: state == fair.Active, gated: state == fair.Blocked, gone: state == fair.Idle || state == fair.Owing}
-		if t.offering != want.offering || t.gated != want.gated || !stands[t.standing()] {
-			m.fatalf("view %s tenant %s is %v and counts %d arms that offer and %d gated, want %d and %d", v.key, x.name(number), state, t.offering, t.gated, want.offering, want.gated)
+		ledger := x.Info(number).State
+		stands := map[state]bool{offering: ledger == fair.Active, gated: ledger == fair.Blocked, gone: ledger == fair.Idle || ledger == fair.Owing}
+		if t.offering != want.offering || t.gated != want.gated || !stands[t.state()] {
+			m.fatalf("view %s tenant %s is %v and counts %d arms that offer and %d gated, want %d and %d", v.key, x.name(number), ledger, t.offering, t.gated, want.offering, want.gated)
 		}
 		if lag := x.Lag(number).In(fair.Chunk); x.Unit == 0 && math.Abs(lag) > 40 {
 			m.fatalf("view %s tenant %s: lag %v", v.key, x.name(number), lag)
 		}
 		if weight := x.Info(number).Weight; number != 0 && x.of.key != nil && t.value != none && weight != weightOf(m.b.Values.Settings(x.of.key.name, m.b.Values.list[t.value].value)) {
-			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.Values.Settings(x.of.key.name, m.b.Values.list[t.value].value)), x.Totals().Active, len(x.tenants), state, m.b.Values.settings)
+			m.fatalf("view %s tenant %s has the weight %v, want %v; %d slots, tenants %d, state %v; settings %v", v.key, x.name(number), weight, weightOf(m.b.Values.Settings(x.of.key.name, m.b.Values.list[t.value].value)), x.Totals().Active, len(x.tenants), ledger, m.b.Values.settings)
 		}
 	}
 	if got, want := len(x.numberOf)+len(x.free)+1, len(x.tenants); got != want {
 		m.fatalf("view %s: %d tenants are known or free, want %d", v.key, got, want)
 	}
 	for value, number := range x.numberOf {
-		if t := &x.tenants[number]; t.value != value || t.standing() == gone && !t.idle {
-			m.fatalf("view %s tenant %v: its number is of %v, empty: %v, to be given up: %v", v.key, value, t.value, t.standing() == gone, t.idle)
+		if t := &x.tenants[number]; t.value != value || t.state() == gone && !t.idle {
+			m.fatalf("view %s tenant %v: its number is of %v, empty: %v, to be given up: %v", v.key, value, t.value, t.state() == gone, t.idle)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (m *model) lags() map[string]float64 {
 			}
 		}
 	}
-	for v := range m.b.Views.standing() {
+	for v := range m.b.frames.views() {
 		if v.fair != nil {
 			each(v, v.fair.root)
 		}

@@ -123,7 +123,7 @@ func TestFairUnderLimits(t *testing.T) {
 		var stuck []*Submission // company 0 never finishes
 		for range 3000 {
 			company, s, _ := x.take(v)
-			if n := x.b.Values.InFlight(key, queue.IntValue(0)); n > 2 {
+			if n := x.b.Values.Counts(key, queue.IntValue(0))[strategy.Simultaneous]; n > 2 {
 				t.Fatalf("%s: %d in flight, want at most 2", key, n)
 			}
 			if company == 0 {

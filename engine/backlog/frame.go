@@ -8,7 +8,7 @@ import "github.com/quern-queue/quern/engine/strategy"
 // of gates per tenant, and the fair one has the shares that say whose turn it is (share.go).
 type frame struct {
 	// The fields that every pick reads stand together.
-	in      *Backlog
+	*ground
 	fair    *fairness // nil: the branch is not fair
 	cells   *cells    // nil: there is one limit at most, and submissions stand in gates
 	outer   *View     // the fair view of which this is a leaf's; nil: none
@@ -18,7 +18,7 @@ type frame struct {
 	strays  bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
 	leaf    uint8  // its place among the leaves of outer
 	dropped bool   // no view stands on it
-	number  uint32 // in views.frames
+	number  uint32 // in frames.list
 	offered int    // gates that are open to some view and not empty; of a fair view, in all its leaves
 	size    int    // submissions in all gates; likewise
 	changes uint64
@@ -26,28 +26,23 @@ type frame struct {
 	ruled   [2]int // of size, by book: submissions that a rule covers
 
 	shape     string // in views.frameOf; "": no other view fits
-	filters   []*term
+	filters   []filter
 	limits    limits             // of views that differ in the number it is the largest
 	gateOf    map[gateKey]uint32 // without the free gates
 	freeGates []uint32
 	free      []uint32 // groups
 	path      []int    // the arms that lead to this leaf, from the outermost division on
 
-	anchor   *term  // the filter whose submissions are looked at; nil: all
-	next     int    // building: anchor's shown submissions from here on are in
-	promised uint64 // bytes that it may come to, while it is being built
+	by       *filter // by whose index submissions are found; nil: all are looked at
+	met      uint32  // building: so many of its terms have all their submissions in
+	next     uint32  // building: of the next one the shown submissions from here on are in
+	promised uint64  // bytes that it may come to, while it is being built
 }
 
-// enlist gives a new frame a number.
+// enlist makes a frame one of the views'.
 func (vs *views) enlist(f *frame) {
-	f.in, f.bands.of = vs.of, f
-	if last := len(vs.freeFrames) - 1; last >= 0 {
-		f.number, vs.freeFrames = vs.freeFrames[last], vs.freeFrames[:last]
-		vs.frames[f.number] = f
-		return
-	}
-	f.number = uint32(len(vs.frames))
-	vs.frames = append(vs.frames, f)
+	f.ground, f.bands.of = vs.ground, f
+	vs.frames.add(f)
 }
 
 // makeFrame makes the frame of a branch that is not fair: of a view of its own, or of a leaf.
@@ -55,33 +50,24 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 	f := &frame{order: br.Order, groups: make([]group, 1)}
 	f.groups[0].clear()
 	vs.enlist(f)
-	possible := true
-	for i, filter := range br.Filters {
-		t := vs.of.Values.intern(filter.Key, filter.Value)
-		t.uses++
-		f.filters = append(f.filters, t)
-		if f.anchor == nil || len(t.shown) < len(f.anchor.shown) {
-			f.anchor = t
+	for _, of := range br.Filters {
+		f.filters = append(f.filters, vs.Values.newFilter(of))
+	}
+	for i := range f.filters {
+		if x := &f.filters[i]; x.index != nil && (f.by == nil || shownIn(x.index) < shownIn(f.by.index)) {
+			f.by = x
 		}
-		possible = possible && (i == 0 || br.Filters[i-1].Key != filter.Key || br.Filters[i-1].Value == filter.Value)
 	}
 	for _, l := range br.Limits {
-		k := vs.of.Values.internKey(l.Key)
+		k := vs.Values.internKey(l.Key)
 		k.limits++
-		f.limits = append(f.limits, limit{k, l.Max})
+		f.limits = append(f.limits, limit{k, l.Of, l.Max})
 	}
 	if len(f.limits) > 1 {
 		f.cells = newCells(f)
 	}
-	switch {
-	case !possible: // two values of one key: no submission will ever match
-	case f.anchor == nil:
-		vs.broad = append(vs.broad, f)
-		f.next = len(vs.of.shown)
-	default:
-		f.anchor.frames = append(f.anchor.frames, f)
-		f.next = len(f.anchor.shown)
-	}
+	vs.frames.attach(f)
+	f.next = uint32(len(f.list()))
 	return f
 }
 
@@ -103,24 +89,47 @@ func (v *View) Build(most int) (complete bool) {
 }
 
 func (f *frame) build(most int) {
-	b, list := f.in, f.in.shown
-	if f.anchor != nil {
-		list = f.anchor.shown
-	}
-	f.next = min(f.next, len(list))
-	for ; most > 0 && f.next > 0; most-- {
-		f.next--
-		s := b.subs[list[f.next]]
-		if s.offered() && f.admits(s) && !s.memberOf(f.number) {
-			f.join(s)
+	for {
+		list := f.list()
+		f.next = min(f.next, uint32(len(list)))
+		for ; most > 0 && f.next > 0; most-- {
+			f.next--
+			s := f.subs.list[list[f.next]]
+			if s.offered() && f.admits(s) && !s.memberOf(f.number) {
+				f.join(s)
+			}
 		}
+		if f.next > 0 || len(f.later()) == 0 {
+			break
+		}
+		f.met++
+		f.next = uint32(len(f.list()))
 	}
 	f.complete()
 }
 
+// list is the submissions that are being looked at.
+func (f *frame) list() []uint32 {
+	if f.by == nil {
+		return f.subs.shown
+	}
+	return f.by.index[f.met].shown
+}
+
+// later are the terms whose submissions are examined later.
+func (f *frame) later() []*term {
+	if f.by == nil {
+		return nil
+	}
+	return f.by.index[f.met+1:]
+}
+
+// unmet is how many submissions are still to be looked at, at most.
+func (f *frame) unmet() int { return int(f.next) + shownIn(f.later()) }
+
 // complete says of views that nothing is missing in that they are built.
 func (f *frame) complete() {
-	if f.next > 0 || f.bands.unsettled > 0 {
+	if f.unmet() > 0 || f.bands.unsettled > 0 {
 		return
 	}
 	f.promised = 0
@@ -132,42 +141,12 @@ func (f *frame) complete() {
 }
 
 func (f *frame) admits(s *Submission) bool {
-	for _, t := range f.filters {
-		if !s.hasTerm(t.number) {
+	for i := range f.filters {
+		if !f.filters[i].admits(s) {
 			return false
 		}
 	}
 	return true
-}
-
-// offer takes a shown submission that has available chunks into every view it matches.
-func (b *Backlog) offer(s *Submission) {
-	b.oldest = heapPush(byID{b}, b.oldest, s.slot)
-	for _, f := range b.Views.broad {
-		f.join(s)
-	}
-	for _, ref := range s.refs() {
-		for _, f := range b.Values.list[ref.term].frames {
-			if f.admits(s) {
-				f.join(s)
-			}
-		}
-	}
-}
-
-// unoffer takes it out of all views. Its available chunks must still be counted as they were.
-func (b *Backlog) unoffer(s *Submission) {
-	if s.oldestAt != none {
-		b.oldest = trimmed(heapRemove(byID{b}, b.oldest, int(s.oldestAt)))
-		s.oldestAt = none
-	}
-	for i := range s.members {
-		f := b.Views.frames[s.members[i].frame]
-		group := f.groupAt(s.members[i].gate)
-		f.take(s, uint32(i))
-		f.settle(group)
-	}
-	s.members = s.members[:0]
 }
 
 func (f *frame) join(s *Submission) {
@@ -179,7 +158,7 @@ func (f *frame) join(s *Submission) {
 	} else {
 		f.put(s, at, f.home(s, group))
 	}
-	f.settle(group)
+	f.report(group)
 }
 
 // count adds to what the frame offers and holds, and stirs its view when it has something again. Where there are bands that is for each
@@ -199,8 +178,9 @@ func (f *frame) count(offered, size int) {
 	}
 }
 
-func (f *frame) before(a, b *Submission) bool {
-	switch f.order {
+// before says whether an order has a before b.
+func before(order strategy.Order, a, b *Submission) bool {
+	switch order {
 	case strategy.NewestFirst:
 		return a.id > b.id
 	case strategy.CustomPriority:

@@ -5,7 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// group is the part of a view whose submissions are in one order: all of it, or those of one tenant.
+// group is the part of a view with one order: the whole view, or the submissions of one tenant.
 type group struct {
 	top      *top   // of its open gates that are not empty; nil while it has one gate at most
 	in       *share // a leaf's: where this tenant has its share
@@ -14,7 +14,7 @@ type group struct {
 	free     uint32 // the gate for submissions that no counter is watched for; none: not made yet
 	size     int32  // submissions in all gates
 	offered  int32  // gates that are open and not empty
-	reported standing
+	reported state
 }
 
 func (g *group) clear() { *g = group{first: none, free: none} }
@@ -30,21 +30,25 @@ type top struct {
 	wanted bool   // there is a view of the number
 }
 
-// gate is the part of a group whose submissions one counter opens and shuts. In a view of cells it holds these.
+// gate is the part of a group that one counter opens and shuts. In a view of cells it holds cells.
 type gate struct {
 	pool
-	watched      *term  // the counter; nil for the free gate
+	watched      *term  // nil for the free gate
 	max          uint32 // it is shut from here on; if there are bands, to views whose band this ends
 	group        uint32 // in View.groups
 	place        uint32 // in its group's top
 	older, newer uint32 // of the same group
 	topExp       uint8
-	band         uint8 // slot of the top that it is in
-	offered      bool  // it is open and not empty, and if the group has a top it is in one
+	band         uint8            // slot of the top that it is in
+	offered      bool             // it is open and not empty, and if the group has a top it is in one
+	of           strategy.Measure // of watched
 }
 
-// gateKey is what a gate is for.
-type gateKey struct{ group, term uint32 }
+// tally has the counter that opens and shuts the gate.
+func (g *gate) tally() tally { return tally{g.watched, g.of} }
+
+// gateKey identifies a gate: the number of a tally.
+type gateKey struct{ group, tally uint32 }
 
 // pool is the submissions of a gate or a cell, or the cells of a gate. Random draws them by their available chunks; of other
 // orders the entries of the one bucket are a heap.
@@ -72,53 +76,35 @@ func (p *pool) emptied() (fresh pool) {
 
 const emptiedCap = 8
 
-func (g *gate) isOpen() bool { return g.watched == nil || g.watched.inFlight < g.max }
+func (g *gate) isOpen() bool { return g.watched == nil || !g.tally().counter().reached(g.max) }
 
 // home is the gate for a submission of a view without cells: one that is shut, so that no pick examines it for nothing;
 // otherwise that of its first limit.
 func (f *frame) home(s *Submission, group uint32) uint32 {
-	if t := f.obstacle(s, queue.NoLimit); t != nil {
+	if t := f.obstacle(s, queue.NoLimit); t.term != nil {
 		return f.gateFor(group, t)
 	}
 	for _, l := range f.limits {
 		if t := s.termOf(l.key); t != nil {
-			return f.gateFor(group, t)
+			return f.gateFor(group, tally{t, l.of})
 		}
 	}
 	return f.freeGate(group)
 }
 
-// obstacle is the first term of the submission that has as many chunks in flight as it may, by the limits of a view whose number is `most`
-// or by what an operator set; nil if there is none.
-func (f *frame) obstacle(s *Submission, most uint32) *term {
-	for _, l := range f.limits {
-		if t := s.termOf(l.key); t != nil && t.inFlight >= min(l.max, most, t.limit) {
-			return t
-		}
-	}
-	if f.in.Values.limited == 0 {
-		return nil
-	}
-	for _, ref := range s.refs() {
-		if t := f.in.Values.list[ref.term]; t.inFlight >= t.limit {
-			return t
-		}
-	}
-	return nil
-}
-
-// gateFor is the group's gate for a term; made when there is none, and kept as long as the group and the term.
-func (f *frame) gateFor(group uint32, t *term) uint32 {
-	if number, ok := f.gateOf[gateKey{group, t.number}]; ok {
+// gateFor is the group's gate for a tally; made when there is none, and kept as long as the group and the term.
+func (f *frame) gateFor(group uint32, t tally) uint32 {
+	key := gateKey{group, t.number()}
+	if number, ok := f.gateOf[key]; ok {
 		return number
 	}
 	number := f.addGate(group)
-	f.gates[number].watched = t
-	f.strays = f.strays || f.limits.on(t.key) == queue.NoLimit
+	f.gates[number].watched, f.gates[number].of = t.term, t.of
+	f.strays = f.strays || f.limits.on(t) == queue.NoLimit
 	if f.gateOf == nil {
 		f.gateOf = map[gateKey]uint32{}
 	}
-	f.gateOf[gateKey{group, t.number}] = number
+	f.gateOf[key] = number
 	f.bands.watch(number)
 	return number
 }
@@ -167,15 +153,13 @@ func (f *frame) dropRef(number uint32) {
 	f.dropGate(number)
 }
 
-// relimit is for a gate or a value: what an operator demands of its term changed. It returns from where it is shut now.
+// relimit is called when the operator's limit of a gate's or value's term changed. It returns the number at which it shuts now.
 func (f *frame) relimit(number, limit uint32) (max uint32) {
 	if number&valueRef != 0 {
-		x := &f.cells.values[number&^valueRef]
-		x.max = min(x.base, limit)
-		return x.max
+		return f.cells.relimit(number&^valueRef, limit)
 	}
 	g := &f.gates[number]
-	g.max = min(f.limits.on(g.watched.key), limit)
+	g.max = min(f.limits.on(g.tally()), limit)
 	return g.max
 }
 
@@ -184,7 +168,7 @@ func (f *frame) dropGate(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]
 	if g.watched != nil {
-		delete(f.gateOf, gateKey{g.group, g.watched.number})
+		delete(f.gateOf, gateKey{g.group, g.tally().number()})
 	} else {
 		in.free = none
 	}
@@ -227,7 +211,7 @@ func (f *frame) poolOf(number uint32) *pool {
 	return &f.gates[number].pool
 }
 
-// groupAt is the group of these submissions.
+// groupAt returns the group of these submissions.
 func (f *frame) groupAt(number uint32) uint32 {
 	if f.cells != nil {
 		return f.cells.list[number].group
@@ -238,7 +222,7 @@ func (f *frame) groupAt(number uint32) uint32 {
 // changed is for a pool that changed.
 func (f *frame) changed(number uint32) {
 	if f.cells != nil {
-		f.cells.settle(number)
+		f.cells.reseat(number)
 		return
 	}
 	f.refresh(number)
@@ -254,16 +238,16 @@ func (f *frame) take(s *Submission, at uint32) {
 	f.changed(m.gate)
 }
 
-// pull removes the entry of a member, without looking at what it stands in.
+// pull removes the entry of a member, and does not update the place that held it.
 func (f *frame) pull(m member, exp uint8) {
 	p := f.poolOf(m.gate)
 	if f.order != strategy.Random {
 		p.entries = trimmed(heapRemove(byOrder{f}, p.entries, int(m.place)))
 		return
 	}
-	f.in.preview.noteRemoval(spot{frame: f, kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
+	f.trail.noteRemoval(spot{frame: f, kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
 	if moved, ok := p.remove(exp, m.place); ok {
-		f.in.subs[moved.of].members[moved.at].place = m.place
+		f.subs.list[moved.of].members[moved.at].place = m.place
 	}
 }
 
@@ -290,14 +274,14 @@ func (f *frame) entryOf(s *Submission, m member) *entry {
 	return &p.nth(p.search(exponent(uint64(s.available)))).entries[m.place]
 }
 
-// counted is for a gate, or a value, whose counter passed its limit.
+// counted is called when the counter of a gate or value passed its limit.
 func (f *frame) counted(number uint32) {
 	if number&valueRef != 0 {
 		f.cells.listValue(number &^ valueRef)
 		return
 	}
 	f.refresh(number)
-	f.settle(f.gates[number].group)
+	f.report(f.gates[number].group)
 }
 
 // refresh puts a gate into its group's top, takes it out or moves it there, after its content or its counter changed.
@@ -327,7 +311,7 @@ func (f *frame) refresh(number uint32) {
 	}
 }
 
-// refreshBanded is refresh for a gate that stands in one of several tops.
+// refreshBanded is refresh for a gate that is in one of several tops.
 func (f *frame) refreshBanded(in *group, number uint32, offered bool) {
 	g := &f.gates[number]
 	var from, to *top
@@ -386,7 +370,7 @@ func (f *frame) move(t *top, number uint32, stays bool) {
 	if stays && exponent(g.total) == g.topExp {
 		return
 	}
-	f.in.preview.noteRemoval(spot{frame: f, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place}, &t.sampler)
+	f.trail.noteRemoval(spot{frame: f, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place}, &t.sampler)
 	if moved, ok := t.remove(g.topExp, g.place); ok {
 		f.gates[moved.of].place = g.place
 	}
@@ -398,22 +382,22 @@ func (f *frame) move(t *top, number uint32, stays bool) {
 // byOrder ranks submissions by the view's order.
 type byOrder struct{ f *frame }
 
-func (r byOrder) before(a, b entry) bool {
-	return r.f.before(r.f.in.subs[a.of], r.f.in.subs[b.of])
+func (b byOrder) before(a, y entry) bool {
+	return before(b.f.order, b.f.subs.list[a.of], b.f.subs.list[y.of])
 }
 
-func (r byOrder) moved(x entry, to int) {
-	r.f.in.subs[x.of].members[x.at].place = uint32(to)
+func (b byOrder) moved(x entry, to int) {
+	b.f.subs.list[x.of].members[x.at].place = uint32(to)
 }
 
 // byFirst ranks gates by their first submissions.
 type byFirst struct{ f *frame }
 
-func (r byFirst) before(a, b uint32) bool {
-	return r.f.before(r.f.firstOf(a), r.f.firstOf(b))
+func (b byFirst) before(a, y uint32) bool {
+	return before(b.f.order, b.f.firstOf(a), b.f.firstOf(y))
 }
 
-func (r byFirst) moved(number uint32, to int) { r.f.gates[number].place = uint32(to) }
+func (b byFirst) moved(number uint32, to int) { b.f.gates[number].place = uint32(to) }
 
 // firstOf is the first submission of a gate that is not empty.
 func (f *frame) firstOf(number uint32) *Submission {
@@ -421,5 +405,5 @@ func (f *frame) firstOf(number uint32) *Submission {
 	if f.cells != nil {
 		return f.cells.headOf(x.of)
 	}
-	return f.in.subs[x.of]
+	return f.subs.list[x.of]
 }

@@ -1,6 +1,6 @@
 package backlog
 
-// ranking is what an indexed heap needs to know: which of two elements comes first, and where to note an element's place.
+// ranking tells an indexed heap which of two elements comes first, and where to record an element's place.
 type ranking[T any] interface {
 	before(a, b T) bool
 	moved(x T, to int)
@@ -66,8 +66,8 @@ func heapUp[T any, R ranking[T]](r R, h []T, i int, x T) {
 	r.moved(x, i)
 }
 
-// appended is append for lists of which there is one element for every tenant or so: once they are long they grow by an eighth,
-// not by a quarter, so that less of them is unused.
+// appended is append for lists with about one element per tenant: once they are long, they grow by an eighth,
+// not by a quarter, to waste less memory.
 func appended[T any](s []T, x T) []T {
 	if len(s) == cap(s) && len(s) >= longList {
 		longer := make([]T, len(s), len(s)+len(s)/8)

@@ -26,16 +26,19 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 	for i := range v.gates[:min(len(v.gates), *left)] {
 		*left--
 		g := &v.gates[i]
-		max := g.max
-		if v.bands.on && g.watched != nil && g.watched.key == v.limits[0].key {
-			max = min(v.most, g.watched.limit)
+		if g.watched == nil {
+			continue
 		}
-		if g.watched == nil || g.empty() || g.watched.inFlight < max ||
-			g.watched.ruling[v.in.Rules.book] != queue.Unruled || !v.holdsFree(&g.pool, v.cells != nil, left) {
+		max, c := g.max, g.tally().counter()
+		if v.bands.on && v.limits[0].counts(g.tally()) {
+			max = min(v.most, c.limit)
+		}
+		if g.empty() || !c.reached(max) || g.watched.ruling[v.Rules.book] != queue.Unruled ||
+			!v.holdsFree(&g.pool, v.cells != nil, left) {
 			continue
 		}
 		entry := queue.MetaEntry{Key: g.watched.key.name, Value: g.watched.value}
-		if !fn(queue.Saturated{MetaEntry: entry, InFlight: g.watched.inFlight, Limit: max}) {
+		if !fn(queue.Saturated{MetaEntry: entry, InFlight: c.count, Limit: max}) {
 			return false
 		}
 	}
@@ -45,7 +48,7 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 // holdsFree says whether a submission that no rule covers is among those of a pool, looking at up to *left of them, and if it is one of
 // cells at theirs.
 func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
-	book := f.in.Rules.book
+	book := f.Rules.book
 	if f.ruled[book] == 0 {
 		return true
 	}
@@ -60,7 +63,7 @@ func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
 				continue
 			}
 			*left--
-			if f.in.subs[x.of].ruling[book] == queue.Unruled {
+			if f.subs.list[x.of].ruling[book] == queue.Unruled {
 				return true
 			}
 		}

@@ -7,7 +7,7 @@ import (
 // What views hold, in bytes: worked out from the lengths of what they are made of, as nothing else is known without a walk. A test
 // holds it against the heap.
 
-// What a list of this element costs per element that is in it, with the unused room behind the last.
+// The bytes of a list per element, with its unused capacity.
 const (
 	memberBytes = uint64(unsafe.Sizeof(member{}))
 	entryBytes  = uint64(unsafe.Sizeof(entry{})) * 5 / 4
@@ -23,17 +23,17 @@ const (
 	numberOfBytes = 16
 )
 
-// What a gate costs, a value of a view of cells, and a tenant.
+// The bytes of a gate, of a value of a view of cells, and of a tenant.
 const (
 	gateBytes   = uint64(unsafe.Sizeof(gate{}))*9/8 + rankBytes + gateOfBytes + watchBytes
 	valueBytes  = uint64(unsafe.Sizeof(value{}))*5/4 + 4 + valueOfBytes + watchBytes
 	tenantBytes = uint64(unsafe.Sizeof(tenant{})) + numberOfBytes + ledgerBytes
 )
 
-// ledgerBytes is what a tenant costs in the ledger of its share.
+// ledgerBytes are the bytes of a tenant in the ledger of its share.
 const ledgerBytes = 96
 
-// viewBytes is what a view takes beside its frame.
+// viewBytes are the bytes of a view beside its frame.
 const viewBytes = uint64(unsafe.Sizeof(View{})) + uint64(unsafe.Sizeof(top{})) + 64
 
 // Bytes is about how much memory the view takes: of a frame that it shares with others an equal part, and nothing if only questions made it
@@ -48,11 +48,11 @@ func (v *View) Bytes() uint64 {
 			return n
 		}
 	}
-	return n + v.frame.held()/max(sharing, 1)
+	return n + v.frame.claimed()/max(sharing, 1)
 }
 
-// held is what the frame takes, or may come to.
-func (f *frame) held() uint64 { return max(f.promised, f.bytes()) }
+// claimed is the memory of the frame, or the most that it may become.
+func (f *frame) claimed() uint64 { return max(f.promised, f.bytes()) }
 
 func (f *frame) bytes() uint64 {
 	n := uint64(unsafe.Sizeof(*f)) + uint64(len(f.shape)) + 64*uint64(len(f.limits)+len(f.filters))
@@ -73,7 +73,7 @@ func (f *frame) bytes() uint64 {
 	return n
 }
 
-// bytes is what a division's shares take, without its leaves.
+// bytes is the memory of a division's shares, without its leaves.
 func (d *division) bytes() (n uint64) {
 	groups := uint64(0)
 	for _, a := range d.arms {
@@ -96,7 +96,7 @@ type Memory struct{ Views, Asked uint64 }
 
 // Memory adds up the views.
 func (vs *views) Memory() (m Memory) {
-	for v := range vs.standing() {
+	for v := range vs.frames.views() {
 		if v.asked {
 			m.Asked += v.Bytes()
 		} else {
@@ -113,13 +113,13 @@ func (vs *views) Promise(v *View) uint64 {
 		return 0
 	}
 	v.granted = true
-	if v.next > 0 {
+	if v.unmet() > 0 {
 		v.frame.promised = v.frame.bytes() + v.foreseen()
 	}
 	return v.Bytes()
 }
 
-// Forgo gives up a view for which there is no room; one that someone waits on stays as it is.
+// Forgo drops a view that memory has no space for, unless a waiter needs it.
 func (vs *views) Forgo(v *View) {
 	if v.granted = false; len(v.bands.views) == 1 {
 		v.frame.promised = 0
@@ -129,15 +129,15 @@ func (vs *views) Forgo(v *View) {
 	}
 }
 
-// foreseen is what the submissions that are still to be looked at add, if all of them match.
+// foreseen is the memory that the submissions still to be examined add, if all of them match.
 func (f *frame) foreseen() (n uint64) {
 	if f.fair != nil {
 		for _, leaf := range f.fair.leaves {
 			n += leaf.foreseen()
 		}
-		return n + f.fair.root.foreseen(uint64(len(f.in.shown)))
+		return n + f.fair.root.foreseen(uint64(len(f.subs.shown)))
 	}
-	subs, gates := uint64(f.next), uint64(0)
+	subs, gates := uint64(f.unmet()), uint64(0)
 	for _, l := range f.limits {
 		gates += min(subs, uint64(len(l.key.terms)))
 	}
@@ -165,7 +165,7 @@ func (d *division) foreseen(subs uint64) (n uint64) {
 	return n
 }
 
-// The times, in calls of Tick, after which a view counts as idle: of questions, and of who takes.
+// Calls of Tick after which a view counts as idle: a view of questions, and a view of consumers.
 const (
 	askedIdle = 2
 	takenIdle = 10
@@ -203,7 +203,7 @@ func (vs *views) DropIdleOf(owner any) (bytes uint64) {
 
 func (vs *views) dropIdle(among func(*View) bool, how Idleness) (bytes uint64) {
 	var oldest *View
-	for v := range vs.standing() {
+	for v := range vs.frames.views() {
 		if !v.Watch && (oldest == nil || v.used < oldest.used) && among(v) {
 			oldest = v
 		}
@@ -225,11 +225,11 @@ const (
 	NotIdle                  // not at all
 )
 
-func (how Idleness) since(asked bool) int {
+func (i Idleness) since(asked bool) int {
 	switch {
-	case how == LongIdle:
+	case i == LongIdle:
 		return longIdle
-	case how == NotIdle:
+	case i == NotIdle:
 		return 0
 	case asked:
 		return askedIdle
@@ -245,7 +245,7 @@ func (v *View) Branch() string { return v.key }
 
 // EachView calls fn for every standing view, of a fair branch for the one of all of it. fn must not change the backlog.
 func (b *Backlog) EachView(fn func(*View)) {
-	for v := range b.Views.standing() {
+	for v := range b.frames.views() {
 		fn(v)
 	}
 }

@@ -149,7 +149,7 @@ func newModel(t *testing.T, seed uint64, branches []strategy.Branch) *model {
 	}
 }
 
-func filter(key string, value int64) strategy.Filter {
+func equals(key string, value int64) strategy.Filter {
 	return strategy.Filter{Key: key, Value: queue.IntValue(value)}
 }
 
@@ -169,18 +169,18 @@ func modelBranches() []strategy.Branch {
 		func(max uint32) strategy.Limit { return strategy.Limit{Key: "c", Max: max} }
 	branches := []strategy.Branch{
 		filtered(strategy.Random), filtered(strategy.OldestFirst), filtered(strategy.NewestFirst), filtered(strategy.CustomPriority),
-		filtered(strategy.Random, filter("a", 1)), filtered(strategy.OldestFirst, filter("a", 2)),
-		filtered(strategy.Random, filter("a", 1), filter("b", 2)), filtered(strategy.CustomPriority, filter("a", 0), filter("b", 1), filter("c", 2)),
-		filtered(strategy.NewestFirst, filter("a", 1), filter("a", 2)), filtered(strategy.Random, filter("z", 1)),
+		filtered(strategy.Random, equals("a", 1)), filtered(strategy.OldestFirst, equals("a", 2)),
+		filtered(strategy.Random, equals("a", 1), equals("b", 2)), filtered(strategy.CustomPriority, equals("a", 0), equals("b", 1), equals("c", 2)),
+		filtered(strategy.NewestFirst, equals("a", 1), equals("a", 2)), filtered(strategy.Random, equals("z", 1)),
 		{Filters: []strategy.Filter{{Key: "c", Value: queue.StringValue("1")}}, Order: strategy.OldestFirst},
 		limited(strategy.Random, a(2)), limited(strategy.Random, a(3)), limited(strategy.OldestFirst, a(1)), limited(strategy.OldestFirst, b(3)),
 		limited(strategy.Random, a(3), b(2)), limited(strategy.CustomPriority, a(3), b(2)), limited(strategy.NewestFirst, a(1), b(1)),
 		limited(strategy.Random, a(1), b(1), c(1)), limited(strategy.OldestFirst, a(4), b(3), c(2)), limited(strategy.Random, a(1<<32-1)),
 	}
 	both := limited(strategy.Random, a(2), c(3))
-	both.Filters = []strategy.Filter{filter("b", 1)}
+	both.Filters = []strategy.Filter{equals("b", 1)}
 	more := limited(strategy.CustomPriority, a(1))
-	more.Filters = []strategy.Filter{filter("a", 3)}
+	more.Filters = []strategy.Filter{equals("a", 3)}
 	return append(branches, both, more)
 }
 
@@ -196,16 +196,16 @@ func fairBranches() []strategy.Branch {
 		return br
 	}
 	narrow := limited(strategy.Random, limit("c", 2))
-	narrow.Filters = []strategy.Filter{filter("b", 1)}
+	narrow.Filters = []strategy.Filter{equals("b", 1)}
 	return []strategy.Branch{
 		fairly("a", filtered(strategy.OldestFirst)), fairly("a", filtered(strategy.Random)), fairly("b", filtered(strategy.CustomPriority)),
 		fairly("$submission", filtered(strategy.NewestFirst)), fairly("$submission", limited(strategy.Random, limit("a", 2))),
-		fairly("a", filtered(strategy.OldestFirst, filter("b", 2))), fairly("a", filtered(strategy.Random, filter("a", 1), filter("a", 2))),
+		fairly("a", filtered(strategy.OldestFirst, equals("b", 2))), fairly("a", filtered(strategy.Random, equals("a", 1), equals("a", 2))),
 		fairly("a", limited(strategy.OldestFirst, limit("a", 2))), fairly("a", limited(strategy.Random, limit("b", 3))),
 		fairly("b", limited(strategy.NewestFirst, limit("a", 3), limit("b", 2))), fairly("c", limited(strategy.Random, limit("a", 1), limit("b", 1))),
 		fairly("a", narrow),
 		fairly("a", limited(strategy.OldestFirst, limit("b", 1)), filtered(strategy.NewestFirst)),
-		fairly("b", filtered(strategy.Random, filter("a", 1)), limited(strategy.CustomPriority, limit("b", 3), limit("c", 2)), filtered(strategy.Random)),
+		fairly("b", filtered(strategy.Random, equals("a", 1)), limited(strategy.CustomPriority, limit("b", 3), limit("c", 2)), filtered(strategy.Random)),
 		byTime(fairly("a", filtered(strategy.OldestFirst))),
 		fairly("a", fairly("b", filtered(strategy.OldestFirst))),
 		fairly("a", byTime(fairly("$submission", limited(strategy.Random, limit("a", 3)))), filtered(strategy.NewestFirst)),
@@ -398,7 +398,7 @@ func (m *model) act() {
 			m.remove(x)
 		}
 	case 11:
-		m.b.Settle(x.s)
+		m.b.ShrinkSkips(x.s)
 	case 12:
 		m.again(x, m.b)
 	}

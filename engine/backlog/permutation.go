@@ -29,7 +29,7 @@ func OrderKey(n uint32, seed uint64) uint64 {
 // maxTable is up to how many chunks an order fits into its key.
 const maxTable = 16
 
-// splitmix is Vigna's SplitMix64: the next number of a sequence whose state is one word.
+// splitmix is Vigna's SplitMix64: it returns the next number of a sequence with a state of one word.
 func splitmix(state *uint64) uint64 {
 	*state += 0x9e3779b97f4a7c15
 	z := *state

@@ -61,7 +61,7 @@ func permuted(n uint32, seed uint64) *Submission {
 	if err := spec.Check(); err != nil {
 		panic(err)
 	}
-	return &Submission{home: New(), chunks: n, key: spec.Key}
+	return &Submission{home: &New().Values, chunks: n, key: spec.Key}
 }
 
 // A key that is no order of so many chunks is refused: chunks that are missing or come twice, more of them than there are, and

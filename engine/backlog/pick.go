@@ -17,19 +17,19 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 		return nil, 0, false
 	}
 	b.Views.touch(v)
-	f, before := v.frame, b.examined
+	f, before := v.frame, b.meter.examined
 	from, s, draw := f.chooseNext(v, rnd)
-	b.work[f.kind()].Examined += b.examined - before
+	b.meter.work[f.kind()].Examined += b.meter.examined - before
 	if s == nil {
 		return nil, 0, false
 	}
-	return s, from.takeFrom(s, draw, rnd), true
+	return s, b.takeFrom(from, s, draw, rnd), true
 }
 
 // chooseNext is the submission whose turn it is in the view, the frame that gives it, of a fair view a leaf's, and for Random a number that
 // is uniform over its available chunks.
 func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
-	if f.in.Rules.Halted() {
+	if f.Rules.Halted() {
 		return nil, nil, 0
 	}
 	if f.fair != nil {
@@ -39,10 +39,10 @@ func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission,
 	return f, s, draw
 }
 
-// takeFrom takes the next chunk of the submission that was chosen.
-func (f *frame) takeFrom(s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
-	index = f.in.next(s, f.order == strategy.Random, draw, rnd)
-	f.in.taken(s, true)
+// takeFrom takes the next chunk of the submission that the frame chose.
+func (b *Backlog) takeFrom(f *frame, s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
+	index = b.next(s, f.order == strategy.Random, draw, rnd)
+	b.taken(s, true)
 	return index
 }
 
@@ -60,7 +60,7 @@ func (f *frame) choose(group, most uint32, rnd *rand.Rand) (s *Submission, draw 
 
 // head is the first submission of an ordered group that no limit holds back.
 func (f *frame) head(group, most uint32) *Submission {
-	for f.groups[group].offered > 0 && !f.in.Tired() {
+	for f.groups[group].offered > 0 && !f.meter.tired() {
 		in := &f.groups[group]
 		number := in.first
 		switch {
@@ -72,8 +72,8 @@ func (f *frame) head(group, most uint32) *Submission {
 			number = in.top.heap[0]
 		}
 		x := f.gates[number].entries[0]
-		s := f.in.subs[x.of]
-		f.in.examined++
+		s := f.subs.list[x.of]
+		f.meter.examined++
 		if f.heldBack(s, x.at, most) {
 			continue
 		}
@@ -85,8 +85,7 @@ func (f *frame) head(group, most uint32) *Submission {
 // sample draws a submission with a probability proportional to its available chunks. What is left of the random number is
 // uniform over them.
 func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32) {
-	b := f.in
-	for f.groups[group].offered > 0 && !b.Tired() {
+	for f.groups[group].offered > 0 && !f.meter.tired() {
 		g, number := f.sampleGate(&f.groups[group], most, rnd)
 		if g == nil {
 			return nil, 0
@@ -96,8 +95,8 @@ func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32)
 			continue
 		}
 		x, draw := g.find(number)
-		s := b.subs[x.of]
-		b.examined++
+		s := f.subs.list[x.of]
+		f.meter.examined++
 		if draw >= uint64(s.available) {
 			f.redrawn()
 			continue
@@ -131,11 +130,11 @@ func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, num
 // heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that is reached, into the
 // shut gate of that one. There no pick meets it again until the gate opens.
 func (f *frame) heldBack(s *Submission, at, most uint32) bool {
-	if f.in.Values.limited == 0 && !f.strays {
+	if f.Values.limited == 0 && !f.strays {
 		return false
 	}
 	t := f.obstacle(s, most)
-	if t == nil {
+	if t.term == nil {
 		return false
 	}
 	group := f.gates[s.members[at].gate].group
@@ -150,13 +149,13 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 	b.Recount.Changing(s)
 	shown := s.Shown()
 	if shown && s.available == 1 && s.offered() {
-		b.unoffer(s)
+		b.frames.unoffer(s)
 	}
 	s.available--
 	if shown {
-		b.available--
+		b.subs.available--
 		b.Rules.cover(s, -1)
-		b.reweigh(s, uint64(s.available)+1)
+		b.frames.reweigh(s, uint64(s.available)+1)
 	}
 	if flight {
 		s.inFlight++
@@ -167,7 +166,7 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 			t.available--
 		}
 		if flight {
-			b.Values.raise(t)
+			b.Values.taken(t)
 		}
 	}
 }
@@ -179,29 +178,16 @@ func (b *Backlog) given(s *Submission) {
 	if !s.Shown() {
 		return
 	}
-	b.available++
+	b.subs.available++
 	b.Rules.cover(s, 1)
 	for _, ref := range s.refs() {
 		b.Values.list[ref.term].available++
 	}
 	switch {
 	case s.available > 1:
-		b.reweigh(s, uint64(s.available)-1)
+		b.frames.reweigh(s, uint64(s.available)-1)
 	case s.offered():
-		b.offer(s)
-	}
-}
-
-// reweigh tells the Random views when the available chunks crossed a bound.
-func (b *Backlog) reweigh(s *Submission, before uint64) {
-	from, to := exponent(before), exponent(uint64(s.available))
-	if from == to {
-		return
-	}
-	for i := range s.members {
-		if f := b.Views.frames[s.members[i].frame]; f.order == strategy.Random {
-			f.reweigh(s, uint32(i), from, to)
-		}
+		b.frames.offer(s)
 	}
 }
 
@@ -209,7 +195,7 @@ func (b *Backlog) reweigh(s *Submission, before uint64) {
 // or when no cursor visited it and the skip set is full.
 func (b *Backlog) TakeChunk(s *Submission, index uint32) bool { return b.take(s, index, true) }
 
-// Retake is TakeChunk before Settle, for a chunk that was in flight when the submission was restored: however many cursors did not
+// Retake is TakeChunk before ShrinkSkips, for a chunk that was in flight when the submission was restored: however many cursors did not
 // visit, as they visited them before.
 func (b *Backlog) Retake(s *Submission, index uint32) bool { return b.take(s, index, false) }
 
@@ -242,7 +228,7 @@ func (b *Backlog) Land(s *Submission) {
 	b.Recount.Changing(s)
 	s.inFlight--
 	for _, ref := range s.refs() {
-		b.Values.lower(b.Values.list[ref.term], 1)
+		b.Values.landed(b.Values.list[ref.term], 1)
 	}
 }
 

@@ -10,8 +10,8 @@ type Pick struct {
 	Leaf       uint8
 }
 
-// preview is what a Lookahead under way needs to know so that it can take everything back.
-type preview struct {
+// trail records the changes of a running Lookahead, so that it can undo them.
+type trail struct {
 	depth   int        // how many are under way: one that is not the first is inside of another; 0: none
 	draws   *rand.Rand // which of the chunks that no cursor visited come next under Random; nil: those that Take would give
 	skipped []uint32   // chunks of the skip set that the cursor of the present pick passed
@@ -19,7 +19,7 @@ type preview struct {
 	stood   map[spot]uint32
 }
 
-// savedShare is a share whose ledger is to be rolled back, and the depth that it was saved at before; 0: it was not.
+// savedShare is a share whose ledger will be rolled back, with the depth at which it was saved before; 0: never.
 type savedShare struct {
 	share  *share
 	before int
@@ -55,7 +55,7 @@ type Lookahead struct {
 	rnd    *rand.Rand
 	from   int
 	before []traces
-	outer  preview
+	outer  trail
 
 	examined, uses uint64
 	work           [Kinds]Work
@@ -67,28 +67,29 @@ type Lookahead struct {
 // lookahead draws them from there instead, so that what it foresees is one of all that are equally likely; without, it
 // is what Take will give.
 func LookAhead(b *Backlog, rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
-	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.preview, examined: b.examined, uses: b.Views.uses, work: b.work}
-	b.preview = preview{depth: a.outer.depth + 1, draws: chunks}
+	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.trail,
+		examined: b.meter.examined, uses: b.Views.uses, work: b.meter.work}
+	b.trail = trail{depth: a.outer.depth + 1, draws: chunks}
 	return a
 }
 
 // Take takes what View.Take would, at most `most` chunks; number is what the picks call the view.
-func (a *Lookahead) Take(v *View, number, most int) {
+func (l *Lookahead) Take(v *View, number, most int) {
 	used := v.used
 	for n := 0; n < most && v.state != dropped; n++ {
-		leaf, s, draw := v.chooseNext(v, a.rnd)
+		leaf, s, draw := v.chooseNext(v, l.rnd)
 		if s == nil {
 			break
 		}
-		a.take(number, leaf, s, draw)
+		l.take(number, leaf, s, draw)
 	}
 	v.used, v.charge = used, Charge{}
 }
 
 // TakeOf takes what Backlog.TakeOf would; number is what the picks call the first of the views, and from there on they
 // count.
-func (a *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
-	at, leaf := giverOf(a.in, views, s)
+func (l *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
+	at, leaf := giverOf(views, s)
 	if leaf == nil {
 		return false
 	}
@@ -96,32 +97,32 @@ func (a *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
 	if v.fair != nil {
 		v.fair.bill(v, leaf, s)
 	}
-	a.take(number+at, leaf.frame, s, leaf.drawOf(s, a.rnd))
+	l.take(number+at, leaf.frame, s, leaf.drawOf(s, l.rnd))
 	v.charge = Charge{}
 	return true
 }
 
-func (a *Lookahead) take(number int, leaf *frame, s *Submission, draw uint32) {
+func (l *Lookahead) take(number int, leaf *frame, s *Submission, draw uint32) {
 	x := traces{p: s.p, l: s.l, both: s.both}
 	many := s.putBack
-	index := leaf.takeFrom(s, draw, a.rnd)
-	x.back, x.skipped = s.putBack < many, a.in.preview.skipped
-	a.in.preview.skipped = nil
-	a.before = append(a.before, x)
-	a.Picks = append(a.Picks, Pick{s, index, number, leaf.leaf})
+	index := l.in.takeFrom(leaf, s, draw, l.rnd)
+	x.back, x.skipped = s.putBack < many, l.in.trail.skipped
+	l.in.trail.skipped = nil
+	l.before = append(l.before, x)
+	l.Picks = append(l.Picks, Pick{s, index, number, leaf.leaf})
 }
 
 // End gives everything back, and returns the picks.
-func (a *Lookahead) End() []Pick {
-	b := a.in
-	for i := len(a.before) - 1; i >= 0; i-- {
-		b.untake(&a.Picks[a.from+i], &a.before[i])
+func (l *Lookahead) End() []Pick {
+	b := l.in
+	for i := len(l.before) - 1; i >= 0; i-- {
+		b.untake(&l.Picks[l.from+i], &l.before[i])
 	}
-	b.preview.standAgain()
-	b.preview.restoreLedgers()
-	b.preview = a.outer
-	b.examined, b.Views.uses, b.work = a.examined, a.uses, a.work
-	return a.Picks
+	b.trail.standAgain()
+	b.trail.restoreLedgers()
+	b.trail = l.outer
+	b.meter.examined, b.Views.uses, b.meter.work = l.examined, l.uses, l.work
+	return l.Picks
 }
 
 // untake is the inverse of a Take.
@@ -144,26 +145,26 @@ func (b *Backlog) untake(pick *Pick, x *traces) {
 }
 
 // save is called before the ledger of a share changes.
-func (x *share) save() {
-	b := x.of.of.view.in
-	if x.saved == b.preview.depth {
+func (s *share) save() {
+	t := &s.of.of.view.trail
+	if s.saved == t.depth {
 		return
 	}
-	b.preview.ledgers = append(b.preview.ledgers, savedShare{x, x.saved})
-	x.saved = b.preview.depth
-	x.Begin()
+	t.ledgers = append(t.ledgers, savedShare{s, s.saved})
+	s.saved = t.depth
+	s.Begin()
 }
 
 // restoreLedgers makes the ledgers what they were before the lookahead. It may have found out that a tenant has only
 // submissions under limits; that stays found out.
-func (p *preview) restoreLedgers() {
-	for _, of := range p.ledgers {
+func (t *trail) restoreLedgers() {
+	for _, of := range t.ledgers {
 		x := of.share
 		x.saved = of.before
 		for _, number := range x.Rollback() {
-			if int(number) < len(x.tenants) && x.tenants[number].standing() != gone {
+			if int(number) < len(x.tenants) && x.tenants[number].state() != gone {
 				x.weigh(number) // a view that is being built may have met it only now
-				x.settle(number)
+				x.agree(number)
 			}
 		}
 	}

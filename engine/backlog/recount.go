@@ -16,17 +16,19 @@ import (
 
 // recount is one under way.
 type recount struct {
-	of      *Backlog
+	subs    *submissions
+	values  *values
+	rules   *rulings
 	running bool
 	seen    []uint64 // by slot, a bit: the submission was met, or is of later
 	at, end uint32   // slots that the walk has yet to look at
 	each    func(*Submission)
 	totals  Sums
-	values  []*[sumsPage]valueSum // by number of the term; a nil page: none of them was met
+	sums    []*[sumsPage]valueSum // by number of the term; a nil page: none of them was met
 	mixed   bool                  // a sum is of two terms, which cannot be: those of values are worth nothing
 }
 
-// Sums are differences: what is found, less what is kept.
+// Sums are differences: the recounted value minus the counter.
 type Sums struct {
 	Available int64                             // chunks of shown submissions
 	Chunks    [2][queue.BlockedByRule + 1]int64 // of them, by book and by what rules about values and submissions say
@@ -50,63 +52,63 @@ const sumsPage = 16
 
 // Begin begins a recount; one that is under way is forgotten. each is told of every submission that is met, before anything of
 // it changes; it must not change the backlog.
-func (c *recount) Begin(each func(*Submission)) {
-	seen := c.seen[:0]
-	if words := (len(c.of.subs) + 63) / 64; words <= cap(seen) {
+func (r *recount) Begin(each func(*Submission)) {
+	seen := r.seen[:0]
+	if words := (len(r.subs.list) + 63) / 64; words <= cap(seen) {
 		seen = seen[:words]
 		clear(seen)
 	} else {
 		seen = make([]uint64, words)
 	}
-	*c = recount{of: c.of, running: true, seen: seen, end: uint32(len(c.of.subs)), each: each,
-		values: make([]*[sumsPage]valueSum, (len(c.of.Values.list)+sumsPage-1)/sumsPage)}
-	t := &c.totals
-	t.Available = -int64(c.of.available)
+	*r = recount{subs: r.subs, values: r.values, rules: r.rules, running: true, seen: seen, end: uint32(len(r.subs.list)), each: each,
+		sums: make([]*[sumsPage]valueSum, (len(r.values.list)+sumsPage-1)/sumsPage)}
+	t := &r.totals
+	t.Available = -int64(r.subs.available)
 	for book := range t.Chunks {
 		for ruling := range t.Chunks[book] {
-			t.Chunks[book][ruling] = -int64(c.of.Rules.chunks[book][ruling])
+			t.Chunks[book][ruling] = -int64(r.rules.chunks[book][ruling])
 		}
 	}
 }
 
 // Changing has to be called before anything that a recount counts changes for a submission, also in what each was told of.
-func (c *recount) Changing(s *Submission) {
-	if c.running {
-		c.changing(s)
+func (r *recount) Changing(s *Submission) {
+	if r.running {
+		r.changing(s)
 	}
 }
 
-func (c *recount) changing(s *Submission) {
-	if s.home != nil && c.seen[s.slot/64]>>(s.slot%64)&1 == 0 {
-		c.meet(s)
+func (r *recount) changing(s *Submission) {
+	if s.home != nil && r.seen[s.slot/64]>>(s.slot%64)&1 == 0 {
+		r.meet(s)
 	}
 }
 
 // Next goes on with the walk: it takes about `most` steps and says how many; more: some submissions are left.
-func (c *recount) Next(most int) (steps int, more bool) {
-	for ; steps < most && c.at < c.end; c.at++ {
+func (r *recount) Next(most int) (steps int, more bool) {
+	for ; steps < most && r.at < r.end; r.at++ {
 		steps++
-		if s := c.of.subs[c.at]; s != nil {
+		if s := r.subs.list[r.at]; s != nil {
 			steps += s.MetaLen()
-			c.Changing(s)
+			r.Changing(s)
 		}
 	}
-	return steps, c.at < c.end
+	return steps, r.at < r.end
 }
 
 // meet counts a submission.
-func (c *recount) meet(s *Submission) {
-	c.seen[s.slot/64] |= 1 << (s.slot % 64)
+func (r *recount) meet(s *Submission) {
+	r.seen[s.slot/64] |= 1 << (s.slot % 64)
 	shown, available := s.Shown(), int64(s.available)
 	if shown {
-		c.totals.Available += available
-		for book := range c.totals.Chunks {
-			c.totals.Chunks[book][s.ruling[book]] += available
+		r.totals.Available += available
+		for book := range r.totals.Chunks {
+			r.totals.Chunks[book][s.ruling[book]] += available
 		}
 	}
 	for _, ref := range s.refs() {
-		sum := c.sumOf(c.of.Values.list[ref.term])
-		c.mixed = c.mixed || sum.of != c.of.Values.list[ref.term]
+		sum := r.sumOf(r.values.list[ref.term])
+		r.mixed = r.mixed || sum.of != r.values.list[ref.term]
 		sum.Submissions++
 		sum.InFlight += int64(s.inFlight)
 		if !shown {
@@ -119,31 +121,31 @@ func (c *recount) meet(s *Submission) {
 			}
 		}
 	}
-	c.each(s)
+	r.each(s)
 }
 
 // born is for a submission that comes during a recount, before it is counted anywhere.
-func (c *recount) born(s *Submission) {
-	for int(s.slot/64) >= len(c.seen) {
-		c.seen = append(c.seen, 0)
+func (r *recount) born(s *Submission) {
+	for int(s.slot/64) >= len(r.seen) {
+		r.seen = append(r.seen, 0)
 	}
-	c.seen[s.slot/64] |= 1 << (s.slot % 64)
+	r.seen[s.slot/64] |= 1 << (s.slot % 64)
 }
 
 // sumOf is the sum of a term; at first what is kept is copied. It is that of another term if that one went and this one has its number
 // now: then all that have this one came during the recount.
-func (c *recount) sumOf(t *term) *valueSum {
+func (r *recount) sumOf(t *term) *valueSum {
 	page := int(t.number / sumsPage)
-	for page >= len(c.values) {
-		c.values = append(c.values, nil)
+	for page >= len(r.sums) {
+		r.sums = append(r.sums, nil)
 	}
-	if c.values[page] == nil {
-		c.values[page] = new([sumsPage]valueSum)
+	if r.sums[page] == nil {
+		r.sums[page] = new([sumsPage]valueSum)
 	}
-	sum := &c.values[page][t.number%sumsPage]
+	sum := &r.sums[page][t.number%sumsPage]
 	if sum.of == nil {
 		sum.of = t
-		sum.Available, sum.InFlight, sum.Submissions = -int64(t.available), -int64(t.inFlight), -int64(t.all)
+		sum.Available, sum.InFlight, sum.Submissions = -int64(t.available), -int64(t.inFlight()), -int64(t.all)
 		for book, covered := range t.covered {
 			sum.Covered[book] = [2]int64{-int64(covered[0]), -int64(covered[1])}
 		}
@@ -152,29 +154,29 @@ func (c *recount) sumOf(t *term) *valueSum {
 }
 
 // Progress is how many slots of submissions the walk has looked at, and how many it has to look at.
-func (c *recount) Progress() (at, end uint32) { return c.at, c.end }
+func (r *recount) Progress() (at, end uint32) { return r.at, r.end }
 
 // End ends the walk and returns the differences in all. Those of values are gone through with Values.
-func (c *recount) End() Sums {
-	c.running, c.each = false, nil
-	return c.totals
+func (r *recount) End() Sums {
+	r.running, r.each = false, nil
+	return r.totals
 }
 
 // Values calls fn for values whose counters differed, after looking at up to `most`, from the place `from` on, and returns the
 // place to go on from; 0 when all were looked at. fn may call CorrectValue. looked is how many values were compared.
-func (c *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (next, looked int) {
-	if c.mixed {
-		c.values = nil
+func (r *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (next, looked int) {
+	if r.mixed {
+		r.sums = nil
 	}
-	for number := from; number < len(c.of.Values.list) && number < len(c.values)*sumsPage; number++ {
+	for number := from; number < len(r.values.list) && number < len(r.sums)*sumsPage; number++ {
 		if number-from == most {
 			return number, looked
 		}
-		t, d := c.of.Values.list[number], ValueSums{}
-		if page := c.values[number/sumsPage]; page != nil && page[number%sumsPage].of == t {
+		t, d := r.values.list[number], ValueSums{}
+		if page := r.sums[number/sumsPage]; page != nil && page[number%sumsPage].of == t {
 			d = page[number%sumsPage].ValueSums
 		} else if t != nil && t.all == 0 { // no submission has it: views ask for it
-			d = ValueSums{Available: -int64(t.available), InFlight: -int64(t.inFlight)}
+			d = ValueSums{Available: -int64(t.available), InFlight: -int64(t.inFlight())}
 			for book, covered := range t.covered {
 				d.Covered[book] = [2]int64{-int64(covered[0]), -int64(covered[1])}
 			}
@@ -186,23 +188,23 @@ func (c *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (n
 			fn(queue.MetaEntry{Key: t.key.name, Value: t.value}, d)
 		}
 	}
-	c.values = nil
+	r.sums = nil
 	return 0, looked
 }
 
-// CorrectTotals adds differences to what is kept in all.
-func (c *recount) CorrectTotals(d Sums) {
-	c.of.available += uint64(d.Available)
+// CorrectTotals adds differences to the totals.
+func (r *recount) CorrectTotals(d Sums) {
+	r.subs.available += uint64(d.Available)
 	for book := range d.Chunks {
 		for ruling, by := range d.Chunks[book] {
-			c.of.Rules.chunks[book][ruling] += uint64(by)
+			r.rules.chunks[book][ruling] += uint64(by)
 		}
 	}
 }
 
-// CorrectValue adds differences to what is kept of one value. Gates open and shut by it.
-func (c *recount) CorrectValue(entry queue.MetaEntry, d ValueSums) {
-	t := c.of.Values.find(entry.Key, entry.Value)
+// CorrectValue adds differences to the counters of a value. Its gates open and shut accordingly.
+func (r *recount) CorrectValue(entry queue.MetaEntry, d ValueSums) {
+	t := r.values.find(entry.Key, entry.Value)
 	if t == nil {
 		return
 	}
@@ -212,21 +214,19 @@ func (c *recount) CorrectValue(entry queue.MetaEntry, d ValueSums) {
 		t.covered[book][1] += uint64(d.Covered[book][1])
 	}
 	if d.InFlight != 0 {
-		t.inFlight = uint32(int64(t.inFlight) + d.InFlight)
-		c.of.Values.openGates(t)
-		c.of.Values.shutGates(t)
+		r.values.correct(tally{t, strategy.Simultaneous}, d.InFlight)
 	}
 	if d.Submissions != 0 {
 		t.all = uint32(int64(t.all) + d.Submissions)
-		c.of.Values.release(t)
+		r.values.release(t)
 	}
 }
 
 // Slots bounds the slots of submissions, for InSlot.
-func (b *Backlog) Slots() uint32 { return uint32(len(b.subs)) }
+func (b *Backlog) Slots() uint32 { return uint32(len(b.subs.list)) }
 
 // InSlot is the submission in a slot below Slots; nil when there is none. A submission keeps its slot.
-func (b *Backlog) InSlot(slot uint32) *Submission { return b.subs[slot] }
+func (b *Backlog) InSlot(slot uint32) *Submission { return b.subs.list[slot] }
 
 // Recounted is how many chunks are available, counted again from the cursors and the exceptions.
 func (s *Submission) Recounted() uint32 {
@@ -243,11 +243,11 @@ func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	b.Recount.Changing(s)
 	if s.oldestAt != none || len(s.members) > 0 {
 		s.available = weight
-		b.unoffer(s)
+		b.frames.unoffer(s)
 	}
 	s.available = n
 	if s.Shown() && s.offered() {
-		b.offer(s)
+		b.frames.offer(s)
 	}
 	return true
 }
@@ -269,9 +269,9 @@ func (s *Submission) weight() (weight uint32, known bool) {
 	return 0, false
 }
 
-// stands says whether a member's entry is where a submission of this exponent has it.
+// stands reports whether a member's entry is in the right place for this exponent.
 func (s *Submission) stands(m member, exp uint8) bool {
-	f := s.home.Views.frames[m.frame]
+	f := s.home.frames.list[m.frame]
 	if f.order != strategy.Random {
 		return true
 	}
@@ -293,10 +293,10 @@ func (b *Backlog) SetInFlight(s *Submission, n uint32) {
 // InBook is how many available chunks of shown submissions a book has under a ruling of values and submissions.
 func (r *rulings) InBook(book int, ruling queue.Ruling) uint64 { return r.chunks[book][ruling] }
 
-// Kept is what is kept of one value.
-func (c *recount) Kept(entry queue.MetaEntry) (kept ValueSums) {
-	if t := c.of.Values.find(entry.Key, entry.Value); t != nil {
-		kept = ValueSums{Available: int64(t.available), InFlight: int64(t.inFlight), Submissions: int64(t.all)}
+// Kept are the counters of one value.
+func (r *recount) Kept(entry queue.MetaEntry) (kept ValueSums) {
+	if t := r.values.find(entry.Key, entry.Value); t != nil {
+		kept = ValueSums{Available: int64(t.available), InFlight: int64(t.inFlight()), Submissions: int64(t.all)}
 		for book, covered := range t.covered {
 			kept.Covered[book] = [2]int64{int64(covered[0]), int64(covered[1])}
 		}

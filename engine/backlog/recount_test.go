@@ -170,8 +170,8 @@ func TestSetAvailable(t *testing.T) {
 		if taken != 9*40 {
 			t.Errorf("%d instead of 40, corrected: %d chunks are taken, want %d", wrong, taken, 9*40)
 		}
-		if b.Available() != 0 || len(b.oldest) != 0 || !views[0].Empty() || views[1].size != 0 {
-			t.Errorf("%d instead of 40, corrected, all taken: %d available, %d in the heap of the oldest", wrong, b.Available(), len(b.oldest))
+		if b.Available() != 0 || len(b.oldest.heap) != 0 || !views[0].Empty() || views[1].size != 0 {
+			t.Errorf("%d instead of 40, corrected, all taken: %d available, %d in the heap of the oldest", wrong, b.Available(), len(b.oldest.heap))
 		}
 	}
 }

@@ -10,10 +10,15 @@ import "github.com/quern-queue/quern/engine/queue"
 // rulings are what rules say. What they cover is counted in two books: one is in effect, in the other a change of what rules say of a
 // value is counted beforehand, slice by slice, so that the change itself is one step (draft.go).
 type rulings struct {
-	of     *Backlog
-	values map[queue.MetaEntry]queue.Ruling
-	whole  queue.Ruling // of the queue
-	own    int          // submissions that have one of their own
+	subs     *submissions
+	values   *values
+	frames   *frames
+	oldest   *oldest
+	changing func(*Submission) // is called before anything of a submission changes
+
+	ofValues map[queue.MetaEntry]queue.Ruling
+	whole    queue.Ruling // of the queue
+	own      int          // submissions that have one of their own
 
 	book    int                                // the one in effect
 	chunks  [2][queue.BlockedByRule + 1]uint64 // by book: available ones of shown submissions, by what values and the submission say
@@ -33,22 +38,22 @@ func (r *rulings) Book() int { return r.book }
 // SetValue says what rules say of one value of a key, from the next Take on. The value may be unknown yet. It costs a step for each
 // gate that the value has in a view; and, unless the change was prepared by a Draft, one for each submission that has the value.
 func (r *rulings) SetValue(entry queue.MetaEntry, ruling queue.Ruling) {
-	if r.values[entry] == ruling {
+	if r.ofValues[entry] == ruling {
 		return
 	}
-	limit := r.of.Values.limitOf(entry)
+	limit := r.values.limitOf(entry)
 	if ruling == queue.Unruled {
-		delete(r.values, entry)
+		delete(r.ofValues, entry)
 	} else {
-		if r.values == nil {
-			r.values = map[queue.MetaEntry]queue.Ruling{}
+		if r.ofValues == nil {
+			r.ofValues = map[queue.MetaEntry]queue.Ruling{}
 		}
-		r.values[entry] = ruling
+		r.ofValues[entry] = ruling
 	}
 	if !r.turn(entry, ruling) {
 		r.rebook(entry)
 	}
-	r.of.Values.relimited(entry, limit)
+	r.values.relimited(entry, limit)
 }
 
 // SetSubmission says what rules of its own say of a submission, from the next Take on.
@@ -68,9 +73,9 @@ func (r *rulings) SetSubmission(s *Submission, ruling queue.Ruling) {
 	}
 	switch is := s.offered(); {
 	case was && !is:
-		r.of.unoffer(s)
+		r.frames.unoffer(s)
 	case !was && is:
-		r.of.offer(s)
+		r.frames.offer(s)
 	}
 	r.enter(s, 0)
 	r.enter(s, 1)
@@ -83,7 +88,7 @@ func (r *rulings) SetAll(ruling queue.Ruling) {
 	if !halted || ruling != queue.Unruled {
 		return
 	}
-	for v := range r.of.Views.standing() {
+	for v := range r.frames.views() {
 		if !v.Empty() {
 			v.stir()
 		}
@@ -94,11 +99,11 @@ func (r *rulings) SetAll(ruling queue.Ruling) {
 func (r *rulings) Halted() bool { return r.whole != queue.Unruled }
 
 // HeldByLimits says that of an Empty view limits keep submissions from being taken that no rule covers.
-func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.in.Rules.book] }
+func (v *View) HeldByLimits() bool { return v.size > v.ruled[v.Rules.book] }
 
 // HeldByRules says that rules keep submissions of the view from being taken, whether or not limits would.
 func (v *View) HeldByRules() bool {
-	return v.ruled[v.in.Rules.book] > 0 || v.in.Rules.Halted() && v.Gated()
+	return v.ruled[v.Rules.book] > 0 || v.Rules.Halted() && v.Gated()
 }
 
 // cover counts a submission that enters a view, or by -1 leaves it, for what rules say of it.
@@ -127,9 +132,9 @@ func (s *Submission) offered() bool { return s.available > 0 && s.own == queue.U
 // rulingIn is what by a book the rules of its values and its own say of a submission.
 func (r *rulings) rulingIn(s *Submission, book int) queue.Ruling {
 	ruling := s.own
-	if len(r.values) > 0 || r.draft != nil {
+	if len(r.ofValues) > 0 || r.draft != nil {
 		for _, ref := range s.refs() {
-			ruling = max(ruling, r.of.Values.list[ref.term].ruling[book])
+			ruling = max(ruling, r.values.list[ref.term].ruling[book])
 		}
 	}
 	return ruling
@@ -139,7 +144,7 @@ func (r *rulings) rulingIn(s *Submission, book int) queue.Ruling {
 func (r *rulings) enter(s *Submission, book int) {
 	before, after := s.ruling[book], r.rulingIn(s, book)
 	if before != after {
-		r.of.Recount.Changing(s)
+		r.changing(s)
 		r.coverIn(s, book, -int64(s.available))
 		s.ruling[book] = after
 		r.coverIn(s, book, int64(s.available))
@@ -149,7 +154,7 @@ func (r *rulings) enter(s *Submission, book int) {
 		}
 	}
 	if book == r.book && after == queue.Unruled && s.oldestAt == none && s.offered() {
-		r.of.oldest = heapPush(byID{r.of}, r.of.oldest, s.slot)
+		r.oldest.add(s)
 	}
 }
 
@@ -163,7 +168,7 @@ func (r *rulings) coverMembers(s *Submission, book int, before, after queue.Ruli
 		by = -1
 	}
 	for i := range s.members {
-		r.of.Views.frames[s.members[i].frame].coverIn(book, by)
+		r.frames.list[s.members[i].frame].coverIn(book, by)
 	}
 }
 
@@ -180,7 +185,7 @@ func (r *rulings) coverIn(s *Submission, book int, by int64) {
 		return
 	}
 	for _, ref := range s.refs() {
-		r.of.Values.list[ref.term].covered[book][ruling-queue.PausedByRule] += uint64(by)
+		r.values.list[ref.term].covered[book][ruling-queue.PausedByRule] += uint64(by)
 	}
 }
 
@@ -190,9 +195,9 @@ func (s *Submission) Ruling() queue.Ruling {
 		return queue.Unruled
 	}
 	if s.Shown() {
-		return max(s.ruling[s.home.Rules.book], s.home.Rules.whole)
+		return max(s.ruling[s.home.rules.book], s.home.rules.whole)
 	}
-	return max(s.home.Rules.rulingIn(s, s.home.Rules.book), s.home.Rules.whole)
+	return max(s.home.rules.rulingIn(s, s.home.rules.book), s.home.rules.whole)
 }
 
 // Counted is how by a book the available chunks of a shown submission are counted: Ruling without the rules of the queue.
@@ -219,7 +224,7 @@ func (r *rulings) Amounts() Amounts {
 }
 
 // amounts are those of the submissions that have the value.
-func (t *term) amounts(b *Backlog) Amounts {
-	n := t.covered[b.Rules.book]
-	return Amounts{t.available - n[0] - n[1], n[0], n[1]}.under(b.Rules.whole)
+func (t *term) amounts(r *rulings) Amounts {
+	n := t.covered[r.book]
+	return Amounts{t.available - n[0] - n[1], n[0], n[1]}.under(r.whole)
 }

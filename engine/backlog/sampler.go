@@ -23,22 +23,22 @@ type bucket struct {
 }
 
 // count is how many buckets there are that are not empty.
-func (p *sampler) count() int {
+func (s *sampler) count() int {
 	switch {
-	case len(p.entries) == 0:
+	case len(s.entries) == 0:
 		return 0
-	case p.rest == nil:
+	case s.rest == nil:
 		return 1
 	}
-	return 1 + len(*p.rest)
+	return 1 + len(*s.rest)
 }
 
 // nth is one of them, largest exp first.
-func (p *sampler) nth(i int) *bucket {
+func (s *sampler) nth(i int) *bucket {
 	if i == 0 {
-		return &p.bucket
+		return &s.bucket
 	}
-	return &(*p.rest)[i-1]
+	return &(*s.rest)[i-1]
 }
 
 // entry stands for a submission in a gate (its slot, and which of its members this is) or for a gate in a view's top (its
@@ -64,23 +64,23 @@ func bound(exp uint8) uint64 {
 }
 
 // add puts x into the bucket of exp and returns its place there.
-func (p *sampler) add(exp uint8, x entry) (place uint32) {
-	p.total += bound(exp)
-	i := p.search(exp)
-	if i == p.count() || p.nth(i).exp != exp {
-		p.open(i, exp)
+func (s *sampler) add(exp uint8, x entry) (place uint32) {
+	s.total += bound(exp)
+	i := s.search(exp)
+	if i == s.count() || s.nth(i).exp != exp {
+		s.open(i, exp)
 	}
-	b := p.nth(i)
+	b := s.nth(i)
 	b.entries = append(b.entries, x)
 	return uint32(len(b.entries) - 1)
 }
 
 // remove takes out the entry at a place of the bucket of exp. The bucket's last entry moves there; it is returned if it is
 // another one.
-func (p *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
-	p.total -= bound(exp)
-	i := p.search(exp)
-	b := p.nth(i)
+func (s *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
+	s.total -= bound(exp)
+	i := s.search(exp)
+	b := s.nth(i)
 	last := len(b.entries) - 1
 	if int(place) != last {
 		moved, ok = b.entries[last], true
@@ -88,15 +88,15 @@ func (p *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
 	}
 	b.entries = trimmed(b.entries[:last])
 	if last == 0 {
-		p.close(i)
+		s.close(i)
 	}
 	return moved, ok
 }
 
 // find is the entry on which a number below total falls, and the place within its bound.
-func (p *sampler) find(number uint64) (x entry, rest uint64) {
-	for i := range p.count() {
-		b := p.nth(i)
+func (s *sampler) find(number uint64) (x entry, rest uint64) {
+	for i := range s.count() {
+		b := s.nth(i)
 		each := bound(b.exp)
 		span := uint64(len(b.entries)) * each
 		if number < span {
@@ -108,56 +108,56 @@ func (p *sampler) find(number uint64) (x entry, rest uint64) {
 }
 
 // search is the index of the bucket of exp, or where it belongs.
-func (p *sampler) search(exp uint8) int {
+func (s *sampler) search(exp uint8) int {
 	i := 0
-	for n := p.count(); i < n && p.nth(i).exp > exp; {
+	for n := s.count(); i < n && s.nth(i).exp > exp; {
 		i++
 	}
 	return i
 }
 
 // open makes an empty bucket at i, reusing one that was closed.
-func (p *sampler) open(i int, exp uint8) {
-	if p.count() == 0 {
-		p.exp = exp
+func (s *sampler) open(i int, exp uint8) {
+	if s.count() == 0 {
+		s.exp = exp
 		return
 	}
-	if p.rest == nil {
-		p.rest = new([]bucket)
+	if s.rest == nil {
+		s.rest = new([]bucket)
 	}
-	all := *p.rest
+	all := *s.rest
 	fresh := bucket{exp: exp}
 	if last := len(all); last < cap(all) {
 		fresh.entries = all[:last+1][last].entries[:0]
 	}
 	if i == 0 {
-		p.bucket, fresh = fresh, p.bucket
+		s.bucket, fresh = fresh, s.bucket
 	} else {
 		i--
 	}
 	all = append(all, bucket{})
 	copy(all[i+1:], all[i:])
 	all[i] = fresh
-	*p.rest = all
+	*s.rest = all
 }
 
 // close removes the empty bucket at i and keeps its memory, if small, behind the last one.
-func (p *sampler) close(i int) {
-	empty := p.nth(i)
+func (s *sampler) close(i int) {
+	empty := s.nth(i)
 	if cap(empty.entries) > keepCap {
 		empty.entries = nil
 	}
-	if p.rest == nil || len(*p.rest) == 0 {
+	if s.rest == nil || len(*s.rest) == 0 {
 		return
 	}
-	all := *p.rest
+	all := *s.rest
 	last, gone := len(all)-1, *empty
 	if i == 0 {
-		p.bucket = all[0]
+		s.bucket = all[0]
 	} else {
 		i--
 	}
 	copy(all[i:], all[i+1:])
 	all[last] = gone
-	*p.rest = all[:last]
+	*s.rest = all[:last]
 }

@@ -14,37 +14,37 @@ type seqPage struct {
 	used  int
 }
 
-func (x *seqs) find(seq uint32) (slot uint32, ok bool) {
-	if page := seq / seqPageSize; page < uint32(len(x.pages)) && x.pages[page] != nil {
-		slot = x.pages[page].slots[seq%seqPageSize]
+func (s *seqs) find(seq uint32) (slot uint32, ok bool) {
+	if page := seq / seqPageSize; page < uint32(len(s.pages)) && s.pages[page] != nil {
+		slot = s.pages[page].slots[seq%seqPageSize]
 		return slot, slot != none
 	}
 	return 0, false
 }
 
-func (x *seqs) put(seq, slot uint32) {
+func (s *seqs) put(seq, slot uint32) {
 	page := int(seq / seqPageSize)
-	for len(x.pages) <= page {
-		x.pages = append(x.pages, nil)
+	for len(s.pages) <= page {
+		s.pages = append(s.pages, nil)
 	}
-	p := x.pages[page]
+	p := s.pages[page]
 	if p == nil {
 		p = new(seqPage)
 		for i := range p.slots {
 			p.slots[i] = none
 		}
-		x.pages[page] = p
+		s.pages[page] = p
 	}
 	p.slots[seq%seqPageSize] = slot
 	p.used++
-	x.count++
+	s.count++
 }
 
-func (x *seqs) drop(seq uint32) {
-	p := x.pages[seq/seqPageSize]
+func (s *seqs) drop(seq uint32) {
+	p := s.pages[seq/seqPageSize]
 	p.slots[seq%seqPageSize] = none
-	x.count--
+	s.count--
 	if p.used--; p.used == 0 {
-		x.pages[seq/seqPageSize] = nil
+		s.pages[seq/seqPageSize] = nil
 	}
 }

@@ -10,49 +10,49 @@ import (
 // value may be unknown yet. It costs a step for each gate that the value has in a view.
 //
 // Nothing is looked for that a new limit holds back: a pick that meets such a submission moves it behind the value's gate.
-func (x *terms) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
+func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
 	entry := queue.MetaEntry{Key: key, Value: value}
-	before, limit := x.Settings(key, value), x.limitOf(entry)
+	before, limit := v.Settings(key, value), v.limitOf(entry)
 	if s == queue.NoSettings() {
-		delete(x.settings, entry)
+		delete(v.settings, entry)
 	} else {
-		x.settings[entry] = s
+		v.settings[entry] = s
 	}
-	x.relimited(entry, limit)
+	v.relimited(entry, limit)
 	if before.Weight != s.Weight {
-		x.of.Ledgers.reweight(key, value, weightOf(s))
+		v.frames.reweight(key, value, weightOf(s))
 	}
 }
 
 // limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an operator set, and nothing under a rule.
-func (x *terms) limitOf(entry queue.MetaEntry) uint32 {
-	if len(x.of.Rules.values) > 0 && x.of.Rules.values[entry] != queue.Unruled {
+func (v *values) limitOf(entry queue.MetaEntry) uint32 {
+	if len(v.rules.ofValues) > 0 && v.rules.ofValues[entry] != queue.Unruled {
 		return 0
 	}
-	return x.Settings(entry.Key, entry.Value).Limit
+	return v.Settings(entry.Key, entry.Value).Limit
 }
 
 // relimited is for a value whose limitOf may have changed: it was before.
-func (x *terms) relimited(entry queue.MetaEntry, before uint32) {
-	after := x.limitOf(entry)
+func (v *values) relimited(entry queue.MetaEntry, before uint32) {
+	after := v.limitOf(entry)
 	if before == after {
 		return
 	}
 	if before != queue.NoLimit {
-		x.limited--
+		v.limited--
 	}
 	if after != queue.NoLimit {
-		x.limited++
+		v.limited++
 	}
-	if t := x.find(entry.Key, entry.Value); t != nil {
-		x.relimit(t, after)
+	if t := v.find(entry.Key, entry.Value); t != nil {
+		v.relimit(tally{t, strategy.Simultaneous}, after)
 	}
 }
 
 // Settings are what Set set last for the value.
-func (x *terms) Settings(key queue.MetaKey, value queue.MetaValue) queue.ValueSettings {
-	if len(x.settings) > 0 {
-		if s, set := x.settings[queue.MetaEntry{Key: key, Value: value}]; set {
+func (v *values) Settings(key queue.MetaKey, value queue.MetaValue) queue.ValueSettings {
+	if len(v.settings) > 0 {
+		if s, set := v.settings[queue.MetaEntry{Key: key, Value: value}]; set {
 			return s
 		}
 	}
@@ -67,8 +67,8 @@ func weightOf(s queue.ValueSettings) fair.Weight {
 }
 
 // find is the term of a key and value; nil when nothing uses it.
-func (x *terms) find(key queue.MetaKey, value queue.MetaValue) *term {
-	if k := x.keys[key]; k != nil {
+func (v *values) find(key queue.MetaKey, value queue.MetaValue) *term {
+	if k := v.keys[key]; k != nil {
 		return k.byValue[value]
 	}
 	return nil
@@ -81,7 +81,7 @@ func (b *Backlog) SetPriority(s *Submission, priority int64) {
 	}
 	s.priority = priority
 	for _, m := range s.members {
-		if f := b.Views.frames[m.frame]; f.order == strategy.CustomPriority {
+		if f := b.frames.list[m.frame]; f.order == strategy.CustomPriority {
 			f.rerank(m)
 		}
 	}

@@ -20,13 +20,13 @@ type arm struct {
 	inner *division
 }
 
-// standing is how a tenant, or all of a share, stands.
-type standing uint8
+// state is how a tenant, or all of a share, stands.
+type state uint8
 
 const (
-	gone     standing = iota // it has no submissions
-	gated                    // it has, but none that may be taken
-	offering                 // it has something to take
+	gone     state = iota // it has no submissions
+	gated                 // it has, but none that may be taken
+	offering              // it has something to take
 )
 
 type share struct {
@@ -56,7 +56,7 @@ type tenant struct {
 	idle     bool    // it is in share.idle
 }
 
-func (t *tenant) standing() standing {
+func (t *tenant) state() state {
 	switch {
 	case t.offering > 0:
 		return offering
@@ -66,7 +66,7 @@ func (t *tenant) standing() standing {
 	return gone
 }
 
-func (t *tenant) count(s standing, by uint8) {
+func (t *tenant) count(s state, by uint8) {
 	switch s {
 	case offering:
 		t.offering += by
@@ -86,20 +86,20 @@ func (d *division) newShare(in *share, as uint32) *share {
 }
 
 // drop forgets a share whose groups are gone.
-func (x *share) drop() {
-	d, last := x.of, len(x.of.shares)-1
-	d.shares[x.at] = d.shares[last]
-	d.shares[x.at].at = x.at
+func (s *share) drop() {
+	d, last := s.of, len(s.of.shares)-1
+	d.shares[s.at] = d.shares[last]
+	d.shares[s.at].at = s.at
 	d.shares[last] = nil
 	d.shares = trimmed(d.shares[:last])
 }
 
-// standing is how the share as a whole stands.
-func (x *share) standing() standing {
+// state is how the share as a whole stands.
+func (s *share) state() state {
 	switch {
-	case x.Active() > 0:
+	case s.Active() > 0:
 		return offering
-	case x.Blocked() > 0:
+	case s.Blocked() > 0:
 		return gated
 	}
 	return gone
@@ -107,32 +107,32 @@ func (x *share) standing() standing {
 
 // tell tells the ledger how an arm of a tenant stands after it changed, and the shares around it how this one does. It is
 // called between whole steps only: a submission that moves from gate to gate must not seem to have left.
-func (x *share) tell(number uint32, before, after standing) {
-	for x != nil && before != after {
-		x.save()
-		t := &x.tenants[number]
+func (s *share) tell(number uint32, before, after state) {
+	for s != nil && before != after {
+		s.save()
+		t := &s.tenants[number]
 		t.count(before, ^uint8(0))
 		t.count(after, 1)
-		stood := x.standing()
-		x.settle(number)
-		before, after = stood, x.standing()
-		number, x = x.as, x.in
+		stood := s.state()
+		s.agree(number)
+		before, after = stood, s.state()
+		number, s = s.as, s.in
 	}
 }
 
-// settle makes the ledger agree with how a tenant stands.
-func (x *share) settle(number uint32) {
-	t := &x.tenants[number]
-	switch t.standing() {
+// agree makes the ledger agree with how a tenant stands.
+func (s *share) agree(number uint32) {
+	t := &s.tenants[number]
+	switch t.state() {
 	case offering:
-		x.Join(number)
+		s.Join(number)
 	case gated:
-		x.Block(number)
+		s.Block(number)
 	default:
-		x.Leave(number)
+		s.Leave(number)
 		if number != 0 && !t.idle {
 			t.idle = true
-			x.idle = append(x.idle, number)
+			s.idle = append(s.idle, number)
 		}
 	}
 }
@@ -149,71 +149,71 @@ func (d *division) value(s *Submission) uint32 {
 }
 
 // tenantOf is the number of the submission's tenant; made when there is none.
-func (x *share) tenantOf(s *Submission) uint32 {
-	value := x.of.value(s)
+func (s *share) tenantOf(sub *Submission) uint32 {
+	value := s.of.value(sub)
 	if value == none {
 		return 0
 	}
-	if number, known := x.numberOf[value]; known {
+	if number, known := s.numberOf[value]; known {
 		return number
 	}
-	return x.addTenant(value)
+	return s.addTenant(value)
 }
 
-func (x *share) addTenant(value uint32) (number uint32) {
-	x.reuse()
-	if last := len(x.free) - 1; last >= 0 {
-		number, x.free = x.free[last], x.free[:last]
+func (s *share) addTenant(value uint32) (number uint32) {
+	s.reuse()
+	if last := len(s.free) - 1; last >= 0 {
+		number, s.free = s.free[last], s.free[:last]
 	} else {
-		number = x.grow()
+		number = s.grow()
 	}
-	x.tenants[number] = tenant{value: value}
-	x.numberOf[value] = number
-	if x.of.key != nil {
-		x.of.of.view.in.Values.list[value].uses++
+	s.tenants[number] = tenant{value: value}
+	s.numberOf[value] = number
+	if s.of.key != nil {
+		s.of.of.view.Values.list[value].uses++
 	}
-	x.weigh(number)
+	s.weigh(number)
 	return number
 }
 
 // weigh gives a tenant the weight that is set for its value.
-func (x *share) weigh(number uint32) {
-	b := x.of.of.view.in
-	if x.of.key == nil || number == 0 || len(b.Values.settings) == 0 {
+func (s *share) weigh(number uint32) {
+	v := &s.of.of.view.Values
+	if s.of.key == nil || number == 0 || len(v.settings) == 0 {
 		return
 	}
-	if w := weightOf(b.Values.Settings(x.of.key.name, b.Values.list[x.tenants[number].value].value)); w != fair.DefaultWeight {
-		x.SetWeight(number, w)
+	if w := weightOf(v.Settings(s.of.key.name, v.list[s.tenants[number].value].value)); w != fair.DefaultWeight {
+		s.SetWeight(number, w)
 	}
 }
 
 // grow makes one number more.
-func (x *share) grow() (number uint32) {
-	number = uint32(len(x.tenants))
-	x.tenants = appended(x.tenants, tenant{value: none})
-	for range x.of.arms {
-		x.groups = appended(x.groups, none)
-		if x.of.nests {
-			x.below = appended(x.below, nil)
+func (s *share) grow() (number uint32) {
+	number = uint32(len(s.tenants))
+	s.tenants = appended(s.tenants, tenant{value: none})
+	for range s.of.arms {
+		s.groups = appended(s.groups, none)
+		if s.of.nests {
+			s.below = appended(s.below, nil)
 		}
 	}
 	return number
 }
 
 // group is the leaf's group for a tenant's arm; made when there is none.
-func (x *share) group(number uint32, arm int) uint32 {
-	at := &x.groups[int(number)*len(x.of.arms)+arm]
+func (s *share) group(number uint32, arm int) uint32 {
+	at := &s.groups[int(number)*len(s.of.arms)+arm]
 	if *at == none {
-		*at = x.of.arms[arm].leaf.addGroup(x, number)
+		*at = s.of.arms[arm].leaf.addGroup(s, number)
 	}
 	return *at
 }
 
 // inner is the share of a tenant's arm that is a division; made when there is none.
-func (x *share) inner(number uint32, arm int) *share {
-	at := &x.below[int(number)*len(x.of.arms)+arm]
+func (s *share) inner(number uint32, arm int) *share {
+	at := &s.below[int(number)*len(s.of.arms)+arm]
 	if *at == nil {
-		*at = x.of.arms[arm].inner.newShare(x, number)
+		*at = s.of.arms[arm].inner.newShare(s, number)
 	}
 	return *at
 }
@@ -221,75 +221,75 @@ func (x *share) inner(number uint32, arm int) *share {
 // reuse looks at two of the tenants that became empty, and gives up those that owe nothing any more. As it is called for every
 // new tenant, numbers stay dense: the empty ones are at most as many as the others and those that owe. Not while a preview
 // runs: the ledger as it was before would come back with what the number's last tenant had.
-func (x *share) reuse() {
-	if x.of.of.view.in.preview.depth > 0 {
+func (s *share) reuse() {
+	if s.of.of.view.trail.depth > 0 {
 		return
 	}
-	for range min(2, len(x.idle)) {
-		if x.next >= len(x.idle) {
-			x.next = 0
+	for range min(2, len(s.idle)) {
+		if s.next >= len(s.idle) {
+			s.next = 0
 		}
-		number := x.idle[x.next]
-		empty := x.tenants[number].standing() == gone
-		if empty && (x.Info(number).State != fair.Idle || x.busy(number) || !x.clear(number)) {
-			x.next++
+		number := s.idle[s.next]
+		empty := s.tenants[number].state() == gone
+		if empty && (s.Info(number).State != fair.Idle || s.busy(number) || !s.clear(number)) {
+			s.next++
 			continue
 		}
-		last := len(x.idle) - 1
-		x.idle[x.next], x.idle = x.idle[last], x.idle[:last]
-		x.tenants[number].idle = false
+		last := len(s.idle) - 1
+		s.idle[s.next], s.idle = s.idle[last], s.idle[:last]
+		s.tenants[number].idle = false
 		if empty {
-			x.letGo(number)
-			x.Forget(number)
-			x.free = append(x.free, number)
+			s.letGo(number)
+			s.Forget(number)
+			s.free = append(s.free, number)
 		}
 	}
 }
 
 // letGo gives up a number's value, and the term unless another view uses it.
-func (x *share) letGo(number uint32) {
-	value := x.tenants[number].value
-	x.tenants[number] = tenant{value: none}
-	delete(x.numberOf, value)
-	if b := x.of.of.view.in; x.of.key != nil {
-		b.Values.list[value].uses--
-		b.Values.release(b.Values.list[value])
+func (s *share) letGo(number uint32) {
+	value := s.tenants[number].value
+	s.tenants[number] = tenant{value: none}
+	delete(s.numberOf, value)
+	if v := &s.of.of.view.Values; s.of.key != nil {
+		v.list[value].uses--
+		v.release(v.list[value])
 	}
 }
 
 // busy says whether time is still to be charged to a tenant.
-func (x *share) busy(number uint32) bool {
-	b, value := x.of.of.view.in, x.tenants[number].value
+func (s *share) busy(number uint32) bool {
+	v, value := s.of.of.view, s.tenants[number].value
 	switch {
-	case !x.of.time:
+	case !s.of.time:
 		return false
-	case x.of.key == nil:
-		s := b.BySeq(value)
-		return s != nil && s.inFlight > 0
+	case s.of.key == nil:
+		sub := v.subs.withSeq(value)
+		return sub != nil && sub.inFlight > 0
 	}
-	return value != none && b.Values.list[value].inFlight > 0
+	return value != none && v.Values.list[value].inFlight() > 0
 }
 
 // clear gives up what an empty tenant has of the arms. Of an inner division that has many tenants it gives up a few, and says
 // false.
-func (x *share) clear(number uint32) bool {
-	for k := range x.of.arms {
-		at := int(number)*len(x.of.arms) + k
-		if group := x.groups[at]; group != none {
-			x.of.arms[k].leaf.dropGroup(group)
-			x.groups[at] = none
+func (s *share) clear(number uint32) bool {
+	for k := range s.of.arms {
+		at := int(number)*len(s.of.arms) + k
+		if group := s.groups[at]; group != none {
+			s.of.arms[k].leaf.dropGroup(group)
+			s.groups[at] = none
 		}
-		if x.of.arms[k].inner == nil || x.below[at] == nil {
+		if s.of.arms[k].inner == nil || s.below[at] == nil {
 			continue
 		}
-		below := x.below[at]
+		below := s.below[at]
 		below.reuse()
 		if len(below.numberOf) > 0 || below.Info(0).State != fair.Idle || below.busy(0) {
 			return false
 		}
 		below.clear(0)
 		below.drop()
-		x.below[at] = nil
+		s.below[at] = nil
 	}
 	return true
 }
@@ -313,7 +313,7 @@ func (f *frame) dropGroup(number uint32) {
 	for g.first != none {
 		gate := g.first
 		if t := f.gates[gate].watched; t != nil {
-			f.bands.unwatch(t, gate)
+			f.bands.unwatch(f.gates[gate].tally(), gate)
 		}
 		f.dropGate(gate)
 	}
@@ -321,8 +321,8 @@ func (f *frame) dropGroup(number uint32) {
 	f.free = append(f.free, number)
 }
 
-// settle tells the share how a leaf's group stands after its gates changed.
-func (f *frame) settle(number uint32) {
+// report tells the share how a leaf's group stands after its gates changed.
+func (f *frame) report(number uint32) {
 	g := &f.groups[number]
 	if g.in == nil || f.dropped {
 		return

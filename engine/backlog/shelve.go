@@ -5,18 +5,12 @@ import "github.com/quern-queue/quern/engine/queue"
 // A pick that meets something that a limit or a rule holds back moves it behind a shut gate, once. Where much came under a rule at once
 // that is much work for one pick, so the caller can bound it, and can have it done beforehand, slice by slice.
 
-// moves bounds what picks move.
-type moves struct {
-	allowed int // 0: no bound
-	done    int
-}
-
 // Allow bounds how many submissions that are held back the picks from now on move aside, all together, before they give up: Tired then
 // says so. 0 is no bound.
-func (b *Backlog) Allow(most int) { b.moves = moves{allowed: most} }
+func (b *Backlog) Allow(most int) { b.meter.allowed, b.meter.moved = most, 0 }
 
 // Tired says that picks gave up at the bound that Allow set: there may be something to take all the same.
-func (b *Backlog) Tired() bool { return b.moves.allowed > 0 && b.moves.done >= b.moves.allowed }
+func (b *Backlog) Tired() bool { return b.meter.tired() }
 
 // Shelve puts submissions that have the value and are held back by something behind shut gates, in every view where they stand in open
 // ones: then no pick meets them. It looks at up to `most` places in views, from the place `from` (-1: the end) of the value's list down,
@@ -32,10 +26,10 @@ func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 	next = min(from, len(t.shown))
 	for most > 0 && next > 0 {
 		next--
-		s := b.subs[t.shown[next]]
+		s := b.subs.list[t.shown[next]]
 		most -= 1 + len(s.members)
 		for at := range s.members {
-			b.Views.frames[s.members[at].frame].shelve(s, uint32(at))
+			b.frames.list[s.members[at].frame].shelve(s, uint32(at))
 		}
 	}
 	return next
@@ -52,9 +46,9 @@ func (f *frame) shelve(s *Submission, at uint32) {
 			f.heldBack(s, at, queue.NoLimit)
 		}
 	} else if f.cells.obstacleOf(s.members[at].gate) == none {
-		if t := f.in.Values.overrun(s); t != nil {
+		if t := f.Values.overrun(s); t != nil {
 			f.cells.extend(s, at, t)
 		}
 	}
-	f.settle(group)
+	f.report(group)
 }

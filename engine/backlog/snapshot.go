@@ -158,20 +158,20 @@ type snapshotReader struct {
 	bad    bool
 }
 
-func (r *snapshotReader) number(most uint32) uint32 {
-	x, size := binary.Uvarint(r.rest)
-	if r.bad || size <= 0 || x > uint64(most) {
-		r.bad = true
+func (s *snapshotReader) number(most uint32) uint32 {
+	x, size := binary.Uvarint(s.rest)
+	if s.bad || size <= 0 || x > uint64(most) {
+		s.bad = true
 		return 0
 	}
-	r.rest = r.rest[size:]
+	s.rest = s.rest[size:]
 	return uint32(x)
 }
 
-func (r *snapshotReader) ascending() []uint32 {
-	count := int(r.number(r.chunks))
-	if count > len(r.rest) { // each takes a byte at least
-		r.bad = true
+func (s *snapshotReader) ascending() []uint32 {
+	count := int(s.number(s.chunks))
+	if count > len(s.rest) { // each takes a byte at least
+		s.bad = true
 		return nil
 	}
 	if count == 0 {
@@ -180,10 +180,10 @@ func (r *snapshotReader) ascending() []uint32 {
 	indexes := make([]uint32, 0, count)
 	last := uint64(0)
 	for i := range count {
-		step := uint64(r.number(r.chunks))
+		step := uint64(s.number(s.chunks))
 		last += step
-		if r.bad || last >= uint64(r.chunks) || i > 0 && step == 0 {
-			r.bad = true
+		if s.bad || last >= uint64(s.chunks) || i > 0 && step == 0 {
+			s.bad = true
 			return nil
 		}
 		indexes = append(indexes, uint32(last))
@@ -191,10 +191,10 @@ func (r *snapshotReader) ascending() []uint32 {
 	return indexes
 }
 
-// Settle shrinks the skip set after a replay, which knows what was completed but not in which order it was taken: where
+// ShrinkSkips makes the skip set smaller after a replay, which knows what was completed but not in which order it was taken: where
 // completed chunks lie densely behind a cursor, the cursor moves over them, and the few it leaves out become put-back
 // chunks. What is available does not change.
-func (b *Backlog) Settle(s *Submission) {
+func (b *Backlog) ShrinkSkips(s *Submission) {
 	if s.home == nil {
 		return
 	}
@@ -230,4 +230,40 @@ func (s *Submission) reach(cursor uint32, place func(index uint32) uint32) (to u
 		}
 	}
 	return to, gain
+}
+
+// Remains are the chunks of a removed submission as they were when it went. They never change, so they may be read without
+// whatever guards the backlog.
+type Remains struct{ was Submission }
+
+// RemoveKeeping forgets the submission as Remove does, and returns what is left of its chunks. It costs the same however
+// many of them are taken or put back: nothing is copied.
+func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
+	left := &Remains{was: Submission{
+		chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key, back: s.back, ahead: s.ahead,
+	}}
+	b.Remove(s)
+	return left
+}
+
+// Copy is the submission's chunks as they are now. Of what is put back or taken ahead the numbers are copied as they lie, four bytes each.
+func (s *Submission) Copy() *Remains {
+	left := &Remains{was: Submission{chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key}}
+	if s.back != nil {
+		left.was.back = &pile{heap: slices.Clone(s.back.heap)}
+	}
+	if s.ahead != nil {
+		ahead := *s.ahead
+		ahead.keys, ahead.values = slices.Clone(ahead.keys), nil
+		left.was.ahead = &ahead
+	}
+	return left
+}
+
+// Exceptions is how many chunks are put back or taken ahead: what a snapshot lists beside the cursors.
+func (s *Submission) Exceptions() int { return s.back.len() + s.ahead.len() }
+
+// AppendSnapshot is that of the submission at the moment of its removal, or of the copy.
+func (r *Remains) AppendSnapshot(dst []byte, out []uint32) []byte {
+	return r.was.AppendSnapshot(dst, out)
 }

@@ -163,7 +163,7 @@ func FuzzRestore(f *testing.F) {
 
 // After a replay the cursors move over what was completed densely, in either order, and few exceptions are left: about one
 // per chunk that was held at the crash. A completion far away changes nothing about that. What is available stays.
-func TestSettle(t *testing.T) {
+func TestShrinkSkips(t *testing.T) {
 	t.Parallel()
 	const n, done, heldAtCrash = 1_000_000, 20_000, 300
 	for _, test := range []struct {
@@ -199,7 +199,7 @@ func TestSettle(t *testing.T) {
 				b.Withdraw(s, index, false)
 			}
 			before := s.Available()
-			b.Settle(s)
+			b.ShrinkSkips(s)
 			if got := s.ahead.len() + s.back.len(); got > 2*heldAtCrash {
 				t.Errorf("%d skipped and %d put back after %d completions with %d held, want at most %d", s.ahead.len(), s.back.len(), done, heldAtCrash, 2*heldAtCrash)
 			}

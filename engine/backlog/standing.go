@@ -12,24 +12,30 @@ import (
 // moves into the place of one that is hidden may be met twice. fn must not change the backlog.
 func (b *Backlog) Walk(from, most int, fn func(*Submission)) (next int) {
 	if from < 0 {
-		from = len(b.shown)
+		from = len(b.subs.shown)
 	}
-	next = min(from, len(b.shown))
+	next = min(from, len(b.subs.shown))
 	for ; most > 0 && next > 0; most-- {
 		next--
-		fn(b.subs[b.shown[next]])
+		fn(b.subs.list[b.subs.shown[next]])
 	}
 	return next
 }
 
 // ShownLen is how many submissions are shown.
-func (b *Backlog) ShownLen() int { return len(b.shown) }
+func (b *Backlog) ShownLen() int { return len(b.subs.shown) }
 
-// Find is the submission's value of a key, and how many chunks of submissions with it are in flight.
-func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, inFlight uint32, has bool) {
+// Find is the submission's value of a key.
+func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, has bool) {
+	value, _, has = s.Count(strategy.Limit{Key: key})
+	return value, has
+}
+
+// Count is the submission's value of the key of a limit, and what the limit counts of it.
+func (s *Submission) Count(l strategy.Limit) (value queue.MetaValue, count uint32, has bool) {
 	for _, ref := range s.refs() {
-		if t := s.home.Values.list[ref.term]; t.key.name == key {
-			return t.value, t.inFlight, true
+		if t := s.home.list[ref.term]; t.key.name == l.Key {
+			return t.value, t.counters[l.Of].count, true
 		}
 	}
 	return value, 0, false
@@ -37,7 +43,7 @@ func (s *Submission) Find(key queue.MetaKey) (value queue.MetaValue, inFlight ui
 
 // Before says whether a view of the order that is not Random would take all of s before any of other.
 func (s *Submission) Before(other *Submission, order strategy.Order) bool {
-	return s != other && (&frame{order: order}).before(s, other)
+	return s != other && before(order, s, other)
 }
 
 // sampled is how many exceptions of one submission a look at it reads at most; of more it reads some and infers the rest.
@@ -84,12 +90,14 @@ func countSmaller(numbers []uint32, bound uint32) (n uint32) {
 
 // Withheld is a value of the submission that has as many chunks in flight as an operator allows it; false if there is none.
 func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
-	if s.home.Values.limited == 0 {
+	if s.home.limited == 0 {
 		return at, false
 	}
 	for _, ref := range s.refs() {
-		if t := s.home.Values.list[ref.term]; t.inFlight >= t.limit && t.ruling[s.home.Rules.book] == queue.Unruled {
-			return queue.Saturated{MetaEntry: queue.MetaEntry{Key: t.key.name, Value: t.value}, InFlight: t.inFlight, Limit: t.limit}, true
+		t := s.home.list[ref.term]
+		if t.counters[strategy.Simultaneous].overrun() && t.ruling[s.home.rules.book] == queue.Unruled {
+			entry := queue.MetaEntry{Key: t.key.name, Value: t.value}
+			return queue.Saturated{MetaEntry: entry, InFlight: t.inFlight(), Limit: t.limit()}, true
 		}
 	}
 	return at, false
@@ -115,9 +123,9 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 	if v.fair == nil {
 		return 0, false
 	}
-	examined, work, rnd := b.examined, b.work, rand.New(rand.NewPCG(0, 0))
-	outer := b.preview
-	b.preview = preview{depth: outer.depth + 1}
+	examined, work, rnd := b.meter.examined, b.meter.work, rand.New(rand.NewPCG(0, 0))
+	outer := b.trail
+	b.trail = trail{depth: outer.depth + 1}
 	for level, seat := range v.Seats(s, leaf) {
 		for k := range v.fair.leaves[leaf].path[level] {
 			var charge Charge
@@ -126,8 +134,8 @@ func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) 
 			}
 		}
 	}
-	b.preview.restoreLedgers()
-	b.preview = outer
-	b.examined, b.work = examined, work
+	b.trail.restoreLedgers()
+	b.trail = outer
+	b.meter.examined, b.meter.work = examined, work
 	return by, ok
 }

@@ -14,7 +14,7 @@ import (
 func stand(b *Backlog, order strategy.Order, f strategy.Filter, s *Submission, index uint32) (before uint64) {
 	for from, more := -1, true; more; more = from != 0 {
 		from = b.Walk(from, 3, func(x *Submission) {
-			switch value, _, has := x.Find(f.Key); {
+			switch value, has := x.Find(f.Key); {
 			case !has || value != f.Value:
 			case x == s:
 				before += uint64(s.AvailableBefore(index))
@@ -35,7 +35,7 @@ func TestStanding(t *testing.T) {
 		for i := range 8 {
 			b.add(1+rnd.Uint32N(30), int64(rnd.IntN(3)), is("company", int64(i%3)))
 		}
-		order, wanted := strategy.OldestFirst+strategy.Order(seed%3), filter("company", 1)
+		order, wanted := strategy.OldestFirst+strategy.Order(seed%3), equals("company", 1)
 		ordered, random := finished(b, filtered(order, wanted)), finished(b, filtered(strategy.Random))
 		for range rnd.IntN(60) {
 			v := random
@@ -141,7 +141,7 @@ func TestTenants(t *testing.T) {
 		}
 		own := seatedAt(v, s, 0)
 		for level, key := range keys {
-			value, _, has := s.Find(key)
+			value, has := s.Find(key)
 			if next[level].Value != value || next[level].HasValue != has {
 				t.Fatalf("next at level %d is %v, taken was %v", level, next[level].Value, value)
 			}
@@ -170,11 +170,11 @@ func TestTenants(t *testing.T) {
 		}
 	}
 	plain := finished(b, filtered(strategy.OldestFirst))
-	if len(plain.NextShares(0)) != 0 || len(plain.Seats(b.BySeq(b.subs[b.first].Seq()), 0)) != 0 || plain.Totals(0, 0, 0, 10, &Totals{}) != 0 {
+	if len(plain.NextShares(0)) != 0 || len(plain.Seats(b.BySeq(b.subs.list[b.subs.first].Seq()), 0)) != 0 || plain.Totals(0, 0, 0, 10, &Totals{}) != 0 {
 		t.Error("a view that is not fair has tenants")
 	}
 	by := finished(b, fairly(strategy.SubmissionKey, strategy.OldestFirst))
-	first := b.BySeq(b.subs[b.first].Seq())
+	first := b.BySeq(b.subs.list[b.subs.first].Seq())
 	if own := seatedAt(by, first, 0); len(own) != 1 || own[0].Value.Text() != first.ID().String() {
 		t.Errorf("under the pseudo key the tenant is %+v, want the submission %s", own, first.ID())
 	}

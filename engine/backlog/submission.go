@@ -17,16 +17,16 @@ type Spec struct {
 }
 
 // Check says what is wrong with a spec that comes from outside, nil if nothing.
-func (spec *Spec) Check() error {
-	if spec.Chunks == 0 {
-		return fmt.Errorf("backlog: submission %v has no chunks", spec.ID)
+func (s *Spec) Check() error {
+	if s.Chunks == 0 {
+		return fmt.Errorf("backlog: submission %v has no chunks", s.ID)
 	}
-	if spec.Chunks <= maxTable && !isTable(spec.Key, spec.Chunks) || spec.Chunks > maxTable && spec.Key == 0 {
-		return fmt.Errorf("backlog: submission %v: %#x is not the key of an order of %d chunks", spec.ID, spec.Key, spec.Chunks)
+	if s.Chunks <= maxTable && !isTable(s.Key, s.Chunks) || s.Chunks > maxTable && s.Key == 0 {
+		return fmt.Errorf("backlog: submission %v: %#x is not the key of an order of %d chunks", s.ID, s.Key, s.Chunks)
 	}
-	for i := 1; i < len(spec.Meta); i++ {
-		if spec.Meta[i-1].Key >= spec.Meta[i].Key {
-			return fmt.Errorf("backlog: submission %v: meta is not sorted by key", spec.ID)
+	for i := 1; i < len(s.Meta); i++ {
+		if s.Meta[i-1].Key >= s.Meta[i].Key {
+			return fmt.Errorf("backlog: submission %v: meta is not sorted by key", s.ID)
 		}
 	}
 	return nil
@@ -39,18 +39,18 @@ func (spec *Spec) Check() error {
 // the terms it shares with others.
 type Submission struct {
 	// The fields that every pick reads come first: a cache line of 64 bytes, and most of the next.
-	home      *Backlog // nil once removed
-	back      *pile    // visited and put back; nil when none
-	ahead     *table   // the skip set: taken and not visited; nil when none
-	key       uint64   // of the permutation
+	home      *values // nil once removed
+	back      *pile   // visited and put back; nil when none
+	ahead     *table  // the skip set: taken and not visited; nil when none
+	key       uint64  // of the permutation
 	available uint32
 	inFlight  uint32
 	chunks    uint32
 	p         uint32 // cursor of order Random: positions 0..p-1 of the permutation are visited
 	l         uint32 // cursor of the other orders: indexes 0..l-1 are visited
 	putBack   uint32 // chunks in back: most picks need not look there
-	shownAt   uint32 // place in Backlog.shown; none while hidden
-	slot      uint32 // in Backlog.subs
+	shownAt   uint32 // place in submissions.shown; none while hidden
+	slot      uint32 // in submissions.list
 
 	few   [4]termRef // the terms, if there are no more
 	many  *[]termRef // the terms, if there are
@@ -66,7 +66,7 @@ type Submission struct {
 	both     uint32 // chunks that both cursors have visited
 	older    uint32 // slots of the neighbours in order of insertion
 	younger  uint32
-	oldestAt uint32 // place in Backlog.oldest; none: not in there
+	oldestAt uint32 // place in oldest; none: not in there
 	seq      uint32
 
 	window uint32 // Backlog.windows of the last one it was in
@@ -140,7 +140,7 @@ func (s *Submission) MetaLen() int { return len(s.refs()) }
 // AppendMeta appends the submission's meta, sorted by key. Strings are shared, not copied.
 func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
 	for _, ref := range s.refs() {
-		t := s.home.Values.list[ref.term]
+		t := s.home.list[ref.term]
 		dst = append(dst, queue.MetaEntry{Key: t.key.name, Value: t.value})
 	}
 	return dst
@@ -149,7 +149,7 @@ func (s *Submission) AppendMeta(dst queue.Meta) queue.Meta {
 // termOf is the submission's term of a key, or nil.
 func (s *Submission) termOf(key *metaKey) *term {
 	for _, ref := range s.refs() {
-		if t := s.home.Values.list[ref.term]; t.key == key {
+		if t := s.home.list[ref.term]; t.key == key {
 			return t
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Submission) dropMember(at uint32) {
 	if int(at) != last {
 		m := s.members[last]
 		s.members[at] = m
-		s.home.Views.frames[m.frame].entryOf(s, m).at = at
+		s.home.frames.list[m.frame].entryOf(s, m).at = at
 	}
 	s.members = s.members[:last]
 }

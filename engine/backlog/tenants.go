@@ -64,25 +64,25 @@ func (s Share) Tenants(from, most int, fn func(Tenant)) (next int) {
 	return 0
 }
 
-func (x *share) tenant(number uint32) Tenant {
-	t := Tenant{Info: x.Info(number), HasValue: number != 0, Each: 1}
-	if x.of.time {
-		t.Each = float64(x.estimate(number)) / 1000
+func (s *share) tenant(number uint32) Tenant {
+	t := Tenant{Info: s.Info(number), HasValue: number != 0, Each: 1}
+	if s.of.time {
+		t.Each = float64(s.estimate(number)) / 1000
 	}
 	if !t.HasValue {
 		return t
 	}
-	b, value := x.of.of.view.in, x.tenants[number].value
+	v, value := s.of.of.view, s.tenants[number].value
 	switch {
-	case value == none || b == nil: // b: the view is gone
-	case x.of.key != nil:
-		if int(value) < len(b.Values.list) && b.Values.list[value] != nil { // else the view was dropped meanwhile
-			t.Value = b.Values.list[value].value
+	case value == none || v.ground == nil: // the view is gone
+	case s.of.key != nil:
+		if int(value) < len(v.Values.list) && v.Values.list[value] != nil { // else the view was dropped meanwhile
+			t.Value = v.Values.list[value].value
 		}
 	default:
 		t.Value = queue.IntValue(int64(value))
-		if s := b.BySeq(value); s != nil {
-			t.Value = queue.StringValue(s.id.String())
+		if sub := v.subs.withSeq(value); sub != nil {
+			t.Value = queue.StringValue(sub.id.String())
 		}
 	}
 	return t

@@ -63,7 +63,7 @@ func TestRandomIsUniformOverSubmissions(t *testing.T) {
 		admits func(i int64) bool
 	}{
 		{"all", filtered(strategy.Random), func(int64) bool { return true }},
-		{"filter", filtered(strategy.Random, filter("a", 3)), func(i int64) bool { return i%7 == 3 }},
+		{"filter", filtered(strategy.Random, equals("a", 3)), func(i int64) bool { return i%7 == 3 }},
 		{"limit", limited(strategy.Random, strategy.Limit{Key: "a", Max: 50}), func(int64) bool { return true }},
 		{"limit of a few", limited(strategy.Random, strategy.Limit{Key: "few", Max: 50}), func(int64) bool { return true }},
 		{"a limit reached", limited(strategy.Random, strategy.Limit{Key: "a", Max: 2}), func(i int64) bool { return i%7 != 5 }},
@@ -81,10 +81,10 @@ func TestRandomIsUniformOverSubmissions(t *testing.T) {
 				subs = append(subs, b.add(uint32(3+i*i), 0, meta...))
 			}
 			for range 2 { // a=5 has two in flight, b=0 three
-				b.Take(finished(b, filtered(strategy.OldestFirst, filter("a", 5))), nil)
+				b.Take(finished(b, filtered(strategy.OldestFirst, equals("a", 5))), nil)
 			}
-			for b.Values.InFlight("b", queue.IntValue(0)) < 3 {
-				b.Take(finished(b, filtered(strategy.OldestFirst, filter("b", 0))), nil)
+			for b.Values.Counts("b", queue.IntValue(0))[strategy.Simultaneous] < 3 {
+				b.Take(finished(b, filtered(strategy.OldestFirst, equals("b", 0))), nil)
 			}
 			v := finished(b, test.branch)
 			got, want := make([]float64, len(subs)), make([]float64, len(subs))

@@ -1,6 +1,9 @@
 package backlog
 
-import "github.com/quern-queue/quern/engine/queue"
+import (
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
 
 // ValueCount is what is known of one value of a key.
 type ValueCount struct {
@@ -13,31 +16,39 @@ type ValueCount struct {
 }
 
 // Of is what is known of one value of a key: zero counts when no submission has it.
-func (x *terms) Of(key queue.MetaKey, value queue.MetaValue) ValueCount {
-	if t := x.find(key, value); t != nil {
-		return t.count(x.of)
+func (v *values) Of(key queue.MetaKey, value queue.MetaValue) ValueCount {
+	if t := v.find(key, value); t != nil {
+		return t.count(v.rules)
 	}
 	return ValueCount{Value: value}
 }
 
-func (t *term) count(b *Backlog) ValueCount {
-	n := t.amounts(b)
+func (t *term) count(r *rulings) ValueCount {
+	n := t.amounts(r)
 	return ValueCount{
-		Value: t.value, InFlight: uint64(t.inFlight), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Submissions: int(t.all),
+		Value: t.value, InFlight: uint64(t.inFlight()), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Submissions: int(t.all),
 	}
 }
 
-// InFlight is how many chunks of submissions with this value are in flight.
-func (x *terms) InFlight(key queue.MetaKey, value queue.MetaValue) uint32 {
-	if t := x.find(key, value); t != nil {
-		return t.inFlight
+// Counts is what is counted of a value, by measure.
+type Counts [strategy.Measures]uint32
+
+// Counts is what is counted of the value now.
+func (v *values) Counts(key queue.MetaKey, value queue.MetaValue) (counts Counts) {
+	if t := v.find(key, value); t != nil {
+		for of := range t.counters {
+			counts[of] = t.counters[of].count
+		}
 	}
-	return 0
+	return counts
 }
+
+// Take counts one chunk more that is taken.
+func (c *Counts) Take() { c[strategy.Simultaneous]++ }
 
 // Having is how many shown submissions have the value.
-func (x *terms) Having(entry queue.MetaEntry) int {
-	if t := x.find(entry.Key, entry.Value); t != nil {
+func (v *values) Having(entry queue.MetaEntry) int {
+	if t := v.find(entry.Key, entry.Value); t != nil {
 		return len(t.shown)
 	}
 	return 0
@@ -45,16 +56,16 @@ func (x *terms) Having(entry queue.MetaEntry) int {
 
 // Keys calls fn for every key that submissions have or standing views ask for, in no particular order. fn must not change the
 // backlog.
-func (x *terms) Keys(fn func(queue.MetaKey)) {
-	for key := range x.keys {
+func (v *values) Keys(fn func(queue.MetaKey)) {
+	for key := range v.keys {
 		fn(key)
 	}
 }
 
 // Each calls fn for every value of the key that some submission has, until fn returns false. The order is arbitrary, but
 // the same after the same calls. fn must not change the backlog.
-func (x *terms) Each(key queue.MetaKey, fn func(ValueCount) bool) {
-	k := x.keys[key]
+func (v *values) Each(key queue.MetaKey, fn func(ValueCount) bool) {
+	k := v.keys[key]
 	if k == nil {
 		return
 	}
@@ -62,7 +73,7 @@ func (x *terms) Each(key queue.MetaKey, fn func(ValueCount) bool) {
 		if t.all == 0 {
 			continue
 		}
-		if !fn(t.count(x.of)) {
+		if !fn(t.count(v.rules)) {
 			return
 		}
 	}
@@ -83,8 +94,8 @@ type ValueWalk struct {
 // Walk calls fn for the next values of the key, after looking at `most` of them at most, and says whether more are left.
 // fn must not change the backlog. It walks from the end: when a value goes, the last one takes its place, which a walk from the
 // front would never meet.
-func (x *terms) Walk(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCount)) (more bool) {
-	k := x.keys[key]
+func (v *values) Walk(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCount)) (more bool) {
+	k := v.keys[key]
 	if k == nil {
 		return false
 	}
@@ -99,15 +110,15 @@ func (x *terms) Walk(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCou
 	for ; most > 0 && w.at > 0; most-- {
 		w.at--
 		if t := k.terms[w.at]; t.all > 0 {
-			fn(t.count(x.of))
+			fn(t.count(v.rules))
 		}
 	}
 	return w.at > 0
 }
 
 // EachShown calls fn for up to `most` shown submissions that have a value, from a place of its list down, and returns where to go on.
-func (x *terms) EachShown(entry queue.MetaEntry, from, most int, fn func(*Submission)) (next int) {
-	t := x.find(entry.Key, entry.Value)
+func (v *values) EachShown(entry queue.MetaEntry, from, most int, fn func(*Submission)) (next int) {
+	t := v.find(entry.Key, entry.Value)
 	if t == nil {
 		return 0
 	}
@@ -116,7 +127,7 @@ func (x *terms) EachShown(entry queue.MetaEntry, from, most int, fn func(*Submis
 	}
 	for next = min(from, len(t.shown)); most > 0 && next > 0; most-- {
 		next--
-		fn(x.of.subs[t.shown[next]])
+		fn(v.subs.list[t.shown[next]])
 	}
 	return next
 }

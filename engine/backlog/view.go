@@ -1,8 +1,6 @@
 package backlog
 
 import (
-	"iter"
-
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -55,18 +53,15 @@ func (v *View) Gated() bool { return v.size > 0 }
 
 // views are the standing views, which are made when they are asked for, and the frames that they stand on.
 type views struct {
-	of         *Backlog
-	byKey      map[string]*View // by the branch's key; without the dropped ones
-	frames     []*frame         // by number; nil where free
-	freeFrames []uint32
-	frameOf    map[string]*frame // of views with one limit, by the branch's key without the number; without the dropped ones
-	broad      []*frame          // those without filters
-	dropped    []*frame          // those not yet taken apart
-	unsettled  []*frame          // those whose gates are not all in their bands
-	stirred    []*View
-	notified   []*View // what the last Stirred returned, for reuse
-	uses       uint64  // clock of View.used
-	ticks      ticks
+	*ground
+	byKey    map[string]*View  // by the branch's key; without the dropped ones
+	frameOf  map[string]*frame // of views with one limit, by the branch's key without the number; without the dropped ones
+	fair     map[uint8]*View   // the fair ones by Charge.Ledger
+	named    uint8             // the Charge.Ledger that was given last
+	dropped  []*frame          // those not yet taken apart
+	notified []*View           // what the last Stirred returned, for reuse
+	uses     uint64            // clock of View.used
+	ticks    ticks
 }
 
 // Of is the standing view of the branch. On first use it is made, unbuilt: ask Promise whether there is room for it, then call
@@ -85,7 +80,7 @@ func (vs *views) Of(br *strategy.Branch) *View {
 
 // replace makes a view, in the place of one that only questions made: there may be room for it or not.
 func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
-	if br.Fair != "" && !vs.of.Ledgers.makeRoom(false) {
+	if br.Fair != "" && !vs.makeRoom(false) {
 		return nil
 	}
 	if asked != nil {
@@ -100,7 +95,7 @@ func (vs *views) Ask(br *strategy.Branch) *View {
 	key := br.Key()
 	v := vs.byKey[key]
 	if v == nil {
-		if br.Fair != "" && !vs.of.Ledgers.makeRoom(true) {
+		if br.Fair != "" && !vs.makeRoom(true) {
 			return nil
 		}
 		v = vs.make(br, key)
@@ -114,7 +109,7 @@ func (vs *views) Ask(br *strategy.Branch) *View {
 
 func (vs *views) make(br *strategy.Branch, key string) (v *View) {
 	if br.Fair != "" {
-		v = vs.of.Ledgers.makeFair(br, key)
+		v = vs.makeFair(br, key)
 	} else {
 		v = vs.makeView(br, key)
 	}
@@ -130,7 +125,7 @@ func (vs *views) makeView(br *strategy.Branch, key string) *View {
 		return v
 	}
 	v.most = br.Limits[0].Max
-	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{{Key: br.Limits[0].Key}}, Order: br.Order}
+	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{{Key: br.Limits[0].Key, Of: br.Limits[0].Of}}, Order: br.Order}
 	f := vs.frameOf[shape.Key()]
 	if f == nil || !f.bands.fits(v.most) {
 		f = vs.makeFrame(br)
@@ -146,36 +141,13 @@ func (vs *views) touch(v *View) {
 	v.used = vs.uses
 }
 
-// standing goes through the standing views, of a fair branch through the one of all of it.
-func (vs *views) standing() iter.Seq[*View] {
-	return func(yield func(*View) bool) {
-		for _, f := range vs.frames { // the map has no order
-			if f == nil || f.outer != nil {
-				continue
-			}
-			for _, v := range f.bands.views {
-				if v.state != dropped && !yield(v) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // stir has the view told of by Stirred.
 func (v *View) stir() {
 	if v.Watch && !v.stirred && v.state != dropped {
 		v.stirred = true
-		v.in.Views.stirred = append(v.in.Views.stirred, v)
+		v.frames.stirred = append(v.frames.stirred, v)
 	}
 }
-
-// byID ranks slots by submission id.
-type byID struct{ b *Backlog }
-
-func (r byID) before(x, y uint32) bool { return r.b.subs[x].id < r.b.subs[y].id }
-
-func (r byID) moved(slot uint32, to int) { r.b.subs[slot].oldestAt = uint32(to) }
 
 // passedOver bounds how many submissions that rules cover one OldestAvailable puts aside.
 const passedOver = 1000
@@ -187,15 +159,14 @@ func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
 		return 0, false
 	}
 	for range passedOver {
-		if len(b.oldest) == 0 {
+		s := b.oldest.first()
+		if s == nil {
 			return 0, false
 		}
-		s := b.subs[b.oldest[0]]
 		if s.ruling[b.Rules.book] == queue.Unruled {
 			return s.id, true
 		}
-		b.oldest = heapRemove(byID{b}, b.oldest, 0) // rule puts it back
-		s.oldestAt = none
+		b.oldest.remove(s) // rule puts it back
 	}
 	return 0, false
 }

@@ -20,8 +20,8 @@ const mostLooked = 4 * strategy.MaxWindow
 // view in its order, then those of the second that were not among them, and so on. Submissions for which skip says true
 // are left out. A Random view gives a random choice, where more chunks make an early place likelier. Nothing is taken.
 func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand, dst []*Submission) []*Submission {
-	w := window{in: b, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
 	b.windows++
+	w := window{subs: &b.subs, number: b.windows, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
 	if b.Rules.Halted() {
 		return dst
 	}
@@ -29,7 +29,7 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 		switch {
 		case v.state == dropped:
 		case v.fair != nil:
-			w.fairly(v)
+			w.picked(b.Preview([]*View{v}, fairWindow, rnd, nil, nil)) // who comes when has to be tried out
 		case v.order == strategy.Random:
 			w.random(v)
 		default:
@@ -40,28 +40,29 @@ func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, r
 }
 
 type window struct {
-	in   *Backlog
-	most int
-	rnd  *rand.Rand
-	skip func(*Submission) bool
-	list []*Submission
-	next []cursor
+	subs   *submissions
+	number uint32 // of Backlog.windows
+	most   int
+	rnd    *rand.Rand
+	skip   func(*Submission) bool
+	list   []*Submission
+	next   []cursor
 }
 
 func (w *window) full() bool { return len(w.list) >= w.most }
 
 // add takes a submission in, if it is new and nothing holds it back.
 func (w *window) add(v *View, s *Submission) {
-	if s.window == w.in.windows || w.skip != nil && w.skip(s) || v != nil && !v.mayGive(s) {
+	if s.window == w.number || w.skip != nil && w.skip(s) || v != nil && !v.mayGive(s) {
 		return
 	}
-	s.window = w.in.windows
+	s.window = w.number
 	w.list = append(w.list, s)
 }
 
 // mayGive says whether no limit holds the submission back in a view that has it.
 func (v *View) mayGive(s *Submission) bool {
-	return v.obstacle(s, v.most) == nil
+	return v.obstacle(s, v.most).term == nil
 }
 
 // cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of
@@ -104,7 +105,7 @@ func (w *window) enter(v *View, c cursor) {
 		case c.depth == 1 && v.cells != nil:
 			c = cursor{first: c.first, depth: 2, number: v.gates[c.number].entries[c.place].of}
 		default:
-			w.add(v, w.in.subs[c.first])
+			w.add(v, w.subs.list[c.first])
 			return
 		}
 	}
@@ -166,7 +167,7 @@ func (w *window) pop(v *View) cursor {
 }
 
 func (w *window) less(v *View, a, b int) bool {
-	return v.before(w.in.subs[w.next[a].first], w.in.subs[w.next[b].first])
+	return before(v.order, w.subs.list[w.next[a].first], w.subs.list[w.next[b].first])
 }
 
 // random draws as picks do, or if the view is small goes through all of it and shuffles that by weight.
@@ -210,7 +211,7 @@ func (f *frame) each(fn func(*Submission)) {
 	pool := func(p *pool) {
 		for i := range p.count() {
 			for _, x := range p.nth(i).entries {
-				fn(f.in.subs[x.of])
+				fn(f.subs.list[x.of])
 			}
 		}
 	}
@@ -225,9 +226,9 @@ func (f *frame) each(fn func(*Submission)) {
 	}
 }
 
-// fairly tries out what a fair view would give.
-func (w *window) fairly(v *View) {
-	for _, p := range w.in.Preview([]*View{v}, fairWindow, w.rnd, nil, nil) {
+// picked adds the submissions that a fair view would give.
+func (w *window) picked(list []Pick) {
+	for _, p := range list {
 		if w.full() {
 			return
 		}
@@ -238,7 +239,7 @@ func (w *window) fairly(v *View) {
 // TakeOf takes the next chunk of this submission by the first of the views that may give it, and charges for it as Take
 // does; ok is false if none may. by.Charged tells the charge.
 func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index uint32, by *View, ok bool) {
-	at, leaf := giverOf(b, views, s)
+	at, leaf := giverOf(views, s)
 	if leaf == nil {
 		return 0, nil, false
 	}
@@ -246,13 +247,13 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 	if by.fair != nil {
 		by.fair.bill(by, leaf, s)
 	}
-	return leaf.takeFrom(s, leaf.drawOf(s, rnd), rnd), by, true
+	return b.takeFrom(leaf.frame, s, leaf.drawOf(s, rnd), rnd), by, true
 }
 
 // giverOf is the first of the views that may give a chunk of this submission, and the leaf of it that does: itself,
 // unless it is fair. No leaf: none may.
-func giverOf(b *Backlog, views []*View, s *Submission) (at int, leaf *View) {
-	if s.home == nil || s.available == 0 || b.Rules.Halted() {
+func giverOf(views []*View, s *Submission) (at int, leaf *View) {
+	if s.home == nil || s.available == 0 || s.home.rules.Halted() {
 		return 0, nil
 	}
 	for i, v := range views {
@@ -301,7 +302,7 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 // Changes grows whenever what a view holds or offers changes, and when an operator's limit has room again. While it is
 // the same, a window of an ordered view has, in their order, all that the view may give, and may have more that a limit
 // holds back by now.
-func (v *View) Changes() uint64 { return v.changes + v.in.Values.room }
+func (v *View) Changes() uint64 { return v.changes + v.Values.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
 func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
@@ -338,5 +339,5 @@ func (s *Submission) Value(k Key) (value queue.MetaValue, inFlight, limit uint32
 	if t == nil {
 		return value, 0, queue.NoLimit, false
 	}
-	return t.value, t.inFlight, t.limit, true
+	return t.value, t.inFlight(), t.limit(), true
 }

@@ -27,7 +27,17 @@ func KindName(kind int) string {
 }
 
 // Work is what Take did for the views of a kind.
-func (b *Backlog) Work(kind int) Work { return b.work[kind] }
+func (b *Backlog) Work(kind int) Work { return b.meter.work[kind] }
+
+// meter counts what picks look at and move, and bounds what they move.
+type meter struct {
+	examined uint64
+	work     [Kinds]Work
+	allowed  int // that may be moved; 0: no bound
+	moved    int
+}
+
+func (m *meter) tired() bool { return m.allowed > 0 && m.moved >= m.allowed }
 
 // kind is what the view's work is counted by.
 func (f *frame) kind() int {
@@ -39,11 +49,11 @@ func (f *frame) kind() int {
 
 // limited and redrawn count what happens on the way to a pick.
 func (f *frame) limited() {
-	f.in.work[f.kind()].Limited++
-	f.in.moves.done++
+	f.meter.work[f.kind()].Limited++
+	f.meter.moved++
 }
 
-func (f *frame) redrawn() { f.in.work[f.kind()].Redrawn++ }
+func (f *frame) redrawn() { f.meter.work[f.kind()].Redrawn++ }
 
 // LedgerSums is how the ledgers of all fair views stand together.
 type LedgerSums struct {
@@ -58,7 +68,7 @@ type LedgerSums struct {
 // all else costs what there are shares.
 func (l *ledgers) Sums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
-	for v := range l.of.Views.standing() {
+	for v := range l.views.frames.views() {
 		if v.fair == nil {
 			continue
 		}
@@ -89,11 +99,11 @@ func (d *division) sum(sums *LedgerSums, most *int, dst []Share) []Share {
 	return dst
 }
 
-func (x *share) unit() fair.Cost {
-	if x.Unit == 0 {
+func (s *share) unit() fair.Cost {
+	if s.Unit == 0 {
 		return fair.Chunk
 	}
-	return x.Unit
+	return s.Unit
 }
 
 // MostLag is the largest lag, whichever way, of up to `most` tenants from the number `from` on, and the number to go on from; 0

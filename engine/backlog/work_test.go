@@ -63,7 +63,7 @@ func TestLedgerSums(t *testing.T) {
 				}
 			}
 		}
-		for _, v := range b.Ledgers.views {
+		for _, v := range b.Views.fair {
 			walk(v.fair.root)
 		}
 		got, shares := b.Ledgers.Sums(looked, nil)
@@ -130,12 +130,12 @@ func TestWorkIsCounted(t *testing.T) {
 	if limited == 0 {
 		t.Error("a limit holds a third of the submissions back, and nothing was moved out of the way")
 	}
-	before := b.work
+	before := b.meter.work
 	for kind := range Kinds {
 		b.Preview([]*View{views[kind]}, 5, rnd, nil, nil)
 	}
-	if b.work != before {
-		t.Errorf("previews count: %+v, before %+v", b.work, before)
+	if b.meter.work != before {
+		t.Errorf("previews count: %+v, before %+v", b.meter.work, before)
 	}
 }
 

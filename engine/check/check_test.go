@@ -209,15 +209,15 @@ func TestFindingsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest := page.Items[0].ID.String() // the last of six, whose contents have a row each
+	newest := page.Items[0].ID.String() // the last of six: a blob with a page for each chunk, and one that is the attachment
 	closed(t, e)
 	db, err := sqlitedb.SQL(filepath.Join(dir, "shards", "0001", "store.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
-		"UPDATE content SET crc = crc + 1 WHERE k = (SELECT max(k) FROM content)",
-		"DELETE FROM attachment WHERE seq = (SELECT max(seq) FROM attachment)",
+		"UPDATE blob_page SET crc = crc + 1 WHERE k = (SELECT max(k) FROM blob_page WHERE k >> 32 < (SELECT max(n) FROM blob))",
+		"DELETE FROM blob_page WHERE k >> 32 = (SELECT max(n) FROM blob)",
 	} {
 		if _, err := db.Exec(sql); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,7 @@ func TestFindingsName(t *testing.T) {
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{
 		"queue other, submission " + newest + ", chunk 3: its content: ", "queue other, submission " + newest + ": its attachment: ",
-		"shards/0001/store.db, table content, row ",
+		"shards/0001/store.db, table blob_page, row ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no finding says %q:\n%s", want, text)

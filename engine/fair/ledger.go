@@ -232,12 +232,12 @@ func (l *Ledger) SetWeight(tenant uint32, w Weight) {
 	lag := of.exit(s)
 	s.weight = w
 	of.enter(s, lag)
-	l.settle(tenant, s)
+	l.place(tenant, s)
 	l.reap()
 }
 
-// settle puts a tenant where its new tag belongs. An active one must have been taken.
-func (l *Ledger) settle(tenant uint32, s *slot) {
+// place puts a tenant where its new tag belongs. An active one must have been taken.
+func (l *Ledger) place(tenant uint32, s *slot) {
 	switch s.state {
 	case Active:
 		l.put(tenant, s)

@@ -55,7 +55,7 @@ func (l *Ledger) charge(tenant uint32, c Cost) {
 	if c > 0 {
 		s.prompt = false
 	}
-	l.settle(tenant, s)
+	l.place(tenant, s)
 	l.served(cost)
 }
 

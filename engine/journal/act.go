@@ -32,5 +32,5 @@ func AppendAct(dst []byte, a *queue.Act) []byte {
 	return appendRow(dst, actVersion, actFields, a)
 }
 
-// DecodeAct reads what AppendAct wrote.
+// DecodeAct reads an act that AppendAct wrote.
 func DecodeAct(b []byte) (queue.Act, error) { return readRow(b, actVersion, actFields) }

@@ -41,7 +41,7 @@ func AppendBulk(dst []byte, b *Bulk) []byte {
 	return c.b
 }
 
-// DecodeBulk reads what AppendBulk wrote.
+// DecodeBulk reads a bulk operation that AppendBulk wrote.
 func DecodeBulk(row []byte) (*Bulk, error) {
 	c, b := coder{b: row, reading: true}, new(Bulk)
 	b.fields(&c)

@@ -6,7 +6,7 @@ import (
 )
 
 // Contents is the op that carries the inline chunks and the attachment of a submission. It stands before the op of its insert, in the same
-// batch, so that both are durable or neither is.
+// batch, so that both are durable or neither is. Bytes that are too many for a batch are in Blobs.
 type Contents struct {
 	Seq        uint32
 	Pages      []Page
@@ -19,7 +19,7 @@ type Page struct {
 	Bytes []byte
 }
 
-// Clone copies what the op holds, which is memory of its batch, into memory of its own.
+// Clone copies the op's bytes, which belong to its batch, into memory of their own.
 func (c *Contents) Clone() *Contents {
 	size := len(c.Attachment)
 	for i := range c.Pages {
@@ -38,6 +38,26 @@ func (c *Contents) Clone() *Contents {
 		clone.Attachment = keep(c.Attachment)
 	}
 	return clone
+}
+
+// Blobs names the bytes of a submission that are too many for its batch. They were durable before its insert: blobs, one for each part,
+// whose keys have the epoch, the seq and the number of the part (package blobs). The attachment is a part of its own, the last one.
+type Blobs struct {
+	Epoch  uint32   // of the shard when they were put
+	Firsts []uint32 // of each part with chunks, the index of its first chunk
+	Size   uint64   // bytes of all parts
+	Sum    [32]byte // SHA-256 over them
+}
+
+// maxBlobs bounds the parts of a submission: it has no more inline bytes than fill some twenty.
+const maxBlobs = 256
+
+func (x *Blobs) fields(c *coder) {
+	unsigned(c, &x.Epoch)
+	many(c, &x.Firsts, maxBlobs, func(first *uint32) { unsigned(c, first) })
+	c.must(len(x.Firsts) == 0 || x.Firsts[0] == 0 && slices.IsSorted(x.Firsts))
+	unsigned(c, &x.Size)
+	c.raw(x.Sum[:])
 }
 
 // Output is the op that carries what a consumer returned for a chunk. It stands before the op of the chunk's completion, in the same batch.

@@ -21,13 +21,13 @@ type coder struct {
 	sequence uint64 // of the last token, which the next one is counted from
 }
 
-// fail notes that what is read is damaged.
+// fail records that the input is damaged.
 func (c *coder) fail() {
 	c.bad = true
 	c.b = nil
 }
 
-// must notes damage unless what was read is possible.
+// must records damage unless the read value is possible.
 func (c *coder) must(possible bool) {
 	if c.reading && !possible {
 		c.fail()
@@ -48,14 +48,14 @@ func unknownVersion(what string, version, known byte) error {
 		what, version, known)
 }
 
-// appendRow appends what the store keeps in a row by itself: a version, then the fields.
+// appendRow appends a row for the store: a version, then the fields.
 func appendRow[T any](dst []byte, version byte, fields func(*T, *coder), row *T) []byte {
 	c := coder{b: append(dst, version)}
 	fields(row, &c)
 	return c.b
 }
 
-// readRow reads what appendRow wrote.
+// readRow reads a row that appendRow wrote.
 func readRow[T any](b []byte, version byte, fields func(*T, *coder)) (row T, err error) {
 	switch {
 	case len(b) == 0:
@@ -81,7 +81,7 @@ func (c *coder) take(n uint64) []byte {
 	return b
 }
 
-// number is a number of at most so much, in a varint. It returns what it read.
+// number codes a number up to a maximum as a varint. It returns the number that it read.
 func (c *coder) number(n, most uint64) uint64 {
 	if !c.reading {
 		b := c.b
@@ -165,7 +165,7 @@ func (c *coder) text(s *string) {
 	c.b = append(c.b, *s...)
 }
 
-// bytes are a length and so many bytes. What is read stays in the batch, and is not nil.
+// bytes codes a length and that many bytes. The bytes that it reads stay in the batch, and are not nil.
 func (c *coder) bytes(b *[]byte) {
 	if c.reading {
 		*b = c.take(c.number(0, math.MaxUint64))

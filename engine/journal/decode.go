@@ -193,7 +193,7 @@ func (d *Decoder) partOp(code byte) PartOp {
 	return nil
 }
 
-// read puts into an op what the batch says of it.
+// read fills an op from the batch.
 func read[T interface{ fields(*coder) }](d *Decoder, op T) T {
 	op.fields(&d.c)
 	return op

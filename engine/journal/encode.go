@@ -18,7 +18,7 @@ func (e *Encoder) Reset(epoch uint32, at queue.Time) {
 	e.c.head(&epoch, &at)
 }
 
-// head is what stands before the ops of a batch: when its first op was decided, and the epoch of the shard.
+// head codes the head of a batch: the time of its first op's decision, and the epoch of the shard.
 func (c *coder) head(epoch *uint32, at *queue.Time) {
 	signed(c, at)
 	unsigned(c, epoch)
@@ -31,7 +31,7 @@ func (e *Encoder) Bytes() []byte { return e.c.b }
 // Ops is how many ops the batch holds.
 func (e *Encoder) Ops() int { return e.ops }
 
-// op begins an op, and returns what writes its fields.
+// op begins an op, and returns the coder for its fields.
 func (e *Encoder) op(code byte) *coder {
 	e.c.b = append(e.c.b, code)
 	e.ops++
@@ -96,13 +96,13 @@ func (e *Encoder) Priority(p Priority) { p.fields(e.op(opPriority)) }
 // Insert records a submission.
 func (e *Encoder) Insert(s *Insert) { s.fields(e.op(opInsert)) }
 
-// Contents records the bytes of the submission whose insert comes next.
+// Contents records the bytes of the submission that the next insert creates.
 func (e *Encoder) Contents(c *Contents) { c.fields(e.op(opContents)) }
 
 // Output records the output of a chunk whose completion follows.
 func (e *Encoder) Output(o *Output) { o.fields(e.op(opOutput)) }
 
-// Move records what becomes of chunks that no consumer holds.
+// Move records a change of chunks that no consumer holds.
 func (e *Encoder) Move(m Move) { m.fields(e.op(opMove)) }
 
 // Rule records that a rule is set or lifted.
@@ -117,11 +117,11 @@ func (e *Encoder) Bulk(b *Bulk) { b.fields(e.op(opBulk)) }
 // Act records that an operator changed something.
 func (e *Encoder) Act(a *Act) { a.fields(e.op(opAct)) }
 
-// Held records what a consumer holds.
+// Held records the reservations of a consumer.
 func (e *Encoder) Held(h *Held) { h.fields(e.op(opHeld)) }
 
-// Set records what an operator sets.
+// Set records settings by an operator.
 func (e *Encoder) Set(s *Set) { s.fields(e.op(opSet)) }
 
-// Snapshot records that a copy of the store is kept.
+// Snapshot records a published copy of the store.
 func (e *Encoder) Snapshot(s *Snapshot) { s.fields(e.op(opSnapshot)) }

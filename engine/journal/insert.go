@@ -20,6 +20,7 @@ const (
 	hasMaxFailed
 	hasSchedule
 	hasOrigin
+	hasBlobs
 	endOfFlags
 )
 
@@ -33,6 +34,7 @@ func (s *Insert) flags() (flags uint64) {
 		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
+		{s.Blobs != nil, hasBlobs},
 	} {
 		if field.there {
 			flags |= field.flag
@@ -107,6 +109,13 @@ func (s *Insert) optional(c *coder, flags uint64) {
 		}
 		origin(c, s.Origin)
 	}
+	if flags&hasBlobs != 0 {
+		if c.reading {
+			s.Blobs = new(Blobs)
+		}
+		s.Blobs.fields(c)
+		c.must(s.Inline == (len(s.Blobs.Firsts) > 0) && (s.Inline || s.Attachment))
+	}
 }
 
 // since1970 is a time that is written without a sign.
@@ -169,7 +178,7 @@ func AppendInsert(dst []byte, s *Insert) []byte {
 	return c.b
 }
 
-// DecodeInsert reads what AppendInsert wrote.
+// DecodeInsert reads an insert that AppendInsert wrote.
 func DecodeInsert(b []byte) (*Insert, error) {
 	c, s := coder{b: b, reading: true}, new(Insert)
 	s.fields(&c)

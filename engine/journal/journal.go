@@ -1,5 +1,15 @@
-// Package journal is the durable log of a shard: the interface that its writer uses, the failures it tells apart, and the
-// encoding of the ops in a batch. The implementations live in folders below; nothing else knows which one is used.
+// Package journal is the durable log of a shard: the interface for its writer, the failures that the writer tells apart, and the
+// encoding of the ops in a batch. The implementations are in the folders below; nothing else knows which one is used.
+//
+// A batch is the unit of durability: either all of its ops survive a crash or none does. So ops that belong together, such as an
+// output and its completion, are in one batch.
+//
+//	┌─────────┬──────┬───────┬─────────────┬─────────────┬─────
+//	│ version │ time │ epoch │ code fields │ code fields │ ...    one batch, one append
+//	└─────────┴──────┴───────┴─────────────┴─────────────┴─────
+//	            │      │       └ an op; it has no length, so a reader must know every op of its version
+//	            │      └ the shard's start or reload that wrote it, so that a batch can be read alone
+//	            └ when the first op was decided: replay uses this time and reads no clock
 //
 //quern:tests pure
 package journal
@@ -37,6 +47,8 @@ type Journal interface {
 	// is not what its chain says. ErrConflict means that it is not what this handle knows: the journal was taken back, and has grown again.
 	Read(ctx context.Context, after Position, fn func(pos Position, batch []byte) error) error
 
+	// Trimmed is the position up to which nothing can be read any more, as this handle knows it: the journal begins behind it.
+	Trimmed() Position
 	// Tail is the position of the last batch.
 	Tail(ctx context.Context) (Position, error)
 

@@ -177,6 +177,13 @@ func anyInsert(t *rapid.T) *Insert {
 			Attempts: anyUint32(t, "tries"), Died: anyTime(t, "died"), Error: anyText(t, "last error"),
 		}
 	}
+	if (s.Inline || s.Attachment) && rapid.Bool().Draw(t, "in blobs") {
+		s.Blobs = &Blobs{Epoch: anyUint32(t, "of epoch"), Size: anyUint64(t, "size")}
+		copy(s.Blobs.Sum[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "sum"))
+		for first := uint32(0); s.Inline && len(s.Blobs.Firsts) < rapid.IntRange(1, 4).Draw(t, "parts"); first += 1000 {
+			s.Blobs.Firsts = append(s.Blobs.Firsts, first)
+		}
+	}
 	if s.IdempotencyKey != "" {
 		copy(s.Fingerprint[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "fingerprint"))
 	}

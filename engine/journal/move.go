@@ -2,7 +2,7 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// MoveKind says what a Move does with chunks that no consumer holds.
+// MoveKind is the effect of a Move on chunks that no consumer holds.
 type MoveKind uint8
 
 // The kinds. A chunk that is not what the kind is about stays as it is, so that applying a Move twice is applying it once.

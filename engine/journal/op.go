@@ -50,7 +50,8 @@ type Insert struct {
 	MaxAttempts        uint16
 	OnExhausted        queue.OnExhausted
 	MaxFailed          uint32 // chunks that may be given up before the submission fails; 0: any number
-	Inline, Attachment bool   // whether it has such bytes: in the Contents before it, or in the store
+	Inline, Attachment bool   // whether it has such bytes: in the Contents before it, or in blobs
+	Blobs              *Blobs // nil: it has none
 	IdempotencyKey     string
 	Fingerprint        [16]byte
 	Schedule           string        // that inserted it; "": none

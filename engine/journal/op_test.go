@@ -149,7 +149,7 @@ func TestHugeNumbers(t *testing.T) {
 			queue.ChunkID{Submission: math.MaxUint64, Index: math.MaxUint32}, math.MinInt64, "f", "r", queue.BulkWalk{Examined: math.MaxUint64, ToExamine: math.MaxUint64}, "e"},
 		Returned{NotBefore: math.MinInt64},
 		&Insert{Seq: 1, Chunks: math.MaxUint32, Key: math.MaxUint64, OperationsPerChunk: 1},
-		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, 0, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, "", [16]byte{}, "s", math.MinInt64,
+		&Insert{math.MaxUint32, math.MaxUint64, math.MaxUint32, 0, math.MinInt64, nil, "", "", "", "", math.MaxUint32, math.MaxInt64, math.MinInt64, math.MaxUint16, queue.Skip, math.MaxUint32, true, true, &Blobs{math.MaxUint32, []uint32{0, math.MaxUint32}, math.MaxUint64, [32]byte{31: 1}}, "", [16]byte{}, "s", math.MinInt64,
 			&queue.Origin{Source: math.MaxUint64, Number: math.MaxUint64, Queue: "q", First: math.MaxUint32, Attempts: math.MaxUint32, Died: math.MinInt64}},
 	}
 	for _, at := range []queue.Time{math.MinInt64, -1, 0, 1, math.MaxInt64} {

@@ -84,12 +84,13 @@ func ruleEnd(c *coder, at *queue.Time, end *queue.RuleEnd, by *string) {
 	c.text(by)
 }
 
-// Rules is what is known of rules at one moment, as the store keeps it.
+// Rules is what is known of rules at one moment, as the store keeps it in one row.
 type Rules struct {
 	Position Position     // up to which they are true
 	Last     queue.RuleID // the largest id that was ever given
 	Rules    []queue.Rule
 	Graces   []Grace
+	Ended    []queue.EndedRule // the last ones, by their end
 }
 
 // Grace is a time before which no dead_deadline of what matches ends anything.
@@ -98,11 +99,8 @@ type Grace struct {
 	Until queue.Time
 }
 
-// The versions of the rows: of the rules, and of those that have ended.
-const (
-	rulesVersion      = 1
-	endedRulesVersion = 1
-)
+// rulesVersion is the first byte of the row.
+const rulesVersion = 1
 
 func (r *Rules) fields(c *coder) {
 	unsigned(c, &r.Position)
@@ -112,6 +110,10 @@ func (r *Rules) fields(c *coder) {
 		rule := queue.Rule{Match: g.Match, Until: g.Until}
 		activeRule(c, &rule)
 		g.Match, g.Until = rule.Match, rule.Until
+	})
+	many(c, &r.Ended, queue.MaxEndedRules, func(r *queue.EndedRule) {
+		activeRule(c, &r.Rule)
+		ruleEnd(c, &r.Ended, &r.End, &r.By)
 	})
 }
 
@@ -127,31 +129,5 @@ func AppendRules(dst []byte, r *Rules) []byte {
 	return appendRow(dst, rulesVersion, (*Rules).fields, r)
 }
 
-// DecodeRules reads what AppendRules wrote; of nothing it makes no rules.
-func DecodeRules(b []byte) (r Rules, err error) {
-	if len(b) == 0 {
-		return r, nil
-	}
-	return readRow(b, rulesVersion, (*Rules).fields)
-}
-
-func endedRules(list *[]queue.EndedRule, c *coder) {
-	many(c, list, queue.MaxEndedRules, func(r *queue.EndedRule) {
-		activeRule(c, &r.Rule)
-		ruleEnd(c, &r.Ended, &r.End, &r.By)
-	})
-}
-
-// AppendEndedRules appends the encoding of rules that have ended, as the store keeps it. It is that of a version of its own, described in
-// docs/formats/ops.md.
-func AppendEndedRules(dst []byte, list []queue.EndedRule) []byte {
-	return appendRow(dst, endedRulesVersion, endedRules, &list)
-}
-
-// DecodeEndedRules reads what AppendEndedRules wrote; of nothing it makes none.
-func DecodeEndedRules(b []byte) (list []queue.EndedRule, err error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	return readRow(b, endedRulesVersion, endedRules)
-}
+// DecodeRules reads what AppendRules wrote.
+func DecodeRules(b []byte) (Rules, error) { return readRow(b, rulesVersion, (*Rules).fields) }

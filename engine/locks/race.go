@@ -114,3 +114,14 @@ func (m *RWMutex[P]) RUnlock() {
 	leave(m)
 	m.RWMutex.RUnlock()
 }
+
+// RLocker has its Lock and Unlock take the mutex for reading, and give it back.
+func (m *RWMutex[P]) RLocker() sync.Locker { return reading[P]{m} }
+
+type reading[P Place] struct{ mutex *RWMutex[P] }
+
+// Lock takes the mutex for reading.
+func (r reading[P]) Lock() { r.mutex.RLock() }
+
+// Unlock gives it back.
+func (r reading[P]) Unlock() { r.mutex.RUnlock() }

@@ -35,9 +35,17 @@ func TestOrderIsHeld(t *testing.T) {
 			b.RUnlock()
 			a.Unlock()
 		}},
-		"out of order":      {"outer, which has place 1, is taken by a goroutine that holds inner", func() { b.RLock(); defer b.RUnlock(); a.Lock() }},
-		"two of one place":  {"outer, which has place 1, is taken by a goroutine that holds outer", func() { a.Lock(); defer a.Unlock(); other.Lock() }},
-		"twice":             {"is taken by a goroutine that holds it", func() { a.Lock(); defer a.Unlock(); a.Lock() }},
+		"out of order":     {"outer, which has place 1, is taken by a goroutine that holds inner", func() { b.RLock(); defer b.RUnlock(); a.Lock() }},
+		"two of one place": {"outer, which has place 1, is taken by a goroutine that holds outer", func() { a.Lock(); defer a.Unlock(); other.Lock() }},
+		"twice":            {"is taken by a goroutine that holds it", func() { a.Lock(); defer a.Unlock(); a.Lock() }},
+		"read by a locker": {"inner, which has place 2", func() {
+			l := b.RLocker()
+			l.Lock()
+			l.Unlock()
+			l.Lock()
+			defer l.Unlock()
+			a.Lock()
+		}},
 		"read twice":        {"is taken by a goroutine that holds it", func() { b.RLock(); defer b.RUnlock(); b.RLock() }},
 		"given back by two": {"does not hold it", func() { a.Lock(); a.Unlock(); a.Unlock() }},
 	} {

@@ -68,12 +68,12 @@ func (w *workload) step(ctx context.Context, n int) error {
 	return err
 }
 
-// insert inserts contents that go to the journal first, and, now and then, some that go to the store first.
+// insert inserts contents that go into the batch of their insert, and, now and then, some that are blobs before it.
 func (w *workload) insert(ctx context.Context, n int) error {
 	s := queue.NewSubmission{Meta: queue.Meta{{Key: "n", Value: queue.IntValue(int64(n % 7))}}}
 	size := 1 + w.rnd.IntN(3000)
 	if n%15 == 0 {
-		size = 40_000
+		size = 100_000
 	}
 	for c := range 3 {
 		s.Chunks.Inline = append(s.Chunks.Inline, bytes.Repeat([]byte{byte(n), byte(c), byte(w.rnd.Uint32())}, 1+size/3))

@@ -35,6 +35,7 @@ const (
 	CodeDiskFull           Code = "disk_full"              // what brings something new is refused until there is room; completions go on
 	CodeUnavailable        Code = "unavailable"            // the shard is reloading or closing
 	CodeMoved              Code = "moved"                  // another server has taken the queue over: this one serves it no more
+	CodeMoving             Code = "moving"                 // no server has the queue for sure at this moment
 	CodeQuarantined        Code = "queue_quarantined"      // the queue's files are damaged or missing; the other queues serve
 	CodeBatchRefused       Code = "batch_refused"          // an atomic call inserts nothing, as another submission of it cannot be
 	CodeCommitFailed       Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again
@@ -74,6 +75,12 @@ func (e *Error) Unwrap() error { return e.Err }
 func Invalid(pointer, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Message: "The request is not valid.",
 		Problems: []Problem{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
+}
+
+// UnknownSubmission is the error of an id that no submission has.
+func UnknownSubmission(id SubmissionID) *Error {
+	return &Error{Code: CodeUnknownSubmission,
+		Message: fmt.Sprintf("There is no submission %s: it never existed, or it ended and its retention is over.", id)}
 }
 
 // Repointed is an error whose pointers point to elsewhere: where the part of the request is that it is about.

@@ -56,6 +56,7 @@ const (
 	MaxReservation      = api.MaxReservationMS * time.Millisecond
 	DefaultGrace        = 30 * time.Second
 	MaxRestartGrace     = 10 * time.Minute // nothing under a limit is handed out meanwhile
+	ClusterRestartGrace = 30 * time.Second // the default in a cluster: attached consumers have extended what they hold by then
 	MaxMaxAttempts      = 1000
 	MaxRetention        = 10 * 365 * 24 * time.Hour
 	DefaultSuspectShare = 0.3 // the smallest that cost no submission its finish in a discrete-event model of 100 consumers

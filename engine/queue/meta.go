@@ -105,10 +105,16 @@ func ValidMetaKey(key MetaKey) error {
 	return nil
 }
 
+// numberBytes stands for what an entry takes beside its texts.
+const numberBytes = 8
+
+// MaxMetaEntryBytes is the most that Bytes counts for one entry.
+const MaxMetaEntryBytes = MaxMetaKeyBytes + MaxMetaValueBytes + numberBytes
+
 // Bytes is about how many bytes the keys and values have.
 func (m Meta) Bytes() (n int) {
 	for i := range m {
-		n += len(m[i].Key) + len(m[i].Value.Text()) + 8
+		n += len(m[i].Key) + len(m[i].Value.Text()) + numberBytes
 	}
 	return n
 }

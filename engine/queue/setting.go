@@ -61,8 +61,9 @@ var settings = []*Setting{
 		Sentence: "How long an attached consumer may be away until what it holds is lost",
 	}, {
 		Name: "restart_grace_ms", Range: milliseconds(0, MaxRestartGrace, "none"), sparse: true,
-		field:    fieldOf(func(s *Settings) *time.Duration { return &s.RestartGrace }, 0),
-		Sentence: "How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first",
+		field: fieldOf(func(s *Settings) *time.Duration { return &s.RestartGrace }, 0),
+		Sentence: "How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers " +
+			"can extend first",
 	}, {
 		Name: "draining", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.Draining }, false),
 		Sentence: "Whether inserts are refused; what is there is worked off",

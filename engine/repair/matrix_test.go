@@ -453,8 +453,7 @@ func (m *matrix) explained(l *lists, fact string, got map[string]string) bool {
 		})
 	}
 	if strings.HasPrefix(fact, "set ") && slices.ContainsFunc(l.report.Left, func(rows Rows) bool {
-		return rows.File == "quern.db" && rows.Table == "queue" ||
-			rows.File == "store.db" && (rows.Table == "aside" || rows.Table == "schedule")
+		return rows.File == "quern.db" && rows.Table == "queue" || rows.File == "store.db" && rows.Table == "aside"
 	}) {
 		return true
 	}

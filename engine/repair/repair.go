@@ -1,4 +1,4 @@
-// Package repair makes a data directory that a server opens out of a damaged one: journals are cut off before their damage, and of other
+// Package repair recovers a damaged data directory into one that a server opens: journals are cut off before their damage, and of other
 // files every row goes into a new one that can be read and whose checksum matches. The directory itself stays as it is: what can be kept
 // goes into a copy, and the report names what is lost.
 //

@@ -185,7 +185,7 @@ func harms(rnd *rand.Rand, newest uint64) map[string]harm {
 			at(t, path+"-wal", func(b []byte) []byte { clear(b[len(b)/3:]); return b })
 		},
 	}
-	for n := uint64(1); n <= newest; n += 1 + rnd.Uint64N(3) {
+	for n := uint64(1); n <= newest; n += 1 + rnd.Uint64N(6) {
 		all[fmt.Sprint("batch ", n, " changed")] = func(t *testing.T, path string) {
 			sqlIn(t, path, "UPDATE batch SET crc = crc + 1 WHERE n = ?", n)
 		}
@@ -460,8 +460,8 @@ func TestClosedQueueIsEmptied(t *testing.T) {
 	e := open(t, dir)
 	closed(t, e)
 	// a whole row that no start can read, and a journal that has to be cut: the repair takes both over, and the queue does not open
-	sqlIn(t, filepath.Join(folder, "store.db"), "INSERT OR REPLACE INTO standing (name, crc, state) VALUES ('rules', ?, ?)",
-		crcOf("rules\xff"), []byte{0xff})
+	sqlIn(t, filepath.Join(folder, "store.db"), "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (10, 0, ?, ?)",
+		crcOf("\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00\x00\xff"), []byte{0xff}) // the rules
 	sqlIn(t, filepath.Join(folder, "journal.db"), "UPDATE batch SET crc = crc + 1 WHERE n = (SELECT max(n) FROM batch)")
 	to := filepath.Join(t.TempDir(), "repaired")
 	r, err := Dir(t.Context(), dir, to, check.Options{Work: t.TempDir(), Now: time.Now})

@@ -38,22 +38,22 @@ func (r *Reserver) EndRecount() (held, counted uint32) {
 // SetLen corrects how many reservations the list says that it has.
 func (l *List) SetLen(n uint32) { l.count = n }
 
-func (c *recount) came(h *Hold) {
-	c.held++
+func (r *recount) came(h *Hold) {
+	r.held++
 	if h.Counted {
-		c.counted++
+		r.counted++
 	}
 }
 
-func (c *recount) left(slot uint32, h *Hold) {
-	if c.at == int32(slot) {
-		c.at = h.next
+func (r *recount) left(slot uint32, h *Hold) {
+	if r.at == int32(slot) {
+		r.at = h.next
 	}
-	if h.seen != c.list.seen {
+	if h.seen != r.list.seen {
 		return // it was not met
 	}
-	c.held--
+	r.held--
 	if h.Counted {
-		c.counted--
+		r.counted--
 	}
 }

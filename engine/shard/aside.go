@@ -2,36 +2,26 @@ package shard
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// asides writes the rows that changed. They are taken in slices: a later one may be further ahead, which does no harm.
-func (p *checkpointer) asides(ctx context.Context, m *machine.Machine) error {
-	s := p.s
-	s.mu.Lock()
-	for part, changed := range m.Tokens.Recent.Changed {
-		if changed {
-			m.Asides.Changed(machine.AsideRecent, uint64(part))
-		}
-	}
-	m.Tokens.Recent.Changed = [machine.RecentParts]bool{}
-	taken := m.Asides.Rows
-	m.Asides.Rows = map[machine.Aside]struct{}{}
-	s.mu.Unlock()
-	keys := slices.Collect(maps.Keys(taken))
+// asides writes the rows that changed, of one kind or (0) of all. They are taken in slices: a later one may be further ahead, which does no
+// harm. None is taken between two ops of one batch, as some rows say up to which batch they are true.
+func (p *checkpointer) asides(ctx context.Context, m *machine.Machine, kind uint8) error {
+	var keys []machine.Aside
+	p.Look(func(*machine.Machine) { keys = m.Asides.Take(kind) })
 	for start := 0; start < len(keys); start += checkpointMost {
 		part := keys[start:min(start+checkpointMost, len(keys))]
 		rows := make([]checkpoint.Aside, 0, len(part))
-		s.mu.Lock()
-		for _, a := range part {
-			rows = append(rows, checkpoint.Aside{Kind: a.Kind, Key: a.Key, Bytes: m.Asides.Row(a)})
-		}
-		s.mu.Unlock()
-		if err := s.disk.write(func() error { return s.store.PutAside(ctx, rows) }); err != nil {
+		p.between(func(*machine.Machine) {
+			for _, a := range part {
+				rows = append(rows, checkpoint.Aside{Kind: a.Kind, Key: a.Key, Bytes: m.Asides.Of(a.Kind).Row(a.Key)})
+			}
+		})
+		if err := p.disk.Write(func() error { return p.Store().PutAside(ctx, rows) }); err != nil {
 			p.putBackAsides(m, keys[start:])
 			return err
 		}
@@ -42,10 +32,10 @@ func (p *checkpointer) asides(ctx context.Context, m *machine.Machine) error {
 // putBackAsides leaves rows that were not written to the next checkpoint.
 func (p *checkpointer) putBackAsides(m *machine.Machine, keys []machine.Aside) {
 	for part := range slices.Chunk(keys, checkpointMost) {
-		p.s.mu.Lock()
-		for _, a := range part {
-			m.Asides.Changed(a.Kind, a.Key)
-		}
-		p.s.mu.Unlock()
+		p.Look(func(*machine.Machine) {
+			for _, a := range part {
+				m.Asides.Changed(a.Kind, a.Key)
+			}
+		})
 	}
 }

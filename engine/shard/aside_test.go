@@ -22,7 +22,7 @@ func TestAsideIsWrittenInSlices(t *testing.T) {
 		}
 		s.mu.report = func(time.Duration) { holds++ }
 		s.mu.Unlock()
-		if err := s.checkpoints.asides(t.Context(), s.m); err != nil {
+		if err := s.checkpoints.asides(t.Context(), s.m, 0); err != nil {
 			t.Fatal(err)
 		}
 		if holds < entries/checkpointMost {

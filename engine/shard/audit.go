@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/audit"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
@@ -13,12 +14,9 @@ import (
 // Audit counts everything again and compares it with the counters that are kept; the error names every difference. It holds the
 // mutex for as long as it walks over all submissions: for tests and for looking into trouble.
 func (s *Shard) Audit() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return err
-	}
-	return errors.Join(audit.Machine(s.m), s.auditCounts(), s.auditIntents())
+	return (*doors)(s).Locked(func(m *machine.Machine, _ queue.Time) error {
+		return errors.Join(audit.Machine(m), s.roster.Audit(), s.auditIntents())
+	})
 }
 
 // auditIntents: when nothing is on its way to the disk, no intent has left a mark.
@@ -39,23 +37,6 @@ func (s *Shard) auditIntents() error {
 	maps.DeleteFunc(left, func(_ string, n int) bool { return n == 0 })
 	if len(left) > 0 {
 		return fmt.Errorf("nothing is on its way to the disk, but there are still %v", left)
-	}
-	return nil
-}
-
-// auditCounts counts consumers.
-func (s *Shard) auditCounts() error {
-	attached, gone := 0, 0
-	for _, c := range s.roster.List {
-		if len(c.Streams) > 0 {
-			attached++
-		}
-		if c.Away != 0 {
-			gone++
-		}
-	}
-	if attached != s.roster.Attached || gone != s.roster.Gone {
-		return fmt.Errorf("consumers attached %d and away %d are counted as %d and %d", attached, gone, s.roster.Attached, s.roster.Gone)
 	}
 	return nil
 }

@@ -1,16 +1,18 @@
 package shard
 
-import "context"
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
 
 // CatchUp ticks until nothing is due any more and what followed from it is committed. What is due again because of a commit, like a
 // chunk that expired and needs no back-off, is done too.
 func (s *Shard) CatchUp(ctx context.Context) error {
 	for {
 		s.Worker.Tick()
-		s.mu.Lock()
-		err := s.usable()
-		b := s.writer.pending()
-		s.mu.Unlock()
+		b, err := (*doors)(s).Begin(func(*machine.Machine, queue.Time) error { return nil })
 		if err != nil || b == nil {
 			return err
 		}

@@ -8,13 +8,20 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/disk"
+	"github.com/quern-queue/quern/engine/shard/keys"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/shard/submissions"
 )
 
-// checkpointer decides when to checkpoint: to write the rows of what changed, so that the journal before them can be forgotten.
+// checkpointer decides when to checkpoint. A checkpoint writes the rows of everything that changed, so that the journal before them can go.
 type checkpointer struct {
-	s     *Shard
+	shell.Shell
+	checkpointMeans
 	bytes atomic.Int64 // journaled since the last checkpoint began
 	wake  chan struct{}
 	quit  chan struct{}
@@ -24,8 +31,22 @@ type checkpointer struct {
 	turn  chan struct{} // full while rows are written, or while a reload reads them
 }
 
-func (p *checkpointer) init(s *Shard) {
-	p.s = s
+// checkpointMeans are the dependencies of a checkpointer beside its shard.
+type checkpointMeans struct {
+	options   *Options
+	applying  *locks.Mutex[shell.InApplying] // held while a batch is applied
+	disk      *disk.Disk
+	keys      *keys.Keys
+	snapshots *snapshotter
+	ahead     *atomic.Bool // rows of the store may be younger than the position that a replay begins at
+	// subject is what a checkpoint is of. With an error nothing is to be written any more: rows and journal may be another writer's,
+	// or go to a file that no one finds again. The mutex is held.
+	subject  func() (parts, journal.Journal, error)
+	handOver func(ctx context.Context, m *machine.Machine) error // gives entries to the audit log
+}
+
+func (p *checkpointer) init(s shell.Shell, means checkpointMeans) {
+	p.Shell, p.checkpointMeans = s, means
 	p.wake = make(chan struct{}, 1)
 	p.quit, p.ended = make(chan struct{}), make(chan struct{})
 	p.force = make(chan chan error)
@@ -36,14 +57,14 @@ func (p *checkpointer) stop() { p.once.Do(func() { close(p.quit) }) }
 
 func (p *checkpointer) restart(bytes int64) { p.bytes.Store(bytes) }
 
-// batchCost stands for what a journal row takes beyond its ops.
+// batchCost is the approximate size of a journal row beyond its ops.
 const batchCost = 64
 
 // note counts a batch that was appended, and begins a checkpoint when one is due: run is woken only then, as those who wait for the batch
 // would wait for it to look.
 func (p *checkpointer) note(bytes int) {
 	p.bytes.Add(int64(bytes) + batchCost)
-	p.s.snapshots.note(bytes)
+	p.snapshots.note(bytes)
 	if !p.due() {
 		return
 	}
@@ -65,21 +86,19 @@ func (p *checkpointer) run() {
 		case <-p.wake:
 			if p.due() {
 				if err := p.write(); err != nil {
-					p.s.options.Logger.Error("a checkpoint failed; it is tried again later", "queue", p.s.options.Queue, "error", err)
+					p.options.Logger.Error("a checkpoint failed; it is tried again later", "queue", p.options.Queue, "error", err)
 				}
 			}
 		}
 	}
 }
 
-func (p *checkpointer) due() bool {
-	s := p.s
-	if p.bytes.Load() >= s.options.CheckpointBytes {
+func (p *checkpointer) due() (due bool) {
+	if p.bytes.Load() >= p.options.CheckpointBytes {
 		return true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.m.Endings.InOrder) >= s.options.CheckpointEnded
+	p.Look(func(m *machine.Machine) { due = len(m.Endings.InOrder) >= p.options.CheckpointEnded })
+	return due
 }
 
 // Checkpoint writes all rows now and forgets the journal before them. If that makes a snapshot due, it returns when there was one.
@@ -115,31 +134,36 @@ func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
 // Rows hold absolute state and the position up to which they are true, so a checkpoint can be cut off anywhere: replay skips
 // what a row already has.
 func (p *checkpointer) write() error {
-	s := p.s
 	resume, _ := p.pause(context.Background()) // a reload that a stop ends does not last
 	defer resume()
-	s.applying.Lock()
-	s.mu.Lock()
-	if lost := s.lost; lost != nil { // the rows and the journal may be another writer's, or go to a file that no one finds again
-		s.mu.Unlock()
-		s.applying.Unlock()
-		return lost
+	var (
+		m           *machine.Machine
+		parts       parts
+		log         journal.Journal
+		upTo        journal.Position
+		dirty, gone []*machine.Record
+		fresh       []*machine.Keyed
+		err         error
+	)
+	p.between(func(now *machine.Machine) {
+		if parts, log, err = p.subject(); err != nil {
+			return
+		}
+		m = now
+		upTo, dirty, gone, fresh = m.AppliedAt, m.Dirty, m.Endings.InOrder, m.Keys.Fresh()
+		m.Dirty, m.Endings.InOrder = nil, nil
+		p.bytes.Store(0)
+	})
+	if err != nil {
+		return err
 	}
-	m, parts, log := s.m, s.parts, s.journal
-	upTo, dirty, gone, keys := m.AppliedAt, m.Dirty, m.Endings.InOrder, m.Keys.Fresh()
-	m.Dirty, m.Endings.InOrder = nil, nil
-	ruled := parts.rules.Rows(m.Now)
-	p.bytes.Store(0)
-	s.mu.Unlock()
-	s.applying.Unlock()
-
 	bySeq(dirty) // neighbours in the file: a page is written once, not for each of its rows
 	bySeq(gone)
 	ctx := context.Background()
-	s.ahead.Store(true)
-	err := s.Rules.store(ctx, parts.rules, ruled)
+	p.ahead.Store(true)
+	err = p.asides(ctx, m, machine.AsideRules) // before the submissions: see rules.Part.Row
 	if err == nil {
-		err = s.disk.write(func() error { return s.store.Memtable.Flush(ctx) })
+		err = p.disk.Write(func() error { return p.Store().Memtable.Flush(ctx) })
 	}
 	if err != nil {
 		p.putBack(m, dirty, gone, &checkpointSlice{})
@@ -149,7 +173,7 @@ func (p *checkpointer) write() error {
 		slice := checkpointSlice{dirty: dirty[:min(len(dirty), checkpointMost)], gone: gone[:min(len(gone), checkpointMost)]}
 		p.encode(m, &slice)
 		p.historyRows(m, &slice)
-		err := s.disk.write(func() error { return s.store.Checkpoint(ctx, slice.rows, slice.ended) })
+		err := p.disk.Write(func() error { return p.Store().Checkpoint(ctx, slice.rows, slice.ended) })
 		if err != nil {
 			p.putBack(m, dirty, gone, &slice)
 			return err
@@ -159,30 +183,32 @@ func (p *checkpointer) write() error {
 		dirty, gone = dirty[len(slice.dirty):], gone[len(slice.gone):]
 	}
 	// Behind the rows: a power cut under relaxed durability must not leave a key without its submission.
-	if err := s.claims.checkpoint(ctx, m, keys); err != nil {
+	if err := p.keys.Checkpoint(ctx, m, fresh); err != nil {
 		return err
 	}
-	if err := p.asides(ctx, m); err != nil {
+	if err := p.asides(ctx, m, 0); err != nil {
 		return err
 	}
-	if err := s.Schedules.checkpoint(ctx, parts.schedules); err != nil {
+	if err := p.handOver(ctx, m); err != nil {
 		return err
 	}
-	if err := p.acts(ctx, m); err != nil {
+	if err := p.Store().SetCheckpointed(ctx, upTo); err != nil {
 		return err
 	}
-	if err := s.store.SetCheckpointed(ctx, upTo); err != nil {
+	p.Look(func(*machine.Machine) { parts.ends.Written(upTo) })
+	p.ahead.Store(false)
+	if err := log.Trim(ctx, p.snapshots.needless(upTo)); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	parts.ends.Written(upTo)
-	s.mu.Unlock()
-	s.ahead.Store(false)
-	if err := log.Trim(ctx, s.snapshots.needless(upTo)); err != nil {
-		return err
-	}
-	s.snapshots.checkpointed(upTo)
+	p.snapshots.checkpointed(upTo)
 	return nil
+}
+
+// between calls fn between two batches, with the mutex held.
+func (p *checkpointer) between(fn func(m *machine.Machine)) {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	p.Look(fn)
 }
 
 // bySeq sorts a list. It reads each record once: they are all over the memory.
@@ -223,7 +249,7 @@ func (p *checkpointer) encode(m *machine.Machine, f *checkpointSlice) {
 		rest = rest[p.encodeSome(m, f, rest):]
 	}
 	p.inHolds(f.gone, func(r *machine.Record) {
-		if r = m.Endings.Current(r); r != nil && r.State != queue.Open {
+		if r = m.Current(r); r != nil && r.State != queue.Open {
 			f.end(r)
 		}
 	})
@@ -232,23 +258,30 @@ func (p *checkpointer) encode(m *machine.Machine, f *checkpointSlice) {
 // inHolds calls fn for a list of records, a few for each hold of the mutex.
 func (p *checkpointer) inHolds(list []*machine.Record, fn func(r *machine.Record)) {
 	for some := range slices.Chunk(list, checkpointHold) {
-		p.s.mu.Lock()
-		for _, r := range some {
-			fn(r)
-		}
-		p.s.mu.Unlock()
+		p.Look(func(*machine.Machine) {
+			for _, r := range some {
+				fn(r)
+			}
+		})
 	}
 }
 
 // encodeSome takes the rows of some of a list, from its start, and says of how many.
 func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list []*machine.Record) (n int) {
-	s := p.s
-	s.applying.Lock()
-	defer s.applying.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for room := s.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
-		r := m.Endings.Current(list[n])
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	var large *machine.Record
+	p.Look(func(*machine.Machine) { n, large = p.encodeHeld(m, f, list) })
+	if large != nil {
+		f.rows[len(f.rows)-1].State = p.largeSnapshot(m, large)
+	}
+	return n
+}
+
+// encodeHeld is encodeSome with the mutex held. large is the last one of these, when its state is too much for one hold.
+func (p *checkpointer) encodeHeld(m *machine.Machine, f *checkpointSlice, list []*machine.Record) (n int, large *machine.Record) {
+	for room := p.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
+		r := m.Current(list[n])
 		if r == nil {
 			continue
 		}
@@ -268,14 +301,14 @@ func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list [
 		if !r.Stored || r.Reshaped {
 			row.Spec, r.Reshaped = r.Spec(r.Sub.Meta()), false
 		}
-		if size > s.options.CheckpointItems {
-			row.State = s.largeSnapshot(m, r)
+		if size > p.options.CheckpointItems { // then it is the first one, and leaves no room for others
+			large = r
 		} else {
 			row.State = m.Snapshot(nil, r)
 		}
 		f.rows = append(f.rows, row)
 	}
-	return n
+	return n, large
 }
 
 // end notes that a submission gets its history row, once.
@@ -291,7 +324,7 @@ func (f *checkpointSlice) end(r *machine.Record) {
 func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 	f.ended = make([]checkpoint.Ended, 0, len(f.ending))
 	for _, r := range f.ending {
-		p.s.drain(m, r)
+		submissions.Drain(p, m, r)
 		f.ended = append(f.ended, r.EndedRow())
 	}
 }
@@ -317,13 +350,12 @@ func (p *checkpointer) forget(m *machine.Machine, parts *parts, f *checkpointSli
 // pack brings the outputs of ended submissions into index order. A failure leaves them as they are, which is only slower
 // to read.
 func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
-	s := p.s
 	for _, r := range ended {
 		if !r.Outputs.Some() {
 			continue
 		}
-		if err := s.store.PackOutputs(ctx, r.Seq); err != nil {
-			s.options.Logger.Warn("packing outputs failed", "queue", s.options.Queue, "submission", r.ID, "error", err)
+		if err := p.Store().PackOutputs(ctx, r.Seq); err != nil {
+			p.options.Logger.Warn("packing outputs failed", "queue", p.options.Queue, "submission", r.ID, "error", err)
 			return
 		}
 	}
@@ -331,20 +363,20 @@ func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 
 // putBack puts everything that was not written back for the next checkpoint.
 func (p *checkpointer) putBack(m *machine.Machine, dirty, gone []*machine.Record, f *checkpointSlice) {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	for _, r := range f.ending {
-		r.Checkpointed = false
-	}
-	for i, r := range dirty {
-		if i < len(f.dirty) {
-			r.Reshaped = true // if its spec was among what was not written
+	p.Look(func(*machine.Machine) {
+		for _, r := range f.ending {
+			r.Checkpointed = false
 		}
-		if i < len(f.dirty) && r.Dirty && r.State == queue.Open {
-			continue // changed again since its row was taken: it is in the list already
+		for i, r := range dirty {
+			if i < len(f.dirty) {
+				r.Reshaped = true // if its spec was among what was not written
+			}
+			if i < len(f.dirty) && r.Dirty && r.State == queue.Open {
+				continue // changed again since its row was taken: it is in the list already
+			}
+			r.Dirty = true
+			m.Dirty = append(m.Dirty, r)
 		}
-		r.Dirty = true
-		m.Dirty = append(m.Dirty, r)
-	}
-	m.Endings.InOrder = append(m.Endings.InOrder, gone...)
+		m.Endings.InOrder = append(m.Endings.InOrder, gone...)
+	})
 }

@@ -40,10 +40,18 @@ func (p *Prepared) claim(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	if p.before == nil && p.options.Snapshots != nil {
-		if err := p.findCopies(ctx); err != nil {
+	var journaled map[string]bool // nil: it is not known what the newest snapshot has
+	if p.before == nil && p.options.Copies.Snapshots != nil {
+		var err error
+		if journaled, err = p.findCopies(ctx); err != nil {
 			return err
 		}
+	}
+	if err := p.fetchBlobs(ctx); err != nil {
+		return err
+	}
+	if err := p.sweepBlobs(ctx, journaled); err != nil {
+		return err
 	}
 	if err := p.sweep(ctx); err != nil {
 		return err
@@ -55,8 +63,12 @@ func (p *Prepared) claim(ctx context.Context) error {
 	return p.journal.SetDurability(p.m.Settings.Durability)
 }
 
-// begin appends the batch that begins the epoch.
+// begin appends the batch that begins the epoch. A server that stood still since it was its turn does not: it would depose the one that is
+// the owner now.
 func (p *Prepared) begin(ctx context.Context) (err error) {
+	if p.options.Own != nil && !p.options.Own() {
+		return errMoving
+	}
 	epoch := p.m.Epoch + 1
 	var enc journal.Encoder
 	enc.Reset(epoch, queue.At(p.options.Now()))
@@ -77,7 +89,7 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// sweep removes contents whose insert was never published and makes sure that their numbers are not drawn again.
+// sweep removes contents whose insert was never published, and reserves their numbers so that they are not used again.
 func (p *Prepared) sweep(ctx context.Context) error {
 	m, rows := p.m, p.options.Store
 	ended := make(map[uint32]bool, len(m.Endings.InOrder))
@@ -96,20 +108,20 @@ func (p *Prepared) sweep(ctx context.Context) error {
 	return err
 }
 
-// take has the shard go on from what was prepared and claimed. The mutex is held, or no one else knows the shard yet.
+// take starts the shard from its prepared and claimed state. The mutex is held, or no other goroutine knows the shard yet.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
-	m.Holders.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
+	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set
 	switch {
 	case p.before != nil:
 		m.Recovery.Carry(p.before, now)
 	case parts.stops.InOrder:
 		parts.stops.Resume(now)
-	default:
-		m.ValueLimits.Restrain(now) // no one can tell what consumers hold
+	case m.Epoch > 0: // no one can tell what consumers hold, but in the first life
+		m.ValueLimits.Restrain(now, m.Settings.RestartGrace)
 	}
-	m.Recovery.Settle(now)
-	parts.settle()
+	m.Recovery.Replayed(now)
+	parts.replayed()
 	m.AppliedAt = p.claimed
 	if err := m.ApplyEpoch(p.own.epoch); err != nil {
 		return err
@@ -122,20 +134,21 @@ func (s *Shard) take(p *Prepared) error {
 	if p.before != nil {
 		s.carry(p)
 	}
-	s.journal, s.m, s.parts = p.journal, m, p.parts
-	s.parts.ends.Settle(m.AppliedAt)
-	s.Ends.tell()
+	s.m, s.parts = m, p.parts
+	s.writer.journal, s.writer.m = p.journal, m
+	s.parts.ends.Reach(m.AppliedAt)
+	s.Ends.Tell()
 	s.countLive()
 	s.noteSpecial()
-	s.Consumers.stirAttached()
+	s.Consumers.Stir()
 	s.checkpoints.restart(p.replayed)
 	return nil
 }
 
-// carry keeps what goes on over a reload.
+// carry keeps the state that survives a reload.
 func (s *Shard) carry(p *Prepared) {
 	p.m.Stats.Carry(&p.before.Stats)
-	p.m.Endings.Rewatch(p.before)
+	p.m.Endings.Rewatch(&p.before.Endings, p.m.Live)
 	p.parts.carry(&s.parts)
 	s.roster.Rewind()
 }

@@ -40,24 +40,30 @@ package shard
 // A batch whose Refused is set is never appended: an action panicked while the batch was open, so the state that it was decided on is not
 // to be trusted. Nothing is undone in that state: the shard reloads at once.
 //
-// Order of the locks: hold.go has them all, and tests under the race detector assert it. Of those here, applying comes before the mutex. No
-// goroutine waits for a commit with a lock that run, apply or refuse take: these are applying and the mutex.
+// Order of the locks: shell/order.go has them all, and tests under the race detector assert it. Of those here, applying comes before the
+// mutex. No goroutine waits for a commit with a lock that run, apply or refuse take: these are applying and the mutex.
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"runtime"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/disk"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
 // writer appends the open batches to the journal, in their order, and applies them.
 type writer struct {
-	s        *Shard
+	writerMeans
+	m        *machine.Machine // the mutex guards it
+	journal  journal.Journal  // of the machine. The mutex guards it, but for this goroutine, which alone changes it
 	sealed   []*machine.Batch // full, to be appended in this order before the open one
 	inflight *machine.Batch   // being appended and applied
 	spare    *machine.Batch   // its buffers are free
@@ -67,12 +73,30 @@ type writer struct {
 	ended    chan struct{}      // closed when run has
 }
 
+// writerMeans are the dependencies of a writer.
+type writerMeans struct {
+	options  *Options
+	mu       *holdLock
+	applying *locks.Mutex[shell.InApplying]
+	disk     *disk.Disk
+	alive    context.Context
+	appended func(bytes int)   // told of each batch in the journal
+	reload   func(cause error) // makes the state again, after an append of unknown outcome
+	again    func()            // makes a reload again that failed
+
+	// With the mutex held:
+	lost    func() error                     // why nothing is written any more; nil: it is
+	applied func(position journal.Position)  // told of each batch that is applied
+	serve   func() (posted bool)             // hands what became available to those who wait; posted: letters left for other queues
+	refused func(cause error) (reloads bool) // told of an append that failed; reloads: the state has to be made again
+}
+
 // pending is the batch that decides what the caller has just done or seen: the open one when it holds ops, otherwise the
 // one being appended (an "already" may rest on it). The mutex is held.
 func (p *writer) pending() *commit.Commit {
 	switch n := len(p.sealed); {
-	case p.s.m.Batch.Begun:
-		return p.s.m.Batch.Commit
+	case p.m.Batch.Begun:
+		return p.m.Batch.Commit
 	case n > 0:
 		return p.sealed[n-1].Commit
 	case p.inflight != nil:
@@ -81,21 +105,20 @@ func (p *writer) pending() *commit.Commit {
 	return nil
 }
 
-// seal ends the open batch: what follows goes into the next one. The mutex is held.
+// seal ends the open batch: later ops go into the next one. The mutex is held.
 func (p *writer) seal() {
-	s := p.s
-	if s.m.Batch.Begun {
-		p.sealed = append(p.sealed, s.m.Batch)
-		s.m.Batch = p.fresh()
+	if p.m.Batch.Begun {
+		p.sealed = append(p.sealed, p.m.Batch)
+		p.m.Batch = p.fresh()
 	}
 }
 
 // fullBatch is how many bytes of ops share an append: with more, everyone in it would wait for longer than a sync.
 const fullBatch = 4 << 20
 
-// sealFull ends the open batch when it is full. What has to be in one batch is in it. The mutex is held.
+// sealFull ends the open batch if it is full. Ops that belong together are already in it. The mutex is held.
 func (p *writer) sealFull() {
-	if len(p.s.m.Batch.Enc.Bytes()) >= fullBatch {
+	if len(p.m.Batch.Enc.Bytes()) >= fullBatch {
 		p.seal()
 	}
 }
@@ -113,11 +136,11 @@ func (p *writer) take() (b *machine.Batch) {
 }
 
 // wait starts the writer and waits for the commits.
-func (p *writer) wait(c commit.Set) error { return p.settle(c, nil) }
+func (p *writer) wait(c commit.Set) error { return p.outcome(c, nil) }
 
-// settle is wait for a call that goes no further, as cause says; nil: it came to its end. The error says that nothing was done only if
+// outcome is wait for a call that goes no further, as cause says; nil: it came to its end. The error says that nothing was done only if
 // nothing was.
-func (p *writer) settle(c commit.Set, cause error) error {
+func (p *writer) outcome(c commit.Set, cause error) error {
 	if c.First == nil {
 		return cause
 	}
@@ -158,9 +181,9 @@ func (p *writer) run() {
 		select {
 		case <-p.wake:
 		case done := <-p.heal:
-			p.reloadAgain()
+			p.again()
 			close(done)
-		case <-p.s.alive.Done():
+		case <-p.alive.Done():
 			open = false // nothing is added any more: what there is gets its answer
 		}
 		for runtime.Gosched(); p.one(); runtime.Gosched() {
@@ -170,17 +193,16 @@ func (p *writer) run() {
 
 // one appends the open batch, if it holds anything, and applies it.
 func (p *writer) one() bool {
-	s := p.s
-	s.mu.Lock()
+	p.mu.Lock()
 	b := p.take()
 	if b == nil {
-		s.mu.Unlock()
+		p.mu.Unlock()
 		return false
 	}
 	p.inflight = b
-	tail, lost := s.m.AppliedAt, s.lost
-	ctx := p.patience.begin(s.options.Now())
-	s.mu.Unlock()
+	tail, lost := p.m.AppliedAt, p.lost()
+	ctx := p.patience.begin(p.options.Now())
+	p.mu.Unlock()
 	if cause := cmp.Or(b.Refused, lost); cause != nil {
 		p.refuse(b, cause)
 		return true
@@ -189,58 +211,54 @@ func (p *writer) one() bool {
 	started := p.patience.since
 	var position journal.Position
 	batch := b.Enc.Packed()
-	err := s.disk.roomy(func() (err error) {
-		position, err = s.journal.Append(ctx, tail, batch)
+	err := p.disk.Roomy(func() (err error) {
+		position, err = p.journal.Append(ctx, tail, batch)
 		return err
 	})
 	if err != nil {
 		p.refuse(b, err)
 		return true
 	}
-	s.options.Committed(s.options.Now().Sub(started), b.Enc.Ops(), len(batch))
+	p.options.Committed(p.options.Now().Sub(started), b.Enc.Ops(), len(batch))
 	p.apply(position, b, len(batch))
-	s.checkpoints.note(len(b.Enc.Bytes()))
+	p.appended(len(b.Enc.Bytes()))
 	return true
 }
 
 // applySlice is how many ops one hold of the mutex applies.
 const applySlice = 128
 
-// apply makes a committed batch true in memory, serves who waited for it, and answers its callers. Folds are kept out
+// apply applies a committed batch in memory, serves its waiters and answers its callers. Checkpoints wait
 // meanwhile: a row must not be taken between two ops of one position. `size` is what was written, in bytes.
 func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
-	s := p.s
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	p.applying.Lock()
+	defer p.applying.Unlock()
 	decoder, ops := journal.NewDecoder(b.Enc.Bytes()), 0
 	for more := true; more; {
-		s.mu.Lock()
-		s.m.AppliedAt, s.m.Now = position, decoder.At()
+		p.mu.Lock()
+		p.m.AppliedAt, p.m.Now = position, decoder.At()
 		var err error
 		for n := 0; n < applySlice && more && err == nil; n++ {
-			more, err = decoder.Step(s.m)
+			more, err = decoder.Step(p.m)
 			ops++
-			b.Intents.Applied(s.m, ops)
+			b.Intents.Applied(p.m, ops)
 		}
 		if err != nil {
-			s.mu.Unlock()
-			s.options.Fatal(err) // our own bytes of a moment ago: memory is damaged
+			p.mu.Unlock()
+			p.options.Fatal(err) // our own bytes of a moment ago: memory is damaged
 			return
 		}
 		if !more {
 			p.inflight = nil
-			s.parts.ends.Settle(position)
-			s.Ends.tell()
-			s.m.Stats.Commits++
-			s.m.Stats.CommitBytes += uint64(size)
-			s.disk.appends.note(nil)
-			s.countLive()
+			p.m.Stats.Commits++
+			p.m.Stats.CommitBytes += uint64(size)
+			p.disk.Appends.Note(nil)
+			p.applied(position)
 		}
-		s.waiters.serve(s.now())
-		posted := s.parts.letters.Posted()
-		s.mu.Unlock()
-		if posted && s.options.Posted != nil {
-			s.options.Posted()
+		posted := p.serve()
+		p.mu.Unlock()
+		if posted && p.options.Posted != nil {
+			p.options.Posted()
 		}
 	}
 	close(b.Done)
@@ -251,50 +269,31 @@ func (p *writer) apply(position journal.Position, b *machine.Batch, size int) {
 // When the outcome of the append is unknown the shard reloads from the journal before, so that who asks again finds a shard that serves;
 // when another writer has the journal, it serves no more.
 func (p *writer) refuse(b *machine.Batch, cause error) {
-	s := p.s
 	err := commitError(cause)
 	if errors.Is(cause, journal.ErrSync) {
-		s.options.Fatal(cause)
+		p.options.Fatal(cause)
 	}
-	s.applying.Lock()
-	s.mu.Lock()
+	p.applying.Lock()
+	p.mu.Lock()
 	all := append([]*machine.Batch{b}, p.sealed...)
-	all = append(all, s.m.Batch)
-	s.m.Batch, p.sealed, p.inflight = machine.NewBatch(), nil, nil
+	all = append(all, p.m.Batch)
+	p.m.Batch, p.sealed, p.inflight = machine.NewBatch(), nil, nil
 	if b.Refused == nil { // else the state is thrown away, and not to be trusted until then
 		for _, failed := range slices.Backward(all) {
-			failed.Undo(s.m)
+			failed.Undo(p.m)
 		}
-		s.disk.appends.note(cause)
+		p.disk.Appends.Note(cause)
 	}
-	conflict := errors.Is(cause, journal.ErrConflict)
-	if conflict {
-		p.depose(cause)
-	}
-	reloads := !conflict && !errors.Is(cause, journal.ErrFull) && s.lost == nil
-	if s.reloading = reloads; !reloads {
-		s.waiters.serve(s.now())
-	}
-	s.mu.Unlock()
-	s.applying.Unlock()
-	s.options.Logger.Error("commit failed", "shard", s.options.ID, "error", cause)
+	reloads := p.refused(cause)
+	p.mu.Unlock()
+	p.applying.Unlock()
+	p.options.Logger.Error("commit failed", "shard", p.options.ID, "error", cause)
 	if reloads {
 		p.reload(cause)
 	}
 	for _, failed := range all {
 		failed.Err = err
 		close(failed.Done)
-	}
-}
-
-// depose ends all writing, for good: another writer has the journal. Whatever is in memory may be behind what that one does. The mutex is
-// held.
-func (p *writer) depose(cause error) {
-	if s := p.s; s.lost == nil {
-		s.lost = cause
-		s.dismiss()
-		s.options.Logger.Error("another writer has the journal: this queue is not served here any more", "queue", s.options.Queue,
-			"error", cause)
 	}
 }
 
@@ -305,21 +304,7 @@ func commitError(cause error) error {
 	if errors.Is(cause, journal.ErrConflict) {
 		return moved(cause)
 	}
-	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
-		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
-}
-
-// roomy runs a write; when the disk is full it frees the ballast and tries once more, so that completions get through on
-// a disk that inserts have filled.
-func (p *disk) roomy(write func() error) error {
-	err := write()
-	if errors.Is(err, journal.ErrFull) {
-		p.s.full.Store(true)
-		if p.s.options.FreeBallast() {
-			return write()
-		}
-	}
-	return err
+	return commit.Unknown(cause)
 }
 
 // fresh reuses the buffer of an answered batch. The mutex is held.
@@ -340,7 +325,5 @@ func (p *writer) recycle(b *machine.Batch) {
 		return
 	}
 	b.Intents.Reuse()
-	p.s.mu.Lock()
-	p.spare = &machine.Batch{Enc: b.Enc, Marked: b.Marked, Intents: b.Intents}
-	p.s.mu.Unlock()
+	p.mu.held(func() { p.spare = &machine.Batch{Enc: b.Enc, Marked: b.Marked, Intents: b.Intents} })
 }

@@ -11,7 +11,7 @@ import (
 func TestPendingIsTheLast(t *testing.T) {
 	t.Parallel()
 	s := &Shard{m: &machine.Machine{Batch: machine.NewBatch()}}
-	s.writer.s = s
+	s.writer.m = s.m
 	if got := s.writer.pending(); got != nil {
 		t.Errorf("with nothing on its way: got %p, want none", got)
 	}

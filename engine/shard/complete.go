@@ -7,6 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
 // scratch is the memory of one complete, kept for the next.
@@ -15,11 +17,13 @@ type scratch struct {
 	valid []bool // by item: is the token one of ours?
 }
 
-// check finds out which tokens are valid. It needs nothing of the machine, so it is done outside of the mutex.
-func (c *scratch) check(key reserver.Key, items []queue.CompleteItem) {
+// check finds out which tokens are valid. It needs nothing of the machine, so it is done outside of the mutex. A token of a deleted queue
+// that had the number of this one may have the epoch and the sequence of one of its own. Its submission is older than this queue.
+func (c *scratch) check(key reserver.Key, born queue.Time, items []queue.CompleteItem) {
 	c.valid = c.valid[:0]
 	for i := range items {
-		c.valid = append(c.valid, key.Valid(&items[i].Token))
+		t := &items[i].Token
+		c.valid = append(c.valid, key.Valid(t) && t.Submission.Time() >= born)
 	}
 }
 
@@ -28,7 +32,7 @@ const outputSlice = 256 << 10
 
 // nextSlice is how many of these completions, from the first on, one hold of the mutex works on, and the bytes of their outputs.
 func nextSlice(items []queue.CompleteItem) (n, bytes int) {
-	for ; n < min(len(items), sliceItems); n++ {
+	for ; n < min(len(items), shell.SliceItems); n++ {
 		more := 0
 		if items[n].Output != nil {
 			more = len(items[n].Output) + itemCost
@@ -45,7 +49,7 @@ func nextSlice(items []queue.CompleteItem) (n, bytes int) {
 // its completion, so that both are durable or neither is.
 func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
-	scratch := s.takeScratch()
+	scratch := s.pools.takeScratch()
 	var waits commit.Set
 	for rest := items; len(rest) > 0; {
 		n, bytes := nextSlice(rest)
@@ -54,7 +58,7 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 			dst, err = s.completeSlice(rest[:n], dst, scratch, &waits)
 		}
 		if err != nil {
-			return dst, s.writer.settle(waits, err)
+			return dst, s.writer.outcome(waits, err)
 		}
 		rest = rest[n:]
 	}
@@ -67,28 +71,25 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 
 // completeSlice decides and encodes completions, with the outputs that they bring.
 func (s *Shard) completeSlice(items []queue.CompleteItem, dst []queue.Result, scratch *scratch, waits *commit.Set) ([]queue.Result, error) {
-	now := s.now()
-	scratch.check(s.options.Key, items)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return dst, err
-	}
-	from := len(dst)
-	var list []journal.Completed
-	dst, list = s.m.Completes(items, scratch.valid, now, dst, scratch.list[:0])
-	scratch.list = list[:0]
-	if len(list) > 0 {
-		enc := s.m.Encode(now)
-		encodeOutputs(enc, items, dst[from:], list)
-		enc.Complete(list)
-		s.writer.sealFull()
-	}
-	waits.Add(s.writer.pending())
-	return dst, nil
+	scratch.check(s.options.Key, s.options.Born, items)
+	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+		from := len(dst)
+		var list []journal.Completed
+		dst, list = m.Completes(items, scratch.valid, now, dst, scratch.list[:0])
+		scratch.list = list[:0]
+		if len(list) > 0 {
+			enc := m.Encode(now)
+			encodeOutputs(enc, items, dst[from:], list)
+			enc.Complete(list)
+			s.writer.sealFull()
+		}
+		waits.Add(s.writer.pending())
+		return nil
+	})
+	return dst, err
 }
 
-// encodeOutputs encodes what accepted completions bring. list has these, in the order of their items.
+// encodeOutputs encodes the outputs of accepted completions. list has the completions, in the order of their items.
 func encodeOutputs(enc *journal.Encoder, items []queue.CompleteItem, results []queue.Result, list []journal.Completed) {
 	for i := range items {
 		if results[i].Outcome != queue.OutcomeOK {

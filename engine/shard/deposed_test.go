@@ -57,8 +57,8 @@ func TestReloadBehindANewerEpoch(t *testing.T) {
 			withShardOn(t, dir, how, func(s *Shard) {
 				var later atomic.Int64
 				s.options.Now = func() time.Time { return lifeStart.Std().Add(time.Duration(later.Load())) }
-				stuck := &stuckLog{Journal: s.journal, begun: make(chan struct{})}
-				s.journal = stuck
+				stuck := &stuckLog{Journal: s.writer.journal, begun: make(chan struct{})}
+				s.writer.journal = stuck
 				answer := make(chan error)
 				go func() { answer <- insertFive(s) }()
 				<-stuck.begun
@@ -216,8 +216,8 @@ func TestAppendIsGivenUp(t *testing.T) {
 	withShard(t, t.TempDir(), func(s *Shard) {
 		var later atomic.Int64
 		s.options.Now = func() time.Time { return lifeStart.Std().Add(time.Duration(later.Load())) }
-		stuck := &stuckLog{Journal: s.journal, begun: make(chan struct{})}
-		s.journal = stuck
+		stuck := &stuckLog{Journal: s.writer.journal, begun: make(chan struct{})}
+		s.writer.journal = stuck
 		answer := make(chan error)
 		go func() { answer <- insertFive(s) }()
 		<-stuck.begun

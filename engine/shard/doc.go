@@ -9,9 +9,9 @@
 //	                │
 //	          waiters that can be served now are served; callers get their answers
 //
-// Callers find what a shard has beside inserting, reserving and completing as its fields (resources.go): Rules.Set, Inspect.Explain,
-// DeadLetters.Redrive. docs/ARCHITECTURE.md has a picture, and a walk of one reserve and one complete.
+// The features beside insert, reserve and complete are fields of the shard (resources.go): Rules.Set, Inspect.Explain,
+// DeadLetters.Redrive. docs/ARCHITECTURE.md has a picture, and follows one reserve and one complete.
 //
-// Because effects are applied only after their commit, memory without the reservations always equals the journal up to
-// the applied position, and every snapshot row can carry the position up to which it is true.
+// The shard applies effects only after their commit. So memory without the reservations always equals the journal up to the
+// applied position, and every snapshot row can carry the position up to which it is true.
 package shard

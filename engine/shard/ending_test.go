@@ -49,7 +49,7 @@ func TestEndIsDoneInSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices := 0
-	for ; l.m.Orphans.Sweep(machine.TickMost) > 0; slices++ {
+	for ; l.m.Step(machine.KindSweep, l.m.Now, machine.TickMost, nil, nil) > 0; slices++ {
 		if err := audit.Machine(l.m); err != nil {
 			t.Fatalf("after %d slices: %v", slices, err)
 		}
@@ -81,7 +81,7 @@ func TestCheckpointBeforeTheSweep(t *testing.T) {
 		t.Fatal("the end left no reservation to sweep")
 	}
 	f := checkpointSlice{ending: []*machine.Record{l.r}}
-	(&checkpointer{s: &Shard{m: l.m}}).historyRows(l.m, &f)
+	(&checkpointer{Shell: (*doors)(&Shard{m: l.m})}).historyRows(l.m, &f)
 	if left := l.r.Holds.Len(); left != 0 || l.m.Holds.Len() != 0 || l.m.Stats.Orphaned != 0 {
 		t.Errorf("%d reservations of it are left, %d in all, %d counted; want none", left, l.m.Holds.Len(), l.m.Stats.Orphaned)
 	}
@@ -107,14 +107,14 @@ func TestSweepOfSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for l.m.Orphans.Shed(l.r, 100) > 0 { // a reader wants the first one's row
+	for l.m.Shed(l.r, 100) > 0 { // a reader wants the first one's row
 	}
 	if err := audit.Machine(l.m); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for got := 1; got > 0; n += got {
-		got = l.m.Orphans.Sweep(machine.TickMost)
+		got = l.m.Step(machine.KindSweep, l.m.Now, machine.TickMost, nil, nil)
 	}
 	if want := 2000 - machine.OrphanMost; n != want || len(l.m.Orphans.List) != 0 {
 		t.Errorf("the sweep removed %d of the second's, %d submissions are left; want %d and 0", n, len(l.m.Orphans.List), want)

@@ -1,32 +1,30 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
 )
-
-// sliceItems is how many items one hold of the mutex works on, so that a large batch never stalls the others.
-const sliceItems = 256
 
 // Fail reports failed tries: one result per item, in order, appended to dst. It returns after the commit.
 func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	var waits commit.Set
-	for start := 0; start < len(items); start += sliceItems {
-		slice := items[start:min(start+sliceItems, len(items))]
-		now := s.now()
-		s.mu.Lock()
-		if err := s.usable(); err != nil {
-			s.mu.Unlock()
-			return dst, s.writer.settle(waits, err)
+	for start := 0; start < len(items); start += shell.SliceItems {
+		slice := items[start:min(start+shell.SliceItems, len(items))]
+		err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+			m.Seed(s.options.Seed())
+			dst = m.Fails(slice, now, dst)
+			waits.Add(s.writer.pending())
+			return nil
+		})
+		if err != nil {
+			return dst, s.writer.outcome(waits, err)
 		}
-		s.m.Seed(s.options.Seed())
-		dst = s.m.Fails(slice, now, dst)
-		waits.Add(s.writer.pending())
-		s.mu.Unlock()
 	}
 	if err := s.writer.wait(waits); err != nil {
 		return dst, err
@@ -38,16 +36,16 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 // says that a chunk is gone it waits for what ended it to be there.
 func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
+	var waits commit.Set
+	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+		dst = m.Extends(items, now, dst)
+		waits = s.untilGone(dst[from:])
+		return nil
+	})
+	if err != nil {
 		return dst, err
 	}
-	dst = s.m.Extends(items, now, dst)
-	waits := s.untilGone(dst[from:])
-	s.mu.Unlock()
-	if err := s.writer.wait(waits); err != nil {
+	if err := cmp.Or(s.writer.wait(waits), s.owned()); err != nil {
 		return dst, err
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
@@ -56,17 +54,17 @@ func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queu
 // Release gives chunks back: one result per item, in order, appended to dst. Otherwise it is as Extend.
 func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
-	now := s.now()
-	s.mu.Lock()
-	if err := s.usable(); err != nil {
-		s.mu.Unlock()
+	var waits commit.Set
+	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
+		dst = m.Releases(items, dst)
+		waits = s.untilGone(dst[from:])
+		s.waiters.Serve(now)
+		return nil
+	})
+	if err != nil {
 		return dst, err
 	}
-	dst = s.m.Releases(items, dst)
-	waits := s.untilGone(dst[from:])
-	s.waiters.serve(now)
-	s.mu.Unlock()
-	if err := s.writer.wait(waits); err != nil {
+	if err := cmp.Or(s.writer.wait(waits), s.owned()); err != nil {
 		return dst, err
 	}
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
@@ -114,10 +112,14 @@ var errNewer = &queue.Error{Code: queue.CodeMoved, Message: "A later life of thi
 	"token of this call: another server has the queue, or this one runs on older files. Keep the work, and send the call again to the " +
 	"server that has the queue."}
 
+// Epoch is that of the claim with which this life of the queue began.
+func (s *Shard) Epoch() (epoch uint32) {
+	s.mu.held(func() { epoch = s.m.Epoch })
+	return epoch
+}
+
 // ofLaterLife says whether a token was given out by a later life of this queue. One of a queue that had its number before is not: that
 // one's submissions are older than this queue.
 func ofLaterLife(s *Shard, t *queue.Token) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return t.Epoch > s.m.Epoch && s.options.Key.Valid(t) && t.Submission.Time() >= s.options.Born
+	return t.Epoch > s.Epoch() && s.options.Key.Valid(t) && t.Submission.Time() >= s.options.Born
 }

@@ -22,7 +22,7 @@ func TestFullDiskFreesTheKey(t *testing.T) {
 		bound  func(s *Shard, pages int) error
 	}{
 		"store":   {queue.Chunks{Count: 1, Inline: [][]byte{noise}}, func(s *Shard, pages int) error { return s.store.SetMaxPages(pages) }},
-		"journal": {queue.Chunks{Count: 1, Prefix: strings.Repeat("p", 1000)}, func(s *Shard, pages int) error { return s.journal.(*sqlitelog.Log).SetMaxPages(pages) }},
+		"journal": {queue.Chunks{Count: 1, Prefix: strings.Repeat("p", 1000)}, func(s *Shard, pages int) error { return s.writer.journal.(*sqlitelog.Log).SetMaxPages(pages) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

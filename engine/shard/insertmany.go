@@ -1,63 +1,100 @@
 package shard
 
 import (
-	"cmp"
 	"context"
+	"errors"
+	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/keys"
 	"github.com/quern-queue/quern/engine/shard/machine"
-	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/engine/shard/shell"
 )
+
+// inserter makes submissions exist.
+type inserter struct {
+	shell.Shell
+	options  *Options
+	keys     *keys.Keys
+	contents *contents
+	full     *atomic.Bool
+
+	// With the mutex held:
+	takesIn  func() error                // why inserts cannot be served; nil: they can
+	refusal  func(meta queue.Meta) error // of an operator's rules
+	sealFull func()                      // ends the open batch when it is full
+	crowded  uint64                      // inserts that LiveLimit refused
+}
 
 // insertCall is a call that inserts submissions: all that it inserts goes into one commit.
 type insertCall struct {
-	s        *Shard
+	*inserter
 	m        *machine.Machine // that decided
 	list     []queue.Insertion
 	asked    []asked // by index of the list
+	keys     []*keys.Key
 	atomic   bool
-	repeats  bool            // it repeats inserts of others, and is atomic: what becomes of them decides
-	beside   []store.Content // contents that the store has to have before
-	admitted int             // to the limit of live submissions
+	repeats  bool    // it repeats inserts of others, and is atomic: what becomes of them decides
+	large    []named // those whose bytes are put before
+	admitted int     // to the limit of live submissions
 	inserts  int
 	before   queue.SubmissionID // the last id that was drawn before
 	last     queue.SubmissionID // the last one that was drawn for it
 }
 
-// asked is what was decided about one submission of the call.
+// asked is the decision about one submission of the call.
 type asked struct {
-	key     *askedKey         // its idempotency key; nil: it has none
+	key     *keys.Key         // its idempotency key; nil: it has none
 	op      *journal.Insert   // nil: it makes none
 	entry   *machine.Keyed    // the use of the key: its own, or, without an op, that of the first insert
 	carried *journal.Contents // the bytes that go into the commit; nil: there are none
-	beside  bool              // there are, and they are too many: the store has to have them before
+	large   bool              // there are, and they are too many: they have to be blobs before
 }
 
 // InsertMany makes submissions exist, in one commit, and sets in the list what became of each, as Insert says it. Those that are decided
 // already stay as they are. An atomic call inserts all or none. With an error of the call nothing is known of any, as after a commit that
 // failed: with idempotency keys it can be repeated.
 func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
-	if s.full.Load() {
+	return s.inserts.many(ctx, list, atomic)
+}
+
+// many is InsertMany.
+func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool) error {
+	if x.full.Load() {
 		return commitError(journal.ErrFull)
 	}
-	c := insertCall{s: s, list: list, asked: make([]asked, len(list)), atomic: atomic}
-	defer func() { s.options.Live.release(c.admitted) }()
+	c := insertCall{inserter: x, list: list, asked: make([]asked, len(list)), atomic: atomic}
+	defer func() { x.options.Live.release(c.admitted) }()
+	bytes, large := 0, false
 	for i := range list {
-		if in := &list[i]; !in.Decided() {
-			c.asked[i].key = keyOf(in.New)
-			c.asked[i].carried, c.asked[i].beside = s.contents.pack(in.New, len(list))
+		if in, a := &list[i], &c.asked[i]; !in.Decided() {
+			bytes += bytesOf(in.New)
+			if a.key = keys.Of(in.New); a.key != nil {
+				c.keys = append(c.keys, a.key)
+			}
+			a.carried, a.large = x.contents.pack(in.New, len(list))
+			large = large || a.large
 		}
+	}
+	if err := x.contents.room(bytes); err != nil {
+		return err
+	}
+	if large {
+		defer x.contents.naming.begin(x.options)()
 	}
 	batch, err := c.decideAll(ctx)
 	if err == nil && c.prepares() {
 		batch, err = c.publishPrepared(ctx)
 	}
 	if err == nil && batch != nil {
-		err = s.writer.wait(commit.Set{First: batch})
+		err = x.Wait(commit.Set{First: batch})
 	}
 	if err != nil {
+		if batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
+			x.contents.discard(c.large)
+		}
 		return err
 	}
 	c.answer(ctx)
@@ -67,19 +104,20 @@ func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic b
 // decideAll looks at all of them in one hold of the mutex, so that of two calls with the same keys one has them all; and publishes them,
 // unless something has to be prepared first.
 func (c *insertCall) decideAll(ctx context.Context) (batch *commit.Commit, err error) {
-	seed := c.s.options.Seed()
-	var refused error
-	err = c.s.claims.decide(ctx, c.asked, func(since queue.Time) { batch, refused = c.decide(seed, since) })
-	return batch, cmp.Or(err, refused)
+	seed := c.options.Seed()
+	err = c.inserter.keys.Decide(ctx, c.keys, func(m *machine.Machine, since queue.Time) (err error) {
+		batch, err = c.decide(m, seed, since)
+		return err
+	})
+	return batch, err
 }
 
 // decide is decideAll with the mutex held.
-func (c *insertCall) decide(seed uint64, since queue.Time) (*commit.Commit, error) {
-	s := c.s
-	if err := s.takesIn(); err != nil {
+func (c *insertCall) decide(m *machine.Machine, seed uint64, since queue.Time) (*commit.Commit, error) {
+	if err := c.takesIn(); err != nil {
 		return nil, err
 	}
-	c.m = s.m
+	c.m = m
 	c.m.Seed(seed)
 	c.before = c.m.LastID
 	for i := range c.list {
@@ -92,74 +130,80 @@ func (c *insertCall) decide(seed uint64, since queue.Time) (*commit.Commit, erro
 		c.withdraw()
 		return nil, nil
 	}
-	if c.beside, c.repeats = c.contents(), c.atomic && c.repeatsOthers(); c.prepares() {
+	if c.large, c.repeats = c.blobs(), c.atomic && c.repeatsOthers(); c.prepares() {
 		return nil, nil
 	}
 	return c.publish(since.Add(queue.IdempotencyWindow)), nil
 }
 
 func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Time) error {
-	if entry := c.s.claims.find(a.key, since); entry != nil {
+	if entry := c.inserter.keys.Find(c.m, a.key, since); entry != nil {
 		a.entry = entry
 		return entry.Repeatable(n)
 	}
-	if err := c.s.parts.rules.Refusal(n.Meta); err != nil {
+	if err := c.refusal(n.Meta); err != nil {
 		return err
 	}
 	if c.m.Settings.Draining {
 		return errDraining
 	}
 	if a.key != nil {
-		if err := c.s.claims.room(); err != nil {
+		if err := c.inserter.keys.Room(c.m); err != nil {
 			return err
 		}
 	}
-	if err := c.s.options.Live.admit(1); err != nil {
-		c.s.crowded++
+	if err := c.options.Live.admit(1); err != nil {
+		c.crowded++
 		return err
 	}
 	c.admitted++
 	c.inserts++
 	now := since.Add(queue.IdempotencyWindow)
 	a.op = c.m.Draw(n, now)
-	a.entry = c.s.claims.claim(a.key, n, a.op, now)
+	if a.large {
+		a.op.Blobs = &journal.Blobs{Epoch: c.m.Epoch}
+	}
+	a.entry = c.inserter.keys.Claim(c.m, a.key, n, a.op, now)
 	return nil
 }
 
 // prepares says that something has to be done before the inserts are published: contents are written, or, of an atomic call, the inserts
 // that it repeats are awaited, as any of them may fail.
-func (c *insertCall) prepares() bool { return len(c.beside) > 0 || c.repeats }
+func (c *insertCall) prepares() bool { return len(c.large) > 0 || c.repeats }
 
 // publishPrepared does it, and publishes the inserts if all went well.
-func (c *insertCall) publishPrepared(ctx context.Context) (*commit.Commit, error) {
-	s := c.s
-	var err error
+func (c *insertCall) publishPrepared(ctx context.Context) (batch *commit.Commit, err error) {
 	if c.repeats {
 		c.repeat(ctx, func(a *asked) bool { return !c.owns(a.entry) })
 	}
 	refused := c.repeats && queue.RefuseAll(c.list)
 	if !refused {
-		err = s.contents.writeAll(ctx, c.beside)
+		err = c.contents.put(ctx, c.large)
 	}
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err == nil && !refused {
-		err = s.usable()
-	}
-	if err == nil && !refused && s.m != c.m {
-		err = commitError(journal.ErrUnknown) // reloaded meanwhile: the contents were no one's, and may be swept away
+		batch, err = c.publishNow()
 	}
 	if err != nil || refused {
-		c.withdraw()
-		return nil, err
+		c.Look(func(*machine.Machine) { c.withdraw() })
 	}
-	return c.publish(now), nil
+	return batch, err
+}
+
+// publishNow is publish for a call that has let go of the mutex.
+func (c *insertCall) publishNow() (batch *commit.Commit, err error) {
+	err = c.Locked(func(m *machine.Machine, now queue.Time) error {
+		if m != c.m {
+			return commitError(journal.ErrUnknown) // reloaded meanwhile: the numbers were no one's, and may be drawn again
+		}
+		batch = c.publish(now)
+		return nil
+	})
+	return batch, err
 }
 
 // publish encodes the inserts and says which batch they are in; nil: there are none. The mutex is held.
 func (c *insertCall) publish(now queue.Time) *commit.Commit {
-	s, m := c.s, c.m
+	m := c.m
 	if c.inserts == 0 {
 		return nil
 	}
@@ -178,12 +222,12 @@ func (c *insertCall) publish(now queue.Time) *commit.Commit {
 			m.ActLog.Tell(now, acts, nil, map[string]string{"submission": a.op.ID.String()})
 		}
 	}
-	s.writer.sealFull()
+	c.sealFull()
 	c.release()
 	return b
 }
 
-// withdraw takes back what was decided: nothing is inserted. The mutex is held.
+// withdraw undoes the decisions: it inserts nothing. The mutex is held.
 func (c *insertCall) withdraw() {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op != nil && a.entry != nil {
@@ -195,7 +239,7 @@ func (c *insertCall) withdraw() {
 	c.inserts = 0
 }
 
-// release lets those go on who wait to hear what became of the inserts with the same keys.
+// release wakes the callers that wait for the result of inserts with the same keys.
 func (c *insertCall) release() {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op != nil && a.entry != nil {
@@ -204,11 +248,11 @@ func (c *insertCall) release() {
 	}
 }
 
-// answer says what became of those that are not decided yet, after the commit.
+// answer fills in the results of the undecided submissions after the commit.
 func (c *insertCall) answer(ctx context.Context) {
 	for i := range c.list {
 		if in := &c.list[i]; c.asked[i].op != nil && !in.Decided() {
-			in.Submission = inserted(c.asked[i].op, c.s.options.Queue)
+			in.Submission = inserted(c.asked[i].op, c.options.Queue)
 		}
 	}
 	c.repeat(ctx, func(*asked) bool { return true })
@@ -221,12 +265,12 @@ func (c *insertCall) repeat(ctx context.Context, wanted func(a *asked) bool) {
 		if a.op != nil || a.entry == nil || in.Decided() || !wanted(a) {
 			continue
 		}
-		in.Submission, in.Err = c.s.claims.repeat(ctx, a.entry)
+		in.Submission, in.Err = c.inserter.keys.Repeat(ctx, a.entry)
 		in.Replayed = in.Err == nil
 	}
 }
 
-// repeatsOthers says whether some of them came before in another call.
+// repeatsOthers reports whether another call brought some of them before.
 func (c *insertCall) repeatsOthers() bool {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.op == nil && a.entry != nil && !c.owns(a.entry) {
@@ -236,17 +280,16 @@ func (c *insertCall) repeatsOthers() bool {
 	return false
 }
 
-// owns says that the key came first in this very call, whose ids were drawn one after the other.
+// owns reports whether this call brought the key first. Its ids are consecutive.
 func (c *insertCall) owns(entry *machine.Keyed) bool {
 	return entry.ID > c.before && entry.ID <= c.last
 }
 
-// contents are what the store has to have before the inserts are published.
-func (c *insertCall) contents() (list []store.Content) {
+// blobs are the inserts whose bytes must be stored before they are published.
+func (c *insertCall) blobs() (list []named) {
 	for i := range c.asked {
-		if op := c.asked[i].op; op != nil && c.asked[i].beside {
-			n := c.list[i].New
-			list = append(list, store.Content{Seq: op.Seq, Chunks: n.Chunks.Inline, Attachment: n.Attachment})
+		if op := c.asked[i].op; op != nil && op.Blobs != nil {
+			list = append(list, named{op, c.list[i].New})
 		}
 	}
 	return list

@@ -39,7 +39,7 @@ func TestLargeRowIsExact(t *testing.T) {
 		s.mu.now = func() time.Time { return time.Time{} }
 		s.mu.report = func(time.Duration) { // between two slices
 			holds++
-			l.m.Lifecycle.Step(machine.KindRetry, l.m.Now+queue.Time(holds), 20, nil, nil)
+			l.m.Step(machine.KindRetry, l.m.Now+queue.Time(holds), 20, nil, nil)
 			for range 40 {
 				index := r.Uint32N(l.r.Chunks)
 				if slot, is := l.m.Holds.Find(l.r.Seq, index); is {
@@ -52,9 +52,8 @@ func TestLargeRowIsExact(t *testing.T) {
 				}
 			}
 		}
-		s.mu.Lock()
-		got := s.largeSnapshot(l.m, l.r)
-		s.mu.Unlock()
+		s.checkpoints.init((*doors)(s), checkpointMeans{options: &s.options})
+		got := s.checkpoints.largeSnapshot(l.m, l.r)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: the row in slices has %d bytes, want the %d of one hold", seed, len(got), len(want))
 		}

@@ -34,7 +34,7 @@ type parts struct {
 func join(m *machine.Machine) parts {
 	letters := deadletters.New(m)
 	p := parts{
-		bulks: bulks.New(m, letters.Of), letters: letters, ends: ends.New(m), rules: rules.NewPart(m),
+		bulks: bulks.New(m, letters), letters: letters, ends: ends.New(m), rules: rules.NewPart(m),
 		schedules: schedules.New(m), scoring: scoring.New(m), settings: settings.New(m),
 		snapshots: snapshots.New(m), stops: stops.New(m),
 	}
@@ -48,7 +48,7 @@ func join(m *machine.Machine) parts {
 		Began:     []func(){p.stops.Began},
 		Opened:    []func(*machine.Record){p.schedules.Opened},
 		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
-		Settled:   []func(){p.letters.Settled, p.rules.Settled},
+		Replayed:  []func(){p.letters.Replayed, p.rules.Replayed},
 		Inserting: []func(*journal.Insert){p.letters.Inserting},
 		Dying:     []func(*machine.Record, uint32, queue.Time){p.letters.Dying},
 		Died:      []func(*machine.Record, uint32, int){p.letters.Died},
@@ -58,7 +58,8 @@ func join(m *machine.Machine) parts {
 		Retried:   []func(machine.Action) bool{p.schedules.Retried},
 	}
 	m.Joined.Rows[machine.AsideBulk], m.Joined.Rows[machine.AsideSet] = p.bulks, p.settings
-	m.Joined.Rows[machine.AsideSnapshot] = p.snapshots
+	m.Joined.Rows[machine.AsideSnapshot], m.Joined.Rows[machine.AsideRules] = p.snapshots, p.rules
+	m.Joined.Rows[machine.AsideSchedule] = p.schedules
 	return p
 }
 
@@ -75,14 +76,14 @@ func endedLetters(m *machine.Machine, p *deadletters.Part) recount.Total {
 	return total
 }
 
-// settle has them end a replay.
-func (p *parts) settle() {
-	p.bulks.Settle()
-	p.schedules.Settle()
-	p.settings.Settle()
+// replayed has them end a replay.
+func (p *parts) replayed() {
+	p.bulks.Replayed()
+	p.schedules.Replayed()
+	p.settings.Replayed()
 }
 
-// carry takes over what counts on over a reload.
+// carry takes over the counters that continue over a reload.
 func (p *parts) carry(old *parts) {
 	p.bulks.Totals, p.schedules.Totals = old.bulks.Totals, old.schedules.Totals
 }

@@ -29,19 +29,29 @@ func (p *patience) begin(now time.Time) context.Context {
 
 // impatient ends an append that has taken too long. The mutex is held.
 func (p *writer) impatient() {
-	if p.inflight != nil && p.s.options.Now().Sub(p.patience.since) > appendPatience {
+	if p.inflight != nil && p.options.Now().Sub(p.patience.since) > appendPatience {
 		p.patience.giveUp()
 	}
 }
 
-// finish waits until what there is to be appended was appended, or refused.
+// healed has the writer make a reload again that failed, and waits for it.
+func (p *writer) healed() {
+	done := make(chan struct{})
+	select {
+	case p.heal <- done:
+		<-done
+	case <-p.ended:
+	}
+}
+
+// finish waits until every pending append has succeeded or failed.
 func (p *writer) finish() {
 	late := time.AfterFunc(appendPatience, func() {
-		p.s.mu.Lock()
-		defer p.s.mu.Unlock()
-		if p.patience.closed = true; p.patience.giveUp != nil {
-			p.patience.giveUp()
-		}
+		p.mu.held(func() {
+			if p.patience.closed = true; p.patience.giveUp != nil {
+				p.patience.giveUp()
+			}
+		})
 	})
 	defer late.Stop()
 	<-p.ended

@@ -10,7 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/submissions"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -27,28 +29,29 @@ type Prepared struct {
 	checkpointed journal.Position // the rows of the store are complete up to here
 	replayed     int64            // bytes of the journal behind that
 	copies       *copies
+	lacking      []*machine.Record // of whose blobs the store lacks its copies
 
 	claimed journal.Position  // of the batch with which Claim began the epoch
 	begun   *journal.Snapshot // what that says of snapshots; nil: nothing
 }
 
-// ownership is what a shard knows of its place in its journal.
+// ownership is the shard's knowledge of its place in its journal.
 type ownership struct {
 	epoch uint32 // the newest that is its own
 	tried []byte // a claim of the next one, of which it is not known whether it is in the journal; nil: there is none
 }
 
-// Prepare reads what a shard's files hold. It changes none of them.
+// Prepare reads the files of a shard. It changes none of them.
 func Prepare(ctx context.Context, o Options) (*Prepared, error) {
 	o.fill()
-	p := &Prepared{options: o, own: new(ownership), copies: &copies{kept: o.Snapshots != nil}}
+	p := &Prepared{options: o, own: new(ownership), copies: &copies{kept: o.Copies.Snapshots != nil}}
 	if err := p.read(ctx); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// Close lets go of the journal, for those who do not claim it.
+// Close closes the journal of a shard that will not be claimed.
 func (p *Prepared) Close() error { return p.journal.Close() }
 
 // read opens the journal and makes the machine. After an error the journal is closed.
@@ -73,7 +76,7 @@ func (p *Prepared) restore(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{p.load, p.replay, p.recall} {
+	for _, step := range []func(context.Context) error{p.load, p.replay, p.recall, p.checkBlobs} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -106,12 +109,6 @@ func (p *Prepared) load(ctx context.Context) error {
 	if p.before != nil {
 		m.Tokens.Carry(p.before)
 	}
-	if err := loadRules(ctx, rows, p.parts.rules); err != nil {
-		return err
-	}
-	if err := loadSchedules(ctx, rows, p.parts.schedules); err != nil {
-		return err
-	}
 	return rows.Load(ctx, func(row checkpoint.Row) error {
 		if err := m.Recovery.Load(row.Spec, row.State); err != nil {
 			return fmt.Errorf("store: submission %s: %w", row.ID, err)
@@ -122,12 +119,28 @@ func (p *Prepared) load(ctx context.Context) error {
 
 // replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
 // every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
+func (p *Prepared) replay(ctx context.Context) error {
+	err := p.readOn(ctx, max(p.checkpointed, 1)-1)
+	trimmed := errors.Is(err, journal.ErrTrimmed)
+	switch m := p.m; {
+	case trimmed && p.before != nil: // this shard has trimmed nothing that it needs for a reload
+		return fmt.Errorf("%w: %w", err, journal.ErrConflict)
+	case trimmed:
+		return fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files "+
+			"are not of one moment; restore both from the same backup", p.checkpointed)
+	case err == nil && p.before != nil && m.AppliedAt < p.before.AppliedAt:
+		return fmt.Errorf("it ends at batch %d, and batch %d was acknowledged: %w", m.AppliedAt, p.before.AppliedAt, journal.ErrConflict)
+	}
+	return err
+}
+
+// readOn applies the batches behind a position.
 //
 // A reload stops at the first batch of a newer epoch that it did not begin: while the outcome of an append was unknown, another writer has
 // claimed the journal. Its handle is a fresh one, which would append behind whatever there is.
-func (p *Prepared) replay(ctx context.Context) error {
+func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	m := p.m
-	err := p.journal.Read(ctx, max(p.checkpointed, 1)-1, func(position journal.Position, batch []byte) error {
+	return p.journal.Read(ctx, after, func(position journal.Position, batch []byte) error {
 		epoch, err := journal.Epoch(batch)
 		if p.own.tried != nil && bytes.Equal(batch, p.own.tried) {
 			p.own.epoch = epoch
@@ -146,30 +159,30 @@ func (p *Prepared) replay(ctx context.Context) error {
 		}
 		return nil
 	})
-	trimmed := errors.Is(err, journal.ErrTrimmed)
-	switch {
-	case trimmed && p.before != nil: // this shard has trimmed nothing that it needs for a reload
-		return fmt.Errorf("%w: %w", err, journal.ErrConflict)
-	case trimmed:
-		return fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files "+
-			"are not of one moment; restore both from the same backup", p.checkpointed)
-	case err == nil && p.before != nil && m.AppliedAt < p.before.AppliedAt:
-		return fmt.Errorf("it ends at batch %d, and batch %d was acknowledged: %w", m.AppliedAt, p.before.AppliedAt, journal.ErrConflict)
+}
+
+// CatchUp reads what another writer has appended since Prepare, so that Claim has the least to do. journal.ErrTrimmed: that was too long
+// ago, and the shard has to be prepared again.
+func (p *Prepared) CatchUp(ctx context.Context) error {
+	before := p.m.AppliedAt
+	if err := p.readOn(ctx, before); err != nil || p.m.AppliedAt == before {
+		return err
 	}
-	return err
+	p.lacking = nil
+	return p.checkBlobs(ctx)
 }
 
 // recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back.
 func (p *Prepared) recall(ctx context.Context) error {
 	rows := p.options.Store
-	newest, err := rows.History.ListEnded(ctx, 0, endStates(), 1)
+	newest, err := rows.History.ListEnded(ctx, 0, submissions.EndStates(), 1)
 	if err != nil {
 		return err
 	}
 	for i := range newest {
 		p.m.LastID = max(p.m.LastID, newest[i].ID)
 	}
-	return recallLetters(ctx, rows, p.m, p.parts.letters)
+	return deadletters.Recall(ctx, rows, p.parts.letters)
 }
 
 // endedIDs answers whether the history holds a submission, for the inserts of a replay. They come in nearly growing order,

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/blobs"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
@@ -100,14 +101,13 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {
 		ctx := context.Background()
-		if err := s.store.WriteContents(ctx, []store.Content{{Seq: 77, Chunks: [][]byte{[]byte("never answered")}}}); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []string{"rows=1", ""} {
+		putBlob(t, s, 77, "never answered")
+		for i, want := range []string{"blob=0000/0000000001/0000000077/000", ""} {
 			var log strings.Builder
-			m := &machine.Machine{Backlog: s.m.Backlog}
-			start := Prepared{m: m, options: Options{Store: s.store, Queue: "q", Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-			if err := start.sweep(ctx); err != nil {
+			o := s.options
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			start := Prepared{m: &machine.Machine{Backlog: s.m.Backlog}, own: &ownership{epoch: 2}, options: o}
+			if err := start.sweepBlobs(ctx, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := log.String(); !strings.Contains(got, want) || want == "" && got != "" {
@@ -115,6 +115,15 @@ func TestSweepTellsWhatItRemoved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// putBlob puts bytes that no insert names.
+func putBlob(t *testing.T, s *Shard, seq uint32, text string) {
+	t.Helper()
+	key := blobs.Key(s.options.ID, s.m.Epoch, seq, 0)
+	if err := s.store.Blobs.Put(context.Background(), key, strings.NewReader(text), int64(len(text))); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Prepare writes nothing, whatever a start would remove or append: its owner may be another server. Claim does it.
@@ -125,9 +134,7 @@ func TestPrepareChangesNothing(t *testing.T) {
 		if err := insertFive(s); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.store.WriteContents(ctx, []store.Content{{Seq: 77, Chunks: [][]byte{[]byte("never answered")}}}); err != nil {
-			t.Fatal(err)
-		}
+		putBlob(t, s, 77, "never answered")
 	})
 	log, err := sqlitelog.Open(ctx, filepath.Join(dir, "journal.db"), sqlitelog.Options{Durability: queue.Relaxed})
 	if err != nil {

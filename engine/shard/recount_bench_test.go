@@ -81,7 +81,7 @@ func BenchmarkRecountSlice(b *testing.B) {
 		recounts := quietRecount(m)
 		b.ResetTimer()
 		for b.Loop() {
-			recounts.Slice(recountMost)
+			recounts.Slice(recount.SliceMost)
 		}
 	}
 	b.Run("submissions", func(b *testing.B) {

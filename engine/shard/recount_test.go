@@ -297,14 +297,14 @@ func TestCorrectedSubmissionEnds(t *testing.T) {
 func TestRecountKeepsPace(t *testing.T) {
 	t.Parallel()
 	x := newRecounter(t, time.Hour)
-	for range 4 * recountMost {
+	for range 4 * recount.SliceMost {
 		x.insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 1}})
 	}
 	x.Worker.Tick()
 	if w := x.Work().Recount; w.Progress != 0 || w.Checked[recount.OfSubmission] != 0 {
 		t.Errorf("at the start: %+v, want nothing done", w)
 	}
-	x.clock.Add(recountFirst.Milliseconds())
+	x.clock.Add(recount.First.Milliseconds())
 	x.Worker.Tick() // begins
 	x.clock.Add(30 * 60_000)
 	for range 20 {
@@ -318,7 +318,7 @@ func TestRecountKeepsPace(t *testing.T) {
 		x.Worker.Tick()
 	}
 	first := x.Work().Recount
-	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[recount.OfSubmission] < 4*recountMost {
+	if first.Rounds != 1 || first.Last != queue.Time(x.clock.Load()) || first.Checked[recount.OfSubmission] < 4*recount.SliceMost {
 		t.Errorf("after the whole time: %+v, want one round, just now", first)
 	}
 	x.mu.Lock()

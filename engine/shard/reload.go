@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // This file is the reload after a commit of unknown outcome: what is durable is read again, and what is in memory only is carried over,
@@ -13,38 +14,39 @@ import (
 // reload replaces the state by what the journal says, and carries over what it does not hold. It is a start in all but that, and has to
 // claim the journal likewise. It runs in the writer, so nothing is appended meanwhile, and without the mutexes: reloading has calls that
 // change anything refused, and others see the state as it was. A stop ends it.
-func (p *writer) reload(cause error) {
-	s := p.s
+func (s *Shard) reload(cause error) {
 	resume, err := s.checkpoints.pause(s.alive)
 	defer resume()
 	var next *Prepared
 	if err == nil {
-		next, err = p.remake(s.alive)
+		next, err = s.remake(s.alive)
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Consumers.tellWaiting(func(*waiter) bool { return true }) // the views that they wait on go with the old state
+	s.mu.held(func() { s.reloaded(next, cause, err) })
+}
+
+// reloaded ends a reload that came so far. The mutex is held.
+func (s *Shard) reloaded(next *Prepared, cause, err error) {
+	s.waiters.Again(func(*machine.Request) bool { return true }) // the views that they wait on go with the old state
 	if err == nil {
 		err = s.take(next)
 	}
 	s.reloading, s.broken = false, err
 	switch {
 	case err == nil:
-		s.waiters.serve(s.now())
+		s.waiters.Serve(s.now())
 		s.options.Logger.Warn("reloaded after a failed commit", "queue", s.options.Queue, "cause", cause)
 		return
 	case errors.Is(err, journal.ErrConflict):
-		p.depose(err)
+		s.depose(err)
 	}
 	s.options.Logger.Error("reload failed", "queue", s.options.Queue, "cause", cause, "error", err)
 }
 
 // remake prepares the shard again, and claims its journal.
-func (p *writer) remake(ctx context.Context) (*Prepared, error) {
-	s := p.s
-	if err := s.journal.Close(); err != nil {
+func (s *Shard) remake(ctx context.Context) (*Prepared, error) {
+	if err := s.writer.journal.Close(); err != nil {
 		s.options.Logger.Warn("closing the journal before a reload", "error", err)
 	}
 	s.ahead.Store(true)
@@ -58,25 +60,40 @@ func (p *writer) remake(ctx context.Context) (*Prepared, error) {
 	return next, nil
 }
 
-// again has the writer make a reload again that failed, and waits for it.
-func (p *writer) again() {
-	done := make(chan struct{})
-	select {
-	case p.heal <- done:
-		<-done
-	case <-p.ended:
+// reloadAgain makes a reload again, unless that is not needed any more, or of no use.
+func (s *Shard) reloadAgain() {
+	var cause error
+	reloads := false
+	s.mu.held(func() {
+		cause = s.broken
+		reloads = cause != nil && s.lost == nil && !s.closed
+		s.reloading = reloads
+	})
+	if reloads {
+		s.reload(cause)
 	}
 }
 
-// reloadAgain makes a reload again, unless that is not needed any more, or of no use.
-func (p *writer) reloadAgain() {
-	s := p.s
-	s.mu.Lock()
-	cause := s.broken
-	s.reloading = cause != nil && s.lost == nil && !s.closed
-	reloads := s.reloading
-	s.mu.Unlock()
-	if reloads {
-		p.reload(cause)
+// refused decides what to do after a failed append. The mutex is held.
+func (s *Shard) refused(cause error) (reloads bool) {
+	conflict := errors.Is(cause, journal.ErrConflict)
+	if conflict {
+		s.depose(cause)
+	}
+	reloads = !conflict && !errors.Is(cause, journal.ErrFull) && s.lost == nil
+	if s.reloading = reloads; !reloads {
+		s.waiters.Serve(s.now())
+	}
+	return reloads
+}
+
+// depose ends all writing, for good: another writer has the journal. Whatever is in memory may be behind what that one does. The mutex is
+// held.
+func (s *Shard) depose(cause error) {
+	if s.lost == nil {
+		s.lost = cause
+		s.dismiss()
+		s.options.Logger.Error("another writer has the journal: this queue is not served here any more", "queue", s.options.Queue,
+			"error", cause)
 	}
 }

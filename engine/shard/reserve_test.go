@@ -16,7 +16,7 @@ func TestReserveMeasuresWaits(t *testing.T) {
 	t.Parallel()
 	withShard(t, t.TempDir(), func(s *Shard) {
 		ctx, waits := context.Background(), measure.New([]float64{1})
-		s.options.Seconds.Wait = waits
+		s.Answers.Waits = waits
 		if _, _, err := s.Insert(ctx, &queue.NewSubmission{Chunks: queue.Chunks{Count: 5, Prefix: "p/"}}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,54 +1,169 @@
 package shard
 
-import "github.com/quern-queue/quern/engine/shard/inspect"
+import (
+	"context"
 
-// resources are what a shard has beside inserting, reserving and completing, each a type of its own with the state that only it needs.
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/locks"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/acts"
+	"github.com/quern-queue/quern/engine/shard/answers"
+	"github.com/quern-queue/quern/engine/shard/bulks"
+	"github.com/quern-queue/quern/engine/shard/consumers"
+	"github.com/quern-queue/quern/engine/shard/cuts"
+	"github.com/quern-queue/quern/engine/shard/deadletters"
+	"github.com/quern-queue/quern/engine/shard/disk"
+	"github.com/quern-queue/quern/engine/shard/ends"
+	"github.com/quern-queue/quern/engine/shard/inspect"
+	"github.com/quern-queue/quern/engine/shard/keys"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
+	"github.com/quern-queue/quern/engine/shard/retention"
+	"github.com/quern-queue/quern/engine/shard/rules"
+	"github.com/quern-queue/quern/engine/shard/schedules"
+	"github.com/quern-queue/quern/engine/shard/scoring"
+	"github.com/quern-queue/quern/engine/shard/settings"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/shard/submissions"
+	"github.com/quern-queue/quern/engine/shard/trouble"
+	"github.com/quern-queue/quern/engine/shard/values"
+	"github.com/quern-queue/quern/engine/shard/views"
+	"github.com/quern-queue/quern/engine/shard/waiters"
+	"github.com/quern-queue/quern/engine/shard/worker"
+)
+
+// resources are the features of a shard beside insert, reserve and complete. Each is a type of its own, with the state that only it needs.
 type resources struct {
-	Acts         Acts
-	Bulks        Bulks
-	Consumers    Consumers
-	Cuts         Cuts
-	DeadLetters  DeadLetters
-	Ends         Ends
-	Forwarding   Forwarding
-	Inspect      inspect.Inspector
-	Recounts     Recounts
-	Reservations Reservations
-	Rules        Rules
-	Schedules    Schedules
-	Scoring      Scoring
-	Settings     Settings
-	Submissions  Submissions
-	Values       Values
-	Views        Views
-	Worker       Worker
+	Answers      *answers.Answers
+	Acts         acts.Acts
+	Bulks        *bulks.Bulks
+	Consumers    *consumers.Consumers
+	Cuts         cuts.Cuts
+	DeadLetters  *deadletters.Letters
+	Ends         *ends.Ends
+	Forwarding   *deadletters.Forwarding
+	Inspect      *inspect.Inspector
+	Recounts     *recount.Recounts
+	Reservations consumers.Reservations
+	Retention    *retention.Retention
+	Rules        *rules.Rules
+	Schedules    *schedules.Schedules
+	Scoring      *scoring.Scoring
+	Settings     *settings.Settings
+	Submissions  *submissions.Submissions
+	Values       values.Values
+	Views        *views.Views
+	Worker       *worker.Worker
 }
 
 // of joins them with their shard.
 func (r *resources) of(s *Shard) {
+	book := trouble.New((*doors)(s).queue().Logger, s.options.Seed)
 	*r = resources{
-		Acts{s: s}, Bulks{s: s}, Consumers{s: s}, Cuts{s}, DeadLetters{s: s}, Ends{s: s}, Forwarding{s: s}, inspect.New(inspected{s}),
-		Recounts{s: s}, Reservations{s}, Rules{s: s}, Schedules{s: s}, Scoring{s: s}, Settings{s}, Submissions{s: s},
-		Values{s: s}, Views{s: s}, Worker{s: s},
+		Acts: acts.Acts{Shell: (*doors)(s)},
+		Cuts: cuts.Cuts{Shell: (*doors)(s), Journal: func() journal.Journal { return s.writer.journal },
+			Still: func(ctx context.Context) (func(), error) { return s.contents.naming.still(ctx, s) }},
+		Values: values.Values{Shell: (*doors)(s)},
 	}
+	d := (*doors)(s)
+	history := new(locks.RWMutex[shell.InHistory])
+	if s.options.Audit.Put != nil {
+		r.Acts.Put = s.putActs
+	}
+	r.Ends = ends.Face(door(s, func() *ends.Part { return s.parts.ends }))
+	r.Submissions = submissions.New(d, s.options.Queue, s.options.bytes(), history)
+	r.Views = views.New(d, s.options.ViewMemory)
+	r.Scoring = scoring.Face(door(s, func() *scoring.Part { return s.parts.scoring }), s.options.Scorers, r.Views, s.stale)
+	questions := &shell.Questions{Shell: d}
+	r.Consumers = consumers.New(questions, s.roster, s.waiters, s.noteSpecial)
+	r.Reservations = consumers.Reservations{Questions: questions}
+	r.Inspect = inspect.New(questions, r.Scoring, r.Views, r.Submissions)
+	r.Settings = settings.Face(door(s, func() *settings.Part { return s.parts.settings }), s.setDurability)
+	letters := door(s, func() *deadletters.Part { return s.parts.letters })
+	r.DeadLetters = deadletters.Face(letters, history.RLocker(), r.Submissions)
+	r.Forwarding = deadletters.FaceForwarding(letters, uint64(s.options.Born)*queue.MaxShards+uint64(s.options.ID), book, s.intake())
+	r.Bulks = bulks.Face(door(s, func() *bulks.Part { return s.parts.bulks }), r.DeadLetters, history.RLocker())
+	r.Retention = retention.New(door(s, func() retention.Kept { return s.parts.letters }), retention.Options{
+		History: history, Letters: r.DeadLetters, Book: book, Checkpoint: s.checkpoints.now, Ahead: s.ahead.Load,
+	})
+	r.Recounts = recount.Face(door(s, func() *recount.Part { return s.parts.recount }), s.options.RecountEvery)
+	r.Schedules = schedules.Face(door(s, func() *schedules.Part { return s.parts.schedules }), book, schedules.Means{
+		Full: s.Full, Room: func(n *queue.NewSubmission) error { return s.contents.room(bytesOf(n)) },
+		Pack: s.contents.pack, Blobs: emitted{&s.contents}, Trace: s.options.Emitting,
+	})
+	r.Rules = rules.Face(door(s, func() *rules.Part { return s.parts.rules }), book)
+	r.Answers = answers.New(d, d.queue(), s.options.Key, r.Rules, s.options.Seconds.Wait)
+	if s.options.Own != nil {
+		r.Answers.Owned = s.owned
+	}
+	r.Answers.Bytes = s.options.bytes()
+	r.Worker = worker.New(d, d.queue(), book, worker.Means{
+		Seal: func() { s.writer.seal() },
+		Steps: map[machine.Kind]func(*machine.Machine, queue.Time, int) int{
+			machine.KindLost: func(m *machine.Machine, now queue.Time, most int) int {
+				before := m.Batch.Ops()
+				if r.Consumers.Lose(m, now, most) {
+					return most
+				}
+				return min(m.Batch.Ops()-before, most-1)
+			},
+			machine.KindGrace: s.endGrace,
+		},
+		Chores: []func(){r.Rules.EndLarge, r.Schedules.RunDue, r.Recounts.RunDue},
+	})
 }
 
-// inner is what a shard works with and callers do not see, each a type of its own likewise.
+// door is the door of a part.
+func door[P any](s *Shard, part func() P) shell.Door[P] {
+	d := (*doors)(s)
+	return shell.Door[P]{Shell: d, Queue: d.queue(), Part: part}
+}
+
+// inner are the parts of a shard that callers do not see, each a type of its own.
 type inner struct {
 	checkpoints checkpointer
-	claims      claims
+	keys        *keys.Keys
 	contents    contents
-	disk        disk
+	disk        *disk.Disk
+	inserts     inserter
 	snapshots   snapshotter
-	waiters     waiters
+	waiters     *waiters.Waiters
 	writer      writer
 }
 
 // of joins it with its shard.
 func (i *inner) of(s *Shard) {
-	*i = inner{claims: claims{s: s}, contents: contents{s: s}, disk: disk{s: s}}
-	i.checkpoints.init(s)
-	i.snapshots.s = s
-	i.waiters = waiters{s: s, all: map[*waiter]struct{}{}}
-	i.writer = writer{s: s, wake: make(chan struct{}, 1), heal: make(chan chan struct{}), ended: make(chan struct{})}
+	i.disk = &disk.Disk{Full: s.full, Free: s.options.FreeBallast, Fatal: s.options.Fatal}
+	i.contents.options, i.contents.disk, i.contents.checkpoints = &s.options, i.disk, &i.checkpoints
+	i.keys = keys.New((*doors)(s), func(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+		return s.Submissions.Get(ctx, id)
+	}, s.disk.Write)
+	i.inserts = inserter{
+		Shell: (*doors)(s), options: &s.options, keys: i.keys, contents: &i.contents, full: s.full, takesIn: s.takesIn,
+		refusal: func(meta queue.Meta) error { return s.parts.rules.Refusal(meta) }, sealFull: i.writer.sealFull,
+	}
+	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed)
+	i.checkpoints.init((*doors)(s), checkpointMeans{
+		options: &s.options, applying: &s.applying, disk: i.disk, keys: i.keys, snapshots: &i.snapshots, ahead: &s.ahead,
+		subject:  func() (parts, journal.Journal, error) { return s.parts, s.writer.journal, s.lost },
+		handOver: func(ctx context.Context, m *machine.Machine) error { return s.Acts.HandOver(ctx, m) },
+	})
+	i.snapshots.Shell, i.snapshots.snapshotMeans = (*doors)(s), snapshotMeans{
+		options: &s.options, alive: s.alive, journal: func() journal.Journal { return s.writer.journal },
+		since: i.checkpoints.bytes.Load, cut: func() (*cuts.Cut, error) { return s.Cuts.Prepare() },
+	}
+	i.writer = writer{wake: make(chan struct{}, 1), heal: make(chan chan struct{}), ended: make(chan struct{}), writerMeans: writerMeans{
+		options: &s.options, mu: &s.mu, applying: &s.applying, disk: i.disk, alive: s.alive,
+		appended: i.checkpoints.note, reload: s.reload, again: s.reloadAgain, refused: s.refused,
+		lost: func() error { return s.lost },
+		applied: func(position journal.Position) {
+			s.parts.ends.Reach(position)
+			s.Ends.Tell()
+			s.countLive()
+		},
+		serve: func() bool {
+			s.waiters.Serve(s.now())
+			return s.parts.letters.Posted()
+		},
+	}}
 }

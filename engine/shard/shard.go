@@ -9,19 +9,25 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/blobs"
+	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/locks"
 	"github.com/quern-queue/quern/engine/measure"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/reserver"
-	"github.com/quern-queue/quern/engine/shard/consumers"
+	"github.com/quern-queue/quern/engine/shard/consumers/roster"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
+	"github.com/quern-queue/quern/engine/shard/schedules"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/shard/views"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options is what a shard is made of. Every field but Full, Held, Set, Seconds, Scorers, Born,
-// Posted, Live, ViewMemory, RecountEvery, Snapshots, SnapshotBytes, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
+// Options are the dependencies of a shard. Every field but Full, Held, Set, Seconds, Scorers, Born,
+// Posted, Live, ViewMemory, Own, RecountEvery, Copies, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -36,7 +42,9 @@ type Options struct {
 	Committed func(took time.Duration, ops, bytes int) // told of every commit
 	Fatal     func(error)                              // ends the process: what memory says can no longer be trusted
 	// the disk is full: inserts are refused; shared with other shards; nil: one of its own
-	Full        *atomic.Bool
+	Full *atomic.Bool
+	// Own says that no other server can own the shard at this moment. It is asked under the mutex, and must not wait; nil: none ever can
+	Own         func() bool
 	FreeBallast func() bool              // makes room on a full disk; false when there is none left to free
 	Held        func(took time.Duration) // told of every hold of the mutex, while it is held; nil: holds are not measured
 
@@ -51,19 +59,16 @@ type Options struct {
 	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
 	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
 
-	Live       *LiveLimit  // how many submissions may be open, shared with other shards; nil: any number
-	ViewMemory *ViewMemory // what its views may take, shared with other shards; nil: DefaultViewMemory of its own
+	Live       *LiveLimit    // how many submissions may be open, shared with other shards; nil: any number
+	ViewMemory *views.Memory // what its views may take, shared with other shards; nil: views.DefaultMemory of its own
 
 	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
 
 	Audit AuditLog // both nil: there is no log, and nothing is forgotten
 
-	Emitting func(schedule string) Span // begins the span of an emission; nil: no one traces
+	Emitting func(schedule string) schedules.Span // begins the span of an emission; nil: no one traces
 
-	Snapshots Snapshots // keeps copies of the store; nil: none are kept, and the journal is trimmed at every checkpoint
-	// journal bytes behind the newest snapshot that start the next one, or those of half the store if that is more; default 64 MiB;
-	// below 0, every checkpoint does
-	SnapshotBytes int64
+	Copies Copies
 
 	OpBytes         int   // contents and attachments of an insert up to so many go into its batch; default 64 KiB, below 0 none
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
@@ -73,6 +78,15 @@ type Options struct {
 	CheckpointItems int
 }
 
+// Copies make the store of a shard a cache that can be rebuilt; all zero: the store is no cache.
+type Copies struct {
+	Snapshots Snapshots // keeps copies of the store; nil: none are kept, and the journal is trimmed at every checkpoint
+	// journal bytes behind the newest snapshot that start the next one, or those of half the store if that is more; default 64 MiB;
+	// below 0, every checkpoint does
+	SnapshotBytes int64
+	Blobs         blobs.Blobs // has the contents and attachments that are too many for a batch; nil: the store has them
+}
+
 // AuditLog is where the entries of the audit log end up.
 type AuditLog struct {
 	Last func() (uint64, error) // the largest number of an entry that the log has of the shard, also from a queue that had it before
@@ -80,16 +94,10 @@ type AuditLog struct {
 	Put func(ctx context.Context, list []journal.Act) error
 }
 
-// Seconds are what a shard measures of its chunks; nil: it does not.
+// Seconds are the measurements of a shard's chunks; nil: none.
 type Seconds struct {
 	Wait *measure.Histogram // from a chunk's insert, or its run_at, to its first reservation
 	Run  *measure.Histogram // from a reservation to its completion or failure
-}
-
-// Span is a piece of work that someone traces. End says how much was done, and what went wrong.
-type Span interface {
-	Context() string // W3C traceparent, optionally followed by ";" and tracestate
-	End(n int, err error)
 }
 
 // Shard is one journal, its state and its owner's goroutines. All methods are safe for concurrent use.
@@ -97,34 +105,28 @@ type Shard struct {
 	resources
 	inner
 
-	options  Options
-	own      *ownership // of the journal
-	journal  journal.Journal
-	store    *store.Store
-	mu       holdLock // guards everything below, and the machine
-	m        *machine.Machine
-	parts    parts
-	views    []*backlog.View         // of the plan being followed
-	live     int64                   // submissions that LiveLimit was told to be open
-	crowded  uint64                  // inserts that it refused
-	ordering locks.Mutex[inOrdering] // held while a rule is set or lifted
-	closed   bool
+	options Options
+	own     *ownership // of the journal
+	store   *store.Store
+	mu      holdLock // guards everything below, and the machine
+	m       *machine.Machine
+	parts   parts
+	views   []*backlog.View // of the plan being followed
+	live    int64           // submissions that LiveLimit was told to be open
+	closed  bool
 	// The state is being made again: until it is there, nothing is changed. The journal is closed, and being opened again.
 	reloading bool
 	broken    error // a reload failed: nothing works until Heal succeeds
 	lost      error // its files are not where they were, or another writer has its journal: nothing is written any more, for good
 
-	roster *consumers.Roster
+	roster *roster.Roster
 
-	full    *atomic.Bool    // Options.Full
-	ahead   atomic.Bool     // rows of the store may be younger than the position that a replay begins at
-	special atomic.Bool     // a reserve has to look at orders for consumers, or at the restart grace
-	alive   context.Context // until Close
-	leave   context.CancelFunc
-	// held for writing while the history loses or changes rows, for reading while a submission of it is opened again
-	aging    locks.RWMutex[inHistory]
-	counted  counted
-	applying locks.Mutex[inApplying] // held while a batch is applied, and while a checkpoint takes rows
+	full     *atomic.Bool    // Options.Full
+	ahead    atomic.Bool     // rows of the store may be younger than the position that a replay begins at
+	special  atomic.Bool     // a reserve has to look at orders for consumers, or at the restart grace
+	alive    context.Context // until Close
+	leave    context.CancelFunc
+	applying locks.Mutex[shell.InApplying] // held while a batch is applied, and while a checkpoint takes rows
 	pools    pools
 }
 
@@ -137,8 +139,11 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	return p.Claim(ctx)
 }
 
-// fill sets what is left to its default.
+// fill sets absent options to their defaults.
 func (o *Options) fill() {
+	if o.Copies.Blobs == nil {
+		o.Copies.Blobs = &o.Store.Blobs
+	}
 	if o.OpBytes == 0 {
 		o.OpBytes = 64 << 10
 	}
@@ -152,10 +157,10 @@ func (o *Options) fill() {
 		o.Full = new(atomic.Bool)
 	}
 	if o.ViewMemory == nil {
-		o.ViewMemory = NewViewMemory(DefaultViewMemory)
+		o.ViewMemory = views.NewMemory(views.DefaultMemory)
 	}
 	if o.RecountEvery == 0 {
-		o.RecountEvery = DefaultRecountEvery
+		o.RecountEvery = recount.DefaultEvery
 	}
 	if o.CheckpointEnded == 0 {
 		o.CheckpointEnded = 20_000
@@ -168,16 +173,14 @@ func (o *Options) fill() {
 // newShard is a shard that has no state yet.
 func newShard(ctx context.Context, p *Prepared) *Shard {
 	o := &p.options
-	s := &Shard{options: *o, store: o.Store, full: o.Full, own: p.own, roster: consumers.NewRoster()}
+	s := &Shard{options: *o, store: o.Store, full: o.Full, own: p.own, roster: roster.New()}
 	s.alive, s.leave = context.WithCancel(context.WithoutCancel(ctx))
-	s.resources.of(s)
 	s.inner.of(s)
+	s.resources.of(s)
 	s.snapshots.copies = p.copies
 	s.pools.scratch.New = func() any { return new(scratch) }
 	s.pools.picks.New = func() any { return new([]machine.Pick) }
 	s.mu.now, s.mu.report = o.Now, o.Held
-	s.Worker.parked, s.Worker.blamed = map[machine.Action]*machine.Parking{}, map[machine.Action]int{}
-	s.Recounts.opened = s.now()
 	s.ahead.Store(true) // a checkpoint may have been cut off
 	return s
 }
@@ -186,7 +189,6 @@ func newShard(ctx context.Context, p *Prepared) *Shard {
 type pools struct {
 	scratch sync.Pool // *scratch
 	picks   sync.Pool // *[]pick
-	windows sync.Pool // *windowScratch
 }
 
 var (
@@ -207,25 +209,36 @@ var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the 
 var errMoved = &queue.Error{Code: queue.CodeMoved, Message: "Another server has taken this queue over, so nothing of this request was " +
 	"done. If no other one should have, stop this server; its log and /readyz?verbose say what it found."}
 
-// moved is errMoved, with what was found in the journal.
+// errMoving refuses what a shard cannot answer while another server may have it: there is no append that would find out.
+var errMoving = &queue.Error{Code: queue.CodeMoving, Message: "This server cannot say at this moment that the queue is still its own: it " +
+	"does not reach the database, or has been standing still. Send this again in a moment; another server may take the queue over."}
+
+// owned is nil while no other server may own the shard.
+func (s *Shard) owned() error {
+	if s.options.Own == nil || s.options.Own() {
+		return nil
+	}
+	return errMoving
+}
+
+// moved is errMoved with the finding in the journal.
 func moved(cause error) error {
 	return &queue.Error{Code: errMoved.Code, Message: errMoved.Message, Err: cause}
 }
 
 // Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
 // no one finds again. gone is not asked while a reload has the journal closed, as opening it makes a new file of its log.
-// What is in memory, and in the files that are still open, can be read until the server ends.
-func (s *Shard) Lose(gone func() error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reloading || s.broken != nil {
-		return nil
-	}
-	cause := gone()
-	if cause != nil && s.lost == nil {
-		s.lost = cause
-		s.dismiss()
-	}
+// Memory and the files that are still open can be read until the server ends.
+func (s *Shard) Lose(gone func() error) (cause error) {
+	s.mu.held(func() {
+		if s.reloading || s.broken != nil {
+			return
+		}
+		if cause = gone(); cause != nil && s.lost == nil {
+			s.lost = cause
+			s.dismiss()
+		}
+	})
 	return cause
 }
 
@@ -243,7 +256,7 @@ func (s *Shard) usable() error {
 	case s.broken != nil:
 		return errBroken
 	}
-	return nil
+	return s.owned()
 }
 
 // now is the time given to commands. When the clock is set back, deadlines come later by as much and ids go on growing.
@@ -252,69 +265,71 @@ func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
 // Close commits what is open, answers everybody who waits, writes what is held for the next start, and closes the journal. The store
 // stays open.
 func (s *Shard) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	closed := false
+	s.mu.held(func() {
+		if closed = s.closed; !closed {
+			s.closed = true
+			s.Consumers.Close()
+			s.Views.Close()
+			s.dismiss()
+		}
+	})
+	if closed {
 		return nil
 	}
-	s.closed = true
-	s.dismiss()
-	s.options.ViewMemory.release(&s.Views.counted)
-	s.Views.tellOwners(nil)
-	s.mu.Unlock()
 	s.leave()
 	s.writer.finish()
 	s.options.Live.open.Add(-s.live) // nothing is applied any more
-	s.Worker.passes.Wait()
+	s.Worker.Finish()
 	s.checkpoints.stop()
 	<-s.checkpoints.ended
 	s.snapshots.ended.Wait()
-	s.leaveHeld()
-	return s.journal.Close()
+	s.mu.held(s.leaveHeld)
+	var err error
+	if s.options.remote() && s.lost == nil { // so that the next server needs no folder of snapshots for what this one has
+		err = s.store.Memtable.Flush(context.Background())
+	}
+	return errors.Join(err, s.writer.journal.Close())
 }
 
 // dismiss ends every wait. The mutex is held.
 func (s *Shard) dismiss() {
-	s.Consumers.stirAttached()
-	s.Ends.tell()
-	for w := range s.waiters.all {
-		s.waiters.unpark(w, nil)
-		close(w.served)
-	}
+	s.Consumers.Stir()
+	s.Ends.Tell()
+	s.waiters.Dismiss()
 }
 
 // Heal makes a failed reload again, and, when writes fail, tries whether they do; the engine calls it every second.
 func (s *Shard) Heal() {
-	s.mu.Lock()
-	s.writer.impatient()
-	broken := s.broken != nil && s.writer.pending() == nil // else the writer comes to it
-	s.mu.Unlock()
+	broken := false
+	s.mu.held(func() {
+		s.writer.impatient()
+		broken = s.broken != nil && s.writer.pending() == nil // else the writer comes to it
+	})
 	if broken {
-		s.writer.again()
+		s.writer.healed()
 	}
-	s.disk.probe()
+	s.probe()
 }
 
-// keepViews is how many standing views an idle strategy may leave behind; beyond it the least recently used go.
-const keepViews = 256
-
-// sweepSlice is how many entries of dropped views one hold of the mutex takes apart.
-const sweepSlice = 5000
-
-// Tidy drops views that no one has used for long. The engine calls it every second.
+// Tidy drops memory that has not been used for a while. The engine calls it every second.
 func (s *Shard) Tidy() {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
-	}
-	s.Views.tidy()
-	s.Consumers.sweepOrders()
-	s.mu.Unlock()
-	for clean := false; !clean; {
-		s.mu.Lock()
-		clean = s.m.Backlog.Views.Sweep(sweepSlice)
-		s.mu.Unlock()
+	s.Views.Tidy()
+	s.Consumers.Tidy()
+}
+
+// probe tries a write to each file that the last ones failed to, so that the shard recovers although no one calls it.
+func (s *Shard) probe() {
+	row := checkpoint.Aside{Kind: machine.AsideSeq}
+	s.mu.held(func() {
+		if s.disk.Appends.Degraded() && s.usable() == nil && s.writer.pending() == nil {
+			s.m.Encode(s.now()).Epoch(s.m.Epoch)
+			s.writer.kick()
+		}
+		row.Bytes = s.m.Asides.Of(machine.AsideSeq).Row(0)
+	})
+	if s.disk.Writes.Degraded() {
+		_ = s.disk.Write(func() error { return s.store.PutAside(context.Background(), []checkpoint.Aside{row}) }) // noted, which is all
 	}
 }
 
@@ -324,13 +339,13 @@ func (s *Shard) SetFull(full bool) { s.full.Store(full) }
 // Full says whether inserts are refused for want of room.
 func (s *Shard) Full() bool { return s.full.Load() }
 
-func (s *Shard) takeScratch() *scratch { return s.pools.scratch.Get().(*scratch) }
+func (p *pools) takeScratch() *scratch { return p.scratch.Get().(*scratch) }
 
-func (s *Shard) takePicks() *[]machine.Pick { return s.pools.picks.Get().(*[]machine.Pick) }
+func (p *pools) takePicks() *[]machine.Pick { return p.picks.Get().(*[]machine.Pick) }
 
 // givePicks takes the list back; the metas went out with the answer.
-func (s *Shard) givePicks(p *[]machine.Pick) {
-	clear(*p)
-	*p = (*p)[:0]
-	s.pools.picks.Put(p)
+func (p *pools) givePicks(list *[]machine.Pick) {
+	clear(*list)
+	*list = (*list)[:0]
+	p.picks.Put(list)
 }

@@ -10,15 +10,16 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/cuts"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
 	"github.com/quern-queue/quern/engine/store"
 )
 
 // With snapshots, the store is a cache: a copy of it is kept elsewhere, and the journal has all that came after the copy. Three rules make
-// that true. Every byte that a client brings goes through the journal, also what is too large for a shared batch. A snapshot counts from
-// the op on that names it, which is appended when the copy is durable, so a writer that was deposed cannot publish one. And the journal is
-// trimmed no further than the newest snapshot.
+// that true. Every byte that a client brings goes through the journal, or is in a blob that the journal names and that is kept beside the
+// copies until one of them has it. A snapshot counts from the op on that names it, which is appended when the copy is durable, so a writer
+// that was deposed cannot publish one. And the journal is trimmed no further than the newest snapshot.
 
 // Snapshots keeps copies of a shard's store where the loss of the store does not reach them.
 type Snapshots interface {
@@ -26,7 +27,7 @@ type Snapshots interface {
 	Save(ctx context.Context, of *store.Cut, epoch uint32, at journal.Position) (journal.Snapshot, error)
 	// Has says whether a copy is there.
 	Has(s journal.Snapshot) (bool, error)
-	// Keep removes all copies but one.
+	// Keep removes all copies that are older than one.
 	Keep(s journal.Snapshot) error
 }
 
@@ -34,7 +35,7 @@ type Snapshots interface {
 // copied stays in proportion to what is journaled.
 const snapshotBytes = 64 << 20
 
-// copies is what a shard knows of the copies of its store.
+// copies is the shard's knowledge of the copies of its store.
 type copies struct {
 	kept  bool          // snapshots are kept
 	bytes atomic.Int64  // journaled behind the newest snapshot
@@ -45,9 +46,19 @@ type copies struct {
 // snapshotter decides when a snapshot is made, and makes it beside the commits and the checkpoints.
 type snapshotter struct {
 	*copies
-	s      *Shard
+	shell.Shell
+	snapshotMeans
 	making sync.Mutex     // held while one is made
 	ended  sync.WaitGroup // a stop ends one that is being made: what there is of it the next one removes
+}
+
+// snapshotMeans are the dependencies of snapshots beside the shard.
+type snapshotMeans struct {
+	options *Options
+	alive   context.Context           // until the shard closes
+	journal func() journal.Journal    // the mutex is held
+	since   func() int64              // bytes that were journaled since the last checkpoint began
+	cut     func() (*cuts.Cut, error) // begins a copy of the store
 }
 
 func (p *snapshotter) note(bytes int) {
@@ -56,35 +67,40 @@ func (p *snapshotter) note(bytes int) {
 	}
 }
 
-// findCopies finds out, at a start, how much the journal has behind the newest snapshot.
-func (p *Prepared) findCopies(ctx context.Context) error {
+// findCopies finds out, at a start, how much the journal has behind the newest snapshot, and the blobs that it names there; nil: they are
+// not known, as there is no snapshot.
+func (p *Prepared) findCopies(ctx context.Context) (names map[string]bool, err error) {
 	newest := p.parts.snapshots.Newest()
 	if p.begun != nil {
 		newest = *p.begun
 	}
 	rests := newest.Kept
 	if newest.Key != "" {
-		var err error
-		if rests, err = p.options.Snapshots.Has(newest); err != nil {
-			return err
+		if rests, err = p.options.Copies.Snapshots.Has(newest); err != nil {
+			return nil, err
 		}
 	}
 	var bytes int64
-	err := p.journal.Read(ctx, max(newest.Position, 1)-1, func(_ journal.Position, batch []byte) error {
+	names = map[string]bool{}
+	of := namesIn{p.options.ID, func(key string) { names[key] = true }}
+	err = p.journal.Read(ctx, max(newest.Position, 1)-1, func(at journal.Position, batch []byte) error {
 		bytes += int64(len(batch)) + batchCost
-		return nil
+		if at <= newest.Position {
+			return nil
+		}
+		return journal.Decode(batch, func(queue.Time) {}, of)
 	})
 	lacks := !rests || errors.Is(err, journal.ErrTrimmed)
 	switch {
 	case lacks:
-		newest.Position = math.MaxUint64
+		newest.Position, names = math.MaxUint64, nil
 	case err != nil:
-		return err
+		return nil, err
 	}
 	p.copies.bytes.Store(bytes)
 	p.copies.lacks.Store(lacks)
 	p.copies.rests.Store(uint64(newest.Position))
-	return nil
+	return names, nil
 }
 
 // ofCopies is what a start says of snapshots before anything else happens: of a new queue that its journal has everything, and of one that
@@ -120,47 +136,68 @@ func (p *snapshotter) checkpointed(upTo journal.Position) {
 	}
 	p.ended.Go(func() {
 		defer p.making.Unlock()
-		if err := p.make(p.s.alive); err != nil && p.s.alive.Err() == nil {
-			p.s.options.Logger.Error("a snapshot failed; it is tried again after the next checkpoint", "queue", p.s.options.Queue,
+		if err := p.make(p.alive); err != nil && p.alive.Err() == nil {
+			p.options.Logger.Error("a snapshot failed; it is tried again after the next checkpoint", "queue", p.options.Queue,
 				"error", err)
 		}
 	})
 }
 
 func (p *snapshotter) due() bool {
-	least := p.s.options.SnapshotBytes
+	least := p.options.Copies.SnapshotBytes
 	switch {
 	case least < 0:
 		return true
 	case least == 0:
 		least = snapshotBytes
 	}
-	return p.lacks.Load() || p.bytes.Load() >= max(least, p.s.store.Size()/2)
+	return p.lacks.Load() || p.bytes.Load() >= max(least, p.Store().Size()/2)
 }
 
-// make copies the store, publishes the copy, and lets the journal forget what it has.
+// make copies the store, publishes the copy, and trims the journal up to it.
 func (p *snapshotter) make(ctx context.Context) error {
-	s := p.s
 	made, err := p.copy(ctx)
 	if err != nil || made.Position == 0 {
 		return err
 	}
-	p.bytes.Store(s.checkpoints.bytes.Load())
+	p.bytes.Store(p.since())
 	p.lacks.Store(false)
-	p.rests.Store(uint64(made.Position))
+	before := p.rests.Swap(uint64(made.Position))
 	var log journal.Journal
-	s.mu.held(func() { log = s.journal })
+	p.Look(func(*machine.Machine) { log = p.journal() })
+	if err := p.dropBlobs(ctx, log, journal.Position(before), made.Position); err != nil {
+		return err
+	}
 	if err := log.Trim(ctx, p.needless(made.Position)); err != nil {
 		return err
 	}
-	s.options.Logger.Info("a snapshot was made", "queue", s.options.Queue, "key", made.Key, "bytes", made.Size, "position", made.Position)
-	return s.options.Snapshots.Keep(made)
+	p.options.Logger.Info("a snapshot was made", "queue", p.options.Queue, "key", made.Key, "bytes", made.Size, "position", made.Position)
+	return p.options.Copies.Snapshots.Keep(made)
+}
+
+// errEnough ends the reading of a journal that has more than is wanted.
+var errEnough = errors.New("shard: no more is wanted")
+
+// dropBlobs deletes the blobs of inserts behind one position and up to another: a snapshot has their bytes. What a crash leaves of them the
+// next start sweeps.
+func (p *snapshotter) dropBlobs(ctx context.Context, log journal.Journal, after, upTo journal.Position) (err error) {
+	o := p.options
+	names := namesIn{o.ID, func(key string) { err = errors.Join(err, o.Copies.Blobs.Delete(ctx, key)) }}
+	read := log.Read(ctx, max(after, 1)-1, func(at journal.Position, batch []byte) error {
+		if at > upTo {
+			return errEnough
+		}
+		return journal.Decode(batch, func(queue.Time) {}, names)
+	})
+	if errors.Is(read, errEnough) {
+		read = nil
+	}
+	return errors.Join(err, read)
 }
 
 // copy makes a snapshot and appends its op. Position 0: nothing is in the store yet.
 func (p *snapshotter) copy(ctx context.Context) (made journal.Snapshot, err error) {
-	s := p.s
-	cut, err := s.Cuts.Prepare()
+	cut, err := p.cut()
 	if err != nil {
 		return made, err
 	}
@@ -169,12 +206,12 @@ func (p *snapshotter) copy(ctx context.Context) (made journal.Snapshot, err erro
 		return made, err
 	}
 	var epoch uint32
-	s.mu.held(func() { epoch = s.m.Epoch })
-	if made, err = s.options.Snapshots.Save(ctx, cut.Store, epoch, cut.Checkpointed); err != nil {
+	p.Look(func(m *machine.Machine) { epoch = m.Epoch })
+	if made, err = p.options.Copies.Snapshots.Save(ctx, cut.Store, epoch, cut.Checkpointed); err != nil {
 		return made, fmt.Errorf("saving it: %w", err)
 	}
-	return made, s.writer.change(func(m *machine.Machine, now queue.Time) (*commit.Commit, error) {
+	return made, shell.Change(p, func(m *machine.Machine, now queue.Time) error {
 		m.Encode(now).Snapshot(&made)
-		return m.Batch.Commit, nil
+		return nil
 	})
 }

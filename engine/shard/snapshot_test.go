@@ -84,7 +84,7 @@ func (l *life) putBack(t rapid.TB, index uint32, reason journal.ReturnReason, no
 // passes promotes what waited until then.
 func (l *life) passes(until queue.Time) {
 	l.m.Now = until
-	for l.m.Lifecycle.Step(machine.KindRetry, until, machine.TickMost, nil, nil) == machine.TickMost {
+	for l.m.Step(machine.KindRetry, until, machine.TickMost, nil, nil) == machine.TickMost {
 	}
 }
 
@@ -159,7 +159,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		if got := uint64(r.Sub.Available()) + uint64(r.Done) + uint64(r.Dead) + uint64(r.Skips); got != uint64(n) {
 			t.Fatalf("%d chunks are available, done or dead; want all %d", got, n)
 		}
-		m.Recovery.Settle(l.m.Now)
+		m.Recovery.Replayed(l.m.Now)
 		if r.Done != l.r.Done || r.Dead != l.r.Dead || r.Skips != l.r.Skips || r.AppliedAt != l.r.AppliedAt || r.Outputs != l.r.Outputs {
 			t.Fatalf("restored: done %d, dead %d, applied %d, outputs %+v; want %d, %d, %d, %+v", r.Done, r.Dead, r.AppliedAt, r.Outputs, l.r.Done, l.r.Dead, l.r.AppliedAt, l.r.Outputs)
 		}
@@ -284,7 +284,7 @@ func TestSnapshotGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, r := l.restarted(t, b)
-	m.Recovery.Settle(lifeStart)
+	m.Recovery.Replayed(lifeStart)
 	states := ""
 	for index := range r.Chunks {
 		states += m.Chunk(r, index).State.String() + " "
@@ -316,7 +316,7 @@ func FuzzSnapshotRestore(f *testing.F) {
 		if err := pureMachine(lifeStart).Recovery.Load(r.Spec(r.Sub.Meta()), again); err != nil {
 			t.Fatalf("spec %x, state %x load, but their own row %x does not: %v", spec, state, again, err)
 		}
-		m.Recovery.Settle(lifeStart)
+		m.Recovery.Replayed(lifeStart)
 		if r.Chunks > 1000 {
 			return
 		}

@@ -7,10 +7,14 @@ import (
 )
 
 // Stats are the shard's numbers, all from maintained counters.
-func (s *Shard) Stats() queue.Stats {
+func (s *Shard) Stats() (stats queue.Stats) {
 	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.held(func() { stats = s.stats(now) })
+	return stats
+}
+
+// stats is Stats with the mutex held.
+func (s *Shard) stats(now queue.Time) queue.Stats {
 	m, c, schedules := s.m, &s.m.Stats, s.parts.schedules
 	n := m.Backlog.Rules.Amounts()
 	stats := queue.Stats{
@@ -20,21 +24,21 @@ func (s *Shard) Stats() queue.Stats {
 			Done: c.Completed, Skipped: c.Skipped, DeadLetters: c.Dead + c.EndedLetters,
 			Outgoing: uint64(s.parts.letters.Outbox.Len()), ForwardedTotal: c.Forwarded, ArrivedTotal: c.Arrived,
 			OperationsReady: m.Stats.OperationsReady(m.Backlog),
-			SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(len(s.waiters.all)),
+			SubmissionsOpen: uint64(m.Backlog.Len()), ConsumersWaiting: uint64(s.waiters.Len()),
 			InsertedTotal: c.Inserted, ReservedTotal: c.Reserved, DoneTotal: c.Done, FailedTotal: c.Failed,
 			ExpiredTotal: c.Expired, ReleasedTotal: c.Released, SubmissionsInsertedTotal: c.Submissions,
 			LostTotal: s.roster.Lost, RevokedTotal: s.roster.Revoked, ConsumersAttached: uint64(s.roster.Attached),
 			SubmissionsEndedTotal: c.SubmissionEnd, CommitsTotal: c.Commits, CommitBytesTotal: c.CommitBytes,
 			Draining: oneIf(m.Settings.Draining), Empty: oneIf(m.Backlog.Len() == 0), DiskFull: oneIf(s.full.Load()),
-			JournalBytes: uint64(s.journal.Size()), StoreBytes: uint64(s.store.Size()),
+			JournalBytes: uint64(s.writer.journal.Size()), StoreBytes: uint64(s.store.Size()),
 		},
 		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals, EndedAs: c.EndedAs,
 		ConsumersAway: uint64(s.roster.Gone),
 		Schedules:     uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts, NextTick: schedules.NextTick(),
 		Unsaved: uint64(s.store.Memtable.Bytes()), UnsavedMost: uint64(s.contents.most()),
-		Keys: uint64(s.claims.len()), KeysMost: uint64(s.store.Keys.Most), KeysRefused: s.claims.refused,
-		InsertsRefused: s.crowded, ViewBytes: s.Views.counted.Views, QuestionViewBytes: s.Views.counted.Asked,
-		ViewsRefused: s.Views.refused.views, QuestionsRefused: s.Views.refused.asked,
+		Keys: uint64(s.keys.Len(m)), KeysMost: uint64(s.store.Keys.Most), KeysRefused: s.keys.Refused,
+		InsertsRefused: s.inserts.crowded, ViewBytes: s.Views.Counted.Views, QuestionViewBytes: s.Views.Counted.Asked,
+		ViewsRefused: s.Views.Refused.Views, QuestionsRefused: s.Views.Refused.Asked,
 	}
 	for action := range stats.RulesActive {
 		stats.RulesActive[action] = uint64(s.parts.rules.Count(queue.RuleAction(action)))
@@ -63,9 +67,8 @@ func oneIf(is bool) uint8 {
 	return 0
 }
 
-// Examined is how many submissions were looked at by all reserves so far: the measure of what a reservation costs.
-func (s *Shard) Examined() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m.Backlog.Examined()
+// Examined is the number of submissions that all reserves have examined so far. It measures the cost of a reservation.
+func (s *Shard) Examined() (n uint64) {
+	(*doors)(s).Look(func(m *machine.Machine) { n = m.Backlog.Examined() })
+	return n
 }

@@ -6,14 +6,12 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// heldBatch is about how many bytes of what is held go into one batch.
+// heldBatch is the approximate number of bytes of reservations in one batch.
 const heldBatch = 8 << 20
 
 // leaveHeld is the last thing that is written to the journal of a shard that is closed in order. Should it fail, the next start knows as
 // much as after a kill.
 func (s *Shard) leaveHeld() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	m := s.m
 	if s.broken != nil || s.lost != nil || (m.Holds.Len() == 0 && m.Settings.RestartGrace == 0) {
 		return
@@ -28,7 +26,7 @@ func (s *Shard) leaveHeld() {
 	defer giveUp()
 	flush := func() {
 		if err == nil {
-			end, err = s.journal.Append(ctx, end, enc.Packed())
+			end, err = s.writer.journal.Append(ctx, end, enc.Packed())
 		}
 		enc.Reset(m.Epoch, now)
 	}

@@ -1,17 +1,14 @@
 package shard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/recount"
+	"github.com/quern-queue/quern/engine/shard/worker"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -24,7 +21,7 @@ type Work struct {
 	Suspects Suspects
 	Parked   []api.ParkedAction // the oldest first
 	Grace    queue.Time         // until when the restart grace runs, 0: it is over
-	Recount  Recount
+	Recount  recount.State
 }
 
 // Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
@@ -42,68 +39,50 @@ func (w *Work) API() api.Lifecycle {
 }
 
 // Work tells how the life-cycle worker is doing.
-func (s *Shard) Work() Work {
+func (s *Shard) Work() (w Work) {
 	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := Work{Grace: s.m.ValueLimits.Grace.End(), Degraded: s.Worker.degraded, Slices: s.Worker.slices,
-		Kinds: make([]api.LifecycleKind, machine.KindCount), Parked: s.Worker.parkedActions()}
+	s.mu.held(func() { w = s.work(now) })
+	return w
+}
+
+// work is Work with the mutex held.
+func (s *Shard) work(now queue.Time) Work {
+	w := Work{Grace: s.m.ValueLimits.Grace.End(), Degraded: s.Worker.Trouble.Degraded, Slices: s.Worker.Trouble.Slices,
+		Kinds: make([]api.LifecycleKind, machine.KindCount), Parked: s.Worker.Trouble.API()}
 	for kind := range machine.KindCount {
-		t, acts := &s.Worker.kinds[kind], s.m.Stats.Acts[kind]
+		t, acts := &s.Worker.Trouble.Kinds[kind], s.m.Stats.Acts[kind]
 		k := &w.Kinds[kind]
 		*k = api.LifecycleKind{
-			Kind: kind.String(), Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale, Failed: t.failed,
-			Failures: t.failures,
+			Kind: kind.String(), Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale, Failed: t.Failed,
+			Failures: t.Failures,
 		}
-		if t.success != 0 {
-			k.LastSuccessAt = new(t.success.API())
+		if t.Success != 0 {
+			k.LastSuccessAt = new(t.Success.API())
 		}
-		if t.err != nil {
-			k.Error = t.err.Error()
+		if t.Err != nil {
+			k.Error = t.Err.Error()
 		}
-		at, there := s.m.Lifecycle.OldestDue(kind, now)
+		at, there := s.m.OldestDue(kind, now)
 		if kind == machine.KindRetention { // it makes no one wait, so it does not count for the health
-			at, there = s.Worker.overdue.since()
+			at, there = s.Retention.Since()
 		}
 		if there {
 			lag := max(now.Sub(at), 0)
 			k.LagSeconds, w.Lag = lag.Seconds(), max(w.Lag, lag)
 		}
 	}
-	w.Recount = s.Recounts.state()
+	w.Recount = s.Recounts.Far()
 	w.Suspects = Suspects{api.Suspects{
 		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent),
 		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
 	}, uint64(s.m.Suspects.Ready)}
 	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.parts.letters.Outbox.Len())
 	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()), s.m.Stats.Orphaned
-	w.Kinds[machine.KindRetention].Pending = s.Worker.retained()
-	for a := range s.Worker.parked {
+	w.Kinds[machine.KindRetention].Pending = s.Retention.Pending(s.m)
+	for a := range s.Worker.Trouble.Parked {
 		w.Kinds[a.Kind].Parked++
 	}
 	return w
-}
-
-// parkedActions are those that are left alone after they failed again and again, or broke off: the oldest first. The mutex is held.
-func (w *Worker) parkedActions() []api.ParkedAction {
-	list := []api.ParkedAction{}
-	for _, a := range slices.SortedFunc(maps.Keys(w.parked), func(a, b machine.Action) int {
-		return cmp.Or(cmp.Compare(w.parked[a].Since, w.parked[b].Since), strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
-	}) {
-		p := w.parked[a]
-		one := api.ParkedAction{Kind: a.Kind.String(), Schedule: a.Schedule, Error: p.Err.Error(), Since: p.Since.API()}
-		switch {
-		case a.Rule != 0:
-			one.Rule = strconv.FormatUint(uint64(a.Rule), 10)
-		case a.Submission != 0:
-			one.Submission = a.Submission.String()
-		}
-		if a.Kind.OfChunks() {
-			one.Index = &a.Index
-		}
-		list = append(list, one)
-	}
-	return list
 }
 
 // lagMost is the lag of the life-cycle worker beyond which the shard is not ready.
@@ -115,7 +94,7 @@ var errDegraded = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue'
 
 // takesIn says whether inserts can be served. The mutex is held.
 func (s *Shard) takesIn() error {
-	if err := s.usable(); err != nil || !s.Worker.degraded {
+	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded {
 		return err
 	}
 	return errDegraded
@@ -124,31 +103,24 @@ func (s *Shard) takesIn() error {
 // handsOut says whether reserves can be served: also by a degraded shard, as long as what was handed out comes back in time.
 // The mutex is held.
 func (s *Shard) handsOut(now queue.Time) error {
-	if err := s.usable(); err != nil || !s.Worker.degraded || s.Worker.lag(now) < s.m.Settings.ReservationTimeout {
+	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded || worker.Lag(s.m, now) < s.m.Settings.ReservationTimeout {
 		return err
 	}
 	return errDegraded
 }
 
-// lag is since when the oldest action is due that is not done yet. The mutex is held.
-func (w *Worker) lag(now queue.Time) (most time.Duration) {
-	for kind := range machine.KindCount {
-		if at, there := w.s.m.Lifecycle.OldestDue(kind, now); there {
-			most = max(most, now.Sub(at))
-		}
-	}
-	return most
-}
-
 // Health is nil while the shard serves all calls, and its life-cycle worker keeps up.
 func (s *Shard) Health() error {
+	var lag time.Duration
+	var err error
 	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := errors.Join(s.lost, s.takesIn(), s.disk.failing()); err != nil {
+	s.mu.held(func() {
+		lag, err = worker.Lag(s.m, now), errors.Join(s.lost, s.takesIn(), s.disk.Failing())
+	})
+	if err != nil {
 		return err
 	}
-	if lag := s.Worker.lag(now); lag > lagMost {
+	if lag > lagMost {
 		return fmt.Errorf("the life-cycle worker is %s behind; up to %s is well", lag.Round(time.Second), lagMost)
 	}
 	return nil

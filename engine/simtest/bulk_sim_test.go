@@ -115,6 +115,22 @@ func (m *model) pageOfSubmissions(b *modelBulk, most int) (groups []bulkGroup, n
 	return []bulkGroup{g}, g.matched
 }
 
+// offeredBefore counts up to most chunks of a group as unchanged, of those that are shelved, and says how many. What a page does with one
+// submission takes effect while it goes on with the next: with more work on offer the shard may take suspects off the shelf by itself.
+func (g *bulkGroup) offeredBefore(b *modelBulk, most int) (n int) {
+	if b.Action != queue.BulkRetry || b.DryRun {
+		return 0
+	}
+	for _, c := range g.chunks {
+		if c.shelved && n < most {
+			n++
+		}
+	}
+	g.counts.Done -= uint64(n)
+	g.counts.Unchanged += uint64(n)
+	return n
+}
+
 // bulkDoes does in the model what a page did.
 func (s *sim) bulkDoes(b *modelBulk, g *bulkGroup) {
 	b.after = g.last
@@ -262,9 +278,13 @@ func (s *sim) stepBulk(b *modelBulk) {
 	ends := b.State == queue.BulkRunning && want < most
 	s.takeEffect([]func(){func() {
 		got, _ := s.shard.Bulks.Get(b.ID)
+		earlier := int(got.Counts.Unchanged - b.Counts.Unchanged)
 		for i := range groups {
 			if failed && b.Counts.Matched == got.Counts.Matched {
 				break
+			}
+			if i > 0 {
+				earlier -= groups[i].offeredBefore(b, earlier)
 			}
 			s.bulkDoes(b, &groups[i])
 		}

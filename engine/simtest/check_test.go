@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -143,7 +144,7 @@ func (s *sim) checkSubmission(x *modelSub) {
 	s.must("submission", err)
 	s.equal("submission", got, s.m.info(x))
 	s.record.asked(got)
-	d, open, err := s.shard.Inspect.DiagnoseSubmission(x.id, nil)
+	d, open, err := s.shard.Inspect.DiagnoseSubmission(x.id, inspect.Asked{})
 	s.must("diagnosis", err)
 	if want := x.begun; open && d.FirstReserved != want {
 		s.fail("%s was first reserved at %d, want %d", x.id, d.FirstReserved, want)

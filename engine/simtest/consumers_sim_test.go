@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -24,7 +25,7 @@ type modelRoster struct {
 }
 
 type modelConsumer struct {
-	streams []*shard.Attached
+	streams []*consumers.Attached
 	away    *modelAbsence // nil: it is not
 	heard   queue.Time
 	order   queue.ConsumerOrder
@@ -277,7 +278,7 @@ func (s *sim) consumers() {
 	}
 }
 
-func (s *sim) checkNotice(name string, c *modelConsumer, n shard.Notice) {
+func (s *sim) checkNotice(name string, c *modelConsumer, n consumers.Notice) {
 	held, _ := s.m.heldBy(name)
 	if !n.Hello || n.Epoch != s.epoch || n.Held != len(held) || n.Grace != s.settings.ConsumerGrace || n.Over || n.Ordered != (c.order != queue.NoOrder) || n.Order != c.order {
 		s.fail("the first notice of %s: got %+v, want a hello of epoch %d with %d held, and the order %q", name, n, s.epoch, len(held), c.order)
@@ -351,7 +352,7 @@ func (s *sim) checkConsumers() {
 
 func (s *sim) checkHeld(name string, held []*modelChunk, of map[*modelChunk]queue.ChunkID) {
 	var got []queue.HeldChunk
-	var after shard.HeldAfter
+	var after reserver.Place
 	for more := true; more; {
 		_, page, last, left, err := s.shard.Consumers.Get(name, after, 1+s.r.IntN(4))
 		s.must("consumer", err)

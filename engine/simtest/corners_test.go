@@ -7,14 +7,15 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Corners of the life cycle that the random simulation does not reach, or reaches too seldom to tell whether they hold. Each was found by
 // a change of one line that no test noticed.
 
-func (b *box) attach(t *testing.T, name string) *shard.Attached {
+func (b *box) attach(t *testing.T, name string) *consumers.Attached {
 	t.Helper()
 	a, err := b.shard.Consumers.Attach(name)
 	if err != nil {
@@ -159,7 +160,7 @@ func TestCompletionOvertakesALoss(t *testing.T) {
 		completed <- results
 	}()
 	for finishing := false; !finishing; runtime.Gosched() {
-		_, chunks, _, _, err := b.shard.Consumers.Get("c", shard.HeldAfter{}, 2)
+		_, chunks, _, _, err := b.shard.Consumers.Get("c", reserver.Place{}, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -116,7 +116,7 @@ func playEnds(t *testing.T, seed uint64) {
 			}
 			b.clock.pass(time.Minute)
 			before := all.gaps
-			if _, err := b.shard.Retain(ctx, b.clock.now(), 1000); err != nil {
+			if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 1000); err != nil {
 				t.Fatal(err)
 			}
 			missed := false

@@ -141,7 +141,7 @@ func (f *faults) expected() error {
 // batch is told, what was not written has not happened, what was written has, and the shard goes on.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	n := uint64(60)
+	n := uint64(30)
 	if testing.Short() {
 		n = 8
 	}

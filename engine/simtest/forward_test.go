@@ -49,7 +49,7 @@ const (
 	asTheyAre   = iota
 	storeLater  // a checkpoint wrote its rows and the note of its position; the journal is as it was
 	storeAhead  // a checkpoint wrote its rows, but not the note
-	storeHalf   // a checkpoint wrote the rows of submissions, but not those beside them, nor the note
+	storeHalf   // a checkpoint wrote the rows of rules and of submissions, but not those beside them, nor the note
 	allFolded   // a checkpoint ended: what is before it is in the store only
 	killMoments // how many there are
 )
@@ -186,7 +186,7 @@ func TestRetentionWaitsForDelivery(t *testing.T) {
 		if err := p.from.shard.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.from.shard.Retain(ctx, p.from.clock.now()+1, 100); err != nil {
+		if _, err := p.from.shard.Retention.Retain(ctx, p.from.clock.now()+1, 100); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -174,31 +174,27 @@ func playOutside(t *testing.T, seed uint64, grace time.Duration) *outside {
 // shows that the oracle can tell.
 func TestLimitsHoldAcrossCrashes(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(30)
+	n := uint64(12)
 	if testing.Short() {
-		seeds = 6
+		n = 6
 	}
+	first, last := seedsToPlay(t, n)
 	limits := map[queue.MetaValue]int{queue.IntValue(0): companyLimit, queue.IntValue(1): companyLimit, queue.IntValue(2): 2}
 	var during, exceeded atomic.Int64
-	t.Run("seeds", func(t *testing.T) {
-		for seed := uint64(1); seed <= seeds; seed++ {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				t.Parallel()
-				with, without := playOutside(t, seed, 30*time.Second), playOutside(t, seed, 0)
-				for company, limit := range limits {
-					if n := with.most[company]; n > limit || n == 0 {
-						t.Errorf("%d chunks of company %s were worked on at once, want some, and at most %d", n, company.Text(), limit)
-					}
-					if without.most[company] > limit {
-						exceeded.Add(1)
-					}
-				}
-				during.Add(int64(with.during))
-			})
+	playSeeds(t, first, last, func(t *testing.T, seed uint64) {
+		with, without := playOutside(t, seed, 30*time.Second), playOutside(t, seed, 0)
+		for company, limit := range limits {
+			if n := with.most[company]; n > limit || n == 0 {
+				t.Errorf("%d chunks of company %s were worked on at once, want some, and at most %d", n, company.Text(), limit)
+			}
+			if without.most[company] > limit {
+				exceeded.Add(1)
+			}
 		}
+		during.Add(int64(with.during))
 	})
-	t.Logf("%d seeds: no limit exceeded with the grace, %d without it; %d chunks without a limit handed out during graces", seeds, exceeded.Load(), during.Load())
-	if exceeded.Load() == 0 || during.Load() == 0 {
+	t.Logf("no limit exceeded with the grace, %d without it; %d chunks without a limit handed out during graces", exceeded.Load(), during.Load())
+	if last-first >= 5 && (exceeded.Load() == 0 || during.Load() == 0) { // in fewer it may not happen
 		t.Errorf("without the grace %d limits were exceeded, and %d chunks were handed out during graces: want some of both", exceeded.Load(), during.Load())
 	}
 }

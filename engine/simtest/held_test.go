@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
@@ -21,7 +21,7 @@ func operator(action string) queue.Act {
 // pagesOf goes through the reservations that a filter means.
 func pagesOf(t *testing.T, b *box, f queue.HeldFilter, limit int) (all []queue.HeldChunk) {
 	t.Helper()
-	var after shard.HeldPlace
+	var after consumers.HeldPlace
 	for more := true; more; {
 		var list []queue.HeldChunk
 		var err error

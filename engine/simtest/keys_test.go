@@ -81,7 +81,7 @@ func TestKeysOutliveRetention(t *testing.T) {
 	_, err = b.shard.Submissions.Cancel(ctx, first.ID)
 	must(t, err)
 	b.clock.pass(2 * time.Second)
-	_, err = b.shard.Retain(ctx, b.clock.now().Add(-settings.Retention), 10)
+	_, err = b.shard.Retention.Retain(ctx, b.clock.now().Add(-settings.Retention), 10)
 	must(t, err)
 	for _, restart := range []func(){func() {}, func() { b.close(); b.open() }, func() { b.kill(t, asTheyAre) }} {
 		restart()

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -169,7 +170,7 @@ func (s *sim) age() {
 			}
 		}
 	}
-	s.must("age", onlyError(s.shard.DeadLetters.Age(ctx, keep, 1<<20)))
+	s.must("age", onlyError(s.shard.Retention.Age(ctx, keep, 1<<20)))
 	if got := s.shard.Stats().AgedTotal; got != want {
 		s.fail("dead letters given up for their age: %d, want %d", got, want)
 	}
@@ -395,7 +396,8 @@ func rewindFolded(t testing.TB, dir string, to journal.Position) {
 	changeStore(t, dir, func(db *store.Store) error { return db.SetCheckpointed(ctx, to) })
 }
 
-// rewindAsides has a store hold these rows beside its submissions, and no others.
+// rewindAsides has a store hold these rows beside its submissions, and no others. That of the rules stays as it is: a checkpoint writes it
+// before the submissions.
 func rewindAsides(t testing.TB, dir string, rows []checkpoint.Aside) {
 	t.Helper()
 	changeStore(t, dir, func(db *store.Store) error {
@@ -406,7 +408,8 @@ func rewindAsides(t testing.TB, dir string, rows []checkpoint.Aside) {
 		}); err != nil {
 			return err
 		}
-		return db.PutAside(ctx, append(all, rows...))
+		all = append(all, rows...)
+		return db.PutAside(ctx, slices.DeleteFunc(all, func(a checkpoint.Aside) bool { return a.Kind == machine.AsideRules }))
 	})
 }
 

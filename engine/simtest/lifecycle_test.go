@@ -136,7 +136,7 @@ func TestFatalFailureIsADeadLetter(t *testing.T) {
 	}
 	b.wantCounts("after it", sub.ID, queue.Submission{Ready: 1, Dead: 1})
 	b.tickAfter(100 * 24 * time.Hour)
-	if _, err := b.shard.Retain(ctx, b.clock.now(), 100); err != nil {
+	if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 100); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.letters()) != 1 {
@@ -468,13 +468,13 @@ func TestRetentionOfDeadLetters(t *testing.T) {
 	}
 	retain := func() {
 		t.Helper()
-		if _, err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+		if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 10); err != nil {
 			t.Fatal(err)
 		}
 	}
 	age := func(keep time.Duration) {
 		t.Helper()
-		if _, err := b.shard.DeadLetters.Age(ctx, keep, 10); err != nil {
+		if _, err := b.shard.Retention.Age(ctx, keep, 10); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -77,7 +77,7 @@ func (g *gates) pass(what string, write func() error) error {
 	return errors.Join(err, h.end.err())
 }
 
-// moving are writes under a lock that others wait for: they are not held.
+// moving are writes that others wait for, under a lock or in a reload: they are not held.
 const moving = "moving"
 
 // around is what the store calls for every transaction.
@@ -90,11 +90,15 @@ func storeWrite() string {
 	for more := true; more; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
+		switch _, name, _ := strings.Cut(frame.Function, "store.(*Blobs)."); name {
+		case "Put":
+			return "content"
+		case "Delete": // a reload sweeps
+			return moving
+		}
 		_, name, _ := strings.Cut(frame.Function, "store.(*Store).")
 		switch name {
-		case "WriteContents":
-			return "content"
-		case "SettleOutputs", "PackOutputs", "SweepOrphans":
+		case "CompactOutputs", "PackOutputs", "SweepOrphans":
 			return moving
 		case "Checkpoint", "SetCheckpointed":
 			return name

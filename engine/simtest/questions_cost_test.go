@@ -30,7 +30,7 @@ func askAll(s *shard.Shard, p *strategy.Plan, id queue.SubmissionID, seed uint64
 			return fmt.Errorf("block %d passes or refuses more than enters: %+v", i, n)
 		}
 	}
-	if d, err := s.Inspect.Diagnose(ctx, number("site", 3), []*strategy.Plan{p}); err != nil || d.HoldsMet > d.InFlight {
+	if d, err := s.Inspect.Diagnose(ctx, number("site", 3), inspect.Asked{Plans: []*strategy.Plan{p}}); err != nil || d.HoldsMet > d.InFlight {
 		return fmt.Errorf("diagnose: %d reservations of %d: %w", d.HoldsMet, d.InFlight, err)
 	}
 	if _, err := s.Inspect.Why(ctx, id, 0, p); err != nil {
@@ -70,7 +70,7 @@ func TestQuestionsAreSliced(t *testing.T) {
 		}
 	}
 	for site := range 7 {
-		d, err := b.shard.Inspect.Diagnose(ctx, number("site", site), []*strategy.Plan{plan(t, "Random")})
+		d, err := b.shard.Inspect.Diagnose(ctx, number("site", site), inspect.Asked{Plans: []*strategy.Plan{plan(t, "Random")}})
 		if err != nil || d.Met != d.Present || d.Present < submissions/7 {
 			t.Errorf("a diagnosis of site=%d looked at %d of %d submissions: %v", site, d.Met, d.Present, err)
 		}
@@ -79,7 +79,7 @@ func TestQuestionsAreSliced(t *testing.T) {
 	for range 10 {
 		many = append(many, plan(t, wide))
 	}
-	d, err := b.shard.Inspect.Diagnose(ctx, number("site", 3), many)
+	d, err := b.shard.Inspect.Diagnose(ctx, number("site", 3), inspect.Asked{Plans: many})
 	if most := b.shard.Inspect.MostLooks(); err != nil || d.Met == 0 || d.Met >= d.Present || most > bound {
 		t.Errorf("a diagnosis by 410 branches looked at %d of %d submissions, and %d things at once: %v", d.Met, d.Present, most, err)
 	}

@@ -63,8 +63,8 @@ func (r *recording) wrap(inner func(journal.Journal) journal.Journal) func(journ
 }
 
 // journaled is how many commits the journal took, and bytes. What shares a commit depends on the moment, and a change of the format changes
-// the bytes.
-var journaled = regexp.MustCompile(`"commit(s|_bytes)_total":\d+,`)
+// the bytes. The measure of a limit is left out where it is the first one.
+var journaled = regexp.MustCompile(`"commit(s|_bytes)_total":\d+,|,"Of":0`)
 
 // asked notes something that was asked or answered.
 func (r *recording) asked(what any) {

@@ -2,8 +2,6 @@ package simtest
 
 import (
 	"github.com/quern-queue/quern/engine/shard/recount"
-
-	"github.com/quern-queue/quern/engine/shard"
 )
 
 // recount goes on with the recount of counters by a few tiny slices, as the worker does between calls, and fails if it ever finds a
@@ -39,7 +37,7 @@ func (s *sim) wholeRound() {
 }
 
 // drifts names the counters that drifted.
-func drifts(w *shard.Recount) map[string]uint64 {
+func drifts(w *recount.State) map[string]uint64 {
 	found := map[string]uint64{}
 	for c := range recount.Counters {
 		if n := w.Drifts[c]; n > 0 {

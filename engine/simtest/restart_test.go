@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/reserver"
 )
 
 // restarted closes the shard in order and opens it again after a while.
@@ -131,7 +131,7 @@ func TestPlannedRestartOfManyReservations(t *testing.T) {
 	mustInsert(t, b, prefixed(n))
 	held := b.heldAs(t, "it", n)
 	b.restarted(0)
-	_, got, _, more, err := b.shard.Consumers.Get("it", shard.HeldAfter{}, n)
+	_, got, _, more, err := b.shard.Consumers.Get("it", reserver.Place{}, n)
 	if err != nil || more || len(got) != n {
 		t.Fatalf("got %d chunks, more=%v, %v; want %d", len(got), more, err, n)
 	}

@@ -42,7 +42,7 @@ func (s *sim) retainUntil(before queue.Time) {
 	})
 	s.log.add("the retention of %d submissions is over, of those that ended before %d", n-len(s.m.subs), before)
 	s.disarm()
-	s.must("retain", onlyError(s.shard.Retain(ctx, before, 10_000)))
+	s.must("retain", onlyError(s.shard.Retention.Retain(ctx, before, 10_000)))
 	if s.copies != "" { // it may have begun one behind a checkpoint, whose op must not share a batch, and its time, with what comes next
 		s.must("checkpoint", s.shard.Checkpoint())
 	}
@@ -63,7 +63,7 @@ func TestForgottenStaysForgotten(t *testing.T) {
 		}
 		b.kill(t, moment)
 		b.clock.pass(time.Hour)
-		if _, err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+		if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 10); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.shard.Submissions.Get(ctx, sub.ID); queue.CodeOf(err) != queue.CodeUnknownSubmission {
@@ -93,7 +93,7 @@ func TestForgottenOutputsAreNobodys(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.clock.pass(time.Hour)
-		if _, err := b.shard.Retain(ctx, b.clock.now(), 10); err != nil {
+		if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 10); err != nil {
 			t.Fatal(err)
 		}
 		b.kill(t, allFolded)

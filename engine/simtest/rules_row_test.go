@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/store"
 )
 
@@ -81,12 +82,34 @@ func TestRuleOfAReopenedSubmissionStays(t *testing.T) {
 	b.close()
 	b.dir = dir
 	exec(t, filepath.Join(dir, "store.db"), store.Kind, fmt.Sprintf(
-		"ATTACH DATABASE '%s' AS younger; DELETE FROM standing; INSERT INTO standing SELECT * FROM younger.standing; DETACH DATABASE younger", younger))
+		"ATTACH DATABASE '%s' AS younger; DELETE FROM aside WHERE kind = %d; INSERT INTO aside SELECT * FROM younger.aside WHERE kind = %d; "+
+			"DETACH DATABASE younger", younger, machine.AsideRules, machine.AsideRules))
 	b.open()
 	if rules := b.shard.Rules.List(); len(rules) != 1 || rules[0] != want {
 		t.Errorf("after the restart: rules %+v, want %+v", rules, want)
 	}
 	b.wantCounts("after the restart", id, queue.Submission{Blocked: 1})
+}
+
+// A checkpoint writes the rules before the submissions. Else a kill between the two leaves rules that are older than the submissions: a rule
+// comes back that ended with its submission, when that was opened again.
+func TestRulesAreWrittenFirst(t *testing.T) {
+	t.Parallel()
+	b := openBox(t, deadLetters())
+	b.close()
+	exec(t, filepath.Join(b.dir, "store.db"), store.Kind,
+		"CREATE TRIGGER full BEFORE INSERT ON open_page BEGIN SELECT RAISE(ABORT, 'no submission is written'); END")
+	b.open()
+	mustInsert(t, b, prefixed(1))
+	if _, _, err := b.shard.Rules.Set(queue.Rule{Action: queue.Pause}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.shard.Checkpoint(); err == nil {
+		t.Fatal("the checkpoint came through")
+	}
+	if rows := b.asides(); len(rows) != 1 || rows[0].Kind != machine.AsideRules {
+		t.Errorf("rows beside the submissions: %+v, want that of the rules only", rows)
+	}
 }
 
 // stopLog stops at an append until it is told to go on.

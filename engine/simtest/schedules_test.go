@@ -206,7 +206,7 @@ func (s *scheduleSim) put() {
 func (m *modelSchedule) after(s *scheduleSim, t queue.Time) queue.Time {
 	if m.spec == nil {
 		var err error
-		m.spec, err = schedules.ParseSchedule(&m.def)
+		m.spec, err = schedules.Parse(&m.def)
 		s.must("parse", err)
 	}
 	next := queue.At(m.spec.Next(time.UnixMilli(int64(t))))

@@ -186,7 +186,7 @@ func (c command) delivered() {
 
 // age gives up the letters that are older than dead_retention_seconds, as the server does once a minute.
 func (c command) age() {
-	must(c.t, onlyError(c.shard.DeadLetters.Age(ctx, c.box.settings.DeadRetention, 1000)))
+	must(c.t, onlyError(c.shard.Retention.Age(ctx, c.box.settings.DeadRetention, 1000)))
 }
 
 func (c command) rule() {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
+	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands of testdata/scripts print now, to be reviewed as a diff")
@@ -79,14 +79,14 @@ type script struct {
 	out    strings.Builder
 	subs   []queue.SubmissionID
 	tokens []queue.Token
-	opened map[string]*shard.Attached
+	opened map[string]*consumers.Attached
 	bulks  []queue.BulkID
 }
 
 // playScript plays a script. It returns the script with what its commands print now, and where that differs from what it says; an error
 // is a script that cannot be played.
 func playScript(t *testing.T, path, text string) (now string, differs, err error) {
-	s := &script{box: openBox(t, relaxed()), path: path, opened: map[string]*shard.Attached{}}
+	s := &script{box: openBox(t, relaxed()), path: path, opened: map[string]*consumers.Attached{}}
 	defer func() {
 		if f := recover(); f != nil {
 			mistake, is := f.(failure)

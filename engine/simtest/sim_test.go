@@ -42,7 +42,7 @@ var ctx = context.Background()
 // TestSimulation plays seeds: each is some hundred steps, every answer compared with the model's.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	n := uint64(160)
+	n := uint64(100)
 	if testing.Short() {
 		n = 24
 	}

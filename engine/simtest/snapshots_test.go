@@ -20,7 +20,9 @@ import (
 func (b *box) keepSnapshots() { b.copies = b.t.TempDir() }
 
 // snapshots are the copies that are kept.
-func (b *box) snapshots() engine.Snapshots { return engine.Snapshots{Folder: b.copies, Now: time.Now} }
+func (b *box) snapshots() engine.Snapshots {
+	return engine.SnapshotsIn(b.copies, queue.Identity{}, time.Now)
+}
 
 // loseStore removes the store of a shard that is closed.
 func (b *box) loseStore() {

@@ -6,16 +6,16 @@ import (
 	"testing"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/views"
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // userBox is a box with so many submissions of a user each, whose views may take so many bytes.
 func userBox(t *testing.T, users int, most uint64) *box {
 	b := newBox(t, relaxed())
-	b.views = shard.NewViewMemory(most)
+	b.views = views.NewMemory(most)
 	b.open()
 	var all sync.WaitGroup
 	for first := range 64 { // at the same time, so that they share commits

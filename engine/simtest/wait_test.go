@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/submissions"
 )
 
 // waiter is a reserve call that waits in its own goroutine.
@@ -64,7 +64,7 @@ func inBubble(t *testing.T, settings queue.Settings, f func(t *testing.T, b *box
 
 // waitEnd waits for the end of a submission, and reads it.
 func waitEnd(ctx context.Context, b *box, id queue.SubmissionID) (queue.Submission, error) {
-	w := shard.NewWatch(1)
+	w := submissions.NewWatch(1)
 	b.shard.Submissions.Watch(w, id)
 	defer b.shard.Submissions.Unwatch(w, id)
 	if err := w.Wait(ctx, time.Hour); err != nil {
@@ -360,15 +360,15 @@ func TestReloadKeepsWaits(t *testing.T) {
 // A watch over several submissions is over when as many of them ended as it waits for; what has ended already, or never was, counts at once.
 func TestWatchCountsEnds(t *testing.T) {
 	inBubble(t, relaxed(), func(t *testing.T, b *box) {
-		submissions := b.shard.Submissions
+		face := b.shard.Submissions
 		var ids []queue.SubmissionID
 		for range 3 {
 			ids = append(ids, mustInsert(t, b, prefixed(1)).ID)
 		}
-		one, two := shard.NewWatch(1), shard.NewWatch(2)
-		submissions.Watch(one, ids...)
-		submissions.Watch(two, ids...)
-		over := func(w *shard.Watch) bool { // no time passes: a watch that is not over cannot return without an error
+		one, two := submissions.NewWatch(1), submissions.NewWatch(2)
+		face.Watch(one, ids...)
+		face.Watch(two, ids...)
+		over := func(w *submissions.Watch) bool { // no time passes: a watch that is not over cannot return without an error
 			left, leave := context.WithCancel(ctx)
 			leave()
 			for range 64 { // of what is ready a select takes any
@@ -380,7 +380,7 @@ func TestWatchCountsEnds(t *testing.T) {
 		}
 		for n, want := range []struct{ one, two bool }{{false, false}, {true, false}, {true, true}} {
 			if n > 0 {
-				if _, err := submissions.Cancel(ctx, ids[n]); err != nil {
+				if _, err := face.Cancel(ctx, ids[n]); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -388,10 +388,10 @@ func TestWatchCountsEnds(t *testing.T) {
 				t.Errorf("%d ended: a watch for one is over: %t, one for two: %t; want %+v", n, over(one), over(two), want)
 			}
 		}
-		submissions.Unwatch(one, ids...)
-		submissions.Unwatch(two, ids...)
-		late := shard.NewWatch(3)
-		submissions.Watch(late, ids[1], ids[2], 7)
+		face.Unwatch(one, ids...)
+		face.Unwatch(two, ids...)
+		late := submissions.NewWatch(3)
+		face.Watch(late, ids[1], ids[2], 7)
 		if !over(late) {
 			t.Error("two that ended and one that never was do not count at once")
 		}

@@ -295,7 +295,7 @@ func TestPoisonousRetention(t *testing.T) {
 	for pass := 0; left() > 1; pass++ {
 		b.clock.pass(6 * time.Second)
 		b.shard.Worker.Tick()
-		if _, err := b.shard.Retain(ctx, b.clock.now(), 200); err == nil && left() > 1 && pass > 40 {
+		if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 200); err == nil && left() > 1 && pass > 40 {
 			t.Fatalf("after %d passes %d submissions are left, parked: %+v", pass, left(), b.shard.Work().Parked)
 		}
 	}
@@ -305,7 +305,7 @@ func TestPoisonousRetention(t *testing.T) {
 	}
 	exec(t, filepath.Join(b.dir, "store.db"), kind, "DROP TRIGGER poison")
 	b.shard.Worker.Retry()
-	if _, err := b.shard.Retain(ctx, b.clock.now(), 200); err != nil || left() != 0 {
+	if _, err := b.shard.Retention.Retain(ctx, b.clock.now(), 200); err != nil || left() != 0 {
 		t.Errorf("fixed and retried: %v, %d left; want none", err, left())
 	}
 	if k := b.shard.Work().Kinds[machine.KindRetention]; k.Done != 30 || k.Parked != 0 || k.Failed < 3 {

@@ -174,6 +174,8 @@ func (x *counting) pinned() (release func() error) {
 // The files of a database that is written to, copied one after the other in any order, with any number of commits between, are refused, or
 // are the database of one moment since the copying began. SQLite takes most of them: the main file of before a log was restarted and the log
 // of after lack what is in neither.
+//
+//quern:sequential
 func TestCopiesOfDifferentMoments(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][3]string{{"", "-wal", "-shm"}, {"", "-shm", "-wal"}, {"-wal", "", "-shm"}, {"-wal", "-shm", ""},
@@ -348,6 +350,8 @@ func (x *counting) step(steps []func() error, at int) (next int) {
 
 // A main file, of which a part may be later than the rest, beside a log that was copied later: they are refused, or are the database of the
 // moment of the log. That holds in every step of copying the log back, wherever readers are in the way of it.
+//
+//quern:sequential
 func TestLogOfALaterMoment(t *testing.T) {
 	t.Parallel()
 	refused, taken := 0, 0

@@ -11,10 +11,10 @@ import (
 // The audit log is a table of the catalogue, so that it outlives the queues that it tells of. What the catalogue itself does enters it
 // in the same transaction. What a queue does is in the queue's journal first, and comes here at a checkpoint of the queue.
 
-// CatalogueActs stands in the place of a shard for acts that no queue's journal has.
+// CatalogueActs replaces a shard for acts that are in no queue's journal.
 const CatalogueActs = -1
 
-// ActPlace is where an entry stands in the log: entries are in order of time, then of shard, then of number.
+// ActPlace is the place of an entry in the log. Entries are ordered by time, then by shard, then by number.
 type ActPlace struct {
 	At     queue.Time
 	Shard  int // or CatalogueActs
@@ -27,63 +27,37 @@ type ActRow struct {
 	queue.Act
 }
 
-type actStatements struct {
-	put, last, latest, oldest, trim *sqlitedb.Stmt
-}
+type actStatements struct{ last, latest, oldest *sqlitedb.Stmt }
 
 func (a *actStatements) prepare() []prepared {
 	return []prepared{
-		{&a.put, "INSERT OR IGNORE INTO audit (shard, number, at, queue, crc, bytes) VALUES (?, ?, ?, ?, ?, ?)"},
 		{&a.last, "SELECT coalesce(max(number), 0) FROM audit WHERE shard = ?"},
 		{&a.latest, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) < (?, ?, ?) " +
 			"ORDER BY at DESC, shard DESC, number DESC"},
 		{&a.oldest, "SELECT shard, number, at, queue, crc, bytes FROM audit WHERE (at, shard, number) > (?, ?, ?) " +
 			"ORDER BY at, shard, number"},
-		{&a.trim, "DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE at < ? ORDER BY at LIMIT ?)"},
 	}
 }
 
-// changing runs fn in a transaction that also puts the acts into the log, perhaps twice: see Around.
-func (c *Catalogue) changing(operation string, acts []queue.Act, fn func() error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change := func() error { return wrap(operation, c.conn.Tx(func() error { return c.withActs(acts, fn) })) }
-	if c.Around != nil {
-		return c.Around(change)
-	}
-	return change()
-}
-
-// running is changing by statements that have the same arguments.
-func (c *Catalogue) running(operation string, acts []queue.Act, args []any, statements ...*sqlitedb.Stmt) error {
-	return c.changing(operation, acts, func() error {
-		for _, stmt := range statements {
-			if _, err := stmt.Exec(args...); err != nil {
-				return err
-			}
-		}
+// logActs puts acts of the catalogue's own into the log. The caller is in a transaction.
+func (c *Catalogue) logActs(acts []queue.Act) error {
+	if len(acts) == 0 {
 		return nil
-	})
-}
-
-// withActs runs fn and puts the acts into the log.
-func (c *Catalogue) withActs(acts []queue.Act, fn func() error) error {
-	if err := fn(); err != nil || len(acts) == 0 {
-		return err
 	}
 	last, err := c.lastAct(CatalogueActs)
 	for i := range acts {
 		if err == nil {
-			err = c.putAct(&ActRow{ActPlace{acts[i].At, CatalogueActs, last + 1 + uint64(i)}, acts[i]})
+			put := (&ActRow{ActPlace{acts[i].At, CatalogueActs, last + 1 + uint64(i)}, acts[i]}).put()
+			_, err = c.step(&put)
 		}
 	}
 	return err
 }
 
-func (c *Catalogue) putAct(a *ActRow) error {
+// put is the step that puts the entry into the log.
+func (a *ActRow) put() journal.Step {
 	bytes := journal.AppendAct(nil, &a.Act)
-	_, err := c.act.put.Exec(int64(a.Place.Shard), int64(a.Place.Number), int64(a.Place.At), a.Queue, a.sum(bytes), bytes)
-	return err
+	return do("audit.put", int64(a.Place.Shard), int64(a.Place.Number), int64(a.Place.At), a.Queue, a.sum(bytes), bytes)
 }
 
 // sum is over the row's integers and texts but for itself.
@@ -107,27 +81,20 @@ func (c *Catalogue) LastAct(shard queue.ShardID) (uint64, error) {
 
 // PutActs puts entries of a queue into the log, durably. Those that it has already stay as they are.
 func (c *Catalogue) PutActs(_ context.Context, shard queue.ShardID, name string, list []journal.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return wrap("put acts", c.conn.Tx(func() error {
-		for i := range list {
-			row := ActRow{ActPlace{list[i].At, int(shard), list[i].Number}, list[i].Act}
-			row.Queue = name
-			if err := c.putAct(&row); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	var steps []journal.Step
+	for i := range list {
+		row := ActRow{ActPlace{list[i].At, int(shard), list[i].Number}, list[i].Act}
+		row.Queue = name
+		steps = append(steps, row.put())
+	}
+	_, err := c.note("put acts", nil, steps...)
+	return err
 }
 
 // PutAct puts an act into the log that changed nothing, durably. No room is made for it on a full disk.
 func (c *Catalogue) PutAct(act *queue.Act) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return wrap("put act", c.conn.Tx(func() error {
-		return c.withActs([]queue.Act{*act}, func() error { return nil })
-	}))
+	_, err := c.note("put act", []queue.Act{*act})
+	return err
 }
 
 // Acts calls fn for the entries before a place, the latest first, until it returns false. fn must not call the catalogue.
@@ -161,8 +128,5 @@ func (c *Catalogue) listActs(list *sqlitedb.Stmt, from ActPlace, fn func(*ActRow
 
 // TrimActs deletes up to `most` of the entries from before a time, the oldest first, and says how many.
 func (c *Catalogue) TrimActs(before queue.Time, most int) (n int64, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, err = c.act.trim.Exec(int64(before), int64(most))
-	return n, wrap("trim acts", err)
+	return c.note("trim acts", nil, do("audit.trim", int64(before), int64(most)))
 }

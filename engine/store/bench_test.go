@@ -138,7 +138,7 @@ func BenchmarkReadContent(b *testing.B) {
 	})
 }
 
-// BenchmarkAppendOutputs completes 256 chunks per call, of one submission or scattered over 10,000; settling is included.
+// BenchmarkAppendOutputs completes 256 chunks per call, of one submission or scattered over 10,000; compacting is included.
 func BenchmarkAppendOutputs(b *testing.B) {
 	for _, submissions := range []uint32{1, 10_000} {
 		b.Run(fmt.Sprintf("256x200 over %d", submissions), func(b *testing.B) {
@@ -158,7 +158,7 @@ func BenchmarkAppendOutputs(b *testing.B) {
 				}
 			}
 			s.outputs.moves.mu.Lock()
-			must(b, s.settle(ctx))
+			must(b, s.compact(ctx))
 			s.outputs.moves.mu.Unlock()
 			perChunk(b, len(outs), cpu, written)
 		})

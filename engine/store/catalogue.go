@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"sync"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -21,15 +23,15 @@ type Catalogue struct {
 	// catalogue is shared.
 	Around func(write func() error) error
 
-	mu                          sync.Mutex
-	conn                        *sqlitedb.Conn
-	list, put, drop             *sqlitedb.Stmt
-	secret, putSecret, inShards *sqlitedb.Stmt
-	leftovers, leave, taken     *sqlitedb.Stmt
-	leaveNamed, quarantine      *sqlitedb.Stmt
-	plugin                      pluginStatements
-	token                       tokenStatements
-	act                         actStatements
+	mu                      sync.Mutex
+	conn                    *sqlitedb.Conn
+	shared                  *shared                   // nil: the file is this server's alone
+	restoring               bool                      // the changes so far are a part of a restore
+	changes                 map[string]*sqlitedb.Stmt // by the name of a step
+	list, secret, leftovers *sqlitedb.Stmt
+	plugin                  pluginStatements
+	token                   tokenStatements
+	act                     actStatements
 }
 
 // QueueRow is a queue as the catalogue keeps it.
@@ -67,19 +69,13 @@ func (c *Catalogue) open(ctx context.Context) error {
 	if err := c.checkSums(); err != nil {
 		return err
 	}
+	if err := c.prepareChanges(); err != nil {
+		return err
+	}
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
 		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue ORDER BY name"},
-		{&c.put, "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
-			"UPDATE SET settings = excluded.settings"},
-		{&c.drop, "DELETE FROM queue WHERE name = ?"},
-		{&c.quarantine, "UPDATE queue SET quarantined = nullif(?, 0), oldest = nullif(?, 0) WHERE name = ?"},
-		{&c.inShards, "SELECT name FROM queue WHERE shard = ?"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
-		{&c.leave, "INSERT OR REPLACE INTO leftover (shard) VALUES (?)"},
-		{&c.leaveNamed, "INSERT OR REPLACE INTO leftover (shard) SELECT shard FROM queue WHERE name = ?"},
-		{&c.taken, "DELETE FROM leftover WHERE shard = ?"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
-		{&c.putSecret, "INSERT INTO secret (name, bytes) VALUES (?, ?)"},
 	}))
 }
 
@@ -130,7 +126,7 @@ func (c *Catalogue) Lose(cause error) {
 func (c *Catalogue) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wrap("close catalogue", c.conn.Close())
+	return wrap("close catalogue", errors.Join(c.unshare(), c.conn.Close()))
 }
 
 // Queues lists all queues by name.
@@ -170,29 +166,14 @@ func (c *Catalogue) damaged(cause error, format string, args ...any) error {
 // PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
 // creation stay. A new queue in another's shard is an error.
 func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
-	return c.changing("put queue", acts, func() error {
-		holder := ""
-		err := c.inShards.Query(func(row sqlitedb.Row) (bool, error) { holder = row.Text(0); return false, nil }, int64(q.Shard))
-		if err == nil && holder != "" && holder != q.Name {
-			err = fmt.Errorf("shard %d belongs to queue %q", q.Shard, holder)
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := c.taken.Exec(int64(q.Shard)); err != nil {
-			return err
-		}
-		_, err = c.put.Exec(int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created))
-		return err
-	})
+	return c.change("put queue", acts, do("leftover.drop", int64(q.Shard)),
+		do("queue.put", int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created)))
 }
 
 // Quarantine stores durably since when a queue does not serve, and how old its files may be when it does again. 0 for both: it serves.
 func (c *Catalogue) Quarantine(name string, since queue.Time, oldest uint64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, err := c.quarantine.Exec(int64(since), int64(oldest), name)
-	return wrap("quarantine", err)
+	_, err := c.note("quarantine", nil, do("queue.quarantine", int64(since), int64(oldest), name))
+	return err
 }
 
 // Leftovers lists the shards whose files, if there are any, belong to no queue: of one that was not made to the end, or is deleted.
@@ -206,15 +187,13 @@ func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
 // Leave makes a shard a leftover, durably, until a queue is put into it. It comes before the first file of a queue is
 // made: those of a shard that the catalogue does not know are taken as a sign that it has lost something.
 func (c *Catalogue) Leave(shard queue.ShardID) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, err := c.leave.Exec(int64(shard))
-	return wrap("leave", err)
+	_, err := c.note("leave", nil, do("leftover.put", int64(shard)))
+	return err
 }
 
 // DeleteQueue removes a queue durably; its shard is a leftover. One that is not there is removed already.
 func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
-	return c.running("delete queue", acts, []any{name}, c.leaveNamed, c.drop)
+	return c.change("delete queue", acts, do("leftover.of", name), do("queue.drop", name))
 }
 
 // Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then
@@ -222,23 +201,27 @@ func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
 func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var key []byte
-	err := c.secret.Query(func(row sqlitedb.Row) (bool, error) { key = row.Blob(0); return false, nil }, name)
+	key, err := c.secretOf(name)
+	if err == nil && key == nil {
+		key = make([]byte, bytes)
+		if _, err = io.ReadFull(rnd, key); err == nil {
+			_, err = c.make(&journal.Change{Steps: []journal.Step{do("secret.put", name, key)}})
+		}
+		if err == nil {
+			key, err = c.secretOf(name) // another server that shares the catalogue may have been first
+		}
+	}
+	if err == nil && len(key) != bytes {
+		err = fmt.Errorf("%q has %d bytes, not %d", name, len(key), bytes)
+	}
 	if err != nil {
 		return nil, wrap("secret", err)
 	}
-	if key != nil {
-		if len(key) != bytes {
-			return nil, wrap("secret", fmt.Errorf("%q has %d bytes, not %d", name, len(key), bytes))
-		}
-		return key, nil
-	}
-	key = make([]byte, bytes)
-	if _, err := io.ReadFull(rnd, key); err != nil {
-		return nil, wrap("secret", err)
-	}
-	if _, err := c.putSecret.Exec(name, key); err != nil {
-		return nil, wrap("secret", err)
-	}
 	return key, nil
+}
+
+// secretOf reads a secret; nil: there is none.
+func (c *Catalogue) secretOf(name string) (key []byte, err error) {
+	err = c.secret.Query(func(row sqlitedb.Row) (bool, error) { key = row.Blob(0); return false, nil }, name)
+	return key, err
 }

@@ -4,86 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sort"
 
+	"github.com/quern-queue/quern/engine/blobs"
 	"github.com/quern-queue/quern/engine/journal"
-	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
 // ErrMissing says that content or an attachment is not in the store: it was never written, or is deleted by now.
 var ErrMissing = errors.New("store: there is no such content")
-
-// Content is what a submission brings: the bytes of consecutive chunks from the index First on, and an attachment if it is not empty.
-type Content struct {
-	Seq, First uint32
-	Chunks     [][]byte
-	Attachment []byte
-}
-
-// WriteContents stores what several submissions bring. All of it is durable on return; callers at the same time share a commit, and large
-// writes take several. Writing the same again in the same way replaces it. After a crash or an error a part may be there: SweepOrphans
-// removes what is not published.
-func (s *Store) WriteContents(ctx context.Context, list []Content) error {
-	var next contentWrite
-	for _, c := range list {
-		if uint64(c.First)+uint64(len(c.Chunks)) > queue.MaxChunks {
-			return fmt.Errorf("store: write content: %d chunks from %d on pass the largest index", len(c.Chunks), c.First)
-		}
-		for !next.take(&c) {
-			if err := next.commit(ctx, s); err != nil {
-				return err
-			}
-			next = contentWrite{}
-		}
-	}
-	return next.commit(ctx, s)
-}
-
-// contentWrite is what goes into one commit.
-type contentWrite struct {
-	list  []*journal.Contents
-	bytes int
-}
-
-// take takes as much of c as there is room for, and leaves the rest in it. It says whether that was all.
-func (p *contentWrite) take(c *Content) bool {
-	taken := &journal.Contents{Seq: c.Seq}
-	if len(c.Attachment) > 0 && p.fits(len(c.Attachment)) {
-		p.bytes += len(c.Attachment)
-		taken.Attachment, c.Attachment = c.Attachment, nil
-	}
-	n, before := 0, p.bytes
-	for n < len(c.Chunks) && p.fits(len(c.Chunks[n])+2) {
-		p.bytes += len(c.Chunks[n]) + 2
-		n++
-	}
-	if n > 0 {
-		taken.Pages = packContent(c.First, c.Chunks[:n], p.bytes-before)
-		c.First += uint32(n)
-		c.Chunks = c.Chunks[n:]
-	}
-	p.list = append(p.list, taken)
-	return len(c.Chunks) == 0 && len(c.Attachment) == 0
-}
-
-// fits says whether there is room for so many bytes more: for some, in any case.
-func (p *contentWrite) fits(bytes int) bool { return p.bytes == 0 || p.bytes+bytes <= commitBytes }
-
-func (p *contentWrite) commit(ctx context.Context, s *Store) error {
-	if p.bytes == 0 {
-		return nil
-	}
-	return wrap("write content", s.commit(ctx, &request{bytes: p.bytes, apply: func(w *writer) error {
-		for _, c := range p.list {
-			if err := w.contents(c); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}))
-}
 
 // PackContent makes the pages of all inline chunks of a submission, for a journal.Contents.
 func PackContent(chunks [][]byte) []journal.Page {
@@ -92,6 +21,22 @@ func PackContent(chunks [][]byte) []journal.Page {
 		bytes += len(chunks[i]) + 2
 	}
 	return packContent(0, chunks, bytes)
+}
+
+// PackBlob packs chunks, from the first on, into the pages of one blob, and says for how many there was room: for one in any case.
+func PackBlob(chunks [][]byte) (b []byte, n int) {
+	const most = 8 // bytes that describe a chunk, with its share of the page
+	size := 0
+	for ; n < len(chunks) && (n == 0 || size+len(chunks[n])+most <= blobs.MaxBytes); n++ {
+		size += len(chunks[n]) + most
+	}
+	b = make([]byte, 0, size)
+	for rest := chunks[:n]; len(rest) > 0; {
+		page := cut(len(rest), func(i int) int { return len(rest[i]) + 2 })
+		b = appendContentPage(b, rest[:page])
+		rest = rest[page:]
+	}
+	return b, n
 }
 
 // packContent makes the pages of the chunks, whose sizes sum up to about `bytes`. The pages lie in one piece of memory.
@@ -109,28 +54,24 @@ func packContent(first uint32, chunks [][]byte, bytes int) []journal.Page {
 	return pages
 }
 
-// ReadContent is the content of one chunk; ErrMissing when there is none. The bytes must not be changed.
-func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, error) {
-	all, err := s.ReadContents(ctx, seq, []uint32{index}, math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
 // ReadContents is the content of several chunks of one submission, in the order of the indexes; ErrMissing when one has none.
 // Chunks that lie side by side are read together when their indexes stand side by side. It ends before the content that would bring the sum
 // over `most` bytes; the first is read in any case. The bytes must not be changed.
 func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32, most int) (contents [][]byte, err error) {
+	missing := func(index uint32) error { return missingChunk(seq, index) }
 	if kept := s.Memtable.content(seq); kept != nil {
-		contents, err = chunksOf(seq, indexes, most, func(index uint32) (uint32, []byte, error) { return keptPage(kept, index) })
+		contents, err = chunksOf(indexes, most, missing, func(index uint32) (uint32, []byte, error) {
+			return pageOf(kept.Pages, index, missing)
+		})
 	} else if len(indexes) == 1 && indexes[0] == 0 {
 		contents = make([][]byte, 1)
 		_, err = s.Singles.ReadFirst(ctx, []uint32{seq}, most, func(_ int, content []byte) { contents[0] = content })
 		return contents, err
 	} else {
 		err = s.hot.with(ctx, func(r *reader) (err error) {
-			contents, err = chunksOf(seq, indexes, most, func(index uint32) (uint32, []byte, error) { return s.contentPage(r, seq, index) })
+			contents, err = chunksOf(indexes, most, missing, func(index uint32) (uint32, []byte, error) {
+				return s.contentPage(r, seq, index)
+			})
 			return err
 		})
 	}
@@ -141,8 +82,9 @@ func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32, 
 }
 
 // chunksOf takes chunks of up to `most` bytes out of pages, which at gives: the one that holds a chunk, if any does, and the index of its
-// first one.
-func chunksOf(seq uint32, indexes []uint32, most int, at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
+// first one. missing is the error of one that is in none.
+func chunksOf(indexes []uint32, most int, missing func(index uint32) error,
+	at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
 	contents := make([][]byte, len(indexes))
 	var page []byte
 	start := uint32(0) // of the page in hand
@@ -160,7 +102,7 @@ func chunksOf(seq uint32, indexes []uint32, most int, at func(index uint32) (sta
 			}
 		}
 		if err == nil && !found {
-			err = missingChunk(seq, index)
+			err = missing(index)
 		}
 		if err != nil {
 			return nil, err
@@ -176,13 +118,13 @@ func missingChunk(seq, index uint32) error {
 	return fmt.Errorf("chunk %d of seq %d: %w", index, seq, ErrMissing)
 }
 
-// keptPage is the page that holds the chunk: the last one that begins at or before it.
-func keptPage(c *journal.Contents, index uint32) (start uint32, page []byte, err error) {
-	n := sort.Search(len(c.Pages), func(i int) bool { return c.Pages[i].First > index })
+// pageOf is the page that holds the chunk: the last one that begins at or before it.
+func pageOf(pages []journal.Page, index uint32, missing func(index uint32) error) (start uint32, page []byte, err error) {
+	n := sort.Search(len(pages), func(i int) bool { return pages[i].First > index })
 	if n == 0 {
-		return 0, nil, missingChunk(c.Seq, index)
+		return 0, nil, missing(index)
 	}
-	return c.Pages[n-1].First, c.Pages[n-1].Bytes, nil
+	return pages[n-1].First, pages[n-1].Bytes, nil
 }
 
 // contentPage reads the page that holds the chunk, if any does: the last one that begins at or before it.

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// endedChange is what one transaction changes in the history. The index gets it when the transaction is durable.
+// endedChange is the change of one transaction in the history. The index gets it when the transaction is durable.
 type endedChange struct {
 	index   *endedIndex
 	next    int64
@@ -115,7 +115,7 @@ func (w *writer) writeSpan(s *span) error {
 	return err
 }
 
-// putEnded writes what ended.
+// putEnded writes the ended submissions.
 func (c *endedChange) putEnded(st *Store, w *writer, ended []checkpoint.Ended) error {
 	for i := range ended {
 		if ended[i].Reopened {

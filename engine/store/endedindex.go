@@ -55,7 +55,7 @@ func (x *endedIndex) find(page int64) (block, at int, found bool) {
 	return block, at, found
 }
 
-// span is what the index has of a page now; nil: it is gone.
+// span returns the index's entry for a page; nil: the page is gone.
 func (x *endedIndex) span(page int64) *span {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -65,7 +65,7 @@ func (x *endedIndex) span(page int64) *span {
 	return nil
 }
 
-// publish makes visible what a transaction has changed.
+// publish makes the changes of a transaction visible.
 func (x *endedIndex) publish(c *endedChange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -39,7 +39,7 @@ func appendEndedPage(dst []byte, list []checkpoint.Ended) []byte {
 	return dst
 }
 
-// endedHead is about what describes an ended submission in its page.
+// endedHead is the approximate size of an ended submission's description in its page.
 const endedHead = 20
 
 func sizeInHistory(e *checkpoint.Ended) int { return endedHead + len(e.Spec) + len(e.Final) }

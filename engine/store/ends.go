@@ -52,7 +52,7 @@ func (h *History) Gone() queue.EndPlace {
 	return h.gone
 }
 
-// loadGone reads what noteGone wrote.
+// loadGone reads the place that noteGone wrote.
 func (h *History) loadGone(ctx context.Context) error {
 	b, err := h.s.Standing(ctx, goneName)
 	if err != nil || b == nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// What one transaction deletes at most.
+// The most that one transaction deletes.
 const (
 	eraseRows  = 512
 	eraseBytes = 4 << 20
 )
 
-// Outlived is a submission of the history whose retention is over.
+// Outlived is a submission of the history that is past its retention.
 type Outlived struct {
 	ID       queue.SubmissionID
 	Seq      uint32
@@ -161,13 +161,13 @@ func pagesOf(list []Outlived) map[int64]bool {
 	return pages
 }
 
-// budget is what is left of a transaction's bounds.
+// budget is the rest of a transaction's bounds.
 type budget struct{ rows, bytes int64 }
 
 func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
 
-// erase deletes content (but for singles), outputs and attachment of a submission as far as the budget goes; `gone` says that nothing
-// is left.
+// erase deletes content (but for singles), blobs, outputs and attachment of a submission as far as the budget goes; `gone` says that
+// nothing is left.
 func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
 	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
 	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent}, {w.sizeOutput, w.dropOutput}} {
@@ -175,8 +175,8 @@ func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
 			return false, err
 		}
 	}
-	if room.spent() {
-		return false, nil
+	if gone, err := w.eraseBlobs(seq, room); err != nil || !gone || room.spent() {
+		return false, err
 	}
 	n, err := w.dropAttachment.Exec(int64(seq))
 	room.rows -= n

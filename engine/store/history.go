@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// History is what the store keeps of submissions that ended, until their retention is over.
+// History is the store's record of ended submissions, until their retention is over.
 type History struct {
 	s     *Store
 	index endedIndex
@@ -185,7 +185,7 @@ func (h *History) walk(ctx context.Context, o walk, fn func(e *checkpoint.Ended,
 	return nil
 }
 
-// wanted reads a page and keeps what is wanted of it.
+// wanted reads a page and keeps the matching entries.
 func (h *History) wanted(ctx context.Context, p *span, o *walk) (list []step, err error) {
 	if o.bare && p.count == 1 { // what is long has a page of its own
 		e := p.only()

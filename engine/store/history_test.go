@@ -191,6 +191,8 @@ func (m *historyModel) checkLists(ids []queue.SubmissionID) {
 }
 
 // The history is a map of what ended, whatever ends, ends once more, is opened again, is outlived, or whenever the store is opened again.
+//
+//quern:sequential
 func TestHistoryLikeAMap(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -219,6 +221,8 @@ func TestHistoryLikeAMap(t *testing.T) {
 }
 
 // What stays of a page for long does not keep the page: it goes into another one with what stays of others.
+//
+//quern:sequential
 func TestSparseHistoryIsGathered(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

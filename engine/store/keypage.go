@@ -107,7 +107,7 @@ const (
 	filterKeys  = 32 // in a block
 )
 
-// keyBits are what a filter takes of a hash. The page is chosen by other bits.
+// keyBits is the number of bits of a hash in a filter. Other bits choose the page.
 func keyBits(hash queue.KeyHash) uint64 { return binary.BigEndian.Uint64(hash[8:]) }
 
 func newFilter(keys map[uint64]keyBit) filter {

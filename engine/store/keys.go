@@ -32,7 +32,7 @@ type Keys struct {
 	slots []*keySlot // by number
 }
 
-// keySlot is what memory keeps of a slot.
+// keySlot is the part of a slot that is in memory.
 type keySlot struct {
 	n           int64
 	first, last queue.Time // when the first and the latest of its keys were used

@@ -88,6 +88,8 @@ func (k *keyed) check() {
 
 // Every key is found for its window, with what it was used for last, and none that was not used; whatever the slots, after a restart too,
 // and while keys of the past are removed.
+//
+//quern:sequential
 func TestKeysAreFound(t *testing.T) {
 	t.Parallel()
 	const slot = 50
@@ -141,6 +143,8 @@ func TestKeysArePutOnce(t *testing.T) {
 }
 
 // A filter says of every key that it may be there, and of few others.
+//
+//quern:sequential
 func TestKeyFilter(t *testing.T) {
 	t.Parallel()
 	keys := map[uint64]keyBit{}

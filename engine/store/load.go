@@ -72,7 +72,7 @@ func (l *blockLoad) find() error {
 	}, int64(l.block))
 }
 
-// pages reads who is in pages.
+// pages reads the submissions in pages.
 func (l *blockLoad) pages() error {
 	found := 0
 	err := l.r.openPages.Query(func(row sqlitedb.Row) (bool, error) {
@@ -94,7 +94,7 @@ func (l *blockLoad) pages() error {
 	return err
 }
 
-// specs reads who has rows of their own, and sorts all by seq.
+// specs reads the submissions with rows of their own, and sorts all by seq.
 func (l *blockLoad) specs() error {
 	err := l.r.rows.Query(func(row sqlitedb.Row) (bool, error) {
 		one, err := l.s.specRow(row)

@@ -11,7 +11,7 @@ import (
 
 const lostName = "lost"
 
-// LossKind says what of a submission is lost.
+// LossKind is the kind of data that a submission lost.
 type LossKind uint8
 
 // The kinds.
@@ -36,7 +36,7 @@ func (l *Loss) Covers(o Loss) bool {
 	return *l == o
 }
 
-// PutLosses stores durably what is lost, in the place of what was stored before.
+// PutLosses stores the losses durably, and replaces the stored ones.
 func PutLosses(ctx context.Context, s *Store, list []Loss) error {
 	enc := binary.AppendUvarint(nil, uint64(len(list)))
 	for _, l := range list {
@@ -47,7 +47,7 @@ func PutLosses(ctx context.Context, s *Store, list []Loss) error {
 	return s.PutStanding(ctx, lostName, enc)
 }
 
-// Losses are what PutLosses stored last.
+// Losses returns the losses that PutLosses stored last.
 func Losses(ctx context.Context, s *Store) (list []Loss, err error) {
 	state, err := s.Standing(ctx, lostName)
 	if err != nil || state == nil {

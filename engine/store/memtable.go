@@ -28,31 +28,47 @@ type Memtable struct {
 	frozen table // being written to the file; changes under the writer's lock too, so that it can be read with that alone
 }
 
-// table is one generation of a memtable. What is in it never changes.
+// table is one generation of a memtable. Its entries never change.
 type table struct {
 	contents map[uint32]*journal.Contents // by seq
 	arrived  []uint32                     // seqs of contents in order of arrival, some of which may be gone: neighbours in the file
 	outputs  map[int64][]byte             // by keyOf(seq, index)
 	indexes  map[uint32][]uint32          // by seq: the chunks that have an output here, in order of completion
+	blobs    map[string]*cutBlob          // by key: copies of what another medium has
 }
 
-// entryCost stands for what an entry takes beside its bytes.
+// entryCost is the approximate memory of an entry beside its bytes.
 const entryCost = 128
 
 func newTable() table {
-	return table{contents: map[uint32]*journal.Contents{}, outputs: map[int64][]byte{}, indexes: map[uint32][]uint32{}}
+	return table{contents: map[uint32]*journal.Contents{}, outputs: map[int64][]byte{}, indexes: map[uint32][]uint32{},
+		blobs: map[string]*cutBlob{}}
 }
 
-func (t *table) empty() bool { return len(t.contents) == 0 && len(t.outputs) == 0 }
+func (t *table) empty() bool { return len(t.contents) == 0 && len(t.outputs) == 0 && len(t.blobs) == 0 }
 
-// drop forgets what the table has of a submission.
+// drop removes the table's entries of a submission.
 func (t *table) drop(seq uint32) (bytes int64) {
 	bytes = t.dropContents(seq)
 	for _, index := range t.indexes[seq] {
 		bytes += t.dropOutput(seq, index)
 	}
 	delete(t.indexes, seq)
+	for key, c := range t.blobs {
+		if c.seq == int64(seq) {
+			bytes += t.dropBlob(key)
+		}
+	}
 	return bytes
+}
+
+func (t *table) dropBlob(key string) (bytes int64) {
+	c := t.blobs[key]
+	if c == nil {
+		return 0
+	}
+	delete(t.blobs, key)
+	return c.size + entryCost
 }
 
 func (t *table) dropContents(seq uint32) (bytes int64) {
@@ -86,7 +102,7 @@ func (m *Memtable) init(s *Store) { m.s, m.active, m.frozen = s, newTable(), new
 // both calls fn for the tables, the younger first, until it returns true.
 func (m *Memtable) both(fn func(*table) bool) bool { return fn(&m.active) || fn(&m.frozen) }
 
-// content is what is here of a submission's content and attachment; nil: nothing.
+// content returns the submission's content and attachment in this memtable; nil: none.
 func (m *Memtable) content(seq uint32) (c *journal.Contents) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -131,7 +147,7 @@ func (m *Memtable) outputsOf(seq, from uint32) (entries []logEntry) {
 	return entries
 }
 
-// seqs lists the submissions of which anything is here.
+// seqs lists the submissions with entries in this memtable.
 func (m *Memtable) seqs() []uint32 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -148,7 +164,7 @@ func (m *Memtable) seqs() []uint32 {
 	return slices.Collect(maps.Keys(all))
 }
 
-// drop forgets what is here of a submission. The caller has the writer's lock.
+// drop removes the entries of a submission. The caller holds the writer's lock.
 func (m *Memtable) drop(seq uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,11 +199,35 @@ func (m *Memtable) KeepOutput(o *journal.Output) {
 	m.bytes.Add(int64(len(own)) + entryCost)
 }
 
+// KeepBlob keeps a blob, which is durable elsewhere, until a Flush writes it. b is the memtable's from then on.
+func (m *Memtable) KeepBlob(key string, b []byte) {
+	c := newBlob(key, b)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bytes.Add(c.size + entryCost - m.active.dropBlob(key))
+	m.active.blobs[key] = c
+}
+
+// blob is a blob that is here; nil: it is not.
+func (m *Memtable) blob(key string) (c *cutBlob) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.both(func(t *table) bool { c = t.blobs[key]; return c != nil })
+	return c
+}
+
+// dropBlob forgets a blob. The caller has the writer's lock.
+func (m *Memtable) dropBlob(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bytes.Add(-m.active.dropBlob(key) - m.frozen.dropBlob(key))
+}
+
 // Bytes is how much memory waits for a Flush.
 func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
 
 // Flush writes everything that was kept before its call. It works in transactions of bounded size, so after a crash or an error some of it
-// is in the file, and the rest is written by the next call. When SettleOutputs is not called for long, it does that work too.
+// is in the file, and the rest is written by the next call. When CompactOutputs is not called for long, it does that work too.
 func (m *Memtable) Flush(ctx context.Context) error {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()
@@ -202,8 +242,8 @@ func (m *Memtable) Flush(ctx context.Context) error {
 		}
 	}
 	if m.s.outputs.over(2) {
-		// The outputs are safe already. A disk without room for settling is met again by the next call.
-		if err := m.s.SettleOutputs(ctx); err != nil && !errors.Is(err, journal.ErrFull) {
+		// The outputs are safe already. A disk without room for compacting is met again by the next call.
+		if err := m.s.CompactOutputs(ctx); err != nil && !errors.Is(err, journal.ErrFull) {
 			return err
 		}
 	}
@@ -247,6 +287,11 @@ func (m *Memtable) flushPortion(w *writer) error {
 		if err := w.putSingles(s, singles); err != nil {
 			return err
 		}
+		for _, c := range f.blobs {
+			if err := w.putBlob(c); err != nil {
+				return err
+			}
+		}
 		return pages.write(w)
 	})
 	if err == nil {
@@ -257,11 +302,12 @@ func (m *Memtable) flushPortion(w *writer) error {
 	return err
 }
 
-// portion is what one transaction of a flush writes, in the order of the file's tables.
+// portion is the part of a flush in one transaction, in the order of the file's tables.
 type portion struct {
 	contents []*journal.Contents
 	seqs     int // of the arrived ones, that these are
 	outputs  []Output
+	blobs    []*cutBlob
 }
 
 // portion needs no lock but the writer's: no one else changes the frozen table, and who keeps something must not wait for this.
@@ -272,6 +318,13 @@ func (m *Memtable) portion() portion {
 			f.contents = append(f.contents, c)
 			bytes += sizeOf(c)
 		}
+	}
+	for _, c := range m.frozen.blobs {
+		if bytes >= commitBytes {
+			break
+		}
+		f.blobs = append(f.blobs, c)
+		bytes += c.size + entryCost
 	}
 	for seq, indexes := range m.frozen.indexes {
 		for _, index := range indexes {
@@ -291,10 +344,13 @@ func (m *Memtable) portion() portion {
 	return f
 }
 
-// flushed takes what a portion has written out of the frozen table.
+// flushed removes a written portion from the frozen table.
 func (m *Memtable) flushed(f portion) {
 	m.mu.Lock()
 	m.frozen.arrived = m.frozen.arrived[f.seqs:]
+	for _, c := range f.blobs {
+		m.bytes.Add(-m.frozen.dropBlob(c.key))
+	}
 	m.mu.Unlock()
 	for list := range slices.Chunk(f.contents, tableSlice) {
 		m.mu.Lock()

@@ -147,7 +147,7 @@ func TestReadsDuringFlushes(t *testing.T) {
 		})
 	}
 	must(t, s.Memtable.Flush(ctx))
-	must(t, s.settle(ctx))
+	must(t, s.compact(ctx))
 	close(done)
 	group.Wait()
 	if got := collect(t, s, n, 0); len(got) != n || got[17] != want(17) {

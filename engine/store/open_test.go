@@ -143,6 +143,8 @@ func (m *openModel) check() {
 }
 
 // Open submissions are a map by number, whatever is inserted, changes, ends, is written twice, or whenever the store is opened again.
+//
+//quern:sequential
 func TestOpenLikeAMap(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

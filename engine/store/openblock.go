@@ -7,14 +7,14 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 )
 
-// openBlock is the directory of a block: the pages that it has, and who is still in them.
+// openBlock is the directory of a block: its pages, and the submissions that are still in them.
 type openBlock struct {
 	pages  []openPage // by number
 	stated seqBits    // of those in pages, who has a row in the table progress
 	rows   seqBits    // who has a row each in the tables submission and progress, and no place in a page. The directory's row is without it
 }
 
-// openPage is what a directory tells of a page.
+// openPage is a directory's entry for a page.
 type openPage struct {
 	number uint32 // within its block
 	count  uint32 // of submissions, as it was written

@@ -49,7 +49,7 @@ func (s *Store) openBlock(n, crc int64, bytes []byte) (*openBlock, error) {
 	return nil, s.damaged("open_block", n)
 }
 
-// openChange is what one transaction changes of the open submissions. The index gets it when the transaction is durable.
+// openChange is the change of one transaction in the open submissions. The index gets it when the transaction is durable.
 type openChange struct {
 	index  *openIndex
 	blocks map[uint32]*changedBlock
@@ -128,7 +128,7 @@ func (c *openChange) drop(seq uint32) {
 	}
 }
 
-// write writes the change: first what goes, as the same submission may come again.
+// write writes the change: removals first, because the same submission may come again.
 func (c *openChange) write(s *Store, w *writer) error {
 	if err := dropSeqs(w.dropSubmissions, c.noRow); err != nil {
 		return err
@@ -163,7 +163,7 @@ func dropSeqs(drop *sqlitedb.Stmt, seqs []uint32) error {
 	return nil
 }
 
-// writeRows writes what has rows of its own.
+// writeRows writes the submissions with rows of their own.
 func (c *openChange) writeRows(w *writer) error {
 	for _, r := range c.specs {
 		if seq := int64(r.Seq); c.block(r.Seq).rows.has(r.Seq) {
@@ -183,7 +183,7 @@ func (c *openChange) writeRows(w *writer) error {
 	return nil
 }
 
-// writeBlock writes the new pages of a block, deletes those that no one is in any more, and writes its directory.
+// writeBlock writes the new pages of a block, deletes the empty ones, and writes its directory.
 func (c *openChange) writeBlock(s *Store, w *writer, number uint32) error {
 	b := c.blocks[number]
 	list, err := c.gather(s, w, number, b.added)

@@ -12,11 +12,21 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// How outputs are kept. Completions of many submissions come mixed, so writing each output to its own place would dirty a
-// page of the database per output. Instead a flush of the memtable appends them to a log, in pages shared by all submissions; which
-// submissions are in which page is kept in memory. When the log is long it is sorted and written out as one run of pages per
-// submission, in index order (SettleOutputs). A submission that ended has its runs merged into one (PackOutputs). Of several
-// outputs for one chunk the later wins: the log before the runs, a later page or run before an earlier one.
+// How the store keeps outputs. Completions of many submissions come mixed, so writing each output to its own place would dirty one
+// page of the database per output. Instead the outputs move in three steps, each of which writes large sorted pieces:
+//
+//	memtable ──flush──► log: pages that all submissions share      ┌ 7/0 9/3 7/1 ┐ ┌ 9/4 8/0 7/2 ┐
+//	                     │                                         └─────────────┘ └─────────────┘
+//	                  compact, when the log is long: one run of pages per submission, in index order
+//	                     │                                         submission 7:  [0 1 2] [5 6]   two runs
+//	                     ▼                                         submission 9:  [3 4]
+//	                    runs
+//	                     │ pack, when the submission has ended: its runs become one
+//	                     ▼                                         submission 7:  [0 1 2 5 6]     the packed run
+//	                packed run
+//
+// Memory knows which submissions are in which page of the log. If a chunk has several outputs, the latest wins: the log before the
+// runs, a later page or run before an earlier one.
 
 // Output is what a consumer returned for one chunk.
 type Output struct {
@@ -26,10 +36,10 @@ type Output struct {
 
 const (
 	logPageBytes = 16 << 10
-	// The log is settled when it is over one of these. Settling in large portions is cheaper per output, but the log is read
+	// The log is compacted when it is over one of these. Compacting in large portions is cheaper per output, but the log is read
 	// at every start and indexed in memory.
-	settleBytes   = 16 << 20
-	settleEntries = 100_000
+	compactBytes   = 16 << 20
+	compactEntries = 100_000
 )
 
 // outputLog knows where in the log the outputs of a submission are.
@@ -37,13 +47,13 @@ type outputLog struct {
 	moves moves
 	next  int64 // number of the next page; belongs to the writer's lock
 
-	mu      sync.Mutex
-	pages   map[uint32][]int64 // by seq, ascending: the pages with outputs of it
-	dropped map[uint32]int64   // by seq: what stands in pages up to here is deleted or moved
-	last    int64              // the last page
-	settled int64              // pages up to here are in runs, and on their way out of the file
-	bytes   int                // of pages that are not settled
-	entries int
+	mu        sync.Mutex
+	pages     map[uint32][]int64 // by seq, ascending: the pages with outputs of it
+	dropped   map[uint32]int64   // by seq: what stands in pages up to here is deleted or moved
+	last      int64              // the last page
+	compacted int64              // pages up to here are in runs, and on their way out of the file
+	bytes     int                // of pages that are not compacted
+	entries   int
 }
 
 // logPages are the pages that one commit adds.
@@ -110,7 +120,7 @@ func (l *outputLog) note(seq uint32, page int64) {
 func (l *outputLog) over(times int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bytes > times*settleBytes || l.entries > times*settleEntries
+	return l.bytes > times*compactBytes || l.entries > times*compactEntries
 }
 
 // of lists the pages with outputs of a submission, ascending.
@@ -134,7 +144,7 @@ func (l *outputLog) maxSeq() (largest uint32) {
 	return largest
 }
 
-// drop forgets what the log has of a submission; it leaves the file when the log is settled.
+// drop forgets what the log has of a submission; it leaves the file when the log is compacted.
 func (l *outputLog) drop(seq uint32) { l.dropUpTo(seq, math.MaxInt64) }
 
 // dropUpTo forgets it as far as it stands in pages up to this one.
@@ -157,19 +167,19 @@ func (l *outputLog) keepFrom(seq uint32, pages []int64, first int64) {
 	}
 }
 
-// unsettled says what settling has to take: the pages between two numbers (from excluded), and what to leave out.
-func (l *outputLog) unsettled() (from, upTo int64, isDropped func(seq uint32, page int64) bool) {
+// uncompacted says what compacting has to take: the pages between two numbers (from excluded), and what to leave out.
+func (l *outputLog) uncompacted() (from, upTo int64, isDropped func(seq uint32, page int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dropped := maps.Clone(l.dropped)
-	return l.settled, l.last, func(seq uint32, page int64) bool {
+	return l.compacted, l.last, func(seq uint32, page int64) bool {
 		last, known := dropped[seq]
 		return known && page <= last
 	}
 }
 
-// settle takes the pages up to upTo out of the index. Those that had not been settled before held so much.
-func (l *outputLog) settle(upTo int64, bytes, entries int) {
+// compact takes the pages up to upTo out of the index. Those that had not been compacted before held so much.
+func (l *outputLog) compact(upTo int64, bytes, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for seq, pages := range l.pages {
@@ -180,7 +190,7 @@ func (l *outputLog) settle(upTo int64, bytes, entries int) {
 			delete(l.dropped, seq)
 		}
 	}
-	l.settled = upTo
+	l.compacted = upTo
 	l.bytes -= bytes
 	l.entries -= entries
 }

@@ -36,8 +36,10 @@ func collect(t interface{ Fatalf(string, ...any) }, s *Store, seq, from uint32) 
 	return got
 }
 
-// The store behaves like a map from chunk to its last output, whatever is settled, packed, deleted, reopened or lost in a
+// The store behaves like a map from chunk to its last output, whatever is compacted, packed, deleted, reopened or lost in a
 // crash in between.
+//
+//quern:sequential
 func TestOutputsLikeAMap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -97,11 +99,11 @@ func TestOutputsLikeAMap(t *testing.T) {
 					r.Fatalf("after a flush %d bytes are kept", n)
 				}
 			},
-			"crash in a flush":    func(*rapid.T) { s.crash(t, func(s *Store) error { return s.Memtable.Flush(ctx) }) },
-			"settle":              func(*rapid.T) { must(t, s.settle(ctx)) },
-			"pack":                func(r *rapid.T) { must(t, s.PackOutputs(ctx, seqs.Draw(r, "seq"))) },
-			"reopen":              func(*rapid.T) { reopen(t, s) },
-			"crash in a settling": func(*rapid.T) { s.crash(t, func(s *Store) error { return s.settle(ctx) }) },
+			"crash in a flush":       func(*rapid.T) { s.crash(t, func(s *Store) error { return s.Memtable.Flush(ctx) }) },
+			"compact":                func(*rapid.T) { must(t, s.compact(ctx)) },
+			"pack":                   func(r *rapid.T) { must(t, s.PackOutputs(ctx, seqs.Draw(r, "seq"))) },
+			"reopen":                 func(*rapid.T) { reopen(t, s) },
+			"crash while compacting": func(*rapid.T) { s.crash(t, func(s *Store) error { return s.compact(ctx) }) },
 			"crash in a packing": func(r *rapid.T) {
 				seq := seqs.Draw(r, "seq")
 				s.crash(t, func(s *Store) error { return s.PackOutputs(ctx, seq) })
@@ -114,7 +116,7 @@ func TestOutputsLikeAMap(t *testing.T) {
 				must(t, s.Checkpoint(ctx, nil, []checkpoint.Ended{{Seq: seq, ID: 1, Finished: 1}}))
 				_, err := retain(s, 2, 1)
 				must(t, err)
-				must(t, s.settle(ctx)) // a crash before it would bring the log's back, for SweepOrphans
+				must(t, s.compact(ctx)) // a crash before it would bring the log's back, for SweepOrphans
 				model[seq] = map[uint32]string{}
 				maps.DeleteFunc(kept, func(key chunkKey, _ bool) bool { return key.seq == seq })
 			},
@@ -156,13 +158,13 @@ func TestPackingStoppedAnywhere(t *testing.T) {
 		}
 		must(t, s.AppendOutputs(ctx, outs))
 		if round < 5 {
-			must(t, s.settle(ctx))
+			must(t, s.compact(ctx))
 		}
 	}
 	pages, err := s.write.conn.Int("PRAGMA page_count")
 	must(t, err)
 	stopped := 0
-	for room := 1; ; room += 300 { // more than a restart adds: it brings the log's outputs back, to be settled again
+	for room := 1; ; room += 300 { // more than a restart adds: it brings the log's outputs back, to be compacted again
 		must(t, s.SetMaxPages(int(pages)+room))
 		err := s.PackOutputs(ctx, 9)
 		if got := collect(t, s, 9, 0); !maps.Equal(got, want) {
@@ -180,7 +182,7 @@ func TestPackingStoppedAnywhere(t *testing.T) {
 	if stopped == 0 {
 		t.Fatal("the packing was never stopped: the test tests nothing")
 	}
-	must(t, s.settle(ctx)) // the log's copy, which a restart brought back
+	must(t, s.compact(ctx)) // the log's copy, which a restart brought back
 	if got := collect(t, s, 9, 0); !maps.Equal(got, want) {
 		t.Fatalf("at the end: %d outputs; want %d", len(got), len(want))
 	}
@@ -194,7 +196,7 @@ func TestPackingStoppedWhileItDeletes(t *testing.T) {
 	for i := range uint32(4) {
 		want[9-i] = fmt.Sprint("output ", i)
 		must(t, s.AppendOutputs(ctx, []Output{{5, 9 - i, []byte(want[9-i])}}))
-		must(t, s.settle(ctx))
+		must(t, s.compact(ctx))
 	}
 	var all []run
 	must(t, s.scan.with(ctx, func(r *reader) (err error) { all, _, _, err = s.runs(r, 5); return err }))
@@ -224,7 +226,7 @@ func TestPackOutputs(t *testing.T) {
 		must(t, s.AppendOutputs(ctx, []Output{{5, index, []byte(out)}, {6, index, []byte("another's")}}))
 		want[index] = out
 		if i%500 == 0 {
-			must(t, s.settle(ctx))
+			must(t, s.compact(ctx))
 		}
 	}
 	must(t, s.PackOutputs(ctx, 5))
@@ -241,7 +243,7 @@ func TestPackOutputs(t *testing.T) {
 	want[17], want[4000] = "late", "later"
 	for step, next := range []func() error{
 		func() error { return nil },
-		func() error { return s.settle(ctx) },
+		func() error { return s.compact(ctx) },
 		func() error { return s.PackOutputs(ctx, 5) },
 		func() error { reopen(t, s); return nil },
 	} {
@@ -260,7 +262,7 @@ func TestPackOutputsWhereverTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name                      string
-		settled                   []bool // of each append, whether it is settled after it
+		compacted                 []bool // of each append, whether it is compacted after it
 		runs, packed, logged, all int
 	}{
 		{"two runs", []bool{true, true}, 0, 1, 0, 2},
@@ -269,10 +271,10 @@ func TestPackOutputsWhereverTheyAre(t *testing.T) {
 		{"the log", []bool{false, false}, 0, 0, 2, 2},
 	} {
 		s := fresh(t)
-		for i, settled := range c.settled {
+		for i, compacted := range c.compacted {
 			must(t, s.AppendOutputs(ctx, []Output{{5, uint32(9 - i), []byte("x")}}))
-			if settled {
-				must(t, s.settle(ctx))
+			if compacted {
+				must(t, s.compact(ctx))
 			}
 		}
 		must(t, s.PackOutputs(ctx, 5))
@@ -324,7 +326,7 @@ func TestOutputRoundTrip(t *testing.T) {
 		case 0:
 			reopen(t, s)
 		case 1:
-			must(t, s.settle(ctx))
+			must(t, s.compact(ctx))
 		case 2:
 			must(t, s.PackOutputs(ctx, 1))
 		}
@@ -335,7 +337,7 @@ func TestOutputRoundTrip(t *testing.T) {
 	}
 }
 
-// The log is settled by itself when no caller does it, and its room is used again.
+// The log is compacted by itself when no caller does it, and its room is used again.
 func TestLogSettlesByItself(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -343,7 +345,7 @@ func TestLogSettlesByItself(t *testing.T) {
 	for i := range outs {
 		outs[i] = Output{uint32(i % 97), 0, []byte("0123456789")}
 	}
-	for round := range 3*settleEntries/len(outs) + 1 {
+	for round := range 3*compactEntries/len(outs) + 1 {
 		for i := range outs {
 			outs[i].Index = uint32(round*len(outs) + i)
 		}
@@ -353,17 +355,17 @@ func TestLogSettlesByItself(t *testing.T) {
 		}
 	}
 	if rowsIn(t, s, "output") == 0 {
-		t.Error("nothing was settled")
+		t.Error("nothing was compacted")
 	}
 	n := 0
 	for seq := range uint32(97) {
 		n += len(collect(t, s, seq, 0))
 	}
-	if want := (3*settleEntries/len(outs) + 1) * len(outs); n != want {
+	if want := (3*compactEntries/len(outs) + 1) * len(outs); n != want {
 		t.Errorf("%d outputs; want %d", n, want)
 	}
-	must(t, s.SettleOutputs(ctx))
+	must(t, s.CompactOutputs(ctx))
 	if s.outputs.over(1) {
-		t.Error("the log is over its bound after SettleOutputs")
+		t.Error("the log is over its bound after CompactOutputs")
 	}
 }

@@ -90,7 +90,7 @@ func TestPackedRows(t *testing.T) {
 	}
 	must(t, s.WriteContent(ctx, 1, 0, chunks))
 	must(t, s.AppendOutputs(ctx, outs))
-	must(t, s.settle(ctx))
+	must(t, s.compact(ctx))
 	must(t, s.Memtable.Flush(ctx))
 	must(t, s.Checkpoint(ctx, nil, ended))
 	for _, table := range []string{"content", "content_page", "output", "history_page"} {

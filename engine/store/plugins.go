@@ -1,8 +1,6 @@
 package store
 
 import (
-	"errors"
-
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -11,37 +9,20 @@ const (
 	selectPluginVersions = "SELECT sha256, name, version, state, reason, size, manifest, report, created, actor FROM " +
 		"plugin_version ORDER BY rowid"
 	selectPluginModule  = "SELECT module FROM plugin_version WHERE sha256 = ?"
-	insertPluginVersion = "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, " +
-		"report, created, actor, module) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	selectPluginRecords = "SELECT name, revision, active, active_config, previous, previous_config, shadow, " +
 		"shadow_config, canary, canary_config, percent, settings, changed, actor FROM plugin ORDER BY name"
-	upsertPluginRecord = "INSERT INTO plugin (name, revision, active, active_config, previous, previous_config, " +
-		"shadow, shadow_config, canary, canary_config, percent, settings, changed, actor) VALUES (?, ?, ?, ?, ?, ?, " +
-		"?, ?, ?, ?, ?, ?, ?, ?) " +
-		"ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, active = excluded.active, active_config = " +
-		"excluded.active_config, previous = excluded.previous, previous_config = excluded.previous_config, " +
-		"shadow = excluded.shadow, shadow_config = excluded.shadow_config, canary = excluded.canary, canary_config = " +
-		"excluded.canary_config, percent = excluded.percent, settings = excluded.settings, changed = " +
-		"excluded.changed, actor = excluded.actor"
 )
 
-// pluginStatements are those of the tables about plugins.
+// pluginStatements read the tables about plugins.
 type pluginStatements struct {
-	versions, module, insert, state, drop *sqlitedb.Stmt
-	records, put, dropAll, dropRecord     *sqlitedb.Stmt
+	versions, module, records *sqlitedb.Stmt
 }
 
 func (s *pluginStatements) prepare() []prepared {
 	return []prepared{
 		{&s.versions, selectPluginVersions},
 		{&s.module, selectPluginModule},
-		{&s.insert, insertPluginVersion},
-		{&s.state, "UPDATE plugin_version SET state = ?, reason = ? WHERE sha256 = ?"},
-		{&s.drop, "DELETE FROM plugin_version WHERE sha256 = ?"},
 		{&s.records, selectPluginRecords},
-		{&s.put, upsertPluginRecord},
-		{&s.dropAll, "DELETE FROM plugin_version WHERE name = ?"},
-		{&s.dropRecord, "DELETE FROM plugin WHERE name = ?"},
 	}
 }
 
@@ -76,24 +57,19 @@ func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, e
 
 // PutPluginVersion stores a new version with its module durably. One that is there already is an error.
 func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, acts ...queue.Act) error {
-	return c.running("put plugin version", acts, []any{v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size, v.Manifest, v.Report,
-		int64(v.Created), v.Actor, module}, c.plugin.insert)
+	return c.change("put plugin version", acts, do("plugin.version", v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size,
+		v.Manifest, v.Report, int64(v.Created), v.Actor, module))
 }
 
 // SetPluginState changes the state of a version durably.
 func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, err := c.plugin.state.Exec(state, reason, sum[:])
-	if err == nil && n == 0 {
-		err = errors.New("there is no such version")
-	}
-	return wrap("set plugin state", err)
+	_, err := c.note("set plugin state", nil, do(pluginState, state, reason, sum[:]))
+	return err
 }
 
 // DeletePluginVersion removes a version with its module, durably. One that is not there is removed already.
 func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) error {
-	return c.running("delete plugin version", acts, []any{sum[:]}, c.plugin.drop)
+	return c.change("delete plugin version", acts, do("plugin.version.drop", sum[:]))
 }
 
 // PluginRecords lists what is in use of all plugins, by name.
@@ -128,12 +104,12 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) err
 		}
 	}
 	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
-	return c.running("put plugin record", acts, args, c.plugin.put)
+	return c.change("put plugin record", acts, do("plugin.put", args...))
 }
 
 // DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already.
 func (c *Catalogue) DeletePlugin(name string, acts ...queue.Act) error {
-	return c.running("delete plugin", acts, []any{name}, c.plugin.dropAll, c.plugin.dropRecord)
+	return c.change("delete plugin", acts, do("plugin.versions.drop", name), do("plugin.drop", name))
 }
 
 func copySum(to *queue.SHA256, from []byte) bool {

@@ -260,7 +260,7 @@ func (x *Singles) inMemory(seq uint32) (content []byte, err error) {
 	if kept == nil {
 		return x.kept.content(seq), nil
 	}
-	start, page, err := keptPage(kept, 0)
+	start, page, err := pageOf(kept.Pages, 0, func(index uint32) error { return missingChunk(seq, index) })
 	if err != nil || start != 0 {
 		return nil, err
 	}

@@ -164,7 +164,7 @@ func TestRetain(t *testing.T) {
 			must(t, s.WriteAttachment(ctx, seq, []byte("a")))
 			must(t, s.AppendOutputs(ctx, []Output{{seq, 0, []byte("o")}}))
 			if i == n/2 {
-				must(t, s.settle(ctx))
+				must(t, s.compact(ctx))
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func TestRetain(t *testing.T) {
 	if ids, err = retain(s, n, 10); err != nil || len(ids) != 0 {
 		t.Errorf("retain again = %v, %v; want none", ids, err)
 	}
-	must(t, s.settle(ctx))
+	must(t, s.compact(ctx))
 	for table, want := range map[string]int64{"history_page": 1, "content": 2, "attachment": 1, "output": 1, "output_log": 0} {
 		if got := rowsIn(t, s, table); got != want {
 			t.Errorf("%d rows are left in %s; want %d, of the submission that stays", got, table, want)
@@ -206,7 +206,7 @@ func TestSweepOrphans(t *testing.T) {
 		must(t, s.WriteAttachment(ctx, seq, []byte("a")))
 		must(t, s.AppendOutputs(ctx, []Output{{seq, 0, []byte("o")}}))
 		if i == 3 {
-			must(t, s.settle(ctx))
+			must(t, s.compact(ctx))
 		}
 	}
 	must(t, s.WriteAttachment(ctx, 50, []byte("only an attachment")))
@@ -226,7 +226,7 @@ func TestSweepOrphans(t *testing.T) {
 			t.Errorf("seq %d was visited %d times; want once per table at most, not per row", seq, n)
 		}
 	}
-	must(t, s.settle(ctx))
+	must(t, s.compact(ctx))
 	for table, want := range map[string]int64{"content": 15, "attachment": 3, "output": 3, "output_log": 0} {
 		if got := rowsIn(t, s, table); got != want {
 			t.Errorf("%d rows are left in %s; want %d", got, table, want)
@@ -254,7 +254,7 @@ func TestMaxSeq(t *testing.T) {
 		"attachment": func(s *Store, seq uint32) error { return s.WriteAttachment(ctx, seq, nil) },
 		"output log": func(s *Store, seq uint32) error { return s.AppendOutputs(ctx, []Output{{seq, 1, nil}}) },
 		"output": func(s *Store, seq uint32) error {
-			return errors.Join(s.AppendOutputs(ctx, []Output{{seq, 1, nil}}), s.settle(ctx))
+			return errors.Join(s.AppendOutputs(ctx, []Output{{seq, 1, nil}}), s.compact(ctx))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,14 @@ type writeStmts struct {
 	putContent, putAttachment, putOutput *sqlitedb.Stmt
 	putLog, sizeLog, dropLog             *sqlitedb.Stmt
 	putStanding                          *sqlitedb.Stmt
-	putSchedule, dropSchedule            *sqlitedb.Stmt
 	keyStmts
+	blobWriteStmts
+}
+
+// blobWriteStmts are those for blobs.
+type blobWriteStmts struct {
+	blobs                                                                 blobStmts
+	lastBlob, blobOf, putBlobRow, putBlobPage, dropBlobRow, dropBlobPages *sqlitedb.Stmt
 }
 
 // keyStmts are those for idempotency keys.
@@ -38,7 +44,13 @@ type singleStmts struct {
 }
 
 func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
-	return prepareAll(conn, []prepared{
+	return prepareAll(conn, append(w.blobs.prepared(), []prepared{
+		{&w.lastBlob, "SELECT n FROM blob ORDER BY n DESC LIMIT 1"},
+		{&w.blobOf, "SELECT n, size FROM blob WHERE seq = ? LIMIT 1"},
+		{&w.putBlobRow, "INSERT INTO blob (n, key, seq, size, raw, crc) VALUES (?, ?, ?, ?, ?, ?)"},
+		{&w.putBlobPage, "INSERT INTO blob_page (k, crc, bytes) VALUES (?, ?, ?)"},
+		{&w.dropBlobRow, "DELETE FROM blob WHERE n = ?"},
+		{&w.dropBlobPages, "DELETE FROM blob_page WHERE k BETWEEN ? AND ?"},
 		{&w.putSubmission, "INSERT OR REPLACE INTO submission (seq, id, crc, spec) VALUES (?, ?, ?, ?)"},
 		{&w.putProgress, "INSERT OR REPLACE INTO progress (seq, crc, state) VALUES (?, ?, ?)"},
 		{&w.dropSubmissions, "DELETE FROM submission WHERE seq BETWEEN ? AND ?"},
@@ -70,15 +82,14 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
 		{&w.anyRows, "SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
-			"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4)"},
+			"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4) " +
+			"OR EXISTS (SELECT 1 FROM blob WHERE seq BETWEEN ?3 AND ?4)"},
 		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.sizeLog, "SELECT n, length(bytes) FROM output_log WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?"},
 		{&w.dropLog, "DELETE FROM output_log WHERE n BETWEEN ? AND ?"},
 		{&w.putOutput, "INSERT INTO output (k, run, crc, bytes) VALUES (?, ?, ?, ?)"},
 		{&w.sizeOutput, "SELECT k, length(bytes) FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT ?"},
 		{&w.dropOutput, "DELETE FROM output WHERE k BETWEEN ? AND ?"},
-		{&w.putSchedule, "INSERT OR REPLACE INTO schedule (name, crc, bytes) VALUES (?, ?, ?)"},
-		{&w.dropSchedule, "DELETE FROM schedule WHERE name = ?"},
 		{&w.keySlots, "SELECT n, crc, bytes FROM key_slot ORDER BY n"},
 		{&w.keyPages, "SELECT n, crc, bytes FROM key_page WHERE n BETWEEN ? AND ? ORDER BY n"},
 		{&w.keyPage, keyPageSQL},
@@ -86,7 +97,7 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.putKeySlot, "INSERT OR REPLACE INTO key_slot (n, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropKeyPages, "DELETE FROM key_page WHERE n IN (SELECT n FROM key_page WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?)"},
 		{&w.dropKeySlot, "DELETE FROM key_slot WHERE n = ?"},
-	})
+	}...))
 }
 
 // readStmts are the statements of a reader.
@@ -98,7 +109,9 @@ type readStmts struct {
 	nextSingles, singlesBefore                               *sqlitedb.Stmt
 	logPages, logPage                                        *sqlitedb.Stmt
 	outputPage, nextOutput, lastOutputRow                    *sqlitedb.Stmt
-	schedules, keyPage                                       *sqlitedb.Stmt
+	keyPage                                                  *sqlitedb.Stmt
+	listBlobs, blobPageAt                                    *sqlitedb.Stmt
+	blobs                                                    blobStmts
 }
 
 const singlesBeforeSQL = "SELECT n, crc, bytes FROM content_page WHERE n <= ? ORDER BY n DESC LIMIT 1"
@@ -108,7 +121,10 @@ const keyPageSQL = "SELECT crc, bytes FROM key_page WHERE n = ?"
 const endedPageSQL = "SELECT crc, bytes FROM history_page WHERE n = ?"
 
 func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
-	return prepareAll(conn, []prepared{
+	return prepareAll(conn, append(r.blobs.prepared(), []prepared{
+		{&r.listBlobs, "SELECT key, size FROM blob WHERE key > ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4"},
+		{&r.blobPageAt, "SELECT k, crc, bytes FROM blob_page WHERE k BETWEEN (SELECT n FROM blob WHERE key = ?1) << 32 " +
+			"AND ((SELECT n FROM blob WHERE key = ?1) << 32) + ?2 ORDER BY k DESC LIMIT 1"},
 		{&r.checkpointed, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
@@ -132,10 +148,9 @@ func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 		{&r.logPage, "SELECT crc, bytes FROM output_log WHERE n = ?"},
 		{&r.outputPage, "SELECT k, run, crc, bytes FROM output WHERE k BETWEEN ? AND ? ORDER BY k LIMIT 1"},
 		{&r.nextOutput, "SELECT k FROM output WHERE k >= ? ORDER BY k LIMIT 1"},
-		{&r.schedules, "SELECT name, crc, bytes FROM schedule ORDER BY name"},
 		{&r.keyPage, keyPageSQL},
 		{&r.lastOutputRow, "SELECT k, run FROM output WHERE k BETWEEN ? AND ? ORDER BY k DESC LIMIT 1"},
-	})
+	}...))
 }
 
 type prepared struct {

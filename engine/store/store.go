@@ -40,6 +40,7 @@ type Store struct {
 	open     openIndex
 	Space    Space
 	Keys     Keys
+	Blobs    Blobs
 }
 
 // readers are the connections that read.
@@ -58,16 +59,18 @@ type moves struct {
 
 // writer is the one connection that writes.
 type writer struct {
-	mu   sync.Mutex
-	conn *sqlitedb.Conn
+	mu     sync.Mutex
+	closed bool
+	conn   *sqlitedb.Conn
 	writeStmts
 	packer
 }
 
 // reader is a connection that reads.
 type reader struct {
-	mu   sync.Mutex
-	conn *sqlitedb.Conn
+	mu     sync.Mutex
+	closed bool
+	conn   *sqlitedb.Conn
 	readStmts
 	scratch []byte // a page that was unpacked, for the next one
 }
@@ -78,7 +81,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
 	s.Keys.init(s, &o)
-	s.History.s, s.Singles.s, s.Space.s = s, s, s
+	s.History.s, s.Singles.s, s.Space.s, s.Blobs.s = s, s, s, s
 	if err := s.openFile(ctx, o); err != nil {
 		s.Close()
 		return nil, wrap("open", err)
@@ -125,14 +128,27 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	return s.indexLog()
 }
 
-// Close lets go of the file. No other method may be called after it, or during it.
+// errClosed refuses what comes after Close: a queue is closed while calls and the housekeeping still have it, when it is deleted or goes to
+// another node.
+var errClosed = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue was closed here. Ask again in a moment."}
+
+// Close waits for what is under way, and lets go of the file. From then on everything that needs the file fails with CodeUnavailable.
 func (s *Store) Close() error {
 	var problems []error
-	for _, conn := range []*sqlitedb.Conn{s.hot.conn, s.scan.conn, s.write.conn} {
-		if conn != nil {
-			problems = append(problems, conn.Close())
+	for _, r := range []*reader{&s.hot, &s.scan} {
+		r.mu.Lock()
+		if r.conn != nil {
+			problems = append(problems, r.conn.Close())
 		}
+		r.closed = true
+		r.mu.Unlock()
 	}
+	s.write.mu.Lock()
+	defer s.write.mu.Unlock()
+	if s.write.conn != nil {
+		problems = append(problems, s.write.conn.Close())
+	}
+	s.write.closed = true
 	return wrap("close", errors.Join(problems...))
 }
 
@@ -140,6 +156,9 @@ func (s *Store) Close() error {
 func (s *Store) SetDurability(d queue.Durability) error {
 	s.write.mu.Lock()
 	defer s.write.mu.Unlock()
+	if s.write.closed {
+		return errClosed
+	}
 	return wrap("set durability", s.write.conn.SetDurability(d))
 }
 
@@ -169,6 +188,9 @@ func (s *Store) writing(fn func(w *writer) error) error {
 	write := func() error {
 		s.write.mu.Lock()
 		defer s.write.mu.Unlock()
+		if s.write.closed {
+			return errClosed
+		}
 		return fn(&s.write)
 	}
 	if s.around != nil {
@@ -184,6 +206,9 @@ func (r *reader) with(ctx context.Context, fn func(*reader) error) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return errClosed
+	}
 	return fn(r)
 }
 

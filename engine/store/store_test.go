@@ -72,13 +72,14 @@ func reopen(t testing.TB, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.write.closed, s.hot.closed, s.scan.closed = false, false, false
 	s.write.conn, s.write.writeStmts = again.write.conn, again.write.writeStmts
 	s.hot.conn, s.hot.readStmts = again.hot.conn, again.hot.readStmts
 	s.Singles.kept = singlesKept{}
 	s.scan.conn, s.scan.readStmts = again.scan.conn, again.scan.readStmts
 	s.History.index.blocks, s.History.index.next = again.History.index.blocks, again.History.index.next
 	o, p := &s.outputs, &again.outputs
-	o.next, o.pages, o.dropped, o.last, o.settled, o.bytes, o.entries = p.next, p.pages, p.dropped, p.last, p.settled, p.bytes, p.entries
+	o.next, o.pages, o.dropped, o.last, o.compacted, o.bytes, o.entries = p.next, p.pages, p.dropped, p.last, p.compacted, p.bytes, p.entries
 }
 
 func must(t testing.TB, err error) {
@@ -230,7 +231,7 @@ func TestFlippedBits(t *testing.T) {
 	must(t, s.WriteContent(ctx, 1, 0, [][]byte{[]byte("a chunk")}))
 	must(t, s.WriteAttachment(ctx, 1, []byte("attached")))
 	must(t, s.AppendOutputs(ctx, []Output{{1, 0, []byte("an output")}}))
-	must(t, s.settle(ctx))
+	must(t, s.compact(ctx))
 	must(t, s.AppendOutputs(ctx, []Output{{1, 1, []byte("logged")}}))
 	for _, c := range []struct {
 		sql, table string
@@ -346,13 +347,27 @@ func TestSumIsCRC32C(t *testing.T) {
 	}
 }
 
-// WriteContent is WriteContents for the chunks of one submission.
+// WriteContent writes chunks of a submission, as a Flush does.
 func (s *Store) WriteContent(ctx context.Context, seq, first uint32, chunks [][]byte) error {
-	return s.WriteContents(ctx, []Content{{Seq: seq, First: first, Chunks: chunks}})
+	bytes := 0
+	for i := range chunks {
+		bytes += len(chunks[i]) + 2
+	}
+	c := &journal.Contents{Seq: seq, Pages: packContent(first, chunks, bytes)}
+	return wrap("write content", s.commit(ctx, &request{bytes: bytes, apply: func(w *writer) error { return w.contents(c) }}))
 }
 
 // WriteAttachment writes an attachment, which may be empty.
 func (s *Store) WriteAttachment(ctx context.Context, seq uint32, b []byte) error {
 	c := &journal.Contents{Seq: seq, Attachment: append([]byte{}, b...)}
 	return wrap("write attachment", s.commit(ctx, &request{bytes: len(b), apply: func(w *writer) error { return w.contents(c) }}))
+}
+
+// ReadContent is the content of one chunk; ErrMissing when there is none.
+func (s *Store) ReadContent(ctx context.Context, seq, index uint32) ([]byte, error) {
+	all, err := s.ReadContents(ctx, seq, []uint32{index}, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
 }

@@ -6,30 +6,19 @@ import (
 	"strings"
 
 	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// tokenStatements are those about access tokens.
-type tokenStatements struct {
-	list, put, drop, used *sqlitedb.Stmt
-	required, setRequired *sqlitedb.Stmt
-	end                   *sqlitedb.Stmt
-}
+// tokenStatements read what is about access tokens.
+type tokenStatements struct{ list, required *sqlitedb.Stmt }
 
 func (s *tokenStatements) prepare() []prepared {
 	return []prepared{
 		{&s.list, "SELECT id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, previous, " +
 			"previous_until, subject FROM token ORDER BY created, id"},
-		{&s.put, "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, " +
-			"previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
-			"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = " +
-			"excluded.previous_until"},
-		{&s.drop, "DELETE FROM token WHERE id = ?"},
-		{&s.used, "UPDATE token SET used = ? WHERE id = ?"},
-		{&s.end, "UPDATE token SET expires = ?, previous = ?, previous_until = ? WHERE id = ?"},
 		{&s.required, "SELECT required FROM access"},
-		{&s.setRequired, "INSERT INTO access (one, required) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET required = 1"},
 	}
 }
 
@@ -113,13 +102,7 @@ func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 		args[12] = t.Subject
 	}
 	args[10] = previousOf(&t)
-	return c.changing("put token", acts, func() error {
-		if _, err := c.token.put.Exec(args...); err != nil {
-			return err
-		}
-		_, err := c.token.setRequired.Exec()
-		return err
-	})
+	return c.change("put token", acts, do("token.put", args...), do("access.required"))
 }
 
 // expiresOf is the column expires: negative once the token has expired for good.
@@ -139,17 +122,13 @@ func previousOf(t *access.Token) any {
 
 // EndTokens stores durably, in one commit, that these tokens or the secrets before their last rotation are over.
 func (c *Catalogue) EndTokens(list []access.Token) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return wrap("end tokens", c.conn.Tx(func() error {
-		for i := range list {
-			t := &list[i]
-			if _, err := c.token.end.Exec(expiresOf(t), previousOf(t), orNull(t.PreviousUntil), string(t.ID)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	var steps []journal.Step
+	for i := range list {
+		t := &list[i]
+		steps = append(steps, do("token.end", expiresOf(t), previousOf(t), orNull(t.PreviousUntil), string(t.ID)))
+	}
+	_, err := c.note("end tokens", nil, steps...)
+	return err
 }
 
 func orNull(t queue.Time) any {
@@ -161,19 +140,15 @@ func orNull(t queue.Time) any {
 
 // DeleteToken removes a token durably. One that is not there is removed already.
 func (c *Catalogue) DeleteToken(id access.ID, acts ...queue.Act) error {
-	return c.running("delete token", acts, []any{string(id)}, c.token.drop)
+	return c.change("delete token", acts, do("token.drop", string(id)))
 }
 
 // UseTokens writes down when tokens were used last, all in one commit.
 func (c *Catalogue) UseTokens(last map[access.ID]queue.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return wrap("use tokens", c.conn.Tx(func() error {
-		for id, at := range last {
-			if _, err := c.token.used.Exec(int64(at), string(id)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	var steps []journal.Step
+	for id, at := range last {
+		steps = append(steps, do("token.used", int64(at), string(id)))
+	}
+	_, err := c.note("use tokens", nil, steps...)
+	return err
 }

@@ -17,9 +17,9 @@ func summed() []sqlitedb.Summed {
 		{Table: "open_block", Columns: "n, bytes"}, {Table: "open_page", Columns: "n, bytes"},
 		{Table: "history_page", Columns: "n, bytes"}, {Table: "history_span", Columns: "n, bytes"},
 		{Table: "content", Columns: "k, bytes"}, {Table: "content_page", Columns: "n, bytes"}, {Table: "attachment", Columns: "seq, bytes"},
+		{Table: "blob", Columns: "n, length(CAST(key AS BLOB)), key, seq, size, raw"}, {Table: "blob_page", Columns: "k, bytes"},
 		{Table: "output_log", Columns: "n, bytes"}, {Table: "output", Columns: "k, run, bytes"},
 		{Table: "aside", Columns: "kind, key, bytes"}, {Table: "standing", Columns: "name, state"},
-		{Table: "schedule", Columns: "length(CAST(name AS BLOB)), name, bytes"},
 		{Table: "key_slot", Columns: "n, bytes"}, {Table: "key_page", Columns: "n, bytes"},
 		{Table: "progress", Columns: "seq, state"},
 	}

@@ -33,7 +33,14 @@ type block interface {
 
 	// branches is what the block normalises to, inside the filters and limits of the blocks around it: no two alike, in
 	// the order in which they are asked, at most MaxBranches (errTooManyBranches otherwise).
-	branches(within scope) ([]Branch, error)
+	branches(within demands) ([]Branch, error)
+
+	// note adds to the node of the block what only this one knows: what it demands, and its text without what is inside of it.
+	note(n *Node)
+
+	// warn finds what in the block has no effect, and goes on with the blocks inside of it. before is branches that are all asked
+	// before any of the block's own.
+	warn(f *finder, path string, within demands, before []Branch) error
 }
 
 // definition describes a block to the parsers and the writers of both forms.

@@ -13,29 +13,45 @@ var fairDefinition = definition{
 		{kind: costParameter, caption: "cost", field: "cost", optional: true},
 		underlying,
 	},
-	build: func(a []argument) block { return &fairShare{a[0].key, a[1].cost, a[2].blocks[0]} },
+	build: func(a []argument) block { return &fair{a[0].key, a[1].cost, a[2].blocks[0]} },
 }
 
-// fairShare offers what underlying offers, shared between the values of the key by their weights: underlying decides only
+// fair offers what underlying offers, shared between the values of the key by their weights: underlying decides only
 // which chunk of the value whose turn it is.
-type fairShare struct {
+type fair struct {
 	key        queue.MetaKey
 	cost       Cost
 	underlying block
 }
 
-func (b *fairShare) definition() *definition { return &fairDefinition }
+func (f *fair) definition() *definition { return &fairDefinition }
 
-func (b *fairShare) arguments() []argument {
-	return []argument{{key: b.key}, {cost: b.cost}, {blocks: []block{b.underlying}}}
+func (f *fair) arguments() []argument {
+	return []argument{{key: f.key}, {cost: f.cost}, {blocks: []block{f.underlying}}}
 }
 
 // branches makes the branches of underlying the alternatives of a fair one. What is around Fair is in them already, as it
 // was handed down.
-func (b *fairShare) branches(within scope) ([]Branch, error) {
-	inner, err := b.underlying.branches(within)
+func (f *fair) branches(within demands) ([]Branch, error) {
+	inner, err := f.underlying.branches(within)
 	if err != nil || len(inner) == 0 {
 		return nil, err
 	}
-	return through(0, []Branch{share(b.key, b.cost, inner)}), nil
+	return through(0, []Branch{fairBranch(f.key, f.cost, inner)}), nil
+}
+
+func (f *fair) note(n *Node) {
+	n.Fair, n.Cost = f.key, f.cost
+	n.Text += "(" + f.key
+	if f.cost != ByChunk {
+		n.Text += ", " + f.cost.String()
+	}
+	n.Text += ")"
+}
+
+func (f *fair) warn(found *finder, path string, within demands, before []Branch) error {
+	if err := found.oneValue(f, f.key, within, WarnSharesNothing, path, "shares nothing"); err != nil {
+		return err
+	}
+	return found.underlying(f.underlying, path, within, before)
 }

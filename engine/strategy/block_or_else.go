@@ -1,5 +1,10 @@
 package strategy
 
+import (
+	"slices"
+	"strconv"
+)
+
 var orElseDefinition = definition{
 	name:  "OrElse",
 	snake: "or_else",
@@ -12,13 +17,13 @@ var orElseDefinition = definition{
 // orElse offers what its first alternative offers, then what the second does, and so on.
 type orElse struct{ alternatives []block }
 
-func (b *orElse) definition() *definition { return &orElseDefinition }
+func (o *orElse) definition() *definition { return &orElseDefinition }
 
-func (b *orElse) arguments() []argument { return []argument{{blocks: b.alternatives}} }
+func (o *orElse) arguments() []argument { return []argument{{blocks: o.alternatives}} }
 
-func (b *orElse) branches(within scope) ([]Branch, error) {
+func (o *orElse) branches(within demands) ([]Branch, error) {
 	var list branchList
-	for place, alternative := range b.alternatives {
+	for place, alternative := range o.alternatives {
 		branches, err := alternative.branches(within)
 		if err != nil {
 			return nil, err
@@ -30,4 +35,30 @@ func (b *orElse) branches(within scope) ([]Branch, error) {
 		}
 	}
 	return list.branches, nil
+}
+
+func (o *orElse) note(*Node) {}
+
+func (o *orElse) warn(f *finder, path string, within demands, before []Branch) error {
+	parameter := orElseDefinition.parameters[0]
+	for i, alternative := range o.alternatives {
+		at := path + "/" + parameter.field + "/" + strconv.Itoa(i)
+		if len(o.alternatives) == len(parameter.pair) {
+			at = path + "/" + parameter.pair[i]
+		}
+		branches, err := alternative.branches(within)
+		if err != nil {
+			return err
+		}
+		hider, hidden := hiddenBy(branches, before)
+		if hidden {
+			f.add(WarnHidden, at, "can never yield: all that it could offer is offered before it, by %s", hider)
+			continue
+		}
+		if err := alternative.warn(f, at, within, before); err != nil {
+			return err
+		}
+		before = slices.Concat(before, branches)
+	}
+	return nil
 }

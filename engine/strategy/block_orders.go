@@ -19,10 +19,14 @@ func orderDefinition(order Order, snake string) definition {
 // orderBlock offers everything, in one order.
 type orderBlock struct{ order Order }
 
-func (b orderBlock) definition() *definition { return known[b.order.String()] }
+func (o orderBlock) definition() *definition { return known[o.order.String()] }
 
-func (b orderBlock) arguments() []argument { return nil }
+func (o orderBlock) arguments() []argument { return nil }
 
-func (b orderBlock) branches(within scope) ([]Branch, error) {
-	return []Branch{within.branch(b.order)}, nil
+func (o orderBlock) branches(within demands) ([]Branch, error) {
+	return []Branch{within.branch(o.order)}, nil
 }
+
+func (o orderBlock) note(*Node) {}
+
+func (o orderBlock) warn(*finder, string, demands, []Branch) error { return nil }

@@ -1,6 +1,9 @@
 package strategy
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // What Plugin and Score have in common: a window of what underlying offers goes in the order of scores.
 var (
@@ -62,35 +65,52 @@ type scoredBlock struct {
 	underlying block
 }
 
-func (b *scoredBlock) definition() *definition {
-	if b.scored.Expression != nil {
+func (s *scoredBlock) definition() *definition {
+	if s.scored.Expression != nil {
 		return &scoreDefinition
 	}
 	return &pluginDefinition
 }
 
-func (b *scoredBlock) arguments() []argument {
-	s := b.scored
+func (s *scoredBlock) arguments() []argument {
+	of := s.scored
 	var window, explore argument
-	if s.Window != 0 {
-		window = argument{max: uint32(s.Window), given: true}
+	if of.Window != 0 {
+		window = argument{max: uint32(of.Window), given: true}
 	}
-	if s.Explore != DefaultExplore {
-		explore = argument{max: uint32(s.Explore), given: true}
+	if of.Explore != DefaultExplore {
+		explore = argument{max: uint32(of.Explore), given: true}
 	}
-	inner := argument{blocks: []block{b.underlying}}
-	if s.Expression != nil {
-		return []argument{{formula: s.Expression}, window, explore, inner}
+	inner := argument{blocks: []block{s.underlying}}
+	if of.Expression != nil {
+		return []argument{{formula: of.Expression}, window, explore, inner}
 	}
-	return []argument{{name: s.Plugin, version: s.Version}, {config: string(s.Config)}, window, explore, inner}
+	return []argument{{name: of.Plugin, version: of.Version}, {config: string(of.Config)}, window, explore, inner}
 }
 
 // branches makes the branches of underlying the candidates of one that scores them. What is around it is in them already, as
 // it was handed down.
-func (b *scoredBlock) branches(within scope) ([]Branch, error) {
-	inner, err := b.underlying.branches(within)
+func (s *scoredBlock) branches(within demands) ([]Branch, error) {
+	inner, err := s.underlying.branches(within)
 	if err != nil || len(inner) == 0 {
 		return nil, err
 	}
-	return through(0, []Branch{score(b.scored, inner)}), nil
+	return through(0, []Branch{scoredBranch(s.scored, inner)}), nil
+}
+
+func (s *scoredBlock) note(n *Node) {
+	_, who, _ := strings.Cut(s.scored.String(), " ")
+	n.Text += "(" + who + ")"
+}
+
+// warn warns of a formula that reads nothing: one score for all candidates.
+func (s *scoredBlock) warn(f *finder, path string, within demands, before []Branch) error {
+	if e := s.scored.Expression; e != nil && len(e.Columns()) == 0 {
+		if score := e.Eval(&Window{Rows: 1}, 0); score != score {
+			f.add(WarnContradiction, path, "can never yield: its score is never a number, which skips every candidate")
+		} else {
+			f.add(WarnSameScores, path, "changes nothing: its expression reads no column, so that all candidates have the same score")
+		}
+	}
+	return f.underlying(s.underlying, path, within, before)
 }

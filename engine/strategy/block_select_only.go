@@ -13,24 +13,42 @@ var selectOnlyDefinition = definition{
 	},
 }
 
-// selectOnly offers what underlying offers and whose meta has the filter's key with the filter's value.
+// selectOnly offers what underlying offers and the filter admits.
 type selectOnly struct {
 	filter     Filter
 	underlying block
 }
 
-func (b *selectOnly) definition() *definition { return &selectOnlyDefinition }
+func (s *selectOnly) definition() *definition { return &selectOnlyDefinition }
 
-func (b *selectOnly) arguments() []argument {
-	return []argument{{key: b.filter.Key}, {value: b.filter.Value}, {blocks: []block{b.underlying}}}
+func (s *selectOnly) arguments() []argument {
+	return []argument{{key: s.filter.Key}, {value: s.filter.Value}, {blocks: []block{s.underlying}}}
 }
 
 // branches is empty when a block around this one asks for another value of the same key: a submission has one value.
-func (b *selectOnly) branches(within scope) ([]Branch, error) {
-	inner, possible := within.filtered(b.filter)
+func (s *selectOnly) branches(within demands) ([]Branch, error) {
+	inner, possible := within.filtered(s.filter)
 	if !possible {
 		return nil, nil
 	}
-	branches, err := b.underlying.branches(inner)
+	branches, err := s.underlying.branches(inner)
 	return through(0, branches), err
+}
+
+func (s *selectOnly) note(n *Node) {
+	n.Filter = s.filter
+	n.Text += "(" + string(s.filter.appendText(nil)) + ")"
+}
+
+func (s *selectOnly) warn(f *finder, path string, within demands, before []Branch) error {
+	inner, possible := within.filtered(s.filter)
+	if !possible {
+		f.add(WarnContradiction, path,
+			"can never yield: a block around it asks for another value of %s, and a submission has one", named(s.filter.Key))
+		return nil
+	}
+	if len(inner.filters) == len(within.filters) {
+		f.add(WarnRepeatedFilter, path, "changes nothing: a block around it asks for the same value of %s already", named(s.filter.Key))
+	}
+	return f.underlying(s.underlying, path, inner, before)
 }

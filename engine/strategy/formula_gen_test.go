@@ -213,7 +213,7 @@ func guarded(list []Branch) (plan []Branch) {
 			}
 		}
 		covered := b.Leaves(func(leaf *Branch) bool {
-			return slices.ContainsFunc(others, func(other *Branch) bool { return other.coversLeaf(leaf) })
+			return slices.ContainsFunc(others, func(other *Branch) bool { return other.Loosens(leaf) })
 		})
 		for _, inner := range b.Inner {
 			if !covered {

@@ -41,15 +41,15 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 		case 4:
 			return &selectOnly{Filter{anyKey.Draw(t, "key"), anyValue.Draw(t, "value")}, anyBlock(depth-1).Draw(t, "underlying")}
 		case 5:
-			return &preferDistinct{limited{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
+			return &preferDistinct{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
 		case 6:
-			return &maxSimultaneous{limited{Limit{anyKey.Draw(t, "key"), anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
+			return &hardLimit{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}, "MaxSimultaneous"}
 		case 7:
 			return &orElse{rapid.SliceOfN(anyBlock(depth-1), 2, 3).Draw(t, "alternatives")}
 		case 8:
 			key := rapid.OneOf(anyKey, rapid.Just(SubmissionKey)).Draw(t, "key")
 			cost := Cost(rapid.IntRange(0, 1).Draw(t, "cost"))
-			return &fairShare{key, cost, anyTree(depth-1, 8).Draw(t, "underlying")}
+			return &fair{key, cost, anyTree(depth-1, 8).Draw(t, "underlying")}
 		case 9, 10:
 			return &scoredBlock{anyScored.Draw(t, "scored"), anyTree(depth-1, 8).Draw(t, "underlying")}
 		default:

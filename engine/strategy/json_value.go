@@ -15,18 +15,18 @@ type jsonValue struct {
 	items []jsonValue // of an object or an array
 }
 
-func (v *jsonValue) isObject() bool { return v.is("{") }
-func (v *jsonValue) isArray() bool  { return v.is("[") }
+func (j *jsonValue) isObject() bool { return j.is("{") }
+func (j *jsonValue) isArray() bool  { return j.is("[") }
 
 // describe is how error texts call the value that was found.
-func (v *jsonValue) describe() string {
+func (j *jsonValue) describe() string {
 	switch {
-	case v.isObject():
+	case j.isObject():
 		return "an object"
-	case v.isArray():
+	case j.isArray():
 		return "an array"
 	}
-	return v.String()
+	return j.String()
 }
 
 // maxJSONNesting is how deep a valid strategy can nest objects and arrays: an or_else takes two levels, and a plugin's
@@ -58,94 +58,94 @@ func readJSON(source string) (jsonValue, error) {
 	return v, nil
 }
 
-func (r *jsonReader) advance() error {
-	next, err := r.scan()
+func (j *jsonReader) advance() error {
+	next, err := j.scan()
 	if err == nil {
-		r.token = next
+		j.token = next
 	}
 	return err
 }
 
 // value reads one value and steps past it. path is its JSON pointer.
-func (r *jsonReader) value(path string, nesting int) (v jsonValue, err error) {
-	v.token = r.token
+func (j *jsonReader) value(path string, nesting int) (v jsonValue, err error) {
+	v.token = j.token
 	switch {
 	case nesting > maxJSONNesting && (v.isObject() || v.isArray()):
-		err = r.mistake(path, v.at, tooDeep)
+		err = j.mistake(path, v.at, tooDeep)
 	case v.isObject():
-		err = r.object(&v, path, nesting)
+		err = j.object(&v, path, nesting)
 	case v.isArray():
-		err = r.array(&v, path, nesting)
+		err = j.array(&v, path, nesting)
 	case v.kind == stringToken, v.kind == numberToken,
 		v.kind == nameToken && (v.text == "true" || v.text == "false" || v.text == "null"):
-		err = r.advance()
+		err = j.advance()
 	default:
-		err = r.problem(v.at, "expected a value, found %s", v.token)
+		err = j.problem(v.at, "expected a value, found %s", v.token)
 	}
 	return v, err
 }
 
 // mistake is one that is not of the grammar.
-func (r *jsonReader) mistake(path string, at int, what string) error {
-	if r.embedded {
-		return r.problem(at, "this %s", what)
+func (j *jsonReader) mistake(path string, at int, what string) error {
+	if j.embedded {
+		return j.problem(at, "this %s", what)
 	}
 	return invalid(path, "%s", what)
 }
 
-func (r *jsonReader) object(v *jsonValue, path string, nesting int) error {
-	return r.list("}", func() error {
-		name := r.token
+func (j *jsonReader) object(v *jsonValue, path string, nesting int) error {
+	return j.list("}", func() error {
+		name := j.token
 		if name.kind != stringToken {
-			return r.problem(name.at, "expected the name of a field in double quotes, found %s", name)
+			return j.problem(name.at, "expected the name of a field in double quotes, found %s", name)
 		}
 		at := path + "/" + escapePointer(name.text)
 		if slices.Contains(v.names, name.text) {
-			return r.mistake(at, name.at, "is given twice; give each field once")
+			return j.mistake(at, name.at, "is given twice; give each field once")
 		}
-		if err := r.advance(); err != nil {
+		if err := j.advance(); err != nil {
 			return err
 		}
-		if !r.token.is(":") {
-			return r.problem(r.token.at, "expected ':', found %s", r.token)
+		if !j.token.is(":") {
+			return j.problem(j.token.at, "expected ':', found %s", j.token)
 		}
-		if err := r.advance(); err != nil {
+		if err := j.advance(); err != nil {
 			return err
 		}
-		item, err := r.value(at, nesting+1)
+		item, err := j.value(at, nesting+1)
 		v.names = append(v.names, name.text)
 		v.items = append(v.items, item)
 		return err
 	})
 }
 
-func (r *jsonReader) array(v *jsonValue, path string, nesting int) error {
-	return r.list("]", func() error {
-		item, err := r.value(path+"/"+strconv.Itoa(len(v.items)), nesting+1)
+func (j *jsonReader) array(v *jsonValue, path string, nesting int) error {
+	return j.list("]", func() error {
+		item, err := j.value(path+"/"+strconv.Itoa(len(v.items)), nesting+1)
 		v.items = append(v.items, item)
 		return err
 	})
 }
 
 // list reads from the opening mark to the closing one, and the elements between by the given function.
-func (r *jsonReader) list(closing string, element func() error) error {
-	if err := r.advance(); err != nil {
+func (j *jsonReader) list(closing string, element func() error) error {
+	if err := j.advance(); err != nil {
 		return err
 	}
-	if r.token.is(closing) {
-		return r.advance()
+	if j.token.is(closing) {
+		return j.advance()
 	}
 	for {
 		if err := element(); err != nil {
 			return err
 		}
-		if r.token.is(closing) {
-			return r.advance()
+		if j.token.is(closing) {
+			return j.advance()
 		}
-		if !r.token.is(",") {
-			return r.problem(r.token.at, "expected ',' or '%s', found %s", closing, r.token)
+		if !j.token.is(",") {
+			return j.problem(j.token.at, "expected ',' or '%s', found %s", closing, j.token)
 		}
-		if err := r.advance(); err != nil {
+		if err := j.advance(); err != nil {
 			return err
 		}
 	}

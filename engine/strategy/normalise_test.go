@@ -25,11 +25,11 @@ func naive(b block) []Branch {
 		for _, br := range naive(b.underlying) {
 			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Filters = append(slices.Clone(leaf.Filters), b.filter) }))
 		}
-	case *fairShare:
+	case *fair:
 		return []Branch{{Fair: b.key, Cost: b.cost, Inner: naive(b.underlying)}}
 	case *scoredBlock:
 		return []Branch{{Scored: b.scored, Inner: naive(b.underlying)}}
-	case *maxSimultaneous:
+	case *hardLimit:
 		for _, br := range naive(b.underlying) {
 			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Limits = append(slices.Clone(leaf.Limits), b.limit) }))
 		}
@@ -201,12 +201,12 @@ func (w world) offers(b block) []candidate {
 		return w.ordered(b.order)
 	case *selectOnly:
 		return keep(w.offers(b.underlying), func(c candidate) bool { return matches(c, b.filter) })
-	case *maxSimultaneous:
+	case *hardLimit:
 		return keep(w.offers(b.underlying), func(c candidate) bool { return w.admits(c, b.limit) })
 	case *preferDistinct:
 		all := w.offers(b.underlying)
 		return append(keep(all, func(c candidate) bool { return w.admits(c, b.limit) }), all...)
-	case *fairShare:
+	case *fair:
 		return byTenant(w.offers(b.underlying), b.key)
 	case *scoredBlock:
 		return w.byScore(w.offers(b.underlying), b.scored)

@@ -58,8 +58,8 @@ func (p *parser) object(v jsonValue, path string, depth int) (block, error) {
 }
 
 // definition finds what block the object's "type" names.
-func (v *jsonValue) definition(path string) (*definition, error) {
-	kind, ok := v.find("type")
+func (j *jsonValue) definition(path string) (*definition, error) {
+	kind, ok := j.find("type")
 	if !ok {
 		return nil, invalid(path+"/type", "is missing; expected one of %s", knownTypes())
 	}
@@ -74,9 +74,9 @@ func (v *jsonValue) definition(path string) (*definition, error) {
 	return d, nil
 }
 
-func (v *jsonValue) find(name string) (jsonValue, bool) {
-	if at := slices.Index(v.names, name); at >= 0 {
-		return v.items[at], true
+func (j *jsonValue) find(name string) (jsonValue, bool) {
+	if at := slices.Index(j.names, name); at >= 0 {
+		return j.items[at], true
 	}
 	return jsonValue{}, false
 }

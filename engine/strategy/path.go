@@ -3,7 +3,6 @@ package strategy
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -34,27 +33,17 @@ func (p *Plan) Nodes() []Node {
 
 func appendNodes(nodes []Node, b block, at string, parent int) []Node {
 	number := len(nodes)
-	nodes = append(nodes, Node{Block: b.definition().name, Text: string(appendAlone(nil, b)), Pointer: at, Parent: parent})
-	n := &nodes[number]
-	switch b := b.(type) {
-	case *selectOnly:
-		n.Filter = b.filter
-	case *maxSimultaneous:
-		n.Limit = b.limit
-	case *preferDistinct:
-		n.Limit, n.Soft = b.limit, true
-	case *fairShare:
-		n.Fair, n.Cost = b.key, b.cost
-	}
-	for i, inner := range held(b) {
+	nodes = append(nodes, alone(b))
+	nodes[number].Pointer, nodes[number].Parent = at, parent
+	for i, inner := range insideOf(b) {
 		nodes = appendNodes(nodes, inner, at+"/"+fieldOf(b, i), number)
 	}
 	nodes[number].After = len(nodes)
 	return nodes
 }
 
-// held are the blocks that a block holds.
-func held(b block) (inner []block) {
+// insideOf is the blocks inside of a block.
+func insideOf(b block) (inner []block) {
 	for _, arg := range b.arguments() {
 		inner = append(inner, arg.blocks...)
 	}
@@ -65,7 +54,7 @@ func held(b block) (inner []block) {
 func fieldOf(b block, place int) string {
 	parameters := b.definition().parameters
 	last := parameters[len(parameters)-1]
-	switch n := len(held(b)); {
+	switch n := len(insideOf(b)); {
 	case last.kind != blocksParameter:
 		return last.field
 	case n == len(last.pair):
@@ -74,31 +63,12 @@ func fieldOf(b block, place int) string {
 	return last.field + "/" + strconv.Itoa(place)
 }
 
-// appendAlone writes a block without those that it holds.
-func appendAlone(dst []byte, b block) []byte {
-	dst = append(dst, b.definition().name...)
-	switch b := b.(type) {
-	case *selectOnly:
-		dst = append(append(append(dst, '('), b.filter.Key...), '=')
-		return append(appendValue(dst, b.filter.Value), ')')
-	case *maxSimultaneous:
-		return append(appendLimit(append(dst, '('), b.limit), ')')
-	case *preferDistinct:
-		return append(appendLimit(append(dst, '('), b.limit), ')')
-	case *fairShare:
-		if dst = append(append(dst, '('), b.key...); b.cost != ByChunk {
-			dst = append(append(dst, ", "...), b.cost.String()...)
-		}
-		return append(dst, ')')
-	case *scoredBlock:
-		_, who, _ := strings.Cut(b.scored.String(), " ")
-		return append(append(append(dst, '('), who...), ')')
-	}
-	return dst
-}
-
-func appendLimit(dst []byte, l Limit) []byte {
-	return strconv.AppendUint(append(append(dst, l.Key...), '<'), uint64(l.Max), 10)
+// alone is the node of a block, without its place in the tree.
+func alone(b block) Node {
+	name := b.definition().name
+	n := Node{Block: name, Text: name}
+	b.note(&n)
+	return n
 }
 
 // The ways through PreferDistinct.
@@ -176,7 +146,7 @@ func (p *Plan) Path(leaf *Leaf) []Step {
 	b, node := p.root, 0
 	for _, way := range slices.Backward(leaf.ways) {
 		path = append(path, Step{node, int(way)})
-		inner := held(b)
+		inner := insideOf(b)
 		place := min(int(way), len(inner)-1) // PreferDistinct holds one block
 		node++
 		for _, before := range inner[:place] {
@@ -216,7 +186,7 @@ func (p *Plan) PathText(leaf *Leaf) string {
 // count is how many blocks a tree has.
 func count(b block) int {
 	n := 1
-	for _, inner := range held(b) {
+	for _, inner := range insideOf(b) {
 		n += count(inner)
 	}
 	return n

@@ -64,7 +64,7 @@ func TestPathsMakeTheirBranches(t *testing.T) {
 		leaves := plan.Leaves()
 		for i := range leaves {
 			leaf := &leaves[i]
-			var within scope
+			var within demands
 			path, parent := plan.Path(leaf), -1
 			text := ""
 			for _, step := range path {

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/quern-queue/quern/engine/queue"
@@ -22,19 +23,6 @@ var orders = [...]string{"Random", "OldestFirst", "NewestFirst", "CustomPriority
 // String is the order's name in the text form.
 func (o Order) String() string { return orders[o] }
 
-// Filter admits the submissions whose meta has exactly this value for Key.
-type Filter struct {
-	Key   queue.MetaKey
-	Value queue.MetaValue
-}
-
-// Limit admits the submissions whose value of Key has fewer than Max chunks in flight; a value with Max or more is gated.
-// Submissions without Key are always admitted. Max is 1 to MaxLimit.
-type Limit struct {
-	Key queue.MetaKey
-	Max uint32
-}
-
 // Cost is what a Fair block shares out.
 type Cost uint8
 
@@ -55,7 +43,7 @@ func (c Cost) String() string { return costs[c] }
 // order of scores, a window at a time. A branch of a plan is shared by all who hold the plan and must not be changed.
 type Branch struct {
 	Filters []Filter // sorted by key, one per key
-	Limits  []Limit  // sorted by key, one per key: the smallest Max that was asked for
+	Limits  []Limit  // sorted by key and measure, one for each: the smallest Max that was asked for
 	Order   Order
 
 	Fair   queue.MetaKey // may be SubmissionKey; if it is not "", the three above are not used: those of Inner's leaves count
@@ -89,6 +77,16 @@ func (b *Branch) Leaves(fn func(leaf *Branch) bool) bool {
 	return true
 }
 
+// Loosens says that a leaf admits whatever another one admits: it asks for nothing that the other does not ask for, and limits nothing
+// that the other does not limit at least as tightly. The order does not matter for that.
+func (b *Branch) Loosens(other *Branch) bool {
+	return !slices.ContainsFunc(b.Filters, func(f Filter) bool {
+		return !slices.ContainsFunc(other.Filters, func(o Filter) bool { return o.implies(f) })
+	}) && !slices.ContainsFunc(b.Limits, func(l Limit) bool {
+		return !slices.ContainsFunc(other.Limits, func(o Limit) bool { return o.implies(l) })
+	})
+}
+
 // size is how many leaves there are, each of them a standing index.
 func (b *Branch) size() (leaves int) {
 	b.Leaves(func(*Branch) bool { leaves++; return true })
@@ -120,26 +118,14 @@ func (b *Branch) makeKey() string {
 	case b.Scored != nil:
 		return string(b.appendInner(append(b.Scored.appendKey(nil), ' ')))
 	}
-	size := len(" where ") + len(" while ") + len("CustomPriority")
-	for i := range b.Filters {
-		size += len(b.Filters[i].Key) + len(b.Filters[i].Value.Text()) + len(" and =-9223372036854775808")
-	}
-	for i := range b.Limits {
-		size += len(b.Limits[i].Key) + len(" and <2147483647")
-	}
-	dst := make([]byte, 0, size)
-	dst = append(dst, b.Order.String()...)
+	dst := append(make([]byte, 0, 128), b.Order.String()...)
 	for i := range b.Filters {
 		dst = append(dst, conjunction(i, " where ")...)
-		dst = append(dst, b.Filters[i].Key...)
-		dst = append(dst, '=')
-		dst = appendValue(dst, b.Filters[i].Value)
+		dst = b.Filters[i].appendText(dst)
 	}
 	for i := range b.Limits {
 		dst = append(dst, conjunction(i, " while ")...)
-		dst = append(dst, b.Limits[i].Key...)
-		dst = append(dst, '<')
-		dst = strconv.AppendUint(dst, uint64(b.Limits[i].Max), 10)
+		dst = b.Limits[i].appendText(dst)
 	}
 	return string(dst)
 }

@@ -40,7 +40,7 @@ func (b *Branch) restrained() Branch {
 		for i := range limits {
 			limits[i].Max = 0
 		}
-		tighter := scope{b.Filters, limits}.branch(b.Order)
+		tighter := demands{b.Filters, limits}.branch(b.Order)
 		tighter.ways = b.ways
 		return tighter
 	}
@@ -49,7 +49,7 @@ func (b *Branch) restrained() Branch {
 		inner.keep(b.Inner[i].restrained())
 	}
 	if b.Scored != nil {
-		return score(b.Scored, inner.branches)
+		return scoredBranch(b.Scored, inner.branches)
 	}
-	return share(b.Fair, b.Cost, inner.branches)
+	return fairBranch(b.Fair, b.Cost, inner.branches)
 }

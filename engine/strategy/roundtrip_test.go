@@ -70,8 +70,8 @@ func checkBranches(t interface{ Fatalf(string, ...any) }, s *Strategy, branches 
 			}
 		}
 		for j := 1; j < len(b.Limits); j++ {
-			if b.Limits[j-1].Key >= b.Limits[j].Key {
-				t.Fatalf("%s: the limits of branch %q are not sorted or not one per key", s, b.Key())
+			if compareLimits(b.Limits[j-1], b.Limits[j]) >= 0 {
+				t.Fatalf("%s: the limits of branch %q are not sorted or not one per key and measure", s, b.Key())
 			}
 		}
 	}

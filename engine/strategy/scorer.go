@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"context"
+	"errors"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -41,6 +42,25 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string { return "strategy: the block " + u.Detail }
+
+// WarningOf is the warning of a block whose plugin, version or configuration there is not, or is not active. Stored,
+// such a strategy goes on with its next branch.
+func WarningOf(err error) Warning {
+	w := Warning{Kind: WarnUnusable, Pointer: "/strategy", Detail: "has a block of a plugin that cannot be used"}
+	var known *queue.Error
+	var resting *Unavailable
+	switch {
+	case errors.As(err, &resting) && resting.Inactive:
+		w.Detail += ": " + resting.Detail
+	case errors.As(err, &resting):
+		w.Kind, w.Detail = WarnUnavailable, "has a block that is not scored now, and uses what follows it: "+resting.Detail
+	case errors.As(err, &known):
+		for _, p := range known.Problems {
+			w.Detail += ": " + p.Pointer + " " + p.Detail
+		}
+	}
+	return w
+}
 
 // Scorer scores windows of candidates. Many goroutines may use it.
 type Scorer interface {

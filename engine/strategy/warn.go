@@ -41,7 +41,7 @@ func (s *Strategy) Warnings() ([]Warning, error) {
 	if len(s.plan.Branches) == 0 {
 		f.add(WarnOffersNothing, pointer, "offers nothing: every branch asks for two values of one key at once")
 	}
-	if err := f.block(s.root, pointer, scope{}, nil); err != nil {
+	if err := s.root.warn(&f, pointer, demands{}, nil); err != nil {
 		return nil, fmt.Errorf("strategy: warnings: %w", err)
 	}
 	if !slices.ContainsFunc(f.found, func(w Warning) bool { return w.Kind == WarnHidden }) {
@@ -50,97 +50,25 @@ func (s *Strategy) Warnings() ([]Warning, error) {
 	return f.found, nil
 }
 
-// finder walks a tree. within is what the blocks around a block demand, as in the compilation; before is branches that are
-// all asked before any of the block's own.
+// finder is what a walk through a tree finds.
 type finder struct{ found []Warning }
 
 func (f *finder) add(kind, path, format string, args ...any) {
 	f.found = append(f.found, Warning{Kind: kind, Pointer: path, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (f *finder) block(b block, path string, within scope, before []Branch) error {
-	switch b := b.(type) {
-	case *selectOnly:
-		inner, possible := within.filtered(b.filter)
-		if !possible {
-			f.add(WarnContradiction, path,
-				"can never yield: a block around it asks for another value of %s, and a submission has one", named(b.filter.Key))
-			return nil
-		}
-		if len(inner.filters) == len(within.filters) {
-			f.add(WarnRepeatedFilter, path, "changes nothing: a block around it asks for the same value of %s already", named(b.filter.Key))
-		}
-		return f.block(b.underlying, path+"/underlying", inner, before)
-	case *maxSimultaneous:
-		f.limit(b, path, within)
-		return f.block(b.underlying, path+"/underlying", within.limited(b.limit), before)
-	case *preferDistinct:
-		if err := f.preference(b, path, within); err != nil {
-			return err
-		}
-		return f.block(b.underlying, path+"/underlying", within, before)
-	case *fairShare:
-		if err := f.sharing(b, path, within); err != nil {
-			return err
-		}
-		return f.block(b.underlying, path+"/underlying", within, before)
-	case *scoredBlock:
-		f.scoring(b, path)
-		return f.block(b.underlying, path+"/underlying", within, before)
-	case *orElse:
-		return f.alternatives(b, path, within, before)
-	}
-	return nil
+// underlying goes on with the one block inside of another.
+func (f *finder) underlying(b block, path string, within demands, before []Branch) error {
+	return b.warn(f, path+"/"+underlying.field, within, before)
 }
 
-// scoring warns of a formula that reads nothing: one score for all candidates.
-func (f *finder) scoring(b *scoredBlock, path string) {
-	e := b.scored.Expression
-	if e == nil || len(e.Columns()) > 0 {
-		return
-	}
-	if score := e.Eval(&Window{Rows: 1}, 0); score != score {
-		f.add(WarnContradiction, path, "can never yield: its score is never a number, which skips every candidate")
-	} else {
-		f.add(WarnSameScores, path, "changes nothing: its expression reads no column, so that all candidates have the same score")
-	}
-}
-
-func (f *finder) limit(b *maxSimultaneous, path string, within scope) {
-	key, most := b.limit.Key, uint64(b.limit.Max)
-	if outer := within.bound(key); outer <= most {
-		f.add(WarnLimitNeverBind, path, "never binds: a MaxSimultaneous of %d around it holds %s back first", outer, named(key))
-	} else if inner := bound(b.underlying, key); inner < most {
-		f.add(WarnLimitNeverBind, path, "never binds: a MaxSimultaneous of at most %d inside of it holds %s back first", inner, named(key))
-	}
-}
-
-func (f *finder) preference(b *preferDistinct, path string, within scope) error {
-	key := b.limit.Key
-	if hard := min(within.bound(key), bound(b.underlying, key)); hard <= uint64(b.limit.Max) {
-		f.add(WarnNoPreference, path, "prefers nothing: a MaxSimultaneous of %d holds every value of %s back that it "+
-			"would put last", hard, named(key))
-		return nil
-	}
-	branches, err := b.underlying.branches(within)
-	if err != nil {
-		return err
-	}
-	if len(branches) == 1 && branches[0].oneValue(key) {
-		f.add(WarnNoPreference, path, "prefers nothing: SelectOnly leaves only one value of %s", named(key))
-	}
-	return nil
-}
-
-func (f *finder) sharing(b *fairShare, path string, within scope) error {
+// oneValue warns of a block that has no effect as all that another one offers has the same value of the key.
+func (f *finder) oneValue(b block, key queue.MetaKey, within demands, kind, path, nothing string) error {
 	branches, err := b.branches(within)
-	if err != nil {
-		return err
+	if err == nil && len(branches) == 1 && branches[0].oneValue(key) {
+		f.add(kind, path, "%s: SelectOnly leaves only one value of %s", nothing, named(key))
 	}
-	if len(branches) == 1 && branches[0].oneValue(b.key) {
-		f.add(WarnSharesNothing, path, "shares nothing: SelectOnly leaves only one value of %s", named(b.key))
-	}
-	return nil
+	return err
 }
 
 // oneValue says whether all that the branch offers has the same value of the key.
@@ -148,36 +76,16 @@ func (b *Branch) oneValue(key queue.MetaKey) bool {
 	var value *queue.MetaValue
 	return b.Leaves(func(leaf *Branch) bool {
 		at := slices.IndexFunc(leaf.Filters, func(f Filter) bool { return f.Key == key })
-		if at < 0 || value != nil && *value != leaf.Filters[at].Value {
+		if at < 0 {
 			return false
 		}
-		value = &leaf.Filters[at].Value
+		only, one := leaf.Filters[at].only()
+		if !one || value != nil && *value != only {
+			return false
+		}
+		value = &only
 		return true
 	})
-}
-
-func (f *finder) alternatives(b *orElse, path string, within scope, before []Branch) error {
-	parameter := orElseDefinition.parameters[0]
-	for i, alternative := range b.alternatives {
-		at := path + "/" + parameter.field + "/" + strconv.Itoa(i)
-		if len(b.alternatives) == len(parameter.pair) {
-			at = path + "/" + parameter.pair[i]
-		}
-		branches, err := alternative.branches(within)
-		if err != nil {
-			return err
-		}
-		hider, hidden := hiddenBy(branches, before)
-		if hidden {
-			f.add(WarnHidden, at, "can never yield: all that it could offer is offered before it, by %s", hider)
-			continue
-		}
-		if err := f.block(alternative, at, within, before); err != nil {
-			return err
-		}
-		before = slices.Concat(before, branches)
-	}
-	return nil
 }
 
 // branches warns of single branches that are hidden though no whole alternative is.
@@ -215,52 +123,11 @@ func (b *Branch) covers(c *Branch) bool { return b.Scored == nil && !b.OnFault &
 // A branch that holds others admits what some leaf of it admits.
 func (b *Branch) admits(c *Branch) bool {
 	return c.Leaves(func(wanted *Branch) bool {
-		return !b.Leaves(func(leaf *Branch) bool { return !leaf.coversLeaf(wanted) })
+		return !b.Leaves(func(leaf *Branch) bool { return !leaf.Loosens(wanted) })
 	})
-}
-
-func (b *Branch) coversLeaf(c *Branch) bool {
-	for _, filter := range b.Filters {
-		if !slices.Contains(c.Filters, filter) {
-			return false
-		}
-	}
-	for _, limit := range b.Limits {
-		if !slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Key == limit.Key && l.Max <= limit.Max }) {
-			return false
-		}
-	}
-	return true
 }
 
 // unbound is the bound of what no limit holds back: above every Max.
 const unbound = math.MaxUint64
-
-// bound is the hard limit that the scope has on the key.
-func (s scope) bound(key queue.MetaKey) uint64 {
-	for _, l := range s.limits {
-		if l.Key == key {
-			return uint64(l.Max)
-		}
-	}
-	return unbound
-}
-
-// bound is the loosest of the hard limits on the key inside a block, of which each of its leaves has its tightest.
-func bound(b block, key queue.MetaKey) uint64 {
-	loosest, leaf := uint64(0), true
-	for _, arg := range b.arguments() {
-		for _, inner := range arg.blocks {
-			loosest, leaf = max(loosest, bound(inner, key)), false
-		}
-	}
-	if leaf {
-		return unbound
-	}
-	if b, ok := b.(*maxSimultaneous); ok && b.limit.Key == key {
-		return min(loosest, uint64(b.limit.Max))
-	}
-	return loosest
-}
 
 func named(key queue.MetaKey) string { return strconv.Quote(key) }

@@ -16,7 +16,7 @@ var usedBy = map[string]string{
 	"engine/fair.Unblock":            "the counterpart of Block; the backlog has the tenant join, the oracle's tests do not",
 	"engine/queue.NotEmpty":          "the zero value: an answer that has something",
 	"engine/queue.OutcomeInvalid":    "the zero value: no item may be left without an outcome",
-	"engine/shard/inspect.MostLooks": "tests of simtest: what one hold of the mutex looks at is bounded",
+	"engine/shard/shell.MostLooks":   "tests of simtest: what one hold of the mutex looks at is bounded",
 	"engine/shard.SetFull":           "tests of simtest: a disk that is full, and has room again",
 	"engine/store.Less":              "container/heap",
 	"engine/store.Push":              "container/heap",

@@ -22,6 +22,8 @@ var (
 	docInCode  = regexp.MustCompile(`\bdocs/[A-Za-z0-9_/-]+\.md\b`)
 	makeTarget = regexp.MustCompile("(?m)(?:^|`|[($] ?|&& )make ([a-z][a-z-]*)")
 	hostPath   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.:/-])/(?:w[o]rk|f[a]rm|r[o]ot|h[o]me|U[s]ers)/`)
+	ownAddress = regexp.MustCompile(`^https://github\.com/quern-queue/quern(?:/(?:tree|blob)/main/|$)`)
+	published  = regexp.MustCompile(`^sdk/(?:client|python|typescript)/README\.md$`) // package registries show these apart from the repository
 	recordName = regexp.MustCompile(`^docs/decisions/(\d{4})-[a-z0-9-]+\.md$`)
 )
 
@@ -140,10 +142,16 @@ func checkPaths(name, text string, exists func(string) bool) (findings []string)
 		}
 		for _, match := range linkTarget.FindAllStringSubmatch(line, -1) {
 			target, _, _ := strings.Cut(match[1], "#")
-			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+			own := ownAddress.ReplaceAllString(target, "")
+			if target == "" || strings.Contains(own, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
 			}
-			if !exists(path.Join(path.Dir(name), target)) {
+			if own == target {
+				if own = path.Join(path.Dir(name), target); published.MatchString(name) {
+					findings = append(findings, fmt.Sprintf("%s:%d links to %s, which a package registry does not have", name, i+1, match[1]))
+				}
+			}
+			if own != "" && !exists(own) {
 				findings = append(findings, fmt.Sprintf("%s:%d links to %s, which does not exist", name, i+1, match[1]))
 			}
 		}
@@ -223,6 +231,10 @@ func TestDocumentRulesBite(t *testing.T) {
 	exists := func(name string) bool { return name == "engine/here.go" }
 	if got := checkPaths("docs/X.md", text, exists); len(got) != 3 {
 		t.Errorf("checkPaths found %q, want engine/gone.go, GONE.md and the link gone.md", got)
+	}
+	readme := "[relative](../../engine/here.go), [gone](https://github.com/quern-queue/quern/tree/main/engine/gone.go), [there](https://github.com/quern-queue/quern/blob/main/engine/here.go)\n"
+	if got := checkPaths("sdk/python/README.md", readme, exists); len(got) != 2 {
+		t.Errorf("checkPaths found %q, want the relative link and the one that is gone", got)
 	}
 	functions := "`a/b.T.here`, `a/b.T.gone`, `c.T.other`"
 	if n, got := checkFunctions("docs/X.md", functions, map[string]bool{"a/b": true}, map[string]bool{"a/b.T.here": true}); n != 2 || len(got) != 1 {

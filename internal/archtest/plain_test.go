@@ -12,7 +12,7 @@ import (
 )
 
 // stumbles are words that a native reader stumbles over, each with what is usually meant. They do not stand in names, comments, documents,
-// help or messages. Write the sentence again rather than swap the word: docs/STYLE.md has examples.
+// help or messages. The list finds words, not bad sentences: those take a reader. docs/STYLE.md has examples.
 var stumbles = map[string]string{
 	"whoever": "the caller, the client", "whosoever": "the caller, the client", "whomever": "the caller, the client",
 	"nobody": "no client, no one", "somebody": "a client, someone", "anybody": "a client, anyone",

@@ -2,6 +2,8 @@
 // and writes into them, between two marks, where each is and what it counted. A test tells what it counted in a line of its log that
 // begins with "counted: "; of others the cases are counted. It takes as long as the tests take. With -missing only those that have
 // no row yet are run; the rows of the others stay.
+//
+//quern:tests processes
 package main
 
 import (

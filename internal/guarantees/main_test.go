@@ -11,7 +11,8 @@ import (
 // explained are the beginnings of paragraphs of docs/GUARANTEES.md that promise nothing by themselves: they say what others mean, or what is
 // not promised.
 var explained = []string{
-	"What Quern promises", "The tests that are named above", "- Exactly-once work", "- Order across submissions", "- Anything about disks",
+	"After reading this page", "- Data: ", "- Work: ", "- Reference: ", "[BACKUP](",
+	"The tests that are named above", "- Exactly-once work", "- Order across submissions", "- Anything about disks",
 	"- One server is one machine",
 }
 

@@ -10,6 +10,8 @@
 // it came to is noted in the results file, so that a run can be broken off and taken up again: a finding holds until the file that the mutant
 // changes has changed or, of a survivor, its tests have. A mutant whose old text is no longer found, or that does not build, is an error of the
 // list.
+//
+//quern:tests processes
 package main
 
 import (

@@ -23,39 +23,39 @@ const (
 // operation is started.
 type BulkRequest struct {
 	Queue  string `json:"queue"`                       // The queue
-	Action string `json:"action" names:"bulk actions"` // What is done with each
-	// What it is about; everything given has to fit, and nothing given means all
+	Action string `json:"action" names:"bulk actions"` // Action on each match
+	// The matches must satisfy every given field; an empty filter matches everything
 	Filter BulkFilter `json:"filter,omitzero"`
-	// Of forward: the queue that dead letters go on to
-	To       string `json:"to,omitempty"`
-	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"` // Of reprioritize: the new priority
-	// Most chunks or submissions per second; 0: as fast as it goes
+	To     string     `json:"to,omitempty"` // Target queue of the dead letters, for forward
+	// The new priority, for reprioritize
+	Priority *int64 `json:"priority,omitempty" limit:"-MaxPriority..MaxPriority"`
+	// Most chunks or submissions per second; 0: no limit
 	RatePerSecond uint32 `json:"rate_per_second,omitempty" limit:"0..MaxRate"`
-	// Count what would come of it, and change nothing
-	DryRun bool `json:"dry_run,omitempty"`
-	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+	DryRun        bool   `json:"dry_run,omitempty"` // Count the matches, and change nothing
+	// Name of the access token; on an open server, the name in the request, at most 128 bytes
 	Actor string `json:"actor,omitempty"`
 }
 
 // BulkFilter says what a bulk operation is about; everything given has to fit.
 type BulkFilter struct {
-	Submission string `json:"submission,omitempty"` // Of this submission only
-	// Of submissions in one of these states only: open; for dead letters also completed_with_dead
+	Submission string `json:"submission,omitempty"` // Only this submission
+	// Submissions in one of these states: open; for dead letters also completed_with_dead
 	States        []string `json:"states,omitempty"`
-	Meta          Meta     `json:"meta,omitempty"`          // Of submissions with these values only
-	CreatedBefore Time     `json:"created_before,omitzero"` // Of submissions that were inserted earlier than this
-	CreatedAfter  Time     `json:"created_after,omitzero"`  // Of submissions that were inserted then or later
+	Meta          Meta     `json:"meta,omitempty"`          // Submissions with all of these values
+	CreatedBefore Time     `json:"created_before,omitzero"` // Submissions inserted before this time
+	CreatedAfter  Time     `json:"created_after,omitzero"`  // Submissions inserted at this time or later
 	Fingerprint   string   `json:"fingerprint,omitempty"`   // Chunks whose last error has this fingerprint
-	DiedBefore    Time     `json:"died_before,omitzero"`    // Chunks whose last try ended earlier than this
-	DiedAfter     Time     `json:"died_after,omitzero"`     // Chunks whose last try ended at this time or later
-	// Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the
-	// start. 0 or absent: all
+	DiedBefore    Time     `json:"died_before,omitzero"`    // Chunks whose last attempt ended before this time
+	// Chunks whose last attempt ended at this time or later
+	DiedAfter Time `json:"died_after,omitzero"`
+	// At most this many of the matching dead letters: those that died first, as of the start of the operation. 0 or
+	// absent: all
 	Oldest uint32 `json:"oldest,omitempty" limit:"0..MaxOldest"`
 }
 
 // BulkOperation is something that is done with much at once, and how far it got. It goes on after a restart.
 type BulkOperation struct {
-	ID     string `json:"id"`                          // Names it
+	ID     string `json:"id"`                          // Id of the operation
 	Queue  string `json:"queue"`                       // The queue
 	Action string `json:"action" names:"bulk actions"` // What is done with each
 	// What it is about; everything given has to fit, and nothing given means all
@@ -68,39 +68,39 @@ type BulkOperation struct {
 	// Count what would come of it, and change nothing
 	DryRun bool `json:"dry_run"`
 	// Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
-	Actor      string `json:"actor,omitempty"`
-	State      string `json:"state" names:"bulk states"` // All but running are final
-	CreatedAt  Time   `json:"created_at"`                // When it was started; what came later is not meant
-	FinishedAt Time   `json:"finished_at,omitzero"`      // When it ended
-	// What it came to so far and the filter means: the sum of done, unchanged and refused
-	Matched uint64 `json:"matched"`
-	Done    uint64 `json:"done"` // What the action was done with; of a dry run: would be
-	// What it did not change: another caller was first, or nothing was left to do
+	Actor string `json:"actor,omitempty"`
+	State string `json:"state" names:"bulk states"` // All states but running are final
+	// Start of the operation, which ignores everything that comes later
+	CreatedAt  Time   `json:"created_at"`
+	FinishedAt Time   `json:"finished_at,omitzero"` // Time of its end
+	Matched    uint64 `json:"matched"`              // Number of matches so far: done, unchanged and refused together
+	Done       uint64 `json:"done"`                 // Number of changes; in a dry run, of those that it would make
+	// Number of matches left as they were: another caller was first, or there was nothing to do
 	Unchanged uint64 `json:"unchanged"`
-	// What does not allow it, such as a dead letter whose submission has a dead_deadline that passed
+	// Number of matches that cannot be changed, such as a dead letter whose submission has passed its dead_deadline
 	Refused uint64 `json:"refused"`
-	Failure string `json:"failure,omitempty"` // Why it failed
+	Failure string `json:"failure,omitempty"` // Error that ended it
 
-	// How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait
-	// for a retry, or open submissions of the queue, or of the one submission of the filter
+	// Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of
+	// the queue or of the filter's submission
 	Examined *uint64 `json:"examined,omitempty"`
-	// How much there is to walk over: what was counted at the start, and less when so much of that went away meanwhile. Never less than
-	// examined; the same when it has completed
+	// Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than
+	// examined, and equal to it when the operation has completed
 	ToExamine *uint64 `json:"to_examine,omitempty"`
-	// How much of it was walked over, rounded down: 100 when it has completed, and not before
+	// Share of the items examined, rounded down; 100 only when it has completed
 	Percent *int `json:"percent,omitempty" limit:"0..100"`
-	// Until it has walked over all, at its pace of the last minute, or at rate_per_second as long as that is not known. Absent: it has
-	// ended, or nothing tells
+	// Time until the operation has examined everything, at the pace of the last minute or, if that is unknown, at
+	// rate_per_second. Absent: it has ended, or the time is unknown
 	RemainingMS int64  `json:"remaining_ms,omitempty"`
-	CancelledBy string `json:"cancelled_by,omitempty"` // Who cancelled it, as he said
+	CancelledBy string `json:"cancelled_by,omitempty"` // Name of the caller that cancelled it
 }
 
 // Origin is where a submission came from that another queue forwarded.
 type Origin struct {
-	Queue      string `json:"queue"`            // The queue that it was a dead letter of
-	Submission string `json:"submission"`       // Its submission there
-	Index      uint32 `json:"index"`            // Index of the chunk there
-	Attempts   uint32 `json:"attempts"`         // Tries that were made there
-	DiedAt     Time   `json:"died_at,omitzero"` // When the last of them ended
-	Error      string `json:"error,omitempty"`  // The last error there
+	Queue      string `json:"queue"`            // Queue that the dead letter comes from
+	Submission string `json:"submission"`       // Submission in that queue
+	Index      uint32 `json:"index"`            // Index of the chunk in that queue
+	Attempts   uint32 `json:"attempts"`         // Attempts in that queue
+	DiedAt     Time   `json:"died_at,omitzero"` // End of the last attempt in that queue
+	Error      string `json:"error,omitempty"`  // Last error in that queue
 }

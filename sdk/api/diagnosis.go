@@ -2,47 +2,59 @@ package api
 
 // Diagnosis is the answer of .../diagnosis: why the chunks of a value, or of a submission, move or do not.
 type Diagnosis struct {
-	Sentence    string   `json:"sentence"`         // All of it in one sentence, the cause with most chunks first
-	Causes      []Cause  `json:"causes"`           // Most chunks first, at most 10; one of the kind empty if there is no other
-	InFlight    uint64   `json:"in_flight"`        // Chunks that consumers hold
-	Holders     int      `json:"holders"`          // How many consumers hold them; of very many chunks, those that were looked at
-	Oldest      *Holding `json:"oldest,omitempty"` // The reservation that has been held for longest; absent when there is none
-	Submissions int      `json:"submissions"`      // Open submissions that it is about
-	// Of them those that were looked at: all, unless there are very many. Causes are of these
+	// The answer as one sentence, the cause with the most chunks first
+	Sentence string `json:"sentence"`
+	// At most 10 causes, those with the most chunks first; one of the kind empty if there is no other
+	Causes   []Cause `json:"causes"`
+	InFlight uint64  `json:"in_flight"` // Chunks that consumers hold
+	// Number of consumers that hold them; of very many chunks, only the examined ones count
+	Holders     int      `json:"holders"`
+	Oldest      *Holding `json:"oldest,omitempty"` // The longest reservation; absent if there is none
+	Submissions int      `json:"submissions"`      // Open submissions in question
+	// Number of these chunks that were examined for the causes: all, unless there are very many
 	Examined int `json:"examined"`
-	// When the first chunk of the submission was reserved, to a tenth of a second. Absent for a value, before that, and when the server
-	// does not know it: it is not kept over a restart
+	// Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that
+	// time, and after a restart, which forgets it
 	FirstReservedAt Time `json:"first_reserved_at,omitzero"`
+	// Time when everything is done: the latest end of the causes; absent if nothing moves
+	Forecast *Forecast `json:"forecast,omitempty"`
 }
 
 // Holding is a reservation, with the consumer that holds it.
 type Holding struct {
-	Consumer   string `json:"consumer,omitempty"` // Who holds it; absent when the reserve gave no name
+	Consumer   string `json:"consumer,omitempty"` // Name of the consumer; absent if the reserve gave none
 	Submission string `json:"submission"`         // The chunk's submission
 	Index      uint32 `json:"index"`              // The chunk's index
-	Attempt    uint32 `json:"attempt"`            // 1 for the first try
-	ReservedAt Time   `json:"reserved_at"`        // Since when
-	Deadline   Time   `json:"deadline"`           // When it expires, unless it is extended
+	Attempt    uint32 `json:"attempt"`            // Number of the attempt, from 1
+	ReservedAt Time   `json:"reserved_at"`        // Time of the reservation
+	Deadline   Time   `json:"deadline"`           // Deadline, unless the consumer extends it
 }
 
 // Cause is one reason for which chunks are not handed out; CauseNone: nothing keeps them.
 type Cause struct {
-	// What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next try, unasked means that
-	// no strategy in use selects them
-	Kind        string     `json:"kind" names:"causes"`
-	Detail      string     `json:"detail"`              // The cause in words: a part of a sentence
-	Chunks      uint64     `json:"chunks"`              // Open chunks that it is about; each counts for its first cause
-	Submissions int        `json:"submissions"`         // Their submissions
-	Key         string     `json:"key,omitempty"`       // Of limit: the meta key
-	Value       *MetaValue `json:"value,omitempty"`     // Of limit: its value
-	InFlight    *uint32    `json:"in_flight,omitempty"` // Of limit: chunks of that value that are held; absent during the restart grace
-	Max         *uint32    `json:"max,omitempty"`       // Of limit: how many may be
-	Rule        *Rule      `json:"rule,omitempty"`      // Of rule: the one that counts. A tenant's token sees only those about its own
-	// Of not_due: the first time that is known; of rule: when it ends by itself; of limit: the end of the restart grace
+	// What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for
+	// a retry. unasked: no strategy in use selects them
+	Kind   string `json:"kind" names:"causes"`
+	Detail string `json:"detail"` // The cause in words, as a part of a sentence
+	// Open chunks with this cause; each counts for its first cause only
+	Chunks      uint64     `json:"chunks"`
+	Submissions int        `json:"submissions"`     // Submissions of these chunks
+	Key         string     `json:"key,omitempty"`   // For limit: the meta key
+	Value       *MetaValue `json:"value,omitempty"` // For limit: the value
+	// For limit: chunks of that value in flight; absent during the restart grace
+	InFlight *uint32 `json:"in_flight,omitempty"`
+	Max      *uint32 `json:"max,omitempty"` // For limit: the maximum
+	// For rule: the rule that decides. A tenant's token sees only rules about its own work
+	Rule *Rule `json:"rule,omitempty"`
+	// For not_due: the earliest known time. For rule: its end. For limit: the end of the restart grace
 	Until Time `json:"until,omitzero"`
-	// Of none: the strategy used last that selects them; of limit: the one whose limit it is, absent for an operator's
+	// For none: the latest strategy that selects the chunks. For limit: the strategy with the limit; absent for an
+	// operator's limit
 	Strategy string `json:"strategy,omitempty"`
-	LastUsed Time   `json:"last_used,omitzero"` // When that strategy was last reserved by
+	LastUsed Time   `json:"last_used,omitzero"` // Time of the last reserve with that strategy
+	// Time when all chunks with this cause are done, because nothing tells whose turn is next; absent if they are
+	// stuck
+	Forecast *Forecast `json:"forecast,omitempty"`
 }
 
 // The kinds of causes.

@@ -10,6 +10,6 @@ const (
 // EndsGap says that ends between two places are missing: the queue's retention has removed them, or the server was restored from an older
 // backup.
 type EndsGap struct {
-	After string `json:"after"` // The place that the client had come to: it has all up to there
-	Until string `json:"until"` // The place up to which ends are missing
+	After string `json:"after"` // The client's place: it has all ends up to there
+	Until string `json:"until"` // Place up to which ends are missing
 }

@@ -8,42 +8,50 @@ import "encoding/json"
 // Examined were looked at: all, unless there are very many.
 type ExplainResponse struct {
 	Strategy    string `json:"strategy"`    // The canonical text
-	Submissions int    `json:"submissions"` // Submissions that are not waiting for their run_at
-	Examined    int    `json:"examined"`    // Of them those that were looked at for the tree: all, unless there are very many
-	// What limits that operators set for values keep from every strategy; it reaches no block
+	Submissions int    `json:"submissions"` // Submissions that do not wait for their run_at
+	// Number of those submissions that were examined for the tree: all, unless there are very many
+	Examined int `json:"examined"`
+	// Chunks that operators' limits of values hold back from every strategy; they reach no block
 	Withheld Withheld `json:"withheld"`
-	// What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld
-	Ruled    []RuledAmount   `json:"ruled"`
-	Tree     []ExplainBlock  `json:"tree"`     // The blocks of the strategy, each before what it holds
-	Branches []ExplainBranch `json:"branches"` // What it compiles to, in the order in which it is asked
-	Picks    []ExplainPick   `json:"picks"`    // What would be handed out, in order; as many as an answer has room for
-	Seed     uint64          `json:"seed"`     // What Random drew by; ask with it again to get the same picks from the same state
+	// Chunks that rules hold back from every strategy, for the ten rules with the most; they reach no block and are
+	// not in withheld
+	Ruled []RuledAmount  `json:"ruled"`
+	Tree  []ExplainBlock `json:"tree"` // The blocks of the strategy, each before its contents
+	// The compiled branches, in the order in which the server asks them
+	Branches []ExplainBranch `json:"branches"`
+	// The chunks that would be handed out, in order; as many as fit into an answer
+	Picks []ExplainPick `json:"picks"`
+	// Seed of Random; with it, the same state gives the same picks again
+	Seed uint64 `json:"seed"`
 
-	// Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on
-	// with, as a reserve would. Absent when there is none
+	// Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch
+	// was used, as in a reserve. Absent if there are none
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
-	// Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+	// End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
 // ExplainBlock is one block of the tree. What PreferDistinct refuses comes last, and is passed all the same.
 type ExplainBlock struct {
-	Pointer       string         `json:"pointer"`        // A JSON pointer into the canonical JSON, below /strategy
-	Depth         int            `json:"depth"`          // How many blocks are around it
-	Block         string         `json:"block"`          // Its name
-	Text          string         `json:"text"`           // It alone, without what it holds
-	Entered       Amount         `json:"entered"`        // What reaches it
-	Passed        Amount         `json:"passed"`         // What an order inside of it offers
-	Refused       Amount         `json:"refused"`        // What it keeps back itself; of PreferDistinct what it puts last
-	RefusedValues int            `json:"refused_values"` // Different values among that; at most 10,000 are distinguished
-	Top           []RefusedValue `json:"top"`            // Of them the ten that keep back most chunks
+	Pointer string `json:"pointer"` // A JSON pointer into the canonical JSON, below /strategy
+	Depth   int    `json:"depth"`   // Number of blocks around it
+	Block   string `json:"block"`   // Name of the block
+	Text    string `json:"text"`    // The block without its contents
+	Entered Amount `json:"entered"` // Chunks that reach the block
+	Passed  Amount `json:"passed"`  // Chunks that an order inside the block offers
+	// Chunks that the block itself holds back; for PreferDistinct, those that it puts last
+	Refused Amount `json:"refused"`
+	// Number of different values among those; at most 10,000 are distinguished
+	RefusedValues int            `json:"refused_values"`
+	Top           []RefusedValue `json:"top"` // The ten of those values that hold back the most chunks
 }
 
 // Withheld is what limits that operators set for values keep from every strategy.
 type Withheld struct {
-	Refused       Amount         `json:"refused"`        // What is kept back
-	RefusedValues int            `json:"refused_values"` // Different values that do; at most 10,000 are distinguished
-	Top           []RefusedValue `json:"top"`            // Of them the ten that keep back most chunks
+	Refused Amount `json:"refused"` // Chunks that are held back
+	// Number of different values that hold chunks back; at most 10,000 are distinguished
+	RefusedValues int            `json:"refused_values"`
+	Top           []RefusedValue `json:"top"` // The ten of those values that hold back the most chunks
 }
 
 // Amount is a number of submissions and of their ready chunks.
@@ -55,33 +63,38 @@ type Amount struct {
 // RefusedValue is a value of a key that a block, or an operator, does not let pass; nil is no value.
 type RefusedValue struct {
 	Key      string     `json:"key"`             // The meta key
-	Value    *MetaValue `json:"value,omitempty"` // The value; absent: the submissions that have none
-	InFlight uint32     `json:"in_flight"`       // Chunks of the value that are held
-	Max      *uint32    `json:"max,omitempty"`   // Of a limit: how many may be
-	Refused  Amount     `json:"refused"`         // What of it is kept back
+	Value    *MetaValue `json:"value,omitempty"` // The value; absent: submissions without one
+	InFlight uint32     `json:"in_flight"`       // Chunks of the value in flight
+	Max      *uint32    `json:"max,omitempty"`   // For a limit: the maximum
+	Refused  Amount     `json:"refused"`         // Chunks of the value that are held back
 }
 
 // ExplainBranch is how one branch stands.
 type ExplainBranch struct {
-	Branch     int           `json:"branch"`      // Number of the branch, from 1; inside of Fair every alternative is a branch
-	BranchText string        `json:"branch_text"` // The branch: the Fair blocks around it, its order, its filters and its limits
-	Path       string        `json:"path"`        // The way to the branch through the strategy
-	Built      bool          `json:"built"`       // Whether its index was standing already; if not, it was built for this answer
-	Fair       []ExplainFair `json:"fair"`        // The Fair blocks around it and how their tenants stand, the outermost first
+	Branch int `json:"branch"` // Number of the branch, from 1; inside of Fair every alternative is a branch
+	// The branch as text: its Fair blocks, order, filters and limits
+	BranchText string `json:"branch_text"`
+	Path       string `json:"path"` // The way to the branch through the strategy
+	// Whether its index existed; if not, the server built it for this answer
+	Built bool `json:"built"`
+	// The Fair blocks around it with their tenants, the outermost first
+	Fair []ExplainFair `json:"fair"`
 }
 
 // ExplainFair is how the tenants of a Fair block stand: of one inside of Fair those in every tenant around it together.
 // Next and Owed are those inside the tenant that comes next in the block around it.
 type ExplainFair struct {
-	Key     string `json:"key"`                // The key whose values are the tenants
-	Cost    string `json:"cost" names:"costs"` // What is shared out: the number of chunks, or the time that they are held
-	Ledgers int    `json:"ledgers"`            // How many there are of the block: one, or inside of Fair one for each tenant around it
-	Active  int    `json:"active"`             // Tenants that have something to hand out, in all ledgers
-	Owing   int    `json:"owing"`              // Tenants that have nothing, and had more than their share
-	Blocked int    `json:"blocked"`            // Tenants that are held back by limits
-	// Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes
+	Key string `json:"key"` // Key whose values are the tenants
+	// The shared quantity: the number of chunks, or the time that they are held
+	Cost string `json:"cost" names:"costs"`
+	// Number of ledgers of the block: one, or one per tenant of the Fair block around it
+	Ledgers int `json:"ledgers"`
+	Active  int `json:"active"`  // Tenants with chunks to hand out, in all ledgers
+	Owing   int `json:"owing"`   // Tenants without chunks that are ahead
+	Blocked int `json:"blocked"` // Tenants that limits hold back
+	// The next tenant, within the next tenant of the enclosing Fair block; absent if no tenant competes
 	Next *Tenant  `json:"next,omitempty"`
-	Owed []Tenant `json:"owed"` // Of the active tenants there the ten that are owed most
+	Owed []Tenant `json:"owed"` // The ten active tenants that are furthest behind
 }
 
 // Tenant is a value of the key of a Fair block; nil stands for all submissions without the key. Lag is how many chunks
@@ -91,18 +104,22 @@ type Tenant struct {
 	Key string `json:"key"` // Key of the Fair block
 	// Its value of the key, or the id of the submission; absent: all submissions without the key
 	Value  *MetaValue `json:"value,omitempty"`
-	State  string     `json:"state" names:"tenants"` // How it stands
-	Weight float64    `json:"weight"`                // Its weight
-	Share  float64    `json:"share" limit:"0..1"`    // What it is entitled to of all that is handed out now
-	Lag    float64    `json:"lag"`                   // Chunks that it is owed, under cost time seconds; negative: that it is ahead
-	Before int        `json:"before,omitempty"`      // Asked why: about how many tenants come before it in this block
+	State  string     `json:"state" names:"tenants"` // State of the tenant
+	Weight float64    `json:"weight"`                // Weight
+	Share  float64    `json:"share" limit:"0..1"`    // Current fair share of everything handed out
+	// Chunks that it is behind, or seconds under cost time; negative: ahead
+	Lag float64 `json:"lag"`
+	// Only in why: approximate number of tenants that come before it in this block
+	Before int `json:"before,omitempty"`
 }
 
 // ExplainPick is a chunk that would be handed out, and why each branch before its own did not give it.
 type ExplainPick struct {
-	Pick    PreviewPick `json:"pick"`    // The chunk
-	Tenants []Tenant    `json:"tenants"` // Under Fair: whose it is in each block, the outermost first, as they stand before all picks
-	Skipped []WhyBranch `json:"skipped"` // What kept each branch before its own from it; the picks before it count as in flight
+	Pick PreviewPick `json:"pick"` // The chunk
+	// Under Fair: the chunk's tenant in each block, the outermost first, in the state before all picks
+	Tenants []Tenant `json:"tenants"`
+	// The obstacle in each earlier branch; earlier picks count as in flight
+	Skipped []WhyBranch `json:"skipped"`
 }
 
 // WhyRequest is the body of POST /v1/submissions/{id}/chunks/{index}/why. Strategy is as in ReserveRequest.
@@ -112,47 +129,56 @@ type WhyRequest struct {
 
 // WhyResponse is the first obstacle between a chunk and each branch of a strategy, and about where the chunk stands.
 type WhyResponse struct {
-	State    string       `json:"state" names:"chunk states"` // Where the chunk stands
-	Strategy string       `json:"strategy"`                   // The canonical text
-	Branches []WhyBranch  `json:"branches"`                   // The strategy's branches, in the order in which they are asked
-	Standing *WhyStanding `json:"standing,omitempty"`         // About where the chunk stands; absent when no branch admits it now
+	State    string `json:"state" names:"chunk states"` // State of the chunk
+	Strategy string `json:"strategy"`                   // The canonical text
+	// Branches of the strategy, in the order in which the server asks them
+	Branches []WhyBranch `json:"branches"`
+	// The chunk's approximate place; absent if no branch admits it now
+	Standing *WhyStanding `json:"standing,omitempty"`
 
-	// Until then the restart grace keeps back what a limit counts; absent: there is none
+	// End of the restart grace; until then, limits hold back the chunks that they count. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 
-	// Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with.
-	// Absent when there is none
+	// Blocks that do not score now, because their plugin is missing, inactive or out of use, so that their next branch
+	// is used. Absent if there are none
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
 // WhyStanding is about where a chunk stands, if some branch admits it.
 type WhyStanding struct {
 	Branch int `json:"branch"` // The first branch that admits the chunk, from 1
-	// About how many chunks come before it, rounded to two digits; of those that Random draws among, half
-	Ahead   uint64 `json:"ahead"`
-	Among   uint64 `json:"among,omitempty"` // Under Random: about how many chunks it is drawn from
-	AtLeast bool   `json:"at_least"`        // Whether there are more before it, as not everything was looked at
-	// Chunks of the queue reserved a second over the last minute; 0: none, or not known yet
+	// Approximate number of chunks before it, rounded to two digits; under Random, half of those
+	Ahead uint64 `json:"ahead"`
+	// Under Random: approximate number of chunks that it is drawn from
+	Among   uint64 `json:"among,omitempty"`
+	AtLeast bool   `json:"at_least"` // Whether there are more before it, because not all were examined
+	// Chunks of the queue reserved per second over the last minute; 0: none, or unknown
 	PerSecond float64 `json:"per_second"`
-	WaitMs    *int64  `json:"wait_ms,omitempty"` // About how long it waits at that rate; absent when there is none
+	WaitMs    *int64  `json:"wait_ms,omitempty"` // Approximate wait at that rate; absent if there is none
 }
 
 // WhyBranch is how a chunk stands with one branch. What is not part of the obstacle is left out.
 type WhyBranch struct {
-	Branch   int    `json:"branch"`                     // Number of the branch, from 1; inside of Fair every alternative is a branch
-	Path     string `json:"path"`                       // The way to the branch through the strategy
-	Obstacle string `json:"obstacle" names:"obstacles"` // The first obstacle; none: the branch may hand the chunk out now
-	Detail   string `json:"detail"`                     // The obstacle in words
-	// Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself
-	Until    Time       `json:"until,omitzero"`
-	Rule     *Rule      `json:"rule,omitempty"`      // Of paused and blocked: the rule that counts
-	Consumer string     `json:"consumer,omitempty"`  // Of reserved: who holds it
-	Key      string     `json:"key,omitempty"`       // Of filter and the limits: the meta key
-	Value    *MetaValue `json:"value,omitempty"`     // Of filter and the limits: the submission's value, if it has one
-	InFlight *uint32    `json:"in_flight,omitempty"` // Of limit and value_limit: chunks of that value that are held
-	Max      *uint32    `json:"max,omitempty"`       // Of limit, value_limit and restart_grace: how many may be
-	HiddenBy int        `json:"hidden_by,omitempty"` // Of hidden and alternative: number of the branch that comes first
-	// Under Fair: the tenant that the chunk belongs to in each block, the outermost first
+	// Number of the branch, from 1; inside of Fair every alternative is a branch
+	Branch int    `json:"branch"`
+	Path   string `json:"path"` // The way to the branch through the strategy
+	// The first obstacle; none: the branch may hand the chunk out now
+	Obstacle string `json:"obstacle" names:"obstacles"`
+	Detail   string `json:"detail"` // The obstacle in words
+	// For waiting, reserved, not_yet_due and restart_grace: the end. For paused and blocked: the end of the rule, if
+	// it has one
+	Until    Time   `json:"until,omitzero"`
+	Rule     *Rule  `json:"rule,omitempty"`     // For paused and blocked: the rule that decides
+	Consumer string `json:"consumer,omitempty"` // For reserved: the consumer
+	Key      string `json:"key,omitempty"`      // For filter and the limits: the meta key
+	// For filter and the limits: the submission's value, if it has one
+	Value *MetaValue `json:"value,omitempty"`
+	// For limit and value_limit: chunks of that value in flight
+	InFlight *uint32 `json:"in_flight,omitempty"`
+	Max      *uint32 `json:"max,omitempty"` // For limit, value_limit and restart_grace: the maximum
+	// For hidden and alternative: number of the branch that comes first
+	HiddenBy int `json:"hidden_by,omitempty"`
+	// Under Fair: the chunk's tenant in each block, the outermost first
 	Tenants []Tenant `json:"tenants,omitempty"`
 }
 
@@ -181,26 +207,29 @@ const (
 // CompareRequest is the body of POST /v1/queues/{queue}/strategies/compare; A and B are as Strategy in ReserveRequest,
 // the rest as in PreviewRequest.
 type CompareRequest struct {
-	A    json.RawMessage `json:"a" schema:"Strategy"`               // The one strategy
-	B    json.RawMessage `json:"b" schema:"Strategy"`               // The other
-	Max  int             `json:"max,omitempty" limit:"0..MaxPicks"` // Most chunks to look ahead; 0 or absent: 10
-	Seed *uint64         `json:"seed,omitempty" limit:"0..MaxSeed"` // The same seed on the same state gives the same picks; absent: any
-	// What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+	A   json.RawMessage `json:"a" schema:"Strategy"`               // One strategy
+	B   json.RawMessage `json:"b" schema:"Strategy"`               // The other strategy
+	Max int             `json:"max,omitempty" limit:"0..MaxPicks"` // Most chunks to look ahead; 0 or absent: 10
+	// The same seed gives the same picks from the same state; absent: a random one
+	Seed *uint64 `json:"seed,omitempty" limit:"0..MaxSeed"`
+	// Facts about the consumer for plugins and formulas, as in a reservation: at most 16 keys
 	Context Meta `json:"context,omitempty"`
 }
 
 // CompareResponse is how two strategies differ on one state.
 type CompareResponse struct {
-	A       Spread `json:"a"`       // Of the one strategy
-	B       Spread `json:"b"`       // Of the other
+	A       Spread `json:"a"`       // Picks of one strategy
+	B       Spread `json:"b"`       // Picks of the other strategy
 	Overlap int    `json:"overlap"` // Chunks that both would hand out
 
-	OnlyA []PreviewPick `json:"only_a" limit:"..MaxDiffering"` // The first that only the one would hand out, in its order
-	OnlyB []PreviewPick `json:"only_b" limit:"..MaxDiffering"` // The first that only the other would
+	// The first chunks that only strategy a would hand out, in its order
+	OnlyA []PreviewPick `json:"only_a" limit:"..MaxDiffering"`
+	// The first chunks that only strategy b would hand out, in its order
+	OnlyB []PreviewPick `json:"only_b" limit:"..MaxDiffering"`
 
-	Seed uint64 `json:"seed"` // What Random drew by; ask with it again to get the same picks from the same state
+	Seed uint64 `json:"seed"` // Seed of Random; with it, the same state gives the same picks again
 
-	// Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+	// End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
@@ -208,10 +237,10 @@ type CompareResponse struct {
 type Spread struct {
 	Strategy string      `json:"strategy"` // The canonical text
 	Picks    int         `json:"picks"`    // Chunks that would be handed out
-	Keys     []KeySpread `json:"keys"`     // By meta key; $submission stands for the submission itself
+	Keys     []KeySpread `json:"keys"`     // Spread by meta key; $submission stands for the submission itself
 
-	// Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on
-	// with, as a reserve would. Absent when there is none
+	// Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch
+	// was used, as in a reserve. Absent if there are none
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
@@ -219,8 +248,9 @@ type Spread struct {
 type KeySpread struct {
 	Key      string  `json:"key"`                    // The meta key
 	Picks    int     `json:"picks"`                  // Chunks whose submission has the key
-	Distinct int     `json:"distinct"`               // Different values among them
+	Distinct int     `json:"distinct"`               // Number of different values among the picks
 	MaxShare float64 `json:"max_share" limit:"0..1"` // Share of the most frequent value
-	// Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n
+	// Jain's index over all values that either strategy would hand out: 1 if all have the same number, 1/n if one of n
+	// has all
 	Jain float64 `json:"jain" limit:"0..1"`
 }

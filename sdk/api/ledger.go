@@ -2,76 +2,84 @@ package api
 
 // Ledger is a Fair block that is in use: what shares out service by one key.
 type Ledger struct {
-	ID      string `json:"id"`                 // The same as long as strategies have this branch
-	Branch  string `json:"branch"`             // Text of the branch that it is in
-	Key     string `json:"key"`                // Whose values are its tenants; $submission: every submission is one
-	Cost    string `json:"cost" names:"costs"` // What is shared: chunks, or the time that consumers hold them
-	Depth   int    `json:"depth"`              // How many Fair blocks are around it
-	Places  int    `json:"places"`             // One, or one inside of each tenant around it
-	Active  int    `json:"active"`             // Tenants that have something to offer
-	Owing   int    `json:"owing"`              // That have nothing, and are ahead still
-	Blocked int    `json:"blocked"`            // That are behind limits
+	ID     string `json:"id"`     // Id, which stays as long as strategies have this branch
+	Branch string `json:"branch"` // Text of its branch
+	// Key whose values are the tenants; $submission: every submission is a tenant
+	Key string `json:"key"`
+	// The shared quantity: chunks, or the time that consumers hold them
+	Cost    string `json:"cost" names:"costs"`
+	Depth   int    `json:"depth"`   // Number of Fair blocks around it
+	Places  int    `json:"places"`  // Number of its places: one, or one per tenant around it
+	Active  int    `json:"active"`  // Number of tenants with chunks to offer
+	Owing   int    `json:"owing"`   // Number of tenants without chunks that are ahead
+	Blocked int    `json:"blocked"` // Number of tenants that limits hold back
 }
 
 // LedgerTenants is the answer of GET /v1/queues/{queue}/ledgers/{ledger}. Amounts are chunks or, where time is shared, seconds, since a
 // tenant was first heard of. The sums are over all tenants and not only those listed.
 type LedgerTenants struct {
-	Ledger     Ledger  `json:"ledger"`      // The block
-	At         Time    `json:"at"`          // When it was read
-	Received   float64 `json:"received"`    // By all tenants: chunks, or seconds where time is shared
-	Entitled   float64 `json:"entitled"`    // Likewise, by an ideal division
-	Lag        float64 `json:"lag"`         // Sum of all lags: 0, but for what was reserved while it was summed up
+	Ledger Ledger `json:"ledger"` // The block
+	At     Time   `json:"at"`     // Time of these numbers
+	// Amounts of all tenants together: chunks, or seconds if time is shared
+	Received   float64 `json:"received"`
+	Entitled   float64 `json:"entitled"`    // Fair shares of all tenants together
+	Lag        float64 `json:"lag"`         // Sum of all lags: 0, except for reservations made while it was computed
 	MostBehind float64 `json:"most_behind"` // The largest lag of all tenants
-	MostAhead  float64 `json:"most_ahead"`  // The least
-	Tenants    int     `json:"tenants"`     // How many were looked at
-	Whole      bool    `json:"whole"`       // false: there are more
-	Sentence   string  `json:"sentence"`    // How far tenants are from their due, in words
+	MostAhead  float64 `json:"most_ahead"`  // The smallest lag of all tenants
+	Tenants    int     `json:"tenants"`     // Number of tenants examined
+	Whole      bool    `json:"whole"`       // false: there are more tenants
+	Sentence   string  `json:"sentence"`    // The distance of tenants from their fair share, in words
 
-	// Since when lately counts: up to eleven minutes ago. Absent in the first minute of the server and of the ledger
+	// Start of the time that lately covers: up to eleven minutes ago. Absent in the first minute of the server and of
+	// the ledger
 	LatelySince Time `json:"lately_since,omitzero"`
+	// Amounts of all tenants since lately_since, including tenants outside the list; absent as lately_since is
+	Lately *TenantLately `json:"lately,omitempty"`
 
-	// How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed
-	Lags  []LagClass     `json:"lags"`
-	Items []LedgerTenant `json:"items" limit:"..MaxLedgerTenants"` // The first of them, as many as an answer has room for
+	// Number of tenants by their lag, those furthest ahead first. A positive lag means behind
+	Lags []LagClass `json:"lags"`
+	// The first tenants, as many as fit into an answer
+	Items []LedgerTenant `json:"items" limit:"..MaxLedgerTenants"`
 }
 
 // LagClass is how many tenants have a lag above From and up to To. The first has no From and the last no To.
 type LagClass struct {
-	From    *float64 `json:"from,omitempty"` // Lags above this; absent: all that are less than to
-	To      *float64 `json:"to,omitempty"`   // Lags up to this; absent: all that are above from
-	Tenants int      `json:"tenants"`        // How many tenants
+	From    *float64 `json:"from,omitempty"` // Lags above this; absent: no lower bound
+	To      *float64 `json:"to,omitempty"`   // Lags up to this; absent: no upper bound
+	Tenants int      `json:"tenants"`        // Number of tenants
 }
 
 // LedgerTenant is how one tenant stands. Value is left out for the one tenant of all submissions without the key. Around are the
 // tenants that it is inside of, the outermost first.
 type LedgerTenant struct {
-	Value  *MetaValue `json:"value,omitempty"`  // Of the key; left out for all submissions without it
-	Around []Tenant   `json:"around,omitempty"` // The tenants that it is inside of, the outermost first
-	// active: it has something to offer. owing: it has nothing and is ahead still. blocked: it is behind a limit
+	Value  *MetaValue `json:"value,omitempty"`  // Value of the key; absent: all submissions without it
+	Around []Tenant   `json:"around,omitempty"` // Tenants around it, the outermost first
+	// active: it has chunks to offer. owing: it has none and is ahead. blocked: a limit holds it back
 	State    string  `json:"state" names:"tenants of ledgers"`
-	Weight   float64 `json:"weight"`   // As set for the value; 1 otherwise
-	Share    float64 `json:"share"`    // What it is entitled to of all that is handed out at its place now, 0 to 1
-	Received float64 `json:"received"` // What it was handed out since it was first heard of
-	Entitled float64 `json:"entitled"` // What an ideal division would have handed out to it
-	Lag      float64 `json:"lag"`      // The difference: positive, it is owed; negative, it is ahead
+	Weight   float64 `json:"weight"`   // Weight of the value; 1 if none is set
+	Share    float64 `json:"share"`    // Current fair share of everything handed out at its place, 0 to 1
+	Received float64 `json:"received"` // Amount received since it was first seen
+	Entitled float64 `json:"entitled"` // Fair share since it was first seen
+	// entitled minus received: positive if it is behind, negative if it is ahead
+	Lag float64 `json:"lag"`
 
-	// What it was handed out and was entitled to since lately_since; absent of those that were not among the thousand that had received
-	// most
+	// Amounts since lately_since; absent if the tenant was not among the thousand that had received the most
 	Lately *TenantLately `json:"lately,omitempty"`
 }
 
 // TenantLately is what a tenant was handed out and was entitled to in the last ten minutes.
 type TenantLately struct {
-	Received float64 `json:"received"` // What it was handed out
-	Entitled float64 `json:"entitled"` // What an ideal division would have handed out to it
+	Received float64 `json:"received"` // Amount received
+	Entitled float64 `json:"entitled"` // Fair share
 }
 
 // ChunkMap says where the chunks of a part of a submission stand: those from From up to To (not included), in cells of Each chunks.
 // The lists are as long as there are cells.
 type ChunkMap struct {
-	Chunks   uint32   `json:"chunks"`                      // Of the submission
-	From     uint32   `json:"from"`                        // Index of the first chunk of the first cell
-	To       uint32   `json:"to"`                          // Index behind the last one; less than chunks: go on from here
+	Chunks uint32 `json:"chunks"` // Chunks of the submission
+	From   uint32 `json:"from"`   // Index of the first chunk of the first cell
+	// Index after the last chunk of the last cell; if it is less than chunks, continue from here
+	To       uint32   `json:"to"`
 	Each     uint32   `json:"each"`                        // Chunks in a cell; the last one may have fewer
 	Ready    []uint32 `json:"ready" limit:"..MaxCells"`    // Chunks of each cell that are ready
 	Waiting  []uint32 `json:"waiting" limit:"..MaxCells"`  // Chunks of each cell that are waiting
@@ -80,6 +88,7 @@ type ChunkMap struct {
 	Dead     []uint32 `json:"dead" limit:"..MaxCells"`     // Chunks of each cell that are dead
 	Skipped  []uint32 `json:"skipped" limit:"..MaxCells"`  // Chunks of each cell that are skipped
 
-	// What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them
+	// Effect of a rule on the ready chunks of all cells: the server hands out none of them. Absent: no rule covers
+	// them
 	Ruling string `json:"ruling,omitempty" names:"rulings"`
 }

@@ -11,36 +11,41 @@ const (
 // Plugin is a plugin with what is in use of it.
 type Plugin struct {
 	// Name: 1 to 64 lower-case letters, digits and '-', a letter first
-	Name          string         `json:"name"`
-	State         string         `json:"state" names:"plugins"`         // Whether it scores, and why not
-	Revision      uint64         `json:"revision"`                      // Counts the changes; 0 before the first
-	ETag          string         `json:"etag"`                          // Names the revision; for If-Match
-	Active        *PluginUse     `json:"active,omitempty"`              // The version that scores
-	Previous      *PluginUse     `json:"previous,omitempty"`            // The version that was active before: where a rollback goes
-	Shadow        *PluginUse     `json:"shadow,omitempty"`              // The version that scores beside it without deciding
-	Canary        *PluginUse     `json:"canary,omitempty"`              // The version that scores for a share of the reservations
-	CanaryPercent int            `json:"canary_percent" limit:"0..100"` // That share
-	Settings      PluginSettings `json:"settings"`                      // What an operator set
-	Breaker       PluginBreaker  `json:"breaker"`                       // Whether the active version is kept out of use after faults
-	Versions      int            `json:"versions"`                      // How many there are
-	Latest        string         `json:"latest,omitempty"`              // sha256 of the version that came last
-	ChangedAt     Time           `json:"changed_at,omitzero"`           // When what is in use was changed
-	ChangedBy     string         `json:"changed_by,omitempty"`          // By whom, where that is known
+	Name     string     `json:"name"`
+	State    string     `json:"state" names:"plugins"` // Whether it scores, or why not
+	Revision uint64     `json:"revision"`              // Number of changes
+	ETag     string     `json:"etag"`                  // Id of the revision, for If-Match
+	Active   *PluginUse `json:"active,omitempty"`      // The version that scores
+	// The previously active version, which a rollback activates
+	Previous *PluginUse `json:"previous,omitempty"`
+	Shadow   *PluginUse `json:"shadow,omitempty"` // The version that scores beside it without deciding
+	Canary   *PluginUse `json:"canary,omitempty"` // The version that scores for a share of the reservations
+	// Share of the reservations that the canary scores
+	CanaryPercent int            `json:"canary_percent" limit:"0..100"`
+	Settings      PluginSettings `json:"settings"` // Settings by an operator
+	// State of the breaker, which takes the active version out of use after faults
+	Breaker  PluginBreaker `json:"breaker"`
+	Versions int           `json:"versions"`         // Number of versions
+	Latest   string        `json:"latest,omitempty"` // sha256 of the latest version
+	// Time of the last change of active, shadow or canary
+	ChangedAt Time   `json:"changed_at,omitzero"`
+	ChangedBy string `json:"changed_by,omitempty"` // Caller that made that change, if known
 }
 
 // PluginUse is a version with a configuration.
 type PluginUse struct {
-	SHA256  string          `json:"sha256"`  // Of the module with its manifest
+	SHA256  string          `json:"sha256"`  // sha256 of the module with its manifest
 	Version string          `json:"version"` // The version text of its manifest
 	Config  json.RawMessage `json:"config"`  // Its configuration, with the defaults filled in
 }
 
 // PluginBreaker is the state of the active version's breaker.
 type PluginBreaker struct {
-	// closed: it scores. starting: its sandbox is not ready yet, and requests go on without it. half_open: one batch is tried
+	// closed: it scores. starting: its sandbox is not ready, and requests continue without it. half_open: the server
+	// tries one batch
 	State  string `json:"state" names:"breakers"`
-	Reason string `json:"reason,omitempty"` // Why it is not closed
-	Until  Time   `json:"until,omitzero"`   // When one batch is tried
+	Reason string `json:"reason,omitempty"` // Reason for not being closed
+	Until  Time   `json:"until,omitzero"`   // Time when the server tries one batch
 }
 
 // PluginSettings are what an operator may set for a plugin; zeroes are the server's defaults.
@@ -55,192 +60,201 @@ type PluginSettings struct {
 type PluginVersion struct {
 	Name string `json:"name"` // Name of the plugin
 	// The version text of its manifest; several versions may have the same
-	Version   string          `json:"version"`
-	SHA256    string          `json:"sha256"`                        // Of the module with its manifest: the version's identity
+	Version string `json:"version"`
+	// sha256 of the module with its manifest; it identifies the version
+	SHA256    string          `json:"sha256"`
 	State     string          `json:"state" names:"plugin versions"` // ready: it may be activated
-	Reason    string          `json:"reason,omitempty"`              // Why it is quarantined
-	Uses      []string        `json:"uses"`                          // What it is used as: active, canary, shadow, previous
-	Size      int64           `json:"size"`                          // Bytes of the module
-	CreatedAt Time            `json:"created_at"`                    // When it was uploaded
-	CreatedBy string          `json:"created_by,omitempty"`          // By whom, where that is known
-	Manifest  json.RawMessage `json:"manifest"`                      // As it stands in the module
-	Report    PluginReport    `json:"report"`                        // What its dry run found
+	Reason    string          `json:"reason,omitempty"`              // Reason of the quarantine
+	Uses      []string        `json:"uses"`                          // Uses: active, canary, shadow, previous
+	Size      int64           `json:"size"`                          // Size of the module in bytes
+	CreatedAt Time            `json:"created_at"`                    // Time of the upload
+	CreatedBy string          `json:"created_by,omitempty"`          // Caller that uploaded it, if known
+	Manifest  json.RawMessage `json:"manifest"`                      // Manifest from the module
+	Report    PluginReport    `json:"report"`                        // Findings of its dry run
 }
 
 // PluginReport is what a dry run with synthetic candidates found.
 type PluginReport struct {
-	NsPerCandidate   float64 `json:"ns_per_candidate"`   // Of the fastest batch
-	NsMedian         float64 `json:"ns_median"`          // Of the middle one
-	FuelPerCandidate float64 `json:"fuel_per_candidate"` // The same on every machine
-	Rows             int     `json:"rows"`               // Of the timed batches: the default window
-	MemoryPages      uint32  `json:"memory_pages"`       // Of 64 KiB, afterwards
-	SkipShare        float64 `json:"skip_share"`         // Synthetic candidates that were skipped or not written
-	NaNShare         float64 `json:"nan_share"`          // Synthetic candidates that were skipped with NaN
-	Deterministic    bool    `json:"deterministic"`      // The same batch twice gave the same bits
+	NsPerCandidate   float64 `json:"ns_per_candidate"`   // Nanoseconds per candidate in the fastest batch
+	NsMedian         float64 `json:"ns_median"`          // Nanoseconds per candidate in the median batch
+	FuelPerCandidate float64 `json:"fuel_per_candidate"` // Fuel per candidate, equal on every machine
+	Rows             int     `json:"rows"`               // Number of rows of the timed batches: the default window
+	MemoryPages      uint32  `json:"memory_pages"`       // Pages of 64 KiB after the dry run
+	// Share of the synthetic candidates skipped or left without a score
+	SkipShare        float64 `json:"skip_share"`
+	NaNShare         float64 `json:"nan_share"`          // Share of the synthetic candidates skipped with NaN
+	Deterministic    bool    `json:"deterministic"`      // Whether two equal batches gave the same bits
 	CompileMs        int64   `json:"compile_ms"`         // Processor time of the compiling process
 	CompilePeakBytes int64   `json:"compile_peak_bytes"` // Memory of the compiling process
-	FromCache        bool    `json:"from_cache"`         // The code was there already
-	Instructions     int     `json:"instructions"`       // Of the module
+	FromCache        bool    `json:"from_cache"`         // Whether the server had compiled it before
+	Instructions     int     `json:"instructions"`       // Number of instructions of the module
 }
 
 // PluginSelection is the body of the operations that put a version to use.
 type PluginSelection struct {
-	// Version text (the newest of that text), or 8 or more digits of the sha256; empty where a use is to end
+	// Version text (the newest with that text), or 8 or more digits of the sha256; empty to end the use
 	Version string `json:"version"`
-	// An object as the manifest's config_schema has it; left out: the defaults
-	Config  json.RawMessage `json:"config,omitempty"`
-	Percent int             `json:"percent,omitempty" limit:"0..100"` // Of a canary: its share of the reservations
-	// Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send
+	// Configuration for the manifest's config_schema; absent: the defaults
+	Config json.RawMessage `json:"config,omitempty"`
+	// For a canary: its share of the reservations
+	Percent int `json:"percent,omitempty" limit:"0..100"`
+	// Accept a quarantined version and end its quarantine; activate even if the version refuses configurations in use
 	Force bool `json:"force,omitempty"`
 }
 
 // PluginDryRun is the body of POST /v1/plugins/{name}/versions/{version}/dry-run.
 type PluginDryRun struct {
-	Config json.RawMessage `json:"config,omitempty"` // Left out: that of the activation, or the defaults
-	// Whose live candidates are scored; left out: synthetic ones only
+	// Configuration; absent: that of the activation, or the defaults
+	Config json.RawMessage `json:"config,omitempty"`
+	// Queue whose live candidates to score; absent: only synthetic candidates
 	Queue string `json:"queue,omitempty" limit:"..MaxQueueNameBytes"`
-	// In whose order they come, in text form; left out: OldestFirst
+	// Strategy that orders the candidates, as text; absent: OldestFirst
 	Strategy string `json:"strategy,omitempty"`
-	// Of the reservation that would be made: what the plugin may read of it
-	Context   Meta   `json:"context,omitempty"`
-	Rows      int    `json:"rows,omitempty" limit:"0..MaxPluginRows"` // Candidates; 0: the version's default window
-	Want      int    `json:"want,omitempty" limit:"0..MaxPluginWant"` // How many would be taken; 0: 10
+	Context  Meta   `json:"context,omitempty"` // Context of the simulated reservation, for the plugin
+	// Number of candidates; 0: the version's default window
+	Rows      int    `json:"rows,omitempty" limit:"0..MaxPluginRows"`
+	Want      int    `json:"want,omitempty" limit:"0..MaxPluginWant"` // Number of chunks to take; 0: 10
 	Recording uint64 `json:"recording,omitempty"`                     // Number of a recording to score again; 0: none
 }
 
 // PluginTried is the answer to a dry run.
 type PluginTried struct {
-	Report PluginReport  `json:"report"`           // Of synthetic candidates
-	Live   *PluginLive   `json:"live,omitempty"`   // Of live ones, where a queue was named
-	Replay *PluginReplay `json:"replay,omitempty"` // Of a recording, where one was named
+	Report PluginReport  `json:"report"`           // Result for synthetic candidates
+	Live   *PluginLive   `json:"live,omitempty"`   // Result for live candidates, if the request named a queue
+	Replay *PluginReplay `json:"replay,omitempty"` // Result for a recording, if the request named one
 }
 
 // PluginLive says what a version would do with live candidates. Rows are places in the order without the plugin, from 0.
 type PluginLive struct {
-	// Candidates; a row is a place in the order without the plugin, from 0
-	Rows          int          `json:"rows"`
-	Submissions   []string     `json:"submissions"`                   // By row: the submission whose next chunk is the candidate
-	Skipped       int          `json:"skipped"`                       // Candidates that it would skip
-	Histogram     []PluginBin  `json:"histogram"`                     // Of the scores
-	Picks         []PluginPick `json:"picks" limit:"..MaxPluginWant"` // What would be taken, in order
-	Gained        []int        `json:"gained"`                        // Rows that would be taken and would not without the plugin
-	Lost          []int        `json:"lost"`                          // The reverse
-	ActiveGained  []int        `json:"active_gained,omitempty"`       // Rows that would be taken and would not with the active version
-	ActiveLost    []int        `json:"active_lost,omitempty"`         // The reverse
-	ActiveOverlap *float64     `json:"active_overlap,omitempty"`      // Share of what would be taken that both agree on
-	ActiveTau     *float64     `json:"active_tau,omitempty"`          // Kendall's tau-b of the two orders
+	// Number of candidates; a row is a place in the order without the plugin, from 0
+	Rows        int          `json:"rows"`
+	Submissions []string     `json:"submissions"`                   // For each row: the submission of the candidate
+	Skipped     int          `json:"skipped"`                       // Number of candidates that it skips
+	Histogram   []PluginBin  `json:"histogram"`                     // Histogram of the scores
+	Picks       []PluginPick `json:"picks" limit:"..MaxPluginWant"` // Rows that would be taken, in order
+	// Rows that would be taken with the plugin and not without it
+	Gained []int `json:"gained"`
+	// Rows that would be taken without the plugin and not with it
+	Lost []int `json:"lost"`
+	// Rows that would be taken with this version and not with the active one
+	ActiveGained []int `json:"active_gained,omitempty"`
+	// Rows that would be taken with the active version and not with this one
+	ActiveLost []int `json:"active_lost,omitempty"`
+	// Share of the taken chunks that both versions agree on
+	ActiveOverlap *float64 `json:"active_overlap,omitempty"`
+	ActiveTau     *float64 `json:"active_tau,omitempty"` // Kendall's tau-b of the two orders
 }
 
 // PluginBin counts scores between two numbers.
 type PluginBin struct {
-	From  float64 `json:"from"`  // Scores from here on
-	To    float64 `json:"to"`    // And below this
-	Count int     `json:"count"` // How many
+	From  float64 `json:"from"`  // Lowest score of the range
+	To    float64 `json:"to"`    // Score above the range
+	Count int     `json:"count"` // Number of candidates
 }
 
 // PluginPick is a candidate that would be taken. Score is null where it is infinite.
 type PluginPick struct {
-	Row   int      `json:"row"`                   // Its place in the order without the plugin, from 0
-	Score *float64 `json:"score" nullable:"true"` // Null when infinite
+	Row   int      `json:"row"`                   // Place in the order without the plugin, from 0
+	Score *float64 `json:"score" nullable:"true"` // Score; null if infinite
 }
 
 // PluginReplay compares a recording with what its batch scores now.
 type PluginReplay struct {
-	Rows      int  `json:"rows"`      // Of the recorded batch
-	Scored    bool `json:"scored"`    // The recording has scores; that of a fault has none
-	Identical bool `json:"identical"` // They are the same bits
-	Different int  `json:"different"` // Rows that are not
+	Rows      int  `json:"rows"`      // Number of rows of the recorded batch
+	Scored    bool `json:"scored"`    // Whether the recording has scores; that of a fault has none
+	Identical bool `json:"identical"` // Whether all scores are the same bits
+	Different int  `json:"different"` // Rows whose scores differ
 }
 
 // PluginStats are a plugin's numbers since the start of the server.
 type PluginStats struct {
-	Batches    uint64 `json:"batches"`    // That were scored
-	Candidates uint64 `json:"candidates"` // In them
+	Batches    uint64 `json:"batches"`    // Number of batches scored
+	Candidates uint64 `json:"candidates"` // Number of candidates in these batches
 	Skipped    uint64 `json:"skipped"`    // Candidates skipped with NaN
 	Unwritten  uint64 `json:"unwritten"`  // Candidates without a score
-	Fallbacks  uint64 `json:"fallbacks"`  // Reservations that went on without the plugin
-	// Of these, by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have what they may
-	// have), busy
+	Fallbacks  uint64 `json:"fallbacks"`  // Reservations that continued without the plugin
+	// These reservations by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins
+	// together have reached their limit), busy
 	FallbackReasons  map[string]uint64  `json:"fallback_reasons"`
-	NsPerCandidate   float64            `json:"ns_per_candidate"`     // Mean
-	FuelPerCandidate float64            `json:"fuel_per_candidate"`   // Mean
-	Faults           map[string]uint64  `json:"faults"`               // Batches that failed, by kind
-	LastFault        string             `json:"last_fault,omitempty"` // In words
-	Counters         map[string]float64 `json:"counters"`             // The plugin's own
-	CPUShare         float64            `json:"cpu_share"`            // Of one core, over the last 10 s
-	MemoryPages      uint32             `json:"memory_pages"`         // Of 64 KiB, of the largest sandbox
-	Instances        int                `json:"instances"`            // Sandboxes that are open
-	LogsDropped      uint64             `json:"logs_dropped"`         // Lines over the limits
-	Breaker          PluginBreaker      `json:"breaker"`              // Of the active version
-	Shadow           *PluginShadow      `json:"shadow,omitempty"`     // How the shadow compares
+	NsPerCandidate   float64            `json:"ns_per_candidate"`     // Mean nanoseconds per candidate
+	FuelPerCandidate float64            `json:"fuel_per_candidate"`   // Mean fuel per candidate
+	Faults           map[string]uint64  `json:"faults"`               // Failed batches, by kind
+	LastFault        string             `json:"last_fault,omitempty"` // The last fault in words
+	Counters         map[string]float64 `json:"counters"`             // Counters of the plugin itself
+	CPUShare         float64            `json:"cpu_share"`            // Share of one core over the last 10 s
+	MemoryPages      uint32             `json:"memory_pages"`         // Pages of 64 KiB of the largest sandbox
+	Instances        int                `json:"instances"`            // Number of open sandboxes
+	LogsDropped      uint64             `json:"logs_dropped"`         // Lines dropped by the limits
+	Breaker          PluginBreaker      `json:"breaker"`              // Breaker of the active version
+	Shadow           *PluginShadow      `json:"shadow,omitempty"`     // Comparison with the shadow
 }
 
 // PluginScores say how a version scored live traffic with one configuration since it was opened: of a sample of the windows, the last
 // 4,096 candidates.
 type PluginScores struct {
-	SHA256  string `json:"sha256"`  // Of the version
+	SHA256  string `json:"sha256"`  // sha256 of the version
 	Version string `json:"version"` // The version text of its manifest
-	// The configuration that it scored with; another one is another entry, as its scores may have nothing in common
+	// Configuration; each has its own entry, because its scores may differ completely
 	Config json.RawMessage `json:"config"`
-	// active, canary, shadow, previous; none of what a consumer asked for by itself
+	// active, canary, shadow or previous; empty if only consumers' own configurations use it
 	Uses      []string          `json:"uses"`
-	Batches   uint64            `json:"batches"`              // That were scored
-	Faults    map[string]uint64 `json:"faults"`               // Batches that failed, by kind
-	LastFault string            `json:"last_fault,omitempty"` // In words
-	Windows   uint64            `json:"windows"`              // Batches that were sampled
-	SinceAt   Time              `json:"since_at,omitzero"`    // When the first of them was scored
-	LastAt    Time              `json:"last_at,omitzero"`     // When the last of them was scored
-	Rows      int               `json:"rows"`                 // Candidates that are kept of them
-	Skipped   int               `json:"skipped"`              // Of those, how many were skipped with NaN
-	// Of those, of how many something was taken; 0 of a shadow, which decides nothing
+	Batches   uint64            `json:"batches"`              // Number of batches scored
+	Faults    map[string]uint64 `json:"faults"`               // Failed batches, by kind
+	LastFault string            `json:"last_fault,omitempty"` // The last fault in words
+	Windows   uint64            `json:"windows"`              // Number of batches sampled
+	SinceAt   Time              `json:"since_at,omitzero"`    // Time of the first batch
+	LastAt    Time              `json:"last_at,omitzero"`     // Time of the last batch
+	Rows      int               `json:"rows"`                 // Number of candidates in the kept batches
+	Skipped   int               `json:"skipped"`              // Number of those candidates skipped with NaN
+	// Number of those candidates that gave a chunk; 0 for a shadow, which decides nothing
 	Taken int `json:"taken"`
-	// Of their scores: ranges that lie side by side. Where few scores lie far outside, the first and the last range are as wide as it
-	// takes
+	// Scores in adjacent ranges. The first and the last range are wide enough for scores far outside
 	Distribution []PluginTakenBin `json:"distribution" limit:"..MaxPluginBins"`
 }
 
 // PluginTakenBin counts candidates by their scores, and of how many of them something was taken.
 type PluginTakenBin struct {
-	From  float64 `json:"from"`  // Scores from here on
-	To    float64 `json:"to"`    // And below this; of the last range also this
-	Count int     `json:"count"` // How many candidates
-	Taken int     `json:"taken"` // Of how many of them something was taken
+	From  float64 `json:"from"`  // Lowest score of the range
+	To    float64 `json:"to"`    // Score above the range; the last range includes it
+	Count int     `json:"count"` // Number of candidates
+	Taken int     `json:"taken"` // Number of these candidates that gave a chunk
 }
 
 // PluginShadow says how a shadow compares with the active version.
 type PluginShadow struct {
-	SHA256  string            `json:"sha256"`  // The version
-	Batches uint64            `json:"batches"` // That both scored
-	Dropped uint64            `json:"dropped"` // That the shadow did not score, because it was behind or failing
-	Faults  map[string]uint64 `json:"faults"`  // Of the shadow, by kind
-	Overlap float64           `json:"overlap"` // Share of what would be taken that both agree on; a mean
-	Tau     float64           `json:"tau"`     // Kendall's tau-b of the two orders; a mean
+	SHA256  string `json:"sha256"`  // sha256 of the version
+	Batches uint64 `json:"batches"` // Batches that both versions scored
+	// Batches that the shadow did not score, because it was behind or failing
+	Dropped uint64            `json:"dropped"`
+	Faults  map[string]uint64 `json:"faults"`  // Failed batches of the shadow, by kind
+	Overlap float64           `json:"overlap"` // Mean share of the taken chunks that both agree on
+	Tau     float64           `json:"tau"`     // Mean of Kendall's tau-b of the two orders
 }
 
 // PluginLogs are lines that a plugin logged, the oldest first.
 type PluginLogs struct {
-	Lines   []PluginLogLine `json:"lines"`   // The oldest first
-	Dropped uint64          `json:"dropped"` // Lines over the limits, in all
-	Next    uint64          `json:"next"`    // For `after`: the number of the last line
+	Lines   []PluginLogLine `json:"lines"`   // Lines, the oldest first
+	Dropped uint64          `json:"dropped"` // Number of lines dropped by the limits
+	Next    uint64          `json:"next"`    // Number of the last line, for `after`
 }
 
 // PluginLogLine is one of them.
 type PluginLogLine struct {
-	Number  uint64 `json:"number"`               // Rises by one from line to line
-	Time    Time   `json:"time"`                 // When
-	Version string `json:"version"`              // Of the version that logged it
-	SHA256  string `json:"sha256"`               // The first 8 digits of it
-	Level   string `json:"level" names:"levels"` // How much it matters
-	Text    string `json:"text"`                 // What it says
+	Number  uint64 `json:"number"`               // Number of the line; each line has the next number
+	Time    Time   `json:"time"`                 // Time of the line
+	Version string `json:"version"`              // Version that logged it
+	SHA256  string `json:"sha256"`               // First 8 digits of the version's sha256
+	Level   string `json:"level" names:"levels"` // Severity
+	Text    string `json:"text"`                 // Text of the line
 }
 
 // PluginRecording is a batch that was kept.
 type PluginRecording struct {
-	ID      uint64 `json:"id"`              // Its number
-	Time    Time   `json:"time"`            // When it was scored
-	Version string `json:"version"`         // Of the version that scored it
-	SHA256  string `json:"sha256"`          // Of the version that scored it
-	Rows    int    `json:"rows"`            // Candidates
-	Size    int    `json:"size"`            // Bytes
-	Fault   string `json:"fault,omitempty"` // Why it was kept; a sample has none
+	ID      uint64 `json:"id"`              // Number of the recording
+	Time    Time   `json:"time"`            // Time of the batch
+	Version string `json:"version"`         // Version that scored it
+	SHA256  string `json:"sha256"`          // sha256 of the version that scored it
+	Rows    int    `json:"rows"`            // Number of candidates
+	Size    int    `json:"size"`            // Size in bytes
+	Fault   string `json:"fault,omitempty"` // Fault of the batch; absent for a sample
 }

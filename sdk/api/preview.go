@@ -7,22 +7,23 @@ import "encoding/json"
 type PreviewRequest struct {
 	Strategy json.RawMessage `json:"strategy,omitempty" schema:"Strategy"` // The strategy; absent: Random
 	Max      int             `json:"max,omitempty" limit:"0..MaxPicks"`    // Most chunks to look ahead; 0 or absent: 10
-	// The same seed on the same state gives the same picks; absent: any
+	// The same seed gives the same picks from the same state; absent: a random one
 	Seed *uint64 `json:"seed,omitempty" limit:"0..MaxSeed"`
-	// What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+	// Facts about the consumer for plugins and formulas, as in a reservation: at most 16 keys
 	Context Meta `json:"context,omitempty"`
 }
 
 // PreviewResponse is what a reserve would hand out now, in its order, and the seed that it was drawn by.
 type PreviewResponse struct {
 	Strategy string        `json:"strategy"` // The canonical text
-	Picks    []PreviewPick `json:"picks"`    // What would be handed out, in order
-	Seed     uint64        `json:"seed"`     // What Random drew by; ask with it again to get the same picks from the same state
+	Picks    []PreviewPick `json:"picks"`    // The chunks that would be handed out, in order
+	// Seed of Random; with it, the same state gives the same picks again
+	Seed uint64 `json:"seed"`
 
-	// Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on
-	// with, as a reserve would. Absent when there is none
+	// Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch
+	// was used, as in a reserve. Absent if there are none
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
-	// Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+	// End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
 	RestartGraceUntil Time `json:"restart_grace_until,omitzero"`
 }
 
@@ -31,8 +32,8 @@ type PreviewResponse struct {
 type PreviewPick struct {
 	Submission string `json:"submission"` // Id of the submission
 	Index      uint32 `json:"index"`      // Index of the chunk
-	Meta       Meta   `json:"meta"`       // Of the submission
-	Priority   int64  `json:"priority"`   // Of the submission
+	Meta       Meta   `json:"meta"`       // Meta of the submission
+	Priority   int64  `json:"priority"`   // Priority of the submission
 	Branch     int    `json:"branch"`     // Number of the branch, from 1; inside of Fair every alternative is a branch
 	Path       string `json:"path"`       // The way to the branch through the strategy
 }

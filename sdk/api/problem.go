@@ -5,14 +5,15 @@ const ProblemContentType = "application/problem+json"
 
 // Problem is an error answer (RFC 9457).
 type Problem struct {
-	Type      string         `json:"type"`                 // Address of the explanation of this kind of problem
-	Title     string         `json:"title"`                // The kind in words; the same every time
-	Status    int            `json:"status"`               // The HTTP status
-	Detail    string         `json:"detail,omitempty"`     // What is wrong this time, and what to do
-	Instance  string         `json:"instance,omitempty"`   // Address of this occurrence
-	Code      string         `json:"code"`                 // Stable name of the kind; clients may switch on it
-	RequestID string         `json:"request_id,omitempty"` // Names the request in the server's log; also in the header X-Request-Id
-	Errors    []ProblemError `json:"errors,omitempty"`     // All that was found wrong with the request
+	Type     string `json:"type"`               // Address of an explanation of this kind of problem
+	Title    string `json:"title"`              // The kind of problem in words, always the same
+	Status   int    `json:"status"`             // The HTTP status
+	Detail   string `json:"detail,omitempty"`   // The problem in words, and the remedy
+	Instance string `json:"instance,omitempty"` // Address of this occurrence
+	Code     string `json:"code"`               // Stable name of the kind of problem, for programs
+	// Id of the request in the server's log, also in the header X-Request-Id
+	RequestID string         `json:"request_id,omitempty"`
+	Errors    []ProblemError `json:"errors,omitempty"` // All faults of the request
 }
 
 // ProblemError is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",
@@ -44,6 +45,7 @@ const (
 	CodeOverloaded         = "overloaded"
 	CodeTooManySubmissions = "too_many_submissions"
 	CodeMoved              = "moved"             // another server has taken the queue over
+	CodeMoving             = "moving"            // no server has the queue at this moment
 	CodeQuarantined        = "queue_quarantined" // the queue's files are damaged or missing; the other queues serve
 	CodeBatchRefused       = "batch_refused"     // an atomic insert of many: another of its submissions cannot be inserted
 	CodeDiskFull           = "disk_full"

@@ -3,17 +3,18 @@ package api
 // Queue is a queue with its settings; the answer of GET and PUT /v1/queues/{queue}.
 type Queue struct {
 	Name      string        `json:"name"`       // Name: 1 to 64 letters, digits, '_', '-' and '.'
-	Settings  QueueSettings `json:"settings"`   // The whole configuration
-	CreatedAt Time          `json:"created_at"` // When it was created
+	Settings  QueueSettings `json:"settings"`   // All settings
+	CreatedAt Time          `json:"created_at"` // Time when it was created
 
-	Quarantined *Quarantined `json:"quarantined,omitempty"` // Why it does not serve while other queues do; absent: it serves
+	// Why it is out of service while other queues work; absent: it works
+	Quarantined *Quarantined `json:"quarantined,omitempty"`
 }
 
 // Quarantined says why a queue does not serve while the others do: its files are damaged or missing. Each start of the server tries
 // it again.
 type Quarantined struct {
-	Reason string `json:"reason"` // What is wrong with which file, and what to do
-	Since  Time   `json:"since"`  // The first start of the server at which it could not be opened; each start tries again
+	Reason string `json:"reason"` // The faulty file, its fault and the remedy
+	Since  Time   `json:"since"`  // First start at which the server could not open it; each start tries again
 }
 
 // The values of QueueSettings.Durability.
@@ -36,7 +37,8 @@ type QueueSettings struct {
 	// how long dead letters are kept; 0: until they are redriven or discarded
 	DeadRetentionSeconds int64  `json:"dead_retention_seconds"`
 	DeadLetterQueue      string `json:"dead_letter_queue,omitempty"` // where dead letters go on to; "": they stay
-	ConsumerGraceMS      int64  `json:"consumer_grace_ms"`           // from the end of a consumer's stream until what it holds is lost
+	// from the end of a consumer's stream until what it holds is lost
+	ConsumerGraceMS int64 `json:"consumer_grace_ms"`
 	// after a start nothing that a limit counts is handed out for so long
 	RestartGraceMS int64 `json:"restart_grace_ms"`
 	Draining       bool  `json:"draining"` // inserts are refused
@@ -47,19 +49,31 @@ type QueueSettings struct {
 
 // Backoff is min(cap, base*factor^(n-1)) after the n-th try, spread by full jitter.
 type Backoff struct {
-	BaseMS int64   `json:"base_ms"`               // Longest delay after the first try
-	Factor float64 `json:"factor" limit:"0..100"` // Growth from try to try, 1 or more; 0 with a base of 0
-	CapMS  int64   `json:"cap_ms"`                // No delay is longer
+	BaseMS int64 `json:"base_ms"` // Longest delay after the first attempt
+	// Growth of the delay per attempt, 1 or more; 0 with a base of 0
+	Factor float64 `json:"factor" limit:"0..100"`
+	CapMS  int64   `json:"cap_ms"` // Longest delay of all
 }
 
 // PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: what is left out gets its default.
 type PutQueueRequest struct {
-	Settings QueueSettingsInput `json:"settings,omitzero"` // What is left out gets its default
+	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings; the others get their defaults
 }
 
 // ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. What is left out stays as it is.
 type ChangeQueueRequest struct {
-	Settings QueueSettingsInput `json:"settings,omitzero"` // What is left out stays as it is
+	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings to change; the others stay
+}
+
+// MoveRequest is the body of POST /v1/queues/{queue}/move.
+type MoveRequest struct {
+	Node string `json:"node"` // The name of the node that is to serve the queue
+}
+
+// Moved is the answer: where the queue is served now.
+type Moved struct {
+	Queue string `json:"queue"` // The queue's name
+	Node  string `json:"node"`  // The name of the node that serves it now
 }
 
 // QueueSettingsInput is QueueSettings as a request: nil means the default, or, in a change, what it is.
@@ -85,35 +99,38 @@ type QueueSettingsInput struct {
 // Stats are a queue's numbers, flat so that a scaler can read one by its path. Totals count from the server's start.
 type Stats struct {
 	Ready    uint64 `json:"ready"`    // Chunks that can be reserved now
-	Waiting  uint64 `json:"waiting"`  // Chunks that wait for a time
+	Waiting  uint64 `json:"waiting"`  // Chunks that wait for a retry or for run_at
 	Reserved uint64 `json:"reserved"` // Chunks held by consumers
-	Paused   uint64 `json:"paused"`   // Chunks kept back by pause rules
-	Blocked  uint64 `json:"blocked"`  // Chunks kept back by block rules
-	Done     uint64 `json:"done"`     // Chunks of open submissions that are completed
-	Skipped  uint64 `json:"skipped"`  // Chunks of open submissions that were given up
+	Paused   uint64 `json:"paused"`   // Chunks that pause rules hold back
+	Blocked  uint64 `json:"blocked"`  // Chunks that block rules hold back
+	Done     uint64 `json:"done"`     // Completed chunks of open submissions
+	Skipped  uint64 `json:"skipped"`  // Skipped chunks of open submissions
 	Dead     uint64 `json:"dead"`     // Dead chunks of open submissions
-	// Dead chunks that can be redriven: dead, and those of submissions that completed with dead ones
+	// Dead chunks that can be redriven, including those of submissions that completed with dead ones
 	DeadLetters      uint64 `json:"dead_letters"`
-	Outgoing         uint64 `json:"outgoing"`          // Dead letters on their way to another queue
-	OperationsReady  uint64 `json:"operations_ready"`  // Operations that the ready chunks stand for
+	Outgoing         uint64 `json:"outgoing"`          // Dead letters that are being forwarded
+	OperationsReady  uint64 `json:"operations_ready"`  // Operations of the ready chunks
 	SubmissionsOpen  uint64 `json:"submissions_open"`  // Submissions that have not ended
 	ConsumersWaiting uint64 `json:"consumers_waiting"` // Reserve calls that wait for work
 	// Age of the oldest submission with a ready chunk; 0 when there is none
-	OldestReadySeconds    float64 `json:"oldest_ready_seconds"`
-	InsertedTotal         uint64  `json:"inserted_total"`          // Chunks inserted
-	ReservedTotal         uint64  `json:"reserved_total"`          // Chunks reserved
-	DoneTotal             uint64  `json:"done_total"`              // Chunks completed
-	FailedTotal           uint64  `json:"failed_total"`            // Tries that failed
-	ExpiredTotal          uint64  `json:"expired_total"`           // Deadlines that passed
-	ReleasedTotal         uint64  `json:"released_total"`          // Chunks given back unworked
-	ForwardedTotal        uint64  `json:"forwarded_total"`         // Dead letters that went on to another queue
-	ArrivedTotal          uint64  `json:"arrived_total"`           // Submissions that came as dead letters of another queue
-	BulkOperationsRunning uint64  `json:"bulk_operations_running"` // Bulk operations that run
-	LostTotal             uint64  `json:"lost_total"`              // Reservations that ended because their consumer was lost
-	// Reservations that were taken from attached consumers, which were told so
-	RevokedTotal             uint64 `json:"revoked_total"`
-	ConsumersAttached        uint64 `json:"consumers_attached"`         // Consumers that have a stream open
-	Draining                 uint8  `json:"draining" limit:"0..1"`      // 1: inserts are refused by the queue's settings
+	OldestReadySeconds float64 `json:"oldest_ready_seconds"`
+	InsertedTotal      uint64  `json:"inserted_total"`  // Chunks inserted
+	ReservedTotal      uint64  `json:"reserved_total"`  // Chunks reserved
+	DoneTotal          uint64  `json:"done_total"`      // Chunks completed
+	FailedTotal        uint64  `json:"failed_total"`    // Attempts that failed
+	ExpiredTotal       uint64  `json:"expired_total"`   // Deadlines that passed
+	ReleasedTotal      uint64  `json:"released_total"`  // Chunks given back without work
+	ForwardedTotal     uint64  `json:"forwarded_total"` // Dead letters forwarded to another queue
+	// Submissions received as dead letters of another queue
+	ArrivedTotal          uint64 `json:"arrived_total"`
+	BulkOperationsRunning uint64 `json:"bulk_operations_running"` // Running bulk operations
+	// Reservations that ended because their consumer was lost
+	LostTotal uint64 `json:"lost_total"`
+	// Reservations taken from attached consumers, which were told
+	RevokedTotal      uint64 `json:"revoked_total"`
+	ConsumersAttached uint64 `json:"consumers_attached"` // Consumers with an open stream
+	// 1: the server refuses inserts because of the queue's settings
+	Draining                 uint8  `json:"draining" limit:"0..1"`
 	Empty                    uint8  `json:"empty" limit:"0..1"`         // 1: no submission is open
 	SubmissionsInsertedTotal uint64 `json:"submissions_inserted_total"` // Submissions inserted
 	SubmissionsEndedTotal    uint64 `json:"submissions_ended_total"`    // Submissions that ended, in any way
@@ -121,14 +138,27 @@ type Stats struct {
 	CommitBytesTotal         uint64 `json:"commit_bytes_total"`         // Bytes of all group commits
 	JournalBytes             uint64 `json:"journal_bytes"`              // Size of the journal on disk
 	StoreBytes               uint64 `json:"store_bytes"`                // Size of the store on disk
-	DiskFull                 uint8  `json:"disk_full" limit:"0..1"`     // 1: inserts are refused for want of room
+	// 1: the server refuses inserts because the disk is full
+	DiskFull uint8 `json:"disk_full" limit:"0..1"`
+	// Time when all open work is done; absent if nothing moves, and until the server knows the pace
+	Forecast *Forecast `json:"forecast,omitempty"`
+}
+
+// Forecast is when work is done. Each value at a limit, what rules or times hold, and the rest move at paces of their own, and the end is
+// the latest of theirs.
+type Forecast struct {
+	P50 Time `json:"p50"` // The end at the median pace of the last ten minutes
+	P90 Time `json:"p90"` // The end at the slow paces of that time
+	// Earliest end, because of a limit or a rule, however many consumers there are
+	NotBefore Time `json:"not_before,omitzero"`
+	Moving    bool `json:"moving"` // false: a part of the work is stuck, and the times are those of the rest
 }
 
 // Version is the answer of GET /version.
 type Version struct {
 	Version  string `json:"version"`            // The release
-	Revision string `json:"revision,omitempty"` // Of the source
-	Go       string `json:"go"`                 // The toolchain
+	Revision string `json:"revision,omitempty"` // Revision of the source
+	Go       string `json:"go"`                 // Version of Go
 }
 
 // ServerOptions is the answer of GET /v1/config: the options that the server runs with.
@@ -138,25 +168,26 @@ type ServerOptions struct {
 
 // ServerOption is one option of the server with the value that is in effect.
 type ServerOption struct {
-	// Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_
+	// Name in a configuration file; the flag has '-' instead of '_', and the environment variable is QUERN_ with the
+	// name in capitals
 	Option string `json:"option"`
-	Value  string `json:"value"` // What is in effect
-	// Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides
+	Value  string `json:"value"` // Value in effect
+	// Source of the value: default, file PATH, environment, flag, or command if a command such as dev sets it
 	Source  string `json:"source"`
-	Default string `json:"default"` // The value when none is given
-	Limit   string `json:"limit"`   // What it may be, in words
-	Help    string `json:"help"`    // What it does
+	Default string `json:"default"` // Default value
+	Limit   string `json:"limit"`   // Allowed values, in words
+	Help    string `json:"help"`    // Purpose
 }
 
 // Readiness is the answer of GET /readyz?verbose.
 type Readiness struct {
-	Ready  bool    `json:"ready"`  // Always true: what is not ready answers 503
+	Ready  bool    `json:"ready"`  // Always true: a server that is not ready answers 503
 	Checks []Check `json:"checks"` // Every check, with ?verbose
 }
 
 // Check is one named part of Readiness.
 type Check struct {
-	Name   string `json:"name"`             // What was checked
-	OK     bool   `json:"ok"`               // Whether it works
-	Detail string `json:"detail,omitempty"` // How it stands
+	Name   string `json:"name"`             // Name of the check
+	OK     bool   `json:"ok"`               // Whether the part works
+	Detail string `json:"detail,omitempty"` // State of the checked part
 }

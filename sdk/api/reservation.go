@@ -5,26 +5,31 @@ import "encoding/json"
 // ReserveRequest is the body of POST /v1/queues/{queue}/reservations. Strategy is one JSON value: the text form in a
 // string, a tree, or {"name":"..."}; nil means Random. WaitMS is at most 60,000. Context is for plugins.
 type ReserveRequest struct {
-	Max       int             `json:"max" limit:"1..MaxReserve"`                        // Most chunks to take
-	Strategy  json.RawMessage `json:"strategy,omitempty" schema:"Strategy"`             // What to take first; absent: Random
-	Consumer  string          `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`    // Name of the consumer, for people
-	WaitMS    int64           `json:"wait_ms,omitempty" limit:"0..MaxWaitMS"`           // How long to wait while there is nothing
-	TimeoutMS int64           `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"` // Deadline from now; 0 or absent: the queue's
-	// What the consumer says about itself to plugins: at most 16 keys
+	Max int `json:"max" limit:"1..MaxReserve"` // Most chunks to take
+	// Strategy that chooses the chunks; absent: Random
+	Strategy json.RawMessage `json:"strategy,omitempty" schema:"Strategy"`
+	Consumer string          `json:"consumer,omitempty" limit:"..MaxConsumerBytes"` // Name of the consumer
+	// Time to wait if nothing is ready
+	WaitMS int64 `json:"wait_ms,omitempty" limit:"0..MaxWaitMS"`
+	// Time until the deadline; 0 or absent: the queue's
+	TimeoutMS int64 `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"`
+	// Facts about the consumer for plugins and formulas: at most 16 keys
 	Context Meta `json:"context,omitempty"`
 }
 
 // ReserveResponse is the answer of a reserve. Reason and RetryAfterMS are null when Reservations is not empty. Limited is for
 // ReasonAllLimited: up to 10 of the values that are at their limit.
 type ReserveResponse struct {
-	Reservations []Reservation `json:"reservations"`                           // What was reserved, in the order of the strategy
-	Reason       *string       `json:"reason" names:"reasons" nullable:"true"` // Why nothing was reserved; null when something was
-	RetryAfterMS *int64        `json:"retry_after_ms" nullable:"true"`         // When to ask again, where that is known
-	// With all_limited: some of the values that are at their limit; absent otherwise
+	Reservations []Reservation `json:"reservations"` // The reserved chunks, in the order of the strategy
+	// Reason for an empty answer; null if chunks were reserved
+	Reason *string `json:"reason" names:"reasons" nullable:"true"`
+	// Pause before the next reserve, if it is known
+	RetryAfterMS *int64 `json:"retry_after_ms" nullable:"true"`
+	// With all_limited: some of the values at their limit; otherwise absent
 	Limited []Saturated `json:"limited,omitempty" limit:"..MaxLimited"`
 
-	// Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent
-	// when there is none
+	// Blocks of the strategy that do not score, because their plugin or its version is missing, inactive or out of
+	// use; absent if there are none
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }
 
@@ -43,75 +48,77 @@ const (
 
 // Reservation is a chunk in a consumer's hands.
 type Reservation struct {
-	Token      string  `json:"token"`               // Proof of holding the chunk; needed to finish it
+	Token      string  `json:"token"`               // Proof of the reservation; every call about it needs it
 	Submission string  `json:"submission"`          // Id of the submission
 	Index      uint32  `json:"index"`               // Index of the chunk
-	Attempt    uint32  `json:"attempt"`             // 1 for the first try
-	Deadline   Time    `json:"deadline"`            // After it the chunk is offered again
-	Content    Content `json:"content"`             // What to work on
-	Meta       Meta    `json:"meta"`                // Of the submission
-	Priority   int64   `json:"priority"`            // Of the submission
-	Attachment Bytes   `json:"attachment,omitzero"` // Of the submission
+	Attempt    uint32  `json:"attempt"`             // Number of the attempt, from 1
+	Deadline   Time    `json:"deadline"`            // Time when the server offers the chunk again
+	Content    Content `json:"content"`             // Content of the chunk
+	Meta       Meta    `json:"meta"`                // Meta of the submission
+	Priority   int64   `json:"priority"`            // Priority of the submission
+	Attachment Bytes   `json:"attachment,omitzero"` // Attachment of the submission
 	Trace      string  `json:"trace,omitempty"`     // W3C trace context of the insert
 }
 
 // CompleteItem says that a chunk is done. Output nil is none.
 type CompleteItem struct {
-	Token  string `json:"token"`           // As the reservation gave it
-	Output Bytes  `json:"output,omitzero"` // At most 1 MiB, kept with the chunk
+	Token  string `json:"token"`           // Token from the reservation
+	Output Bytes  `json:"output,omitzero"` // At most 1 MiB, stored with the chunk
 }
 
 // FailItem says that a try did not succeed. Fatal: no further try. The chunk is offered again after RetryAfterMS or at RetryAt, one
 // of them; without both the queue's back-off decides.
 type FailItem struct {
-	Token        string `json:"token"`                    // As the reservation gave it
-	Error        string `json:"error,omitempty"`          // Why; the first 1,000 bytes are kept
-	Fatal        bool   `json:"fatal,omitempty"`          // No further try
-	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"` // Delay of the next try, instead of retry_at; absent: the queue's back-off
-	// When it is offered again, instead of retry_after_ms: at most 30 days ahead; what has passed is at once
+	Token string `json:"token"`           // Token from the reservation
+	Error string `json:"error,omitempty"` // The error; the server keeps the first 1,000 bytes
+	Fatal bool   `json:"fatal,omitempty"` // Whether to make no further attempt
+	// Delay of the next attempt, instead of retry_at; absent: the queue's back-off
+	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
+	// Time of the next attempt, instead of retry_after_ms: at most 30 days ahead; a past time means at once
 	RetryAt Time `json:"retry_at,omitzero"`
 }
 
 // ExtendItem asks for a deadline TimeoutMS from now; 0 is the queue's default.
 type ExtendItem struct {
-	Token     string `json:"token"`                                            // As the reservation gave it
-	TimeoutMS int64  `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"` // Deadline from now; 0 or absent: the queue's
+	Token string `json:"token"` // Token from the reservation
+	// Time until the new deadline; 0 or absent: the queue's
+	TimeoutMS int64 `json:"timeout_ms,omitempty" limit:"0..MaxReservationMS"`
 }
 
 // ReleaseItem gives a chunk back unworked; no attempt is counted.
 type ReleaseItem struct {
-	Token string `json:"token"` // As the reservation gave it
+	Token string `json:"token"` // Token from the reservation
 }
 
 // CompleteRequest is the body of .../reservations/complete: at most 10,000 items, as for the three below.
 type CompleteRequest struct {
-	Items []CompleteItem `json:"items" limit:"..MaxBatch"` // What was done
+	Items []CompleteItem `json:"items" limit:"..MaxBatch"` // Chunks that are done
 }
 
 // FailRequest is the body of .../reservations/fail.
 type FailRequest struct {
-	Items []FailItem `json:"items" limit:"..MaxBatch"` // What did not succeed
+	Items []FailItem `json:"items" limit:"..MaxBatch"` // Attempts that failed
 }
 
 // ExtendRequest is the body of .../reservations/extend. Consumer is in whose name chunks are held again that the server forgot
 // at a restart.
 type ExtendRequest struct {
-	Items []ExtendItem `json:"items" limit:"..MaxBatch"` // What to hold longer
-	// In whose name chunks are held again that the server forgot at a restart
+	Items []ExtendItem `json:"items" limit:"..MaxBatch"` // Reservations to extend
+	// Name under which chunks are taken up that the server forgot at a restart
 	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 
 // ReleaseRequest is the body of .../reservations/release.
 type ReleaseRequest struct {
-	Items []ReleaseItem `json:"items" limit:"..MaxBatch"` // What to give back
+	Items []ReleaseItem `json:"items" limit:"..MaxBatch"` // Chunks to give back
 }
 
 // Result is the answer for one item.
 type Result struct {
-	Status   string `json:"status" names:"results"` // What became of the item
+	Status   string `json:"status" names:"results"` // Result of this item
 	Code     string `json:"code,omitempty"`         // Stable name of the reason
 	Detail   string `json:"detail,omitempty"`       // The reason in words
-	Deadline Time   `json:"deadline,omitzero"`      // After an extend: the new deadline
+	Deadline Time   `json:"deadline,omitzero"`      // The new deadline, after an extend
 }
 
 // The statuses of a Result.
@@ -132,26 +139,29 @@ type ResultsResponse struct {
 // ExchangeRequest is the body of .../reservations/exchange: finished first, committed, then reserved. Consumer is for Extend, as in
 // ExtendRequest; without it that of Reserve counts.
 type ExchangeRequest struct {
-	Complete []CompleteItem  `json:"complete,omitempty" limit:"..MaxBatch"` // Chunks that are done
-	Fail     []FailItem      `json:"fail,omitempty" limit:"..MaxBatch"`     // Tries that did not succeed
-	Extend   []ExtendItem    `json:"extend,omitempty" limit:"..MaxBatch"`   // Deadlines to move
-	Reserve  *ReserveRequest `json:"reserve,omitempty"`                     // What to reserve after that; absent: nothing
-	// In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve
+	Complete []CompleteItem `json:"complete,omitempty" limit:"..MaxBatch"` // Chunks that are done
+	Fail     []FailItem     `json:"fail,omitempty" limit:"..MaxBatch"`     // Attempts that failed
+	Extend   []ExtendItem   `json:"extend,omitempty" limit:"..MaxBatch"`   // Deadlines to move
+	// The reserve to make afterwards; absent: none
+	Reserve *ReserveRequest `json:"reserve,omitempty"`
+	// Name under which extend takes up chunks that the server forgot at a restart; absent: the name in reserve
 	Consumer string `json:"consumer,omitempty" limit:"..MaxConsumerBytes"`
 }
 
 // ExchangeResponse is the answer of an exchange; every list is present, empty for what was not asked.
 type ExchangeResponse struct {
-	Complete     []Result      `json:"complete"`                               // One result per item, in order
-	Fail         []Result      `json:"fail"`                                   // One result per item, in order
-	Extend       []Result      `json:"extend"`                                 // One result per item, in order
-	Reservations []Reservation `json:"reservations"`                           // What was reserved
-	Reason       *string       `json:"reason" names:"reasons" nullable:"true"` // Why nothing was reserved; null when something was
-	RetryAfterMS *int64        `json:"retry_after_ms" nullable:"true"`         // When to ask again, where that is known
-	// With all_limited: some of the values that are at their limit; absent otherwise
+	Complete     []Result      `json:"complete"`     // One result per item, in order
+	Fail         []Result      `json:"fail"`         // One result per item, in order
+	Extend       []Result      `json:"extend"`       // One result per item, in order
+	Reservations []Reservation `json:"reservations"` // The reserved chunks
+	// Reason for an empty answer; null if chunks were reserved
+	Reason *string `json:"reason" names:"reasons" nullable:"true"`
+	// Pause before the next reserve, if it is known
+	RetryAfterMS *int64 `json:"retry_after_ms" nullable:"true"`
+	// With all_limited: some of the values at their limit; otherwise absent
 	Limited []Saturated `json:"limited,omitempty" limit:"..MaxLimited"`
 
-	// Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent
-	// when there is none
+	// Blocks of the strategy that do not score, because their plugin or its version is missing, inactive or out of
+	// use; absent if there are none
 	Warnings []StrategyWarning `json:"warnings,omitempty"`
 }

@@ -22,45 +22,49 @@ type RuleMatch struct {
 
 // RuleEffects is what a rule does beyond keeping chunks from being handed out.
 type RuleEffects struct {
-	Insert bool `json:"insert,omitempty"` // Inserts of what it matches are refused with 423
-	// Reservations of what it matches are released when it is set, without counting a try, and cannot be extended any more
+	Insert bool `json:"insert,omitempty"` // Refuse matching inserts with 423
+	// Release matching reservations when the rule is set, without counting an attempt; they can no longer be extended
 	Revoke bool `json:"revoke,omitempty"`
 }
 
 // RuleRequest is the body of POST /v1/queues/{queue}/rules.
 type RuleRequest struct {
-	// What it does: both keep chunks from being handed out, and a block counts before a pause
+	// pause or block: both hold chunks back, and a block takes precedence
 	Action string    `json:"action" names:"actions"`
-	Match  RuleMatch `json:"match"`            // What it is about: exactly one of queue, meta and submission
-	Reason string    `json:"reason,omitempty"` // Why, for those who meet it: at most 500 bytes; a block needs one
-	// Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+	Match  RuleMatch `json:"match"` // The rule covers exactly one of queue, meta and submission
+	// Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
+	Reason string `json:"reason,omitempty"`
+	// Name of the access token; on an open server, the name in the request, at most 128 bytes
 	Actor   string      `json:"actor,omitempty"`
-	Until   Time        `json:"until,omitzero"`   // When it ends by itself; absent: it stays until it is lifted
-	Effects RuleEffects `json:"effects,omitzero"` // What it does beyond that
+	Until   Time        `json:"until,omitzero"`   // Time when it ends; absent: when it is lifted
+	Effects RuleEffects `json:"effects,omitzero"` // Further effects
 }
 
 // Rule is an operator's standing order: chunks that it covers are not handed out, whatever strategy asks.
 type Rule struct {
-	ID string `json:"id"` // Names it in its queue; never given again
-	// What it does: both keep chunks from being handed out, and a block counts before a pause
+	ID string `json:"id"` // Id in its queue, used only once
+	// pause or block: both hold chunks back, and a block takes precedence
 	Action string    `json:"action" names:"actions"`
-	Match  RuleMatch `json:"match"`            // What it is about: exactly one of queue, meta and submission
-	Reason string    `json:"reason,omitempty"` // Why, for those who meet it: at most 500 bytes; a block needs one
-	// Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+	Match  RuleMatch `json:"match"` // The rule covers exactly one of queue, meta and submission
+	// Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
+	Reason string `json:"reason,omitempty"`
+	// Name of the access token; on an open server, the name in the request, at most 128 bytes
 	Actor   string      `json:"actor,omitempty"`
-	Since   Time        `json:"since"`            // When it was set first
-	Until   Time        `json:"until,omitzero"`   // When it ends by itself; absent: it stays until it is lifted
-	Effects RuleEffects `json:"effects,omitzero"` // What it does beyond that
-	// In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent when
+	Since   Time        `json:"since"`            // Time when it was first set
+	Until   Time        `json:"until,omitzero"`   // Time when it ends; absent: when it is lifted
+	Effects RuleEffects `json:"effects,omitzero"` // Further effects
+	// Chunks that the rule holds back, even if another rule does too; only in the list of active rules, and absent if
 	// there are none
-	Chunks   uint64 `json:"chunks,omitempty"`
-	EndedAt  Time   `json:"ended_at,omitzero"`               // Of one that has ended: when
-	End      string `json:"end,omitempty" names:"rule ends"` // How a rule ended: it was lifted, its until came, or its submission ended
-	LiftedBy string `json:"lifted_by,omitempty"`             // Of one that was lifted: who did it, if that was said
+	Chunks  uint64 `json:"chunks,omitempty"`
+	EndedAt Time   `json:"ended_at,omitzero"` // Time of its end
+	// How a rule ended: an operator lifted it, its until came, or its submission ended
+	End      string `json:"end,omitempty" names:"rule ends"`
+	LiftedBy string `json:"lifted_by,omitempty"` // Caller that lifted it, if known
 }
 
 // RuledAmount is what one rule keeps from every strategy.
 type RuledAmount struct {
-	Rule    Rule   `json:"rule"`    // The rule
-	Refused Amount `json:"refused"` // What it covers: of several rules the one that counts is named, a block before a pause
+	Rule Rule `json:"rule"` // The rule
+	// Chunks that the rule holds back. If several rules cover a chunk, it counts for one, a block before a pause
+	Refused Amount `json:"refused"`
 }

@@ -18,7 +18,8 @@ import (
 // With since, an earlier backup of this server, it is an increment: it has what changed since that one, and is restored behind it. Of since
 // only the beginning is read, and sent; nil: a full backup.
 func Backup(ctx context.Context, c *Client, since io.Reader) (tar io.ReadCloser, size int64, err error) {
-	q := &request{method: http.MethodPost, path: "/v1/backup", endpoint: c.current()}
+	q := &request{method: http.MethodPost, path: "/v1/backup"}
+	q.endpoint = c.addresses.of(q)
 	body := io.Reader(http.NoBody)
 	if since != nil {
 		if body, err = headOf(since); err != nil {
@@ -32,8 +33,9 @@ func Backup(ctx context.Context, c *Client, since io.Reader) (tar io.ReadCloser,
 	}
 	answer, err := c.cold.http.Do(request)
 	if err != nil {
-		c.leave(q.endpoint)
-		return nil, 0, fmt.Errorf("quern: backup: %w", err)
+		err = trouble("backup", err)
+		c.addresses.leave(q, err)
+		return nil, 0, err
 	}
 	if answer.StatusCode == http.StatusOK {
 		return answer.Body, answer.ContentLength, nil

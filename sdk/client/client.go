@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/sdk/wire"
@@ -39,17 +38,12 @@ type Client struct {
 	notices   notices
 }
 
-// addresses are those of servers that stand for each other.
-type addresses struct {
-	all []*endpoint
-	at  atomic.Uint32 // which of them calls go to
-}
-
 // Option changes a Client while New makes it.
 type Option func(*settings)
 
 type settings struct {
 	more        []string
+	direct      bool
 	token       string
 	httpClient  *http.Client
 	tls         *tls.Config
@@ -64,9 +58,15 @@ type settings struct {
 // WithToken sends an API token with every call.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithAddresses names more addresses, written as that of New, of servers that serve the same queues: while one does not answer, or
-// says 502, 503 or 504, calls go to the next. The token is sent to all of them.
+// WithAddresses names more addresses, written as that of New, of servers that serve the same queues. Each client has them in an order
+// drawn at random, so that clients spread. Its calls go to one of them; when that does not answer, or says 502, 503 or 504, they go to the
+// next. The token is sent to all of them.
 func WithAddresses(more ...string) Option { return func(s *settings) { s.more = more } }
+
+// WithDirect sends the calls of a queue straight to the node of a cluster that owns it, as soon as an answer has named it, which saves
+// the way through another node. When the owner does not serve, calls go to the client's addresses again. The owners of 256 queues are
+// remembered at most. An owner that is not one of the addresses is called only if its URL has the scheme of the address that named it.
+func WithDirect() Option { return func(s *settings) { s.direct = true } }
 
 // WithTLS says how connections to an https address are secured: which authorities are trusted, which certificate the client
 // shows. Without it the system's authorities are trusted. The config is copied.
@@ -122,23 +122,23 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	c.cold = newStandard(c, s.httpClient, s.tls)
+	c.addresses.direct = s.direct
+	c.addresses.open = func(address string) (*endpoint, error) { return newEndpoint(c, address, &s) }
 	for _, address := range append([]string{baseURL}, s.more...) {
-		h, err := newEndpoint(c, address, &s)
+		h, err := c.addresses.open(address)
 		if err != nil {
 			return nil, err
 		}
 		c.addresses.all = append(c.addresses.all, h)
 	}
+	all := c.addresses.all
+	seeded.jitter.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return c, nil
 }
 
 // Close closes the connections that are not in use. Calls after it work, on new ones.
 func (c *Client) Close() {
-	for _, h := range c.addresses.all {
-		if h.lean != nil {
-			h.lean.closeIdle()
-		}
-	}
+	c.addresses.closeIdle()
 	c.cold.http.CloseIdleConnections()
 }
 

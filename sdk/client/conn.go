@@ -137,6 +137,7 @@ type head struct {
 	length     int64 // -1: not said
 	chunked    bool
 	retryAfter []byte
+	owner      string
 	date       []byte
 	left       int // bytes that the head may still have
 }
@@ -162,7 +163,7 @@ func (c *conn) readHead(r *reply) error {
 			}
 			continue
 		}
-		r.retryAfter = 0
+		r.retryAfter, r.owner = 0, h.owner
 		if h.retryAfter != nil {
 			r.retryAfter = parseRetryAfter(string(h.retryAfter), string(h.date))
 		}
@@ -242,6 +243,8 @@ func (c *conn) readFields(h *head) error {
 			}
 		case is(name, "retry-after"):
 			h.retryAfter = bytes.Clone(value)
+		case is(name, "quern-owner"):
+			h.owner = string(value)
 		case is(name, "date"):
 			h.date = append(h.date[:0], value...)
 		}

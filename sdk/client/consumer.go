@@ -26,21 +26,21 @@ func (c *Client) Consumer(ctx context.Context, queue, consumer, cursor string, l
 
 // DrainConsumer tells a consumer to finish what it holds and leave; it gets nothing new.
 func (c *Client) DrainConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
-	return c.orderConsumer(ctx, queue, consumer, "drain")
+	return orderConsumer(ctx, c, queue, consumer, "drain")
 }
 
 // QuietConsumer keeps new work from a consumer, which stays.
 func (c *Client) QuietConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
-	return c.orderConsumer(ctx, queue, consumer, "quiet")
+	return orderConsumer(ctx, c, queue, consumer, "quiet")
 }
 
 // ResumeConsumer takes back the order that DrainConsumer or QuietConsumer gave a consumer. One that has left
 // by then does not come back by it.
 func (c *Client) ResumeConsumer(ctx context.Context, queue, consumer string) (*api.Consumer, error) {
-	return c.orderConsumer(ctx, queue, consumer, "resume")
+	return orderConsumer(ctx, c, queue, consumer, "resume")
 }
 
-func (c *Client) orderConsumer(ctx context.Context, queue, consumer, order string) (*api.Consumer, error) {
+func orderConsumer(ctx context.Context, c *Client, queue, consumer, order string) (*api.Consumer, error) {
 	return fetch[api.Consumer](ctx, c, order+" consumer",
 		&request{method: http.MethodPost, path: consumerPath(queue, consumer, "/"+order), safe: true})
 }

@@ -7,22 +7,24 @@
 //		return fmt.Errorf("the submission ended as %s: %s", s.State, s.Failure)
 //	}
 //
-// One with many goroutines that each insert little shares their calls with an Inserter, and one that has many submissions at
-// hand gives them to InsertMany. A consumer needs Work, which reserves ahead, extends what takes long, reports what came of it
-// and drains when its context ends:
+// If many goroutines insert a little each, let them share calls through an Inserter. If you have many submissions at hand, use
+// InsertMany. A consumer needs Work. It reserves ahead, extends long work, reports the results, and drains when its context ends:
 //
 //	err = c.Work(ctx, client.WorkOptions{Concurrency: 8}, func(ctx context.Context, chunk *client.Chunk) ([]byte, error) {
 //		return work(ctx, chunk.Content)
 //	})
 //
-// It ends with the error when the strategy, the token, the queue or a certificate is wrong. What it goes on after (a server that is away,
-// handlers that fail) it tells WorkOptions.OnError, or else logs, each kind once a minute at most.
+// Work returns an error when the strategy, the token, the queue or a certificate is wrong. It survives other problems, such as a
+// server that is away or handlers that fail. It passes these to WorkOptions.OnError, or else logs each kind at most once a minute.
 //
-// Everything else is the HTTP interface call by call. Calls that may safely be made twice (reads; inserts, which carry an
-// idempotency key; everything that names a token) are tried again after connection errors and after 429, 502, 503 and 504,
-// with growing, jittered pauses and at least what Retry-After asks for. A refusal by the server is an *Error.
+// Every other operation of the HTTP API is a method. The client repeats a call after a connection error and after 429, 502, 503 and
+// 504, if a repetition is safe: reads, inserts (which carry an idempotency key), and all calls that name a token. It pauses
+// longer each time, at random, and at least as long as Retry-After asks. A refusal by the server is an *Error.
 //
-// The hot calls (Insert and everything about reservations) go over the client's own keep-alive connections when the
-// address is plain http, because net/http and encoding/json would cost several times what the server needs; the rest,
-// and everything over https or through a proxy, goes through net/http.
+// In a cluster, WithAddresses names several nodes: the client goes on to the next while one does not serve. It follows a queue that moves
+// to the owner that an answer names (421 and Quern-Owner), at an address that it was given or one of the same scheme. WithDirect sends the
+// calls of a queue straight to its owner.
+//
+// Over plain http, inserts and all calls about reservations use the client's own keep-alive connections, because net/http and
+// encoding/json would cost several times what the server needs. Other calls, and all calls over https or through a proxy, use net/http.
 package client

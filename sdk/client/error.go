@@ -45,6 +45,17 @@ func (e *Error) Error() string {
 	return text
 }
 
+// passing says whether the refusal is worth another try. A host that is not served (421) stays so; a queue that has moved does not.
+func (e *Error) passing() bool {
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusMisdirectedRequest:
+		return e.Code == api.CodeMoved || e.Code == api.CodeMoving
+	}
+	return false
+}
+
 // CodeOf is the code of the *Error in err, "" when there is none.
 func CodeOf(err error) string {
 	var e *Error
@@ -100,7 +111,7 @@ func refusesOurs(err error) bool {
 // final reports whether making a call again does not help: it was refused for good, or the server is not trusted.
 func final(err error) bool {
 	var refused *Error
-	return errors.Is(err, ErrNotTrusted) || errors.As(err, &refused) && !passing(refused.Status)
+	return errors.Is(err, ErrNotTrusted) || errors.As(err, &refused) && !refused.passing()
 }
 
 // HandlerError is what WorkOptions.OnError gets when a handler failed.

@@ -30,40 +30,19 @@ func events(ctx context.Context, c *Client, what, path, last string, patience *t
 		}
 		return trouble(what, err)
 	}
-	q := &request{method: http.MethodGet, path: path, endpoint: c.current()}
-	request, err := c.cold.build(ctx, q, http.NoBody)
-	if err != nil {
-		return failed(err)
-	}
-	request.Header.Set("Accept", "text/event-stream")
-	if last != "" {
-		request.Header.Set("Last-Event-ID", last)
-	}
-	silent := time.AfterFunc(c.timeout, func() { cancel(errSilent) }) // until the first line
-	defer silent.Stop()
-	answer, err := c.cold.http.Do(request)
-	if err != nil {
-		if err = failed(err); away(err) {
-			c.leave(q.endpoint)
-		}
+	begin := &opening{standard: c.cold}
+	q := &request{method: http.MethodGet, path: path, accept: "text/event-stream", last: last}
+	if _, err := c.once(ctx, begin, what, q, new(reply)); err != nil {
 		return err
 	}
+	answer := begin.answer
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		var r reply
-		if err := r.read(answer); err != nil {
-			return failed(err)
-		}
-		refused := refusal(&r)
-		if away(refused) {
-			c.leave(q.endpoint)
-		}
-		return refused
-	}
+	silent := time.AfterFunc(c.timeout, func() { cancel(errSilent) }) // until the first line
+	defer silent.Stop()
 	if kind := answer.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") { // a proxy's page
 		return failed(fmt.Errorf("%w: it is %q, and no stream of events", errUnreadable, kind))
 	}
-	err = readEvents(answer.Body, func() { silent.Reset(*patience) }, func(e event) error {
+	err := readEvents(answer.Body, func() { silent.Reset(*patience) }, func(e event) error {
 		silent.Stop() // fn may take its time
 		defer func() { silent.Reset(*patience) }()
 		return fn(e)

@@ -106,6 +106,7 @@ func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmi
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reader, writer := io.Pipe()
+	q.endpoint = c.addresses.of(q)
 	h, err := c.cold.build(ctx, q, reader)
 	if err != nil {
 		return nil, fmt.Errorf("quern: insert: %w", err)
@@ -124,15 +125,20 @@ func (c *Client) InsertStream(ctx context.Context, queue string, n *api.NewSubmi
 	if fault := <-done; fault != nil && !errors.Is(fault, errAnswered) && !errors.Is(fault, io.ErrClosedPipe) {
 		return nil, fmt.Errorf("quern: insert: %w", fault)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("quern: insert: %w", err)
-	}
 	var r reply
-	if err := r.read(answer); err != nil {
-		return nil, fmt.Errorf("quern: insert: %w", err)
+	if err == nil {
+		err = r.read(answer)
 	}
+	if err != nil {
+		err = trouble("insert", err)
+		c.addresses.leave(q, err)
+		return nil, err
+	}
+	c.addresses.heard(q, &r)
 	if r.status >= 300 {
-		return nil, refusal(&r)
+		refused := refusal(&r)
+		c.addresses.leave(q, refused)
+		return nil, refused
 	}
 	return readSubmission(r.body)
 }

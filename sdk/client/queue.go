@@ -64,3 +64,8 @@ func (c *Client) ServerOptions(ctx context.Context) ([]api.ServerOption, error) 
 func (c *Client) Version(ctx context.Context) (*api.Version, error) {
 	return get[api.Version](ctx, c, "version", "/version")
 }
+
+// Nodes goes through the servers of the cluster by name, with the queues that each owns.
+func (c *Client) Nodes(ctx context.Context) iter.Seq2[api.Node, error] {
+	return pages[api.Node](ctx, c, "nodes", "/v1/nodes", nil)
+}

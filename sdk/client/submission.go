@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -163,14 +164,21 @@ func (o *opening) roundTrip(ctx context.Context, q *request, r *reply) error {
 	}
 	answer, err := o.http.Do(h)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
 		return err
 	}
-	if r.status = answer.StatusCode; r.status < 300 && silent.Stop() {
-		o.answer = answer
-		return nil
+	if answer.StatusCode >= 300 {
+		defer answer.Body.Close()
+		return r.read(answer)
 	}
-	defer answer.Body.Close()
-	return r.read(answer)
+	if !silent.Stop() {
+		answer.Body.Close()
+		return errSilent
+	}
+	r.status, r.owner, o.answer = answer.StatusCode, answer.Header.Get(headerOwner), answer
+	return nil
 }
 
 // maxLine bounds one line of outputs: 1 MiB of output, every byte of it escaped.

@@ -30,6 +30,7 @@ type request struct {
 	safe   bool          // may be made twice
 
 	ifMatch, ifNoneMatch string // of cold calls only
+	accept, last         string // of streams of events only: the last is the event to go on after
 
 	endpoint *endpoint // where this try goes
 }
@@ -47,6 +48,7 @@ func (r *request) body() []byte {
 type reply struct {
 	status     int
 	retryAfter time.Duration
+	owner      string // URL of the node that owns the queue, if the answer names it
 	body       []byte
 }
 
@@ -63,15 +65,11 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 	if err := q.join(ctx); err != nil {
 		return fmt.Errorf("quern: %s: %w", what, err)
 	}
-	elsewhere := len(c.addresses.all) - 1 // other addresses to try before a pause
+	elsewhere := c.addresses.others()
 	for try := 0; ; try++ {
-		q.endpoint = c.current()
-		err := t.roundTrip(ctx, q, r)
-		if err == nil && r.status < 300 {
-			return nil
-		}
+		moved, err := c.once(ctx, t, what, q, r)
 		if err == nil {
-			err = refusal(r)
+			return nil
 		}
 		if ended := ctx.Err(); ended != nil {
 			if cause := context.Cause(ctx); errors.Is(cause, ended) || cause == nil {
@@ -79,13 +77,7 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 			}
 			return fmt.Errorf("quern: %s: %w (%w)", what, ended, context.Cause(ctx))
 		}
-		var refused *Error
-		wasRefused := errors.As(err, &refused)
-		if !wasRefused {
-			err = trouble(what, err)
-		}
-		moved := away(err) && c.leave(q.endpoint)
-		if !q.safe || final(err) {
+		if !q.safe || final(err) && !moved {
 			return err
 		}
 		if moved && elsewhere > 0 {
@@ -93,22 +85,37 @@ func (c *Client) do(ctx context.Context, t transport, what string, q *request, r
 			try-- // another address is no second try
 			continue
 		}
-		if elsewhere = len(c.addresses.all) - 1; try >= c.retries {
+		if elsewhere = c.addresses.others(); try >= c.retries {
 			return err
 		}
+		var refused *Error
+		_ = errors.As(err, &refused)
 		if pause(ctx, c.backoff(try, refused)) != nil {
 			return err
 		}
 	}
 }
 
-// passing says whether a status is worth another try.
-func passing(status int) bool {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
+// once makes one try. A node that does not own the queue any more has done nothing (421), so that the call goes on to the owner that it
+// names. moved says that the next try goes elsewhere.
+func (c *Client) once(ctx context.Context, t transport, what string, q *request, r *reply) (moved bool, err error) {
+	q.endpoint = c.addresses.of(q)
+	for hops := 0; ; hops++ {
+		if err = t.roundTrip(ctx, q, r); err != nil {
+			err = trouble(what, err)
+			break
+		}
+		owner := c.addresses.heard(q, r)
+		if r.status < 300 {
+			return false, nil
+		}
+		if r.status != http.StatusMisdirectedRequest || owner == nil || owner == q.endpoint || hops > 0 {
+			err = refusal(r)
+			break
+		}
+		q.endpoint = owner
 	}
-	return false
+	return ctx.Err() == nil && c.addresses.leave(q, err), err
 }
 
 const (
@@ -181,9 +188,6 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	if err := q.join(ctx); err != nil { // streams come here by themselves
 		return nil, err
 	}
-	if q.endpoint == nil {
-		q.endpoint = s.client.current()
-	}
 	h, err := http.NewRequestWithContext(ctx, q.method, q.endpoint.base+q.path, body)
 	if err != nil {
 		return nil, err
@@ -193,7 +197,7 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	}
 	for _, field := range [...][2]string{{"Content-Type", q.media}, {"Idempotency-Key", q.key},
 		{"Traceparent", q.trace}, {"Tracestate", q.state}, {"Prefer", q.prefer}, {"If-Match", q.ifMatch},
-		{"If-None-Match", q.ifNoneMatch}, {"User-Agent", userAgent}} {
+		{"If-None-Match", q.ifNoneMatch}, {"Accept", q.accept}, {"Last-Event-ID", q.last}, {"User-Agent", userAgent}} {
 		if field[1] != "" {
 			h.Header.Set(field[0], field[1])
 		}
@@ -203,6 +207,8 @@ func (s *standard) build(ctx context.Context, q *request, body io.Reader) (*http
 	}
 	return h, nil
 }
+
+const headerOwner = "Quern-Owner"
 
 const userAgent = "quern-go"
 
@@ -224,6 +230,7 @@ func (s *standard) roundTrip(ctx context.Context, q *request, r *reply) error {
 func (r *reply) read(answer *http.Response) error {
 	r.status = answer.StatusCode
 	r.retryAfter = parseRetryAfter(answer.Header.Get("Retry-After"), answer.Header.Get("Date"))
+	r.owner = answer.Header.Get(headerOwner)
 	body := bytes.NewBuffer(r.body[:0])
 	n, err := body.ReadFrom(io.LimitReader(answer.Body, maxAnswer+1))
 	if err == nil && n > maxAnswer {

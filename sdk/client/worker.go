@@ -130,7 +130,8 @@ func (w *worker) run(ctx context.Context) error {
 
 func (w *worker) result() error {
 	if w.fatal == nil && w.undelivered > 0 {
-		return fmt.Errorf("quern: work: what came of %d chunks could not be reported; they come back after their deadline", w.undelivered)
+		return fmt.Errorf("quern: work: the results of %d chunks were not delivered; the server offers them again after their deadline",
+			w.undelivered)
 	}
 	if w.fatal == nil && !w.reached && w.attached.hellos == 0 && w.away != nil {
 		return fmt.Errorf("quern: work: the server never answered: %w", w.away)

@@ -7,16 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // Options is what a client under test is told: its only argument is this, as JSON.
@@ -24,6 +29,7 @@ type Options struct {
 	Scenario    string   `json:"scenario"`
 	Role        string   `json:"role"` // work, produce, stream or many
 	Addresses   []string `json:"addresses"`
+	Direct      bool     `json:"direct,omitempty"`
 	Token       string   `json:"token,omitempty"`
 	Consumer    string   `json:"consumer,omitempty"`
 	Concurrency int      `json:"concurrency,omitempty"`
@@ -59,6 +65,7 @@ type stage struct {
 
 	nowhere    string // the address of that name
 	handshakes int    // connections that the client made to the untrusted server; guarded as lines is
+	nodes      []*passing
 }
 
 // play runs a client through a scenario and says what it did wrong.
@@ -120,6 +127,9 @@ func (o *Options) fill(name string) {
 const (
 	here      = "here"      // the played server
 	elsewhere = "elsewhere" // a server that answers every call with 503 moved
+	stale     = "stale"     // a node that answers every call with 421 and the played server as the owner
+	another   = "another"   // a node that passes every call on to the played server, and names it as the owner
+	third     = "third"     // one more such node
 	nowhere   = "nowhere"   // an address where no one listens
 	untrusted = "untrusted" // a server whose certificate no one vouches for
 )
@@ -133,6 +143,15 @@ func (s *stage) addresses(o *Options) (stop func(), err error) {
 		_, value := problem(http.StatusServiceUnavailable, "moved", "Another server has this queue.")
 		write(w, http.StatusServiceUnavailable, value)
 	}))
+	hereURL := "http://" + s.address
+	outdated := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, value := problem(http.StatusMisdirectedRequest, api.CodeMoved, "Another node has this queue.")
+		w.Header().Set("Quern-Owner", hereURL)
+		write(w, http.StatusMisdirectedRequest, value)
+	}))
+	for range 2 {
+		s.nodes = append(s.nodes, s.passOn(hereURL))
+	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("conformance: %w", err)
@@ -140,12 +159,52 @@ func (s *stage) addresses(o *Options) (stop func(), err error) {
 	free.Close()
 	strange := s.strange()
 	s.nowhere = free.Addr().String()
-	real := map[string]string{here: "http://" + s.address, elsewhere: moved.URL, nowhere: "http://" + s.nowhere, untrusted: strange.URL}
+	real := map[string]string{here: hereURL, elsewhere: moved.URL, nowhere: "http://" + s.nowhere, untrusted: strange.URL,
+		stale: outdated.URL, another: s.nodes[0].URL, third: s.nodes[1].URL}
 	o.Addresses = slices.Clone(o.Addresses)
 	for i, name := range o.Addresses {
 		o.Addresses[i] = real[name]
 	}
-	return func() { moved.Close(); strange.Close() }, nil
+	return func() {
+		for _, server := range []*httptest.Server{moved, strange, outdated, s.nodes[0].Server, s.nodes[1].Server} {
+			kill(server)
+		}
+	}, nil
+}
+
+// kill ends a server as a crash does.
+func kill(server *httptest.Server) {
+	server.Listener.Close()
+	server.CloseClientConnections()
+	server.Close()
+}
+
+// passing is a node that passes calls on to the played server.
+type passing struct {
+	*httptest.Server
+	calls int          // guarded by the stage's lock
+	gate  sync.RWMutex // held: calls wait
+}
+
+func (s *stage) passOn(owner string) *passing {
+	p := new(passing)
+	p.Server = httptest.NewServer(&httputil.ReverseProxy{
+		FlushInterval: -1, // streams go through as they come
+		ErrorLog:      log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			p.gate.RLock()
+			defer p.gate.RUnlock()
+			s.mu.Lock()
+			p.calls++
+			s.mu.Unlock()
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", s.address
+		},
+		ModifyResponse: func(answer *http.Response) error {
+			answer.Header.Set("Quern-Owner", owner)
+			return nil
+		},
+	})
+	return p
 }
 
 // start starts the client and reads what it says.

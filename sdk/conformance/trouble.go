@@ -24,16 +24,17 @@ var troubleScenarios = []Scenario{
 		Name: "unavailable", About: "502, 503 and 504 without Retry-After are tried again, with pauses that grow: at " +
 			"most 30 tries in three seconds.",
 		Chunks: repeated("echo %d", 4),
-		Play: func(s *stage) {
-			until := time.Now().Add(3 * time.Second)
-			s.do(func() {
-				for range 1000 {
-					for _, verb := range []string{"reserve", "exchange"} {
-						s.faults = append(s.faults, refuse(verb, 502, "", 0), refuse(verb, 503, api.CodeUnavailable, 0),
-							refuse(verb, 504, "", 0))
-					}
+		Before: func(s *server) {
+			for range 1000 {
+				for _, verb := range []string{"reserve", "exchange"} {
+					s.faults = append(s.faults, refuse(verb, 502, "", 0), refuse(verb, 503, api.CodeUnavailable, 0),
+						refuse(verb, 504, "", 0))
 				}
-			})
+			}
+		},
+		Play: func(s *stage) {
+			s.await("the client has started", func() bool { return s.count("reserve") > 0 })
+			until := time.Now().Add(3 * time.Second)
 			s.await("three seconds pass", func() bool { return time.Now().After(until) })
 			s.do(func() {
 				tries := s.count("reserve") + s.count("exchange")
@@ -200,11 +201,59 @@ var troubleScenarios = []Scenario{
 			"for the one that serves.",
 		Options: Options{Addresses: []string{nowhere, elsewhere, here}, Concurrency: 2, Prefetch: 2},
 		Chunks:  repeated("echo %d", 8),
+		Before: func(s *server) { // a client that begins here has to go round, too
+			s.faults = []fault{refuse("reserve", 503, api.CodeMoving, 0)}
+		},
 		Play: func(s *stage) {
 			s.awaitDone()
 			s.do(func() { s.checkEach(1) })
 			s.await("the worker attaches where it works", func() bool { return s.attached >= 1 })
 			s.leave()
+		},
+	},
+	{
+		Name: "owner", About: "A node that does not own the queue any more (421) is left at once for the owner that it names.",
+		Options: Options{Addresses: []string{stale}, Concurrency: 2, Prefetch: 2},
+		Chunks:  repeated("echo %d", 8),
+		Play: func(s *stage) {
+			s.await("the worker attaches at the owner", func() bool { return s.attached >= 1 })
+			s.finish(1)
+		},
+	},
+	{
+		Name: "direct", About: "In direct mode calls go straight to the owner that the first answers name.",
+		Options: Options{Addresses: []string{another}, Direct: true, Concurrency: 1, Prefetch: 1},
+		Chunks:  repeated("echo %d", 20),
+		Play: func(s *stage) {
+			s.finish(1)
+			const before = 4 // calls that may be under way before the first answer
+			s.do(func() {
+				passed := s.nodes[0].calls
+				s.check(passed <= before, "%d calls went through another node, want at most %d", passed, before)
+			})
+		},
+	},
+	{
+		Name: "node-dies", About: "When the node dies that a client uses, its stream and its calls go on at the other one.",
+		Options: Options{Addresses: []string{another, third}, Concurrency: 2, Prefetch: 2},
+		Chunks:  repeated("wait {dir}/go %d", 3),
+		Play: func(s *stage) {
+			s.await("three chunks are held, and a reserve waits for one more", func() bool {
+				return s.attached == 1 && s.heldNow() == 3 && s.polls == 1
+			})
+			used, other := s.nodes[0], s.nodes[1]
+			s.do(func() {
+				if used.calls == 0 {
+					used, other = other, used
+				}
+			})
+			other.gate.Lock() // until the played server knows that the calls through the dead node are over
+			kill(used.Server)
+			s.await("the calls that were under way end", func() bool { return len(s.streams) == 0 && s.polls == 0 })
+			other.gate.Unlock()
+			s.await("it attaches and reserves again", func() bool { return s.attached == 2 && s.polls == 1 })
+			s.open("go")
+			s.finish(1)
 		},
 	},
 	{

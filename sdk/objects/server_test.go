@@ -2,21 +2,19 @@ package objects_test
 
 import (
 	"errors"
-	"fmt"
 	"log"
-	"net/http/httptest"
-	"net/url"
+	"maps"
 	"os"
 	"testing"
 
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/s3blob"
 
 	"github.com/quern-queue/quern/sdk/client"
-	"github.com/quern-queue/quern/sdk/objects/internal/s3test"
 	"github.com/quern-queue/quern/sdk/objects/internal/server"
 )
+
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
 func connect(t *testing.T) *client.Client {
 	t.Helper()
@@ -43,24 +41,12 @@ func connectTo(t *testing.T) (c *client.Client, address string) {
 	return c, address
 }
 
-// buckets are the addresses of a bucket of files, of one on a server that speaks S3, of which the AWS SDK knows nothing more than of any
-// other, and of one on a server that speaks as Google Cloud Storage does.
+// buckets are the addresses of a bucket of files, and of those in clouds.
 func buckets(t *testing.T) map[string]string {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", s3test.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", s3test.SecretKey)
-	server, err := s3test.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	speaks := httptest.NewServer(server)
-	t.Cleanup(speaks.Close)
-	return map[string]string{
-		"GCS":   gcsBucket(t),
-		"files": "file://" + t.TempDir() + "?no_tmp_dir=true",
-		"S3": fmt.Sprintf("s3://%s?region=%s&use_path_style=true&prefix=below/&endpoint=%s", s3test.Bucket, s3test.Region,
-			url.QueryEscape(speaks.URL)),
-	}
+	all := map[string]string{"files": "file://" + t.TempDir() + "?no_tmp_dir=true"}
+	maps.Copy(all, clouds(t))
+	return all
 }
 
 func open(t *testing.T, address string) *blob.Bucket {

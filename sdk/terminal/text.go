@@ -1,5 +1,7 @@
 // Package terminal shows text from outside so that it cannot steer the terminal of the person who reads it. A producer chooses
 // meta, groups and errors: an escape sequence in them could clear the screen, and a line end could forge a row of a table.
+//
+//quern:tests pure
 package terminal
 
 import (

@@ -31,11 +31,7 @@ func TestMain(m *testing.M) {
 
 func compiler(t *testing.T, change func(*compile.Config)) (*compile.Compiler, string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := compile.Config{Dir: t.TempDir(), Command: []string{self, "plugin-compile"}, Limits: compile.DefaultLimits()}
+	config := compile.Config{Dir: t.TempDir(), Command: wasmtest.Child("plugin-compile"), Limits: compile.DefaultLimits()}
 	if raceEnabled {
 		config.Limits.MemoryBytes = 0 // the race detector alone reserves more address space than that
 	}
@@ -153,7 +149,7 @@ func TestOutcomes(t *testing.T) {
 		{"no wasm", []byte("hello"), nil, compile.ErrInvalid, "magic"},
 		{"type error", wasmtest.Plugin(wasmtest.Code(0x42, 0, 0x0b)), nil, compile.ErrInvalid, "cannot use i64"},
 		{"CPU", bomb, func(c *compile.Config) { c.Limits.CPU = time.Second }, compile.ErrBudget, "CPU time"},
-		{"wall", nil, func(c *compile.Config) { c.Command[1], c.Limits.Wall = "hang", 50*time.Millisecond }, compile.ErrBudget, "wall time"},
+		{"wall", nil, func(c *compile.Config) { c.Command, c.Limits.Wall = wasmtest.Child("hang"), 50*time.Millisecond }, compile.ErrBudget, "wall time"},
 		{"memory", wasmtest.Straight(1_300_000), func(c *compile.Config) { c.Limits.MemoryBytes = 256 << 20 }, compile.ErrMemory, "MiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -178,7 +174,7 @@ func TestOutcomes(t *testing.T) {
 // One child at a time: who comes while the queue is full is told so; who waits and gives up leaves it.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	c, _ := compiler(t, func(c *compile.Config) { c.Command[1], c.Limits.Queue = "hang", 1 })
+	c, _ := compiler(t, func(c *compile.Config) { c.Command, c.Limits.Queue = wasmtest.Child("hang"), 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	errs := make(chan error, 3)

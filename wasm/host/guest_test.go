@@ -59,7 +59,9 @@ func warmScore(b *abi.Batch, scores []float64) {
 
 // A plugin in Go, built by the plain toolchain, scores as the same arithmetic outside: columns, absent values, context, interned
 // strings, counters and skips arrive as they should.
-func TestGoGuest(t *testing.T) {
+//
+//quern:sequential
+func TestGuestScores(t *testing.T) {
 	t.Parallel()
 	module, m := guest(t)
 	v := open(t, module, host.Options{Manifest: m, Capacity: 256})
@@ -94,6 +96,8 @@ func TestGoGuest(t *testing.T) {
 }
 
 // A configuration that the plugin refuses makes no version, and the error says what the plugin said.
+//
+//quern:sequential
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	module, m := guest(t)
@@ -105,6 +109,8 @@ func TestInitRefuses(t *testing.T) {
 }
 
 // With the state "reset" the same batch gives the same bits 100 times, on different instances, whatever was scored between.
+//
+//quern:sequential
 func TestResetReplaysBitExactly(t *testing.T) {
 	t.Parallel()
 	module, m := guest(t)

@@ -45,6 +45,8 @@ func addresses(t testing.TB) (mappings, kib int) {
 
 // Ten thousand instances that fault, and as many that are fresh for each batch, leave no mapping behind. Not parallel: it looks at the
 // addresses of the whole process.
+//
+//quern:sequential
 func TestNoMappingIsLeaked(t *testing.T) {
 	for _, c := range []struct {
 		module string

@@ -180,6 +180,8 @@ func scoreOne(t testing.TB, v *Version) (Report, error) {
 }
 
 // Every memory is given back: after a fault, in each state, when the version is closed, and when an instance cannot be made.
+//
+//quern:sequential
 func TestEveryMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, h := range wasmtest.Corpus() {
@@ -237,6 +239,8 @@ func TestMemoryOfAnInstanceThatWasNotMade(t *testing.T) {
 }
 
 // A plugin scores the same from memory of the heap, while it grows.
+//
+//quern:sequential
 func TestGuestOnTheHeap(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*pages{noPages(), systemPages()} {

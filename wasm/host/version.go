@@ -63,7 +63,7 @@ type Options struct {
 type Start struct {
 	Duration time.Duration // by the clock of the options
 	Ended    time.Duration // by the same
-	Err      error         // why there came none of it: a *Fault when the guest failed
+	Err      error         // why the start failed: a *Fault when the guest did
 	Reported bool          // a batch that waited has the error
 }
 

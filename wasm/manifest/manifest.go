@@ -150,21 +150,6 @@ func (r *reader) list(object map[string]any, key string, limit int) []any {
 	return list
 }
 
-// Fields are the members of a manifest, and those of its objects behind a dot, in the order of the documents.
-func Fields() []string {
-	fields := slices.Clone(known)
-	for _, key := range knownWindow {
-		fields = append(fields, "window."+key)
-	}
-	for _, key := range knownNeeds {
-		fields = append(fields, "needs."+key)
-	}
-	for _, key := range knownContext {
-		fields = append(fields, "context[]."+key)
-	}
-	return fields
-}
-
 var (
 	known = []string{"name", "version", "abi", "columns", "context", "counters", "config_schema", "state",
 		"take", "window", "needs", "license", "author", "home"}

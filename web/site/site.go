@@ -24,8 +24,11 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// Root is where the pages are served; each is below it by its name.
-const Root = "/docs/"
+const (
+	Root      = "/docs/"     // where the pages are served; each is below it by its name
+	Reference = Root + "api" // the page about the HTTP API, which is not made of a document
+	first     = "START.md"   // the page that a reader sees first
+)
 
 // source is where links go to what is no page: the code.
 const source = "https://github.com/quern-queue/quern/blob/main/"
@@ -37,10 +40,10 @@ type section struct {
 }
 
 var sections = []section{
-	{"Start", []string{"START.md"}},
+	{"Start", []string{first, "CONCEPTS.md", "GLOSSARY.md"}},
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
 	{"Do", []string{"RECIPES.md", "PLUGINS.md", "GUESTS.md"}},
-	{"Run", []string{"OPERATIONS.md", "ACCESS.md", "FIGURES.md"}},
+	{"Run", []string{"OPERATIONS.md", "CLUSTER.md", "SIZING.md", "BACKUP.md", "UPGRADING.md", "ACCESS.md", "PLATFORMS.md", "FIGURES.md"}},
 	{"Reference", []string{"CLI.md", "ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
 	{"Compared", []string{"COMPARED.md"}},
 }
@@ -48,6 +51,7 @@ var sections = []section{
 // Site is all pages, rendered.
 type Site struct {
 	pages map[string][]byte // by name
+	first *rendered
 	list  []group
 	parts []Part
 	shown *template.Template
@@ -98,10 +102,11 @@ func New(files fs.FS, style string, more []Part) (*Site, error) {
 			g.Pages = append(g.Pages, link{Root + name(file), page.title})
 		}
 		if sec.title == "Reference" {
-			g.Pages = append([]link{{strings.TrimSuffix(Root, "/"), "HTTP API"}}, g.Pages...)
+			g.Pages = append([]link{{Reference, "HTTP API"}}, g.Pages...)
 		}
 		s.list = append(s.list, g)
 	}
+	s.first = bodies[first]
 	for file, page := range bodies {
 		out, err := s.page(&shown{Title: page.title, Body: template.HTML(page.html)})
 		if err != nil {
@@ -144,6 +149,11 @@ func name(file string) string {
 func (s *Site) Page(name string) (html []byte, ok bool) {
 	html, ok = s.pages[name]
 	return html, ok
+}
+
+// Home returns the first page, with more below it.
+func (s *Site) Home(more template.HTML) ([]byte, error) {
+	return s.page(&shown{Title: s.first.title, Body: template.HTML(s.first.html) + more})
 }
 
 func (s *Site) page(content *shown) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 
 func documents(t *testing.T) *Site {
 	t.Helper()
-	s, err := New(docs.Files, "p { margin: 0 }", []Part{{URL: "/docs#insert", Page: "HTTP API", Title: "POST /v1/queues/{queue}/submissions", Text: "Insert a submission."}})
+	s, err := New(docs.Files, "p { margin: 0 }", []Part{{URL: Reference + "#insert", Page: "HTTP API", Title: "POST /v1/queues/{queue}/submissions", Text: "Insert a submission."}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ var (
 
 // brokenLinks lists the links within the site that lead nowhere: to a page, or a place of one, that is not there.
 func brokenLinks(s *Site) (broken []string) {
-	places := map[string]bool{"/": true, "/docs": true, "/docs/search": true}
+	places := map[string]bool{"/": true, Reference: true, "/docs/search": true}
 	for name, html := range s.pages {
 		places[Root+name] = true
 		for _, id := range named.FindAllStringSubmatch(string(html), -1) {
@@ -39,7 +39,7 @@ func brokenLinks(s *Site) (broken []string) {
 			if strings.HasPrefix(to, "#") {
 				to = Root + name + to
 			}
-			if !strings.Contains(to, "://") && !places[to] && !strings.HasPrefix(to, "/docs#") {
+			if !strings.Contains(to, "://") && !places[to] && !strings.HasPrefix(to, Reference+"#") {
 				broken = append(broken, name+" links to "+href[1])
 			}
 		}
@@ -154,7 +154,7 @@ func TestSearch(t *testing.T) {
 	s := documents(t)
 	for query, first := range map[string]string{
 		"dead letters":     "/docs/lifecycle#dead-letters",
-		"INSERT a sub":     "/docs#insert",
+		"INSERT a sub":     "/docs/api#insert",
 		"frobnicate queue": "",
 		"":                 "",
 	} {
@@ -171,6 +171,25 @@ func TestSearch(t *testing.T) {
 	html, err := s.Search(`"><script>` + strings.Repeat("é", 300))
 	if err != nil || strings.Contains(string(html), "<script") {
 		t.Errorf("the query is in the page as it came (%v):\n%.3000s", err, html)
+	}
+}
+
+// Readers search for the words of the queue that they know. The glossary is the first answer to each.
+func TestSearchKnowsOtherQueuesWords(t *testing.T) {
+	t.Parallel()
+	s := documents(t)
+	for query, want := range map[string]string{
+		"retry": "retry", "job": "job-task-message", "task": "job-task-message", "message": "job-task-message", "cron": "cron",
+		"deduplication": "deduplication", "unique job": "deduplication", "visibility timeout": "visibility-timeout-lease",
+		"lease": "visibility-timeout-lease", "sizing": "sizing", "heartbeat": "ack-nack-heartbeat", "ack": "ack-nack-heartbeat",
+		"topic": "topic-routing-key-tags", "concurrency": "concurrency-rate-limit", "rate limit": "concurrency-rate-limit",
+		"delay": "delay-eta", "callback": "callback-chord", "chord": "callback-chord", "workflow": "workflow-chain",
+		"payload": "payload-arguments", "exactly once": "exactly-once", "upgrade": "upgrade", "backoff": "backoff",
+	} {
+		at := Root + "glossary#" + want
+		if found := s.find(query); !anyIs(found[:min(len(found), 3)], at) {
+			t.Errorf("%q does not find %s among the first 3: %+v", query, at, found[:min(len(found), 3)])
+		}
 	}
 }
 

@@ -144,19 +144,17 @@ func (s *Screen) rate(total func(*api.Stats) uint64) string {
 	return count(rate)
 }
 
-// emptyIn is when all that can be handed out is done, at the pace of the two looks. What rules hold is not part of it.
+// emptyIn is when all that moves is done: the middle of what the server foresees.
 func (s *Screen) emptyIn() string {
 	n := &s.Now.Stats
 	open := n.Ready + n.Waiting + n.Reserved
-	rate, known := s.perSecond(func(n *api.Stats) uint64 { return n.DoneTotal })
 	switch {
 	case open == 0 && n.Paused+n.Blocked == 0:
 		return "now"
-	case open == 0 || !known || rate == 0:
+	case n.Forecast == nil:
 		return "–"
 	}
-	seconds := min(float64(open)/rate, 100*365*24*3600)
-	return lasting(time.Duration(seconds * float64(time.Second)))
+	return lasting(n.Forecast.P50.Sub(s.Now.At))
 }
 
 // mostRulesShown are named; the others are counted.

@@ -28,7 +28,8 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 func busy(width, height int) *Screen {
 	now := &Look{
 		At: noon,
-		Stats: api.Stats{Ready: 1_204_113, Reserved: 12, Waiting: 31, Paused: 9_000_000, Blocked: 127, Dead: 3, SubmissionsOpen: 104,
+		Stats: api.Stats{Forecast: &api.Forecast{P50: api.At(noon.Add(2 * time.Minute)), Moving: true},
+			Ready: 1_204_113, Reserved: 12, Waiting: 31, Paused: 9_000_000, Blocked: 127, Dead: 3, SubmissionsOpen: 104,
 			ConsumersWaiting: 2, OldestReadySeconds: 4000, DoneTotal: 20_500, ReservedTotal: 20_600, FailedTotal: 9},
 		Keys: []api.MetaKey{{Key: "company", Values: 4}, {Key: "region", Values: 2}}, Key: "company",
 		Values: []api.ValueCount{

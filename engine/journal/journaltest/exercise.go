@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Medium is what keeps the journals of an implementation, each in a dir.
+// Medium stores the journals of an implementation, each in a directory.
 type Medium struct {
 	// Open makes a journal: an empty one the first time, the same one after a Close.
 	Open func(t *testing.T, dir string) journal.Journal
@@ -28,7 +28,7 @@ type Medium struct {
 	Fail func(j journal.Journal, o Outcome, tries int, made func())
 }
 
-// Outcome is what became of a try of an append that was not answered.
+// Outcome is the true result of an append attempt that got no answer.
 type Outcome uint8
 
 const (

@@ -76,7 +76,7 @@ func (l *Log) try(a *appending) (done bool, err error) {
 	if l.closed {
 		return false, errClosed
 	}
-	if err := l.settle(); err != nil {
+	if err := l.resolve(); err != nil {
 		return false, err
 	}
 	if a.tried && l.tail > a.expect {
@@ -139,7 +139,7 @@ func (l *Log) putFaulty(a appending) (low journal.Position, err error) {
 // late finds out whether what refused a further try is an earlier one, which came to the file after it was looked at.
 func (l *Log) late(a *appending, conflict error) (done bool, err error) {
 	l.doubt, l.unknown = true, a.sum
-	if err := l.settle(); err != nil {
+	if err := l.resolve(); err != nil {
 		l.doubt = !errors.Is(err, journal.ErrConflict)
 		return false, err
 	}
@@ -190,9 +190,9 @@ type sumArgs struct {
 	mine, before any // slices of sums
 }
 
-// settle finds out what became of a batch whose outcome is unknown, if there is one. What it finds is durable when it returns: the database
-// may show what a failed write left in its log.
-func (l *Log) settle() error {
+// resolve finds out what became of a batch whose outcome is unknown, if there is one. What it finds is durable when it returns: the
+// database may show what a failed write left in its log.
+func (l *Log) resolve() error {
 	if !l.doubt {
 		return nil
 	}

@@ -266,7 +266,7 @@ func (l *Log) learn(at journal.Position, sum journal.Sum) error {
 	return nil
 }
 
-// Trimmed is the position up to which nothing can be read any more: the journal begins behind it.
+// Trimmed implements journal.Journal.
 func (l *Log) Trimmed() journal.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // auditor looks for contradictions in a machine.
 type auditor struct{ m *machine.Machine }
 
-// Machine looks for contradictions in a machine: what is counted is counted again from what it stands for.
+// Machine looks for contradictions in a machine: it recounts each counter from the objects that it counts.
 func Machine(m *machine.Machine) error { return auditor{m}.run() }
 
 func (p auditor) run() error {

@@ -2,7 +2,9 @@
 // what is in the batch, the shard appends it, and the callers whose ops are in it wait here.
 package commit
 
-// Commit is the commit of one batch, for those who wait for it.
+import "github.com/quern-queue/quern/engine/queue"
+
+// Commit is the commit of one batch, for the callers that wait for it.
 type Commit struct {
 	Done chan struct{} // closed after the commit and its effects, or its failure
 	Err  error         // set before Done is closed
@@ -10,6 +12,12 @@ type Commit struct {
 
 // New is a commit that is still to come.
 func New() *Commit { return &Commit{Done: make(chan struct{})} }
+
+// Unknown is the error of a commit of which it is not known whether it took effect.
+func Unknown(cause error) *queue.Error {
+	return &queue.Error{Code: queue.CodeCommitFailed, Message: "The commit failed and it is not known whether it " +
+		"took effect. Ask again: completions and inserts with an Idempotency-Key can be repeated safely.", Err: cause}
+}
 
 // Wait waits for the commit.
 func (c *Commit) Wait() error {

@@ -6,13 +6,13 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Expects says that a dead letter of another queue has not arrived yet, and is not about to.
-func (p *Part) Expects(o *queue.Origin) bool {
+// expects says that a dead letter of another queue has not arrived yet, and is not about to.
+func (p *Part) expects(o *queue.Origin) bool {
 	return o.Number > p.inbox[o.Source] && o.Number > p.arriving[o.Source]
 }
 
-// Arrives notes that the op that was encoded last inserts a dead letter of another queue.
-func (p *Part) Arrives(o *queue.Origin) {
+// arrives notes that the op that was encoded last inserts a dead letter of another queue.
+func (p *Part) arrives(o *queue.Origin) {
 	p.m.Batch.Intend(arriving{p, o.Source, p.arriving[o.Source]})
 	p.arriving[o.Source] = o.Number
 }
@@ -36,9 +36,6 @@ func (a arriving) Undo(*machine.Machine) {
 		delete(a.p.arriving, a.source)
 	}
 }
-
-// Arrived is the last number that arrived out of an outbox.
-func (p *Part) Arrived(source uint64) uint64 { return p.inbox[source] }
 
 // Inserting notes how far the dead letters of an outbox have come.
 func (p *Part) Inserting(s *journal.Insert) {

@@ -16,13 +16,13 @@ func TestUndoneArrivalsAreExpected(t *testing.T) {
 	p := New(m)
 	const source = 7
 	for number := uint64(1); number <= 3; number++ {
-		p.Arrives(&queue.Origin{Source: source, Number: number})
+		p.arrives(&queue.Origin{Source: source, Number: number})
 	}
 	pending := m.Batch.Intents.List
 	for left := 3; left >= 0; left-- {
 		for number := uint64(1); number <= 3; number++ {
 			o := &queue.Origin{Source: source, Number: number}
-			if got := p.Expects(o); got != (number > uint64(left)) {
+			if got := p.expects(o); got != (number > uint64(left)) {
 				t.Errorf("with %d on their way, number %d is expected: %v", left, number, got)
 			}
 		}

@@ -35,7 +35,7 @@ func (p *Part) redrive(op journal.Redrive) error {
 		m.PutBack(r, index)
 	}
 	m.Touch(r)
-	m.Endings.Finish(r) // perhaps nothing of it was dead any more
+	m.Finish(r) // perhaps nothing of it was dead any more
 	return nil
 }
 

@@ -67,12 +67,6 @@ func group(g *lettergroups.Groups, r *machine.Record) {
 	}
 }
 
-// Recall notes the dead letters of a submission that the history has, when the shard starts.
-func (p *Part) Recall(r *machine.Record) {
-	p.OfEnded[r.ID] = r.Dead
-	group(p.Groups, r)
-}
-
 // Died notes that a chunk of an open submission is dead, or (delta -1) no longer. What a replay comes by is listed when it is through.
 func (p *Part) Died(r *machine.Record, index uint32, delta int) {
 	switch t := r.Tries[index]; {
@@ -102,6 +96,9 @@ func (p *Part) Ended(r *machine.Record) {
 	}
 }
 
+// Holders are how many dead letters the ended submissions have that have some. The mutex is held while the caller reads it.
+func (p *Part) Holders() map[queue.SubmissionID]uint32 { return p.OfEnded }
+
 // Keep notes how many dead letters an ended submission has.
 func (p *Part) Keep(id queue.SubmissionID, letters uint32) {
 	p.m.Stats.EndedLetters += uint64(letters) - uint64(p.OfEnded[id])
@@ -126,8 +123,8 @@ func (p *Part) Recounted(r *machine.Record) {
 	}
 }
 
-// Settled ends a replay: what is in memory is listed and grouped.
-func (p *Part) Settled() {
+// Replayed ends a replay: what is in memory is listed and grouped.
+func (p *Part) Replayed() {
 	m := p.m
 	p.Index = &machine.Ordered{}
 	list := func(r *machine.Record) {

@@ -15,7 +15,7 @@ import (
 type Part struct {
 	m       *machine.Machine
 	list    []*machine.Record // by the position of their end
-	Settled journal.Position  // all ends up to here are in the list, or in the history
+	Reached journal.Position  // all ends up to here are in the list, or in the history
 }
 
 // New is the part of a machine whose submissions all are open.
@@ -24,8 +24,8 @@ func New(m *machine.Machine) *Part { return &Part{m: m} }
 // Ended notes an end.
 func (p *Part) Ended(r *machine.Record) { p.list = append(p.list, r) }
 
-// Settle is called when all of a batch is applied.
-func (p *Part) Settle(position journal.Position) { p.Settled = position }
+// Reach is called when all of a batch is applied.
+func (p *Part) Reach(position journal.Position) { p.Reached = position }
 
 // Written lets go of the ends that the history has now.
 func (p *Part) Written(upTo journal.Position) {
@@ -51,11 +51,11 @@ func endPlace(r *machine.Record) queue.EndPlace {
 // After lists ends behind a place, about `limit` that match and at most about `look` in all; to is the place up to which that is all.
 func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int, name string) (list []queue.End, to queue.EndPlace) {
 	const look = machine.ListSlice
-	to = queue.EndPlace{Position: uint64(p.Settled), Seq: math.MaxUint32}
+	to = queue.EndPlace{Position: uint64(p.Reached), Seq: math.MaxUint32}
 	last, looked := journal.Position(0), 0
 	for _, r := range p.list[p.behind(journal.Position(after.Position)-min(1, journal.Position(after.Position))):] {
 		at := r.Ended.Position
-		if at > p.Settled {
+		if at > p.Reached {
 			break
 		}
 		if at != last && (len(list) >= limit || looked >= look) {

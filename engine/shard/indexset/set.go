@@ -1,4 +1,6 @@
 // Package indexset is an ordered set of chunk indexes. It is pure.
+//
+//quern:tests pure
 package indexset
 
 import "slices"

@@ -5,7 +5,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// NodeWork is what reserves did for one kind of block since the shard was opened, or had to reload.
+// NodeWork is the work of reserves for one kind of block since the shard was opened or reloaded.
 type NodeWork struct {
 	Node     string // the block's name in the language of strategies
 	Examined uint64 // submissions, combinations of values, and candidates of who scores, that were looked at
@@ -14,16 +14,19 @@ type NodeWork struct {
 	Unwanted uint64 // candidates that the scorer wanted none of
 }
 
-// Blocks is what reserves did, by kind of block, always the same kinds in the same order.
+// Blocks is the work of reserves by kind of block, always the same kinds in the same order.
 func (ins *Inspector) Blocks() []NodeWork {
 	list := make([]NodeWork, 0, backlog.Kinds)
-	ins.s.Locked(func(m *machine.Machine) {
+	ins.Look(func(m *machine.Machine) {
 		for kind := range backlog.Kinds {
 			w := m.Backlog.Work(kind)
 			list = append(list, NodeWork{Node: backlog.KindName(kind), Examined: w.Examined, Limited: w.Limited, Redrawn: w.Redrawn})
 		}
 	})
-	return append(list, ins.s.Scored()...)
+	for _, w := range ins.scoring.Work() {
+		list = append(list, NodeWork{Node: w.Block, Examined: w.Examined, Unwanted: w.Unwanted})
+	}
+	return list
 }
 
 // mostSummed is how many tenants one hold of the mutex adds up the lags of: that cannot be done in parts, as each lag is of the
@@ -34,10 +37,10 @@ const mostSummed = 10_000
 // turn.
 func (ins *Inspector) LedgerSums() (sums backlog.LedgerSums) {
 	var shares []backlog.Share
-	ins.s.Locked(func(m *machine.Machine) { sums, shares = m.Backlog.Ledgers.Sums(mostSummed, nil) })
+	ins.Look(func(m *machine.Machine) { sums, shares = m.Backlog.Ledgers.Sums(mostSummed, nil) })
 	for _, share := range shares {
 		for from, more := 0, true; more; more = from != 0 {
-			ins.s.Locked(func(*machine.Machine) {
+			ins.Look(func(*machine.Machine) {
 				var lag float64
 				lag, from = share.MostLag(from, machine.LookMost)
 				sums.Most = max(sums.Most, lag)

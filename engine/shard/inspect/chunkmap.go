@@ -30,7 +30,7 @@ func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to, 
 			continue
 		}
 		// It ended, and nothing of it changes any more: what was counted before is of an earlier moment.
-		row, err := ins.s.EndedRow(ctx, id)
+		row, err := ins.submissions.EndedRow(ctx, id)
 		if err != nil {
 			return out, err
 		}
@@ -47,7 +47,7 @@ func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to, 
 
 // mapSlice tells the states of some chunks, in one hold of the mutex; false if the submission is not open.
 func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, fn func(uint32, queue.ChunkState)) (open bool) {
-	ins.s.Locked(func(m *machine.Machine) {
+	ins.Look(func(m *machine.Machine) {
 		r := m.Live(id)
 		if open = r != nil; !open {
 			return
@@ -63,7 +63,7 @@ func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, fn func(u
 // a chunk is forgotten when it is done.
 func (ins *Inspector) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) (list []queue.Attempt, err error) {
 	open := false
-	ins.s.Locked(func(m *machine.Machine) {
+	ins.Look(func(m *machine.Machine) {
 		if r := m.Live(id); r != nil {
 			open = true
 			list, err = r.PastOf(index)
@@ -72,7 +72,7 @@ func (ins *Inspector) Attempts(ctx context.Context, id queue.SubmissionID, index
 	if open {
 		return list, err
 	}
-	row, err := ins.s.EndedRow(ctx, id)
+	row, err := ins.submissions.EndedRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}

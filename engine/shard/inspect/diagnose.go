@@ -44,13 +44,22 @@ const (
 	mostDelays    = machine.LookMost / 10 // chunks of one submission whose next try is looked at
 )
 
-// Diagnose tells why the chunks of a value move or do not. plans are those that consumers reserve by, the one used last first.
-func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans []*strategy.Plan) (Diagnosis, error) {
-	d := newDiagnosing(plans)
+// Asked is what a diagnosis judges by.
+type Asked struct {
+	Plans []*strategy.Plan // those that consumers reserve by, the one used last first
+
+	// Full says that a value has been at its operator's limit lately. One whose chunks are short is below its limit for a moment
+	// whenever one ends, and its work is held back all the same. nil: only what is in flight now counts.
+	Full func(queue.MetaEntry) bool
+}
+
+// Diagnose tells why the chunks of a value move or do not.
+func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, asked Asked) (Diagnosis, error) {
+	d := newDiagnosing(asked)
 	budget := maxDiagnosis
-	err := ins.slicesWithin(ctx, &budget, -1, func(m *machine.Machine, from int) (next int, n machine.Looks) {
+	err := ins.SlicesWithin(ctx, &budget, -1, func(m *machine.Machine, from int) (next int, n machine.Looks) {
 		if d.m = m; d.At == 0 {
-			d.At, d.Present = ins.s.Now(), d.m.Backlog.Values.Of(entry.Key, entry.Value).Submissions
+			d.At, d.Present = ins.Now(), d.m.Backlog.Values.Of(entry.Key, entry.Value).Submissions
 		}
 		for next = from; n < diagnosisMost && next != 0; {
 			next = d.m.Backlog.Values.EachShown(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
@@ -61,11 +70,11 @@ func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans
 		return d.result(), err
 	}
 	before := ^queue.SubmissionID(0) // those that wait for their run_at are in no list of the value
-	err = ins.slicesWithin(ctx, &budget, -1, func(m *machine.Machine, _ int) (next int, n machine.Looks) {
+	err = ins.SlicesWithin(ctx, &budget, -1, func(m *machine.Machine, _ int) (next int, n machine.Looks) {
 		d.m, n = m, diagnosisMost/2
 		before = d.m.Order.Before(before, diagnosisMost/2, func(r *machine.Record) bool {
 			if r.Sub != nil && r.Parked {
-				if value, _, has := r.Sub.Find(entry.Key); has && value == entry.Value {
+				if value, has := r.Sub.Find(entry.Key); has && value == entry.Value {
 					n += d.count(r)
 				}
 			}
@@ -80,10 +89,10 @@ func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, plans
 }
 
 // DiagnoseSubmission is Diagnose for one submission; there is false if it is not open.
-func (ins *Inspector) DiagnoseSubmission(id queue.SubmissionID, plans []*strategy.Plan) (d Diagnosis, there bool, err error) {
-	by := newDiagnosing(plans)
-	err = ins.Look(func(m *machine.Machine) (n machine.Looks, _ error) {
-		by.m, by.At = m, ins.s.Now()
+func (ins *Inspector) DiagnoseSubmission(id queue.SubmissionID, asked Asked) (d Diagnosis, there bool, err error) {
+	by := newDiagnosing(asked)
+	err = ins.Ask(func(m *machine.Machine) (n machine.Looks, _ error) {
+		by.m, by.At = m, ins.Now()
 		r := by.m.Live(id)
 		if there = r != nil; there {
 			by.Present, by.FirstReserved = 1, r.Begun.Since(r.ID.Time())
@@ -99,6 +108,7 @@ type diagnosing struct {
 	Diagnosis
 	m      *machine.Machine // the shard's, which a reload replaces
 	leaves []askedLeaf
+	full   func(queue.MetaEntry) bool // of Asked
 	by     map[causeKey]*Cause
 	names  map[string]struct{}
 	meta   queue.Meta // of the submission that is looked at
@@ -118,9 +128,9 @@ type causeKey struct {
 	max      uint32
 }
 
-func newDiagnosing(plans []*strategy.Plan) *diagnosing {
-	d := &diagnosing{by: map[causeKey]*Cause{}, names: map[string]struct{}{}}
-	for i, plan := range plans {
+func newDiagnosing(asked Asked) *diagnosing {
+	d := &diagnosing{full: asked.Full, by: map[causeKey]*Cause{}, names: map[string]struct{}{}}
+	for i, plan := range asked.Plans {
 		for _, leaf := range plan.Unscored().Leaves() {
 			d.leaves = append(d.leaves, askedLeaf{leaf.Branch, i})
 		}
@@ -153,12 +163,12 @@ func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 	}
 	d.meta = r.Sub.AppendMeta(d.meta[:0])
 	grace := d.m.ValueLimits.Until()
-	if why = whyLeaf(&strategy.Branch{}, d.meta, questions{d.m}.valueNow, grace); why.Obstacle != queue.NoObstacle {
+	if why = whyLeaf(&strategy.Branch{}, d.meta, d.valueNow, grace); why.Obstacle != queue.NoObstacle {
 		return why, 0
 	}
 	why = BranchWhy{Obstacle: queue.ObstacleFilter}
 	for _, leaf := range d.leaves {
-		switch at := whyLeaf(leaf.Branch, d.meta, questions{d.m}.valueNow, grace); {
+		switch at := whyLeaf(leaf.Branch, d.meta, d.valueNow, grace); {
 		case at.Obstacle == queue.NoObstacle:
 			return at, leaf.plan
 		case at.Obstacle != queue.ObstacleFilter && why.Obstacle == queue.ObstacleFilter:
@@ -166,6 +176,13 @@ func (d *diagnosing) why(r *machine.Record) (why BranchWhy, plan int) {
 		}
 	}
 	return why, plan
+}
+
+// valueNow is how a value stands, and how it stood lately.
+func (d *diagnosing) valueNow(entry queue.MetaEntry) valueState {
+	at := questions{d.m}.valueNow(entry)
+	at.full = d.full != nil && at.limit != queue.NoLimit && d.full(entry)
+	return at
 }
 
 // held adds what is in flight.

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/scoring"
+	"github.com/quern-queue/quern/engine/shard/shell"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -62,47 +63,50 @@ type ExplainedPick struct {
 	Tenants []backlog.Tenant // under Fair: whose it is, the outermost first, as they stand before all picks
 }
 
-// Shard is the shard that questions are about.
-type Shard interface {
-	Locked(fn func(m *machine.Machine)) // calls fn with the mutex held
-	Usable() error                      // why the shard cannot work; nil: it can. The mutex is held
-	Now() queue.Time
+// Inspector answers questions about what a shard would do and why: it changes nothing.
+type Inspector struct {
+	*shell.Questions
+	scoring     *scoring.Scoring
+	views       scoring.Views
+	submissions Submissions
+}
 
-	// Build builds a part of a view, and says how much it looked at. The mutex is held.
-	Build(ctx context.Context, v *backlog.View) (machine.Looks, error)
-	// Followed is what of plans may be followed now, and until when that is not all of them; 0: it is.
-	Followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time)
-	// Dry finds who scores for a plan's block, or why no one does. Nothing that is asked of them counts.
-	Dry(scored *strategy.Scored) (strategy.Scorer, error)
-	// Windows are those that scored branches keep. The mutex is held.
-	Windows() *scoring.Part
-	// Scored is what those who score did since the shard was opened.
-	Scored() []NodeWork
-
+// Submissions are those of the shard, with those that are in the history only.
+type Submissions interface {
 	Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error)
 	EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error)
 }
 
-// Inspector answers questions about what a shard would do and why: it changes nothing.
-type Inspector struct {
-	s    Shard
-	most machine.Looks // see MostLooks. The mutex guards it
+// New is the inspector of a shard. It foresees what scoring would pick, so it has the part itself.
+func New(q *shell.Questions, s *scoring.Scoring, views scoring.Views, submissions Submissions) *Inspector {
+	return &Inspector{Questions: q, scoring: s, views: views, submissions: submissions}
 }
 
-// New answers questions about s.
-func New(s Shard) Inspector { return Inspector{s: s} }
+// followed is what of plans may be followed now, and until when that is not all of them; 0: it is.
+func (ins *Inspector) followed(plans []*strategy.Plan) (list []*strategy.Plan, until queue.Time) {
+	list = plans
+	ins.Look(func(m *machine.Machine) {
+		if g := m.ValueLimits.Grace; g != nil {
+			list, until = make([]*strategy.Plan, len(plans)), g.Until
+			for i, plan := range plans {
+				list[i] = g.Plan(plan)
+			}
+		}
+	})
+	return list, until
+}
 
 // Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of plan.Unscored: scores refuse
 // nothing that a limit or filter lets pass.
 func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
-	followed, grace := ins.s.Followed([]*strategy.Plan{plan})
-	f := foresee(ins.s, followed[0])
+	followed, grace := ins.followed([]*strategy.Plan{plan})
+	f := foresee(ins.scoring, followed[0])
 	scored := scoredBranches(plan)
 	plan = plan.Unscored()
 	leaves := plan.Leaves()
 	x := Explained{Branches: branchesOf(plan, leaves), Grace: grace}
 	fairs := make([][]fairState, len(leaves)) // around each leaf, the outermost first
-	err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+	err := ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
 		if err := m.Backlog.Views.AdmitQuestion(plan); err != nil {
 			return 0, err
 		}
@@ -214,7 +218,8 @@ func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, v
 		}
 		for _, entry := range p.Meta {
 			at := values[entry]
-			values[entry] = valueState{at.inFlight + 1, at.limit}
+			at.counts.Take()
+			values[entry] = at
 		}
 	}
 }

@@ -43,8 +43,8 @@ type scoredWindow struct {
 }
 
 // foresee begins the preview of a plan.
-func foresee(s Shard, plan *strategy.Plan) *foresight {
-	f := &foresight{plan: plan, windows: s.Windows, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
+func foresee(s *scoring.Scoring, plan *strategy.Plan) *foresight {
+	f := &foresight{plan: plan, windows: s.Part, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
 	for i := range plan.Branches {
 		if scored := plan.Branches[i].Scored; scored != nil {
 			f.steps[i].scorer, f.steps[i].absent = s.Dry(scored)
@@ -139,10 +139,10 @@ func (p *previewing) follow(views []*backlog.View) {
 
 // byScore takes in the order of the scores that are known, and finds the window to score next if these are not enough.
 func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
-	standing := p.windows().ByKey[br.Key()]
+	kept := p.windows().ByKey[br.Key()]
 	emitted := uint64(0)
-	if standing != nil {
-		emitted = standing.Emitted
+	if kept != nil {
+		emitted = kept.Emitted
 	}
 	if x.absent != nil {
 		p.faults = append(p.faults, x.absent)
@@ -170,13 +170,13 @@ func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View
 		p.faults = append(p.faults, x.fault)
 		return true
 	default:
-		p.look(x, br, views, standing)
+		p.look(x, br, views, kept)
 	}
 	return false
 }
 
 // look copies the next window of candidates, as a reserve does, without a trace of it.
-func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, standing *scoring.Scoring) {
+func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, kept *scoring.Kept) {
 	seen := map[*backlog.Submission]bool{}
 	for i := range x.windows {
 		for _, sub := range x.windows[i].rows {
@@ -185,8 +185,8 @@ func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, s
 	}
 	w := &scoring.WindowScratch{Frame: p.windows().MakeFrame(br, views, x.scorer.Reads(), scoring.RowsOf(br, x.scorer),
 		func(s *backlog.Submission) bool { return seen[s] })}
-	if standing != nil && standing.Frame != nil && len(seen) == 0 {
-		w.Frame.Remember(standing.Frame)
+	if kept != nil && kept.Frame != nil && len(seen) == 0 {
+		w.Frame.Remember(kept.Frame)
 	}
 	w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
 	p.windows().Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)

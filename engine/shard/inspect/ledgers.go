@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -60,8 +61,8 @@ func (t *seated) api() api.LedgerTenant {
 // lagBounds divide the lags into classes: what an ideal division allows in the middle, and twice as much from class to class.
 var lagBounds = [...]float64{-32, -16, -8, -4, -2, -1, -0.5, -0.1, 0.1, 0.5, 1, 2, 4, 8, 16, 32}
 
-// LeastLag is the lag up to which a tenant is owed nothing: less than anyone could be given.
-var LeastLag = lagBounds[len(lagBounds)/2]
+// leastLag is the lag up to which a tenant is owed nothing: less than anyone could be given.
+var leastLag = lagBounds[len(lagBounds)/2]
 
 // lagClasses are tenants with a lag up to a bound and above the one before; the last: above all.
 func lagClasses() []api.LagClass {
@@ -90,7 +91,7 @@ func ledgers(m *machine.Machine) (list []ledger) {
 // or asked about it, until others are needed more.
 func (ins *Inspector) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 	var all []ledger
-	err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+	err := ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
 		all = ledgers(m)
 		return machine.Looks(len(all)), nil
 	})
@@ -129,7 +130,7 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 	sums api.LedgerTenants, found bool, err error) {
 	var l ledger
 	var list []seated
-	err = ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+	err = ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
 		all := ledgers(m)
 		i := slices.IndexFunc(all, func(l ledger) bool { return l.id == id })
 		if found = i >= 0; found {
@@ -165,7 +166,36 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 	for i := range list {
 		sums.Items[i] = list[i].api()
 	}
+	sums.Sentence = fairness(&sums)
 	return sums, true, err
+}
+
+// fairness says in one sentence how far tenants are from their due.
+func fairness(list *api.LedgerTenants) string {
+	unit := "chunks"
+	if list.Ledger.Cost == strategy.ByTime.String() {
+		unit = "s"
+	}
+	var text string
+	switch behind := list.MostBehind; {
+	case list.Tenants == 0:
+		return "No tenant has work or a claim now."
+	case behind <= leastLag:
+		text = "No one is owed anything"
+	default:
+		text = fmt.Sprintf("No one is owed more than %.2f %s", behind, unit)
+	}
+	if !list.Whole {
+		text += fmt.Sprintf(", of the %d tenants that were looked at", list.Tenants)
+	}
+	switch blocked := list.Ledger.Blocked; blocked {
+	case 0:
+	case 1:
+		text += "; 1 tenant is held by limits"
+	default:
+		text += fmt.Sprintf("; %d tenants are held by limits", blocked)
+	}
+	return text + "."
 }
 
 // compare says who comes first; of equals the one that was there longer.

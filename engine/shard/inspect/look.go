@@ -2,33 +2,12 @@ package inspect
 
 import (
 	"context"
-	"math"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
-
-// Look calls fn with the mutex held, and remembers the most that one such call looked at. It fails when the shard cannot work.
-func (ins *Inspector) Look(fn func(m *machine.Machine) (machine.Looks, error)) (err error) {
-	ins.s.Locked(func(m *machine.Machine) {
-		if err = ins.s.Usable(); err != nil {
-			return
-		}
-		var n machine.Looks
-		n, err = fn(m)
-		ins.most = max(ins.most, n)
-	})
-	return err
-}
-
-// MostLooks is the most that one hold of the mutex has looked at for a question since the shard was opened: submissions, times
-// the blocks or branches that each is held against, tenants, and picks. It says what a question can cost a reserve.
-func (ins *Inspector) MostLooks() (most int) {
-	ins.s.Locked(func(*machine.Machine) { most = int(ins.most) })
-	return most
-}
 
 // withViews calls fn in one hold of the mutex with the views of the plans, all built: as for a reserve, slice by slice.
 func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
@@ -37,7 +16,7 @@ func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+		err := ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
 			all := make([][]*backlog.View, len(plans))
 			for i, plan := range plans {
 				if err := m.Backlog.Views.AdmitQuestion(plan.Unscored()); err != nil {
@@ -45,7 +24,7 @@ func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 				}
 				views, unbuilt := machine.ViewsBy(plan, m.Backlog.Views.Ask, nil)
 				if unbuilt != nil {
-					return ins.s.Build(ctx, unbuilt)
+					return machine.LookMost, ins.views.Build(ctx, m.Backlog, unbuilt)
 				}
 				all[i] = views
 			}
@@ -70,7 +49,7 @@ func (ins *Inspector) walk(ctx context.Context, each int, fn func(*machine.Machi
 		if err := ctx.Err(); err != nil {
 			return met, shown, err
 		}
-		err := ins.Look(func(m *machine.Machine) (machine.Looks, error) {
+		err := ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
 			shown = m.Backlog.ShownLen()
 			before := met
 			from = m.Backlog.Walk(from, most, func(x *backlog.Submission) {
@@ -95,31 +74,6 @@ func (ins *Inspector) eachTenant(ctx context.Context, share backlog.Share, fn fu
 		})
 		return next, n
 	})
-}
-
-// Slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
-func (ins *Inspector) Slices(ctx context.Context, fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
-	budget := math.MaxInt
-	return ins.slicesWithin(ctx, &budget, 0, fn)
-}
-
-// slicesWithin is Slices that begins with from, and ends when the budget, in holds of the mutex, is used up.
-func (ins *Inspector) slicesWithin(ctx context.Context, budget *int, from int,
-	fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
-	for more := true; more && *budget > 0; *budget-- {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := ins.Look(func(m *machine.Machine) (n machine.Looks, _ error) {
-			from, n = fn(m, from)
-			return n, nil
-		})
-		if err != nil {
-			return err
-		}
-		more = from != 0
-	}
-	return nil
 }
 
 // metaOf is a submission's meta, without a copy if someone reserved from it before.

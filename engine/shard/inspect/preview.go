@@ -42,10 +42,10 @@ const MaxPreview = queue.MaxPicks
 // nothing counts for those who score. Nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored.
 // grace: until then the restart grace keeps back what a limit counts, and it is left out; 0: there is none.
 func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
-	followed, grace := ins.s.Followed(plans)
+	followed, grace := ins.followed(plans)
 	foreseen := make([]*foresight, len(plans))
 	for i := range plans {
-		foreseen[i] = foresee(ins.s, followed[i])
+		foreseen[i] = foresee(ins.scoring, followed[i])
 	}
 	nothing := func(*machine.Machine, [][]*backlog.View) machine.Looks { return 0 }
 	if err := ins.foreseeAll(ctx, followed, foreseen, q, nothing); err != nil {
@@ -66,7 +66,7 @@ func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan, q *Qu
 func (ins *Inspector) foreseeAll(ctx context.Context, plans []*strategy.Plan, previews []*foresight, q *Question,
 	fn func(*machine.Machine, [][]*backlog.View) machine.Looks) error {
 	for {
-		now := ins.s.Now()
+		now := ins.Now()
 		var lacks *foresight
 		err := ins.withViews(ctx, plans, func(m *machine.Machine, views [][]*backlog.View) (n machine.Looks) {
 			for i, f := range previews {

@@ -178,12 +178,12 @@ func admits(br *strategy.Branch, x *backlog.Submission) bool {
 
 func leafAdmits(leaf *strategy.Branch, x *backlog.Submission) bool {
 	for _, f := range leaf.Filters {
-		if value, _, has := x.Find(f.Key); !has || value != f.Value {
+		if !f.Admits(x.Find(f.Key)) {
 			return false
 		}
 	}
 	for _, l := range leaf.Limits {
-		if _, inFlight, has := x.Find(l.Key); has && inFlight >= l.Max {
+		if _, count, has := x.Count(l); has && l.Reached(count) {
 			return false
 		}
 	}
@@ -195,6 +195,6 @@ func tenantOf(key queue.MetaKey, x *backlog.Submission) tenantID {
 	if key == strategy.SubmissionKey {
 		return tenantID{queue.StringValue(x.ID().String()), true}
 	}
-	value, _, has := x.Find(key)
+	value, has := x.Find(key)
 	return tenantID{value, has}
 }

@@ -66,20 +66,21 @@ func (t *tree) enter(number int, x *backlog.Submission) (passed bool) {
 	add(&b.Entered, x)
 	switch {
 	case n.Filter.Key != "":
-		switch value, inFlight, has := x.Find(n.Filter.Key); {
+		switch value, inFlight, has := x.Count(strategy.Limit{Key: n.Filter.Key}); {
+		case n.Filter.Admits(value, has):
 		case !has:
 			add(&b.Refused, x)
 			add(&t.none[number].Refused, x)
 			return false
-		case value != n.Filter.Value:
+		default:
 			add(&b.Refused, x)
 			t.values[number].add(queue.MetaEntry{Key: n.Filter.Key, Value: value}, x, inFlight)
 			return false
 		}
 	case n.Limit.Max > 0:
-		if value, inFlight, has := x.Find(n.Limit.Key); has && (inFlight >= n.Limit.Max || t.graced) {
+		if value, count, has := x.Count(n.Limit); has && (n.Limit.Reached(count) || t.graced) {
 			add(&b.Refused, x)
-			if v := t.values[number].add(queue.MetaEntry{Key: n.Limit.Key, Value: value}, x, inFlight); v != nil {
+			if v := t.values[number].add(queue.MetaEntry{Key: n.Limit.Key, Value: value}, x, count); v != nil {
 				v.Max = &n.Limit.Max
 			}
 			if !n.Soft {

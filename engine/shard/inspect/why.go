@@ -43,14 +43,14 @@ type Why struct {
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
 func (ins *Inspector) Why(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan) (Why, error) {
-	chunk, err := ins.s.Chunk(ctx, id, index)
+	chunk, err := ins.submissions.Chunk(ctx, id, index)
 	if err != nil {
 		return Why{}, err
 	}
 	leaves := plan.Leaves()
 	why := Why{State: chunk.State, Leaves: make([]BranchWhy, len(leaves))}
 	there := false
-	followed, grace := ins.s.Followed([]*strategy.Plan{plan})
+	followed, grace := ins.followed([]*strategy.Plan{plan})
 	why.Grace = grace
 	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
 		r := m.Live(id)
@@ -64,7 +64,7 @@ func (ins *Inspector) Why(ctx context.Context, id queue.SubmissionID, index uint
 		return Why{}, err
 	}
 	if !there { // it has ended
-		if chunk, err = ins.s.Chunk(ctx, id, index); err != nil {
+		if chunk, err = ins.submissions.Chunk(ctx, id, index); err != nil {
 			return Why{}, err
 		}
 		why.State = chunk.State
@@ -159,18 +159,22 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 	return n
 }
 
-// valueState is what holds of a value at a moment: how many of its chunks are in flight, and how many an operator allows.
-type valueState struct{ inFlight, limit uint32 }
+// valueState is what holds of a value at a moment: what is counted of it, and how many chunks in flight an operator allows.
+type valueState struct {
+	counts backlog.Counts
+	limit  uint32
+	full   bool // at the limit lately, but for moments
+}
 
 func (qs questions) valueNow(entry queue.MetaEntry) valueState {
-	return valueState{qs.m.Backlog.Values.InFlight(entry.Key, entry.Value), qs.m.ValueLimits.Settings(entry).Limit}
+	return valueState{counts: qs.m.Backlog.Values.Counts(entry.Key, entry.Value), limit: qs.m.ValueLimits.Settings(entry).Limit}
 }
 
 // whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator, or until grace the restart grace for
 // the sake of either.
 func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState, grace queue.Time) BranchWhy {
 	for _, f := range leaf.Filters {
-		if value, there := meta.Find(f.Key); !there || value != f.Value {
+		if value, there := meta.Find(f.Key); !f.Admits(value, there) {
 			return BranchWhy{Obstacle: queue.ObstacleFilter, Filter: f, Value: value, HasValue: there}
 		}
 	}
@@ -179,7 +183,7 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 			if grace != 0 {
 				return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: l, Value: value, HasValue: true}
 			}
-			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).inFlight; n >= l.Max {
+			if n := now(queue.MetaEntry{Key: l.Key, Value: value}).counts[l.Of]; l.Reached(n) {
 				return BranchWhy{Obstacle: queue.ObstacleLimit, Limit: l, Value: value, HasValue: true, InFlight: n}
 			}
 		}
@@ -190,8 +194,8 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 		if grace != 0 && at.limit != queue.NoLimit {
 			return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: limit, Value: entry.Value, HasValue: true}
 		}
-		if at.inFlight >= at.limit {
-			return BranchWhy{Obstacle: queue.ObstacleValueLimit, Limit: limit, Value: entry.Value, HasValue: true, InFlight: at.inFlight}
+		if n := at.counts[limit.Of]; at.full || limit.Reached(n) {
+			return BranchWhy{Obstacle: queue.ObstacleValueLimit, Limit: limit, Value: entry.Value, HasValue: true, InFlight: n}
 		}
 	}
 	return BranchWhy{}

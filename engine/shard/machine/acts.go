@@ -10,11 +10,11 @@ import (
 // This file is the queue's part of the audit log. An act stands in the batch of what it tells of, so that the log has it if and only if
 // it took effect. Until a checkpoint hands it to the log it is kept here, and the journal keeps it too.
 
-// actLog is what the audit log does not have yet of the queue.
+// actLog has the queue's acts that the audit log does not have yet.
 type actLog struct {
-	m     *Machine
-	Last  uint64 // the largest number given out
-	Fresh []journal.Act
+	encode func(now queue.Time) *journal.Encoder // of the open batch
+	Last   uint64                                // the largest number given out
+	Fresh  []journal.Act
 }
 
 // Tell encodes what an operator does, in the batch of the op that does it, with what was there before and what is there now; nil for
@@ -24,7 +24,7 @@ func (p *actLog) Tell(now queue.Time, acts []queue.Act, before, after any) {
 		act.At = now
 		act.Change(before, after)
 		p.Last++
-		p.m.Encode(now).Act(&journal.Act{Number: p.Last, Act: act})
+		p.encode(now).Act(&journal.Act{Number: p.Last, Act: act})
 	}
 }
 

@@ -45,6 +45,8 @@ func (m *Machine) ApplyInsert(s *journal.Insert) error {
 	r := NewRecord(s)
 	if m.Replay {
 		r.Begun = begunBefore
+	} else if b := r.Details().Blobs; b != nil {
+		b.Intact = true
 	}
 	m.adopt(r, m.Backlog.Insert(specOf(s)))
 	for _, opened := range m.Joined.Opened {
@@ -68,9 +70,9 @@ func (m *Machine) adopt(r *Record, sub *backlog.Submission) {
 	m.LastID = max(m.LastID, r.ID)
 	m.Order.Add(r)
 	if m.Replay {
-		return // settle offers it
+		return // Replayed offers it
 	}
-	m.Endings.expires(r)
+	m.expires(r)
 	if runAt := r.Details().RunAt; runAt > m.Now {
 		r.Parked = true
 		m.Stats.Parked += uint64(sub.Available())
@@ -96,7 +98,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 		}
 		return err
 	}
-	m.Changing(r)
+	m.Counting.Changing(r)
 	if slot, held := m.Holds.Find(c.Seq, c.Index); held {
 		m.timed(slot)
 		m.concluded(r, slot)
@@ -122,7 +124,7 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	m.Stats.Completed++
 	m.Tokens.Recent.put(queue.ChunkID{Submission: r.ID, Index: c.Index}, c.Epoch, c.Sequence)
 	m.Touch(r)
-	m.Endings.Finish(r)
+	m.Finish(r)
 	return nil
 }
 
@@ -154,18 +156,18 @@ func (m *Machine) ApplyReturn(op journal.Returned) error {
 	if held {
 		h := m.Holds.At(slot)
 		if (op.Reason == journal.Expired || op.Reason == journal.Lost) && h.State != reserver.Expiring {
-			m.Lifecycle.Acted(kindOf(&op), false)
+			m.Stats.Acted(kindOf(&op), false)
 			return nil // its consumer came first: the completion follows in the journal
 		}
 		switch h.State {
 		case reserver.Finishing:
 			m.timed(slot)
 		case reserver.Expiring, reserver.Dying:
-			if m.Lifecycle.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
-				m.Holders.Roster.Lost++
+			if m.Stats.Acted(kindOf(&op), true); kindOf(&op) == KindLost {
+				m.Roster.Lost++
 			}
-			m.Suspects.slotGone()
-			m.Holders.Revoked(r.ID, slot, queue.RevokedExpired)
+			m.Suspects.slots.gone()
+			m.Revoked(r.ID, slot, queue.RevokedExpired)
 		}
 		m.concluded(r, slot)
 	} else if r.Tries[op.Index] == nil || !r.Tries[op.Index].Waiting {
@@ -207,12 +209,10 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	case op.Reason == journal.Dead:
 		m.Deaths.Died(r, op.Index, 1) // the op that follows says what that means for the submission
 	case op.Reason == journal.Skipped:
-		m.Changing(r)
-		r.Skips++
-		m.Counting.tallied(r, t).Skips++
-		m.Stats.Skipped++
+		m.Counting.skips(r, op.Index)
 	case op.NotBefore > m.Now:
 		m.Delays.begin(r, op.Index, t)
+		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: op.Index})
 	case !m.Replay && m.Suspects.suspicious(op.Reason):
 		m.Suspects.shelve(r, op.Index, t, m.Now)
 	default:
@@ -228,17 +228,17 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 func (m *Machine) ApplyEnd(x journal.End) error {
 	r, _ := m.target(x.Seq, 0)
 	if x.State == queue.Expired {
-		m.Lifecycle.Acted(KindDeadDeadline, r != nil)
+		m.Stats.Acted(KindDeadDeadline, r != nil)
 	}
 	switch {
 	case r == nil:
 	case x.State != queue.CompletedWithDead:
-		m.Endings.end(r, x.State, x.Reason)
+		m.end(r, x.State, x.Reason)
 		if index := m.Tries.gaveUp.index; x.State == queue.Failed && m.Tries.gaveUp.seq == x.Seq {
 			r.Ended.failed = &index
 		}
 	default:
-		m.Endings.Finish(r)
+		m.Finish(r)
 	}
 	return nil
 }

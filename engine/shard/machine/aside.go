@@ -7,21 +7,23 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 )
 
-// This file checkpoints what is beside the submissions: the outbox, the inbox and the bulk operations. Rows are written before the
-// position that they have to be true for, so they may be ahead of it; all ops about them tell totals, and what is ahead is met again
-// without an effect.
+// This file checkpoints what is beside the submissions. Rows are written before the position that they have to be true for, so they may be
+// ahead of it. Most ops about them tell totals, so that what is ahead is met again without an effect; other rows say up to where they are
+// true.
 
 // The kinds of rows. They are numbers in files: never used again for something else.
 const (
-	AsideOutbox   uint8 = 1 // by number
-	AsideLast     uint8 = 2 // key 0: the last number given out
-	AsideInbox    uint8 = 3 // by source
-	AsideBulk     uint8 = 4 // by id
-	AsideStuck    uint8 = 5 // by number: an entry of the outbox that is stuck
-	AsideSeq      uint8 = 6 // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
-	AsideRecent   uint8 = 7 // by part: which tokens completed chunks lately
-	AsideSet      uint8 = 8 // by number: what an operator set
-	AsideSnapshot uint8 = 9 // key 0: the newest copy of the store that is kept
+	AsideOutbox   uint8 = 1  // by number
+	AsideLast     uint8 = 2  // key 0: the last number given out
+	AsideInbox    uint8 = 3  // by source
+	AsideBulk     uint8 = 4  // by id
+	AsideStuck    uint8 = 5  // by number: an entry of the outbox that is stuck
+	AsideSeq      uint8 = 6  // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
+	AsideRecent   uint8 = 7  // by part: which tokens completed chunks lately
+	AsideSet      uint8 = 8  // by number: what an operator set
+	AsideSnapshot uint8 = 9  // key 0: the newest copy of the store that is kept
+	AsideRules    uint8 = 10 // key 0: an operator's rules, and the last that have ended. A checkpoint writes it first
+	AsideSchedule uint8 = 11 // by number: a schedule
 )
 
 // Aside names a row.
@@ -30,14 +32,69 @@ type Aside struct {
 	Key  uint64
 }
 
-// asides is the part of the machine that knows which rows beside the submissions changed.
+// asides knows which rows beside the submissions changed, and who keeps them.
 type asides struct {
-	m    *Machine
-	Rows map[Aside]struct{} // that changed since the last checkpoint
+	changed map[Aside]struct{} // since the last checkpoint
+	joined  *Joined
+	recent  *recent
+	seq     *lastSeq
 }
 
 // Changed notes that a row is to be written again.
-func (p *asides) Changed(kind uint8, key uint64) { p.Rows[Aside{kind, key}] = struct{}{} }
+func (p *asides) Changed(kind uint8, key uint64) { p.changed[Aside{kind, key}] = struct{}{} }
+
+// Take returns the rows that changed, of one kind or (0) of all, and forgets that they did.
+func (p *asides) Take(kind uint8) (taken []Aside) {
+	if kind == 0 {
+		for part, changed := range p.recent.changed {
+			if changed {
+				p.Changed(AsideRecent, uint64(part))
+			}
+		}
+		p.recent.changed = [RecentParts]bool{}
+	}
+	for a := range p.changed {
+		if kind == 0 || kind == a.Kind {
+			taken = append(taken, a)
+			delete(p.changed, a)
+		}
+	}
+	return taken
+}
+
+// Of is who keeps the rows of a kind; nil: no one.
+func (p *asides) Of(kind uint8) Rows {
+	switch kind {
+	case AsideSeq:
+		return p.seq
+	case AsideRecent:
+		return p.recent
+	}
+	return p.joined.Rows[kind]
+}
+
+// Load reads a row.
+func (p *asides) Load(row checkpoint.Aside) error {
+	if rows := p.Of(row.Kind); rows != nil {
+		return rows.Load(row.Key, row.Bytes)
+	}
+	return AsideError(row.Kind)
+}
+
+// lastSeq is the largest number that was given to a submission, as a row.
+type lastSeq uint32
+
+// Row is Rows'.
+func (n *lastSeq) Row(uint64) []byte { return binary.AppendUvarint(nil, uint64(*n)) }
+
+// Load is Rows'.
+func (n *lastSeq) Load(_ uint64, row []byte) error {
+	d := fields{b: row}
+	if *n = max(*n, lastSeq(d.uint())); d.bad {
+		return AsideError(AsideSeq)
+	}
+	return nil
+}
 
 // Numbered notes at a start that a seq was given out, if the row of the largest one does not say so: what tells of it now may be gone at
 // the next start.
@@ -46,42 +103,6 @@ func (m *Machine) Numbered(seq uint32) {
 		m.NextSeq = seq
 		m.Asides.Changed(AsideSeq, 0)
 	}
-}
-
-// Row is what the row has to hold now; nil: nothing.
-func (p *asides) Row(a Aside) []byte {
-	m := p.m
-	if rows := m.Joined.Rows[a.Kind]; rows != nil {
-		return rows.Row(a.Key)
-	}
-	switch a.Kind {
-	case AsideSeq:
-		return binary.AppendUvarint(nil, uint64(m.NextSeq))
-	case AsideRecent:
-		return m.Tokens.Recent.row(a.Key)
-	}
-	return nil
-}
-
-// Load reads a row.
-func (p *asides) Load(row checkpoint.Aside) error {
-	m := p.m
-	if rows := m.Joined.Rows[row.Kind]; rows != nil {
-		return rows.Load(row.Key, row.Bytes)
-	}
-	d := fields{b: row.Bytes}
-	switch row.Kind {
-	case AsideSeq:
-		m.NextSeq = max(m.NextSeq, uint32(d.uint()))
-	case AsideRecent:
-		d.bad = !m.Tokens.Recent.load(row.Key, row.Bytes)
-	default:
-		d.bad = true
-	}
-	if d.bad {
-		return AsideError(row.Kind)
-	}
-	return nil
 }
 
 // AsideError is the error of a row that cannot be read.

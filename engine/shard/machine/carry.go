@@ -13,7 +13,7 @@ func (p *recovery) Carry(old *Machine, now queue.Time) {
 	if g := old.ValueLimits.Grace; g != nil {
 		m.ValueLimits.Grace = newGrace(g.Began, g.Until)
 	}
-	m.Suspects.slots, m.Suspects.slotsAt = old.Suspects.slots, old.Suspects.slotsAt
+	m.Suspects.slots = old.Suspects.slots
 	m.Holds = reserver.New(now, old.Holds.Sequence())
 	for from, more := 0, true; more; more = from != 0 {
 		from = old.Holds.Consumers(from, LookMost, func(of reserver.Holding) {
@@ -38,13 +38,13 @@ func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 		return
 	}
 	if _, is := m.Joined.Rules.TakenBack(r); is {
-		old.Holders.Revoked(r.ID, slot, queue.RevokedRule)
+		old.Revoked(r.ID, slot, queue.RevokedRule)
 		return
 	}
 	t := r.Tries[h.Index]
 	if t.count() != was.Tries[h.Index].count() { // the end of this very try was written
 		if t != nil && (t.Reason == journal.Expired || t.Reason == journal.Lost) {
-			old.Holders.Revoked(r.ID, slot, queue.RevokedExpired)
+			old.Revoked(r.ID, slot, queue.RevokedExpired)
 		}
 		return
 	}

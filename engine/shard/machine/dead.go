@@ -4,7 +4,6 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
 // This file counts the dead chunks of submissions, and opens a submission again that ended with some. What can become of dead letters is
@@ -15,27 +14,10 @@ type deaths struct{ m *Machine }
 
 // Died notes that a chunk of an open submission is dead, or (delta -1) no longer.
 func (p *deaths) Died(r *Record, index uint32, delta int) {
-	m := p.m
-	p.count(r, index, delta)
-	for _, died := range m.Joined.Died {
+	p.m.Counting.dies(r, index, delta)
+	for _, died := range p.m.Joined.Died {
 		died(r, index, delta)
 	}
-}
-
-func (p *deaths) count(r *Record, index uint32, delta int) {
-	m := p.m
-	m.Changing(r)
-	r.Dead += uint32(delta)
-	m.Counting.tallied(r, r.Tries[index]).Dead += uint32(delta)
-	m.Stats.Dead += uint64(delta)
-	if delta < 0 {
-		r.Deads.Remove(index)
-		return
-	}
-	if r.Deads == nil {
-		r.Deads = &indexset.Set{}
-	}
-	r.Deads.Add(index)
 }
 
 // recount counts the dead chunks of a submission that is open again, or was when the shard closed.
@@ -43,18 +25,15 @@ func (p *deaths) recount(r *Record) {
 	r.Dead = 0
 	for index, t := range r.Tries {
 		if t.Reason == journal.Dead {
-			p.count(r, index, 1)
+			p.m.Counting.dies(r, index, 1)
 		}
 	}
 }
 
 // GiveUp notes that a dead chunk is given up here, for the reason that is in its try already.
 func (p *deaths) GiveUp(r *Record, index uint32) {
-	m := p.m
 	p.Died(r, index, -1)
-	r.Skips++
-	m.Counting.tallied(r, r.Tries[index]).Skips++
-	m.Stats.Skipped++
+	p.m.Counting.skips(r, index)
 }
 
 // Offer ends the waiting of a chunk before its time. At a replay what its row tells waits only from the end of the replay on.
@@ -94,8 +73,8 @@ func (p *deaths) Reopen(row *checkpoint.Ended) (*Record, error) {
 	m.Stats.Skipped += uint64(r.Skips)
 	p.recount(r)
 	if !m.Replay {
-		m.Endings.expires(r)
-		m.Backlog.Settle(r.Sub)
+		m.expires(r)
+		m.Backlog.ShrinkSkips(r.Sub)
 		m.show(r)
 	}
 	return r, nil
@@ -106,7 +85,7 @@ func (p *deaths) Reclose(r *Record, finished queue.Time) {
 	m := p.m
 	m.Stats.SubmissionEnd--
 	m.Stats.EndedAs[queue.CompletedWithDead]--
-	m.Endings.end(r, queue.CompletedWithDead, "")
+	m.end(r, queue.CompletedWithDead, "")
 	r.Ended.At = finished
 	if r.Dead == 0 {
 		m.Endings.free(finished)

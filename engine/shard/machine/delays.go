@@ -2,26 +2,28 @@ package machine
 
 import "github.com/quern-queue/quern/engine/shard/indexset"
 
-// delays is the part of the machine that knows which chunks wait for another try.
-type delays struct{ m *Machine }
-
-// begin makes a taken chunk wait until t.notBefore.
-func (p *delays) begin(r *Record, index uint32, t *Try) {
-	m := p.m
-	if !t.Waiting {
-		p.Note(r, index, t)
-		m.Stats.Waiting++
-	}
-	m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
+// delays knows which chunks wait: for another try, or on the shelf of the suspects.
+type delays struct {
+	stats    *Stats
+	counting *Counting
+	loose    *Loosened
+	suspects *Suspects
 }
 
-// Note notes that a taken chunk waits.
+// begin makes a taken chunk wait.
+func (p *delays) begin(r *Record, index uint32, t *Try) {
+	if !t.Waiting {
+		p.Note(r, index, t)
+		p.stats.Waiting++
+	}
+}
+
+// Note notes that a taken chunk waits, for all but the sum of the shard.
 func (p *delays) Note(r *Record, index uint32, t *Try) {
-	m := p.m
-	m.Changing(r)
+	p.counting.Changing(r)
 	t.Waiting = true
 	r.Waiting++
-	m.Counting.tallied(r, t).Waiting++
+	p.counting.tallied(r, t).Waiting++
 	if r.Delays == nil {
 		r.Delays = &indexset.Set{}
 	}
@@ -30,15 +32,14 @@ func (p *delays) Note(r *Record, index uint32, t *Try) {
 
 // end ends a chunk's waiting; it stays taken.
 func (p *delays) end(r *Record, index uint32, t *Try) {
-	m := p.m
 	if t.Waiting {
-		m.Changing(r)
-		m.Suspects.unshelve(r, t)
-		m.Loose.note(r, index)
+		p.counting.Changing(r)
+		p.suspects.unshelve(r, t)
+		p.loose.note(r, index)
 		t.Waiting = false
 		r.Waiting--
-		m.Counting.tallied(r, t).Waiting--
+		p.counting.tallied(r, t).Waiting--
 		r.Delays.Remove(index)
-		m.Stats.Waiting--
+		p.stats.Waiting--
 	}
 }

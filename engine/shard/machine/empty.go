@@ -14,8 +14,11 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	if halted && m.Joined.Rules.HoldsBack(q.Plan) {
 		return Reserved{Reason: queue.Paused}
 	}
-	if Scores(q.Plan) && m.offers(q.Plan) {
-		return Reserved{Reason: queue.AllSkipped, RetryAfter: RetryScored}
+	if Scores(q.Plan) {
+		views, _ := m.Views(q.Plan, nil)
+		if len(m.Backlog.Window(views, 1, nil, m.Rnd, nil)) > 0 { // there is something, of which the scorer wanted nothing
+			return Reserved{Reason: queue.AllSkipped, RetryAfter: RetryScored}
+		}
 	}
 	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
 		if m.ValueLimits.Grace != nil {
@@ -62,12 +65,6 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 // retryShelved is when a reserve may ask again that what is shelved would suit.
 const retryShelved = time.Second
 
-// offers says whether there is something to take, of which the scorer wanted nothing.
-func (m *Machine) offers(plan *strategy.Plan) bool {
-	views, _ := m.Views(plan, nil)
-	return len(m.Backlog.Window(views, 1, nil, m.Rnd, nil)) > 0
-}
-
 // limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
 // names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
 // the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first; limits that a
@@ -84,7 +81,9 @@ func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 		if len(saturated) == most {
 			break
 		}
-		if slices.ContainsFunc(branches[i+1:], func(later *strategy.Branch) bool { return loosens(later, branches[i]) }) {
+		if slices.ContainsFunc(branches[i+1:], func(later *strategy.Branch) bool {
+			return later.Fair == "" && branches[i].Fair == "" && later.Loosens(branches[i])
+		}) {
 			continue
 		}
 		if saturated == nil {
@@ -103,23 +102,12 @@ func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 	return saturated, limited
 }
 
-// loosens says that a branch admits all that the other one does, and has no limit that the other has not, nor a stricter one.
-func loosens(br, other *strategy.Branch) bool {
-	if br.Fair != "" || other.Fair != "" {
-		return false
-	}
-	return !slices.ContainsFunc(br.Filters, func(f strategy.Filter) bool { return !slices.Contains(other.Filters, f) }) &&
-		!slices.ContainsFunc(br.Limits, func(l strategy.Limit) bool {
-			return !slices.ContainsFunc(other.Limits, func(o strategy.Limit) bool { return o.Key == l.Key && o.Max <= l.Max })
-		})
-}
-
 // Matches says whether the filters of some branch let a submission with this meta through.
 func Matches(plan *strategy.Plan, meta queue.Meta) bool {
 	for i := range plan.Branches {
 		none := plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, f := range leaf.Filters {
-				if value, there := meta.Find(f.Key); !there || value != f.Value {
+				if !f.Admits(meta.Find(f.Key)) {
 					return true
 				}
 			}

@@ -56,33 +56,10 @@ const (
 )
 
 // orphans are ended submissions whose reservations are still in the table.
-type orphans struct {
-	m    *Machine
-	List []*Record
-}
-
-// add lets go of the reservations of a submission that ends: of the first ones at once, of the others in later slices.
-func (p *orphans) add(r *Record) {
-	if r.Holds.Len() == 0 {
-		return
-	}
-	p.m.Stats.Orphaned += uint64(r.Holds.Len())
-	p.List = append(p.List, r)
-	p.Shed(r, OrphanMost)
-}
+type orphans struct{ List []*Record }
 
 // OrphanMost is how many reservations of a submission go in the moment of its end.
 const OrphanMost = 256
-
-// Sweep removes reservations of ended submissions, at most `most`, and says how many.
-func (p *orphans) Sweep(most int) (n int) {
-	for n < most && len(p.List) > 0 {
-		r := p.List[len(p.List)-1]
-		n += p.Shed(r, most-n)
-		p.drop()
-	}
-	return n
-}
 
 // drop forgets the ended submissions at the end of the list that have no reservation left.
 func (p *orphans) drop() {
@@ -93,15 +70,14 @@ func (p *orphans) drop() {
 }
 
 // Shed removes at most `most` reservations of an ended submission, says how many, and notes for the history what they were for.
-func (p *orphans) Shed(r *Record, most int) int {
-	m := p.m
+func (m *Machine) Shed(r *Record, most int) int {
 	page := make([]uint32, 0, min(most, int(r.Holds.Len())))
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {
 		if len(page) == most {
 			return false
 		}
 		page = append(page, h.Index)
-		m.Holders.Revoked(r.ID, slot, queue.RevokedEnded)
+		m.Revoked(r.ID, slot, queue.RevokedEnded)
 		m.Holds.Remove(&r.Holds, slot)
 		return true
 	})
@@ -109,6 +85,6 @@ func (p *orphans) Shed(r *Record, most int) int {
 	if len(page) > 0 {
 		r.Ended.Held = append(r.Ended.Held, page)
 	}
-	p.drop()
+	m.Orphans.drop()
 	return len(page)
 }

@@ -5,9 +5,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// endings is the part of the machine that ends submissions, and keeps those that have ended until their history rows are written.
+// endings keeps submissions that have ended until their history rows are written, and knows who waits for an end.
 type endings struct {
-	m       *Machine
 	ByID    map[queue.SubmissionID]*Record   // ended, history row not yet written
 	InOrder []*Record                        // the same, in the order of their end
 	Watch   map[queue.SubmissionID][]Watcher // told when the submission ends
@@ -20,27 +19,26 @@ type endings struct {
 
 // Watcher waits for submissions to end.
 type Watcher interface {
-	Settle() // one of them has ended
+	Ended() // one of them has
 }
 
-// Close encodes the end of a submission. From now on nothing of it can be finished: those who are told "ok" come before.
-func (p *endings) Close(r *Record, state queue.SubmissionState, reason string, now queue.Time) {
-	m := p.m
+// EndSubmission encodes the end of a submission. From now on nothing of it can be finished: those who are told "ok" come before.
+func (m *Machine) EndSubmission(r *Record, state queue.SubmissionState, reason string, now queue.Time) {
 	if r.Ending {
 		return // the first one decides
 	}
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: state, Reason: reason})
 	r.Ending = true
-	p.Closing++
+	m.Endings.Closing++
 	m.Batch.Intend((*closing)(r))
 	if state == queue.Failed || state == queue.Expired {
-		m.failing(r, reason, now)
+		m.Joined.failing(r, reason, now)
 	}
 }
 
 // failing tells the parts that a submission does not succeed.
-func (m *Machine) failing(r *Record, reason string, now queue.Time) {
-	for _, failing := range m.Joined.Failing {
+func (j *Joined) failing(r *Record, reason string, now queue.Time) {
+	for _, failing := range j.Failing {
 		failing(r, reason, now)
 	}
 }
@@ -52,11 +50,11 @@ func (r *closing) Applied(m *Machine) { r.Ending = false; m.Endings.Closing-- }
 
 func (r *closing) Undo(m *Machine) {
 	r.Applied(m)
-	m.Endings.expires((*Record)(r))
+	m.expires((*Record)(r))
 }
 
 // Finish ends a submission if nothing of it is left to do.
-func (p *endings) Finish(r *Record) {
+func (m *Machine) Finish(r *Record) {
 	if !r.over() {
 		return
 	}
@@ -64,15 +62,14 @@ func (p *endings) Finish(r *Record) {
 	if r.Dead > 0 {
 		state = queue.CompletedWithDead
 	}
-	p.end(r, state, "")
+	m.end(r, state, "")
 }
 
 // end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call. It costs the same
 // however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
 // chunks is put together later, outside of the mutex.
-func (p *endings) end(r *Record, state queue.SubmissionState, reason string) {
-	m := p.m
-	m.Changing(r)
+func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
+	m.Counting.Changing(r)
 	m.Touch(r)
 	m.Ready(r, -int(r.Sub.Available()))
 	m.Stats.Waiting -= uint64(r.Waiting)
@@ -85,29 +82,38 @@ func (p *endings) end(r *Record, state queue.SubmissionState, reason string) {
 		At: m.Now, Position: m.AppliedAt, reopened: r.Reopened, Meta: meta, reason: reason, spec: r.Spec(meta),
 	}
 	r.Ended.Left = m.Backlog.RemoveKeeping(r.Sub)
-	m.Orphans.add(r)
+	if r.Holds.Len() > 0 { // the first ones go at once, the others in later slices
+		m.Stats.Orphaned += uint64(r.Holds.Len())
+		m.Orphans.List = append(m.Orphans.List, r)
+		m.Shed(r, OrphanMost)
+	}
 	r.State, r.Sub, r.Deads, r.Delays = state, nil, nil, nil
-	p.ByID[r.ID] = r
-	p.InOrder = append(p.InOrder, r)
+	m.Endings.ByID[r.ID] = r
+	m.Endings.InOrder = append(m.Endings.InOrder, r)
 	m.Stats.SubmissionEnd++
 	for _, ended := range m.Joined.Ended {
 		ended(r)
 	}
 	m.Stats.EndedAs[state]++
-	for _, w := range p.Watch[r.ID] {
-		w.Settle()
+	m.Endings.came(r.ID, m.Now)
+}
+
+// came tells those who wait for the end of a submission that it has come.
+func (p *endings) came(id queue.SubmissionID, at queue.Time) {
+	for _, w := range p.Watch[id] {
+		w.Ended()
 	}
-	delete(p.Watch, r.ID)
-	if m.Now < p.latest { // the clock was set back
-		p.free(m.Now)
+	delete(p.Watch, id)
+	if at < p.latest { // the clock was set back
+		p.free(at)
 	}
-	p.latest = max(p.latest, m.Now)
+	p.latest = max(p.latest, at)
 }
 
 // expires has the submission end at its dead deadline.
-func (p *endings) expires(r *Record) {
+func (m *Machine) expires(r *Record) {
 	if at := r.Details().DeadDeadline; at != 0 {
-		p.m.Lifecycle.Schedule(KindDeadDeadline, Due{At: at, Seq: r.Seq})
+		m.Lifecycle.Schedule(KindDeadDeadline, Due{At: at, Seq: r.Seq})
 	}
 }
 
@@ -121,9 +127,9 @@ func (p *endings) free(ended queue.Time) {
 // Current is the record that tells of a submission now; nil: the history does. One that ended may have been opened
 // again since the checkpoint began, as another record: its row has to be written by this very checkpoint, which lets
 // the journal forget all that came before.
-func (p *endings) Current(r *Record) *Record {
+func (m *Machine) Current(r *Record) *Record {
 	if r.Ended != nil && r.Ended.replaced {
-		return p.m.Record(r.ID)
+		return m.Record(r.ID)
 	}
 	return r
 }
@@ -137,14 +143,14 @@ func (p *endings) Rowed(r *Record) {
 }
 
 // Rewatch has those who wait for the end of a submission go on waiting, but for what has ended.
-func (p *endings) Rewatch(old *Machine) {
-	for id, waits := range old.Endings.Watch {
-		if p.m.Live(id) != nil {
+func (p *endings) Rewatch(old *endings, open func(queue.SubmissionID) *Record) {
+	for id, waits := range old.Watch {
+		if open(id) != nil {
 			p.Watch[id] = waits
 			continue
 		}
 		for _, w := range waits {
-			w.Settle()
+			w.Ended()
 		}
 	}
 }

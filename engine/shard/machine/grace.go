@@ -3,6 +3,7 @@ package machine
 import (
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -18,19 +19,17 @@ type grace struct {
 // maxGracePlans bounds the plans that are kept.
 const maxGracePlans = 1000
 
-// valueLimits is the part of the machine that knows what is demanded of the values of meta keys.
+// valueLimits knows what is demanded of the values of meta keys.
 type valueLimits struct {
-	m     *Machine
-	Grace *grace // nil when it is over
+	backlog *backlog.Backlog
+	Grace   *grace // nil when it is over
 }
 
-// Restrain begins the grace of a new life. The first life of a queue has none: no one holds anything.
-func (p *valueLimits) Restrain(now queue.Time) {
-	m := p.m
-	if m.Epoch == 0 || m.Settings.RestartGrace <= 0 {
-		return
+// Restrain begins the grace of a new life.
+func (p *valueLimits) Restrain(now queue.Time, length time.Duration) {
+	if length > 0 {
+		p.Grace = newGrace(now, now.Add(length))
 	}
-	p.Grace = newGrace(now, now.Add(m.Settings.RestartGrace))
 }
 
 // newGrace is a restart grace before the values that it holds back are known.
@@ -76,7 +75,7 @@ func (p *valueLimits) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
 			settings.Limit = 0
 		}
 	}
-	p.m.Backlog.Values.Set(entry.Key, entry.Value, settings)
+	p.backlog.Values.Set(entry.Key, entry.Value, settings)
 }
 
 // Shorten ends the restart grace at once, or as soon as one of this length would have ended. One that is over does not begin again.
@@ -93,5 +92,5 @@ func (p *valueLimits) Settings(entry queue.MetaEntry) queue.ValueSettings {
 			return settings
 		}
 	}
-	return p.m.Backlog.Values.Settings(entry.Key, entry.Value)
+	return p.backlog.Values.Settings(entry.Key, entry.Value)
 }

@@ -9,8 +9,8 @@ import (
 // Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other: one that fails stops no other.
 type Kind uint8
 
-// The kinds. To add one: a name here, a heap in lifecycle.timers filled with due entries that have it, and what is done about an
-// entry in act; or, if it needs no heap, a case in step.
+// The kinds. To add one: a name here, entries in Lifecycle.Timers, and what is done about one in Machine.act; or, if it
+// needs no timer, a case in Machine.Step.
 const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
 	KindLost                     // reservations of consumers that were lost
@@ -59,38 +59,34 @@ func (a Action) About() bool { return a != Action{Kind: a.Kind} }
 // acts counts what became of actions, since the server's start.
 type acts struct{ Done, Stale uint64 }
 
-// lifecycle is the part of the machine that does what time demands.
+// lifecycle knows what waits for its time.
 type lifecycle struct {
-	m      *Machine
 	Timers [KindCount]dueHeap // what waits for its time; some kinds keep theirs elsewhere
 	Acting Action             // what the life-cycle worker is at
 }
 
-// Acted counts an action: done, or stale when what it was for had changed meanwhile.
-func (p *lifecycle) Acted(k Kind, done bool) {
-	m := p.m
-	switch {
-	case m.Replay:
-	case done:
-		m.Stats.Acts[k].Done++
-	default:
-		m.Stats.Acts[k].Stale++
+// Acted counts an action: done, or stale when what it was for had changed meanwhile. A replay ends with new counts.
+func (c *Stats) Acted(k Kind, done bool) {
+	if done {
+		c.Acts[k].Done++
+	} else {
+		c.Acts[k].Stale++
 	}
 }
 
 // Step does what is due of one kind, at most `most` actions, and says how many it looked at: with `most`, there may be more.
 // What needs the disk is encoded into the open batch, and looked at again when that is applied. parked are not touched.
-func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*Parking) (n int) {
-	m := p.m
+func (m *Machine) Step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*Parking) (n int) {
 	if step := m.Joined.Steps[kind]; step != nil {
 		return step(now, most, parked)
 	}
+	p := &m.Lifecycle
 	switch kind {
 	case KindExpiry:
 		slots = m.Holds.Expired(slots[:0], now, most)
 		for _, slot := range slots {
-			if p.Acting = p.actionOf(kind, slot); parked[p.Acting] == nil {
-				p.expire(slot, now)
+			if p.Acting = m.ActionOf(kind, slot); parked[p.Acting] == nil {
+				m.Tries.expire(slot, now)
 			}
 		}
 		return len(slots)
@@ -98,28 +94,28 @@ func (p *lifecycle) Step(kind Kind, now queue.Time, most int, slots []uint32, pa
 		return m.Suspects.Lend(now, most)
 	case KindSweep:
 		p.Acting = Action{Kind: KindSweep}
-		n = m.Orphans.Sweep(most)
+		for n < most && len(m.Orphans.List) > 0 {
+			n += m.Shed(m.Orphans.List[len(m.Orphans.List)-1], most-n)
+		}
 		m.Stats.Acts[KindSweep].Done += uint64(n)
 		return n
 	}
 	p.Acting = Action{Kind: kind}
-	timers := &p.Timers[kind]
 	for n < most {
-		d, there := timers.first()
-		if !there || d.At > now {
+		d, due := p.next(kind, now)
+		if !due {
 			break
 		}
-		timers.pop()
 		r := m.LiveSeq(d.Seq)
 		if r == nil {
-			p.Acted(kind, false)
+			m.Stats.Acted(kind, false)
 			n++
 			continue
 		}
 		p.Acting = Action{Kind: kind, Submission: r.ID, Index: d.index}
 		if parked[p.Acting] == nil {
 			n++
-			p.act(kind, r, d, now)
+			m.act(kind, r, d, now)
 		}
 	}
 	return n
@@ -133,48 +129,40 @@ func kindOf(op *journal.Returned) Kind {
 	return KindExpiry
 }
 
-// actionOf is the action that ends a reservation.
-func (p *lifecycle) actionOf(kind Kind, slot uint32) Action {
-	h := p.m.Holds.At(slot)
+// ActionOf is the action that ends a reservation.
+func (m *Machine) ActionOf(kind Kind, slot uint32) Action {
+	h := m.Holds.At(slot)
 	a := Action{Kind: kind, Index: h.Index}
-	if r := p.m.LiveSeq(h.Seq); r != nil {
+	if r := m.LiveSeq(h.Seq); r != nil {
 		a.Submission = r.ID
 	}
 	return a
 }
 
 // act does what a due entry stands for, if it still holds.
-func (p *lifecycle) act(kind Kind, r *Record, d Due, now queue.Time) {
+func (m *Machine) act(kind Kind, r *Record, d Due, now queue.Time) {
 	switch kind {
 	case KindRetry:
-		p.Acted(kind, p.offerAgain(r, d))
+		m.Stats.Acted(kind, m.offerAgain(r, d))
 	case KindRunAt:
-		p.Acted(kind, p.unpark(r))
+		m.Stats.Acted(kind, r.Parked)
+		if r.Parked {
+			m.Counting.Changing(r)
+			r.Parked = false
+			m.Stats.Parked -= uint64(r.Sub.Available())
+			m.show(r)
+		}
 	case KindDeadDeadline:
-		if p.m.Joined.Rules.Spares(r, now) {
-			p.Acted(kind, false)
+		if m.Joined.Rules.Spares(r, now) {
+			m.Stats.Acted(kind, false)
 			return
 		}
-		p.m.Endings.Close(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
+		m.EndSubmission(r, queue.Expired, "its dead_deadline passed", now) // counted when it is applied
 	}
-}
-
-// unpark offers a submission whose run_at has come.
-func (p *lifecycle) unpark(r *Record) bool {
-	m := p.m
-	if !r.Parked {
-		return false
-	}
-	m.Changing(r)
-	r.Parked = false
-	m.Stats.Parked -= uint64(r.Sub.Available())
-	m.show(r)
-	return true
 }
 
 // offerAgain offers a chunk whose delay is over.
-func (p *lifecycle) offerAgain(r *Record, d Due) bool {
-	m := p.m
+func (m *Machine) offerAgain(r *Record, d Due) bool {
 	t := r.Tries[d.index]
 	if t == nil || !t.delayed(d.At) {
 		return false
@@ -194,41 +182,26 @@ func (p *lifecycle) offerAgain(r *Record, d Due) bool {
 // Schedule has an action of a kind looked at when its time has come.
 func (p *lifecycle) Schedule(kind Kind, d Due) { p.Timers[kind].push(d) }
 
+// next takes the first entry of a kind whose time has come; false: there is none.
+func (p *lifecycle) next(kind Kind, now queue.Time) (Due, bool) {
+	d, there := p.Timers[kind].first()
+	if !there || d.At > now {
+		return Due{}, false
+	}
+	p.Timers[kind].pop()
+	return d, true
+}
+
 // OldestDue is since when something of a kind is due; false when nothing is. For deadlines it is up to when they were looked
 // through, which is at most reserver.Resolution more.
-func (p *lifecycle) OldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
+func (m *Machine) OldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	switch kind {
 	case KindExpiry:
-		at := p.m.Holds.SweptTo()
-		return at, p.m.Holds.Len() > 0 && at.Add(reserver.Resolution) <= now
+		at := m.Holds.SweptTo()
+		return at, m.Holds.Len() > 0 && at.Add(reserver.Resolution) <= now
 	case KindSweep, KindRetention, KindLost, KindGrace, KindSchedule, KindForward, KindRule, KindSuspect:
 		return 0, false // no one waits for it
 	}
-	d, there := p.Timers[kind].first()
+	d, there := m.Lifecycle.Timers[kind].first()
 	return d.At, there && d.At <= now
-}
-
-// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
-func (p *lifecycle) expire(slot uint32, now queue.Time) {
-	m := p.m
-	h := m.Holds.At(slot)
-	r := m.LiveSeq(h.Seq)
-	if r == nil {
-		return // the submission has ended, and sweep comes to it
-	}
-	m.Batch.Mark(slot, h.Sequence)
-	m.Stats.Expired++
-	if r.Ending {
-		return // what is being written decides; should it fail, the deadline is watched again
-	}
-	op := m.Tries.Count(r, h.Index, journal.Expired, now)
-	op.Epoch, op.Sequence = h.Epoch, h.Sequence
-	op.Error = "the reservation's deadline passed"
-	if m.Tries.spent(r, &op) {
-		h.State = reserver.Dying
-		m.Tries.exhausted(r, op, now)
-		return
-	}
-	op.NotBefore = m.Tries.backoff(m.Settings.ExpiryBackoff, int(op.Expiries), now)
-	m.Encode(now).Return(op)
 }

@@ -138,6 +138,9 @@ func (m *Machine) Touch(r *Record) {
 	}
 }
 
+// heldNow is how many reservations of open submissions there are.
+func (m *Machine) heldNow() uint64 { return uint64(m.Holds.Len()) - m.Stats.Orphaned }
+
 // The following keep the counters beside the backlog's own.
 
 func (m *Machine) show(r *Record) {
@@ -177,7 +180,7 @@ func (m *Machine) Withdraw(r *Record, index uint32, bounded bool) backlog.Withdr
 
 // drop removes a reservation; the chunk stays taken.
 func (m *Machine) drop(r *Record, slot uint32) {
-	m.Changing(r)
+	m.Counting.Changing(r)
 	h := m.Holds.At(slot)
 	m.Loose.note(r, h.Index)
 	if h.Counted {

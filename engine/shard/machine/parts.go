@@ -3,11 +3,12 @@ package machine
 import (
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/consumers"
+	"github.com/quern-queue/quern/engine/shard/consumers/roster"
 )
 
-// parts are the features of the machine. Each has its own state and its own ops, and a file with its name says what changes it; the
-// machine itself has submissions, their chunks and reservations. A part reaches the machine, and others through it.
+// parts are the features of the machine. Each has its own state, and a file with its name says what changes it; the machine itself has
+// submissions, their chunks and reservations. Most parts do not know the machine: they are handed what they need, or ask for it by a small
+// interface. Deaths, Recovery, Tokens and Tries decide about submissions, so they have the machine.
 type parts struct {
 	Joined Joined
 
@@ -17,10 +18,10 @@ type parts struct {
 	Deaths      deaths
 	Delays      delays
 	Endings     endings
-	Holders     holders
 	Lifecycle   lifecycle
 	Orphans     orphans
 	Recovery    recovery
+	Roster      *roster.Roster // the shard's: who is attached, and who is away
 	Suspects    Suspects
 	Tokens      tokens
 	Tries       tries
@@ -56,7 +57,7 @@ type Joined struct {
 	Rules Rules          // what the machine asks of an operator's rules
 
 	Began     []func()                  // another life of the shard begins
-	Settled   []func()                  // a replay is through; nothing is offered yet
+	Replayed  []func()                  // a replay is through; nothing is offered yet
 	Inserting []func(s *journal.Insert) // an insert is applied, at a replay perhaps once more
 	Opened    []func(r *Record)         // a submission was inserted
 	// That a chunk is dead was encoded, and its submission goes on: more ops may follow.
@@ -73,15 +74,24 @@ type Joined struct {
 // of makes them for a machine.
 func (p *parts) of(m *Machine) {
 	*p = parts{
-		ActLog: actLog{m: m}, Asides: asides{m: m, Rows: map[Aside]struct{}{}},
-		Deaths: deaths{m: m}, Delays: delays{m: m}, Holders: holders{m: m, Roster: consumers.NewRoster()},
+		ActLog: actLog{encode: m.Encode},
+		Deaths: deaths{m: m},
+		Roster: roster.New(),
 		Endings: endings{
-			m: m, ByID: map[queue.SubmissionID]*Record{}, Watch: map[queue.SubmissionID][]Watcher{},
+			ByID: map[queue.SubmissionID]*Record{}, Watch: map[queue.SubmissionID][]Watcher{},
 			Freed: 1, // retention looks at all of the history first
 		},
-		Lifecycle: lifecycle{m: m}, Orphans: orphans{m: m}, Recovery: recovery{m: m},
-		Suspects: Suspects{m: m}, Tokens: tokens{m: m}, Tries: tries{m: m},
-		ValueLimits: valueLimits{m: m},
+		Recovery: recovery{m: m},
+		Tokens:   tokens{m: m}, Tries: tries{m: m},
+		ValueLimits: valueLimits{backlog: m.Backlog},
+	}
+	p.Asides = asides{
+		changed: map[Aside]struct{}{}, joined: &p.Joined, recent: &p.Tokens.Recent, seq: (*lastSeq)(&m.NextSeq),
+	}
+	p.Counting = Counting{stats: &m.Stats, backlog: m.Backlog}
+	p.Delays = delays{stats: &m.Stats, counting: &p.Counting, loose: &m.Loose, suspects: &p.Suspects}
+	p.Suspects = Suspects{
+		shard: m, settings: &m.Settings, backlog: m.Backlog, stats: &m.Stats, counting: &p.Counting, delays: &p.Delays,
 	}
 }
 

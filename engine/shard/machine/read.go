@@ -141,6 +141,18 @@ func (f *Filter) OfSpec(spec *journal.Insert) bool {
 	return cmp.Or(f.Schedule, spec.Schedule) == spec.Schedule && f.ofMeta(spec.Meta)
 }
 
+// MatchesEnded says whether the filter means a row of the history, of a state that it means.
+func (f *Filter) MatchesEnded(e *checkpoint.Ended) (bool, error) {
+	if len(f.Meta) == 0 && f.Schedule == "" {
+		return true, nil
+	}
+	spec, err := journal.DecodeInsert(e.Spec)
+	if err != nil {
+		return false, fmt.Errorf("store: history of %s: %w", e.ID, err)
+	}
+	return f.OfSpec(spec), nil
+}
+
 // FirstState is the state with which a submission began, for one whose own is lost: nothing of it is done.
 func FirstState(spec []byte) ([]byte, error) {
 	s, err := journal.DecodeInsert(spec)

@@ -13,7 +13,7 @@ import (
 // place computes is therefore part of the files' format.
 type recent struct {
 	Entries []uint64          // fingerprints of tokens, each where its chunk's hash says
-	Changed [RecentParts]bool // since they were stored
+	changed [RecentParts]bool // since they were stored
 }
 
 const (
@@ -44,14 +44,14 @@ func (r *recent) place(id queue.ChunkID, epoch uint32, sequence uint64) (at, fin
 func (r *recent) put(id queue.ChunkID, epoch uint32, sequence uint64) {
 	at, fingerprint := r.place(id, epoch, sequence)
 	r.Entries[at] = fingerprint
-	r.Changed[at/recentPart] = true
+	r.changed[at/recentPart] = true
 }
 
 // clone is a table of its own.
 func (r *recent) clone() recent {
 	c := recent{Entries: slices.Clone(r.Entries)}
-	for part := range c.Changed {
-		c.Changed[part] = c.Entries != nil // a checkpoint that was at it may have failed
+	for part := range c.changed {
+		c.changed[part] = c.Entries != nil // a checkpoint that was at it may have failed
 	}
 	return c
 }
@@ -65,8 +65,8 @@ func (r *recent) by(t *queue.Token) bool {
 	return r.Entries[at] == fingerprint
 }
 
-// row is a part as it is stored.
-func (r *recent) row(part uint64) []byte {
+// Row is Rows': a part as it is stored.
+func (r *recent) Row(part uint64) []byte {
 	row := make([]byte, 1, 1+8*recentPart)
 	row[0] = recentVersion
 	for _, fingerprint := range r.Entries[part*recentPart:][:recentPart] {
@@ -75,10 +75,10 @@ func (r *recent) row(part uint64) []byte {
 	return row
 }
 
-// load takes a stored part. false: it is damaged or of a newer version.
-func (r *recent) load(part uint64, row []byte) bool {
+// Load is Rows': it takes a stored part.
+func (r *recent) Load(part uint64, row []byte) error {
 	if part >= RecentParts || len(row) != 1+8*recentPart || row[0] != recentVersion {
-		return false
+		return AsideError(AsideRecent)
 	}
 	if r.Entries == nil {
 		r.Entries = make([]uint64, recentEntries)
@@ -86,5 +86,5 @@ func (r *recent) load(part uint64, row []byte) bool {
 	for i := range recentPart {
 		r.Entries[part*recentPart+uint64(i)] = binary.BigEndian.Uint64(row[1+8*i:])
 	}
-	return true
+	return nil
 }

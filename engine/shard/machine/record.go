@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"sort"
 	"strings"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -68,6 +69,23 @@ type details struct {
 	Schedule               string     // that inserted it
 	Scheduled              queue.Time // the tick that it is for
 	origin                 *queue.Origin
+	Blobs                  *Blobs // that have its bytes
+}
+
+// Blobs are the blobs of a submission.
+type Blobs struct {
+	journal.Blobs
+	Intact bool // they are known to be there: it was inserted in this life, or the start has looked
+}
+
+// Part is the part that has the first of these chunks, and how many of them, from the first on, are in it.
+func (b *Blobs) Part(indexes []uint32) (part, n int) {
+	behind := sort.Search(len(b.Firsts), func(i int) bool { return b.Firsts[i] > indexes[0] })
+	part = behind - 1
+	for n < len(indexes) && indexes[n] >= b.Firsts[part] && (behind == len(b.Firsts) || indexes[n] < b.Firsts[behind]) {
+		n++
+	}
+	return part, n
 }
 
 // Try is the history of one chunk that did not succeed at first.
@@ -137,6 +155,9 @@ func NewRecord(s *journal.Insert) *Record {
 		origin:   s.Origin,
 		Schedule: s.Schedule, Scheduled: s.Scheduled,
 	}
+	if s.Blobs != nil {
+		d.Blobs = &Blobs{Blobs: *s.Blobs}
+	}
 	if d != noDetails {
 		r.more = new(d) // a copy: d itself stays off the heap, as most have no details
 	}
@@ -146,14 +167,18 @@ func NewRecord(s *journal.Insert) *Record {
 // Spec encodes the unchanging part of a record that has not ended, as it came in. meta is its own: the caller may need it too.
 func (r *Record) Spec(meta queue.Meta) []byte {
 	d := r.Details()
-	return journal.AppendInsert(make([]byte, 0, specRoom), &journal.Insert{
+	insert := journal.Insert{
 		Seq: r.Seq, ID: r.ID, Chunks: r.Chunks, Key: r.Sub.Order(), Priority: r.Priority, Meta: meta,
 		Prefix: r.Prefix, Template: d.Template, Group: d.Group, Trace: d.Trace, OperationsPerChunk: d.Operations,
 		RunAt: d.RunAt, DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy,
 		MaxFailed: d.maxFailed, Inline: r.Inline,
 		Attachment: r.Attached, Schedule: d.Schedule, Scheduled: d.Scheduled,
 		Origin: d.origin,
-	})
+	}
+	if d.Blobs != nil {
+		insert.Blobs = &d.Blobs.Blobs
+	}
+	return journal.AppendInsert(make([]byte, 0, specRoom), &insert)
 }
 
 // over says whether nothing is left to do.

@@ -88,18 +88,18 @@ func (p *recovery) remembered(c journal.Completed) error {
 	return nil
 }
 
-// Settle ends a replay: what is left of it is put into its places and offered.
-func (p *recovery) Settle(now queue.Time) {
+// Replayed ends a replay: what is left of it is put into its places and offered.
+func (p *recovery) Replayed(now queue.Time) {
 	m := p.m
 	m.Replay, p.History, m.Now = false, history{}, now
 	m.Stats = Stats{}
-	for _, settled := range m.Joined.Settled {
-		settled()
+	for _, replayed := range m.Joined.Replayed {
+		replayed()
 	}
 	m.Backlog.Each(func(sub *backlog.Submission) bool {
 		r := sub.Data.(*Record)
-		m.Backlog.Settle(sub)
-		m.Endings.expires(r)
+		m.Backlog.ShrinkSkips(sub)
+		m.expires(r)
 		if runAt := r.Details().RunAt; runAt > now {
 			r.Parked = true
 			m.Lifecycle.Schedule(KindRunAt, Due{At: runAt, Seq: r.Seq})

@@ -154,7 +154,7 @@ func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer 
 	}, consumer)
 	m.charges.note(p.Token.Slot, charge)
 	m.Suspects.taken(r, index)
-	m.Suspects.heldMore(now)
+	m.Suspects.slots.rose(m.heldNow(), now)
 	return p
 }
 

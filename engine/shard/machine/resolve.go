@@ -152,7 +152,7 @@ func (p *tokens) claim(r *Record, t *queue.Token, s standing, now queue.Time) (s
 	if s == free && m.Withdraw(r, t.Index, true) != takenNow {
 		return 0, false
 	}
-	m.Changing(r)
+	m.Counting.Changing(r)
 	return m.Holds.Add(&r.Holds, reserver.Hold{
 		Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, State: reserver.Finishing,
 		Reserved: now, Deadline: now,

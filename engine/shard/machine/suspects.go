@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 )
@@ -26,23 +27,31 @@ const (
 
 // Suspects are the suspects of a shard. Entries of the lists are not removed when they become moot.
 type Suspects struct {
-	m       *Machine
+	shard    lender
+	settings *queue.Settings
+	backlog  *backlog.Backlog
+	stats    *Stats
+	counting *Counting
+	delays   *delays
+
 	shelf   dueHeap // those that are shelved, by when they came due
 	out     []Due   // those that are lent and that no one holds, in the order in which they were put out
 	Shelved int
 	Lent    int
 	Ready   int // of the lent, those that no one holds
+	slots   slots
+}
 
-	slots   float64 // live consumer slots, at
-	slotsAt queue.Time
+// lender is the shard as its suspects ask about it and have it offer chunks.
+type lender interface {
+	LiveSeq(seq uint32) *Record
+	IsHeld(r *Record, index uint32) bool
+	heldNow() uint64                                                  // reservations of open submissions
+	PutBack(r *Record, index uint32)                                  // offers a taken chunk
+	Withdraw(r *Record, index uint32, bounded bool) backlog.Withdrawn // takes an available one
 }
 
 const (
-	// slotsHalf is how long the estimate of live consumer slots takes to come half of the way down to what is held now.
-	slotsHalf = 10 * time.Second
-
-	// slotsLeast is a difference that is none any more.
-	slotsLeast = 0.01
 	// patience is how long a lent suspect that no one takes keeps others from being lent.
 	patience = 5 * time.Second
 	// LendMost bounds how many suspects one input lends besides what it is about.
@@ -53,10 +62,10 @@ const (
 
 // suspicious says whether a chunk whose last try ended so is a suspect, as the queue is set now.
 func (p *Suspects) suspicious(reason journal.ReturnReason) bool {
-	tail := p.m.Settings.Requeue == queue.Tail
+	tail := p.settings.Requeue == queue.Tail
 	switch reason {
 	case journal.Expired:
-		return tail || p.m.Settings.SuspectShare < 1
+		return tail || p.settings.SuspectShare < 1
 	case journal.Failed, journal.Lost:
 		return tail
 	}
@@ -65,55 +74,25 @@ func (p *Suspects) suspicious(reason journal.ReturnReason) bool {
 
 // strict says that suspects go behind all that was ready when they came due.
 func (p *Suspects) strict() bool {
-	return p.m.Settings.Requeue == queue.Tail || p.m.Settings.SuspectShare <= 0
+	return p.settings.Requeue == queue.Tail || p.settings.SuspectShare <= 0
 }
 
-// heldMore notes that there may be more live consumer slots than thought, or as many still: their going down begins now at the earliest.
-func (p *Suspects) heldMore(now queue.Time) {
-	if n := float64(p.heldNow()); n >= p.slots {
-		p.slots, p.slotsAt = n, now
-	}
-}
-
-// heldNow is how many reservations of open submissions there are.
-func (p *Suspects) heldNow() uint64 { return uint64(p.m.Holds.Len()) - p.m.Stats.Orphaned }
-
-// slotGone notes that a slot went with its consumer: its reservation ended by itself.
-func (p *Suspects) slotGone() { p.slots = max(p.slots-1, 0) }
-
-// LiveSlots is how many chunks consumers can be expected to hold at once. It is the number of reservations held now, or, if
-// that was larger a moment ago, on its way down from there with a half-life of slotsHalf, so that the moment between two chunks
-// of a consumer does not count. A reservation whose deadline passed, or whose consumer was lost, takes its slot with it at once:
-// a pool of workers that died has no slots.
-func (p *Suspects) LiveSlots(now queue.Time) float64 {
-	held := float64(p.heldNow())
-	if p.slots > held+slotsLeast {
-		since := max(now.Sub(p.slotsAt), 0)
-		p.slots = held + (p.slots-held)*math.Exp2(-since.Seconds()/slotsHalf.Seconds())
-	} else {
-		p.slots = held
-	}
-	p.slotsAt = now
-	return p.slots
-}
+// LiveSlots is how many chunks consumers can be expected to hold at once.
+func (p *Suspects) LiveSlots(now queue.Time) float64 { return p.slots.live(p.shard.heldNow(), now) }
 
 // Quota is how many suspects may be lent while there is other work.
 func (p *Suspects) Quota(now queue.Time) int {
-	return max(1, int(p.m.Settings.SuspectShare*p.LiveSlots(now)+1e-9))
+	return max(1, int(p.settings.SuspectShare*p.LiveSlots(now)+1e-9))
 }
 
 // shelve holds a chunk back that is taken and due.
 func (p *Suspects) shelve(r *Record, index uint32, t *Try, at queue.Time) {
-	m := p.m
-	m.Changing(r)
-	if !t.Waiting {
-		m.Delays.Note(r, index, t)
-		m.Stats.Waiting++
-	}
+	p.counting.Changing(r)
+	p.delays.begin(r, index, t)
 	if t.Suspect != Shelved {
 		t.Suspect = Shelved
 		r.Shelved++
-		m.Counting.tallied(r, t).Shelved++
+		p.counting.tallied(r, t).Shelved++
 		p.Shelved++
 	}
 	t.since = at
@@ -125,35 +104,34 @@ func (p *Suspects) unshelve(r *Record, t *Try) {
 	if t.Suspect == Shelved {
 		t.Suspect = cleared
 		r.Shelved--
-		p.m.Counting.tallied(r, t).Shelved--
+		p.counting.tallied(r, t).Shelved--
 		p.Shelved--
 	}
 }
 
 // lendOut offers a shelved chunk.
 func (p *Suspects) lendOut(r *Record, index uint32, t *Try, now queue.Time) {
-	m := p.m
-	m.Changing(r)
-	m.Delays.end(r, index, t)
+	p.counting.Changing(r)
+	p.delays.end(r, index, t)
 	p.lends(r, t, now)
-	m.PutBack(r, index)
+	p.shard.PutBack(r, index)
 }
 
 // lends notes that a suspect is lent.
 func (p *Suspects) lends(r *Record, t *Try, now queue.Time) {
 	t.Suspect, t.since = Lent, now
 	r.Lent++
-	p.m.Counting.tallied(r, t).Lent++
+	p.counting.tallied(r, t).Lent++
 	p.Lent++
 }
 
 // acquit notes that a try of a chunk is over, whatever came of it.
 func (p *Suspects) acquit(r *Record, t *Try) {
 	if t.Suspect == Lent {
-		p.m.Changing(r)
+		p.counting.Changing(r)
 		t.Suspect = cleared
 		r.Lent--
-		p.m.Counting.tallied(r, t).Lent--
+		p.counting.tallied(r, t).Lent--
 		p.Lent--
 	}
 }
@@ -162,7 +140,7 @@ func (p *Suspects) acquit(r *Record, t *Try) {
 func (p *Suspects) offered(r *Record, index uint32) {
 	if t := r.Tries[index]; t != nil && t.Suspect == Lent {
 		r.Ready++
-		p.m.Counting.tallied(r, t).Ready++
+		p.counting.tallied(r, t).Ready++
 		p.Ready++
 		p.out = append(p.out, Due{At: t.since, Seq: r.Seq, index: index})
 	}
@@ -172,7 +150,7 @@ func (p *Suspects) offered(r *Record, index uint32) {
 func (p *Suspects) taken(r *Record, index uint32) {
 	if t := r.Tries[index]; t != nil && t.Suspect == Lent {
 		r.Ready--
-		p.m.Counting.tallied(r, t).Ready--
+		p.counting.tallied(r, t).Ready--
 		p.Ready--
 	}
 }
@@ -187,11 +165,11 @@ func (p *Suspects) acquitAll(r *Record) {
 
 // chunk is what an entry of the shelf still stands for; nil: for nothing.
 func (p *Suspects) chunk(d Due) (r *Record, t *Try) {
-	if r = p.m.LiveSeq(d.Seq); r == nil {
+	if r = p.shard.LiveSeq(d.Seq); r == nil {
 		return nil, nil
 	}
 	t = r.Tries[d.index]
-	if t == nil || t.Suspect != Shelved || t.since != d.At || p.m.IsHeld(r, d.index) { // held: a late completion is on its way
+	if t == nil || t.Suspect != Shelved || t.since != d.At || p.shard.IsHeld(r, d.index) { // held: a late completion is on its way
 		return nil, nil
 	}
 	return r, t
@@ -200,13 +178,12 @@ func (p *Suspects) chunk(d Due) (r *Record, t *Try) {
 // Lend puts suspects out, or back on the shelf, as the queue's settings and what else there is demand; it does at most `most`
 // things and says how many.
 func (p *Suspects) Lend(now queue.Time, most int) (n int) {
-	m := p.m
 	if p.Shelved == 0 && p.Ready == 0 {
 		p.shelf, p.out = p.shelf[:0], p.out[:0]
 		return 0
 	}
 	fresh, quota := false, math.MaxInt
-	if !p.strict() && m.Settings.SuspectShare < 1 && m.Backlog.Available() > uint64(p.Ready) {
+	if !p.strict() && p.settings.SuspectShare < 1 && p.backlog.Available() > uint64(p.Ready) {
 		fresh, quota = true, p.Quota(now)
 		n = p.recall(now, quota, most)
 	}
@@ -218,7 +195,7 @@ func (p *Suspects) Lend(now queue.Time, most int) (n int) {
 		p.shelf.pop()
 		if r, t := p.chunk(d); t != nil {
 			p.lendOut(r, d.index, t, now)
-			m.Lifecycle.Acted(KindSuspect, true)
+			p.stats.Acted(KindSuspect, true)
 		}
 	}
 	return n
@@ -226,7 +203,7 @@ func (p *Suspects) Lend(now queue.Time, most int) (n int) {
 
 // before says whether something is ready that was so when a suspect came due.
 func (p *Suspects) before(d Due) bool {
-	oldest, there := p.m.Backlog.OldestAvailable()
+	oldest, there := p.backlog.OldestAvailable()
 	return there && oldest.Time() <= d.At
 }
 
@@ -259,7 +236,7 @@ func (p *Suspects) recall(now queue.Time, quota, most int) (n int) {
 
 // isOut says whether an entry of the lent that no one holds still stands for one.
 func (p *Suspects) isOut(d Due) bool {
-	r := p.m.LiveSeq(d.Seq)
+	r := p.shard.LiveSeq(d.Seq)
 	if r == nil {
 		return false
 	}
@@ -272,9 +249,9 @@ func (p *Suspects) takeBack(d Due, at queue.Time) {
 	if !p.isOut(d) {
 		return
 	}
-	r := p.m.LiveSeq(d.Seq)
+	r := p.shard.LiveSeq(d.Seq)
 	t := r.Tries[d.index]
-	p.m.Withdraw(r, d.index, false)
+	p.shard.Withdraw(r, d.index, false)
 	p.acquit(r, t)
 	p.shelve(r, d.index, t, at)
 }

@@ -1,16 +1,23 @@
 package machine
 
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/shard/indexset"
+)
+
 // A recount (engine/shard/recount) counts the tries of a submission again while they change. What happens to one that it has met must not
-// be missed, so the machine, which alone changes tries, notes it in the tally too.
+// be missed, so whatever changes what a try counts as notes it in the tally too.
 
 // Tally is what the tries of one submission come to.
 type Tally struct{ Waiting, Dead, Skips, Shelved, Lent, Ready uint32 }
 
-// Counting is the submission whose tries a recount is counting.
+// Counting counts what tries stand for: in their submission, in the shard, and in the recount that is at their submission.
 type Counting struct {
-	Of  *Record // nil: none
-	Sum Tally   // of the tries that were met
-	off Tally   // takes what is not counted
+	Of      *Record // the submission whose tries a recount is counting; nil: none
+	Sum     Tally   // of the tries that were met
+	off     Tally   // takes what is not counted
+	stats   *Stats
+	backlog *backlog.Backlog
 }
 
 // Begin counts the tries of a submission: none of them was met, and all that come from now on are.
@@ -35,8 +42,32 @@ func (c *Counting) tallied(r *Record, t *Try) *Tally {
 }
 
 // Changing has to be called before anything changes that a submission contributes to totals. The backlog does so for its own part.
-func (m *Machine) Changing(r *Record) {
+func (c *Counting) Changing(r *Record) {
 	if r.Sub != nil {
-		m.Backlog.Recount.Changing(r.Sub)
+		c.backlog.Recount.Changing(r.Sub)
 	}
+}
+
+// dies counts a chunk of an open submission that is dead, or (delta -1) no longer.
+func (c *Counting) dies(r *Record, index uint32, delta int) {
+	c.Changing(r)
+	r.Dead += uint32(delta)
+	c.tallied(r, r.Tries[index]).Dead += uint32(delta)
+	c.stats.Dead += uint64(delta)
+	if delta < 0 {
+		r.Deads.Remove(index)
+		return
+	}
+	if r.Deads == nil {
+		r.Deads = &indexset.Set{}
+	}
+	r.Deads.Add(index)
+}
+
+// skips counts a chunk of an open submission that is given up.
+func (c *Counting) skips(r *Record, index uint32) {
+	c.Changing(r)
+	r.Skips++
+	c.tallied(r, r.Tries[index]).Skips++
+	c.stats.Skipped++
 }

@@ -2,11 +2,13 @@ package machine
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/marks"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
 )
 
 // tries is the part of the machine that counts tries of chunks, and decides what one that failed leads to: another one, or the end of the
@@ -74,13 +76,13 @@ func (p *tries) failed(r *Record, item *queue.FailItem, now queue.Time) {
 	op := p.Count(r, item.Token.Index, journal.Failed, now)
 	op.Epoch, op.Sequence = item.Token.Epoch, item.Token.Sequence
 	op.Error = Clip(item.Error, queue.MaxErrorBytes)
-	if item.Fatal || p.spent(r, &op) {
+	if item.Fatal || spent(&op, r.Details().MaxAttempts(&m.Settings), m.Settings.MaxExpiries) {
 		p.exhausted(r, op, now)
 		return
 	}
 	at, asked := item.Retry(now)
 	if op.NotBefore = at; !asked {
-		op.NotBefore = p.backoff(m.Settings.RetryBackoff, int(op.Attempts), now)
+		op.NotBefore = backoff(m.Settings.RetryBackoff, int(op.Attempts), now, m.Rnd)
 	}
 	m.Encode(now).Return(op)
 }
@@ -102,18 +104,68 @@ func (p *tries) Count(r *Record, index uint32, reason journal.ReturnReason, now 
 	return op
 }
 
+// over encodes that a reservation ended without its consumer, for the reason Expired or Lost. Until that is committed its consumer may
+// still come first, unless it was the last try.
+func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, why string, now queue.Time) {
+	m := p.m
+	op := p.Count(r, h.Index, reason, now)
+	op.Epoch, op.Sequence, op.Error = h.Epoch, h.Sequence, why
+	if spent(&op, r.Details().MaxAttempts(&m.Settings), m.Settings.MaxExpiries) {
+		h.State, op.Lost = reserver.Dying, reason == journal.Lost
+		p.exhausted(r, op, now)
+		return
+	}
+	tries := int(op.Attempts)
+	if reason == journal.Expired {
+		tries = int(op.Expiries)
+	}
+	op.NotBefore = backoff(m.Settings.ExpiryBackoff, tries, now, m.Rnd)
+	m.Encode(now).Return(op)
+}
+
+// expire encodes that a deadline passed; the chunk stays shielded until that is committed.
+func (p *tries) expire(slot uint32, now queue.Time) {
+	m := p.m
+	h := m.Holds.At(slot)
+	r := m.LiveSeq(h.Seq)
+	if r == nil {
+		return // the submission has ended, and sweep comes to it
+	}
+	m.Batch.Mark(slot, h.Sequence)
+	m.Stats.Expired++
+	if r.Ending {
+		return // what is being written decides; should it fail, the deadline is watched again
+	}
+	p.over(r, h, journal.Expired, "the reservation's deadline passed", now)
+}
+
+// Lose encodes that the consumer of a reservation was lost: a try is counted, but not an expiry.
+func (p *tries) Lose(slot uint32, now queue.Time) {
+	m := p.m
+	h := m.Holds.At(slot)
+	r := m.LiveSeq(h.Seq)
+	if r.Ending {
+		return // one before it ends the submission
+	}
+	h.State = reserver.Expiring
+	m.Batch.Mark(slot, h.Sequence)
+	p.over(r, h, journal.Lost, errorLost, now)
+}
+
+// errorLost is what the history of a chunk says of a try whose consumer was lost.
+const errorLost = "the consumer was lost: its connection ended and did not come back"
+
 // spent says whether that was a chunk's last try. A limit of 0 is none.
-func (p *tries) spent(r *Record, op *journal.Returned) bool {
-	attempts, expiries := p.MaxAttempts(r), p.m.Settings.MaxExpiries
+func spent(op *journal.Returned, attempts uint16, expiries uint8) bool {
 	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 && op.Expiries >= expiries
 }
 
 // MaxAttempts is how many tries a chunk of the submission has.
-func (p *tries) MaxAttempts(r *Record) uint16 {
-	if own := r.Details().attempts; own != 0 {
-		return own
+func (d *details) MaxAttempts(s *queue.Settings) uint16 {
+	if d.attempts != 0 {
+		return d.attempts
 	}
-	return p.m.Settings.MaxAttempts
+	return s.MaxAttempts
 }
 
 // exhausted ends a chunk that has no try left, and with it the submission unless its policy keeps the damage to the chunk.
@@ -130,13 +182,13 @@ func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	m.Encode(now).Return(op)
 	budget := r.Details().maxFailed
 	if policy == queue.FailSubmission || policy == queue.Inherit || budget > 0 && r.Dead+r.Skips+r.Dying >= budget {
-		m.Endings.Close(r, queue.Failed, op.Error, now)
+		m.EndSubmission(r, queue.Failed, op.Error, now)
 		return
 	}
-	p.Dies(r)
+	m.Batch.Dies(r)
 	if op.Reason == journal.Dead {
 		if r.Dead+r.Dying == 1 {
-			m.failing(r, op.Error, now)
+			m.Joined.failing(r, op.Error, now)
 		}
 		for _, dying := range m.Joined.Dying {
 			dying(r, op.Index, now)
@@ -146,9 +198,9 @@ func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 }
 
 // Dies notes that a chunk is about to end for good while its submission goes on: it counts against its budget from now on.
-func (p *tries) Dies(r *Record) {
+func (b *Batch) Dies(r *Record) {
 	r.Dying++
-	p.m.Batch.Intend((*dying)(r))
+	b.Intend((*dying)(r))
 }
 
 type dying Record
@@ -158,7 +210,7 @@ func (r *dying) Applied(*Machine) { r.Dying-- }
 func (r *dying) Undo(*Machine) { r.Dying-- }
 
 // backoff draws a delay with full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015).
-func (p *tries) backoff(b queue.Backoff, tries int, now queue.Time) queue.Time {
+func backoff(b queue.Backoff, tries int, now queue.Time, rnd *rand.Rand) queue.Time {
 	if b.Base <= 0 {
 		return 0
 	}
@@ -169,5 +221,5 @@ func (p *tries) backoff(b queue.Backoff, tries int, now queue.Time) queue.Time {
 	if b.Cap > 0 {
 		delay = min(delay, float64(b.Cap))
 	}
-	return now.Add(time.Duration(p.m.Rnd.Int64N(int64(delay)+1))) + 1
+	return now.Add(time.Duration(rnd.Int64N(int64(delay)+1))) + 1
 }

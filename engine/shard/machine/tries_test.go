@@ -27,9 +27,9 @@ func TestSpent(t *testing.T) {
 		{allowed: 9, expired: 2, op: journal.Returned{Reason: journal.Failed, Attempts: 3, Expiries: 2}},
 		{allowed: 0, expired: 0, op: journal.Returned{Reason: journal.Expired, Attempts: 200, Expiries: 200}},
 	} {
-		m := &Machine{Settings: queue.Settings{MaxAttempts: c.allowed, MaxExpiries: c.expired}}
-		p := &tries{m: m}
-		if got := p.spent(&Record{more: &details{attempts: c.own}}, &c.op); got != c.want {
+		settings := &queue.Settings{MaxAttempts: c.allowed, MaxExpiries: c.expired}
+		own := &details{attempts: c.own}
+		if got := spent(&c.op, own.MaxAttempts(settings), settings.MaxExpiries); got != c.want {
 			t.Errorf("allowed %d, of the submission %d, lost %d times; after %+v: got %v, want %v", c.allowed, c.own, c.expired, c.op, got, c.want)
 		}
 	}

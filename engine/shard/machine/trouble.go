@@ -38,6 +38,6 @@ func (m *Machine) LookAgain(a Action) {
 		d.At = r.Details().RunAt
 		m.Lifecycle.Schedule(a.Kind, d)
 	case KindDeadDeadline:
-		m.Endings.expires(r)
+		m.expires(r)
 	}
 }

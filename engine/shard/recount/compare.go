@@ -53,13 +53,13 @@ func (p *Part) compareOwn() {
 	}
 	for _, x := range list {
 		if x.kept != x.found {
-			m.Changing(r)
+			m.Counting.Changing(r)
 			corrected := x.set(x.found)
 			m.Touch(r)
 			p.Judged(x.counter, &Drift{Counter: x.counter, Submission: r.ID, Kept: uint64(x.kept),
 				Found: uint64(x.found), Corrected: corrected})
 			if x.counter == OwnDone && !r.Ending {
-				m.Endings.Finish(r) // it had been over, had the counter been right
+				m.Finish(r) // it had been over, had the counter been right
 			}
 		}
 	}

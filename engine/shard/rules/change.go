@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
@@ -10,6 +11,21 @@ import (
 
 // CountMost is how many submissions one hold of the mutex enters into a book.
 const CountMost = 2000
+
+// allows says why a rule cannot be set; nil: it can. there: one of its action and match is known.
+func (p *Part) allows(r *queue.Rule, there bool, now queue.Time) error {
+	switch sub := p.m.Live(r.Match.Submission); {
+	case r.Until != 0 && r.Until <= now:
+		return queue.Invalid("/until", "is not ahead of the server's time, %s", now.Std().Format(time.RFC3339))
+	case r.Match.Submission != 0 && (sub == nil || sub.Ending):
+		return &queue.Error{Code: queue.CodeUnknownSubmission,
+			Message: fmt.Sprintf("There is no open submission %s in this queue.", r.Match.Submission)}
+	case !there && p.Len() >= queue.MaxRules:
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d rules already, the most "+
+			"it keeps. Lift those that are not needed any more.", queue.MaxRules)}
+	}
+	return nil
+}
 
 // Encode encodes a rule that is set, in the place of the known one if there is one. Its id and beginning are drawn here.
 func (p *Part) Encode(r *queue.Rule, known *queue.Rule, now queue.Time, acts []queue.Act) {

@@ -97,7 +97,7 @@ func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 			continue
 		}
 		if r := m.LiveSeq(h.Seq); r != nil && !r.Ending && covers(&rule.Match, r) {
-			m.Holders.Revoked(r.ID, slot, queue.RevokedRule)
+			m.Revoked(r.ID, slot, queue.RevokedRule)
 			m.Unhold(r, slot)
 			m.Stats.Released++
 		}

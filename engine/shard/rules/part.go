@@ -15,11 +15,8 @@ type Part struct {
 	drawn   queue.RuleID          // the last id that was drawn
 	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: by itself
 	setting queue.RuleID          // the one of which a change is on its way there: its time is not known until then; 0: none
-	changed bool                  // since they were stored last
 	stored  journal.Position      // up to which they were true when they were loaded: what is older is not to be replayed
-
-	past        Past // that have ended
-	pastChanged bool // since they were stored last
+	past    Past                  // that have ended
 
 	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at again: a rule was lifted.
 	spared []*machine.Record
@@ -37,10 +34,10 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 	switch m := p.m; {
 	case !mine || m.Replay && m.AppliedAt <= p.stored:
 	case rule.Lift:
-		p.changed = true
+		p.changed()
 		p.lifted(&rule)
 	default:
-		p.changed = true
+		p.changed()
 		p.set(&rule)
 	}
 	return mine, nil
@@ -59,11 +56,11 @@ func (p *Part) lifted(op *journal.Rule) {
 	itself := p.lifting[op.Rule.ID]
 	r, was := p.Lift(op.Rule.ID, op.Grace)
 	if was {
-		p.pass(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
+		p.past.Add(queue.EndedRule{Rule: r, Ended: op.At, End: op.End, By: op.By})
 		p.tell(r.Match)
 	}
 	if itself {
-		p.m.Lifecycle.Acted(machine.KindRule, was)
+		p.m.Stats.Acted(machine.KindRule, was)
 	}
 	p.again = len(p.spared)
 }
@@ -80,18 +77,11 @@ func (p *Part) Audit() error {
 	return nil
 }
 
-// pass notes a rule that has ended.
-func (p *Part) pass(r queue.EndedRule) {
-	if p.past.Add(r) {
-		p.pastChanged = true
-	}
-}
-
 // tell tells the backlog what rules say now of what they match.
 func (p *Part) tell(match queue.RuleMatch) {
 	m := p.m
 	if m.Replay {
-		return // Settled does
+		return // Replayed does
 	}
 	for _, ruled := range m.Joined.Ruled {
 		ruled()
@@ -109,13 +99,13 @@ func (p *Part) tell(match queue.RuleMatch) {
 	}
 }
 
-// Settled ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
-func (p *Part) Settled() {
+// Replayed ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
+func (p *Part) Replayed() {
 	p.drawn = p.Last()
 	for _, r := range p.List() {
 		if id := r.Match.Submission; id != 0 && p.m.Live(id) == nil {
 			if p.Drop(id) {
-				p.changed = true
+				p.changed()
 			}
 			continue
 		}
@@ -131,10 +121,10 @@ func (p *Part) Ended(sub *machine.Record) {
 	}
 	for action := range queue.RuleAction(queue.RuleActions) {
 		if r, is := p.Find(action, queue.RuleMatch{Submission: sub.ID}); is {
-			p.pass(queue.EndedRule{Rule: r, Ended: m.Now, End: queue.RuleOutlived})
+			p.past.Add(queue.EndedRule{Rule: r, Ended: m.Now, End: queue.RuleOutlived})
 		}
 	}
 	if p.Drop(sub.ID) {
-		p.changed = true
+		p.changed()
 	}
 }

@@ -14,22 +14,20 @@ type Past struct {
 }
 
 // Add notes the end of a rule. An id is never given again, so one that is known comes from a replay, and changes nothing.
-// It says whether something did.
-func (p *Past) Add(r queue.EndedRule) bool {
+func (p *Past) Add(r queue.EndedRule) {
 	if slices.ContainsFunc(p.list, func(known queue.EndedRule) bool { return known.ID == r.ID }) {
-		return false
+		return
 	}
 	at, _ := slices.BinarySearchFunc(p.list, r, func(known, r queue.EndedRule) int {
 		return cmp.Or(cmp.Compare(known.Ended, r.Ended), cmp.Compare(known.ID, r.ID))
 	})
 	if at == 0 && len(p.list) >= queue.MaxEndedRules {
-		return false // older than all that are kept
+		return // older than all that are kept
 	}
 	p.list = slices.Insert(p.list, at, r)
 	if over := len(p.list) - queue.MaxEndedRules; over > 0 {
 		p.list = slices.Delete(p.list, 0, over)
 	}
-	return true
 }
 
 // List is a copy of all that are kept, the one that ended first in front.

@@ -5,39 +5,27 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Rows are what the store is to know of rules, and of those that have ended; nil: it does.
-type Rows struct{ Standing, Past []byte }
+// changed has the row written again.
+func (p *Part) changed() { p.m.Asides.Changed(machine.AsideRules, 0) }
 
-// Rows makes them. The mutex is held.
-func (p *Part) Rows(now queue.Time) (rows Rows) {
-	if p.changed {
-		p.changed = false
-		row := journal.Rules{Position: p.m.AppliedAt, Last: p.Last(), Rules: p.List()}
-		p.Graces(now, func(match queue.RuleMatch, until queue.Time) {
-			row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
-		})
-		rows.Standing = journal.AppendRules(nil, &row)
-	}
-	if p.pastChanged {
-		p.pastChanged = false
-		rows.Past = journal.AppendEndedRules(nil, p.past.List())
-	}
-	return rows
+// Row is the row that the store keeps of rules. It says up to where it is true: a replay of what came before would not be without effect,
+// as a submission may have been opened again since, and have new rules.
+func (p *Part) Row(uint64) []byte {
+	row := journal.Rules{Position: p.m.AppliedAt, Last: p.Last(), Rules: p.List(), Ended: p.past.list}
+	p.Graces(p.m.Now, func(match queue.RuleMatch, until queue.Time) {
+		row.Graces = append(row.Graces, journal.Grace{Match: match, Until: until})
+	})
+	return journal.AppendRules(nil, &row)
 }
 
-// Unstored has rows be made again that could not be written.
-func (p *Part) Unstored(rows Rows) {
-	p.changed = p.changed || rows.Standing != nil
-	p.pastChanged = p.pastChanged || rows.Past != nil
-}
-
-// Load reads rows.
-func (p *Part) Load(rows Rows) error {
-	known, err := journal.DecodeRules(rows.Standing)
+// Load reads the row.
+func (p *Part) Load(_ uint64, row []byte) error {
+	known, err := journal.DecodeRules(row)
 	if err != nil {
-		return fmt.Errorf("store: rules: %w", err)
+		return fmt.Errorf("%w: %w", machine.AsideError(machine.AsideRules), err)
 	}
 	p.stored = known.Position
 	p.SetLast(known.Last)
@@ -47,15 +35,6 @@ func (p *Part) Load(rows Rows) error {
 	for _, g := range known.Graces {
 		p.SetGrace(g.Match, g.Until)
 	}
-	ended, err := journal.DecodeEndedRules(rows.Past)
-	if err != nil {
-		return fmt.Errorf("store: rules that have ended: %w", err)
-	}
-	for _, r := range ended {
-		p.past.Add(r)
-	}
+	p.past.list = known.Ended
 	return nil
 }
-
-// Ends lists the last queue.MaxEndedRules rules that have ended, the one that ended first in front.
-func (p *Part) Ends() []queue.EndedRule { return p.past.List() }

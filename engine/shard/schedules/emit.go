@@ -14,8 +14,8 @@ import (
 // emitMost bounds the ticks of one schedule that one commit emits.
 const emitMost = 100
 
-// ScheduleLook is a schedule as it was when it was found due.
-type ScheduleLook struct {
+// look is a schedule as it was when it was found due.
+type look struct {
 	of         *Part
 	Sch        *Scheduled
 	stamp      uint64
@@ -24,13 +24,13 @@ type ScheduleLook struct {
 }
 
 // Due are those that are to be looked at, by name. parked are left alone.
-func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (looks []ScheduleLook) {
+func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (looks []look) {
 	if now < p.earliest {
 		return nil
 	}
 	p.earliest = never
 	for _, sch := range p.ByName {
-		if sch.Busy != nil || parked[machine.Action{Kind: machine.KindSchedule, Schedule: sch.Name}] != nil {
+		if sch.Busy != nil || parked[action(sch.Name)] != nil {
 			continue // its commit aims it, or who has it tried again
 		}
 		if sch.LookAt > now {
@@ -44,14 +44,14 @@ func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (
 		if sch.AsOf == 0 || sch.AsOf > now || sch.Next == 0 || sch.Rhythm.due(sch.Next) > sch.AsOf {
 			sch.AsOf = now
 		}
-		looks = append(looks, ScheduleLook{of: p, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next, asOf: sch.AsOf})
+		looks = append(looks, look{of: p, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next, asOf: sch.AsOf})
 	}
-	slices.SortFunc(looks, func(a, b ScheduleLook) int { return strings.Compare(a.Sch.Name, b.Sch.Name) })
+	slices.SortFunc(looks, func(a, b look) int { return strings.Compare(a.Sch.Name, b.Sch.Name) })
 	return looks
 }
 
-// Plan works out which ticks are due.
-func (l *ScheduleLook) Plan() (p tickPlan, err error) {
+// plan works out which ticks are due.
+func (l *look) plan() (p tickPlan, err error) {
 	defer func() {
 		if broke := recover(); broke != nil {
 			err = fmt.Errorf("the schedule broke off: %v", broke)
@@ -60,9 +60,30 @@ func (l *ScheduleLook) Plan() (p tickPlan, err error) {
 	return l.Rhythm.plan(l.next, l.asOf, emitMost), nil
 }
 
-// Still says whether nothing happened to the schedule of this part since.
-func (l *ScheduleLook) Still(p *Part) bool {
+// still says whether nothing happened to the schedule of this part since.
+func (l *look) still(p *Part) bool {
 	return p == l.of && l.Sch.stamp == l.stamp && l.Sch.Busy == nil && p.ByName[l.Sch.Name] == l.Sch
+}
+
+// decides works out what an emission is to insert. false: nothing, now.
+func (p *Part) decides(e *emission, plan *tickPlan) (changes bool) {
+	sch := e.Sch
+	if !e.still(p) {
+		return false
+	}
+	if sch.Held = !p.emits(sch); sch.Held {
+		sch.AsOf, sch.LookAt = 0, e.now.Add(emitAgain)
+		return false
+	}
+	if e.op, e.ticks, changes = p.decide(sch, plan); !changes {
+		p.Aim(sch)
+	}
+	return changes
+}
+
+// action is the life-cycle worker's look at a schedule.
+func action(name string) machine.Action {
+	return machine.Action{Kind: machine.KindSchedule, Schedule: name}
 }
 
 // Occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
@@ -95,8 +116,8 @@ func (o occupied) Undo(m *machine.Machine) {
 	o.Applied(m)
 }
 
-// Emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
-func (p *Part) Emits(sch *Scheduled) bool {
+// emits says whether the queue takes what the schedule inserts, and no rule keeps it from being worked on.
+func (p *Part) emits(sch *Scheduled) bool {
 	if p.m.Settings.Draining {
 		return false
 	}
@@ -104,8 +125,8 @@ func (p *Part) Emits(sch *Scheduled) bool {
 	return !covered
 }
 
-// Decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
-func (p *Part) Decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
+// decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
+func (p *Part) decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
 	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.Name, Next: plan.next, Waiting: sch.Waiting,
 		Last: sch.Last, LastID: sch.LastID, Counts: sch.Counts}
 	overlap := sch.Rhythm.Def.Overlap
@@ -131,17 +152,17 @@ func (p *Part) Decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, tic
 	return op, ticks, len(ticks) > 0 || op.Next != sch.Next || op.Waiting != sch.Waiting || op.Counts != sch.Counts
 }
 
-// Emission is what a schedule inserts for a tick.
-func Emission(name string, def *queue.Schedule, tick, now queue.Time) *queue.NewSubmission {
-	n := ScheduledSubmission(name, def, tick)
+// emitted is what a schedule inserts for a tick.
+func emitted(name string, def *queue.Schedule, tick, now queue.Time) *queue.NewSubmission {
+	n := Submission(name, def, tick)
 	if def.DeadAfter > 0 {
 		n.DeadDeadline = now.Add(def.DeadAfter)
 	}
 	return &n
 }
 
-// ScheduledSubmission is what a schedule inserts for a tick, without its dead_deadline.
-func ScheduledSubmission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubmission {
+// Submission is what a schedule inserts for a tick, without its dead_deadline.
+func Submission(name string, def *queue.Schedule, tick queue.Time) queue.NewSubmission {
 	n := def.Template
 	n.Schedule, n.Scheduled = name, tick
 	for _, text := range []*string{&n.Chunks.Prefix, &n.Chunks.Template} {

@@ -19,36 +19,39 @@ type Part struct {
 	m        *machine.Machine
 	Totals   scheduleTotals
 	ByName   map[string]*Scheduled
-	Dirty    map[string]bool // changed or deleted since their last row
-	earliest queue.Time      // nothing is to be looked at before
+	earliest queue.Time // nothing is to be looked at before
+
+	rows map[uint64]*Scheduled // by number
+	last uint64                // the largest number of a row
 }
 
 // Scheduled is one schedule.
 type Scheduled struct {
-	Name      string
-	Rhythm    *Rhythm
-	broken    error // why the rhythm has no spec
-	Text      string
-	Version   uint32
-	Created   queue.Time
-	Changed   queue.Time
-	Enabled   bool
-	Reason    string
-	Next      queue.Time
-	Waiting   queue.Time // a tick to be emitted besides: buffered, or that of run_on_create
-	Last      queue.Time
-	LastID    queue.SubmissionID
-	Counts    queue.ScheduleCounts
-	AppliedAt journal.Position
-	Made      bool           // false while its first definition is on its way to the disk
-	Busy      *commit.Commit // of the last batch with a change of it, while that is on its way to the disk
-	changes   int            // how many there are
-	pausing   bool           // among them the pause after a failure
-	stamp     uint64         // counts what happened to it, so that who looked without the mutex can tell
-	LookAt    queue.Time     // when there may be something to emit
-	AsOf      queue.Time     // the moment that a run of late ticks is judged by, while it is emitted in slices
-	Held      bool           // a rule kept it from emitting when it was looked at last
-	recent    []queue.Emission
+	Name    string
+	number  uint64           // of its row; 0: it has none yet
+	stored  journal.Position // up to which its row was true when it was loaded: what is older is not to be replayed
+	Rhythm  *Rhythm
+	broken  error // why the rhythm has no spec
+	Text    string
+	Version uint32
+	Created queue.Time
+	Changed queue.Time
+	Enabled bool
+	Reason  string
+	Next    queue.Time
+	Waiting queue.Time // a tick to be emitted besides: buffered, or that of run_on_create
+	Last    queue.Time
+	LastID  queue.SubmissionID
+	Counts  queue.ScheduleCounts
+	Made    bool           // false while its first definition is on its way to the disk
+	Busy    *commit.Commit // of the last batch with a change of it, while that is on its way to the disk
+	changes int            // how many there are
+	pausing bool           // among them the pause after a failure
+	stamp   uint64         // counts what happened to it, so that who looked without the mutex can tell
+	LookAt  queue.Time     // when there may be something to emit
+	AsOf    queue.Time     // the moment that a run of late ticks is judged by, while it is emitted in slices
+	Held    bool           // a rule kept it from emitting when it was looked at last
+	recent  []queue.Emission
 }
 
 // never is later than any tick.
@@ -56,7 +59,7 @@ const never = queue.Time(math.MaxInt64)
 
 // New is the part of a machine without schedules.
 func New(m *machine.Machine) *Part {
-	return &Part{m: m, ByName: map[string]*Scheduled{}, Dirty: map[string]bool{}, earliest: never}
+	return &Part{m: m, ByName: map[string]*Scheduled{}, rows: map[uint64]*Scheduled{}, earliest: never}
 }
 
 // Apply changes a schedule. What its row already tells of changes nothing.
@@ -71,7 +74,7 @@ func (p *Part) Apply(op journal.PartOp) (mine bool, err error) {
 func (p *Part) apply(op *journal.Schedule) error {
 	m := p.m
 	sch := p.ByName[op.Name]
-	if m.Replay && sch != nil && m.AppliedAt <= sch.AppliedAt && !p.Dirty[op.Name] {
+	if m.Replay && sch != nil && m.AppliedAt <= sch.stored {
 		return nil
 	}
 	if sch == nil {
@@ -95,9 +98,9 @@ func (p *Part) apply(op *journal.Schedule) error {
 		sch.Enabled, sch.Reason, sch.Changed, sch.AsOf = op.Enabled, op.Reason, m.Now, 0
 	case journal.ScheduleDelete:
 		delete(p.ByName, op.Name)
+		delete(p.rows, sch.number)
 	}
-	sch.AppliedAt = m.AppliedAt
-	p.Dirty[op.Name] = true
+	m.Asides.Changed(machine.AsideSchedule, sch.number)
 	p.Aim(sch)
 	return nil
 }
@@ -109,6 +112,9 @@ func (p *Part) define(sch *Scheduled, op *journal.Schedule) error {
 	}
 	if !sch.Made {
 		sch.Created = p.m.Now
+		p.last++
+		sch.number = p.last
+		p.rows[sch.number] = sch
 	}
 	sch.Made, sch.AsOf, sch.Changed = true, 0, p.m.Now
 	sch.Version, sch.Enabled, sch.Reason = op.Version, op.Enabled, op.Reason
@@ -206,8 +212,8 @@ func (p *Part) Retried(a machine.Action) (mine bool) {
 	return true
 }
 
-// Settle aims all of them once everything is replayed. What was replayed does not count as done since the server's start.
-func (p *Part) Settle() {
+// Replayed aims all of them once everything is replayed. What was replayed does not count as done since the server's start.
+func (p *Part) Replayed() {
 	p.Totals = scheduleTotals{}
 	p.emittedBefore()
 	for _, sch := range p.ByName {
@@ -215,18 +221,41 @@ func (p *Part) Settle() {
 	}
 }
 
-// Row is the schedule as the store keeps it; nil when it is no more.
-func (s *Scheduled) Row() []byte {
-	if s == nil || !s.Made {
+// Row is what a row has to hold now; nil: nothing.
+func (p *Part) Row(key uint64) []byte {
+	s := p.rows[key]
+	if s == nil {
 		return nil
 	}
 	return journal.AppendScheduleRow(nil, &journal.ScheduleRow{
-		Position: s.AppliedAt, Created: s.Created, Changed: s.Changed,
+		Position: p.m.AppliedAt, Created: s.Created, Changed: s.Changed,
 		Schedule: journal.Schedule{
 			Name: s.Name, Version: s.Version, Definition: s.Text, Enabled: s.Enabled, Reason: s.Reason, Next: s.Next, Waiting: s.Waiting,
 			Last: s.Last, LastID: s.LastID, Counts: s.Counts,
 		},
 	})
+}
+
+// Load reads a row. They come by number. Of two of one name the first is of a schedule that was deleted before the other was made, when a
+// kill came between the writes of the two.
+func (p *Part) Load(key uint64, row []byte) error {
+	r, err := journal.DecodeScheduleRow(row)
+	if err != nil {
+		return fmt.Errorf("%w: %w", machine.AsideError(machine.AsideSchedule), err)
+	}
+	sch := &Scheduled{
+		number: key, stored: r.Position, Name: r.Name, Version: r.Version, Created: r.Created, Changed: r.Changed, Enabled: r.Enabled,
+		Reason: r.Reason, Next: r.Next, Waiting: r.Waiting, Last: r.Last, LastID: r.LastID, Counts: r.Counts, Made: true,
+	}
+	if err := sch.Read(r.Definition); err != nil {
+		return fmt.Errorf("store: schedule %s: %w", r.Name, err)
+	}
+	if gone := p.ByName[r.Name]; gone != nil {
+		delete(p.rows, gone.number)
+		p.m.Asides.Changed(machine.AsideSchedule, gone.number)
+	}
+	p.ByName[r.Name], p.rows[key], p.last = sch, sch, max(p.last, key)
+	return nil
 }
 
 // Info is the schedule as it stands.

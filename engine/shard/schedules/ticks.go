@@ -17,8 +17,8 @@ type Rhythm struct {
 	seed  uint64 // of the jitter
 }
 
-// ParseSchedule reads the spec of a schedule in its zone.
-func ParseSchedule(def *queue.Schedule) (*schedule.Spec, error) {
+// Parse reads the spec of a schedule in its zone.
+func Parse(def *queue.Schedule) (*schedule.Spec, error) {
 	loc, err := schedule.Zone(def.Zone)
 	if err != nil {
 		return nil, scheduleError("/tz", err)
@@ -39,7 +39,7 @@ func scheduleError(pointer string, err error) error {
 }
 
 func newRhythm(name string, def *queue.Schedule) (*Rhythm, error) {
-	spec, err := ParseSchedule(def)
+	spec, err := Parse(def)
 	if err != nil {
 		return &Rhythm{Def: def}, err
 	}

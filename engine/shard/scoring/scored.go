@@ -10,7 +10,7 @@ import (
 func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, most int, now queue.Time, got *[]machine.Pick) (more bool) {
 	m, timeout := p.m, p.m.Timeout(q)
 	for len(*got) < most {
-		row := w.Next(Explores(br, w.Standing.Emitted))
+		row := w.Next(Explores(br, w.Kept.Emitted))
 		if row < 0 {
 			return false
 		}
@@ -25,7 +25,7 @@ func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, m
 		if w.Sampler != nil {
 			w.Taken[row]++
 		}
-		w.Standing.Emitted++
+		w.Kept.Emitted++
 		*got = append(*got, m.Hold(sub.Data.(*machine.Record), index, by.Charged(), q.Consumer, now, now.Add(timeout)))
 		m.Stats.Reserved++
 	}

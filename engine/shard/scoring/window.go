@@ -10,11 +10,11 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// maxScorings is how many scored branches keep their windows; of more the least recently used begins again.
-const maxScorings = 256
+// maxKept is how many scored branches keep their windows; of more the least recently used begins again.
+const maxKept = 256
 
-// Scoring is what is known of a scored branch from one reserve to the next.
-type Scoring struct {
+// Kept is what is known of a scored branch from one reserve to the next.
+type Kept struct {
 	Frame   *frame
 	changes []uint64 // of the views, when the frame was made
 	Emitted uint64   // chunks: every so manyth is the oldest candidate's
@@ -38,10 +38,10 @@ type frame struct {
 // WindowScratch is the memory of one reserve's windows, kept for the next.
 type WindowScratch struct {
 	strategy.Window
-	Of       *machine.Machine // whose candidates they are
-	Standing *Scoring
-	Frame    *frame
-	Views    []*backlog.View
+	Of    *machine.Machine // whose candidates they are
+	Kept  *Kept
+	Frame *frame
+	Views []*backlog.View
 	Choice
 	Taken   []uint32                     // chunks by row, for a Sampler
 	numbers [][]int64                    // by column
@@ -62,24 +62,24 @@ func (w *WindowScratch) See() {
 // Part has the windows of candidates, by scored branch.
 type Part struct {
 	m     *machine.Machine
-	ByKey map[string]*Scoring
+	ByKey map[string]*Kept
 	uses  uint64
 }
 
 // New is the part of a machine by which no one has scored yet.
 func New(m *machine.Machine) *Part {
-	return &Part{m: m, ByKey: map[string]*Scoring{}}
+	return &Part{m: m, ByKey: map[string]*Kept{}}
 }
 
 // Of is what is known of a scored branch.
-func (p *Part) Of(br *strategy.Branch) *Scoring {
+func (p *Part) Of(br *strategy.Branch) *Kept {
 	p.uses++
 	x := p.ByKey[br.Key()]
 	if x == nil {
-		if len(p.ByKey) >= maxScorings {
+		if len(p.ByKey) >= maxKept {
 			p.drop()
 		}
-		x = &Scoring{}
+		x = &Kept{}
 		p.ByKey[br.Key()] = x
 	}
 	x.used = p.uses
@@ -97,7 +97,7 @@ func (p *Part) drop() {
 }
 
 // Frame finds the next window of candidates: the last one, if it still holds.
-func (p *Part) Frame(x *Scoring, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
+func (p *Part) Frame(x *Kept, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
 	seen map[*backlog.Submission]bool) *frame {
 	if seen != nil {
 		return p.MakeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
@@ -118,7 +118,7 @@ func (p *Part) Frame(x *Scoring, br *strategy.Branch, views []*backlog.View, sco
 }
 
 // holds says that the views give the same submissions in the same order as when the frame was made.
-func (x *Scoring) holds(views []*backlog.View) bool {
+func (x *Kept) holds(views []*backlog.View) bool {
 	for i, v := range views {
 		if !v.Ordered() || i >= len(x.changes) || v.Changes() != x.changes[i] {
 			return false
@@ -163,7 +163,7 @@ func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []str
 func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 	most = 0
 	br.Leaves(func(leaf *strategy.Branch) bool {
-		at := slices.IndexFunc(leaf.Limits, func(l strategy.Limit) bool { return l.Key == key })
+		at := slices.IndexFunc(leaf.Limits, func(l strategy.Limit) bool { return l.Key == key && l.Of == strategy.Simultaneous })
 		if at < 0 {
 			most = -1
 			return false
@@ -325,7 +325,7 @@ func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint3
 				dst[row] = uint32(r.Attempt(sub.Next(random))) - 1
 			}
 		case strategy.MaxAttempts:
-			dst[row] = uint32(p.m.Tries.MaxAttempts(r))
+			dst[row] = uint32(r.Details().MaxAttempts(&p.m.Settings))
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (p *Part) setStrategy(set *journal.Set) {
 	}
 }
 
-// takeEffect has the machine go by what was set. At a replay it is the last word that counts: Settle has it.
+// takeEffect has the machine go by what was set. At a replay it is the last word that counts: Replayed has it.
 func (p *Part) takeEffect(set *journal.Set) error {
 	if set.Kind == journal.SetQueue {
 		settings, err := queue.SettingsOf(set.Settings)
@@ -129,8 +129,8 @@ func (p *Part) takeEffect(set *journal.Set) error {
 	return nil
 }
 
-// Settle ends a replay: before anyone is served, all that is set holds.
-func (p *Part) Settle() {
+// Replayed ends a replay: before anyone is served, all that is set holds.
+func (p *Part) Replayed() {
 	p.m.ValueLimits.Shorten(p.m.Settings.RestartGrace) // of a reload: a change that it has found may end the grace
 	list := make([]journal.Set, 0, len(p.rows))
 	for _, number := range slices.Sorted(maps.Keys(p.rows)) {

@@ -65,7 +65,7 @@ func (p *Part) Resume(now queue.Time) {
 	}
 	slices.Sort(missed)
 	for _, name := range missed {
-		m.Holders.Roster.Miss(name, now)
+		m.Roster.Miss(name, now)
 	}
 }
 
@@ -75,7 +75,7 @@ func (p *Part) EachHeld(tell func(*journal.Held)) {
 	m := p.m
 	for from, more := 0, true; more; more = from != 0 {
 		from = m.Holds.Consumers(from, machine.LookMost, func(of reserver.Holding) {
-			op := &journal.Held{Consumer: of.Name, Attached: m.Holders.Roster.KeepsStream(of.Name), Seen: of.Seen}
+			op := &journal.Held{Consumer: of.Name, Attached: m.Roster.KeepsStream(of.Name), Seen: of.Seen}
 			m.Holds.HeldBy(of.Name, reserver.Place{}, func(_ reserver.Place, h *reserver.Hold) bool {
 				if !h.Counted || m.LiveSeq(h.Seq) == nil {
 					return true

@@ -1,5 +1,7 @@
 // Deadline-first orders work by how little time is left until its deadline, weighed against its priority. What comes too late
 // to be of use can be passed over, so that it does not delay what can still be in time.
+//
+//quern:tests pure
 package main
 
 import (

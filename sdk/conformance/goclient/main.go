@@ -26,6 +26,7 @@ import (
 type options struct {
 	Role        string
 	Addresses   []string
+	Direct      bool
 	Token       string
 	Consumer    string
 	Concurrency int
@@ -68,7 +69,11 @@ func (p *program) say(format string, values ...any) {
 }
 
 func (p *program) run(ctx context.Context) error {
-	c, err := client.New(p.Addresses[0], client.WithAddresses(p.Addresses[1:]...), client.WithToken(p.Token))
+	options := []client.Option{client.WithAddresses(p.Addresses[1:]...), client.WithToken(p.Token)}
+	if p.Direct {
+		options = append(options, client.WithDirect())
+	}
+	c, err := client.New(p.Addresses[0], options...)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ def tell(results: Sequence[Any]) -> None:
 
 
 def blocking(o: dict[str, Any], addresses: list[str], token: str, options: dict[str, Any]) -> None:
-    with quern.Client(*addresses, token=token) as client:
+    with quern.Client(*addresses, token=token, direct=o.get("direct", False)) as client:
         if o["role"] == "many":
             tell(client.insert_many([dict(chunks=[text]) for text in o["chunks"]]))
             return
@@ -97,7 +97,7 @@ def blocking(o: dict[str, Any], addresses: list[str], token: str, options: dict[
 
 
 async def awaiting(o: dict[str, Any], addresses: list[str], token: str, options: dict[str, Any]) -> None:
-    async with quern.AsyncClient(*addresses, token=token) as client:
+    async with quern.AsyncClient(*addresses, token=token, direct=o.get("direct", False)) as client:
         if o["role"] == "many":
             tell(await client.insert_many([dict(chunks=[text]) for text in o["chunks"]]))
             return

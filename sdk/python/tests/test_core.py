@@ -9,6 +9,7 @@ from typing import Any, Union
 
 import quern
 from quern import _produce
+from quern._addresses import MAX_QUEUES
 from quern._core import Core, EventReader, Open, Pause, Procedure, Tell, Try, path, query
 from quern._http import Reply, Request
 from quern._notices import KINDS, Notices
@@ -42,6 +43,12 @@ def problem(status: int, code: str, **headers: str) -> Reply:
 
 SAFE = Request("ask", "GET", "/", safe=True)
 ONCE = Request("do", "POST", "/")
+ASK = Request("ask", "GET", "/v1/queues/q/stats", safe=True)
+
+
+def went(wanted: list[Any]) -> list[str]:
+    """Where calls went, and when they paused."""
+    return ["pause" if isinstance(one, Pause) else one.endpoint.host for one in wanted]
 
 
 class Calls(unittest.TestCase):
@@ -71,11 +78,69 @@ class Calls(unittest.TestCase):
     def test_addresses(self) -> None:
         """An address that does not serve is left for the next, without a pause as long as there are others; a busy one is not left."""
         core = Core(("http://a", "http://b", "http://c"))
+        a, b, c = (one.host for one in core.addresses.given)
+        self.assertEqual({a, b, c}, {"a", "b", "c"})
         _, wanted = follow(core.call(SAFE), quern.NoAnswer("gone"), problem(503, "moved"), problem(429, "overloaded"), Reply(200, {}))
-        went = ["pause" if isinstance(one, Pause) else one.endpoint.host for one in wanted]
-        self.assertEqual(went, ["a", "b", "c", "pause", "c"])
+        self.assertEqual(went(wanted), [a, b, c, "pause", c])
         _, wanted = follow(core.call(SAFE), *[quern.NoAnswer("gone")] * 3, Reply(200, {}))
-        self.assertEqual(["pause" if isinstance(one, Pause) else one.endpoint.host for one in wanted], ["c", "a", "b", "pause", "c"])
+        self.assertEqual(went(wanted), [c, a, b, "pause", c])
+        firsts = {Core(("http://a", "http://b", "http://c")).addresses.given[0].host for _ in range(100)}
+        self.assertEqual(firsts, {"a", "b", "c"})  # clients spread
+
+    def test_moves(self) -> None:
+        """A call goes on at once to the owner that a 421 names, once a try, also one that may not be made twice; without one it is like 503."""
+        core = Core(("http://a",), retries=1)
+        moved = problem(421, "moved", **{"quern-owner": "http://b:1/"})
+        out, wanted = follow(core.call(ONCE), moved, Reply(201, {}))
+        self.assertEqual((out.status, went(wanted)), (201, ["a", "b"]))
+        further = problem(421, "moved", **{"quern-owner": "http://c"})
+        out, wanted = follow(core.call(SAFE), moved, further, problem(421, "moving"), Reply(200, {}))
+        self.assertIsInstance(out, quern.Unavailable)
+        self.assertEqual(went(wanted), ["a", "b", "pause", "a"])
+        for code, tries in (("moved", 2), ("moving", 2), ("unknown_host", 1)):
+            out, wanted = follow(core.call(SAFE), problem(421, code), problem(421, code))
+            self.assertEqual((out.status, out.code, sum(isinstance(one, Try) for one in wanted)), (421, code, tries))
+        _, wanted = follow(core.call(ONCE), moved, quern.NoAnswer("gone"))
+        self.assertEqual(went(wanted), ["a", "b"])
+
+    def test_owners_that_are_not_followed(self) -> None:
+        """A token goes to no address of another scheme that was not given; an owner that is not trusted keeps no call from who serves."""
+        for given, owner in (("https://a", "http://b"), ("http://a", "https://b"), ("unix:/a", "http://b"), ("http://a", "unix:/b"), ("http://a", "http://u:p@b"),
+                             ("http://a", "b"), ("http://a", "http://" + "b" * 3000)):  # fmt: skip
+            core = Core((given,), direct=True, retries=0)
+            out, wanted = follow(core.call(ASK), problem(421, "moved", **{"quern-owner": owner}))
+            self.assertEqual((out.status, len(wanted), core.addresses.of(ASK)), (421, 1, core.addresses.given[0]), f"{given} names {owner}")
+        core = Core(("https://a", "http://b"), retries=0)
+        _, wanted = follow(core.call(ONCE), problem(421, "moved", **{"quern-owner": "http://b"}), Reply(200, {}))
+        self.assertIn(went(wanted), (["a", "b"], ["b"]))  # it was given
+        core = Core(("https://a",), direct=True, retries=0)
+        named = Reply(200, {"quern-owner": "https://b"})
+        follow(core.call(ASK), named)
+        _, wanted = follow(core.call(ASK), quern.NotTrusted("no"), named)
+        self.assertEqual(went(wanted), ["b", "a"])
+        _, wanted = follow(core.call(ASK), named)
+        self.assertEqual(went(wanted), ["a"])
+
+    def test_direct(self) -> None:
+        """Calls of a queue go to the owner that an answer named, and back when it fails; what is remembered is bounded."""
+        core = Core(("http://a",), direct=True, retries=0)
+        named = Reply(200, {"quern-owner": "http://b"})
+        elsewhere = problem(421, "moved", **{"quern-owner": "http://c"})
+        cases: list[tuple[list[Step], list[str]]] = [
+            ([named], ["a"]), ([named], ["b"]), ([problem(503, "moving"), Reply(200, {})], ["b", "a"]), ([named], ["a"]),
+            ([quern.NoAnswer("gone"), named], ["b", "a"]), ([elsewhere, named], ["b", "c"]), ([named], ["b"]),
+        ]  # fmt: skip
+        for answers, want in cases:
+            _, wanted = follow(core.call(ASK), *answers)
+            self.assertEqual(went(wanted), want)
+        _, wanted = follow(core.call(Request("other", "GET", "/v1/queues/other?x=/v1/queues/q", safe=True)), Reply(200, {}))
+        self.assertEqual(went(wanted), ["a"])
+        for i in range(MAX_QUEUES + 10):
+            follow(core.call(Request("ask", "GET", f"/v1/queues/n{i}/stats")), named)
+        self.assertEqual(len(core.addresses._owners), MAX_QUEUES)
+        core = Core(("http://a",))
+        for _ in range(2):
+            self.assertEqual(went(follow(core.call(ASK), named)[1]), ["a"])  # by default nothing is remembered
 
     def test_errors(self) -> None:
         """A refusal is told by its type, with code, problems and how long to wait; what no Quern server says is told by its first line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import signal
@@ -9,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from typing import Any
 
 import quern
 
-from test_server import ROOT, Server, serving
+from test_server import BINARY, ROOT, Server, serving
 
 
 def programs(name: str) -> list[str]:
@@ -20,10 +22,12 @@ def programs(name: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def run(program: str, server: Server) -> str:
-    done = subprocess.run([sys.executable, "-c", program.replace("http://127.0.0.1:7700", server.address)], capture_output=True, text=True, timeout=120)
+def run(program: str, server: Server, **more: Any) -> str:
+    code = program.replace("http://127.0.0.1:7700", server.address)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, **more)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    said: str = done.stdout
+    return said
 
 
 class Readmes(unittest.TestCase):
@@ -54,6 +58,31 @@ class Readmes(unittest.TestCase):
             with quern.Client(server.address) as client:
                 client.put_queue("nightly", {"settings": {"max_attempts": 3}})
             self.assertEqual(run(calls, server), "3\n")
+
+    def test_the_recipes(self) -> None:
+        with serving() as server, tempfile.TemporaryDirectory() as stored, tempfile.TemporaryDirectory() as folder:
+            files, callbacks, kinds, tests = programs("docs/RECIPES.md")
+            self.assertEqual(run(files.replace("/tmp/quern-objects", stored), server), "completed\n12 bytes\n18 bytes\n")
+            self.assertEqual(run(kinds, server), "completed sent to ana\ncompleted resized cat.png\ncompleted_with_dead\n")
+            path = os.pathsep.join([str(pathlib.Path(BINARY).resolve().parent), os.environ["PATH"]])
+            run(tests, server, env={**os.environ, "PATH": path})
+            self.callbacks(callbacks.replace("http://127.0.0.1:7700", server.address), server, folder)
+
+    def callbacks(self, program: str, server: Server, folder: str) -> None:
+        """Each end has its callback once, also for a program that starts again, and that had lost its place."""
+        with quern.Client(server.address) as client:
+            for lost in (False, False, True):
+                if lost:
+                    pathlib.Path(folder, "ends.place").unlink()
+                client.cancel_submission(client.insert(["x"], meta={"report": "yes"})["id"])
+                with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=folder) as following:
+                    try:
+                        assert following.stdout is not None
+                        said = [following.stdout.readline() for _ in range(3 if lost else 1)]
+                    finally:
+                        following.kill()
+                self.assertEqual(set(said), {"cancelled 0\n"})
+            self.assertEqual(len(list(client.list_submissions("default", meta={"kind": "callback"}))), 3)
 
 
 if __name__ == "__main__":

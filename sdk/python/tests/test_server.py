@@ -411,6 +411,22 @@ class Whole(unittest.TestCase):
             self.assertIn("no server answers at", away.stderr.readline())
             away.kill()
 
+    def test_a_worker_that_is_stopped_as_it_begins(self) -> None:
+        """It ends, though its first call has not begun when it is to be broken off."""
+
+        async def run(address: str) -> None:
+            async with quern.AsyncClient(address) as client:
+
+                @client.worker()
+                async def handle(chunk: quern.Chunk) -> None:
+                    pass
+
+                handle.stop()
+                await asyncio.wait_for(handle.run(), 60)
+
+        with serving() as server:
+            asyncio.run(run(server.address))
+
     def test_ctrl_c_with_asyncio(self) -> None:
         """The first SIGINT ends a worker in order; the next ones end it at once, whatever its handlers do."""
         script = """if True:

@@ -1,6 +1,7 @@
 // The client: what producers and consumers need, on top of the generated calls.
+import { isFinal } from './addresses.js'
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
-import { type ClientOptions, Connection, type Request, backoff, checkMeta, drawKey, isFinal, jsonBody, pause } from './connection.js'
+import { type ClientOptions, Connection, type Request, backoff, checkMeta, drawKey, jsonBody, pause } from './connection.js'
 import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
@@ -54,7 +55,7 @@ const silentEventsMs = 30_000
 
 /** A client of a Quern server. It makes connections as it needs them. */
 export class Client extends Calls {
-  /** Several addresses are of servers that serve the same queues: while one does not answer, calls go to the next. */
+  /** Several addresses are of servers that serve the same queues: while one does not serve, calls go to the next, in an order that is drawn. */
   constructor(address: string | readonly string[], options: ClientOptions = {}) {
     super(new Connection(address, options))
   }

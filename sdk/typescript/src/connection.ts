@@ -1,10 +1,11 @@
 // Calls to one server or to several that stand for each other: tries, pauses, addresses, limits of time.
+import { type Address, Addresses, isFinal } from './addresses.js'
 import { gather, join, utf8 } from './bytes.js'
 import { NotTrustedError, QuernError, UnreachableError, refusal } from './error.js'
 import { read, write } from './json.js'
 import { type Logger, Notices } from './notices.js'
 import type { Answer, TlsOptions, Transport } from './transport.js'
-import { knowsSockets, openTransport } from '#transport'
+import { openTransport } from '#transport'
 
 /** How to reach the server. */
 export interface ClientOptions {
@@ -16,6 +17,12 @@ export interface ClientOptions {
   retries?: number
   /** How long one try may take, in milliseconds, beyond the time that it asks the server to wait; 30,000 unless told. */
   timeoutMs?: number
+  /**
+   * Send the calls of a queue straight to the node of a cluster that owns it, as soon as an answer has named it, until it does not serve; false unless
+   * told. The owners of 256 queues are remembered at most. One that is not among the addresses is called only if its URL has the scheme of the address
+   * that named it.
+   */
+  direct?: boolean
   /** What follows calls and chunks, such as OpenTelemetry. */
   tracing?: Tracing
   /** Where trouble is logged that the client goes on after by itself and that nothing else hears of: that of workers without an onError, and of streams that are followed. Each kind of it is logged once a minute at most. console unless told. */
@@ -62,15 +69,6 @@ const backoffBase = 100
 const backoffCap = 5000
 const maxRetryAfter = 60_000 // a server that asks for more gets a try after this, or its answer is the error
 
-/** Whether a status is worth another try. */
-export const passing = (status: number): boolean => status === 429 || status === 502 || status === 503 || status === 504
-
-/** Whether another try does not help: the call was refused for good, or a certificate is not trusted. */
-export const isFinal = (error: unknown): boolean => error instanceof NotTrustedError || (error instanceof QuernError && !passing(error.status))
-
-/** Whether an error shows that an address does not serve now, so that another may. A server that is only busy would be as busy by another way. */
-const isAway = (error: unknown) => !isFinal(error) && !(error instanceof QuernError && error.status === 429)
-
 /** The error of a try that has no answer, with why. A transport knows when a certificate is at fault. */
 const noAnswer = (what: string, error: unknown) => (error instanceof NotTrustedError ? new NotTrustedError(what, error.cause) : new UnreachableError(what, error))
 
@@ -97,20 +95,29 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 /** 128 bits as hexadecimal text, for idempotency keys and names. */
 export const drawKey = (): string => crypto.randomUUID().replaceAll('-', '')
 
+/** Where one try goes. */
+interface Way {
+  attempt: number
+  address: Address
+  /** It has gone on to the owner of the queue. */
+  followed: boolean
+}
+
+/** Whether a body can be read only once. */
+const isStreamed = (body: Request['body']): boolean => typeof body === 'object' && !(body instanceof Uint8Array)
+
 export class Connection {
   readonly tracing: Tracing
   readonly timeoutMs: number
   readonly notices: Notices
-  readonly #addresses: Address[]
+  readonly #addresses: Addresses
   readonly #token: string | undefined
   readonly #retries: number
   readonly #transport: Transport
-  #at = 0 // which of the addresses calls go to
 
   constructor(addresses: string | readonly string[], options: ClientOptions) {
-    const { token, tls, retries = 5, timeoutMs = 30_000, tracing = {}, transport, logger = console } = options
-    this.#addresses = [addresses].flat().map(checkAddress)
-    if (this.#addresses.length === 0) throw new TypeError('quern: there is no address: name at least one, such as http://127.0.0.1:7700')
+    const { token, tls, retries = 5, timeoutMs = 30_000, tracing = {}, transport, logger = console, direct = false } = options
+    this.#addresses = new Addresses(addresses, direct)
     if (token !== undefined && !/^[!-~]*$/.test(token)) throw new TypeError('quern: the token has characters that no token has (spaces, line breaks or others outside ASCII)')
     if (!(timeoutMs > 0)) throw new RangeError(`quern: timeoutMs is ${timeoutMs}; it must be positive`)
     if (!(retries >= 0)) throw new RangeError(`quern: retries is ${retries}; it must be 0 or more`)
@@ -147,26 +154,26 @@ export class Connection {
   }
 
   #bodyOf(request: Request): Promise<Uint8Array[]> {
-    return this.#again(request, (attempt) => this.#try(request, attempt))
+    return this.#again(request, (way) => this.#try(request, way))
   }
 
   /** Makes tries until one succeeds, where that is safe and may help. */
-  async #again<T>(request: Request, once: (attempt: number) => Promise<T>): Promise<T> {
-    let elsewhere = this.#addresses.length - 1 // other addresses to try before a pause
+  async #again<T>(request: Request, once: (way: Way) => Promise<T>): Promise<T> {
+    let elsewhere = this.#addresses.others
     for (let attempt = 1; ; attempt++) {
-      const from = this.#at
+      const way = { attempt, address: this.#addresses.of(request.path), followed: false }
       try {
-        return await once(attempt)
+        return await once(way)
       } catch (error) {
         if (request.signal?.aborted) throw request.signal.reason
-        const moved = isAway(error) && this.#leave(from)
-        if (!request.safe || isFinal(error)) throw error
+        const moved = this.#addresses.leave(request.path, way.address, error)
+        if (!request.safe || (isFinal(error) && !moved)) throw error
         if (moved && elsewhere > 0) {
           elsewhere--
           attempt-- // another address is no second try
           continue
         }
-        elsewhere = this.#addresses.length - 1
+        elsewhere = this.#addresses.others
         if (attempt > this.#retries) throw error
         await pause(backoff(attempt - 1, error), request.signal)
       }
@@ -174,14 +181,14 @@ export class Connection {
   }
 
   /** One try, with its answer read to the end. */
-  async #try(request: Request, attempt: number): Promise<Uint8Array[]> {
+  async #try(request: Request, way: Way): Promise<Uint8Array[]> {
     const limit = new AbortController()
     const abort = () => limit.abort(request.signal?.reason)
     if (request.signal?.aborted) abort()
     request.signal?.addEventListener('abort', abort, { once: true })
     const timer = setTimeout(() => limit.abort(new Error('no answer in time')), this.timeoutMs + (request.waitMs ?? 0))
     try {
-      const answer = await this.#send(request, attempt, limit.signal)
+      const answer = await this.#send(request, way, limit.signal)
       return await gather(answer.body)
     } catch (error) {
       if (error instanceof QuernError) throw error
@@ -194,28 +201,34 @@ export class Connection {
 
   /** Makes a call whose answer is read as it comes: it has no limit of time but that of the signal, which must be aborted in the end. */
   stream(request: Request & { signal: AbortSignal }): Promise<Answer> {
-    return this.#again(request, async (attempt) => {
+    return this.#again(request, async (way) => {
       try {
-        return await this.#send(request, attempt, request.signal)
+        return await this.#send(request, way, request.signal)
       } catch (error) {
         throw error instanceof QuernError ? error : noAnswer(request.what, error)
       }
     })
   }
 
-  async #send(request: Request, attempt: number, signal: AbortSignal): Promise<Answer> {
-    const { base, socketPath } = this.#addresses[this.#at]!
+  /** Sends a call. A node that does not own the queue any more has done nothing (421), so that the call goes on to the owner that it names. */
+  async #send(request: Request, way: Way, signal: AbortSignal): Promise<Answer> {
+    const { attempt, address: { base, socketPath } } = way
     const url = base + request.path + query(request.query)
     const done = this.tracing.try?.({ what: request.what, method: request.method, url, attempt })
     try {
       const answer = await this.#transport.send({ method: request.method, url, socketPath, headers: this.#headers(request), body: request.body, signal })
       done?.({ status: answer.status })
+      const owner = this.#addresses.heard(request.path, way.address, answer.status, answer.header('quern-owner'))
       if (answer.status >= 200 && answer.status < 300) return answer
-      throw refusal(answer.status, utf8(await gather(answer.body)), retryAfter(answer))
+      const refused = refusal(answer.status, utf8(await gather(answer.body)), retryAfter(answer))
+      if (answer.status !== 421 || !owner || owner === way.address || way.followed || isStreamed(request.body)) throw refused
+      way.followed = true
+      way.address = owner
     } catch (error) {
       if (!(error instanceof QuernError)) done?.({ error })
       throw error
     }
+    return this.#send(request, way, signal)
   }
 
   #headers(request: Request): Record<string, string> {
@@ -233,35 +246,6 @@ export class Connection {
     if (request.body instanceof Uint8Array) headers['content-length'] = String(request.body.length)
     return headers
   }
-
-  /** Sends the next calls to the next address, if they still went to this one and there is another; says whether they now go elsewhere. */
-  #leave(from: number): boolean {
-    if (this.#addresses.length === 1) return false
-    if (this.#at === from) this.#at = (from + 1) % this.#addresses.length
-    return true
-  }
-}
-
-interface Address {
-  base: string
-  socketPath?: string
-}
-
-function checkAddress(address: string): Address {
-  if (address.startsWith('unix:')) {
-    const socketPath = address.slice('unix:'.length).replace(/^\/\//, '')
-    if (!knowsSockets) throw new TypeError('quern: this runtime cannot call a Unix socket: Node can')
-    if (!socketPath) throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write the path of the socket behind unix:`)
-    return { base: 'http://localhost', socketPath }
-  }
-  let url: URL
-  try {
-    url = new URL(address)
-  } catch {
-    throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port, https://host:port or unix:PATH`)
-  }
-  if (!/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) throw new TypeError(`quern: ${JSON.stringify(address)} is not an address of a server: write it as http://host:port, https://host:port or unix:PATH`)
-  return { base: (url.origin + url.pathname).replace(/\/+$/, '') }
 }
 
 /** Seconds or a date, which counts from the answer's own Date: the clocks need not agree. */

@@ -43,7 +43,7 @@ export class TooLargeError extends QuernError { override name = 'TooLargeError' 
 export class InvalidError extends QuernError { override name = 'InvalidError' }
 /** 429: too much for now, also after the client's own retries. */
 export class OverloadedError extends QuernError { override name = 'OverloadedError' }
-/** 502, 503 and 504: not served now, also after the client's own retries. */
+/** 502, 503 and 504, and 421 of a queue that has moved: not served now, also after the client's own retries. */
 export class UnavailableError extends QuernError { override name = 'UnavailableError' }
 
 const kinds: Record<number, typeof QuernError> = {
@@ -60,7 +60,8 @@ export function refusal(status: number, body: string, retryAfterMs: number): Que
   } catch {
     problem = { title: `HTTP status ${status}`, detail: body.trim().slice(0, 200).split('\n')[0]!.replace(/\p{C}/gu, '') }
   }
-  return new (kinds[status] ?? QuernError)({ ...problem, status }, retryAfterMs)
+  const moved = status === 421 && /^mov(ed|ing)$/.test(problem.code ?? '') // another 421 is of a host that is not served, and stays
+  return new (kinds[moved ? 503 : status] ?? QuernError)({ ...problem, status }, retryAfterMs)
 }
 
 /** There is no answer: the server could not be reached, the answer broke off or took too long. `cause` says what happened. */

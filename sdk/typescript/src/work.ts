@@ -1,7 +1,8 @@
 // The worker: reserves ahead, runs handlers, reports what came of them, extends what takes long, and drains.
+import { isFinal } from './addresses.js'
 import { type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
-import { type Connection, backoff, checkMeta, drawKey, isFinal, jsonBody, pause } from './connection.js'
+import { type Connection, backoff, checkMeta, drawKey, jsonBody, pause } from './connection.js'
 import { ChunkError, DrainedError, HandlerError, QuernError, StrategyError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
 import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy, StrategyWarning } from './generated/types.js'

@@ -5,7 +5,7 @@ import { ChunkError, Client, PermanentError, QuernError, RetryError } from '../d
 
 const o = JSON.parse(process.argv[2])
 const say = (line) => process.stdout.write(line + '\n')
-const client = new Client(o.addresses, o.token ? { token: o.token } : {})
+const client = new Client(o.addresses, { direct: o.direct ?? false, ...(o.token ? { token: o.token } : {}) })
 
 async function handle(chunk) {
   say(`begin ${chunk.index}`)

@@ -417,7 +417,11 @@ test('tracing hears of every try, and work carries its trace to handlers', async
   const name = await queue('traced')
   const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01;vendor=1'
   const tries = []
-  const traced = new Client([`http://127.0.0.1:1`, server.url], {
+  const plain = openTransport(undefined)
+  let refused = 0
+  const traced = new Client(server.url, {
+    // The first connection goes where no one listens.
+    transport: { close: plain.close, send: (call) => plain.send(refused++ ? call : { ...call, url: call.url.replace(/:\d+/, ':1') }) },
     tracing: {
       context: () => trace,
       try: (t) => { tries.push(t); return (end) => tries.push(end) },

@@ -57,7 +57,7 @@ export function Login() {
         <label class="stack tight">Access token<input class="mono" name="token" type="password" required autocomplete="current-password" spellcheck={false} placeholder="qn_…" ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /></label>
         <div class="row"><button class="main" disabled={action.busy}>Log in</button></div>
         {action.problem && <Failed problem={action.problem} />}
-        <small>The first token is in the file <code>admin-token</code> in the server’s data directory; with it others are made, here or with <code>quern token new</code>. The token is sent once, and is not kept in this browser.</small>
+        <small>The first token is in the file <code>admin-token</code> in the server’s data directory. Use it to make others, here or with <code>quern token new</code>. This page sends the token once, and the browser does not keep it.</small>
       </form>
     </main>
   )
@@ -66,5 +66,5 @@ export function Login() {
 /** In the place of the pages, for a token that may not look at anything. */
 export function NotToLook() {
   const me = who.value!
-  return <section class="card w12"><Empty>The token “{me.name}” may not look at queues: that takes the scope read, and it has {me.scopes.join(', ')}. {may('plugins') && <a href={link('plugins')}>Plugins</a>}</Empty></section>
+  return <section class="card w12"><Empty>The token “{me.name}” may not read queues. It needs the scope read, and has {me.scopes.join(', ')}. {may('plugins') && <a href={link('plugins')}>Plugins</a>}</Empty></section>
 }

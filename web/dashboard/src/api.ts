@@ -1,3 +1,4 @@
+import { signal } from '@preact/signals'
 import { read, write } from './json'
 import { doubt, named, namedHeader, who } from './session'
 import type { MetaValue } from './types'
@@ -9,6 +10,9 @@ export class Problem extends Error {
     readonly requestId: string, readonly errors: { pointer: string; detail: string }[] = [],
   ) { super(title) }
 }
+
+/** The node of a cluster that answered the page Nodes last; '' while it is not known, and of a server that is alone. */
+export const answering = signal('')
 
 /** Calls the server. It throws a Problem when that fails, and an AbortError when signal ends it. */
 export const call = <T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> =>
@@ -25,6 +29,7 @@ export async function send<T>(method: string, path: string, body: BodyInit | und
     if (signal?.aborted) throw error
     throw new Problem('The server cannot be reached', 'Check that quern serve runs and that this page was loaded from its address.', 0, 'unreachable', '')
   }
+  answering.value = response.headers.get('Quern-Node') ?? answering.value
   if (response.ok) return (text ? read<T>(text) : undefined) as T
   if (response.status === 401 && path !== '/v1/session') void doubt()
   const id = response.headers.get('X-Request-Id') ?? ''

@@ -1,8 +1,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { Problem, call, keyPath, valueText } from './api'
+import { Problem, call, keyPath, valueOf, valueText } from './api'
 import { MarkRow, useChanges } from './changes'
 import { exact, percent, short, shown } from './format'
-import { Failed, Width } from './parts'
+import { Failed, Width, atLimit } from './parts'
 import { dark, queue, valueLink } from './state'
 import { starts } from './stream'
 import { Clamp } from './text'
@@ -15,7 +15,7 @@ const shownMs = cells * stepMs
 interface Row { value: MetaValue; cells: number[]; step: number }
 
 /** What a key's values, or only one of them, had in flight over the last ten minutes, and have now. Rows keep their place while the pointer is over them. */
-export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame; at: string; rows: number; only?: string; /** What the marks are about, as the audit log names it; all of the queue without it. */ target?: string }) {
+export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame; at: string; rows: number; only?: ValueCount; /** What the marks are about, as the audit log names it; all of the queue without it. */ target?: string }) {
   const rows = useRef(new Map<string, Row>())
   const [loaded, setLoaded] = useState(0)
   const [problem, setProblem] = useState<Problem>()
@@ -38,6 +38,7 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
   const step = Math.floor(Date.parse(at) / stepMs)
   const blind = frame.rest.in_flight > 0 || !frame.whole
   const now = new Map(frame.top.map((v) => [valueText(v.value), v]))
+  if (only) now.set(valueText(only.value), only)
   useLayoutEffect(() => { // as all that follows a frame of the stream here: an effect after the paint would have the page drawn twice
     for (const [key, v] of now) {
       if (v.in_flight > 0 && !rows.current.has(key)) rows.current.set(key, { value: v.value, cells: new Array<number>(cells).fill(blind ? -1 : 0), step })
@@ -55,7 +56,8 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
     if (over.current || (ordered.current === step && order.length > 0)) return
     ordered.current = step
     const busy = (key: string) => rows.current.get(key)?.cells.reduce((a, c) => a + Math.max(0, c), 0) ?? 0
-    const all = only === undefined ? [...new Set([...now.keys(), ...rows.current.keys()])] : [only]
+    // Where some values are not named, the numbers of now are known only of those that are.
+    const all = only ? [valueText(only.value)] : [...new Set([...now.keys(), ...(blind ? [] : rows.current.keys())])]
     setOrder(all.map((key) => [key, busy(key)] as const).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, most).map(([key]) => key))
   }, [at, loaded, frame.key])
 
@@ -66,25 +68,25 @@ export function Heat({ frame, at, rows: most, only, target }: { frame: KeyFrame;
       <MarkRow items={changes} from={(step + 1) * stepMs - shownMs} to={(step + 1) * stepMs} />
       {order.map((key) => {
         const v = now.get(key)
-        return <Strip key={key} of={frame.key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? key} peak={peak} unknown={blind && !v} />
+        return <Strip key={key} of={frame.key} row={rows.current.get(key)} v={v} name={v?.value ?? rows.current.get(key)?.value ?? valueOf(key)} peak={peak} blind={blind} />
       })}
     </div>
   )
 }
 
-function Strip({ of, row, v, name, peak, unknown }: { of: string; row: Row | undefined; v: ValueCount | undefined; name: MetaValue; peak: number; unknown: boolean }) {
+function Strip({ of, row, v, name, peak, blind }: { of: string; row: Row | undefined; v: ValueCount | undefined; name: MetaValue; peak: number; blind: boolean }) {
   const limit = v?.limit ?? null
-  const inFlight = v?.in_flight ?? 0
+  const inFlight = v?.in_flight ?? (blind ? row?.cells.findLast((n) => n >= 0) : 0) ?? 0 // as last seen, until the rows are put in order again
   const canvas = useRef<HTMLCanvasElement>(null)
   useLayoutEffect(() => { if (canvas.current && row) paint(canvas.current, row.cells, limit ?? peak, limit) }, [row?.cells.join(), limit ?? peak, limit, dark.value])
-  const text = unknown ? 'not among the busiest' : limit === null ? exact(inFlight) : `${exact(inFlight)} / ${exact(limit)}`
+  const text = limit === null ? exact(inFlight) : `${exact(inFlight)} / ${exact(limit)}`
   return (
     <>
       <span class="val"><Clamp text={shown(name)} most={13} href={valueLink(of, valueText(name))} /></span>
       <canvas ref={canvas} width="720" height="32" aria-hidden="true" />
       <div class="gauge">
-        <div class={v?.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(inFlight, limit ?? peak)} /></div>
-        <b title={v ? `${exact(v.ready)} ready` : ''}>{unknown ? '?' : limit === null ? short(inFlight) : `${short(inFlight)} / ${short(limit)}`}<span class="sr"> in flight: {text}{v?.saturated ? ', at its limit' : ''}</span></b>
+        <div class={v && atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={percent(inFlight, limit ?? peak)} /></div>
+        <b title={v ? `${exact(v.ready)} ready` : ''}>{limit === null ? short(inFlight) : `${short(inFlight)} / ${short(limit)}`}<span class="sr"> in flight: {text}{v && atLimit(v) ? ', at its limit' : ''}</span></b>
       </div>
     </>
   )

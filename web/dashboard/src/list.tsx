@@ -134,7 +134,7 @@ export function List<T>(p: Props<T>) {
   const all = list.rows.length > 0 && list.rows.every((r) => chosen?.has(r.id))
   return (
     <Table name={p.name} scope={p.scope} columns={p.columns} body={body} {...list.hold}
-      pick={choose && <input type="checkbox" aria-label="Choose all that are shown" checked={all} onChange={() => choose(all ? new Set() : new Set(list.rows.map((r) => r.id)))} />}
+      pick={choose && <input type="checkbox" aria-label="Select all shown" checked={all} onChange={() => choose(all ? new Set() : new Set(list.rows.map((r) => r.id)))} />}
       lines={list.rows.map((r) => {
         const looks = { on: r.id === at || r.id === p.marked, at: r.id === at, gone: r.gone }
         const isChosen = chosen?.has(r.id) ?? false

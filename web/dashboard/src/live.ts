@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { signal, useSignalEffect } from '@preact/signals'
 import { Problem, call } from './api'
 import { kept } from './kept'
-import { beat, paused } from './stream'
+import { beat, frozen } from './stream'
 
 export interface Live<T> {
   data: T | undefined
@@ -50,7 +50,7 @@ export function useLive<T>(path: string, every = 2, of = path): Live<T> {
   }, [path])
   useSignalEffect(() => {
     const now = beat.value
-    if (every === 0 || paused.value || !wanted.current.path || now - seen.current < every) return
+    if (every === 0 || frozen.value || !wanted.current.path || now - seen.current < every) return
     seen.current = now
     start()
   })

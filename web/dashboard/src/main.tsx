@@ -2,7 +2,7 @@ import './app.css'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Login, Me, NotToLook, useWho } from './access'
-import { quern } from './api'
+import { answering, quern } from './api'
 import { duration, moment, short } from './format'
 import { useAction, useLive } from './live'
 import { places } from './nav'
@@ -14,6 +14,7 @@ import { Fairness } from './pages/fairness'
 import { Chunk } from './pages/chunk'
 import { Consumer, Consumers } from './pages/consumers'
 import { Keys } from './pages/keys'
+import { Nodes } from './pages/nodes'
 import { Operations } from './pages/operations'
 import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
@@ -31,7 +32,7 @@ import { Value } from './pages/value'
 import { RulesLine, rules } from './rules'
 import { boundTo, locked, may, who } from './session'
 import { dark, inQueue, link, queue, route, say, setTheme, toast } from './state'
-import { age, aside, follow, keys, missing, paused, stats } from './stream'
+import { age, aside, follow, frozen, keys, missing, stats } from './stream'
 import type { Page, Queue } from './types'
 
 /** The page, once it is known for whom. */
@@ -107,6 +108,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
     case 'schedules': return <Schedules key={of} />
     case 'dead-letters': return <DeadLetters key={of} />
     case 'operations': return <Operations key={of} />
+    case 'nodes': return <Nodes />
     case 'activity': return <Activity />
     case 'tokens': return <Tokens />
     case 'settings': return <Settings key={of} />
@@ -149,7 +151,7 @@ function Top() {
       <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">
         <Liveness />
-        <button aria-pressed={paused.value} onClick={() => { paused.value = !paused.value }}>{paused.value ? 'Resume' : 'Pause'}</button>
+        <button aria-pressed={frozen.value} onClick={() => { frozen.value = !frozen.value }}>Freeze view</button>
         <Me />
         <button onClick={() => setTheme(dark.value ? 'light' : 'dark')} aria-label={dark.value ? 'Switch to light' : 'Switch to dark'}>{dark.value ? 'Light' : 'Dark'}</button>
       </div>
@@ -160,14 +162,15 @@ function Top() {
 /** Said above all numbers while they are not those of now; those are dimmed. */
 function Stale() {
   const seconds = age.value
-  if (paused.value || seconds === null || seconds <= 3 || !stats.value) return null
-  return <div class="banner"><Mark of="dead" /><span><b>No news from the server for {duration(Math.round(seconds))}.</b> The numbers below are those of {moment(stats.value.at)}.</span></div>
+  if (frozen.value || seconds === null || seconds <= 3 || !stats.value) return null
+  const node = answering.value
+  return <div class="banner"><Mark of="dead" /><span><b>{node ? `The node ${node} is gone: no news from it` : 'No news from the server'} for {duration(Math.round(seconds))}.</b> The numbers below are from {moment(stats.value.at)}.{node && ' The page continues when a node answers at this address again.'}</span></div>
 }
 
 /** Whether the numbers are those of now. Nothing on the page may look live when it is not. */
 function Liveness() {
   const seconds = age.value
-  const state = paused.value ? 'paused' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
+  const state = frozen.value ? 'frozen' : boundTo() ? 'bound' : missing.value ? 'missing' : aside.value ? 'aside' : seconds === null ? 'connecting' : seconds > 3 ? 'stale' : 'live'
   useEffect(() => { document.documentElement.dataset.live = state }, [state])
   return (
     <>
@@ -187,7 +190,7 @@ function useShortcuts() {
       leader = e.key === 'g' ? performance.now() : 0
       const filter = e.key === '/' ? document.querySelector<HTMLElement>('main input:not([type=checkbox]):not([type=file]), main select') : null
       if (target) location.hash = link(target.page)
-      else if (e.key === 'p') paused.value = !paused.value
+      else if (e.key === 'p') frozen.value = !frozen.value
       else if (e.key === 'd') setTheme(dark.value ? 'light' : 'dark')
       else if (e.key === '?') location.hash = link('settings')
       else if (filter) filter.focus()

@@ -6,7 +6,7 @@ import type { Submission } from './types'
 export const leftOf = (s: Submission) => s.ready + s.waiting + s.reserved + ruledOf(s)
 
 /** Of them, those that a rule keeps from being handed out. */
-export const ruledOf = (s: Submission) => (s.paused ?? 0) + (s.blocked ?? 0)
+const ruledOf = (s: Submission) => (s.paused ?? 0) + (s.blocked ?? 0)
 
 /** How many readings the pace is taken from: about a minute. */
 const kept = 60

@@ -4,7 +4,7 @@ import { call, queuePath, valueOf, valueText } from './api'
 import { places } from './nav'
 import { may } from './session'
 import { dark, link, queue, setTheme, valueLink } from './state'
-import { keys, paused } from './stream'
+import { frozen, keys } from './stream'
 import type { NamedStrategy, Page, Plugin, Queue } from './types'
 
 export const paletteOpen = signal(false)
@@ -75,7 +75,7 @@ function Finder() {
         placeholder="Page, submission id, id/chunk, company=acme, strategy, plugin…" value={text} onInput={(e) => { setText(e.currentTarget.value); setAt(0) }} onKeyDown={key} />
       <ul id="palette-found" role="listbox" aria-label="Found">
         {found.map((f, i) => <li key={f.kind + f.name} id={'palette-' + i} role="option" aria-selected={i === place} onPointerMove={() => setAt(i)} onClick={() => choose(f)}><span>{f.name}</span><small>{f.kind}</small></li>)}
-        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>Nothing has this name. An id opens its submission; KEY=VALUE opens the page of a value.</span></li>}
+        {found.length === 0 && <li role="option" aria-selected="false" aria-disabled="true"><span>No match. An id opens its submission, KEY=VALUE the page of a value.</span></li>}
       </ul>
       <p class="note"><kbd>↑</kbd> <kbd>↓</kbd> choose, <kbd>Enter</kbd> goes, <kbd>Esc</kbd> closes</p>
     </>
@@ -96,7 +96,7 @@ function matching(text: string, named: Entry[]): Entry[] {
   else if (meta && (text.includes('=') || (keys.value?.keys ?? []).some((k) => k.key === meta[1]))) spelled.push(toValue(meta[1]!, valueText(valueOf(meta[2]!))), to('submissions with', `${meta[1]}=${meta[2]}`, 'submissions', { ['meta.' + meta[1]]: meta[2]! }))
   const all: Entry[] = [
     ...places.filter((p) => !p.scope || may(p.scope)).map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
-    { name: paused.value ? 'Resume' : 'Pause', kind: 'this page', find: 'pause resume', go: () => { paused.value = !paused.value } },
+    { name: frozen.value ? 'Unfreeze view' : 'Freeze view', kind: 'this page', find: 'freeze pause resume', go: () => { frozen.value = !frozen.value } },
     { name: dark.value ? 'Light' : 'Dark', kind: 'this page', find: 'theme light dark', go: () => setTheme(dark.value ? 'light' : 'dark') },
     ...named,
     ...(keys.value?.keys ?? []).map((k) => to('key', k.key, 'keys', { key: k.key })),

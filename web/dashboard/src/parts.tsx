@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact'
 import { valueText, type Problem } from './api'
 import { Copy } from './copy'
-import { exact, metaList, percent, short, shown } from './format'
+import { duration, exact, metaList, moment, percent, short, shown } from './format'
 import { link, valueLink } from './state'
 import { Clamp } from './text'
-import type { Meta, MetaValue, Submission, Warning } from './types'
+import type { Forecast, Meta, MetaValue, Submission, ValueCount, Warning } from './types'
 
 /** The states of a chunk, each with its colour class; `done` first as in all bars. */
 export const chunkStates = ['done', 'reserved', 'ready', 'waiting', 'dead', 'skipped'] as const
@@ -30,7 +30,17 @@ export function Tile({ of, name, value, title, children }: { of?: string; name: 
 export const Chip = ({ k, v }: { k: string; v: MetaValue }) => <span class="chip"><Clamp text={`${k}=${shown(v)}`} href={valueLink(k, valueText(v))} /></span>
 export const MetaChips = ({ meta }: { meta: Meta | undefined }) => <>{metaList(meta).map(([k, v]) => <Chip key={k} k={k} v={v} />)}</>
 
-export const Width = ({ of, share }: { of: string; share: number }) => <i class={of} style={{ width: `${Math.max(0, Math.min(100, share))}%` }} />
+/** A part of a bar. Of nothing there is none: a border would show all the same. */
+export const Width = ({ of, share }: { of: string; share: number }) => (share > 0 ? <i class={of} style={{ width: `${Math.min(100, share)}%` }} /> : null)
+
+/** When work is done, as the server foresees it. */
+export function ends(f: Forecast, now: number): string {
+  const within = (at: string) => duration(Math.max(1, (Date.parse(at) - now) / 1000))
+  return [`in about ${within(f.p50)}`, `nine times in ten within ${within(f.p90)}`, ...(f.not_before ? [`not before ${moment(f.not_before)}`] : [])].join(', ') + (f.moving ? '' : '; a part is stuck')
+}
+
+/** Whether a value is at its limit, but for the moments between two chunks. */
+export const atLimit = (v: ValueCount) => v.saturated || v.saturated_since !== null
 
 /** Where the chunks of a submission stand, as one bar. */
 export function Progress({ s }: { s: Submission }) {
@@ -77,5 +87,5 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
 
 /** What is chosen in a list, with what can be done with it. It keeps its room, so that the list below does not move. */
 export function Chosen({ n, clear, children }: { n: number; clear: () => void; children: ComponentChildren }) {
-  return <div class="chosen row" role="status">{n === 0 ? <small>Nothing is chosen.</small> : <><b>{exact(n)} chosen</b>{children}<button onClick={clear}>Choose none</button></>}</div>
+  return <div class="chosen row" role="status">{n === 0 ? <small>Nothing selected.</small> : <><b>{exact(n)} selected</b>{children}<button onClick={clear}>Clear</button></>}</div>
 }

@@ -1,5 +1,6 @@
 import { useLive, type Live } from './live'
 import { queuePath } from './api'
+import { moment } from './format'
 import { queue, refine, route } from './state'
 import { series } from './stream'
 import type { Series } from './types'
@@ -21,6 +22,8 @@ export interface Past {
   to: number
   /** How many seconds back it goes. */
   within: number
+  /** When the history begins, in words, where that is within what was asked for. */
+  begins: string | undefined
   /** From point to point. */
   step: string
 }
@@ -38,7 +41,8 @@ export function usePast(): Past {
   const of = step === 'second' ? series.value : read.data
   const first = (of?.at[0] ?? 0) / 1000
   const begin = zoomed ? from : Math.max(from, Math.min(first, now - (step === 'second' ? minute : 5 * minute)))
-  return { of, read, from: begin, to: zoomed ? zoomTo : now, within: now - from, step }
+  const begins = first > from + 2 * minute ? `history begins at ${moment(first * 1000)}` : undefined
+  return { of, read, begins, from: begin, to: zoomed ? zoomTo : now, within: now - from, step }
 }
 
 /** Chooses how far back the charts of a page go. */

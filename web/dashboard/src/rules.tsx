@@ -11,12 +11,18 @@ import { Count, Mark } from './parts'
 import { link, queue, say, valueLink } from './state'
 import { stats } from './stream'
 import { Clamp } from './text'
-import type { Page, Rule, RuleMatch } from './types'
+import type { MetaValue, Page, Rule, RuleMatch } from './types'
 
 /** The rules of the queue, as every page shows them. They are read again at the pace of the stream, or at once when one was changed. */
 export const rules = signal<Live<Page<Rule>> | null>(null)
 
 export const ruleFlags = (m: RuleMatch) => (m.queue ? ['--all'] : m.submission ? ['--submission', m.submission] : metaList(m.meta).flatMap(([k, v]) => ['--meta', `${k}=${typeof v === 'string' && /^-?\d+$/.test(v) ? 's:' + v : v}`]))
+
+/** Whether a rule names a value of a meta key. */
+export function names(r: Rule, key: string, value: MetaValue): boolean {
+  const of = r.match.meta?.[key]
+  return of !== undefined && valueText(of) === valueText(value)
+}
 
 /** What a rule is about, in words. */
 export function Matched({ m }: { m: RuleMatch }) {
@@ -67,10 +73,10 @@ function OneRule({ r }: { r: Rule }) {
   return <><b><Matched m={r.match} /> is {past[r.action] ?? r.action}</b> (<Count n={r.chunks ?? 0} /> chunks){r.actor && <> by <bdi>{r.actor}</bdi></>}{since && ` for ${since}`}{r.reason && <>: “<Clamp text={r.reason} most={60} />”</>} · {r.until ? `until ${moment(r.until)}` : 'until it is lifted'}{r.effects?.insert ? ' · inserts are refused' : ''}</>
 }
 
-export const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back what was held'].filter(Boolean).join(', ')
+export const effects = (r: Rule) => [r.effects?.insert && 'refuses inserts', r.effects?.revoke && 'took back reserved chunks'].filter(Boolean).join(', ')
 
 /** Why, for those who meet it, and who said so. */
-export const Reason = ({ r }: { r: Rule }) => <>{r.reason ? <Clamp text={r.reason} most={90} /> : <span class="note">no reason was given</span>}<p class="note">{r.actor && <>by <Clamp text={r.actor} />, </>}since {moment(r.since)}</p></>
+export const Reason = ({ r }: { r: Rule }) => <>{r.reason ? <Clamp text={r.reason} most={90} /> : <span class="note">no reason given</span>}<p class="note">{r.actor && <>by <Clamp text={r.actor} />, </>}since {moment(r.since)}</p></>
 
 /** The rules that hold, those that keep most first. */
 export function ActiveRules({ name, items, done }: { name: string; items: Rule[]; done: () => void }) {
@@ -95,7 +101,7 @@ function Lift({ r, done }: { r: Rule; done: () => void }) {
     <Confirm name="Lift" label={`Lift rule ${r.id}`} lacks={r.action === 'block' ? lacks('admin') : lacks('consume', 'operate')} question={`Lift the ${r.action} of ${what(r.match)}?`} n={r.match.queue ? n : undefined} run={async () => {
       await call('DELETE', `${queuePath(of)}/rules/${r.id}`)
       const { action, match, reason, until, effects } = r
-      say('Lifted: what no other rule covers is handed out again', {
+      say('Lifted: work under no other rule is handed out again', {
         text: `${action} ${what(match)} again`,
         run: () => call('POST', `${queuePath(of)}/rules`, { action, match, ...(reason ? { reason } : {}), ...(until ? { until } : {}), ...(effects?.insert ? { effects: { insert: true } } : {}) }),
       })

@@ -71,4 +71,4 @@ export const may = (...any: Scope[]) => !who.value || who.value.scopes.some((s) 
 export const boundTo = () => who.value?.meta
 
 /** Why something cannot be done here; undefined when it can. */
-export const lacks = (...any: Scope[]) => (may(...any) ? undefined : `This takes the scope ${any.join(' or ')}, which ${who.value?.name ?? 'the token'} does not have.`)
+export const lacks = (...any: Scope[]) => (may(...any) ? undefined : `This needs the scope ${any.join(' or ')}, which ${who.value?.name ?? 'the token'} does not have.`)

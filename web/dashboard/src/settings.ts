@@ -21,7 +21,7 @@ export function said(name: string, value: unknown): string {
   if (typeof value === 'number' && name.endsWith('_seconds')) return duration(value)
   if (typeof value === 'number' && name === 'suspect_share') return `${(100 * value).toFixed(0)} %`
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  if (isBackoff(value)) return value.base_ms === 0 ? 'none' : `up to ${ms(value.base_ms)}, times ${value.factor} from try to try, at most ${ms(value.cap_ms)}`
+  if (isBackoff(value)) return value.base_ms === 0 ? 'none' : `up to ${ms(value.base_ms)}, times ${value.factor} per attempt, at most ${ms(value.cap_ms)}`
   return value === undefined || value === '' ? 'none' : String(value)
 }
 

@@ -15,7 +15,7 @@ export const keys = signal<KeysFrame | null>(null)
 export const series = signal<Series>(empty())
 /** Counts frames: what is read besides the stream is read again when it moves, and never on a clock of its own. */
 export const beat = signal(0)
-export const paused = signal(false)
+export const frozen = signal(false)
 /** Seconds since the last frame, or null while there was none. */
 export const age = signal<number | null>(null)
 export const skipped = signal(0)
@@ -129,7 +129,7 @@ function close() {
   followed = null
 }
 
-/** Follows the queue that the address names. A hidden page and a paused one follow nothing. */
+/** Follows the queue that the address names. A hidden page and a frozen one follow nothing. */
 export function follow() {
   const hidden = signal(document.hidden)
   document.addEventListener('visibilitychange', () => { hidden.value = document.hidden })
@@ -142,14 +142,14 @@ export function follow() {
       lastFrame = 0
       batch(() => { stats.value = null; keys.value = null; consumers.value = null; schedules.value = null; series.value = empty(); age.value = null; missing.value = ''; aside.value = null })
     }
-    if (paused.value || hidden.value || locked.value || !allowed.value) close()
+    if (frozen.value || hidden.value || locked.value || !allowed.value) close()
     else open(of, topic.value)
   })
-  setInterval(() => { if (boundTo() && !paused.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
-  setInterval(() => { if (lastFrame > 0 && !paused.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
+  setInterval(() => { if (boundTo() && !frozen.value && !hidden.value) beat.value++ }, 2000) // without frames, what is shown is read again all the same
+  setInterval(() => { if (lastFrame > 0 && !frozen.value) age.value = (performance.now() - lastFrame) / 1000 }, 500)
 }
 
-/** Resolves with the next frame, or after a moment while the page is paused or its stream is cut. */
+/** Resolves with the next frame, or after a moment while the page is frozen or its stream is cut. */
 export function nextFrame(): Promise<void> {
   return new Promise((done) => {
     const was = beat.peek()

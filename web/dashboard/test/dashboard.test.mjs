@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, consumers, dead, eventually, insert, live, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
+import { browser, call, consumers, dead, eventually, insert, live, looks, manifest, open, proxy, reserve, server, stats, upload } from './harness.mjs'
 
 const huge = '9223372036854775807'
 const companies = ['acme', 'globex', 'initech', 'umbrella', 'hooli', 'stark', 'wayne', 'tyrell', 'wonka', 'cyberdyne', 'soylent', 'oscorp', 'aperture']
@@ -57,15 +57,13 @@ const pages = () => [
   ['chunk', `#/submissions/${held}/19990`, async (p) => {
     await p.getByLabel('Strategy of the consumer').fill('OrElse(SelectOnly("mode", "full", OldestFirst), MaxSimultaneous("company", 1, OldestFirst))')
     await p.getByRole('button', { name: 'Ask why' }).click()
-    await p.getByText('Branch 2').first().waitFor({ timeout: 30_000 }).catch(async (e) => { // it was red once in many runs: say what stood there
-      throw new Error(`the answer did not come: ${await p.locator('#content, main').first().innerText()}`, { cause: e })
-    })
+    await p.getByText('Branch 2').first().waitFor()
   }],
   ['chunk-dead', `#/submissions/${failed}/1`, (p) => p.getByRole('cell', { name: 'importer-7' }).waitFor()],
   ['fairness', '#/fairness', (p) => p.locator('.shares .tick').nth(5).waitFor()],
   ['plugins', '#/plugins', (p) => p.getByRole('link', { name: 'order', exact: true }).waitFor()],
   ['plugin', '#/plugins/order?version=2.0.0&want=8', async (p) => {
-    await p.getByRole('button', { name: 'Score what is ready' }).click()
+    await p.getByRole('button', { name: 'Score ready chunks' }).click()
     await p.getByText('would be taken.').waitFor()
   }],
   ['consumers', '#/consumers', (p) => p.getByRole('link', { name: 'worker-1', exact: true }).waitFor()],
@@ -100,26 +98,24 @@ const pages = () => [
   ['settings', '#/settings', (p) => p.getByText('reservation_timeout_ms').waitFor()],
 ]
 
-for (const scheme of ['light', 'dark']) {
-  for (const width of [1440, 390]) {
-    test(`every page, ${scheme}, ${width} px: no error, no violation, accessible, nothing cut off`, async () => {
-      const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 1000, scheme })
-      for (const [name, hash, ready] of pages()) {
-        await t.go(hash)
-        await ready(t.page)
-        assert.deepEqual(await t.axe(), [], `${name}: accessibility`)
-        const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-        assert.ok(over <= 0, `${name}: ${over} px stand out at the right`)
-        assert.deepEqual(await t.violations(), [], `${name}: content security policy`)
-        if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: !(width === 1440 && ['dead-letters', 'submissions', 'strategies', 'keys'].includes(name)) })
-      }
-      assert.deepEqual(t.wrong, [])
-      await t.close()
-    })
-  }
+for (const [scheme, width] of looks) {
+  test(`every page, ${scheme}, ${width} px: no error, no violation, accessible, nothing cut off`, async () => {
+    const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 1000, scheme })
+    for (const [name, hash, ready] of pages()) {
+      await t.go(hash)
+      await ready(t.page)
+      assert.deepEqual(await t.axe(), [], `${name}: accessibility`)
+      const over = await t.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.ok(over <= 0, `${name}: ${over} px stand out at the right`)
+      assert.deepEqual(await t.violations(), [], `${name}: content security policy`)
+      if (process.env.SHOTS) await t.page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${width}.png`, fullPage: !(width === 1440 && ['dead-letters', 'submissions', 'strategies', 'keys'].includes(name)) })
+    }
+    assert.deepEqual(t.wrong, [])
+    await t.close()
+  })
 }
 
-test('numbers move without a reload, and a pause holds them', async () => {
+test('numbers move without a reload, and a frozen view holds them', async () => {
   const t = await open(chromium.b, quern.url)
   await t.go('#/overview')
   const was = await t.page.getByRole('region', { name: 'Done', exact: true }).locator('.d').textContent()
@@ -128,15 +124,15 @@ test('numbers move without a reload, and a pause holds them', async () => {
   await insert(quern.url, 700_000, { company: 'acme', mode: 'full' })
   await until(t.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, ready + 600_000)
 
-  await t.page.getByRole('button', { name: 'Pause' }).click()
-  await t.page.locator('[data-state="paused"]').waitFor()
+  await t.page.getByRole('button', { name: 'Freeze view' }).click()
+  await t.page.locator('[data-state="frozen"]').waitFor()
   const held = await tile(t.page, 'Ready')
   await insert(quern.url, 500_000, { company: 'globex', mode: 'full' })
   const other = await open(chromium.b, quern.url)
   await other.go('#/overview')
   await until(other.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, held + 400_000)
-  assert.equal(await tile(t.page, 'Ready'), held, 'a paused page must not move')
-  await t.page.getByRole('button', { name: 'Resume' }).click()
+  assert.equal(await tile(t.page, 'Ready'), held, 'a frozen page must not move')
+  await t.page.getByRole('button', { name: 'Freeze view', pressed: true }).click()
   await until(t.page, (n) => Number(document.querySelector('[aria-label="Ready"] .v').title.replaceAll(',', '')) > n, held + 400_000)
   assert.deepEqual([...t.wrong, ...other.wrong], [])
   await t.close()

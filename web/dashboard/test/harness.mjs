@@ -1,6 +1,6 @@
 // What the tests share: a real server, real load, a real browser.
-import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,8 +16,15 @@ process.on('exit', () => { for (const child of servers) child.kill('SIGKILL') })
 
 /** Starts `quern dev`, or another command that serves, and returns its address and how to end it. */
 export async function server(command = ['dev']) {
+  const { ready, ...ends } = launch(command)
+  const wait = setInterval(() => {}, 60_000) // nothing else keeps the test running until the server is ready
+  try { return { url: await ready, ...ends } } finally { clearInterval(wait) }
+}
+
+/** Starts a command that serves, which is ready with an address: the node of a cluster may stand by for long before. */
+export function launch(command) {
   const child = spawn(process.env.QUERN ?? join(root, 'bin/quern'), [...command, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const url = await new Promise((found, failed) => {
+  const ready = new Promise((found, failed) => {
     child.once('exit', (code) => failed(new Error(`the server ended with ${code}`)))
     createInterface(child.stdout).on('line', (line) => {
       const match = /http:\/\/[^\s)]+/.exec(line)
@@ -33,7 +40,35 @@ export async function server(command = ['dev']) {
     child.ref()
     child.kill(signal)
   })
-  return { url, stop: end('SIGTERM'), kill: end('SIGKILL') }
+  return { ready, stop: end('SIGTERM'), kill: end('SIGKILL') }
+}
+
+/** A database for the nodes of a cluster. PostgreSQL refuses to run as root. */
+export async function database() {
+  const [version] = readdirSync('/usr/lib/postgresql').sort((a, b) => b - a)
+  const program = (name) => `/usr/lib/postgresql/${version}/bin/${name}`
+  const cwd = mkdtempSync(join(tmpdir(), 'quern-pg-'))
+  const as = { cwd }
+  if (process.getuid() === 0) {
+    for (const [name, flag] of [['uid', '-u'], ['gid', '-g']]) as[name] = Number(execFileSync('id', [flag, 'postgres']))
+    chownSync(cwd, as.uid, as.gid)
+  }
+  execFileSync(program('initdb'), ['-D', 'data', '-U', 'postgres', '-A', 'trust', '--no-sync'], { ...as, stdio: 'ignore' })
+  const child = spawn(program('postgres'), ['-D', 'data', '-k', cwd, '-c', 'listen_addresses='], { ...as, stdio: ['ignore', 'ignore', 'pipe'] })
+  await new Promise((ready, failed) => {
+    child.once('exit', (code) => failed(new Error(`the database ended with ${code}`)))
+    createInterface(child.stderr).on('line', (line) => { if (line.includes('ready to accept connections')) ready() })
+  })
+  servers.add(child)
+  child.unref()
+  child.stderr.unref()
+  const stop = () => new Promise((ended) => {
+    child.removeAllListeners('exit')
+    child.once('exit', () => { servers.delete(child); rmSync(cwd, { recursive: true, force: true }); ended() })
+    child.ref()
+    child.kill('SIGQUIT')
+  })
+  return { url: `postgres:///postgres?host=${encodeURIComponent(cwd)}&user=postgres`, stop }
 }
 
 export async function call(url, method, path, body, headers = {}) {
@@ -96,9 +131,9 @@ export async function dead(url, count, meta) {
   return id
 }
 
-/** A way to the server that can be cut and restored; it notes which streams the browser opens, by their topics and queues, and what it says it has when it comes back. */
+/** A way to the server that can be cut and restored, and lead to another one; it notes which streams the browser opens, by their topics and queues, and what it says it has when it comes back. */
 export async function proxy(url) {
-  const target = new URL(url)
+  let target = new URL(url)
   const sockets = new Set()
   const seen = []
   const streams = []
@@ -114,7 +149,7 @@ export async function proxy(url) {
   const { port } = listener.address()
   const cut = () => new Promise((closed) => { listener.close(closed); for (const s of sockets) s.destroy() })
   return {
-    url: `http://127.0.0.1:${port}`, seen, streams, queues, cut,
+    url: `http://127.0.0.1:${port}`, seen, streams, queues, cut, lead: (to) => { target = new URL(to) },
     restore: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
   }
 }
@@ -128,6 +163,9 @@ export async function browser() {
   })
   return { b, stop: async () => { await b.close(); rmSync(dir, { recursive: true, force: true }) } }
 }
+
+/** How pages are looked at: in both schemes where all there is of them is shown, and narrow, where the place of things is another. */
+export const looks = [['light', 1440], ['dark', 1440], ['light', 390]]
 
 /** Opens a page and collects all that a page must not do. */
 export async function open(b, url, { width = 1440, height = 900, scheme = 'light', me = 'ann' } = {}) {

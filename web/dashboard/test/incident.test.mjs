@@ -23,7 +23,7 @@ test('quiet and drain say what follows in numbers, take a name, and are undone',
   const t = await open(chromium.b, quern.url, { me: '' })
   await t.go('#/consumers')
   const state = async () => (await call(quern.url, 'GET', `${base}/consumers/calm-1`))
-  for (const [verb, question, fact] of [['Quiet', 'Keep new work from calm-1?', 'quiet'], ['Drain', 'Have calm-1 finish and leave?', 'draining']]) {
+  for (const [verb, question, fact] of [['Quiet', 'Keep new work from calm-1?', 'quiet'], ['Drain', 'Drain calm-1?', 'draining']]) {
     await t.page.getByRole('button', { name: `${verb} calm-1` }).click()
     const asked = t.page.getByRole('dialog', { name: question })
     await asked.getByText('7 chunks').waitFor()
@@ -60,8 +60,8 @@ test('what was changed is undone: a lifted rule at once, a limit from the activi
   await call(quern.url, 'PUT', value, { limit: 3 })
   await call(quern.url, 'PUT', value, { limit: 5, weight: 2 })
   await t.go('#/activity')
-  const row = t.page.getByRole('region', { name: 'What changed' }).locator('tbody tr').filter({ hasText: 'value.set' }).first()
-  await row.getByRole('button', { name: /^Undo value\.set/ }).click()
+  const row = t.page.getByRole('region', { name: 'What changed' }).locator('tbody tr').filter({ hasText: 'to limit 5 and weight 2' }).first()
+  await row.getByRole('button', { name: /^Undo: .* set company="undo" to limit 5 and weight 2, / }).click()
   const asked = t.page.getByRole('dialog', { name: 'Undo: company="undo": limit 3, weight 1 again?' })
   await asked.getByRole('button', { name: 'Undo' }).click()
   await eventually(async () => {
@@ -239,7 +239,7 @@ test('on paper there are the numbers, and nothing to press', async () => {
   assert.equal(ink, 'rgb(29, 27, 22)', 'dark on white, whatever the theme')
   await t.page.emulateMedia({ media: null })
   await t.go('#/activity')
-  const what = t.page.getByRole('button', { name: 'queue.create', exact: true }).first()
+  const what = t.page.getByTitle('show only queue.create', { exact: true }).first()
   await what.waitFor()
   await t.page.emulateMedia({ media: 'print' })
   assert.ok(await what.isVisible(), 'what was done is read on paper, though it is pressed on the screen')

@@ -77,14 +77,12 @@ test('a row that is skipped is found by find in page, by its role and by the key
   await t.close()
 })
 
-for (const scheme of ['light', 'dark']) {
-  test(`a long table is well formed for who hears it, at 1440 and 390 px, ${scheme}`, async () => {
-    for (const width of [1440, 390]) {
-      const t = await values({ width, height: 844, scheme })
-      assert.deepEqual(await t.axe(), [], `${width} px`)
-      assert.ok(await skipped(t.page) > last / 2)
-      assert.ok(await t.page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), 'nothing stands out at the right')
-      await t.close()
-    }
-  })
-}
+test('a long table is well formed for who hears it, at 1440 and 390 px', async () => {
+  for (const width of [1440, 390]) {
+    const t = await values({ width, height: 844 })
+    assert.deepEqual(await t.axe(), [], `${width} px`)
+    assert.ok(await skipped(t.page) > last / 2)
+    assert.ok(await t.page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), 'nothing stands out at the right')
+    await t.close()
+  }
+})

@@ -122,7 +122,7 @@ test('who holds a chunk, free it', async () => {
   const asked = o.page.getByRole('dialog', { name: 'Take chunk 0 from stuck-1?' })
   await o.fill(asked.getByLabel('Who'), 'ann')
   await o.click(asked.getByRole('button', { name: 'Release' }))
-  await o.told('chunk 0 is taken from stuck-1')
+  await o.told('chunk 0 taken from stuck-1')
   await o.done()
 })
 
@@ -202,7 +202,7 @@ test('the chart has what was changed as marks, and names it', async () => {
   const said = o.page.getByLabel('What changed lately')
   await said.waitFor()
   await call(quern.url, 'PUT', '/v1/queues/default/meta-keys/company/values/8', { limit: 9 })
-  await said.getByText('value.set').waitFor()
+  await said.getByText('set company=8 to limit 9').waitFor()
   await said.getByText('company=8').first().waitFor()
   // Of the lines of the chart none is as dark as a mark, and none stands upright.
   await eventually(async () => assert.ok(await o.page.locator('.chart canvas').evaluate((c) => {
@@ -217,7 +217,7 @@ test('the chart has what was changed as marks, and names it', async () => {
     return false
   }), 'no upright line'))
   await o.click(said.getByRole('link', { name: 'all' }))
-  await o.page.getByRole('region', { name: 'What changed' }).getByText('value.set').first().waitFor()
+  await o.page.getByRole('region', { name: 'What changed' }).getByTitle('show only value.set').first().waitFor()
   if (process.env.SHOTS) await o.page.screenshot({ path: `${process.env.SHOTS}/changes.png` })
   await o.done()
 })

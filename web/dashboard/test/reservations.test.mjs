@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, eventually, insert, open, reserve, server } from './harness.mjs'
+import { browser, call, eventually, insert, looks, open, reserve, server } from './harness.mjs'
 import { consumer, hard, long, rightToLeft } from './hard.mjs'
 
 let quern, chromium
@@ -17,7 +17,7 @@ after(async () => {
 
 const rows = (page, name = 'Reservations') => page.getByRole('region', { name, exact: true }).locator('tbody tr')
 
-for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], [390, 'dark']]) {
+for (const [scheme, width] of looks) {
   test(`who holds what is on a page, at ${width} px in ${scheme}`, async () => {
     const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 900, scheme })
     await t.go('#/reservations')
@@ -46,7 +46,7 @@ test('who holds a chunk, free it', async () => {
   assert.deepEqual(await t.axe(), [])
   await asked.getByLabel('Who').fill('ann')
   await asked.getByRole('button', { name: 'Release' }).click() // 3
-  await t.told('chunk 1 is taken from stuck-1')
+  await t.told('chunk 1 taken from stuck-1')
   await eventually(async () => assert.equal((await call(quern.url, 'GET', `/v1/submissions/${sub.id}/chunks/1`)).state, 'ready'))
   const log = await call(quern.url, 'GET', '/v1/audit?action=reservation.release')
   assert.deepEqual([log.items[0].actor, log.items[0].before.consumer, log.items[0].target], ['ann', 'stuck-1', `submission ${sub.id} chunk 1`])
@@ -68,7 +68,7 @@ test('what one consumer holds is taken from the list of it, all at once', async 
   const t = await open(chromium.b, quern.url)
   t.allow(404) // a consumer that holds nothing is forgotten
   await t.go('#/reservations?consumer=crashed-1')
-  await t.page.getByRole('button', { name: 'Release what crashed-1 holds' }).click()
+  await t.page.getByRole('button', { name: 'Release the chunks of crashed-1' }).click()
   const asked = t.page.getByRole('dialog', { name: 'Take 130 from crashed-1?' })
   await asked.getByText('130 chunks are offered again at once').waitFor()
   await asked.getByLabel('Who').fill('ann')
@@ -76,8 +76,8 @@ test('what one consumer holds is taken from the list of it, all at once', async 
   await asked.getByLabel('Type 130 to go on').fill('130')
   assert.deepEqual(await t.axe(), [])
   await asked.getByRole('button', { name: 'Release 130' }).click()
-  await t.told('130 chunks are taken from crashed-1')
-  await t.page.getByText('No reservation fits the filters.').waitFor()
+  await t.told('130 chunks taken from crashed-1')
+  await t.page.getByText('No reservation matches the filters.').waitFor()
   assert.equal((await call(quern.url, 'GET', `/v1/submissions/${sub.id}`)).ready, 150)
   assert.equal((await call(quern.url, 'GET', '/v1/audit?action=consumer.release')).items[0].actor, 'ann')
   assert.deepEqual(t.wrong, [])
@@ -93,7 +93,7 @@ test('reservations are filtered, and a value has its holders', async () => {
   await t.page.getByRole('button', { name: 'Add filter' }).click()
   await seven('Reservations')
   await t.page.getByRole('button', { name: 'Overdue' }).click()
-  await t.page.getByText('No reservation fits the filters.').waitFor()
+  await t.page.getByText('No reservation matches the filters.').waitFor()
   await t.page.getByRole('button', { name: /^Remove the filter tenant=/ }).click()
   await t.page.getByRole('button', { name: 'All', exact: true }).click()
   await t.page.getByLabel('What to filter by').fill(consumer)

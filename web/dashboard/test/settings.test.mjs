@@ -33,11 +33,11 @@ test('settings of a queue are changed in the page, and what is wrong stands at i
   await call(quern.url, 'PATCH', '/v1/queues/default', { settings: { max_expiries: 9 } }) // another client changes a different one meanwhile
   await eventually(async () => assert.equal(await t.page.getByLabel('max_expiries').inputValue(), '9'))
   await t.page.getByRole('button', { name: 'Change 4' }).click()
-  await t.told('4 settings are changed')
+  await t.told('4 settings changed')
   const { settings } = await call(quern.url, 'GET', '/v1/queues/default')
   const got = { max_attempts: settings.max_attempts, on_exhausted: settings.on_exhausted, retry_backoff: settings.retry_backoff, draining: settings.draining, max_expiries: settings.max_expiries }
   assert.deepEqual(got, { max_attempts: 7, on_exhausted: 'fail_submission', retry_backoff: { base_ms: 250, factor: 3, cap_ms: 60000 }, draining: true, max_expiries: 9 })
-  await t.page.locator('dl').getByText('up to 250 ms, times 3 from try to try, at most 1m').waitFor()
+  await t.page.locator('dl').getByText('up to 250 ms, times 3 per attempt, at most 1m').waitFor()
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

@@ -144,7 +144,7 @@ test('scores are foreseen with the context that the consumer would send, and wha
   assert.equal(await button('Preview').isDisabled(), true, 'what is not a pair is not sent')
   await context.fill('')
   await t.field.fill('OrElse(Plugin("held", OldestFirst), OldestFirst)')
-  for (const [name, heading, of] of [['Compare with', 'Compare', 'A'], ['Explain', 'What would be handed out now', 'The strategy'], ['Compare with', 'Compare', 'A'], ['Preview', 'What would be handed out now', 'The strategy']]) {
+  for (const [name, heading, of] of [['Compare with', 'Compare', 'A'], ['Explain', 'Chunks that a consumer would get now', 'The strategy'], ['Compare with', 'Compare', 'A'], ['Preview', 'Chunks that a consumer would get now', 'The strategy']]) {
     await button(name).click()
     const card = t.page.locator('section', { has: t.page.getByRole('heading', { name: heading, exact: true }) })
     await card.getByText(new RegExp(`^${of} has a block that is not scored now.* an operator holds it\\.$`)).waitFor()
@@ -153,7 +153,7 @@ test('scores are foreseen with the context that the consumer would send, and wha
   const asked = t.page.waitForRequest('**/dry-run')
   await t.go('#/plugins/held')
   await t.page.getByLabel('Context of the consumer').fill('direction=5')
-  await t.page.getByRole('button', { name: 'Score what is ready' }).click()
+  await t.page.getByRole('button', { name: 'Score ready chunks' }).click()
   assert.deepEqual((await asked).postDataJSON().context, { direction: 5 })
   await t.page.getByText('would be taken').first().waitFor()
   assert.deepEqual(t.wrong, [])

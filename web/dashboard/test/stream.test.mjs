@@ -27,7 +27,7 @@ test('the page of consumers follows the stream, and reads its list once', async 
   const t = await open(chromium.b, way.url)
   const lists = reads(t.page, '/consumers')
   await t.go('#/consumers')
-  await t.page.getByText('No one holds anything').waitFor()
+  await t.page.getByText('No consumer holds a chunk').waitFor()
   for (const [i, name] of ['ant', 'bee', 'cat'].entries()) await reserve(quern.url, { max: i + 1, consumer: name })
   for (const name of ['ant', 'bee', 'cat']) await t.page.getByRole('link', { name }).waitFor()
   const names = await t.page.getByRole('region', { name: 'Consumers by name' }).getByRole('link').allTextContents()

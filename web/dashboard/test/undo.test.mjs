@@ -20,8 +20,8 @@ const get = (path) => call(quern.url, 'GET', path)
 /** Undoes the latest change of an action, whose question must say what it does. */
 async function undo(t, action, question) {
   await t.go('#/activity?action=' + action)
-  const row = t.page.getByRole('row').filter({ has: t.page.getByRole('button', { name: action, exact: true }) }).first()
-  await row.getByRole('button', { name: `Undo ${action} of` }).click()
+  const row = t.page.getByRole('row').filter({ has: t.page.getByTitle(`show only ${action}`, { exact: true }) }).first()
+  await row.getByRole('button', { name: /^Undo: / }).click()
   const asked = t.page.getByRole('dialog', { name: question })
   await asked.getByRole('button', { name: 'Undo' }).click()
   await asked.waitFor({ state: 'detached' })
@@ -33,7 +33,7 @@ test('settings of a queue go back to what they were, those that were not set too
   await call(quern.url, 'PATCH', base, { settings: { consumer_grace_ms: 1234 } }) // another change after it stays
   const t = await open(chromium.b, quern.url)
   await t.go('#/activity?action=queue.change')
-  await t.page.getByRole('row').filter({ hasText: 'max_attempts' }).getByRole('button', { name: /^Undo queue\.change/ }).click()
+  await t.page.getByRole('row').filter({ hasText: 'max_attempts' }).getByRole('button', { name: /^Undo: .* changed the settings of queue default, / }).click()
   const asked = t.page.getByRole('dialog', { name: /^Undo: queue default: max_attempts 10, .*again\?$/ })
   await asked.getByRole('button', { name: 'Undo' }).click()
   await t.told('again: done')
@@ -51,7 +51,7 @@ test('a question stays open while the time that is looked back to moves on', asy
   const reads = []
   t.page.on('response', (r) => { if (r.url().includes('/v1/audit?')) reads.push(r.url()) })
   await t.go('#/activity?action=queue.change')
-  await t.page.getByRole('button', { name: /^Undo queue\.change/ }).first().click()
+  await t.page.getByRole('button', { name: /^Undo: .* changed the settings of queue default, / }).first().click()
   const asked = t.page.getByRole('dialog', { name: /^Undo: queue default: max_attempts/ })
   await asked.waitFor()
   way.send(100)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { browser, call, dead, eventually, insert, open, reserve, server } from './harness.mjs'
+import { browser, call, dead, eventually, insert, looks, open, reserve, server } from './harness.mjs'
 import { hard, long, rightToLeft, turned } from './hard.mjs'
 
 let quern, chromium, ids
@@ -18,7 +18,7 @@ after(async () => {
 const hash = (text) => `#/keys/tenant/${encodeURIComponent(text)}`
 const sentence = (page) => page.getByRole('region', { name: 'Diagnosis' })
 
-for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], [390, 'dark']]) {
+for (const [scheme, width] of looks) {
   test(`the page of a value says why its work waits, at ${width} px in ${scheme}`, async () => {
     const t = await open(chromium.b, quern.url, { width, height: width === 390 ? 844 : 900, scheme })
     t.allow(404)
@@ -45,7 +45,7 @@ for (const [width, scheme] of [[1440, 'light'], [390, 'light'], [1440, 'dark'], 
       assert.deepEqual(await t.axe(), [], text)
     }
     await t.go(hash(turned)) // the log has its name with escapes
-    await t.page.getByRole('region', { name: 'What changed' }).getByText('value.set').waitFor()
+    await t.page.getByRole('region', { name: 'What changed' }).getByTitle('show only value.set').waitFor()
     await t.go('#/submissions/' + ids.large)
     await sentence(t.page).getByText('Paused: 9.00 M are paused by tenant=large.').waitFor()
     assert.deepEqual(t.wrong, [])
@@ -122,7 +122,7 @@ test('limit and weight are changed on the page of a value, and what changed is t
   await t.told('tenant=t0: limit 0, weight 2')
   await sentence(t.page).getByText('Held: 50 wait, as tenant=t0 has a limit of 0.').waitFor()
   assert.equal((await call(quern.url, 'GET', '/v1/queues/default/meta-keys/tenant/values/t0')).limit, 0)
-  await t.page.getByRole('region', { name: 'What changed' }).getByText('value.set').first().waitFor()
+  await t.page.getByRole('region', { name: 'What changed' }).getByTitle('show only value.set').first().waitFor()
   assert.deepEqual(t.wrong, [])
   await t.close()
 })
@@ -156,6 +156,21 @@ test('the form that asks why stays where it is when the strategies come', async 
   arrive()
   await t.page.locator('select:enabled').filter({ hasText: 'failed' }).waitFor()
   assert.equal(await place(), before)
+  await t.close()
+})
+
+test('what is written into the form that asks why replaces what was chosen there, though the strategies come in between', async () => {
+  const t = await open(chromium.b, quern.url)
+  let arrive
+  const held = new Promise((go) => { arrive = go })
+  await t.page.route('**/strategies/in-use', async (route) => { await held; await route.continue() })
+  await t.go(`#/submissions/${ids.large}/5`)
+  const field = t.page.getByLabel('Strategy of the consumer')
+  await field.selectText()
+  arrive()
+  await t.page.locator('select:enabled').filter({ hasText: 'failed' }).waitFor()
+  await t.page.keyboard.insertText('NewestFirst')
+  assert.equal(await field.inputValue(), 'NewestFirst')
   await t.close()
 })
 

@@ -48,12 +48,12 @@ async function windows(t, numbers, url = quern.url) {
   return all
 }
 
-test('twelve windows on as many queues are live at once, by one connection, each with the numbers of its queue', async () => {
+test('eight windows on as many queues are live at once, by one connection, each with the numbers of its queue', async () => {
   const way = await proxy(quern.url)
   const t = await open(chromium.b, way.url)
   const reads = []
   t.page.on('request', (r) => { if (r.url().includes('/v1/queues/')) reads.push(r.url()) })
-  const all = await windows(t, Array.from({ length: 12 }, (_, i) => i + 1), way.url)
+  const all = await windows(t, Array.from({ length: 8 }, (_, i) => i + 1), way.url)
   for (const page of all) assert.equal(await page.evaluate(() => document.hidden), false)
   await eventually(async () => assert.equal(await subscribers(), 1))
   for (const page of all) await moves(page)

@@ -1,4 +1,6 @@
 // Package lettergroups counts the dead letters of a queue by what went wrong. It is pure.
+//
+//quern:tests pure
 package lettergroups
 
 import (

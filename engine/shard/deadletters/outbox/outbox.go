@@ -1,4 +1,6 @@
 // Package outbox has the dead letters of a shard that are on their way to another queue. It is pure.
+//
+//quern:tests pure
 package outbox
 
 import (

@@ -98,7 +98,7 @@ func (a *app) flags(command string) *flag.FlagSet {
 	f := flag.NewFlagSet("quern-objects "+command, flag.ContinueOnError)
 	f.SetOutput(a.err)
 	f.StringVar(&a.bucket, "bucket", "", "`URL` of the bucket, such as s3://NAME?region=REGION; the same for producers and consumers")
-	f.StringVar(&a.server, "server", first(a.getenv("QUERN_SERVER"), "http://127.0.0.1:7700"), "`URL` of the server")
+	f.StringVar(&a.server, "server", first(a.getenv("QUERN_SERVER"), "http://127.0.0.1:7700"), "`URL` of the server, or of several nodes of a cluster, separated by commas")
 	f.StringVar(&a.queue, "queue", first(a.getenv("QUERN_QUEUE"), "default"), "`NAME` of the queue")
 	f.IntVar(&a.parallel, "parallel", 8, "uploads, or deletions, at once")
 	return f
@@ -124,7 +124,9 @@ func (a *app) open(ctx context.Context) (s objects.Store, closeAll func(), err e
 	if err != nil {
 		return s, nil, err
 	}
-	c, err := client.New(a.server, append(options, client.WithLogger(slog.New(slog.NewTextHandler(a.err, nil))))...)
+	servers := strings.Split(a.server, ",")
+	c, err := client.New(servers[0], append(options, client.WithAddresses(servers[1:]...),
+		client.WithLogger(slog.New(slog.NewTextHandler(a.err, nil))))...)
 	if err != nil {
 		return s, nil, fmt.Errorf("%w: %w", errUsage, err)
 	}

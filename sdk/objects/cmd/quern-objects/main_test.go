@@ -18,6 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/objects/internal/server"
 )
 
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+
 // shell runs command lines against one server and one bucket of files.
 type shell struct {
 	t       *testing.T
@@ -44,7 +46,7 @@ func (s shell) run(ctx context.Context, in string, args ...string) (code int, ou
 	var stdout bytes.Buffer
 	var stderr sharedBuffer
 	a := &app{in: strings.NewReader(in), out: &stdout, err: &stderr, getenv: func(name string) string {
-		return map[string]string{"QUERN_SERVER": s.address}[name]
+		return map[string]string{"QUERN_SERVER": "http://127.0.0.1:1," + s.address}[name] // no one listens at the first
 	}}
 	code = a.run(ctx, args)
 	return code, stdout.String(), stderr.String()

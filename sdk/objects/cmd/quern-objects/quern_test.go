@@ -2,28 +2,40 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quern-queue/quern/sdk/objects/internal/server"
 )
 
-// programs are quern and quern-objects, built side by side.
+// beside builds quern-objects beside quern, unless it is there.
+var beside = sync.OnceValue(func() error {
+	at := filepath.Join(filepath.Dir(server.Program), "quern-objects")
+	if _, err := os.Stat(at); err == nil {
+		return nil
+	}
+	if said, err := exec.Command("go", "build", "-o", at, ".").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, said)
+	}
+	return nil
+})
+
+// programs are quern and quern-objects, side by side.
 func programs(t *testing.T) (quern string) {
 	t.Helper()
-	dir := t.TempDir()
-	for folder, at := range map[string]string{"../../../../cmd/quern": "quern", ".": "quern-objects"} {
-		c := exec.Command("go", "build", "-C", folder, "-o", filepath.Join(dir, at), ".")
-		if said, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", c.Args, err, said)
-		}
+	if err := beside(); err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(dir, "quern")
+	return server.Program
 }
 
 // submit --upload and work --fetch of quern are carried out by the quern-objects beside it, against a real server and a bucket of files.

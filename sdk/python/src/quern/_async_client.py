@@ -35,9 +35,10 @@ class AsyncClient(AsyncCalls):
         ssl_context: Optional[ssl.SSLContext] = None,
         trace: Optional[Callable[[], str]] = None,
         on_call: Optional[Callable[[Call], None]] = None,
+        direct: bool = False,
     ) -> None:
-        self._core = Core(addresses, token, retries, timeout, None, trace, on_call)
-        if any(endpoint.secure for endpoint in self._core.endpoints):
+        self._core = Core(addresses, token, retries, timeout, None, trace, on_call, direct)
+        if any(endpoint.secure for endpoint in self._core.addresses.given):
             self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
         self._transport = Transport(self._core)
 
@@ -118,9 +119,15 @@ class AsyncClient(AsyncCalls):
             if buffer:
                 yield bytes(buffer)
 
-        reply = await self._transport.call(request, self._core.endpoint, pieces=pieces())
-        if reply.status >= 300:
-            raise refusal(reply.status, reply.body, reply.retry_after)
+        endpoint = self._core.addresses.of(request)
+        try:
+            reply = await self._transport.call(request, endpoint, pieces=pieces())
+            self._core.addresses.heard(request, endpoint, reply)
+            if reply.status >= 300:
+                raise refusal(reply.status, reply.body, reply.retry_after)
+        except Error as error:
+            self._core.addresses.leave(request, endpoint, error)
+            raise
         found: types.Submission = read_json("insert", reply.body)
         return found
 

@@ -16,7 +16,7 @@ from typing import Any, Optional, TypeVar, Union
 from ._core import Core, Effect, Open, Pause, Procedure, Read, Tell, Try, set_trace_context, trace_context
 from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
-from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report, signals, tell_end
+from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report, signals, sweep, tell_end
 from ._values import Chunk
 from ._worker import Exchange, Poll, WorkerCore, WorkerOptions
 from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
@@ -197,6 +197,7 @@ class Transport:
             if time.monotonic() - connection.since < IDLE_SECONDS and not connection.reader.at_eof():
                 return connection
             connection.close()
+        sweep(self._idle)
         return await Connection.open(endpoint, self.core)
 
     def _give(self, connection: Connection) -> None:
@@ -453,17 +454,17 @@ class AsyncWorker:
             self._poll.cancel()
 
     def _spawn(self, procedure: Procedure[None], happened: Callable[..., None], what: Union[Exchange, Poll]) -> asyncio.Task[None]:
-        async def run() -> None:
-            try:
-                await self._transport.run(procedure)
-            except asyncio.CancelledError:
+        def ended(task: asyncio.Task[None]) -> None:  # it also hears of a task that was cancelled before it began
+            if task.cancelled():
                 what.error = NoAnswer("broken off")
-            except Exception as fault:
+            elif (fault := task.exception()) is not None:
                 what.error = Error(f"the worker cannot go on: {type(fault).__name__}: {shown(fault)}")
                 what.error.__cause__ = fault
             self._tell(happened, what)
 
-        return asyncio.ensure_future(run())
+        task = asyncio.ensure_future(self._transport.run(procedure))
+        task.add_done_callback(ended)
+        return task
 
     def wait(self, held: Held, seconds: float) -> None:
         raise RuntimeError("chunk.sleep blocks: an async handler awaits asyncio.sleep, and is cancelled when its work does not count any more")

@@ -23,7 +23,8 @@ class Client(Calls):
     """A connection to a Quern server. It may be used from many threads.
 
     ``addresses`` are those of the server, or of several that serve the same queues: while one does not answer, or says 502, 503 or 504,
-    calls go to the next. Without any it is ``http://127.0.0.1:7700``. Calls that may safely be made twice are tried again ``retries``
+    calls go to the next, in an order that is drawn. With ``direct`` the calls of a queue go straight to the node of a cluster that owns
+    it, as soon as an answer has named it. Without any address it is ``http://127.0.0.1:7700``. Calls that may safely be made twice are tried again ``retries``
     times, after pauses that grow and are at least what the server asks for. ``timeout`` is how many seconds one try may take beyond the
     time that it asks the server to wait.
 
@@ -45,9 +46,10 @@ class Client(Calls):
         ssl_context: Optional[ssl.SSLContext] = None,
         trace: Optional[Callable[[], str]] = None,
         on_call: Optional[Callable[[Call], None]] = None,
+        direct: bool = False,
     ) -> None:
-        self._core = Core(addresses, token, retries, timeout, None, trace, on_call)
-        if any(endpoint.secure for endpoint in self._core.endpoints):
+        self._core = Core(addresses, token, retries, timeout, None, trace, on_call, direct)
+        if any(endpoint.secure for endpoint in self._core.addresses.given):
             self._core.trust = Trust.of(ssl_context, ca_file, fingerprint, certificate)
         self._transport = Transport(self._core)
 
@@ -137,9 +139,15 @@ class Client(Calls):
             if buffer:
                 yield bytes(buffer)
 
-        reply = self._transport.call(request, self._core.endpoint, pieces=pieces())
-        if reply.status >= 300:
-            raise refusal(reply.status, reply.body, reply.retry_after)
+        endpoint = self._core.addresses.of(request)
+        try:
+            reply = self._transport.call(request, endpoint, pieces=pieces())
+            self._core.addresses.heard(request, endpoint, reply)
+            if reply.status >= 300:
+                raise refusal(reply.status, reply.body, reply.retry_after)
+        except Error as error:
+            self._core.addresses.leave(request, endpoint, error)
+            raise
         found: types.Submission = read_json("insert", reply.body)
         return found
 

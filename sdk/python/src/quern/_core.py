@@ -16,9 +16,10 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Optional, TypeVar, Union
 
+from ._addresses import Addresses
 from ._http import Endpoint, Reply, Request, Trust, visible
 from ._notices import Notices
-from .errors import BadAnswer, Busy, Error, NoAnswer, NotTrusted, Refused, passing, refusal
+from .errors import BadAnswer, Error, NoAnswer, NotTrusted, Refused, passing, refusal
 
 T = TypeVar("T")
 
@@ -112,13 +113,14 @@ class Core:
         trust: Optional[Trust] = None,
         trace: Optional[Callable[[], str]] = None,
         on_call: Optional[Callable[[Call], None]] = None,
+        direct: bool = False,
     ) -> None:
         if not visible(token):
             raise ValueError("the token has characters that no token has (spaces, line breaks or others outside ASCII)")
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}; it must be positive")
-        self.endpoints = [Endpoint.parse(address) for address in addresses or (DEFAULT_ADDRESS,)]
-        self.at = 0
+        self.random = random.Random(secrets.randbits(128))
+        self.addresses = Addresses(addresses or (DEFAULT_ADDRESS,), direct, self.random)
         self.token = token
         self.retries = max(retries, 0)
         self.timeout = timeout
@@ -126,23 +128,6 @@ class Core:
         self.trace = trace or trace_context
         self.on_call = on_call
         self.notices = Notices()
-        self.random = random.Random(secrets.randbits(128))
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Where calls go now."""
-        return self.endpoints[self.at]
-
-    def leave(self, endpoint: Endpoint, error: BaseException) -> bool:
-        """Send the next calls to the next address, if the error shows that this one does not serve. Whether there is another.
-
-        A server that is only busy (429) would be as busy by another way.
-        """
-        if len(self.endpoints) == 1 or not passing(error) or isinstance(error, Busy):
-            return False
-        if self.endpoint is endpoint:
-            self.at = (self.at + 1) % len(self.endpoints)
-        return True
 
     def backoff(self, tries: int, error: Optional[BaseException]) -> float:
         """The pause after so many tries before: a draw from 0 to 0.1 s times 2^tries, on top of what the server asked for."""
@@ -157,20 +142,24 @@ class Core:
             add_trace(request.headers, trace)
 
     def call(self, request: Request, effect: type[Union[Try, Open]] = Try) -> Procedure[Reply]:
-        """Make a call, again where that is safe and may help. What is no success is raised."""
+        """Make a call, again where that is safe and may help. What is no success is raised. A node that does not own the queue any more
+        has done nothing (421), so that the call goes on to the owner that it names."""
         self.join(request)
-        elsewhere = len(self.endpoints) - 1  # other addresses to try before a pause
+        elsewhere = self.addresses.others
         tries = 0
         attempt = 0
+        owner: Optional[Endpoint] = None  # that a node has named
         while True:
-            endpoint = self.endpoint
+            endpoint = owner or self.addresses.of(request)
             attempt += 1
             began = time.monotonic()
             status = 0
+            named: Optional[Endpoint] = None
             error: Optional[Error] = None
             try:
                 reply: Reply = yield effect(request, endpoint)
                 status = reply.status
+                named = self.addresses.heard(request, endpoint, reply)
                 if status >= 300:
                     error = refusal(status, reply.body, reply.retry_after)
             except Error as fault:
@@ -179,13 +168,17 @@ class Core:
                 self.on_call(Call(request.what, request.method, request.path, endpoint.name, attempt, status, time.monotonic() - began, error))
             if error is None:
                 return reply
-            moved = self.leave(endpoint, error)
-            if not request.safe or not passing(error):
+            if status == 421 and owner is None and named not in (None, endpoint):
+                owner = named
+                continue
+            owner = None
+            moved = self.addresses.leave(request, endpoint, error)
+            if not request.safe or not passing(error) and not moved:
                 raise error
             if moved and elsewhere > 0:
                 elsewhere -= 1
                 continue
-            elsewhere = len(self.endpoints) - 1
+            elsewhere = self.addresses.others
             if tries >= self.retries or not (yield Pause(self.backoff(tries, error))):
                 raise error
             tries += 1

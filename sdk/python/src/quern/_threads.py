@@ -20,7 +20,7 @@ from ._http import AnswerReader, Endpoint, Reply, Request, piece
 from ._notices import Notices, logger
 from ._values import Chunk
 from ._worker import Exchange, Poll, WorkerCore, WorkerOptions
-from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
+from .errors import BrokenOff, Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
 
 T = TypeVar("T")
 Handler = Callable[[Chunk], Union[str, bytes, None]]
@@ -45,6 +45,15 @@ def connect(endpoint: Endpoint) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def sweep(idle: dict[Endpoint, list[Any]]) -> None:
+    """Close connections that were not used for long, also to owners that no call goes to any more. The oldest of an address comes first."""
+    for endpoint, connections in list(idle.items()):
+        while connections and time.monotonic() - connections[0].since >= IDLE_SECONDS:
+            connections.pop(0).close()
+        if not connections:
+            del idle[endpoint]
 
 
 class Connection:
@@ -150,7 +159,8 @@ class Transport:
                 try:
                     result = self._do(effect, scope, tell)
                 except Exception as fault:
-                    error = fault
+                    broken_off = scope is not None and scope.ended.is_set() and isinstance(fault, NoAnswer)
+                    error = BrokenOff(str(fault)) if broken_off else fault
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
@@ -263,6 +273,7 @@ class Transport:
                 if time.monotonic() - connection.since < IDLE_SECONDS:
                     return connection
                 connection.close()
+            sweep(self._idle)
         return Connection(endpoint, self.core)
 
     def _give(self, connection: Connection) -> None:

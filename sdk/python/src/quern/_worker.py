@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, Protocol, Union
 
 from ._core import Core, Event, Pause, Procedure, Try, path, read_json
 from ._held import Held, Lost
-from ._http import Request
+from ._http import Reply, Request
 from ._values import meta_entries, write_json
 from .errors import BadAnswer, Drained, Error, Refused, ReservationLost, StrategyWithoutEffect, TooLarge, Undelivered, passing
 
@@ -369,7 +369,12 @@ class WorkerCore:
         """Say that we leave, also when no hello came yet. When that fails the server misses us, and finds that we hold nothing."""
         below = path("/v1/queues/{}/consumers/{}/detach", self.options.queue, self.options.consumer)
         try:
-            yield Try(Request("detach", "POST", below, safe=True, patience=DETACH_SECONDS), self.core.endpoint)
+            request = Request("detach", "POST", below, safe=True, patience=DETACH_SECONDS)
+            endpoint = self.core.addresses.of(request)
+            reply: Reply = yield Try(request, endpoint)
+            owner = self.core.addresses.heard(request, endpoint, reply)
+            if reply.status == 421 and owner is not None:
+                yield Try(request, owner)
         except Error:
             pass
 

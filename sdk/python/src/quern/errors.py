@@ -20,6 +20,10 @@ class TimedOut(NoAnswer):
     """The server did not answer in time."""
 
 
+class BrokenOff(NoAnswer):
+    """We broke the call off ourselves, which says nothing of the server."""
+
+
 class NotTrusted(Error):
     """The certificate of the server is not the one that was asked for, and nothing was sent to it; or the server does not take ours."""
 
@@ -80,7 +84,7 @@ class Busy(Refused):
 
 
 class Unavailable(Refused):
-    """502, 503 or 504: the server does not serve now. Such calls were tried again already."""
+    """502, 503 or 504, or 421 of a queue that has moved: the server does not serve now. Such calls were tried again already."""
 
 
 _BY_STATUS: dict[int, type[Refused]] = {
@@ -99,7 +103,8 @@ def refusal(status: int, body: bytes, retry_after: float) -> Refused:
     if not isinstance(problem, dict):
         line = body[:200].decode("utf-8", "replace").strip().split("\n")[0]
         problem = {"title": f"HTTP status {status}", "detail": "".join(c for c in line if c.isprintable())}
-    return _BY_STATUS.get(status, Refused)(status, problem, retry_after)
+    moved = status == 421 and problem.get("code") in ("moved", "moving")  # another 421 is of a host that is not served, and stays
+    return _BY_STATUS.get(503 if moved else status, Refused)(status, problem, retry_after)
 
 
 def passing(error: BaseException) -> bool:

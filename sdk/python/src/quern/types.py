@@ -54,6 +54,7 @@ __all__ = [
     "FailItem",
     "FailRequest",
     "FairBlock",
+    "Forecast",
     "ForwardRequest",
     "HeldChunk",
     "HeldReservation",
@@ -77,12 +78,16 @@ __all__ = [
     "Meta",
     "MetaKey",
     "MetaValue",
+    "MoveRequest",
+    "Moved",
     "NamedStrategy",
     "NewSession",
     "NewSubmission",
     "NewSubmissionHead",
     "NewToken",
     "NewestFirstBlock",
+    "Node",
+    "NodeQueue",
     "OldestFirstBlock",
     "OrElseBlock",
     "Origin",
@@ -97,6 +102,7 @@ __all__ = [
     "PageLedger",
     "PageMetaKey",
     "PageNamedStrategy",
+    "PageNode",
     "PagePlugin",
     "PagePluginRecording",
     "PagePluginScores",
@@ -248,15 +254,15 @@ class Amount(TypedDict):
 class _AttemptRequired(TypedDict):
     #: When it ended
     ended_at: str
-    #: For how long
+    #: Time that the consumer held the chunk
     held_ms: int
 
 
 class Attempt(_AttemptRequired, total=False):
     """Attempt: see the server's OpenAPI document."""
-    #: Who held the chunk
+    #: Consumer that held the chunk
     consumer: str
-    #: What the consumer reported; of all but the last one the first 256 bytes
+    #: Error from the consumer; only the last attempt keeps more than the first 256 bytes
     error: str
     #: Whether its deadline ended it
     expired: bool
@@ -268,30 +274,29 @@ _AuditEntryOdd = TypedDict("_AuditEntryOdd", {"from": "str"}, total=False)
 
 
 class _AuditEntryRequired(TypedDict):
-    #: What was done: a resource and a verb, such as rule.create
+    #: Action: a resource and a verb, such as rule.create
     action: str
-    #: Name of the token that it was done with; on a server without tokens what the client said, or empty; empty also of what the server
-    #: did by itself
+    #: Name of the token. On a server without tokens, the name that the client gave, or empty. Also empty for an act of the server itself
     actor: str
-    #: When it was decided
+    #: Time of the decision
     at: str
-    #: What came of it
+    #: Whether the server did it or refused it
     outcome: Literal["ok", "refused"]
 
 
 class AuditEntry(_AuditEntryOdd, _AuditEntryRequired, total=False):
     """AuditEntry: see the server's OpenAPI document."""
-    #: The same as it stood afterwards; absent when there is nothing left
+    #: The state afterwards; absent if nothing is left
     after: Any
-    #: What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is given by its size
+    #: The state before; absent if there was none. If it takes more than 16 KiB, only its size
     before: Any
-    #: Whom the client said it acts for, in the header Quern-On-Behalf-Of
+    #: Person or service from the header Quern-On-Behalf-Of
     on_behalf_of: str
-    #: Queue that it was done in; absent of what is about the server as a whole
+    #: Queue; absent for an act on the whole server
     queue: str
-    #: Id of the request, as its answer has it in X-Request-ID
+    #: Id of the request, as in the header X-Request-ID of its answer
     request_id: str
-    #: What it was done to, such as `rule 7`; absent of the queue or the server itself
+    #: Object of the act, such as `rule 7`; absent for the queue or the server itself
     target: str
 
 
@@ -299,38 +304,38 @@ _BackfillRequestOdd = TypedDict("_BackfillRequestOdd", {"from": "str"}, total=Fa
 
 
 class _BackfillRequestRequired(TypedDict):
-    #: Ticks up to this time, which must be in the past
+    #: Last time of the ticks, in the past
     to: str
 
 
 class BackfillRequest(_BackfillRequestOdd, _BackfillRequestRequired, total=False):
     """BackfillRequest: see the server's OpenAPI document."""
-    #: Only count the ticks, however many they are; nothing is inserted
+    #: Count the ticks without a limit, and insert nothing
     dry_run: bool
-    #: More ticks than this are refused; default 100
+    #: Refuse the request if it has more ticks than this; default 100
     limit: int
 
 
 class _BackfilledRequired(TypedDict):
-    #: Their ids, by the time of their ticks; none of a dry run
+    #: Ids of the submissions, in the order of their ticks; absent in a dry run
     submissions: list[str]
-    #: Ticks that lie in the time that was asked for
+    #: Number of ticks in the requested time
     ticks: int
 
 
 class Backfilled(_BackfilledRequired, total=False):
     """Backfilled: see the server's OpenAPI document."""
-    #: Of a dry run, the first of them
+    #: Time of the first tick; only in a dry run
     first_at: str
 
 
 class Backoff(TypedDict):
     """Backoff: see the server's OpenAPI document."""
-    #: Longest delay after the first try
+    #: Longest delay after the first attempt
     base_ms: int
-    #: No delay is longer
+    #: Longest delay of all
     cap_ms: int
-    #: Growth from try to try, 1 or more; 0 with a base of 0
+    #: Growth of the delay per attempt, 1 or more; 0 with a base of 0
     factor: float
 
 
@@ -347,19 +352,19 @@ class _BatchSubmissionRequired(TypedDict):
 
 class BatchSubmission(_BatchSubmissionRequired, total=False):
     """BatchSubmission: see the server's OpenAPI document."""
-    #: At most 64 KiB of opaque bytes that go out with every reservation
+    #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
     #: When it expires if it is still open; after run_at
     dead_deadline: str
     #: Name of a group; it is kept and shown, and does nothing yet
     group: str
-    #: As the header Idempotency-Key of a single insert
+    #: Like the header Idempotency-Key of a single insert
     idempotency_key: str
     #: Attempts per chunk; 0: the queue's
     max_attempts: int
     #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
-    #: What strategies see
+    #: Keys and values for strategies
     meta: Meta
     #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
@@ -369,55 +374,54 @@ class BatchSubmission(_BatchSubmissionRequired, total=False):
     priority: int
     #: Not handed out before
     run_at: str
-    #: W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers
+    #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
 
 
 class BulkFilter(TypedDict, total=False):
     """BulkFilter: see the server's OpenAPI document."""
-    #: Of submissions that were inserted then or later
+    #: Submissions inserted at this time or later
     created_after: str
-    #: Of submissions that were inserted earlier than this
+    #: Submissions inserted before this time
     created_before: str
-    #: Chunks whose last try ended at this time or later
+    #: Chunks whose last attempt ended at this time or later
     died_after: str
-    #: Chunks whose last try ended earlier than this
+    #: Chunks whose last attempt ended before this time
     died_before: str
     #: Chunks whose last error has this fingerprint
     fingerprint: str
-    #: Of submissions with these values only
+    #: Submissions with all of these values
     meta: Meta
-    #: Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the
-    #: start. 0 or absent: all
+    #: At most this many of the matching dead letters: those that died first, as of the start of the operation. 0 or absent: all
     oldest: int
-    #: Of submissions in one of these states only: open; for dead letters also completed_with_dead
+    #: Submissions in one of these states: open; for dead letters also completed_with_dead
     states: list[str]
-    #: Of this submission only
+    #: Only this submission
     submission: str
 
 
 class _BulkOperationRequired(TypedDict):
     #: What is done with each
     action: Literal["redrive", "delete", "forward", "retry", "cancel", "reprioritize"]
-    #: When it was started; what came later is not meant
+    #: Start of the operation, which ignores everything that comes later
     created_at: str
-    #: What the action was done with; of a dry run: would be
+    #: Number of changes; in a dry run, of those that it would make
     done: int
     #: Count what would come of it, and change nothing
     dry_run: bool
-    #: Names it
+    #: Id of the operation
     id: str
-    #: What it came to so far and the filter means: the sum of done, unchanged and refused
+    #: Number of matches so far: done, unchanged and refused together
     matched: int
     #: The queue
     queue: str
     #: Most chunks or submissions per second; 0: as fast as it goes
     rate_per_second: int
-    #: What does not allow it, such as a dead letter whose submission has a dead_deadline that passed
+    #: Number of matches that cannot be changed, such as a dead letter whose submission has passed its dead_deadline
     refused: int
-    #: All but running are final
+    #: All states but running are final
     state: Literal["running", "completed", "cancelled", "failed"]
-    #: What it did not change: another caller was first, or nothing was left to do
+    #: Number of matches left as they were: another caller was first, or there was nothing to do
     unchanged: int
 
 
@@ -425,33 +429,33 @@ class BulkOperation(_BulkOperationRequired, total=False):
     """BulkOperation: see the server's OpenAPI document."""
     #: Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
     actor: str
-    #: Who cancelled it, as he said
+    #: Name of the caller that cancelled it
     cancelled_by: str
-    #: How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait
-    #: for a retry, or open submissions of the queue, or of the one submission of the filter
+    #: Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of the queue or of the
+    #: filter's submission
     examined: int
-    #: Why it failed
+    #: Error that ended it
     failure: str
     #: What it is about; everything given has to fit, and nothing given means all
     filter: BulkFilter
-    #: When it ended
+    #: Time of its end
     finished_at: str
-    #: How much of it was walked over, rounded down: 100 when it has completed, and not before
+    #: Share of the items examined, rounded down; 100 only when it has completed
     percent: int
     #: Of reprioritize: the new priority
     priority: int
-    #: Until it has walked over all, at its pace of the last minute, or at rate_per_second as long as that is not known. Absent: it has
-    #: ended, or nothing tells
+    #: Time until the operation has examined everything, at the pace of the last minute or, if that is unknown, at rate_per_second.
+    #: Absent: it has ended, or the time is unknown
     remaining_ms: int
     #: Of forward: the queue that dead letters go on to
     to: str
-    #: How much there is to walk over: what was counted at the start, and less when so much of that went away meanwhile. Never less than
-    #: examined; the same when it has completed
+    #: Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to
+    #: it when the operation has completed
     to_examine: int
 
 
 class _BulkRequestRequired(TypedDict):
-    #: What is done with each
+    #: Action on each match
     action: Literal["redrive", "delete", "forward", "retry", "cancel", "reprioritize"]
     #: The queue
     queue: str
@@ -459,93 +463,95 @@ class _BulkRequestRequired(TypedDict):
 
 class BulkRequest(_BulkRequestRequired, total=False):
     """BulkRequest: see the server's OpenAPI document."""
-    #: Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+    #: Name of the access token; on an open server, the name in the request, at most 128 bytes
     actor: str
-    #: Count what would come of it, and change nothing
+    #: Count the matches, and change nothing
     dry_run: bool
-    #: What it is about; everything given has to fit, and nothing given means all
+    #: The matches must satisfy every given field; an empty filter matches everything
     filter: BulkFilter
-    #: Of reprioritize: the new priority
+    #: The new priority, for reprioritize
     priority: int
-    #: Most chunks or submissions per second; 0: as fast as it goes
+    #: Most chunks or submissions per second; 0: no limit
     rate_per_second: int
-    #: Of forward: the queue that dead letters go on to
+    #: Target queue of the dead letters, for forward
     to: str
 
 
 class _CauseRequired(TypedDict):
-    #: Open chunks that it is about; each counts for its first cause
+    #: Open chunks with this cause; each counts for its first cause only
     chunks: int
-    #: The cause in words: a part of a sentence
+    #: The cause in words, as a part of a sentence
     detail: str
-    #: What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next try, unasked means that
+    #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
     kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none"]
-    #: Their submissions
+    #: Submissions of these chunks
     submissions: int
 
 
 class Cause(_CauseRequired, total=False):
     """Cause: see the server's OpenAPI document."""
-    #: Of limit: chunks of that value that are held; absent during the restart grace
+    #: Time when all chunks with this cause are done, because nothing tells whose turn is next; absent if they are stuck
+    forecast: Forecast
+    #: For limit: chunks of that value in flight; absent during the restart grace
     in_flight: int
-    #: Of limit: the meta key
+    #: For limit: the meta key
     key: str
-    #: When that strategy was last reserved by
+    #: Time of the last reserve with that strategy
     last_used: str
-    #: Of limit: how many may be
+    #: For limit: the maximum
     max: int
-    #: Of rule: the one that counts. A tenant's token sees only those about its own
+    #: For rule: the rule that decides. A tenant's token sees only rules about its own work
     rule: Rule
-    #: Of none: the strategy used last that selects them; of limit: the one whose limit it is, absent for an operator's
+    #: For none: the latest strategy that selects the chunks. For limit: the strategy with the limit; absent for an operator's limit
     strategy: str
-    #: Of not_due: the first time that is known; of rule: when it ends by itself; of limit: the end of the restart grace
+    #: For not_due: the earliest known time. For rule: its end. For limit: the end of the restart grace
     until: str
-    #: Of limit: its value
+    #: For limit: the value
     value: MetaValue
 
 
 class ChangeQueueRequest(TypedDict, total=False):
     """ChangeQueueRequest: see the server's OpenAPI document."""
-    #: What is left out stays as it is
+    #: Settings to change; the others stay
     settings: QueueSettingsInput
 
 
 class _CheckRequired(TypedDict):
-    #: What was checked
+    #: Name of the check
     name: str
-    #: Whether it works
+    #: Whether the part works
     ok: bool
 
 
 class Check(_CheckRequired, total=False):
     """Check: see the server's OpenAPI document."""
-    #: How it stands
+    #: State of the checked part
     detail: str
 
 
 class _ChunkRequired(TypedDict):
-    #: Tries that ended without success
+    #: Attempts that ended without success
     attempts: int
-    #: From 0
+    #: Index, from 0
     index: int
-    #: Where it stands
+    #: State of the chunk
     state: Literal["ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"]
 
 
 class Chunk(_ChunkRequired, total=False):
     """Chunk: see the server's OpenAPI document."""
-    #: Of a reserved chunk: who holds it
+    #: For a reserved chunk: its consumer
     consumer: str
-    #: Of a reserved chunk: until when
+    #: For a reserved chunk: its deadline
     deadline: str
-    #: The last failure
+    #: Error of the last attempt
     error: str
-    #: Of a forwarded chunk: the queue that it went on to
+    #: For a forwarded chunk: the target queue
     forwarded_to: str
-    #: Of a waiting chunk: not handed out before
+    #: For a waiting chunk: the earliest time at which it is handed out
     not_before: str
-    #: Of a done chunk that has one
+    #: Output, for a done chunk that has one
     output: Bytes
 
 
@@ -553,7 +559,7 @@ _ChunkMapOdd = TypedDict("_ChunkMapOdd", {"from": "int"}, total=False)
 
 
 class _ChunkMapRequired(TypedDict):
-    #: Of the submission
+    #: Chunks of the submission
     chunks: int
     #: Chunks of each cell that are dead
     dead: list[int]
@@ -567,7 +573,7 @@ class _ChunkMapRequired(TypedDict):
     reserved: list[int]
     #: Chunks of each cell that are skipped
     skipped: list[int]
-    #: Index behind the last one; less than chunks: go on from here
+    #: Index after the last chunk of the last cell; if it is less than chunks, continue from here
     to: int
     #: Chunks of each cell that are waiting
     waiting: list[int]
@@ -575,7 +581,7 @@ class _ChunkMapRequired(TypedDict):
 
 class ChunkMap(_ChunkMapOdd, _ChunkMapRequired, total=False):
     """ChunkMap: see the server's OpenAPI document."""
-    #: What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them
+    #: Effect of a rule on the ready chunks of all cells: the server hands out none of them. Absent: no rule covers them
     ruling: Literal["paused", "blocked"]
 
 
@@ -583,11 +589,11 @@ class Chunks(TypedDict, total=False):
     """Chunks: see the server's OpenAPI document."""
     #: Number of chunks, with prefix or template
     count: int
-    #: One entry per chunk, each at most 1 MiB
+    #: One content per chunk, each at most 1 MiB
     inline: list[Bytes]
-    #: Contents lie in object storage at prefix + index
+    #: Contents are in object storage, at prefix + index
     prefix: str
-    #: Content is this text with each {index} replaced
+    #: The content is this text, with each {index} replaced
     template: str
 
 
@@ -595,173 +601,173 @@ class Closed(TypedDict):
     """Closed: see the server's OpenAPI document."""
     #: Stable name of the reason, as in Problem
     code: str
-    #: The reason in words, and what can be done
+    #: The reason in words, with advice
     detail: str
     #: Name of the queue
     queue: str
 
 
 class _CompareAnswerRequired(TypedDict):
-    #: Of the one strategy
+    #: Picks of one strategy
     a: Spread
-    #: Of the other
+    #: Picks of the other strategy
     b: Spread
-    #: The first that only the one would hand out, in its order
+    #: The first chunks that only strategy a would hand out, in its order
     only_a: list[PreviewPick]
-    #: The first that only the other would
+    #: The first chunks that only strategy b would hand out, in its order
     only_b: list[PreviewPick]
     #: Chunks that both would hand out
     overlap: int
-    #: What Random drew by; ask with it again to get the same picks from the same state
+    #: Seed of Random; with it, the same state gives the same picks again
     seed: int
 
 
 class CompareAnswer(_CompareAnswerRequired, total=False):
     """CompareAnswer: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+    #: End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
     restart_grace_until: str
 
 
 class _CompareRequestRequired(TypedDict):
-    #: The one strategy
+    #: One strategy
     a: Strategy
-    #: The other
+    #: The other strategy
     b: Strategy
 
 
 class CompareRequest(_CompareRequestRequired, total=False):
     """CompareRequest: see the server's OpenAPI document."""
-    #: What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+    #: Facts about the consumer for plugins and formulas, as in a reservation: at most 16 keys
     context: Meta
     #: Most chunks to look ahead; 0 or absent: 10
     max: int
-    #: The same seed on the same state gives the same picks; absent: any
+    #: The same seed gives the same picks from the same state; absent: a random one
     seed: int
 
 
 class _CompleteItemRequired(TypedDict):
-    #: As the reservation gave it
+    #: Token from the reservation
     token: str
 
 
 class CompleteItem(_CompleteItemRequired, total=False):
     """CompleteItem: see the server's OpenAPI document."""
-    #: At most 1 MiB, kept with the chunk
+    #: At most 1 MiB, stored with the chunk
     output: Bytes
 
 
 class CompleteRequest(TypedDict):
     """CompleteRequest: see the server's OpenAPI document."""
-    #: What was done
+    #: Chunks that are done
     items: list[CompleteItem]
 
 
 class _ConsumerRequired(TypedDict):
-    #: Its name
+    #: Name of the consumer
     consumer: str
-    #: Whether an operator told it to finish what it holds and leave
+    #: Whether an operator told it to finish its chunks and leave
     draining: bool
-    #: Of them, those that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
+    #: Number of its chunks held for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
     overdue: int
-    #: Whether an operator keeps work from it
+    #: Whether an operator keeps new work from it
     quiet: bool
     #: Chunks that it holds
     reserved: int
-    #: attached: it has a stream open. away: its stream is broken, and the queue's consumer_grace_ms is not over. detached: only
-    #: deadlines end what it holds
+    #: attached: it has an open stream. away: its stream broke, within the queue's consumer_grace_ms. detached: only deadlines end its
+    #: reservations
     state: Literal["attached", "away", "detached"]
 
 
 class Consumer(_ConsumerRequired, total=False):
     """Consumer: see the server's OpenAPI document."""
-    #: When it attached
+    #: Time when it attached
     attached_since: str
-    #: Since when its stream is broken
+    #: Time when its stream broke
     away_since: str
-    #: Its last sign of life
+    #: Time of its last call
     last_seen_at: str
-    #: While away: when what it holds is lost, unless it is heard of
+    #: While away: time when its reservations are lost, unless it returns
     lost_at: str
-    #: Since when it holds the oldest of them
+    #: Time of its oldest reservation
     oldest_reserved_at: str
 
 
 class _ConsumerDetailRequired(TypedDict):
-    #: Its name
+    #: Name of the consumer
     consumer: str
-    #: Whether an operator told it to finish what it holds and leave
+    #: Whether an operator told it to finish its chunks and leave
     draining: bool
-    #: What it holds, the oldest reservation first
+    #: Its reservations, the oldest first
     items: list[HeldChunk]
-    #: Of them, those that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
+    #: Number of its chunks held for longer than the queue's reservation_timeout_ms; at most 1,000 are counted
     overdue: int
-    #: Whether an operator keeps work from it
+    #: Whether an operator keeps new work from it
     quiet: bool
     #: Chunks that it holds
     reserved: int
-    #: attached: it has a stream open. away: its stream is broken, and the queue's consumer_grace_ms is not over. detached: only
-    #: deadlines end what it holds
+    #: attached: it has an open stream. away: its stream broke, within the queue's consumer_grace_ms. detached: only deadlines end its
+    #: reservations
     state: Literal["attached", "away", "detached"]
 
 
 class ConsumerDetail(_ConsumerDetailRequired, total=False):
     """ConsumerDetail: see the server's OpenAPI document."""
-    #: When it attached
+    #: Time when it attached
     attached_since: str
-    #: Since when its stream is broken
+    #: Time when its stream broke
     away_since: str
-    #: Its last sign of life
+    #: Time of its last call
     last_seen_at: str
-    #: While away: when what it holds is lost, unless it is heard of
+    #: While away: time when its reservations are lost, unless it returns
     lost_at: str
     #: Cursor of the next page; absent on the last
     next: str
-    #: Since when it holds the oldest of them
+    #: Time of its oldest reservation
     oldest_reserved_at: str
 
 
 class ConsumersFrame(TypedDict):
     """ConsumersFrame: see the server's OpenAPI document."""
-    #: When it stood so
+    #: Time of these numbers
     at: str
-    #: Of them, with a stream open
+    #: Number of them with an open stream
     attached: int
-    #: How many were looked at
+    #: Number of consumers examined
     consumers: int
-    #: Those that the frame has no room for
+    #: Number of consumers that the frame has no space for
     left: int
     #: Chunks that they hold for longer than usual
     overdue: int
     #: Name of the queue
     queue: str
-    #: Those with most overdue, then with most in hand
+    #: Consumers with the most overdue chunks, then with the most chunks
     top: list[Consumer]
-    #: All were looked at; otherwise there are more, and the sums miss them
+    #: Whether all consumers were examined; if not, there are more, and the sums miss them
     whole: bool
 
 
 class _CounterDriftRequired(TypedDict):
-    #: When it was found
+    #: Time of the discovery
     at: str
-    #: Whether it was corrected; if not, something else is damaged too, and a restart recounts everything
+    #: Whether the server corrected it; if not, other data is damaged too, and a restart recounts everything
     corrected: bool
-    #: Which one
+    #: Name of the counter
     counter: str
-    #: What it said
+    #: Value of the counter
     kept: int
-    #: What is there, and what it says now if it was corrected
+    #: The true value, which the counter has now if the server corrected it
     recounted: int
-    #: What the counter is kept for
+    #: Object that the counter belongs to
     scope: Literal["submission", "value", "queue"]
 
 
 class CounterDrift(_CounterDriftRequired, total=False):
     """CounterDrift: see the server's OpenAPI document."""
-    #: The meta key, if it is a value's
+    #: The meta key, for the counter of a value
     meta_key: str
-    #: Whose it is, if a submission's
+    #: The submission, for the counter of a submission
     submission: str
-    #: The value, if it is one's
+    #: The value, for the counter of a value
     value: MetaValue
 
 
@@ -774,28 +780,28 @@ class CustomPriorityBlock(TypedDict):
 class _DeadGroupRequired(TypedDict):
     #: Dead letters in the group
     count: int
-    #: One of the errors
+    #: An error of the group
     example: str
-    #: Of all errors of the group
+    #: Fingerprint of all errors of the group
     fingerprint: str
-    #: The error with what changes replaced by <n>, <hex>, <uuid> and <s>
+    #: The error with its variable parts replaced by <n>, <hex>, <uuid> and <s>
     pattern: str
-    #: Submissions that have some of them
+    #: Number of submissions with such dead letters
     submissions: int
 
 
 class DeadGroup(_DeadGroupRequired, total=False):
     """DeadGroup: see the server's OpenAPI document."""
-    #: When the first of them died
+    #: Time when the first of them died
     first_died_at: str
-    #: When the last of them died
+    #: Time when the last of them died
     last_died_at: str
 
 
 class _DeadGroupsRequired(TypedDict):
     #: The groups, the largest first
     items: list[DeadGroup]
-    #: Dead letters that are in no group, as there are 10,000 groups already
+    #: Dead letters in no group, because there are already 10,000 groups
     others: int
 
 
@@ -806,73 +812,75 @@ class DeadGroups(_DeadGroupsRequired, total=False):
 
 
 class _DeadLetterRequired(TypedDict):
-    #: Tries since the insert or the last redrive
+    #: Attempts since the insert or the last redrive
     attempts: int
-    #: Those of them that ended by their deadline
+    #: Number of those attempts that ended by their deadline
     expiries: int
-    #: 16 hexadecimal digits: the same for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts
+    #: 16 hexadecimal digits; equal for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts
     fingerprint: str
     #: Index of the chunk
     index: int
-    #: How often it was redriven
+    #: Number of redrives
     redrives: int
     #: Its submission
     submission: str
-    #: Where the submission stands
+    #: State of the submission
     submission_state: Literal["open", "completed_with_dead"]
 
 
 class DeadLetter(_DeadLetterRequired, total=False):
     """DeadLetter: see the server's OpenAPI document."""
-    #: Who held it last
+    #: Last consumer of the chunk
     consumer: str
-    #: When the last try ended
+    #: End of the last attempt
     died_at: str
     #: The last error
     error: str
-    #: The last 10 tries, oldest first, over all redrives; not in lists
+    #: The last 10 attempts over all redrives, the oldest first; absent in lists
     history: list[Attempt]
 
 
 class _DiagnosisRequired(TypedDict):
-    #: Most chunks first, at most 10; one of the kind empty if there is no other
+    #: At most 10 causes, those with the most chunks first; one of the kind empty if there is no other
     causes: list[Cause]
-    #: Of them those that were looked at: all, unless there are very many. Causes are of these
+    #: Number of these chunks that were examined for the causes: all, unless there are very many
     examined: int
-    #: How many consumers hold them; of very many chunks, those that were looked at
+    #: Number of consumers that hold them; of very many chunks, only the examined ones count
     holders: int
     #: Chunks that consumers hold
     in_flight: int
-    #: All of it in one sentence, the cause with most chunks first
+    #: The answer as one sentence, the cause with the most chunks first
     sentence: str
-    #: Open submissions that it is about
+    #: Open submissions in question
     submissions: int
 
 
 class Diagnosis(_DiagnosisRequired, total=False):
     """Diagnosis: see the server's OpenAPI document."""
-    #: When the first chunk of the submission was reserved, to a tenth of a second. Absent for a value, before that, and when the server
-    #: does not know it: it is not kept over a restart
+    #: Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that time, and after a
+    #: restart, which forgets it
     first_reserved_at: str
-    #: The reservation that has been held for longest; absent when there is none
+    #: Time when everything is done: the latest end of the causes; absent if nothing moves
+    forecast: Forecast
+    #: The longest reservation; absent if there is none
     oldest: Holding
 
 
 class Emission(TypedDict):
     """Emission: see the server's OpenAPI document."""
-    #: The tick that it is for
+    #: Time of the tick
     at: str
-    #: How it stands
+    #: State of the submission
     state: Literal["open", "completed", "completed_with_dead", "failed", "cancelled", "expired"]
-    #: Its id
+    #: Id of the submission
     submission: str
 
 
 class EndsGap(TypedDict):
     """EndsGap: see the server's OpenAPI document."""
-    #: The place that the client had come to: it has all up to there
+    #: The client's place: it has all ends up to there
     after: str
-    #: The place up to which ends are missing
+    #: Place up to which ends are missing
     until: str
 
 
@@ -883,20 +891,20 @@ class _ExchangeAnswerRequired(TypedDict):
     extend: list[Result]
     #: One result per item, in order
     fail: list[Result]
-    #: Why nothing was reserved; null when something was
+    #: Reason for an empty answer; null if chunks were reserved
     reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"]]
-    #: What was reserved
+    #: The reserved chunks
     reservations: list[Reservation]
-    #: When to ask again, where that is known
+    #: Pause before the next reserve, if it is known
     retry_after_ms: Optional[int]
 
 
 class ExchangeAnswer(_ExchangeAnswerRequired, total=False):
     """ExchangeAnswer: see the server's OpenAPI document."""
-    #: With all_limited: some of the values that are at their limit; absent otherwise
+    #: With all_limited: some of the values at their limit; otherwise absent
     limited: list[Saturated]
-    #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
-    #: absent when there is none
+    #: Blocks of the strategy that do not score, because their plugin or its version is missing, inactive or out of use; absent if there
+    #: are none
     warnings: list[StrategyWarning]
 
 
@@ -904,65 +912,65 @@ class ExchangeRequest(TypedDict, total=False):
     """ExchangeRequest: see the server's OpenAPI document."""
     #: Chunks that are done
     complete: list[CompleteItem]
-    #: In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve
+    #: Name under which extend takes up chunks that the server forgot at a restart; absent: the name in reserve
     consumer: str
     #: Deadlines to move
     extend: list[ExtendItem]
-    #: Tries that did not succeed
+    #: Attempts that failed
     fail: list[FailItem]
-    #: What to reserve after that; absent: nothing
+    #: The reserve to make afterwards; absent: none
     reserve: ReserveRequest
 
 
 class _ExplainAnswerRequired(TypedDict):
-    #: What it compiles to, in the order in which it is asked
+    #: The compiled branches, in the order in which the server asks them
     branches: list[ExplainBranch]
-    #: Of them those that were looked at for the tree: all, unless there are very many
+    #: Number of those submissions that were examined for the tree: all, unless there are very many
     examined: int
-    #: What would be handed out, in order; as many as an answer has room for
+    #: The chunks that would be handed out, in order; as many as fit into an answer
     picks: list[ExplainPick]
-    #: What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld
+    #: Chunks that rules hold back from every strategy, for the ten rules with the most; they reach no block and are not in withheld
     ruled: list[RuledAmount]
-    #: What Random drew by; ask with it again to get the same picks from the same state
+    #: Seed of Random; with it, the same state gives the same picks again
     seed: int
     #: The canonical text
     strategy: str
-    #: Submissions that are not waiting for their run_at
+    #: Submissions that do not wait for their run_at
     submissions: int
-    #: The blocks of the strategy, each before what it holds
+    #: The blocks of the strategy, each before its contents
     tree: list[ExplainBlock]
-    #: What limits that operators set for values keep from every strategy; it reaches no block
+    #: Chunks that operators' limits of values hold back from every strategy; they reach no block
     withheld: Withheld
 
 
 class ExplainAnswer(_ExplainAnswerRequired, total=False):
     """ExplainAnswer: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+    #: End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
     restart_grace_until: str
-    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
-    #: on with, as a reserve would. Absent when there is none
+    #: Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a
+    #: reserve. Absent if there are none
     warnings: list[StrategyWarning]
 
 
 class ExplainBlock(TypedDict):
     """ExplainBlock: see the server's OpenAPI document."""
-    #: Its name
+    #: Name of the block
     block: str
-    #: How many blocks are around it
+    #: Number of blocks around it
     depth: int
-    #: What reaches it
+    #: Chunks that reach the block
     entered: Amount
-    #: What an order inside of it offers
+    #: Chunks that an order inside the block offers
     passed: Amount
     #: A JSON pointer into the canonical JSON, below /strategy
     pointer: str
-    #: What it keeps back itself; of PreferDistinct what it puts last
+    #: Chunks that the block itself holds back; for PreferDistinct, those that it puts last
     refused: Amount
-    #: Different values among that; at most 10,000 are distinguished
+    #: Number of different values among those; at most 10,000 are distinguished
     refused_values: int
-    #: It alone, without what it holds
+    #: The block without its contents
     text: str
-    #: Of them the ten that keep back most chunks
+    #: The ten of those values that hold back the most chunks
     top: list[RefusedValue]
 
 
@@ -970,36 +978,36 @@ class ExplainBranch(TypedDict):
     """ExplainBranch: see the server's OpenAPI document."""
     #: Number of the branch, from 1; inside of Fair every alternative is a branch
     branch: int
-    #: The branch: the Fair blocks around it, its order, its filters and its limits
+    #: The branch as text: its Fair blocks, order, filters and limits
     branch_text: str
-    #: Whether its index was standing already; if not, it was built for this answer
+    #: Whether its index existed; if not, the server built it for this answer
     built: bool
-    #: The Fair blocks around it and how their tenants stand, the outermost first
+    #: The Fair blocks around it with their tenants, the outermost first
     fair: list[ExplainFair]
     #: The way to the branch through the strategy
     path: str
 
 
 class _ExplainFairRequired(TypedDict):
-    #: Tenants that have something to hand out, in all ledgers
+    #: Tenants with chunks to hand out, in all ledgers
     active: int
-    #: Tenants that are held back by limits
+    #: Tenants that limits hold back
     blocked: int
-    #: What is shared out: the number of chunks, or the time that they are held
+    #: The shared quantity: the number of chunks, or the time that they are held
     cost: Literal["chunk", "time"]
-    #: The key whose values are the tenants
+    #: Key whose values are the tenants
     key: str
-    #: How many there are of the block: one, or inside of Fair one for each tenant around it
+    #: Number of ledgers of the block: one, or one per tenant of the Fair block around it
     ledgers: int
-    #: Of the active tenants there the ten that are owed most
+    #: The ten active tenants that are furthest behind
     owed: list[Tenant]
-    #: Tenants that have nothing, and had more than their share
+    #: Tenants without chunks that are ahead
     owing: int
 
 
 class ExplainFair(_ExplainFairRequired, total=False):
     """ExplainFair: see the server's OpenAPI document."""
-    #: Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes
+    #: The next tenant, within the next tenant of the enclosing Fair block; absent if no tenant competes
     next: Tenant
 
 
@@ -1007,54 +1015,54 @@ class ExplainPick(TypedDict):
     """ExplainPick: see the server's OpenAPI document."""
     #: The chunk
     pick: PreviewPick
-    #: What kept each branch before its own from it; the picks before it count as in flight
+    #: The obstacle in each earlier branch; earlier picks count as in flight
     skipped: list[WhyBranch]
-    #: Under Fair: whose it is in each block, the outermost first, as they stand before all picks
+    #: Under Fair: the chunk's tenant in each block, the outermost first, in the state before all picks
     tenants: list[Tenant]
 
 
 class _ExtendItemRequired(TypedDict):
-    #: As the reservation gave it
+    #: Token from the reservation
     token: str
 
 
 class ExtendItem(_ExtendItemRequired, total=False):
     """ExtendItem: see the server's OpenAPI document."""
-    #: Deadline from now; 0 or absent: the queue's
+    #: Time until the new deadline; 0 or absent: the queue's
     timeout_ms: int
 
 
 class _ExtendRequestRequired(TypedDict):
-    #: What to hold longer
+    #: Reservations to extend
     items: list[ExtendItem]
 
 
 class ExtendRequest(_ExtendRequestRequired, total=False):
     """ExtendRequest: see the server's OpenAPI document."""
-    #: In whose name chunks are held again that the server forgot at a restart
+    #: Name under which chunks are taken up that the server forgot at a restart
     consumer: str
 
 
 class _FailItemRequired(TypedDict):
-    #: As the reservation gave it
+    #: Token from the reservation
     token: str
 
 
 class FailItem(_FailItemRequired, total=False):
     """FailItem: see the server's OpenAPI document."""
-    #: Why; the first 1,000 bytes are kept
+    #: The error; the server keeps the first 1,000 bytes
     error: str
-    #: No further try
+    #: Whether to make no further attempt
     fatal: bool
-    #: Delay of the next try, instead of retry_at; absent: the queue's back-off
+    #: Delay of the next attempt, instead of retry_at; absent: the queue's back-off
     retry_after_ms: int
-    #: When it is offered again, instead of retry_after_ms: at most 30 days ahead; what has passed is at once
+    #: Time of the next attempt, instead of retry_after_ms: at most 30 days ahead; a past time means at once
     retry_at: str
 
 
 class FailRequest(TypedDict):
     """FailRequest: see the server's OpenAPI document."""
-    #: What did not succeed
+    #: Attempts that failed
     items: list[FailItem]
 
 
@@ -1073,22 +1081,37 @@ class FairBlock(_FairBlockRequired, total=False):
     cost: Literal["chunk", "time"]
 
 
+class _ForecastRequired(TypedDict):
+    #: false: a part of the work is stuck, and the times are those of the rest
+    moving: bool
+    #: The end at the median pace of the last ten minutes
+    p50: str
+    #: The end at the slow paces of that time
+    p90: str
+
+
+class Forecast(_ForecastRequired, total=False):
+    """Forecast: see the server's OpenAPI document."""
+    #: Earliest end, because of a limit or a rule, however many consumers there are
+    not_before: str
+
+
 class ForwardRequest(TypedDict):
     """ForwardRequest: see the server's OpenAPI document."""
-    #: The queue that the dead chunk is sent to: another one, which exists
+    #: Target queue of the dead chunk; it exists, and is another one
     to: str
 
 
 class _HeldChunkRequired(TypedDict):
-    #: 1 for the first try
+    #: Number of the attempt, from 1
     attempt: int
-    #: Until when
+    #: Deadline of the reservation
     deadline: str
     #: Index of the chunk
     index: int
-    #: Of the submission
+    #: Meta of the submission
     meta: Meta
-    #: Since when it is held
+    #: Time of the reservation
     reserved_at: str
     #: Its submission
     submission: str
@@ -1096,26 +1119,26 @@ class _HeldChunkRequired(TypedDict):
 
 class HeldChunk(_HeldChunkRequired, total=False):
     """HeldChunk: see the server's OpenAPI document."""
-    #: Whether its end is on its way to the disk
+    #: Whether the server is writing the end of the reservation to disk
     finishing: bool
 
 
 class _HeldReservationRequired(TypedDict):
-    #: 1 for the first try
+    #: Number of the attempt, from 1
     attempt: int
-    #: Name of the consumer that holds it; empty if it gave none
+    #: Name of the consumer; empty if it gave none
     consumer: str
-    #: Until when it is held
+    #: Deadline of the reservation
     deadline: str
-    #: For how long it is held, by the server's clock
+    #: Time since the reservation, by the server's clock
     held_ms: int
     #: Index of the chunk
     index: int
-    #: Of the submission
+    #: Meta of the submission
     meta: Meta
-    #: Whether it is held for longer than the queue's reservation_timeout_ms
+    #: Whether the consumer has held it for longer than the queue's reservation_timeout_ms
     overdue: bool
-    #: When it was reserved
+    #: Time of the reservation
     since: str
     #: Its submission
     submission: str
@@ -1123,7 +1146,7 @@ class _HeldReservationRequired(TypedDict):
 
 class HeldReservation(_HeldReservationRequired, total=False):
     """HeldReservation: see the server's OpenAPI document."""
-    #: Whether its end is on its way to the disk
+    #: Whether the server is writing the end of the reservation to disk
     finishing: bool
 
 
@@ -1131,25 +1154,25 @@ class Hello(TypedDict):
     """Hello: see the server's OpenAPI document."""
     #: The consumer's name
     consumer: str
-    #: From the end of the stream until what the consumer holds is lost
+    #: Time from the end of the stream until the consumer's reservations are lost
     consumer_grace_ms: int
-    #: Rises with every start of the queue, and when it reloads after a failed write. Another one than at the last time: the server may
-    #: have begun again; after an unplanned end it has forgotten all reservations
+    #: Rises with every start of the queue, and when it reloads after a failed write. If it differs from the last one, the server may
+    #: have restarted; after an unplanned end it has forgotten all reservations
     epoch: int
-    #: The server says something at least so often
+    #: Longest silence of the server
     heartbeat_ms: int
-    #: Chunks that the server knows the consumer to hold
+    #: Number of the consumer's chunks that the server knows
     reserved: int
 
 
 class _HoldingRequired(TypedDict):
-    #: 1 for the first try
+    #: Number of the attempt, from 1
     attempt: int
-    #: When it expires, unless it is extended
+    #: Deadline, unless the consumer extends it
     deadline: str
     #: The chunk's index
     index: int
-    #: Since when
+    #: Time of the reservation
     reserved_at: str
     #: The chunk's submission
     submission: str
@@ -1157,7 +1180,7 @@ class _HoldingRequired(TypedDict):
 
 class Holding(_HoldingRequired, total=False):
     """Holding: see the server's OpenAPI document."""
-    #: Who holds it; absent when the reserve gave no name
+    #: Name of the consumer; absent if the reserve gave none
     consumer: str
 
 
@@ -1168,30 +1191,30 @@ class InsertManyAnswer(TypedDict):
 
 
 class _InsertManyRequestRequired(TypedDict):
-    #: At least one
+    #: Submissions to insert; at least one
     submissions: list[BatchSubmission]
 
 
 class InsertManyRequest(_InsertManyRequestRequired, total=False):
     """InsertManyRequest: see the server's OpenAPI document."""
-    #: Insert all of them, or none when one is invalid or refused
+    #: Insert all submissions, or none if one is invalid or refused
     atomic: bool
 
 
 class _InsertResultRequired(TypedDict):
-    #: What became of the submission
+    #: Result of this submission
     status: Literal["created", "replayed", "invalid", "refused"]
 
 
 class InsertResult(_InsertResultRequired, total=False):
     """InsertResult: see the server's OpenAPI document."""
-    #: Stable name of the reason why it was not
+    #: Stable name of the reason, if it was not inserted
     code: str
     #: The reason in words
     detail: str
-    #: JSON pointer to what is wrong; of JSON lines, into the array that they stand for
+    #: JSON pointer to the faulty field; for JSON lines, as if they were an array
     pointer: str
-    #: As a single insert answers it; absent when it was not inserted
+    #: The submission, as a single insert returns it; absent if it was not inserted
     submission: Submission
 
 
@@ -1205,20 +1228,20 @@ class KeyFrame(TypedDict):
     """KeyFrame: see the server's OpenAPI document."""
     #: The meta key
     key: str
-    #: The sum of the other values that were read
+    #: Sum of the other values that were read
     rest: ValueSum
-    #: The values with most in flight
+    #: Values with the most chunks in flight
     top: list[ValueCount]
-    #: Values of open submissions that were read
+    #: Number of values of open submissions that were read
     values: int
-    #: Whether all were read; otherwise there are more, and the sums miss them
+    #: Whether all values were read; if not, there are more, and the sums miss them
     whole: bool
 
 
 class _KeySeriesRequired(TypedDict):
     #: The meta key
     key: str
-    #: Time that one cell stands for
+    #: Duration of a cell
     step_seconds: int
     #: The values, sorted
     values: list[ValueSeries]
@@ -1226,15 +1249,15 @@ class _KeySeriesRequired(TypedDict):
 
 class KeySeries(_KeySeriesRequired, total=False):
     """KeySeries: see the server's OpenAPI document."""
-    #: End of the time of the last cell, which runs; absent without values
+    #: End of the last cell's time, which is still running; absent without values
     ends: str
 
 
 class KeySpread(TypedDict):
     """KeySpread: see the server's OpenAPI document."""
-    #: Different values among them
+    #: Number of different values among the picks
     distinct: int
-    #: Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n
+    #: Jain's index over all values that either strategy would hand out: 1 if all have the same number, 1/n if one of n has all
     jain: float
     #: The meta key
     key: str
@@ -1246,11 +1269,11 @@ class KeySpread(TypedDict):
 
 class KeysFrame(TypedDict):
     """KeysFrame: see the server's OpenAPI document."""
-    #: When it stood so
+    #: Time of these numbers
     at: str
     #: The meta keys, by name
     keys: list[KeyFrame]
-    #: Keys that the frame has no room for
+    #: Number of keys that the frame has no space for
     left: int
     #: Name of the queue
     queue: str
@@ -1260,145 +1283,146 @@ _LagClassOdd = TypedDict("_LagClassOdd", {"from": "float"}, total=False)
 
 
 class _LagClassRequired(TypedDict):
-    #: How many tenants
+    #: Number of tenants
     tenants: int
 
 
 class LagClass(_LagClassOdd, _LagClassRequired, total=False):
     """LagClass: see the server's OpenAPI document."""
-    #: Lags up to this; absent: all that are above from
+    #: Lags up to this; absent: no upper bound
     to: float
 
 
 class Ledger(TypedDict):
     """Ledger: see the server's OpenAPI document."""
-    #: Tenants that have something to offer
+    #: Number of tenants with chunks to offer
     active: int
-    #: That are behind limits
+    #: Number of tenants that limits hold back
     blocked: int
-    #: Text of the branch that it is in
+    #: Text of its branch
     branch: str
-    #: What is shared: chunks, or the time that consumers hold them
+    #: The shared quantity: chunks, or the time that consumers hold them
     cost: Literal["chunk", "time"]
-    #: How many Fair blocks are around it
+    #: Number of Fair blocks around it
     depth: int
-    #: The same as long as strategies have this branch
+    #: Id, which stays as long as strategies have this branch
     id: str
-    #: Whose values are its tenants; $submission: every submission is one
+    #: Key whose values are the tenants; $submission: every submission is a tenant
     key: str
-    #: That have nothing, and are ahead still
+    #: Number of tenants without chunks that are ahead
     owing: int
-    #: One, or one inside of each tenant around it
+    #: Number of its places: one, or one per tenant around it
     places: int
 
 
 class _LedgerTenantRequired(TypedDict):
-    #: What an ideal division would have handed out to it
+    #: Fair share since it was first seen
     entitled: float
-    #: The difference: positive, it is owed; negative, it is ahead
+    #: entitled minus received: positive if it is behind, negative if it is ahead
     lag: float
-    #: What it was handed out since it was first heard of
+    #: Amount received since it was first seen
     received: float
-    #: What it is entitled to of all that is handed out at its place now, 0 to 1
+    #: Current fair share of everything handed out at its place, 0 to 1
     share: float
-    #: active: it has something to offer. owing: it has nothing and is ahead still. blocked: it is behind a limit
+    #: active: it has chunks to offer. owing: it has none and is ahead. blocked: a limit holds it back
     state: Literal["active", "owing", "blocked"]
-    #: As set for the value; 1 otherwise
+    #: Weight of the value; 1 if none is set
     weight: float
 
 
 class LedgerTenant(_LedgerTenantRequired, total=False):
     """LedgerTenant: see the server's OpenAPI document."""
-    #: The tenants that it is inside of, the outermost first
+    #: Tenants around it, the outermost first
     around: list[Tenant]
-    #: What it was handed out and was entitled to since lately_since; absent of those that were not among the thousand that had received
-    #: most
+    #: Amounts since lately_since; absent if the tenant was not among the thousand that had received the most
     lately: TenantLately
-    #: Of the key; left out for all submissions without it
+    #: Value of the key; absent: all submissions without it
     value: MetaValue
 
 
 class _LedgerTenantsRequired(TypedDict):
-    #: When it was read
+    #: Time of these numbers
     at: str
-    #: Likewise, by an ideal division
+    #: Fair shares of all tenants together
     entitled: float
-    #: The first of them, as many as an answer has room for
+    #: The first tenants, as many as fit into an answer
     items: list[LedgerTenant]
-    #: Sum of all lags: 0, but for what was reserved while it was summed up
+    #: Sum of all lags: 0, except for reservations made while it was computed
     lag: float
-    #: How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed
+    #: Number of tenants by their lag, those furthest ahead first. A positive lag means behind
     lags: list[LagClass]
     #: The block
     ledger: Ledger
-    #: The least
+    #: The smallest lag of all tenants
     most_ahead: float
     #: The largest lag of all tenants
     most_behind: float
-    #: By all tenants: chunks, or seconds where time is shared
+    #: Amounts of all tenants together: chunks, or seconds if time is shared
     received: float
-    #: How far tenants are from their due, in words
+    #: The distance of tenants from their fair share, in words
     sentence: str
-    #: How many were looked at
+    #: Number of tenants examined
     tenants: int
-    #: false: there are more
+    #: false: there are more tenants
     whole: bool
 
 
 class LedgerTenants(_LedgerTenantsRequired, total=False):
     """LedgerTenants: see the server's OpenAPI document."""
-    #: Since when lately counts: up to eleven minutes ago. Absent in the first minute of the server and of the ledger
+    #: Amounts of all tenants since lately_since, including tenants outside the list; absent as lately_since is
+    lately: TenantLately
+    #: Start of the time that lately covers: up to eleven minutes ago. Absent in the first minute of the server and of the ledger
     lately_since: str
 
 
 class _LifecycleRequired(TypedDict):
-    #: Whether inserts are refused because the worker's commits fail again and again
+    #: Whether the server refuses inserts because the worker's commits keep failing
     degraded: bool
     #: Every kind of action
     kinds: list[LifecycleKind]
-    #: Since when the oldest action is due that is not done yet; 0: nothing is overdue
+    #: Age of the oldest overdue action; 0: nothing is overdue
     lag_seconds: float
-    #: Actions that are left alone, the oldest first
+    #: Actions that the worker has given up for now, the oldest first
     parked: list[ParkedAction]
-    #: How far the recounts of kept counters have come
+    #: Progress of the recounts of counters
     recount: Recount
-    #: Slices of actions of one kind that came through, since the server's start
+    #: Successful slices of actions since the server's start; a slice has one kind
     slices_total: int
-    #: Chunks whose last try burnt a reservation
+    #: Chunks whose last attempt expired
     suspects: Suspects
 
 
 class Lifecycle(_LifecycleRequired, total=False):
     """Lifecycle: see the server's OpenAPI document."""
-    #: Until then no chunk that a limit counts is handed out, because the server does not know yet what consumers held before it started;
-    #: absent: the grace is over
+    #: Until then the server hands out no chunk that a limit counts, because it does not know yet which chunks consumers held before it
+    #: started; absent: the grace is over
     restart_grace_until: str
 
 
 class _LifecycleKindRequired(TypedDict):
-    #: Actions that were done, since the server's start
+    #: Actions done since the server's start
     done_total: int
-    #: Of them, those since the last success
+    #: Failed slices since the last success
     failures_in_a_row: int
     #: Slices that failed
     failures_total: int
-    #: What kind of action
+    #: Kind of action
     kind: Literal["expiry", "lost", "grace", "retry", "suspect", "run_at", "dead_deadline", "sweep", "retention", "schedule", "rule", "forward"]
-    #: Since when the oldest of the kind is due that is not done yet
+    #: Age of the oldest overdue action of the kind
     lag_seconds: float
-    #: Those that are left alone now
+    #: Actions parked now
     parked: int
-    #: What waits for its time, or to be swept
+    #: Actions that wait for their time or for a sweep
     pending: int
-    #: Those that were not needed any more when their turn came
+    #: Actions that were no longer necessary at their turn
     stale_total: int
 
 
 class LifecycleKind(_LifecycleKindRequired, total=False):
     """LifecycleKind: see the server's OpenAPI document."""
-    #: Why the last slice failed; absent after a success
+    #: Error of the last slice; absent after a success
     error: str
-    #: When a slice came through last; absent before the first
+    #: Time of the last successful slice; absent before the first
     last_success_at: str
 
 
@@ -1422,29 +1446,43 @@ class MetaKey(TypedDict):
     """MetaKey: see the server's OpenAPI document."""
     #: The key
     key: str
-    #: Values that open submissions have or that something is set for
+    #: Number of values that open submissions or settings have
     values: int
-    #: Of them, those that something is set for
+    #: Number of values with settings
     values_set: int
+
+
+class MoveRequest(TypedDict):
+    """MoveRequest: see the server's OpenAPI document."""
+    #: The name of the node that is to serve the queue
+    node: str
+
+
+class Moved(TypedDict):
+    """Moved: see the server's OpenAPI document."""
+    #: The name of the node that serves it now
+    node: str
+    #: The queue's name
+    queue: str
 
 
 class NamedStrategy(TypedDict):
     """NamedStrategy: see the server's OpenAPI document."""
-    #: When the version was put
+    #: Time when the version was stored
     created_at: str
-    #: Names the version; for If-Match
+    #: Id of the version, for If-Match
     etag: str
     #: Name: 1 to 64 letters, digits, '.', '_' and '-'
     name: str
     #: The canonical text
     strategy: str
-    #: From 1; each change makes the next. The last 100 are kept
+    #: Version, from 1; each change makes the next. The server keeps the last 100
     version: int
 
 
 class NewSession(TypedDict):
     """NewSession: see the server's OpenAPI document."""
-    #: An access token's text
+    #: Text of an access token
     token: str
 
 
@@ -1455,7 +1493,7 @@ class _NewSubmissionRequired(TypedDict):
 
 class NewSubmission(_NewSubmissionRequired, total=False):
     """NewSubmission: see the server's OpenAPI document."""
-    #: At most 64 KiB of opaque bytes that go out with every reservation
+    #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
     #: When it expires if it is still open; after run_at
     dead_deadline: str
@@ -1465,7 +1503,7 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     max_attempts: int
     #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
-    #: What strategies see
+    #: Keys and values for strategies
     meta: Meta
     #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
@@ -1475,13 +1513,13 @@ class NewSubmission(_NewSubmissionRequired, total=False):
     priority: int
     #: Not handed out before
     run_at: str
-    #: W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers
+    #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
 
 
 class NewSubmissionHead(TypedDict, total=False):
     """NewSubmissionHead: see the server's OpenAPI document."""
-    #: At most 64 KiB of opaque bytes that go out with every reservation
+    #: At most 64 KiB of opaque bytes, sent with every reservation
     attachment: Bytes
     #: When it expires if it is still open; after run_at
     dead_deadline: str
@@ -1491,7 +1529,7 @@ class NewSubmissionHead(TypedDict, total=False):
     max_attempts: int
     #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
-    #: What strategies see
+    #: Keys and values for strategies
     meta: Meta
     #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
@@ -1501,25 +1539,25 @@ class NewSubmissionHead(TypedDict, total=False):
     priority: int
     #: Not handed out before
     run_at: str
-    #: W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers
+    #: W3C traceparent of this submission, then ';' and the tracestate; replaces the headers
     trace: str
 
 
 class _NewTokenRequired(TypedDict):
-    #: Who it is for, 1 to 128 bytes: what is done with it is recorded under this name, which no other token may have
+    #: Unique name, 1 to 128 bytes; the server records changes under it
     name: str
-    #: What it may do; admin implies all others
+    #: Scopes; admin includes all others
     scopes: list[str]
 
 
 class NewToken(_NewTokenRequired, total=False):
     """NewToken: see the server's OpenAPI document."""
-    #: Subject of a client certificate that is to stand for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts
-    #: over TLS, from authorities of --tls-client-ca
+    #: Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts over
+    #: TLS, from authorities of --tls-client-ca
     certificate_subject: str
-    #: When it ends by itself; absent: when it is revoked
+    #: Time when it expires; absent: never
     expires_at: str
-    #: The only submissions that it sees, and the only ones that it inserts: one key with one value; absent: all
+    #: The only submissions that it sees and inserts: one key with one value; absent: all
     meta: Meta
     #: The only queues that it sees; absent: all
     queues: list[str]
@@ -1529,6 +1567,33 @@ class NewestFirstBlock(TypedDict):
     """In text: NewestFirst."""
     #: The block
     type: Literal["newest_first"]
+
+
+class Node(TypedDict):
+    """Node: see the server's OpenAPI document."""
+    #: It is about to stop, and hands over its queues
+    leaving: bool
+    #: The option node, or the name of the machine
+    name: str
+    #: The queues that it owns, by name
+    queues: list[NodeQueue]
+    #: When it was started, by its own clock
+    since: str
+    #: Where clients and other nodes reach it
+    url: str
+
+
+class NodeQueue(TypedDict):
+    """NodeQueue: see the server's OpenAPI document."""
+    #: Number of the owner's claim; the next owner's is larger
+    epoch: int
+    #: How long the owner may serve without another sign of life, in milliseconds: at most 4500. Below 0, the lease has ended, and
+    #: another node may take the queue over. null: the server is alone, and needs no lease
+    lease_ms: Optional[int]
+    #: Name of the queue
+    queue: str
+    #: Number of its shard, which is part of the ids of its submissions
+    shard: int
 
 
 class OldestFirstBlock(TypedDict):
@@ -1553,21 +1618,21 @@ class OrElseBlock(_OrElseBlockRequired, total=False):
 
 
 class _OriginRequired(TypedDict):
-    #: Tries that were made there
+    #: Attempts in that queue
     attempts: int
-    #: Index of the chunk there
+    #: Index of the chunk in that queue
     index: int
-    #: The queue that it was a dead letter of
+    #: Queue that the dead letter comes from
     queue: str
-    #: Its submission there
+    #: Submission in that queue
     submission: str
 
 
 class Origin(_OriginRequired, total=False):
     """Origin: see the server's OpenAPI document."""
-    #: When the last of them ended
+    #: End of the last attempt in that queue
     died_at: str
-    #: The last error there
+    #: Last error in that queue
     error: str
 
 
@@ -1575,7 +1640,7 @@ class Output(TypedDict):
     """Output: see the server's OpenAPI document."""
     #: Index of the chunk
     index: int
-    #: What the consumer reported with complete
+    #: Output from the consumer
     output: Bytes
 
 
@@ -1597,9 +1662,9 @@ class _PageAuditEntryRequired(TypedDict):
 
 class PageAuditEntry(_PageAuditEntryRequired, total=False):
     """PageAuditEntry: see the server's OpenAPI document."""
-    #: Names of queues in quarantine. Their latest entries may be missing: those that are still in their journals
+    #: Names of queues in quarantine, whose latest entries may be missing because they are still in their journals
     incomplete: list[str]
-    #: Cursor of the older ones; absent: there are none
+    #: Cursor of the older entries; absent if there are none
     next: str
 
 
@@ -1688,6 +1753,17 @@ class _PageNamedStrategyRequired(TypedDict):
 class PageNamedStrategy(_PageNamedStrategyRequired, total=False):
     """PageNamedStrategy: see the server's OpenAPI document."""
     #: Cursor of the next page; absent on the last
+    next: str
+
+
+class _PageNodeRequired(TypedDict):
+    #: The nodes, by name
+    items: list[Node]
+
+
+class PageNode(_PageNodeRequired, total=False):
+    """PageNode: see the server's OpenAPI document."""
+    #: Never there: a cluster has at most 64 nodes
     next: str
 
 
@@ -1802,42 +1878,42 @@ class PageValueCount(_PageValueCountRequired, total=False):
 
 
 class _ParkedActionRequired(TypedDict):
-    #: Why it failed
+    #: Error of the last attempt
     error: str
-    #: What kind of action
+    #: Kind of action
     kind: str
-    #: When it was parked
+    #: Time when it was parked
     since: str
 
 
 class ParkedAction(_ParkedActionRequired, total=False):
     """ParkedAction: see the server's OpenAPI document."""
-    #: The chunk of it, if it is about one
+    #: Chunk, for an action on a chunk
     index: int
-    #: The rule whose end it is, if it is about one
+    #: Rule that ends, for such an action
     rule: str
-    #: The schedule that inserts, if it is about one
+    #: Schedule that inserts, for such an action
     schedule: str
-    #: The submission that it is about, if it is about one
+    #: Submission, for an action on one
     submission: str
 
 
 class _PluginRequired(TypedDict):
-    #: Whether the active version is kept out of use after faults
+    #: State of the breaker, which takes the active version out of use after faults
     breaker: PluginBreaker
-    #: That share
+    #: Share of the reservations that the canary scores
     canary_percent: int
-    #: Names the revision; for If-Match
+    #: Id of the revision, for If-Match
     etag: str
     #: Name: 1 to 64 lower-case letters, digits and '-', a letter first
     name: str
-    #: Counts the changes; 0 before the first
+    #: Number of changes
     revision: int
-    #: What an operator set
+    #: Settings by an operator
     settings: PluginSettings
-    #: Whether it scores, and why not
+    #: Whether it scores, or why not
     state: Literal["active", "inactive", "starting", "open", "half_open", "throttled", "quarantined", "held"]
-    #: How many there are
+    #: Number of versions
     versions: int
 
 
@@ -1847,13 +1923,13 @@ class Plugin(_PluginRequired, total=False):
     active: PluginUse
     #: The version that scores for a share of the reservations
     canary: PluginUse
-    #: When what is in use was changed
+    #: Time of the last change of active, shadow or canary
     changed_at: str
-    #: By whom, where that is known
+    #: Caller that made that change, if known
     changed_by: str
-    #: sha256 of the version that came last
+    #: sha256 of the latest version
     latest: str
-    #: The version that was active before: where a rollback goes
+    #: The previously active version, which a rollback activates
     previous: PluginUse
     #: The version that scores beside it without deciding
     shadow: PluginUse
@@ -1864,9 +1940,9 @@ _PluginBinOdd = TypedDict("_PluginBinOdd", {"from": "float"}, total=False)
 
 class PluginBin(_PluginBinOdd):
     """PluginBin: see the server's OpenAPI document."""
-    #: How many
+    #: Number of candidates
     count: int
-    #: And below this
+    #: Score above the range
     to: float
 
 
@@ -1892,60 +1968,60 @@ class PluginBlock(_PluginBlockRequired, total=False):
 
 
 class _PluginBreakerRequired(TypedDict):
-    #: closed: it scores. starting: its sandbox is not ready yet, and requests go on without it. half_open: one batch is tried
+    #: closed: it scores. starting: its sandbox is not ready, and requests continue without it. half_open: the server tries one batch
     state: Literal["closed", "starting", "open", "half_open", "throttled", "quarantined", "held"]
 
 
 class PluginBreaker(_PluginBreakerRequired, total=False):
     """PluginBreaker: see the server's OpenAPI document."""
-    #: Why it is not closed
+    #: Reason for not being closed
     reason: str
-    #: When one batch is tried
+    #: Time when the server tries one batch
     until: str
 
 
 class PluginDryRun(TypedDict, total=False):
     """PluginDryRun: see the server's OpenAPI document."""
-    #: Left out: that of the activation, or the defaults
+    #: Configuration; absent: that of the activation, or the defaults
     config: Any
-    #: Of the reservation that would be made: what the plugin may read of it
+    #: Context of the simulated reservation, for the plugin
     context: Meta
-    #: Whose live candidates are scored; left out: synthetic ones only
+    #: Queue whose live candidates to score; absent: only synthetic candidates
     queue: str
     #: Number of a recording to score again; 0: none
     recording: int
-    #: Candidates; 0: the version's default window
+    #: Number of candidates; 0: the version's default window
     rows: int
-    #: In whose order they come, in text form; left out: OldestFirst
+    #: Strategy that orders the candidates, as text; absent: OldestFirst
     strategy: str
-    #: How many would be taken; 0: 10
+    #: Number of chunks to take; 0: 10
     want: int
 
 
 class _PluginLiveRequired(TypedDict):
-    #: Rows that would be taken and would not without the plugin
+    #: Rows that would be taken with the plugin and not without it
     gained: list[int]
-    #: Of the scores
+    #: Histogram of the scores
     histogram: list[PluginBin]
-    #: The reverse
+    #: Rows that would be taken without the plugin and not with it
     lost: list[int]
-    #: What would be taken, in order
+    #: Rows that would be taken, in order
     picks: list[PluginPick]
-    #: Candidates; a row is a place in the order without the plugin, from 0
+    #: Number of candidates; a row is a place in the order without the plugin, from 0
     rows: int
-    #: Candidates that it would skip
+    #: Number of candidates that it skips
     skipped: int
-    #: By row: the submission whose next chunk is the candidate
+    #: For each row: the submission of the candidate
     submissions: list[str]
 
 
 class PluginLive(_PluginLiveRequired, total=False):
     """PluginLive: see the server's OpenAPI document."""
-    #: Rows that would be taken and would not with the active version
+    #: Rows that would be taken with this version and not with the active one
     active_gained: list[int]
-    #: The reverse
+    #: Rows that would be taken with the active version and not with this one
     active_lost: list[int]
-    #: Share of what would be taken that both agree on
+    #: Share of the taken chunks that both versions agree on
     active_overlap: float
     #: Kendall's tau-b of the two orders
     active_tau: float
@@ -1953,68 +2029,68 @@ class PluginLive(_PluginLiveRequired, total=False):
 
 class PluginLogLine(TypedDict):
     """PluginLogLine: see the server's OpenAPI document."""
-    #: How much it matters
+    #: Severity
     level: Literal["debug", "info", "warn", "error"]
-    #: Rises by one from line to line
+    #: Number of the line; each line has the next number
     number: int
-    #: The first 8 digits of it
+    #: First 8 digits of the version's sha256
     sha256: str
-    #: What it says
+    #: Text of the line
     text: str
-    #: When
+    #: Time of the line
     time: str
-    #: Of the version that logged it
+    #: Version that logged it
     version: str
 
 
 class PluginLogs(TypedDict):
     """PluginLogs: see the server's OpenAPI document."""
-    #: Lines over the limits, in all
+    #: Number of lines dropped by the limits
     dropped: int
-    #: The oldest first
+    #: Lines, the oldest first
     lines: list[PluginLogLine]
-    #: For `after`: the number of the last line
+    #: Number of the last line, for `after`
     next: int
 
 
 class PluginPick(TypedDict):
     """PluginPick: see the server's OpenAPI document."""
-    #: Its place in the order without the plugin, from 0
+    #: Place in the order without the plugin, from 0
     row: int
-    #: Null when infinite
+    #: Score; null if infinite
     score: Optional[float]
 
 
 class _PluginRecordingRequired(TypedDict):
-    #: Its number
+    #: Number of the recording
     id: int
-    #: Candidates
+    #: Number of candidates
     rows: int
-    #: Of the version that scored it
+    #: sha256 of the version that scored it
     sha256: str
-    #: Bytes
+    #: Size in bytes
     size: int
-    #: When it was scored
+    #: Time of the batch
     time: str
-    #: Of the version that scored it
+    #: Version that scored it
     version: str
 
 
 class PluginRecording(_PluginRecordingRequired, total=False):
     """PluginRecording: see the server's OpenAPI document."""
-    #: Why it was kept; a sample has none
+    #: Fault of the batch; absent for a sample
     fault: str
 
 
 class PluginReplay(TypedDict):
     """PluginReplay: see the server's OpenAPI document."""
-    #: Rows that are not
+    #: Rows whose scores differ
     different: int
-    #: They are the same bits
+    #: Whether all scores are the same bits
     identical: bool
-    #: Of the recorded batch
+    #: Number of rows of the recorded batch
     rows: int
-    #: The recording has scores; that of a fault has none
+    #: Whether the recording has scores; that of a fault has none
     scored: bool
 
 
@@ -2024,76 +2100,75 @@ class PluginReport(TypedDict):
     compile_ms: int
     #: Memory of the compiling process
     compile_peak_bytes: int
-    #: The same batch twice gave the same bits
+    #: Whether two equal batches gave the same bits
     deterministic: bool
-    #: The code was there already
+    #: Whether the server had compiled it before
     from_cache: bool
-    #: The same on every machine
+    #: Fuel per candidate, equal on every machine
     fuel_per_candidate: float
-    #: Of the module
+    #: Number of instructions of the module
     instructions: int
-    #: Of 64 KiB, afterwards
+    #: Pages of 64 KiB after the dry run
     memory_pages: int
-    #: Synthetic candidates that were skipped with NaN
+    #: Share of the synthetic candidates skipped with NaN
     nan_share: float
-    #: Of the middle one
+    #: Nanoseconds per candidate in the median batch
     ns_median: float
-    #: Of the fastest batch
+    #: Nanoseconds per candidate in the fastest batch
     ns_per_candidate: float
-    #: Of the timed batches: the default window
+    #: Number of rows of the timed batches: the default window
     rows: int
-    #: Synthetic candidates that were skipped or not written
+    #: Share of the synthetic candidates skipped or left without a score
     skip_share: float
 
 
 class _PluginScoresRequired(TypedDict):
-    #: That were scored
+    #: Number of batches scored
     batches: int
-    #: The configuration that it scored with; another one is another entry, as its scores may have nothing in common
+    #: Configuration; each has its own entry, because its scores may differ completely
     config: Any
-    #: Of their scores: ranges that lie side by side. Where few scores lie far outside, the first and the last range are as wide as it
-    #: takes
+    #: Scores in adjacent ranges. The first and the last range are wide enough for scores far outside
     distribution: list[PluginTakenBin]
-    #: Batches that failed, by kind
+    #: Failed batches, by kind
     faults: dict[str, int]
-    #: Candidates that are kept of them
+    #: Number of candidates in the kept batches
     rows: int
-    #: Of the version
+    #: sha256 of the version
     sha256: str
-    #: Of those, how many were skipped with NaN
+    #: Number of those candidates skipped with NaN
     skipped: int
-    #: Of those, of how many something was taken; 0 of a shadow, which decides nothing
+    #: Number of those candidates that gave a chunk; 0 for a shadow, which decides nothing
     taken: int
-    #: active, canary, shadow, previous; none of what a consumer asked for by itself
+    #: active, canary, shadow or previous; empty if only consumers' own configurations use it
     uses: list[str]
     #: The version text of its manifest
     version: str
-    #: Batches that were sampled
+    #: Number of batches sampled
     windows: int
 
 
 class PluginScores(_PluginScoresRequired, total=False):
     """PluginScores: see the server's OpenAPI document."""
-    #: When the last of them was scored
+    #: Time of the last batch
     last_at: str
-    #: In words
+    #: The last fault in words
     last_fault: str
-    #: When the first of them was scored
+    #: Time of the first batch
     since_at: str
 
 
 class _PluginSelectionRequired(TypedDict):
-    #: Version text (the newest of that text), or 8 or more digits of the sha256; empty where a use is to end
+    #: Version text (the newest with that text), or 8 or more digits of the sha256; empty to end the use
     version: str
 
 
 class PluginSelection(_PluginSelectionRequired, total=False):
     """PluginSelection: see the server's OpenAPI document."""
-    #: An object as the manifest's config_schema has it; left out: the defaults
+    #: Configuration for the manifest's config_schema; absent: the defaults
     config: Any
-    #: Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send
+    #: Accept a quarantined version and end its quarantine; activate even if the version refuses configurations in use
     force: bool
-    #: Of a canary: its share of the reservations
+    #: For a canary: its share of the reservations
     percent: int
 
 
@@ -2111,47 +2186,47 @@ class PluginSettings(TypedDict, total=False):
 
 class PluginShadow(TypedDict):
     """PluginShadow: see the server's OpenAPI document."""
-    #: That both scored
+    #: Batches that both versions scored
     batches: int
-    #: That the shadow did not score, because it was behind or failing
+    #: Batches that the shadow did not score, because it was behind or failing
     dropped: int
-    #: Of the shadow, by kind
+    #: Failed batches of the shadow, by kind
     faults: dict[str, int]
-    #: Share of what would be taken that both agree on; a mean
+    #: Mean share of the taken chunks that both agree on
     overlap: float
-    #: The version
+    #: sha256 of the version
     sha256: str
-    #: Kendall's tau-b of the two orders; a mean
+    #: Mean of Kendall's tau-b of the two orders
     tau: float
 
 
 class _PluginStatsRequired(TypedDict):
-    #: That were scored
+    #: Number of batches scored
     batches: int
-    #: Of the active version
+    #: Breaker of the active version
     breaker: PluginBreaker
-    #: In them
+    #: Number of candidates in these batches
     candidates: int
-    #: The plugin's own
+    #: Counters of the plugin itself
     counters: dict[str, float]
-    #: Of one core, over the last 10 s
+    #: Share of one core over the last 10 s
     cpu_share: float
-    #: Of these, by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have what they
-    #: may have), busy
+    #: These reservations by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have
+    #: reached their limit), busy
     fallback_reasons: dict[str, int]
-    #: Reservations that went on without the plugin
+    #: Reservations that continued without the plugin
     fallbacks: int
-    #: Batches that failed, by kind
+    #: Failed batches, by kind
     faults: dict[str, int]
-    #: Mean
+    #: Mean fuel per candidate
     fuel_per_candidate: float
-    #: Sandboxes that are open
+    #: Number of open sandboxes
     instances: int
-    #: Lines over the limits
+    #: Lines dropped by the limits
     logs_dropped: int
-    #: Of 64 KiB, of the largest sandbox
+    #: Pages of 64 KiB of the largest sandbox
     memory_pages: int
-    #: Mean
+    #: Mean nanoseconds per candidate
     ns_per_candidate: float
     #: Candidates skipped with NaN
     skipped: int
@@ -2161,9 +2236,9 @@ class _PluginStatsRequired(TypedDict):
 
 class PluginStats(_PluginStatsRequired, total=False):
     """PluginStats: see the server's OpenAPI document."""
-    #: In words
+    #: The last fault in words
     last_fault: str
-    #: How the shadow compares
+    #: Comparison with the shadow
     shadow: PluginShadow
 
 
@@ -2172,24 +2247,24 @@ _PluginTakenBinOdd = TypedDict("_PluginTakenBinOdd", {"from": "float"}, total=Fa
 
 class PluginTakenBin(_PluginTakenBinOdd):
     """PluginTakenBin: see the server's OpenAPI document."""
-    #: How many candidates
+    #: Number of candidates
     count: int
-    #: Of how many of them something was taken
+    #: Number of these candidates that gave a chunk
     taken: int
-    #: And below this; of the last range also this
+    #: Score above the range; the last range includes it
     to: float
 
 
 class _PluginTriedRequired(TypedDict):
-    #: Of synthetic candidates
+    #: Result for synthetic candidates
     report: PluginReport
 
 
 class PluginTried(_PluginTriedRequired, total=False):
     """PluginTried: see the server's OpenAPI document."""
-    #: Of live ones, where a queue was named
+    #: Result for live candidates, if the request named a queue
     live: PluginLive
-    #: Of a recording, where one was named
+    #: Result for a recording, if the request named one
     replay: PluginReplay
 
 
@@ -2197,28 +2272,28 @@ class PluginUse(TypedDict):
     """PluginUse: see the server's OpenAPI document."""
     #: Its configuration, with the defaults filled in
     config: Any
-    #: Of the module with its manifest
+    #: sha256 of the module with its manifest
     sha256: str
     #: The version text of its manifest
     version: str
 
 
 class _PluginVersionRequired(TypedDict):
-    #: When it was uploaded
+    #: Time of the upload
     created_at: str
-    #: As it stands in the module
+    #: Manifest from the module
     manifest: Any
     #: Name of the plugin
     name: str
-    #: What its dry run found
+    #: Findings of its dry run
     report: PluginReport
-    #: Of the module with its manifest: the version's identity
+    #: sha256 of the module with its manifest; it identifies the version
     sha256: str
-    #: Bytes of the module
+    #: Size of the module in bytes
     size: int
     #: ready: it may be activated
     state: Literal["ready", "quarantined"]
-    #: What it is used as: active, canary, shadow, previous
+    #: Uses: active, canary, shadow, previous
     uses: list[str]
     #: The version text of its manifest; several versions may have the same
     version: str
@@ -2226,9 +2301,9 @@ class _PluginVersionRequired(TypedDict):
 
 class PluginVersion(_PluginVersionRequired, total=False):
     """PluginVersion: see the server's OpenAPI document."""
-    #: By whom, where that is known
+    #: Caller that uploaded it, if known
     created_by: str
-    #: Why it is quarantined
+    #: Reason of the quarantine
     reason: str
 
 
@@ -2245,9 +2320,9 @@ class PreferDistinctBlock(TypedDict):
 
 
 class _PreviewAnswerRequired(TypedDict):
-    #: What would be handed out, in order
+    #: The chunks that would be handed out, in order
     picks: list[PreviewPick]
-    #: What Random drew by; ask with it again to get the same picks from the same state
+    #: Seed of Random; with it, the same state gives the same picks again
     seed: int
     #: The canonical text
     strategy: str
@@ -2255,10 +2330,10 @@ class _PreviewAnswerRequired(TypedDict):
 
 class PreviewAnswer(_PreviewAnswerRequired, total=False):
     """PreviewAnswer: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none
+    #: End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none
     restart_grace_until: str
-    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
-    #: on with, as a reserve would. Absent when there is none
+    #: Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a
+    #: reserve. Absent if there are none
     warnings: list[StrategyWarning]
 
 
@@ -2268,11 +2343,11 @@ class PreviewPick(TypedDict):
     branch: int
     #: Index of the chunk
     index: int
-    #: Of the submission
+    #: Meta of the submission
     meta: Meta
     #: The way to the branch through the strategy
     path: str
-    #: Of the submission
+    #: Priority of the submission
     priority: int
     #: Id of the submission
     submission: str
@@ -2280,36 +2355,36 @@ class PreviewPick(TypedDict):
 
 class PreviewRequest(TypedDict, total=False):
     """PreviewRequest: see the server's OpenAPI document."""
-    #: What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys
+    #: Facts about the consumer for plugins and formulas, as in a reservation: at most 16 keys
     context: Meta
     #: Most chunks to look ahead; 0 or absent: 10
     max: int
-    #: The same seed on the same state gives the same picks; absent: any
+    #: The same seed gives the same picks from the same state; absent: a random one
     seed: int
     #: The strategy; absent: Random
     strategy: Strategy
 
 
 class _ProblemRequired(TypedDict):
-    #: Stable name of the kind; clients may switch on it
+    #: Stable name of the kind of problem, for programs
     code: str
     #: The HTTP status
     status: int
-    #: The kind in words; the same every time
+    #: The kind of problem in words, always the same
     title: str
-    #: Address of the explanation of this kind of problem
+    #: Address of an explanation of this kind of problem
     type: str
 
 
 class Problem(_ProblemRequired, total=False):
     """Problem: see the server's OpenAPI document."""
-    #: What is wrong this time, and what to do
+    #: The problem in words, and the remedy
     detail: str
-    #: All that was found wrong with the request
+    #: All faults of the request
     errors: list[ProblemError]
     #: Address of this occurrence
     instance: str
-    #: Names the request in the server's log; also in the header X-Request-Id
+    #: Id of the request in the server's log, also in the header X-Request-Id
     request_id: str
 
 
@@ -2323,30 +2398,30 @@ class ProblemError(TypedDict):
 
 class PutQueueRequest(TypedDict, total=False):
     """PutQueueRequest: see the server's OpenAPI document."""
-    #: What is left out gets its default
+    #: Settings; the others get their defaults
     settings: QueueSettingsInput
 
 
 class Quarantined(TypedDict):
     """Quarantined: see the server's OpenAPI document."""
-    #: What is wrong with which file, and what to do
+    #: The faulty file, its fault and the remedy
     reason: str
-    #: The first start of the server at which it could not be opened; each start tries again
+    #: First start at which the server could not open it; each start tries again
     since: str
 
 
 class _QueueRequired(TypedDict):
-    #: When it was created
+    #: Time when it was created
     created_at: str
     #: Name: 1 to 64 letters, digits, '_', '-' and '.'
     name: str
-    #: The whole configuration
+    #: All settings
     settings: QueueSettings
 
 
 class Queue(_QueueRequired, total=False):
     """Queue: see the server's OpenAPI document."""
-    #: Why it does not serve while other queues do; absent: it serves
+    #: Why it is out of service while other queues work; absent: it works
     quarantined: Quarantined
 
 
@@ -2373,7 +2448,8 @@ class _QueueSettingsRequired(TypedDict):
     requeue: Literal["head", "tail"]
     #: How long a consumer may hold a chunk when it does not say
     reservation_timeout_ms: int
-    #: How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first; 0: none
+    #: How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend
+    #: first; 0: none
     restart_grace_ms: int
     #: How long ended submissions are kept, as long as they have no dead letters; 0: for ever
     retention_seconds: int
@@ -2415,7 +2491,8 @@ class QueueSettingsInput(TypedDict, total=False):
     requeue: Literal["head", "tail"]
     #: How long a consumer may hold a chunk when it does not say
     reservation_timeout_ms: int
-    #: How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first; 0: none
+    #: How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend
+    #: first; 0: none
     restart_grace_ms: int
     #: How long ended submissions are kept, as long as they have no dead letters; 0: for ever
     retention_seconds: int
@@ -2447,30 +2524,30 @@ class Readiness(TypedDict):
     """Readiness: see the server's OpenAPI document."""
     #: Every check, with ?verbose
     checks: list[Check]
-    #: Always true: what is not ready answers 503
+    #: Always true: a server that is not ready answers 503
     ready: bool
 
 
 class _RecountRequired(TypedDict):
-    #: Which counters those were
+    #: Wrong counters, by name
     drifts_by_counter: list[RecountDrift]
-    #: Counters that were wrong; anything but 0 is a mistake of the server
+    #: Wrong counters; a number above 0 means a bug of the server
     drifts_total: int
-    #: How often everything is recounted; 0: never
+    #: Time between two rounds; 0: never
     every_ms: int
-    #: How much of the round under way is done, from 0 to 1
+    #: Progress of the current round, from 0 to 1
     progress: float
-    #: Totals of the queue that were compared with its submissions
+    #: Totals of the queue compared with its submissions
     queue_counters_checked_total: int
-    #: How often everything was, since the server's start
+    #: Rounds completed since the server's start
     rounds_total: int
-    #: Comparisons that could not be made in a round: the next one tries again
+    #: Comparisons that a round could not make; the next round tries again
     skipped_total: int
-    #: Whether a recount broke off with a mistake of the server's: none is made until the next start
+    #: Whether a bug of the server ended recounts until the next start
     stopped: bool
-    #: Submissions whose own counters were compared with their chunks
+    #: Submissions whose counters were compared with their chunks
     submissions_checked_total: int
-    #: Totals that differed in one round; those that do so in the next one too are drifts
+    #: Totals that differed in one round; if they differ in the next one too, they are drifts
     suspected_total: int
     #: Values of meta keys whose counters were compared with their submissions
     values_checked_total: int
@@ -2478,99 +2555,99 @@ class _RecountRequired(TypedDict):
 
 class Recount(_RecountRequired, total=False):
     """Recount: see the server's OpenAPI document."""
-    #: When that was last; absent before the first
+    #: Time of the last round; absent before the first
     last_round_at: str
-    #: The last one; absent if there was none
+    #: The latest wrong counter; absent if there was none
     newest_drift: CounterDrift
 
 
 class RecountDrift(TypedDict):
     """RecountDrift: see the server's OpenAPI document."""
-    #: Which one
+    #: Name of the counter
     counter: str
-    #: How often it was found to be wrong
+    #: Number of times that it was wrong
     drifts_total: int
-    #: What the counter is kept for
+    #: Object that the counter belongs to
     scope: Literal["submission", "value", "queue"]
 
 
 class _RefusedValueRequired(TypedDict):
-    #: Chunks of the value that are held
+    #: Chunks of the value in flight
     in_flight: int
     #: The meta key
     key: str
-    #: What of it is kept back
+    #: Chunks of the value that are held back
     refused: Amount
 
 
 class RefusedValue(_RefusedValueRequired, total=False):
     """RefusedValue: see the server's OpenAPI document."""
-    #: Of a limit: how many may be
+    #: For a limit: the maximum
     max: int
-    #: The value; absent: the submissions that have none
+    #: The value; absent: submissions without one
     value: MetaValue
 
 
 class ReleaseItem(TypedDict):
     """ReleaseItem: see the server's OpenAPI document."""
-    #: As the reservation gave it
+    #: Token from the reservation
     token: str
 
 
 class ReleaseRequest(TypedDict):
     """ReleaseRequest: see the server's OpenAPI document."""
-    #: What to give back
+    #: Chunks to give back
     items: list[ReleaseItem]
 
 
 class Released(TypedDict):
     """Released: see the server's OpenAPI document."""
-    #: How many chunks went back, with no try counted
+    #: Number of chunks given back, without counting an attempt
     released: int
 
 
 class _ReservationRequired(TypedDict):
-    #: 1 for the first try
+    #: Number of the attempt, from 1
     attempt: int
-    #: What to work on
+    #: Content of the chunk
     content: Content
-    #: After it the chunk is offered again
+    #: Time when the server offers the chunk again
     deadline: str
     #: Index of the chunk
     index: int
-    #: Of the submission
+    #: Meta of the submission
     meta: Meta
-    #: Of the submission
+    #: Priority of the submission
     priority: int
     #: Id of the submission
     submission: str
-    #: Proof of holding the chunk; needed to finish it
+    #: Proof of the reservation; every call about it needs it
     token: str
 
 
 class Reservation(_ReservationRequired, total=False):
     """Reservation: see the server's OpenAPI document."""
-    #: Of the submission
+    #: Attachment of the submission
     attachment: Bytes
     #: W3C trace context of the insert
     trace: str
 
 
 class _ReserveAnswerRequired(TypedDict):
-    #: Why nothing was reserved; null when something was
+    #: Reason for an empty answer; null if chunks were reserved
     reason: Optional[Literal["nothing", "all_limited", "paused", "not_yet_due", "all_skipped", "restart_grace", "quiet", "draining"]]
-    #: What was reserved, in the order of the strategy
+    #: The reserved chunks, in the order of the strategy
     reservations: list[Reservation]
-    #: When to ask again, where that is known
+    #: Pause before the next reserve, if it is known
     retry_after_ms: Optional[int]
 
 
 class ReserveAnswer(_ReserveAnswerRequired, total=False):
     """ReserveAnswer: see the server's OpenAPI document."""
-    #: With all_limited: some of the values that are at their limit; absent otherwise
+    #: With all_limited: some of the values at their limit; otherwise absent
     limited: list[Saturated]
-    #: Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now;
-    #: absent when there is none
+    #: Blocks of the strategy that do not score, because their plugin or its version is missing, inactive or out of use; absent if there
+    #: are none
     warnings: list[StrategyWarning]
 
 
@@ -2581,20 +2658,20 @@ class _ReserveRequestRequired(TypedDict):
 
 class ReserveRequest(_ReserveRequestRequired, total=False):
     """ReserveRequest: see the server's OpenAPI document."""
-    #: Name of the consumer, for people
+    #: Name of the consumer
     consumer: str
-    #: What the consumer says about itself to plugins: at most 16 keys
+    #: Facts about the consumer for plugins and formulas: at most 16 keys
     context: Meta
-    #: What to take first; absent: Random
+    #: Strategy that chooses the chunks; absent: Random
     strategy: Strategy
-    #: Deadline from now; 0 or absent: the queue's
+    #: Time until the deadline; 0 or absent: the queue's
     timeout_ms: int
-    #: How long to wait while there is nothing
+    #: Time to wait if nothing is ready
     wait_ms: int
 
 
 class _ResultRequired(TypedDict):
-    #: What became of the item
+    #: Result of this item
     status: Literal["ok", "already", "lost", "gone", "unknown", "invalid"]
 
 
@@ -2602,7 +2679,7 @@ class Result(_ResultRequired, total=False):
     """Result: see the server's OpenAPI document."""
     #: Stable name of the reason
     code: str
-    #: After an extend: the new deadline
+    #: The new deadline, after an extend
     deadline: str
     #: The reason in words
     detail: str
@@ -2616,67 +2693,66 @@ class ResultsAnswer(TypedDict):
 
 class Retried(TypedDict):
     """Retried: see the server's OpenAPI document."""
-    #: How many parked actions are tried again
+    #: Number of parked actions that the server tries again
     retried: int
 
 
 class Revoked(TypedDict):
     """Revoked: see the server's OpenAPI document."""
-    #: Why
+    #: Reason
     reason: Literal["submission_ended", "expired", "operator", "rule"]
-    #: Its token: what is done under it does not count any more
+    #: Token of the reservation; results under it no longer count
     token: str
 
 
 class RevokedEvent(TypedDict):
     """RevokedEvent: see the server's OpenAPI document."""
-    #: The reservations
+    #: The revoked reservations
     items: list[Revoked]
 
 
 class RotateToken(TypedDict, total=False):
     """RotateToken: see the server's OpenAPI document."""
-    #: How long the secret before stays good; absent: it ends at once
+    #: Time that the old secret stays valid; absent: it ends at once
     overlap_seconds: int
 
 
 class _RuleRequired(TypedDict):
-    #: What it does: both keep chunks from being handed out, and a block counts before a pause
+    #: pause or block: both hold chunks back, and a block takes precedence
     action: Literal["pause", "block"]
-    #: Names it in its queue; never given again
+    #: Id in its queue, used only once
     id: str
-    #: What it is about: exactly one of queue, meta and submission
+    #: The rule covers exactly one of queue, meta and submission
     match: RuleMatch
-    #: When it was set first
+    #: Time when it was first set
     since: str
 
 
 class Rule(_RuleRequired, total=False):
     """Rule: see the server's OpenAPI document."""
-    #: Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+    #: Name of the access token; on an open server, the name in the request, at most 128 bytes
     actor: str
-    #: In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent
-    #: when there are none
+    #: Chunks that the rule holds back, even if another rule does too; only in the list of active rules, and absent if there are none
     chunks: int
-    #: What it does beyond that
+    #: Further effects
     effects: RuleEffects
-    #: How a rule ended: it was lifted, its until came, or its submission ended
+    #: How a rule ended: an operator lifted it, its until came, or its submission ended
     end: Literal["lifted", "over", "submission_ended"]
-    #: Of one that has ended: when
+    #: Time of its end
     ended_at: str
-    #: Of one that was lifted: who did it, if that was said
+    #: Caller that lifted it, if known
     lifted_by: str
-    #: Why, for those who meet it: at most 500 bytes; a block needs one
+    #: Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
     reason: str
-    #: When it ends by itself; absent: it stays until it is lifted
+    #: Time when it ends; absent: when it is lifted
     until: str
 
 
 class RuleEffects(TypedDict, total=False):
     """RuleEffects: see the server's OpenAPI document."""
-    #: Inserts of what it matches are refused with 423
+    #: Refuse matching inserts with 423
     insert: bool
-    #: Reservations of what it matches are released when it is set, without counting a try, and cannot be extended any more
+    #: Release matching reservations when the rule is set, without counting an attempt; they can no longer be extended
     revoke: bool
 
 
@@ -2691,27 +2767,27 @@ class RuleMatch(TypedDict, total=False):
 
 
 class _RuleRequestRequired(TypedDict):
-    #: What it does: both keep chunks from being handed out, and a block counts before a pause
+    #: pause or block: both hold chunks back, and a block takes precedence
     action: Literal["pause", "block"]
-    #: What it is about: exactly one of queue, meta and submission
+    #: The rule covers exactly one of queue, meta and submission
     match: RuleMatch
 
 
 class RuleRequest(_RuleRequestRequired, total=False):
     """RuleRequest: see the server's OpenAPI document."""
-    #: Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes
+    #: Name of the access token; on an open server, the name in the request, at most 128 bytes
     actor: str
-    #: What it does beyond that
+    #: Further effects
     effects: RuleEffects
-    #: Why, for those who meet it: at most 500 bytes; a block needs one
+    #: Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one
     reason: str
-    #: When it ends by itself; absent: it stays until it is lifted
+    #: Time when it ends; absent: when it is lifted
     until: str
 
 
 class RuledAmount(TypedDict):
     """RuledAmount: see the server's OpenAPI document."""
-    #: What it covers: of several rules the one that counts is named, a block before a pause
+    #: Chunks that the rule holds back. If several rules cover a chunk, it counts for one, a block before a pause
     refused: Amount
     #: The rule
     rule: Rule
@@ -2719,57 +2795,56 @@ class RuledAmount(TypedDict):
 
 class Saturated(TypedDict):
     """Saturated: see the server's OpenAPI document."""
-    #: Chunks of submissions with the value that are held
+    #: Chunks of submissions with the value in flight
     in_flight: int
     #: The meta key
     key: str
-    #: The limit that is reached: of the strategy's own and the one set for the value the smaller; of several branches the widest
+    #: The limit that is reached: the smaller of the strategy's and the value's; of several branches, the largest
     limit: int
     #: The value
     value: MetaValue
 
 
 class _ScheduleRequired(TypedDict):
-    #: When it was last defined, paused or resumed
+    #: Time of the last definition, pause or resume
     changed_at: str
-    #: When it was made
+    #: Time when it was created
     created_at: str
-    #: What PUT takes, with the defaults filled in
+    #: The body of PUT, with defaults filled in
     definition: ScheduleDefinition
-    #: When it is due, in plain words
+    #: Its times, in plain words
     description: str
-    #: Ticks emitted since it was made; triggers and backfills are not counted
+    #: Ticks emitted since it was created; triggers and backfills do not count
     emitted: int
-    #: As in the header ETag, quotes included
+    #: As in the header ETag, with the quotes
     etag: str
     #: Its name in the queue
     name: str
-    #: The last submissions that it inserted, by ticks, triggers and backfills, the oldest first; as far as they are known since the
-    #: server's start
+    #: Its last submissions, by ticks, triggers and backfills, the oldest first, as known since the server's start
     recent: list[Emission]
-    #: Ticks dropped by missed all: beyond its limit or window
+    #: Ticks dropped by missed all, beyond its limit or window
     skipped_late: int
     #: Ticks dropped by missed skip or once
     skipped_missed: int
-    #: Ticks dropped because the submission before was open
+    #: Ticks dropped because the last submission was open
     skipped_overlap: int
-    #: held: due, but a rule keeps it from inserting; finished: no tick is left; broken: this server cannot read its spec or time zone
+    #: held: due, but a rule prevents inserts. finished: no tick is left. broken: this server cannot read its spec or time zone
     state: Literal["active", "paused", "held", "finished", "broken"]
-    #: From 1; each change of the definition, a pause and a resume too, makes the next
+    #: Version, from 1; each change, pause and resume makes the next
     version: int
 
 
 class Schedule(_ScheduleRequired, total=False):
     """Schedule: see the server's OpenAPI document."""
-    #: The last tick that was emitted
+    #: The last emitted tick
     last_at: str
-    #: What it inserted
+    #: Submission of that tick
     last_submission: str
-    #: The next tick, jitter not counted; absent while it is paused. It may be past while nothing is emitted
+    #: The next tick, without jitter; absent while paused. It may lie in the past while nothing is emitted
     next_at: str
     #: Why it is paused or broken
     reason: str
-    #: A tick that is still to be emitted, apart from next_at: of run_on_create, or kept by buffer_one
+    #: A tick still to be emitted, apart from next_at: from run_on_create, or kept by buffer_one
     waiting_at: str
 
 
@@ -2777,7 +2852,7 @@ class _ScheduleDefinitionRequired(TypedDict):
     #: When it is due: five fields of cron (minute, hour, day of month, month, weekday), @hourly, @daily, @weekly, @monthly, @yearly,
     #: "@every 90s" or "@at 2026-03-29T02:30:00Z"
     spec: str
-    #: What each tick inserts: at most 64 KiB of attachment, template and inline bytes
+    #: The submission of each tick: at most 64 KiB of attachment, template and inline bytes
     template: ScheduleTemplate
 
 
@@ -2816,13 +2891,13 @@ class _ScheduleNowRequired(TypedDict):
     emitted: int
     #: Its name in the queue
     name: str
-    #: Of its last submissions, how many are open
+    #: Number of its last submissions that are open
     open: int
     #: Ticks dropped by missed all
     skipped_late: int
     #: Ticks dropped by missed skip or once
     skipped_missed: int
-    #: Ticks dropped because the submission before was open
+    #: Ticks dropped because the last submission was open
     skipped_overlap: int
     #: As in Schedule
     state: Literal["active", "paused", "held", "finished", "broken"]
@@ -2832,25 +2907,25 @@ class _ScheduleNowRequired(TypedDict):
 
 class ScheduleNow(_ScheduleNowRequired, total=False):
     """ScheduleNow: see the server's OpenAPI document."""
-    #: The last tick that was emitted
+    #: The last emitted tick
     last_at: str
-    #: What it inserted
+    #: Submission of that tick
     last_submission: str
-    #: The last submission that it inserted: by a tick, a trigger or a backfill
+    #: Its last submission, by a tick, a trigger or a backfill
     newest: str
-    #: How that stands
+    #: State of that submission
     newest_state: str
-    #: The next tick, jitter not counted; absent while it is paused
+    #: The next tick, without jitter; absent while paused
     next_at: str
     #: Why it is paused or broken
     reason: str
-    #: A tick that is still to be emitted, apart from next_at
+    #: A tick still to be emitted, apart from next_at
     waiting_at: str
 
 
 class SchedulePreview(TypedDict):
     """SchedulePreview: see the server's OpenAPI document."""
-    #: When it is due, in plain words
+    #: Its times, in plain words
     description: str
     #: The next ticks
     ticks: list[ScheduleTick]
@@ -2866,11 +2941,11 @@ class _SchedulePreviewRequestRequired(TypedDict):
 
 class SchedulePreviewRequest(_SchedulePreviewRequestRequired, total=False):
     """SchedulePreviewRequest: see the server's OpenAPI document."""
-    #: Ticks after this; default now
+    #: Ticks after this time; default now
     after: str
     #: No ticks after
     end: str
-    #: How many; default 5
+    #: Number of ticks; default 5
     n: int
     #: The cron spec has a leading field of seconds
     seconds: bool
@@ -2887,7 +2962,7 @@ class _ScheduleTemplateRequired(TypedDict):
 
 class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     """ScheduleTemplate: see the server's OpenAPI document."""
-    #: Goes out with every reservation
+    #: Sent with every reservation
     attachment: Bytes
     #: How long after its insert a submission expires if it is still open; 0: none
     dead_after_ms: int
@@ -2897,7 +2972,7 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
     max_attempts: int
     #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
-    #: What strategies see
+    #: Keys and values for strategies
     meta: Meta
     #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
@@ -2909,17 +2984,17 @@ class ScheduleTemplate(_ScheduleTemplateRequired, total=False):
 
 class ScheduleTick(TypedDict):
     """ScheduleTick: see the server's OpenAPI document."""
-    #: When
+    #: Time of the tick
     at: str
-    #: The same on the clocks of the time zone
+    #: The same time on the clocks of the time zone
     local: str
 
 
 class SchedulesFrame(TypedDict):
     """SchedulesFrame: see the server's OpenAPI document."""
-    #: Those that are due next come first
+    #: Schedules, the next due first
     items: list[ScheduleNow]
-    #: Those that the frame has no room for
+    #: Number of schedules that the frame has no space for
     left: int
     #: Name of the queue
     queue: str
@@ -2956,13 +3031,13 @@ class SelectOnlyBlock(TypedDict):
 
 class Series(TypedDict):
     """Series: see the server's OpenAPI document."""
-    #: When, in milliseconds since 1970
+    #: Times, in milliseconds since 1970
     at: list[int]
-    #: Chunks out of attempts
+    #: Dead letters of open submissions
     dead: list[int]
     #: Chunks completed, per second since the point before
     done_rate: list[float]
-    #: Tries that failed, per second since the point before
+    #: Attempts that failed, per second since the point before
     failed_rate: list[float]
     #: Chunks inserted, per second since the point before
     inserted_rate: list[float]
@@ -2974,25 +3049,25 @@ class Series(TypedDict):
     reserved: list[int]
     #: Chunks reserved, per second since the point before
     reserved_rate: list[float]
-    #: Time from point to point
+    #: Time between two points
     step_seconds: int
-    #: Chunks that waited for a time
+    #: Chunks that waited for a retry or for run_at
     waiting: list[int]
 
 
 class ServerOption(TypedDict):
     """ServerOption: see the server's OpenAPI document."""
-    #: The value when none is given
+    #: Default value
     default: str
-    #: What it does
+    #: Purpose
     help: str
-    #: What it may be, in words
+    #: Allowed values, in words
     limit: str
-    #: Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_
+    #: Name in a configuration file; the flag has '-' instead of '_', and the environment variable is QUERN_ with the name in capitals
     option: str
-    #: Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides
+    #: Source of the value: default, file PATH, environment, flag, or command if a command such as dev sets it
     source: str
-    #: What is in effect
+    #: Value in effect
     value: str
 
 
@@ -3004,9 +3079,9 @@ class ServerOptions(TypedDict):
 
 class Session(TypedDict):
     """Session: see the server's OpenAPI document."""
-    #: When it ends, however busy it is
+    #: Latest end of the session
     ends_at: str
-    #: After so long without a request and without an open stream it ends
+    #: The session ends after this long without a request or an open stream
     idle_seconds: int
 
 
@@ -3019,7 +3094,7 @@ class Skipped(TypedDict):
 
 
 class _SpreadRequired(TypedDict):
-    #: By meta key; $submission stands for the submission itself
+    #: Spread by meta key; $submission stands for the submission itself
     keys: list[KeySpread]
     #: Chunks that would be handed out
     picks: int
@@ -3029,46 +3104,45 @@ class _SpreadRequired(TypedDict):
 
 class Spread(_SpreadRequired, total=False):
     """Spread: see the server's OpenAPI document."""
-    #: Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone
-    #: on with, as a reserve would. Absent when there is none
+    #: Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a
+    #: reserve. Absent if there are none
     warnings: list[StrategyWarning]
 
 
-class Stats(TypedDict):
-    """Stats: see the server's OpenAPI document."""
-    #: Submissions that came as dead letters of another queue
+class _StatsRequired(TypedDict):
+    #: Submissions received as dead letters of another queue
     arrived_total: int
-    #: Chunks kept back by block rules
+    #: Chunks that block rules hold back
     blocked: int
-    #: Bulk operations that run
+    #: Running bulk operations
     bulk_operations_running: int
     #: Bytes of all group commits
     commit_bytes_total: int
     #: Group commits
     commits_total: int
-    #: Consumers that have a stream open
+    #: Consumers with an open stream
     consumers_attached: int
     #: Reserve calls that wait for work
     consumers_waiting: int
     #: Dead chunks of open submissions
     dead: int
-    #: Dead chunks that can be redriven: dead, and those of submissions that completed with dead ones
+    #: Dead chunks that can be redriven, including those of submissions that completed with dead ones
     dead_letters: int
-    #: 1: inserts are refused for want of room
+    #: 1: the server refuses inserts because the disk is full
     disk_full: int
-    #: Chunks of open submissions that are completed
+    #: Completed chunks of open submissions
     done: int
     #: Chunks completed
     done_total: int
-    #: 1: inserts are refused by the queue's settings
+    #: 1: the server refuses inserts because of the queue's settings
     draining: int
     #: 1: no submission is open
     empty: int
     #: Deadlines that passed
     expired_total: int
-    #: Tries that failed
+    #: Attempts that failed
     failed_total: int
-    #: Dead letters that went on to another queue
+    #: Dead letters forwarded to another queue
     forwarded_total: int
     #: Chunks inserted
     inserted_total: int
@@ -3078,23 +3152,23 @@ class Stats(TypedDict):
     lost_total: int
     #: Age of the oldest submission with a ready chunk; 0 when there is none
     oldest_ready_seconds: float
-    #: Operations that the ready chunks stand for
+    #: Operations of the ready chunks
     operations_ready: int
-    #: Dead letters on their way to another queue
+    #: Dead letters that are being forwarded
     outgoing: int
-    #: Chunks kept back by pause rules
+    #: Chunks that pause rules hold back
     paused: int
     #: Chunks that can be reserved now
     ready: int
-    #: Chunks given back unworked
+    #: Chunks given back without work
     released_total: int
     #: Chunks held by consumers
     reserved: int
     #: Chunks reserved
     reserved_total: int
-    #: Reservations that were taken from attached consumers, which were told so
+    #: Reservations taken from attached consumers, which were told
     revoked_total: int
-    #: Chunks of open submissions that were given up
+    #: Skipped chunks of open submissions
     skipped: int
     #: Size of the store on disk
     store_bytes: int
@@ -3104,12 +3178,18 @@ class Stats(TypedDict):
     submissions_inserted_total: int
     #: Submissions that have not ended
     submissions_open: int
-    #: Chunks that wait for a time
+    #: Chunks that wait for a retry or for run_at
     waiting: int
 
 
+class Stats(_StatsRequired, total=False):
+    """Stats: see the server's OpenAPI document."""
+    #: Time when all open work is done; absent if nothing moves, and until the server knows the pace
+    forecast: Forecast
+
+
 class _StatsFrameRequired(TypedDict):
-    #: When it stood so
+    #: Time of these numbers
     at: str
     #: Name of the queue
     queue: str
@@ -3121,19 +3201,18 @@ class _StatsFrameRequired(TypedDict):
 
 class StatsFrame(_StatsFrameRequired, total=False):
     """StatsFrame: see the server's OpenAPI document."""
-    #: How long what can be handed out lasts at the pace of the last minute, without what rules hold; absent when nothing was done, and
-    #: for a minute after a rule or a cancel changed what can be handed out
+    #: Time from at until stats.forecast.p50; absent if nothing moves
     empties_ms: int
     #: The first 20 rules: those of the whole queue, then the newest; absent when there are none
     rules: list[Rule]
-    #: How many rules there are
+    #: Number of rules
     rules_total: int
 
 
 class _StrategiesInUseRequired(TypedDict):
-    #: Those that handed out most chunks first; at most 256
+    #: Strategies, those that handed out the most chunks first; at most 256
     items: list[StrategyUse]
-    #: What was used before is not known: an hour ago, or later if the server started since
+    #: Start of the covered time: an hour ago, or the server's start if that is later
     since: str
 
 
@@ -3151,19 +3230,19 @@ class StrategyByName(TypedDict):
 
 class StrategyRequest(TypedDict):
     """StrategyRequest: see the server's OpenAPI document."""
-    #: What to name or to validate; only to validate it may be a name
+    #: Strategy to store or validate; only for validation, it may be a name
     strategy: Strategy
 
 
 class StrategyUse(TypedDict):
     """StrategyUse: see the server's OpenAPI document."""
-    #: Handed out, over the last one to two minutes
+    #: Chunks handed out, over the last one to two minutes
     chunks_per_second: float
-    #: About how many names reserved by it in the last half hour to hour
+    #: Approximate number of consumers that reserved with it in the last half hour to hour
     consumers: int
-    #: The end of the last reserve by it, to the second
+    #: End of the last reserve with it, to the second
     last_used: str
-    #: Over the last one to two minutes, empty ones included
+    #: Reserves over the last one to two minutes, including empty ones
     reserves_per_second: float
     #: The canonical text
     strategy: str
@@ -3173,7 +3252,7 @@ class StrategyWarning(TypedDict):
     """StrategyWarning: see the server's OpenAPI document."""
     #: The rest of a sentence about it
     detail: str
-    #: What is the matter
+    #: Kind of problem
     kind: Literal["offers_nothing", "contradiction", "repeated_filter", "limit_never_binds", "preference_has_no_effect", "hidden", "shares_nothing", "same_scores", "plugin_unusable", "plugin_unavailable"]
     #: The block: a JSON pointer into the canonical JSON, below /strategy
     pointer: str
@@ -3182,42 +3261,42 @@ class StrategyWarning(TypedDict):
 class _SubmissionRequired(TypedDict):
     #: Number of chunks
     chunks: int
-    #: When it was inserted
+    #: Time of the insert
     created_at: str
-    #: Dead letters; in a failed submission, what ended it
+    #: Dead letters; for a failed submission, the chunks that ended it
     dead: int
     #: Completed
     done: int
-    #: Names it for ever; ids grow with time
+    #: Permanent id; ids grow with time
     id: str
     #: The queue it is in
     queue: str
-    #: Can be reserved now, if a strategy and its limits let them
+    #: Ready: can be reserved now, if a strategy and its limits allow it
     ready: int
     #: Held by consumers
     reserved: int
-    #: All but open are final, save that a redrive opens completed_with_dead again
+    #: All states but open are final, except that a redrive reopens completed_with_dead
     state: Literal["open", "completed", "completed_with_dead", "failed", "cancelled", "expired"]
-    #: Wait for a time: run_at or a retry
+    #: Waiting for a retry or for run_at
     waiting: int
 
 
 class Submission(_SubmissionRequired, total=False):
     """Submission: see the server's OpenAPI document."""
-    #: Would be ready, but a block covers the submission
+    #: Ready, but a block covers the submission
     blocked: int
     #: When it expires if it is still open; after run_at
     dead_deadline: str
-    #: Index of the chunk that failed it: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not
-    #: fail, or under a version that did not note it
+    #: Index of the chunk that failed the submission: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it
+    #: did not fail, or under a version that did not record it
     failed_chunk: int
-    #: Why it failed: the last error of the chunk that ended it
+    #: Last error of the chunk that failed the submission
     failure: str
-    #: When it left open
+    #: Time of its end
     finished_at: str
-    #: Of the skipped ones, those that went on to another queue as dead letters
+    #: Skipped chunks that were forwarded to another queue as dead letters
     forwarded: int
-    #: It is a dead letter of another queue
+    #: Origin, for a dead letter of another queue
     forwarded_from: Origin
     #: Name of a group; it is kept and shown, and does nothing yet
     group: str
@@ -3227,29 +3306,29 @@ class Submission(_SubmissionRequired, total=False):
     max_attempts: int
     #: The submission fails when more chunks than this are dead or skipped; 0: any number
     max_failed_chunks: int
-    #: What strategies see
+    #: Keys and values for strategies
     meta: Meta
     #: What a chunk out of attempts does; default: the queue's setting
     on_exhausted: Literal["fail_submission", "dead_letter", "skip"]
     #: Operations that one chunk stands for; only counted; 0: counts as 1
     operations_per_chunk: int
-    #: Would be ready, but a pause covers the submission
+    #: Ready, but a pause covers the submission
     paused: int
-    #: As inserted
+    #: Prefix from the insert
     prefix: str
     #: Larger first under CustomPriority
     priority: int
     #: Not handed out before
     run_at: str
-    #: Name of the schedule that inserted it
+    #: Schedule that inserted it
     schedule: str
-    #: The tick that it is for: when it was due by its schedule
+    #: Tick of that schedule
     scheduled_at: str
-    #: Given up; once it has ended, all that is neither done nor dead
+    #: Discarded, forwarded or, in an ended submission, unfinished
     skipped: int
-    #: As inserted
+    #: Template from the insert
     template: str
-    #: W3C traceparent, and after ';' the tracestate
+    #: W3C traceparent, then ';' and the tracestate
     trace: str
 
 
@@ -3261,32 +3340,32 @@ class SubmissionChange(TypedDict):
 
 class Suspects(TypedDict):
     """Suspects: see the server's OpenAPI document."""
-    #: Offered or held, and not finished
+    #: Suspects offered or reserved, and not finished
     lent: int
-    #: How many may be lent while there is other work: suspect_share of the slots, at least 1
+    #: Suspects that may be lent while there is other work: suspect_share of the slots, at least 1
     quota: int
-    #: Due, and held back behind other work
+    #: Suspects that are due, and wait behind other work
     shelved: int
-    #: Live consumer slots: reservations held, smoothed
+    #: Smoothed number of reservations
     slots: float
 
 
 class _TenantRequired(TypedDict):
     #: Key of the Fair block
     key: str
-    #: Chunks that it is owed, under cost time seconds; negative: that it is ahead
+    #: Chunks that it is behind, or seconds under cost time; negative: ahead
     lag: float
-    #: What it is entitled to of all that is handed out now
+    #: Current fair share of everything handed out
     share: float
-    #: How it stands
+    #: State of the tenant
     state: Literal["idle", "active", "owing", "blocked"]
-    #: Its weight
+    #: Weight
     weight: float
 
 
 class Tenant(_TenantRequired, total=False):
     """Tenant: see the server's OpenAPI document."""
-    #: Asked why: about how many tenants come before it in this block
+    #: Only in why: approximate number of tenants that come before it in this block
     before: int
     #: Its value of the key, or the id of the submission; absent: all submissions without the key
     value: MetaValue
@@ -3294,9 +3373,9 @@ class Tenant(_TenantRequired, total=False):
 
 class TenantLately(TypedDict):
     """TenantLately: see the server's OpenAPI document."""
-    #: What an ideal division would have handed out to it
+    #: Fair share
     entitled: float
-    #: What it was handed out
+    #: Amount received
     received: float
 
 
@@ -3307,13 +3386,13 @@ class Text(TypedDict):
 
 
 class _TokenRequired(TypedDict):
-    #: When it was made
+    #: Time when it was made
     created_at: str
-    #: Names it; no secret
+    #: Id, which is not secret
     id: str
-    #: Who it is for: what is done with it is recorded under this name
+    #: Name; the server records changes under it
     name: str
-    #: What it may do; admin implies all others
+    #: Scopes; admin includes all others
     scopes: list[str]
 
 
@@ -3321,67 +3400,67 @@ class Token(_TokenRequired, total=False):
     """Token: see the server's OpenAPI document."""
     #: Subject of the client certificate that stands for it; absent: none
     certificate_subject: str
-    #: When it ends by itself; absent: when it is revoked
+    #: Time when it expires; absent: never
     expires_at: str
-    #: When it was used last, to the minute; after a crash the last minutes may be missing. Absent: never
+    #: Time of the last use, to the minute; after a crash, the last minutes may be missing. Absent: never used
     last_used_at: str
     #: The only submissions that it sees; absent: all
     meta: Meta
-    #: Until when the secret before the last rotation is good; absent: it is not
+    #: Time until which the previous secret is valid; absent: it is not
     previous_secret_until: str
     #: The only queues that it sees; absent: all
     queues: list[str]
-    #: Its text, qn_<id>_<secret>, in the answer that made or rotated it and never again
+    #: Text of the token, qn_<id>_<secret>; only in the answer that made or rotated it
     token: str
 
 
 class ValidStrategy(TypedDict):
     """ValidStrategy: see the server's OpenAPI document."""
-    #: What it compiles to, in the order in which it is asked
+    #: The compiled branches, in the order in which the server asks them
     branches: list[str]
     #: The canonical text
     strategy: str
     #: The canonical JSON
     tree: Strategy
-    #: What in it has no effect
+    #: Parts without effect
     warnings: list[StrategyWarning]
 
 
 class _ValueCountRequired(TypedDict):
-    #: Chunks of such submissions that are held
+    #: Chunks with the value in flight
     in_flight: int
-    #: Most chunks in flight, for every reservation of the queue; null: no limit is set
+    #: Most chunks in flight, for every reservation of the queue; null: no limit
     limit: Optional[int]
-    #: Ready chunks of submissions with the value
+    #: Ready chunks with the value
     ready: int
-    #: Whether in_flight is at limit, or above it
+    #: Whether in_flight has reached limit
     saturated: bool
-    #: From when on it has been at its limit whenever the server looked, once a second, but for moments shorter than five seconds. null:
-    #: it is not, or it is one of more than 10,000 values and was not looked at
+    #: Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is not at its limit,
+    #: or it is one of more than 10,000 values and was not examined
     saturated_since: Optional[str]
     #: Open submissions with the value
     submissions: int
     #: The value
     value: MetaValue
-    #: Share under Fair, with up to three decimals; null: none is set, which counts as 1
+    #: Share under Fair, with up to three decimals; null: not set, which counts as 1
     weight: Optional[float]
 
 
 class ValueCount(_ValueCountRequired, total=False):
     """ValueCount: see the server's OpenAPI document."""
-    #: Such chunks that would be ready, but for a block
+    #: Chunks with the value that are ready except for a block
     blocked: int
-    #: When it was set; absent when nothing is
+    #: Time of the last setting; absent if nothing is set
     changed_at: str
-    #: Names what is set, for If-Match; absent when nothing is
+    #: Id of the settings, for If-Match; absent if nothing is set
     etag: str
-    #: Such chunks that would be ready, but for a pause
+    #: Chunks with the value that are ready except for a pause
     paused: int
 
 
 class ValueSeries(TypedDict):
     """ValueSeries: see the server's OpenAPI document."""
-    #: The most chunks in flight in each step, the oldest first; -1 where that is not known
+    #: Most chunks in flight in each step, the oldest first; -1 if unknown
     in_flight: list[int]
     #: The value
     value: MetaValue
@@ -3389,24 +3468,24 @@ class ValueSeries(TypedDict):
 
 class ValueSettings(TypedDict, total=False):
     """ValueSettings: see the server's OpenAPI document."""
-    #: Most chunks in flight, for every reservation of the queue; null: no limit is set
+    #: Most chunks in flight, for every reservation of the queue; null: no limit
     limit: Optional[int]
-    #: Share under Fair, with up to three decimals; null: none is set, which counts as 1
+    #: Share under Fair, with up to three decimals; null: not set, which counts as 1
     weight: Optional[float]
 
 
 class ValueSum(TypedDict):
     """ValueSum: see the server's OpenAPI document."""
-    #: Their chunks that are held
+    #: Their chunks in flight
     in_flight: int
     #: Their ready chunks
     ready: int
-    #: How many values
+    #: Number of values
     values: int
 
 
 class _VersionRequired(TypedDict):
-    #: The toolchain
+    #: Version of Go
     go: str
     #: The release
     version: str
@@ -3414,7 +3493,7 @@ class _VersionRequired(TypedDict):
 
 class Version(_VersionRequired, total=False):
     """Version: see the server's OpenAPI document."""
-    #: Of the source
+    #: Revision of the source
     revision: str
 
 
@@ -3422,25 +3501,24 @@ class View(TypedDict):
     """View: see the server's OpenAPI document."""
     #: Text of the branch
     branch: str
-    #: false: it is being built, and nothing is reserved by it yet
+    #: false: the server is building it, and no reserve uses it yet
     built: bool
-    #: About how much memory it takes, an equal part of what it shares with views of another number; while it is being built, how much it
-    #: may come to
+    #: Approximate memory, including its part of shared data; while it is being built, the most that it may take
     bytes: int
-    #: Only questions (preview, explain, why, compare) are about it: no consumer reserves by it
+    #: Whether only questions (preview, explain, why, compare) use it, and no consumer
     question: bool
 
 
 class _ViewsRequired(TypedDict):
-    #: What the views of all queues take together, by strategies that are reserved by
+    #: Memory of the views of all queues, by strategies of consumers
     bytes: int
-    #: What they may take: the server's option view-memory
+    #: Limit of bytes: the server's option view-memory
     bytes_most: int
     #: The views, the largest first
     items: list[View]
-    #: What those take that only questions made
+    #: Memory of the views that only questions use
     question_bytes: int
-    #: What those may take: a quarter as much
+    #: Limit of question_bytes: a quarter of bytes_most
     question_bytes_most: int
 
 
@@ -3451,58 +3529,58 @@ class Views(_ViewsRequired, total=False):
 
 
 class _WaitAnswerRequired(TypedDict):
-    #: Those that have ended, in the order of the request
+    #: Ended submissions, in the order of the request
     ended: list[Submission]
-    #: How many of them are open, or have ended and did not fit
+    #: Number of submissions that are open, or have ended but did not fit
     open: int
 
 
 class WaitAnswer(_WaitAnswerRequired, total=False):
     """WaitAnswer: see the server's OpenAPI document."""
-    #: Ids that are not known, in the order of the request; absent when there are none
+    #: Unknown ids, in the order of the request; absent if there are none
     unknown: list[str]
 
 
 class _WaitRequestRequired(TypedDict):
-    #: Whose end to wait for, of any queues
+    #: Submissions to wait for, of any queues
     ids: list[str]
 
 
 class WaitRequest(_WaitRequestRequired, total=False):
     """WaitRequest: see the server's OpenAPI document."""
-    #: Answer when all have ended; absent: when one has
+    #: Answer when all submissions have ended; absent: when one has
     all: bool
-    #: How long to wait; 0 or absent: not at all
+    #: Time to wait; 0 or absent: none
     wait_ms: int
 
 
 class _WhoamiRequired(TypedDict):
-    #: What may be done; admin implies all others
+    #: Scopes of the caller; admin includes all others
     scopes: list[str]
-    #: false: there is no token yet, and everything is open to those who reach the server
+    #: false: there is no token yet, and everyone who reaches the server may do everything
     token_required: bool
 
 
 class Whoami(_WhoamiRequired, total=False):
     """Whoami: see the server's OpenAPI document."""
-    #: When the token ends by itself; absent: when it is revoked
+    #: Time when the token expires; absent: never
     expires_at: str
-    #: The token's id; likewise
+    #: Id of the token; absent on an open server
     id: str
-    #: The only submissions that are seen; absent: all
+    #: The only submissions that the caller sees; absent: all
     meta: Meta
-    #: The token's name; absent where none is required
+    #: Name of the token; absent on an open server
     name: str
-    #: The only queues that are seen; absent: all
+    #: The only queues that the caller sees; absent: all
     queues: list[str]
-    #: Of a caller with a session: when that ends
+    #: For a caller with a session: its end
     session: Session
 
 
 class _WhyAnswerRequired(TypedDict):
-    #: The strategy's branches, in the order in which they are asked
+    #: Branches of the strategy, in the order in which the server asks them
     branches: list[WhyBranch]
-    #: Where the chunk stands
+    #: State of the chunk
     state: Literal["ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"]
     #: The canonical text
     strategy: str
@@ -3510,12 +3588,12 @@ class _WhyAnswerRequired(TypedDict):
 
 class WhyAnswer(_WhyAnswerRequired, total=False):
     """WhyAnswer: see the server's OpenAPI document."""
-    #: Until then the restart grace keeps back what a limit counts; absent: there is none
+    #: End of the restart grace; until then, limits hold back the chunks that they count. Absent: there is none
     restart_grace_until: str
-    #: About where the chunk stands; absent when no branch admits it now
+    #: The chunk's approximate place; absent if no branch admits it now
     standing: WhyStanding
-    #: Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on
-    #: with. Absent when there is none
+    #: Blocks that do not score now, because their plugin is missing, inactive or out of use, so that their next branch is used. Absent
+    #: if there are none
     warnings: list[StrategyWarning]
 
 
@@ -3532,23 +3610,23 @@ class _WhyBranchRequired(TypedDict):
 
 class WhyBranch(_WhyBranchRequired, total=False):
     """WhyBranch: see the server's OpenAPI document."""
-    #: Of reserved: who holds it
+    #: For reserved: the consumer
     consumer: str
-    #: Of hidden and alternative: number of the branch that comes first
+    #: For hidden and alternative: number of the branch that comes first
     hidden_by: int
-    #: Of limit and value_limit: chunks of that value that are held
+    #: For limit and value_limit: chunks of that value in flight
     in_flight: int
-    #: Of filter and the limits: the meta key
+    #: For filter and the limits: the meta key
     key: str
-    #: Of limit, value_limit and restart_grace: how many may be
+    #: For limit, value_limit and restart_grace: the maximum
     max: int
-    #: Of paused and blocked: the rule that counts
+    #: For paused and blocked: the rule that decides
     rule: Rule
-    #: Under Fair: the tenant that the chunk belongs to in each block, the outermost first
+    #: Under Fair: the chunk's tenant in each block, the outermost first
     tenants: list[Tenant]
-    #: Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself
+    #: For waiting, reserved, not_yet_due and restart_grace: the end. For paused and blocked: the end of the rule, if it has one
     until: str
-    #: Of filter and the limits: the submission's value, if it has one
+    #: For filter and the limits: the submission's value, if it has one
     value: MetaValue
 
 
@@ -3559,29 +3637,29 @@ class WhyRequest(TypedDict, total=False):
 
 
 class _WhyStandingRequired(TypedDict):
-    #: About how many chunks come before it, rounded to two digits; of those that Random draws among, half
+    #: Approximate number of chunks before it, rounded to two digits; under Random, half of those
     ahead: int
-    #: Whether there are more before it, as not everything was looked at
+    #: Whether there are more before it, because not all were examined
     at_least: bool
     #: The first branch that admits the chunk, from 1
     branch: int
-    #: Chunks of the queue reserved a second over the last minute; 0: none, or not known yet
+    #: Chunks of the queue reserved per second over the last minute; 0: none, or unknown
     per_second: float
 
 
 class WhyStanding(_WhyStandingRequired, total=False):
     """WhyStanding: see the server's OpenAPI document."""
-    #: Under Random: about how many chunks it is drawn from
+    #: Under Random: approximate number of chunks that it is drawn from
     among: int
-    #: About how long it waits at that rate; absent when there is none
+    #: Approximate wait at that rate; absent if there is none
     wait_ms: int
 
 
 class Withheld(TypedDict):
     """Withheld: see the server's OpenAPI document."""
-    #: What is kept back
+    #: Chunks that are held back
     refused: Amount
-    #: Different values that do; at most 10,000 are distinguished
+    #: Number of different values that hold chunks back; at most 10,000 are distinguished
     refused_values: int
-    #: Of them the ten that keep back most chunks
+    #: The ten of those values that hold back the most chunks
     top: list[RefusedValue]

@@ -2,7 +2,7 @@
 
 import { jsonBody, drawKey, metaText, type Connection } from '../connection.js'
 import { pages, part, type CallOptions } from '../pages.js'
-import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, NamedStrategy, NewToken, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
+import type { Attempt, AuditEntry, BackfillRequest, Backfilled, BulkOperation, BulkRequest, ChangeQueueRequest, Chunk, ChunkMap, CompareAnswer, CompareRequest, CompleteRequest, Consumer, ConsumerDetail, DeadGroups, DeadLetter, Diagnosis, ExchangeAnswer, ExchangeRequest, ExplainAnswer, ExtendRequest, FailRequest, ForwardRequest, HeldReservation, InsertManyAnswer, InsertManyRequest, KeySeries, Ledger, LedgerTenants, Lifecycle, Meta, MetaKey, MetaValue, MoveRequest, Moved, NamedStrategy, NewToken, Node, PageAttempt, PageAuditEntry, PageBulkOperation, PageChunk, PageConsumer, PageDeadLetter, PageHeldReservation, PageLedger, PageMetaKey, PageNamedStrategy, PageNode, PagePlugin, PagePluginRecording, PagePluginScores, PagePluginVersion, PageQueue, PageRule, PageSchedule, PageSubmission, PageToken, PageValueCount, Plugin, PluginDryRun, PluginLogs, PluginRecording, PluginScores, PluginSelection, PluginSettings, PluginStats, PluginTried, PluginVersion, PreviewAnswer, PreviewRequest, PutQueueRequest, Queue, Readiness, ReleaseRequest, Released, ReserveAnswer, ReserveRequest, ResultsAnswer, Retried, RotateToken, Rule, RuleRequest, Schedule, ScheduleDefinition, SchedulePreview, SchedulePreviewRequest, Series, ServerOptions, Stats, StrategiesInUse, StrategyRequest, Submission, SubmissionChange, Token, ValidStrategy, ValueCount, ValueSettings, Version, Views, WaitAnswer, WaitRequest, Whoami, WhyAnswer, WhyRequest } from './types.js'
 
 /** The calls of the server's interface, one method each, but for those that Client has by hand. */
 export class Calls {
@@ -16,7 +16,7 @@ export class Calls {
     return this.connection.text({ what: "docs page", method: "GET", path: `/docs/${part(page)}`, safe: true, signal: options.signal, query: { q: options.q } })
   }
 
-  /** Say that the process serves requests. */
+  /** Check that the process serves requests. */
   livez(options: CallOptions = {}): Promise<string> {
     return this.connection.text({ what: "livez", method: "GET", path: `/livez`, safe: true, signal: options.signal })
   }
@@ -26,7 +26,7 @@ export class Calls {
     return this.connection.text({ what: "metrics", method: "GET", path: `/metrics`, safe: true, signal: options.signal })
   }
 
-  /** Say whether all parts work. 503 while one does not; errors[] names it. With `?verbose` every check is listed. */
+  /** Check whether all parts work. The answer is 503 while one does not; errors[] names it. With `?verbose` it lists every check. */
   readyz(options: CallOptions & {
     /** List every check by name */
     verbose?: string
@@ -34,19 +34,19 @@ export class Calls {
     return this.connection.json<Readiness>({ what: "readyz", method: "GET", path: `/readyz`, safe: true, signal: options.signal, query: { verbose: options.verbose } })
   }
 
-  /** Read the audit log. Who changed what, the latest first. An entry is durable together with what it tells of: there is no change without its entry, and no entry of a change that did not happen. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty of a token get an entry each, then one a minute does; its `left_out` is the number since the previous entry that have none. `next` is the cursor of older ones; a page may be short, or empty, and still have a next one, as only so many entries are looked at for one page. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose latest entries the log may lack. With `Accept: application/x-ndjson` the answer is all that match, a line each. With `Accept: text/event-stream` it is those to come, or those from `since` on, the oldest first; the ids that it sends, also those without an event, tell how far it has come, and `Last-Event-ID` takes it up there. Then entries of ten seconds before that one may come again, and their ids tell. When the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` do not go with it. Needs the scope admin. */
+  /** Read the audit log. The log of changes and refused acts, the latest first. An entry is as durable as its change: there is no change without its entry, and no entry without its change. An act that the token did not allow has the outcome `refused`, and `after` has the `code` and `detail` of the answer. The first sixty refused acts of a token get an entry each, and then one per minute does; its `left_out` counts the acts since the previous entry that have none. `next` is the cursor of older entries. The server examines only so many entries per page, so a page with a next one may be short or empty. `incomplete`, and the header `Quern-Audit-Incomplete` of every form of the answer, name the queues in quarantine whose latest entries may be missing. With `Accept: application/x-ndjson` the answer has all matching entries, one per line. With `Accept: text/event-stream` it follows the log, from `since` or from now on, the oldest entry first. Its ids, also those without an event, mark the place; `Last-Event-ID` continues there. Entries of the ten seconds before that place may then come again, with the same ids. If the log cannot be read any further, the last event is `problem`, with a problem as its data. `cursor`, `limit` and `until` are not allowed with it. Needs the scope admin. */
   listAudit(options: CallOptions & {
-    /** Only what happened at this time (RFC 3339) or later */
+    /** Only acts at this time (RFC 3339) or later */
     since?: string | Date
-    /** Only what happened before this time */
+    /** Only acts before this time */
     until?: string | Date
-    /** Only what this actor did */
+    /** Only acts of this actor */
     actor?: string
     /** Only this action, such as rule.create, or all of a resource, such as rule */
     action?: string
-    /** Only what was done in this queue */
+    /** Only acts in this queue */
     queue?: string
-    /** Only what was done to this, such as `rule 7` */
+    /** Only acts on this object, such as `rule 7` */
     target?: string
     /** Only acts with this outcome; refused: the token did not allow them */
     outcome?: "ok" | "refused"
@@ -56,7 +56,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageAuditEntry>({ what: "list audit", method: "GET", path: `/v1/audit`, safe: true, signal: options.signal, query: { since: options.since, until: options.until, actor: options.actor, action: options.action, queue: options.queue, target: options.target, outcome: options.outcome, cursor, limit: options.limit } }))
   }
 
-  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256: everything that was acknowledged before the request, of all queues as of one moment, the access tokens and the plugins too. Work goes on meanwhile. The copies are made first, beside the data, and take its room on the disk until the answer is read; without that room the answer is 507. One backup is made at a time: 409 for another. It holds what the data directory holds: keep it as safe. `quern backup` checks the answer while it is written to a file, and `quern restore` makes a data directory of it.  With the beginning of an earlier backup as the body, its entries `manifest.json` and `blocks`, the answer is an increment: it has the blocks of files that changed since that one, and is restored behind it. The earlier one may be an increment itself. One of another data directory is refused with 409: a restored server is another. Needs the scope admin. */
+  /** Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256. It has everything acknowledged before the request, of all queues as of one moment, with the access tokens and the plugins. Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is read; without that space the answer is 507. The server makes one backup at a time and answers 409 to another. A backup has the same secrets as the data directory: keep it as safe. `quern backup` checks the answer while it writes a file, and `quern restore` makes a data directory from it.  Send the beginning of an earlier backup as the body (its entries `manifest.json` and `blocks`) to get an increment. It has the blocks of files that changed since then, and is restored after that backup. The earlier one may be an increment itself. A backup of another data directory is refused with 409; a restored server has another one. Needs the scope admin. */
   backup(options: CallOptions & {
     /** The beginning of an earlier backup, for an increment; empty for a full backup */
     body?: Uint8Array
@@ -64,7 +64,7 @@ export class Calls {
     return this.connection.bytes({ what: "backup", method: "POST", path: `/v1/backup`, safe: false, signal: options.signal, headers: { 'content-type': "application/x-tar" }, body: options.body })
   }
 
-  /** List bulk operations, newest first. All that run, and of each queue the last 100 that have ended. Needs the scope read. */
+  /** List bulk operations, newest first. All running operations, and the last 100 ended ones of each queue. Needs the scope read. */
   listBulkOperations(options: CallOptions & {
     /** Of this queue only */
     queue?: string
@@ -72,27 +72,32 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageBulkOperation>({ what: "list bulk operations", method: "GET", path: `/v1/bulk-operations`, safe: true, signal: options.signal, query: { cursor, queue: options.queue } }))
   }
 
-  /** Do something with much at once. Does something with all that the filter means of a queue, as it is now, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what would come of it. Needs the scope operate. */
+  /** Apply an action to everything that matches a filter. Applies an action to everything in a queue that matches the filter, in the background: redrive, delete or forward (to another queue) dead letters, retry chunks that wait for a retry now, cancel or reprioritize open submissions. It continues after a restart where it was. A dry run counts what it would do. Needs the scope operate. */
   startBulkOperation(body: BulkRequest, options: CallOptions = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "start bulk operation", method: "POST", path: `/v1/bulk-operations`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Read how far a bulk operation got. Needs the scope read. */
+  /** Read the progress of a bulk operation. Needs the scope read. */
   getBulkOperation(id: string, options: CallOptions = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "get bulk operation", method: "GET", path: `/v1/bulk-operations/${part(id)}`, safe: true, signal: options.signal })
   }
 
   /** Stop a bulk operation. What it did stays done. One that has ended stays as it is, also who cancelled it. Needs the scope operate. */
   cancelBulkOperation(id: string, options: CallOptions & {
-    /** Who asks, where no access token says so; it is kept with the operation */
+    /** Name of the caller on an open server, kept with the operation */
     actor?: string
   } = {}): Promise<BulkOperation> {
     return this.connection.json<BulkOperation>({ what: "cancel bulk operation", method: "POST", path: `/v1/bulk-operations/${part(id)}/cancel`, safe: true, signal: options.signal, query: { actor: options.actor } })
   }
 
-  /** Say with which options the server runs, and who set them. Needs the scope read. */
+  /** Read the server's options and their sources. Needs the scope read. */
   config(options: CallOptions = {}): Promise<ServerOptions> {
     return this.connection.json<ServerOptions>({ what: "config", method: "GET", path: `/v1/config`, safe: true, signal: options.signal })
+  }
+
+  /** List the servers of the cluster, and which queues each owns. Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is null. Needs the scope read. */
+  listNodes(options: CallOptions = {}): AsyncIterableIterator<Node> {
+    return pages(() => this.connection.json<PageNode>({ what: "list nodes", method: "GET", path: `/v1/nodes`, safe: true, signal: options.signal }))
   }
 
   /** List the plugins by name. Needs the scope read. */
@@ -103,14 +108,14 @@ export class Calls {
     return pages((cursor) => this.connection.json<PagePlugin>({ what: "list plugins", method: "GET", path: `/v1/plugins`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Upload a version of a plugin. As `application/wasm` the body is the module, with its manifest in the section `quern.manifest`. As `multipart/form-data` the parts are `module`, `manifest` (JSON, for languages that cannot embed one) and `config` (JSON, for the dry run of a plugin that does not start without). The module is scanned, instrumented, compiled in a process of its own and tried; 422 lists everything that is wrong with it, with pointers such as /module/code/functions/12/offset/345. The same bytes are the same version: they answer 200 and are not checked again. A version scores nothing before it is activated. Needs the scope plugins. */
+  /** Upload a version of a plugin. As `application/wasm`, the body is the module, with its manifest in the section `quern.manifest`. As `multipart/form-data`, the parts are `module`, `manifest` (JSON, for languages that cannot embed one) and `config` (JSON, for the dry run of a plugin that needs one to start). The server validates, instruments, compiles and tries the module, the last two in a separate process. 422 lists all its faults, with pointers such as /module/code/functions/12/offset/345. Equal bytes are the same version: they answer 200 without another check. A version scores nothing before you activate it. Needs the scope plugins. */
   uploadPlugin(body: Uint8Array, options: CallOptions = {}): Promise<PluginVersion> {
     return this.connection.json<PluginVersion>({ what: "upload plugin", method: "POST", path: `/v1/plugins`, safe: true, signal: options.signal, headers: { 'content-type': "application/wasm" }, body })
   }
 
-  /** Delete a plugin with all its versions. Only one that is not active, and that no stored strategy names: 409 lists those, and `force=true` deletes it all the same. They go on with their next branch then; a strategy that is written out in a reservation and names it is refused. Needs the scope plugins. */
+  /** Delete a plugin with all its versions. The plugin must be inactive. If a stored strategy names it, 409 lists those strategies. `force=true` deletes it all the same: they then use their next branch, and the server refuses a reserve whose own strategy names it. Needs the scope plugins. */
   deletePlugin(name: string, options: CallOptions & {
-    /** Delete it although stored strategies name it; they then go on with their next branch */
+    /** Delete it even if stored strategies name it; they then use their next branch */
     force?: boolean
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -118,12 +123,12 @@ export class Calls {
     return this.connection.json<void>({ what: "delete plugin", method: "DELETE", path: `/v1/plugins/${part(name)}`, safe: false, signal: options.signal, query: { force: options.force }, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read a plugin: what is in use of it, and the state of its breaker. Needs the scope read. */
+  /** Read a plugin, with its versions in use and the state of its breaker. Needs the scope read. */
   getPlugin(name: string, options: CallOptions = {}): Promise<Plugin> {
     return this.connection.json<Plugin>({ what: "get plugin", method: "GET", path: `/v1/plugins/${part(name)}`, safe: true, signal: options.signal })
   }
 
-  /** Let a version score. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. A version that is quarantined needs `force`, and so does one that refuses what strategies in use send: configurations that are stored, or that consumers sent within the last hour; 409 lists those. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Activate a version. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. A quarantined version needs `force`. So does a version that refuses configurations in use: stored ones, and those that consumers sent within the last hour. 409 lists them. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   activatePlugin(name: string, body: PluginSelection, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -131,7 +136,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "activate plugin", method: "POST", path: `/v1/plugins/${part(name)}/activate`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Let a version score for a share of the reservations. `percent` of the reservations, drawn by their seed, are scored by this version; 0 ends it. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Let a version score a share of the reservations. This version scores `percent` of the reservations, drawn by their seed; 0 ends it. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   canaryPlugin(name: string, body: PluginSelection, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -139,7 +144,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "canary plugin", method: "POST", path: `/v1/plugins/${part(name)}/canary`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Take a plugin out of use. Strategies that name it go on with their next branch. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Deactivate a plugin. Strategies that name it use their next branch. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   deactivatePlugin(name: string, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -147,9 +152,9 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "deactivate plugin", method: "POST", path: `/v1/plugins/${part(name)}/deactivate`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read what a plugin logged. The last 1,000 lines, the oldest first; ask again with `after` for what followed. Needs the scope read. */
+  /** Read the log of a plugin. The last 1,000 lines, the oldest first; ask again with `after` for what followed. Needs the scope read. */
   getPluginLogs(name: string, options: CallOptions & {
-    /** Only lines behind this number */
+    /** Only lines after this number */
     after?: number
     /** Most lines */
     limit?: number
@@ -157,7 +162,7 @@ export class Calls {
     return this.connection.json<PluginLogs>({ what: "get plugin logs", method: "GET", path: `/v1/plugins/${part(name)}/logs`, safe: true, signal: options.signal, query: { after: options.after, limit: options.limit } })
   }
 
-  /** List the batches that were recorded. One of 10,000, and those that faulted; the last of each are kept in memory. Needs the scope plugins. */
+  /** List the recorded batches. One of 10,000, and those that faulted; the last of each are kept in memory. Needs the scope plugins. */
   listPluginRecordings(name: string, options: CallOptions = {}): AsyncIterableIterator<PluginRecording> {
     return pages(() => this.connection.json<PagePluginRecording>({ what: "list plugin recordings", method: "GET", path: `/v1/plugins/${part(name)}/recordings`, safe: true, signal: options.signal }))
   }
@@ -167,7 +172,7 @@ export class Calls {
     return this.connection.bytes({ what: "get plugin recording", method: "GET", path: `/v1/plugins/${part(name)}/recordings/${part(id)}`, safe: true, signal: options.signal })
   }
 
-  /** Close a plugin's breakers and forget its faults. A quarantine ends by activating with force, and not by this. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Close a plugin's breakers and forget its faults. A quarantine ends by activating with force, and not by this. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   resetPlugin(name: string, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -175,7 +180,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "reset plugin", method: "POST", path: `/v1/plugins/${part(name)}/reset`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Activate what was active before. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Activate the previous version. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   rollbackPlugin(name: string, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -183,12 +188,12 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "rollback plugin", method: "POST", path: `/v1/plugins/${part(name)}/rollback`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read how a plugin's versions score live traffic. One entry for each version and configuration that is open, those in use first: how many batches it scored and which failed, and of a sample of them how the scores of the last 4,096 candidates are spread, and of how many of these something was taken. Whole batches are sampled, one in 64 and at most four a second beside, so that it costs those who reserve next to nothing. It starts from zero when a version is opened: at a start of the server, and after five minutes out of use. Needs the scope read. */
+  /** Read how a plugin's versions score live traffic. One entry per open version and configuration, those in use first: its batches and failures, and for a sample the distribution of the last 4,096 scores and the share that gave a chunk. The sample has whole batches, one in 64 and at most four more per second, so reserves stay fast. The numbers start at zero when the server opens a version: at a start, and after five minutes out of use. Needs the scope read. */
   listPluginScores(name: string, options: CallOptions = {}): AsyncIterableIterator<PluginScores> {
     return pages(() => this.connection.json<PagePluginScores>({ what: "list plugin scores", method: "GET", path: `/v1/plugins/${part(name)}/scores`, safe: true, signal: options.signal }))
   }
 
-  /** Hold a plugin's breaker, and set its limits. All settings are replaced: one that is left out gets its default. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Open or close a plugin's breaker by hand, and set its limits. All settings are replaced: one that is left out gets its default. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   putPluginSettings(name: string, body: PluginSettings, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -196,7 +201,7 @@ export class Calls {
     return this.connection.json<Plugin>({ what: "put plugin settings", method: "PUT", path: `/v1/plugins/${part(name)}/settings`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Let a version score beside the active one without deciding. The statistics say how much both agree. An empty `version` ends it. With If-Match only the plugin at this revision is changed (`etag`), else 412. The change is one swap: it holds from the next reservation on, and no reservation sees half of it. Needs the scope plugins. */
+  /** Let a version score in the shadow of the active one, without deciding. The statistics show how much both agree. An empty `version` ends it. With If-Match, the server changes the plugin only at this revision (`etag`), else the answer is 412. The change takes effect as a whole, with the next reservation. Needs the scope plugins. */
   shadowPlugin(name: string, body: PluginSelection, options: CallOptions & {
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -214,9 +219,9 @@ export class Calls {
     return pages(() => this.connection.json<PagePluginVersion>({ what: "list plugin versions", method: "GET", path: `/v1/plugins/${part(name)}/versions`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a version that is not in use. Not one that strategies in use pin, or that alone takes a configuration that they send, unless with `force=true`. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  /** Delete a version that is not in use. Refused if strategies in use pin it, or if it alone accepts one of their configurations; `force=true` deletes it all the same. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
   deletePluginVersion(name: string, version: string, options: CallOptions & {
-    /** Delete it although stored strategies name it; they then go on with their next branch */
+    /** Delete it even if stored strategies name it; they then use their next branch */
     force?: boolean
     /** The etag of the plugin's revision; *: any */
     ifMatch?: string
@@ -224,12 +229,12 @@ export class Calls {
     return this.connection.json<void>({ what: "delete plugin version", method: "DELETE", path: `/v1/plugins/${part(name)}/versions/${part(version)}`, safe: false, signal: options.signal, query: { force: options.force }, headers: { "if-match": options.ifMatch } })
   }
 
-  /** Read a version of a plugin: its manifest, and what its dry run found. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope read. */
+  /** Read a version of a plugin, with its manifest and dry run. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope read. */
   getPluginVersion(name: string, version: string, options: CallOptions = {}): Promise<PluginVersion> {
     return this.connection.json<PluginVersion>({ what: "get plugin version", method: "GET", path: `/v1/plugins/${part(name)}/versions/${part(version)}`, safe: true, signal: options.signal })
   }
 
-  /** Try a version without any effect. Nothing is reserved. Synthetic candidates are always scored; with `queue` also those that a strategy has now, and `picks` says what would be taken, `gained` and `lost` how that differs. `recording` scores a recorded batch again and compares the scores bit for bit. A version is named by its version text (the newest of that text), or by the first 8 or more digits of its sha256. Needs the scope plugins. */
+  /** Try a version without any effect. Reserves nothing. It always scores synthetic candidates. With `queue` it also scores the present candidates of a strategy: `picks` has the chunks that would be taken, and `gained` and `lost` the difference to the order without it. `recording` scores a recorded batch again and compares the scores bit for bit. Name a version by its version text (the newest with that text) or by the first 8 or more digits of its sha256. Needs the scope plugins. */
   dryRunPlugin(name: string, version: string, body: PluginDryRun, options: CallOptions = {}): Promise<PluginTried> {
     return this.connection.json<PluginTried>({ what: "dry run plugin", method: "POST", path: `/v1/plugins/${part(name)}/versions/${part(version)}/dry-run`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
@@ -244,9 +249,9 @@ export class Calls {
     return pages(() => this.connection.json<PageQueue>({ what: "list queues", method: "GET", path: `/v1/queues`, safe: true, signal: options.signal }))
   }
 
-  /** Delete a queue. Only a queue without open submissions can be deleted, and never the one named default. A queue in quarantine, whose files are damaged or missing, is deleted with `quarantined=true`, with everything in it; of the one named default an empty one takes the place. Needs the scope admin. */
+  /** Delete a queue. The queue must have no open submissions, and must not be named default. `quarantined=true` deletes a queue in quarantine, whose files are damaged or missing, with everything in it; an empty queue then replaces the one named default. Needs the scope admin. */
   deleteQueue(queue: string, options: CallOptions & {
-    /** Delete a queue that is in quarantine: what is in it is lost */
+    /** Delete a queue in quarantine, with everything in it */
     quarantined?: boolean
   } = {}): Promise<void> {
     return this.connection.json<void>({ what: "delete queue", method: "DELETE", path: `/v1/queues/${part(queue)}`, safe: false, signal: options.signal, query: { quarantined: options.quarantined } })
@@ -257,7 +262,7 @@ export class Calls {
     return this.connection.json<Queue>({ what: "get queue", method: "GET", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal })
   }
 
-  /** Change some settings of a queue. What is left out stays as it is; the next decisions read what is changed, also about what is in flight. Needs the scope admin. */
+  /** Change some settings of a queue. Absent settings stay as they are. Changes take effect with the next decision, also for chunks in flight. Needs the scope admin. */
   changeQueue(queue: string, body: ChangeQueueRequest, options: CallOptions = {}): Promise<Queue> {
     return this.connection.json<Queue>({ what: "change queue", method: "PATCH", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
@@ -267,7 +272,7 @@ export class Calls {
     return this.connection.json<Queue>({ what: "put queue", method: "PUT", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List a queue's consumers by name. Those that are attached or were a moment ago, hold something, or have an order. A consumer without a name is listed too, but has no path. Needs the scope read. */
+  /** List a queue's consumers by name. Consumers that are or were just attached, hold a chunk, or have an order. The list has consumers without a name too, but they have no path. Needs the scope read. */
   listConsumers(queue: string, options: CallOptions & {
     /** Most items */
     limit?: number
@@ -275,9 +280,9 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageConsumer>({ what: "list consumers", method: "GET", path: `/v1/queues/${part(queue)}/consumers`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Read a consumer and what it holds. Needs the scope read. */
+  /** Read a consumer and its reservations. Needs the scope read. */
   getConsumer(queue: string, consumer: string, options: CallOptions & {
-    /** The next of the page before */
+    /** Cursor from the previous page */
     cursor?: string
     /** Most items */
     limit?: number
@@ -285,37 +290,37 @@ export class Calls {
     return this.connection.json<ConsumerDetail>({ what: "get consumer", method: "GET", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}`, safe: true, signal: options.signal, query: { cursor: options.cursor, limit: options.limit } })
   }
 
-  /** Let a consumer leave. The consumer leaves: its streams end, orders for it are forgotten, and what it holds goes back with no try counted. To be called when it has finished. Needs the scope consume. */
+  /** Detach a consumer. The consumer leaves: its streams end, the server forgets its orders, and its chunks go back without counting an attempt. Call this when it has finished. Needs the scope consume. */
   detachConsumer(queue: string, consumer: string, options: CallOptions = {}): Promise<Released> {
     return this.connection.json<Released>({ what: "detach consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/detach`, safe: false, signal: options.signal })
   }
 
-  /** Tell a consumer to finish and leave. It gets nothing new, and is asked to finish what it holds and leave: by the event `drain` if it is attached, and by the reason `draining` of its reserves. An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server. Needs the scope operate. */
+  /** Tell a consumer to finish and leave. The consumer gets no new work, and should finish its chunks and leave. The event `drain` tells it if it is attached, and the reason `draining` of its reserves tells it in any case. `resume` takes an order back. The server forgets it when the consumer leaves or is lost, after an hour without a stream or a call, and at a restart. Needs the scope operate. */
   drainConsumer(queue: string, consumer: string, options: CallOptions = {}): Promise<Consumer> {
     return this.connection.json<Consumer>({ what: "drain consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/drain`, safe: true, signal: options.signal })
   }
 
-  /** Keep work from a consumer. It gets nothing new, but stays; its reserves answer with the reason `quiet`. An order holds until it is taken back with `resume`; it is forgotten when the consumer leaves or is lost, when it is not attached and not heard of for an hour, and at a restart of the server. Needs the scope operate. */
+  /** Keep new work from a consumer. The consumer gets no new work, but stays. Its reserves answer with the reason `quiet`. `resume` takes an order back. The server forgets it when the consumer leaves or is lost, after an hour without a stream or a call, and at a restart. Needs the scope operate. */
   quietConsumer(queue: string, consumer: string, options: CallOptions = {}): Promise<Consumer> {
     return this.connection.json<Consumer>({ what: "quiet consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/quiet`, safe: true, signal: options.signal })
   }
 
-  /** Take from a consumer what it holds. What it holds is offered again at once, with no try counted; if it is attached it gets the event `revoked`. It may get other chunks; see drain and quiet. Needs the scope operate. */
+  /** Take back a consumer's chunks. The server offers the consumer's chunks again at once, without counting an attempt. If it is attached, it gets the event `revoked`. It may get other chunks; see drain and quiet. Needs the scope operate. */
   releaseConsumer(queue: string, consumer: string, options: CallOptions & {
-    /** Who asks, where no access token says so; the audit log keeps it */
+    /** Name of the caller on an open server, for the audit log */
     actor?: string
-    /** Why; the audit log keeps it */
+    /** Reason, for the audit log */
     reason?: string
   } = {}): Promise<Released> {
     return this.connection.json<Released>({ what: "release consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/release`, safe: false, signal: options.signal, query: { actor: options.actor, reason: options.reason } })
   }
 
-  /** Take drain or quiet back. Needs the scope operate. */
+  /** Resume a drained or quiet consumer. Needs the scope operate. */
   resumeConsumer(queue: string, consumer: string, options: CallOptions = {}): Promise<Consumer> {
     return this.connection.json<Consumer>({ what: "resume consumer", method: "POST", path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/resume`, safe: true, signal: options.signal })
   }
 
-  /** List dead letters. Chunks out of attempts whose submission is open or completed with dead ones: of the newest submission first, and of one submission by index. They stay until they are redriven or deleted, or until the retention of their submission, which begins when it ends. A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is looked at, and it has only so many bytes. Needs the scope read. */
+  /** List dead letters. Chunks without attempts left, whose submission is open or completed with dead ones: the newest submission first, and within one submission by index. They stay until you redrive or delete them, or until the retention of their submission is over, which begins at its end. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
   listDeadLetters(queue: string, options: CallOptions & {
     /** Of this submission only */
     submission?: string
@@ -333,7 +338,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageDeadLetter>({ what: "list dead letters", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta, cursor, limit: options.limit } }))
   }
 
-  /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. Every dead letter that the filter means is counted. There are at most 10,000 groups; `others` counts the letters that are in none, as more kinds of errors came. A filter by `fingerprint` finds those too. Needs the scope read. */
+  /** Group dead letters by the fingerprint of their errors. Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others` counts the dead letters in no group, because there are more kinds of errors. A filter by `fingerprint` finds those too. Needs the scope read. */
   listDeadLetterGroups(queue: string, options: CallOptions & {
     /** Of this submission only */
     submission?: string
@@ -345,40 +350,40 @@ export class Calls {
     died_after?: string | Date
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
-    /** The next of the page before */
+    /** Cursor from the previous page */
     cursor?: string
   } = {}): Promise<DeadGroups> {
     return this.connection.json<DeadGroups>({ what: "list dead letter groups", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/groups`, safe: true, signal: options.signal, query: { submission: options.submission, fingerprint: options.fingerprint, died_before: options.died_before, died_after: options.died_after, meta: options.meta, cursor: options.cursor } })
   }
 
-  /** Give a dead chunk up for good. It counts as skipped from then on. Needs the scope operate. */
+  /** Discard a dead chunk for good. It counts as skipped from then on. Needs the scope operate. */
   deleteDeadLetter(queue: string, submission: string, index: number, options: CallOptions = {}): Promise<void> {
     return this.connection.json<void>({ what: "delete dead letter", method: "DELETE", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}`, safe: false, signal: options.signal })
   }
 
-  /** Read a dead letter with the history of its last 10 tries. Needs the scope read. */
+  /** Read a dead letter with its last 10 attempts. Needs the scope read. */
   getDeadLetter(queue: string, submission: string, index: number, options: CallOptions = {}): Promise<DeadLetter> {
     return this.connection.json<DeadLetter>({ what: "get dead letter", method: "GET", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}`, safe: true, signal: options.signal })
   }
 
-  /** Have a dead chunk go on to another queue. It becomes a submission of one chunk there, with its content, meta and attachment, and `forwarded_from` says where it came from; here it counts as skipped, in the same commit that puts it on its way. It arrives exactly once, also through a crash. Needs the scope operate. */
+  /** Forward a dead chunk to another queue. The chunk becomes a submission of one chunk in the other queue, with its content, meta and attachment; `forwarded_from` there says where it came from. Here it counts as skipped, in the same commit. It arrives exactly once, also through a crash. Needs the scope operate. */
   forwardDeadLetter(queue: string, submission: string, index: number, body: ForwardRequest, options: CallOptions = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "forward dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/forward`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Offer a dead chunk again. The chunk is ready again with no try counted; its history stays. A submission that completed with dead chunks is open again. 409 if its dead_deadline passed. Needs the scope operate. */
+  /** Redrive a dead chunk. The chunk is ready again with its attempts reset; its history stays. A submission that completed with dead chunks opens again. The answer is 409 if its dead_deadline has passed. Needs the scope operate. */
   redriveDeadLetter(queue: string, submission: string, index: number, options: CallOptions = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "redrive dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/redrive`, safe: false, signal: options.signal })
   }
 
-  /** List the Fair blocks that are in use. Needs the scope read. */
+  /** List the Fair blocks in use. Needs the scope read. */
   listLedgers(queue: string, options: CallOptions = {}): AsyncIterableIterator<Ledger> {
     return pages((cursor) => this.connection.json<PageLedger>({ what: "list ledgers", method: "GET", path: `/v1/queues/${part(queue)}/ledgers`, safe: true, signal: options.signal, query: { cursor } }))
   }
 
-  /** Read what the tenants of a Fair block were entitled to and what they received. `sort` is received (who got most), behind (who is owed most) or ahead. Of what an ideal division would have handed out, no tenant is ever more than a few chunks away: GUARANTEES.md has the numbers. Needs the scope read. */
+  /** Read the fair and the received shares of the tenants of a Fair block. Shares per tenant. `sort` is received (the largest first), behind (furthest behind first) or ahead. No tenant is ever more than a few chunks from an ideal division: STRATEGIES.md has the numbers. Needs the scope read. */
   getLedger(queue: string, ledger: string, options: CallOptions & {
-    /** Whose turn it is to be listed first */
+    /** Order of the list */
     sort?: "received" | "behind" | "ahead"
     /** Only tenants of this value, written as in paths: 7, s:7 or acme */
     value?: string
@@ -388,17 +393,17 @@ export class Calls {
     return this.connection.json<LedgerTenants>({ what: "get ledger", method: "GET", path: `/v1/queues/${part(queue)}/ledgers/${part(ledger)}`, safe: true, signal: options.signal, query: { sort: options.sort, value: options.value, limit: options.limit } })
   }
 
-  /** Tell how a queue's life-cycle worker is doing. The worker does what time demands: deadlines, retries, run_at, dead_deadline, the rest of ended submissions, retention, schedules, the ends of rules. It also recounts what is kept as counters, see recount. An action that fails again and again is parked: left alone until it is retried, or the server restarts. Needs the scope read. */
+  /** Read the state of a queue's life-cycle worker. The worker runs the timed work: deadlines, retries, run_at, dead_deadline, cleanup of ended submissions, retention, schedules, the ends of rules. It also recounts the counters, see recount. It parks an action that fails again and again, until you retry it or the server restarts. Needs the scope read. */
   getLifecycle(queue: string, options: CallOptions = {}): Promise<Lifecycle> {
     return this.connection.json<Lifecycle>({ what: "get lifecycle", method: "GET", path: `/v1/queues/${part(queue)}/lifecycle`, safe: true, signal: options.signal })
   }
 
-  /** Try parked life-cycle actions again. All parked actions are looked at again at once, and pauses after failures end. What is still broken is parked again. Needs the scope operate. */
+  /** Retry parked life-cycle actions. The worker retries all parked actions at once, and pauses after failures end. What still fails is parked again. Needs the scope operate. */
   retryLifecycle(queue: string, options: CallOptions = {}): Promise<Retried> {
     return this.connection.json<Retried>({ what: "retry lifecycle", method: "POST", path: `/v1/queues/${part(queue)}/lifecycle/retry`, safe: true, signal: options.signal })
   }
 
-  /** List the meta keys with how many values they have. Of the submissions that are open; a key for which something is set is listed also when no submission has it. Needs the scope read. */
+  /** List the meta keys with the number of their values. Keys of open submissions, and keys with a setting. Needs the scope read. */
   listMetaKeys(queue: string, options: CallOptions & {
     /** Most items */
     limit?: number
@@ -406,12 +411,12 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageMetaKey>({ what: "list meta keys", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds, of the values that were among those with most in flight. -1 where a value was not among them, so that it is not known. Needs the scope read. */
+  /** Read the chunks in flight of a meta key's values over time. From memory: the last ten minutes in steps of five seconds, for the values that were among those with the most in flight. -1 means unknown, because the value was not among them. Needs the scope read. */
   getKeyTimeseries(queue: string, key: string, options: CallOptions = {}): Promise<KeySeries> {
     return this.connection.json<KeySeries>({ what: "get key timeseries", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/timeseries`, safe: true, signal: options.signal })
   }
 
-  /** List the values of a meta key with what is ready, in flight and set. Needs the scope read. */
+  /** List the values of a meta key with their chunks and settings. Needs the scope read. */
   listMetaValues(queue: string, key: string, options: CallOptions & {
     /** Largest first */
     sort?: "in_flight" | "ready"
@@ -421,43 +426,48 @@ export class Calls {
     return pages(() => this.connection.json<PageValueCount>({ what: "list meta values", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values`, safe: true, signal: options.signal, query: { sort: options.sort, limit: options.limit } }))
   }
 
-  /** Remove what is set for a value of a meta key. It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT. Needs the scope operate. */
+  /** Remove the limit and weight of a value of a meta key. It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT. Needs the scope operate. */
   deleteMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions & {
-    /** ETags of which one must be that of the newest version; *: there must be one */
+    /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
-    /** *: there must be none yet */
+    /** *: none may exist */
     ifNoneMatch?: string
   } = {}): Promise<void> {
     return this.connection.json<void>({ what: "delete meta value", method: "DELETE", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch } })
   }
 
-  /** Read a value of a meta key: what is ready, in flight and set. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope read. */
+  /** Read a value of a meta key, with its chunks and settings. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope read. */
   getMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions = {}): Promise<ValueCount> {
     return this.connection.json<ValueCount>({ what: "get meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: true, signal: options.signal })
   }
 
-  /** Set a limit and a weight for a value of a meta key. Both settings are replaced: one that is left out or null is not set any more. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out nothing of the value. What is in flight stays. `weight` is the value's share under Fair. Both hold from the next reservation on, and before any submission has the value. The same settings as before change nothing. With If-Match only settings with this ETag are replaced, with `If-None-Match: *` only where nothing is set; else 412. Where nothing was set it answers 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope operate. */
+  /** Set a limit and a weight for a value of a meta key. Replaces both settings: one that is absent or null becomes unset. `limit` holds for every reservation of the queue, with any strategy; MaxSimultaneous can only be tighter. 0 hands out nothing of the value. Chunks in flight stay. `weight` is the value's share under Fair. Both take effect with the next reservation, and you can set them before any submission has the value. The same settings again change nothing. With If-Match, the server replaces only settings with this ETag; with `If-None-Match: *` it only sets the first ones; else the answer is 412. The first settings answer 201. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope operate. */
   putMetaValue(queue: string, key: string, value: MetaValue, body: ValueSettings, options: CallOptions & {
-    /** ETags of which one must be that of the newest version; *: there must be one */
+    /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
-    /** *: there must be none yet */
+    /** *: none may exist */
     ifNoneMatch?: string
   } = {}): Promise<ValueCount> {
     return this.connection.json<ValueCount>({ what: "put meta value", method: "PUT", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** Say why the chunks of a value move or do not. One sentence, and what it is made of: the open chunks by what keeps them from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope read. */
+  /** Explain why the chunks of a value wait. One sentence with its parts: the open chunks by the cause that holds them back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour (`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other work between them, so under load the counts are of slightly different moments. Of very many submissions it examines a part, and `examined` says how many. The value stands in the path as `meta.KEY=VALUE` has it in filters: a whole number is the integer, `s:` before a value makes it a string (`values/7` is the integer, `values/s:7` the text, `values/s:` the empty text); what else is not unreserved is percent-encoded (`a%2Fb`). Needs the scope read. */
   diagnoseMetaValue(queue: string, key: string, value: MetaValue, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose meta value", method: "GET", path: `/v1/queues/${part(queue)}/meta-keys/${part(key)}/values/${part(metaText(value))}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** List the chunks that consumers hold. Who holds what, since when and until when: the chunks that are held for longest first, or with `sort=deadline` those whose deadline comes first. Filters are `overdue=true` (held for longer than the queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must match. A page is about several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline` a chunk that is extended between two pages may be in both. Tokens are not shown. Needs the scope read. */
+  /** Have another node of the cluster serve a queue. Reservations, limits and tokens go on. Calls that come while the queue moves wait for less than a second, or answer 503 with the code moving. The answer comes when the other node serves it. Needs the scope operate. */
+  moveQueue(queue: string, body: MoveRequest, options: CallOptions = {}): Promise<Moved> {
+    return this.connection.json<Moved>({ what: "move queue", method: "POST", path: `/v1/queues/${part(queue)}/move`, safe: false, signal: options.signal, body: jsonBody(body) })
+  }
+
+  /** List the chunks that consumers hold. Each reservation with its consumer, its start and its deadline: the longest first, or with `sort=deadline` the next deadline first. Filters are `overdue=true` (held for longer than the queue's `reservation_timeout_ms`), `consumer=NAME`, `submission=ID` and `meta.KEY=VALUE` as in the list of submissions; all must match. A page covers several moments: a chunk that is reserved or finished meanwhile may be missing, and a page with a `next` may have fewer items than its limit. With `sort=deadline`, a chunk that is extended between two pages may be in both. Tokens are not shown. Needs the scope read. */
   listReservations(queue: string, options: CallOptions & {
-    /** age: held for longest first (default). deadline: the earliest deadline first */
+    /** age: the longest held first (default). deadline: the earliest deadline first */
     sort?: "age" | "deadline"
-    /** true: only what is held for longer than the queue's reservation_timeout_ms */
+    /** true: only chunks held for longer than the queue's reservation_timeout_ms */
     overdue?: boolean
-    /** Only what this consumer holds */
+    /** Only chunks of this consumer */
     consumer?: string
     /** Only chunks of this submission */
     submission?: string
@@ -469,52 +479,52 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageHeldReservation>({ what: "list reservations", method: "GET", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, query: { sort: options.sort, overdue: options.overdue, consumer: options.consumer, submission: options.submission, meta: options.meta, cursor, limit: options.limit } }))
   }
 
-  /** Reserve chunks. Takes up to `max` chunks in the order of the strategy: fewer where their contents, attachments and metadata have more than 4 MiB, and the others come with the next call. With `wait_ms` an empty answer is put off until there is work for this strategy, at most so long. An empty answer says why in `reason`, and with `all_limited` names some of the values that are at their limit in `limited`. Needs the scope consume. */
+  /** Reserve chunks. Takes up to `max` chunks in the order of the strategy. It takes fewer if their contents, attachments and metadata exceed 4 MiB; the next call gets the others. With `wait_ms`, an empty answer waits that long for work that fits the strategy. `reason` explains an empty answer; with `all_limited`, `limited` names some of the values at their limit. Needs the scope consume. */
   reserve(queue: string, body: ReserveRequest, options: CallOptions = {}): Promise<ReserveAnswer> {
     return this.connection.json<ReserveAnswer>({ what: "reserve", method: "POST", path: `/v1/queues/${part(queue)}/reservations`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
-  /** Report chunks as done. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
+  /** Report chunks as done. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. Needs the scope consume. */
   complete(queue: string, body: CompleteRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "complete", method: "POST", path: `/v1/queues/${part(queue)}/reservations/complete`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Finish chunks and reserve the next in one call. What is finished is committed first; then chunks are reserved. The fast path of consumers. Needs the scope consume. */
+  /** Finish chunks and reserve the next ones in one call. The server commits the results first, and then reserves. This is the fast path of consumers. Needs the scope consume. */
   exchange(queue: string, body: ExchangeRequest, options: CallOptions = {}): Promise<ExchangeAnswer> {
     return this.connection.json<ExchangeAnswer>({ what: "exchange", method: "POST", path: `/v1/queues/${part(queue)}/reservations/exchange`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.reserve?.wait_ms })
   }
 
-  /** Move the deadlines of reservations. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
+  /** Move the deadlines of reservations. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. Needs the scope consume. */
   extend(queue: string, body: ExtendRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "extend", method: "POST", path: `/v1/queues/${part(queue)}/reservations/extend`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Report tries that did not succeed. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
+  /** Report failed attempts. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. Needs the scope consume. */
   fail(queue: string, body: FailRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "fail", method: "POST", path: `/v1/queues/${part(queue)}/reservations/fail`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Give chunks back unworked. One result per item, in order: ok, already (done before by this very token), lost, gone, unknown or invalid. One bad item does not spoil the others. Needs the scope consume. */
+  /** Give chunks back without working on them. One result per item, in order: ok, already (done before with this token), lost, gone, unknown or invalid. A bad item does not affect the others. Needs the scope consume. */
   release(queue: string, body: ReleaseRequest, options: CallOptions = {}): Promise<ResultsAnswer> {
     return this.connection.json<ResultsAnswer>({ what: "release", method: "POST", path: `/v1/queues/${part(queue)}/reservations/release`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List a queue's pauses and blocks. Those that hold, by ascending id. `state=ended` lists the last 1,000 that were lifted or are over, the one that ended last first: how it ended, when, and who lifted it. Needs the scope read. */
+  /** List a queue's pauses and blocks. Active rules, by ascending id. `state=ended` lists the last 1,000 rules that ended, the latest first: how and when they ended, and who lifted them. Needs the scope read. */
   listRules(queue: string, options: CallOptions & {
-    /** active: in force; ended: lifted or over */
+    /** active: in effect; ended: lifted or over */
     state?: "active" | "ended"
   } = {}): AsyncIterableIterator<Rule> {
     return pages((cursor) => this.connection.json<PageRule>({ what: "list rules", method: "GET", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, query: { cursor, state: options.state } }))
   }
 
-  /** Pause or block a queue, a value of a meta key or a submission. From its answer on nothing that the rule covers is handed out, by any strategy; chunks that are held may be finished. A block counts before a pause, and the two are set and lifted by themselves. There is one rule for each action and match: the same again changes nothing and answers 200, another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (rules about a submission have none to refuse), `effects.revoke` releases reservations without counting a try. With the scope consume or operate one may pause; only admin blocks. Retries, run_at and deadlines of reservations go on; a dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
+  /** Pause or block a queue, a value of a meta key or a submission. From the answer on, no strategy hands out chunks that the rule covers; consumers may finish the chunks that they hold. A block takes precedence over a pause, and each is set and lifted by itself. There is one rule per action and match: the same rule again changes nothing and answers 200; another reason, end or effect changes that rule. `effects.insert` refuses inserts with 423 (it has no effect in a rule about a submission). `effects.revoke` releases reservations without counting an attempt. The scopes consume and operate may pause; only admin may block. Retries, run_at and deadlines of reservations continue. A dead_deadline waits until the rule ends, and then for one reservation timeout more. Needs the scope consume or operate. */
   setRule(queue: string, body: RuleRequest, options: CallOptions = {}): Promise<Rule> {
     return this.connection.json<Rule>({ what: "set rule", method: "POST", path: `/v1/queues/${part(queue)}/rules`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Lift a pause or a block. What no other rule covers is handed out from then on, first to those who wait. Lifting a rule that has ended answers the same. Only admin lifts a block. Needs the scope consume or operate. */
+  /** Lift a pause or a block. Chunks that no other rule covers are handed out from then on, first to waiting consumers. Lifting a rule that has ended answers the same. Only admin may lift a block. Needs the scope consume or operate. */
   liftRule(queue: string, id: string, options: CallOptions & {
-    /** Who asks, where no access token says so; it is kept with the ended rule */
+    /** Name of the caller on an open server, kept with the ended rule */
     actor?: string
   } = {}): Promise<void> {
     return this.connection.json<void>({ what: "lift rule", method: "DELETE", path: `/v1/queues/${part(queue)}/rules/${part(id)}`, safe: false, signal: options.signal, query: { actor: options.actor } })
@@ -533,37 +543,37 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageSchedule>({ what: "list schedules", method: "GET", path: `/v1/queues/${part(queue)}/schedules`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Say in plain words when a spec is due, with its next ticks. Nothing is stored. `@every` counts from `start`, or from now. Needs the scope read. */
+  /** Describe a spec in plain words, with its next ticks. Nothing is stored. `@every` counts from `start`, or from now. Needs the scope read. */
   previewSchedule(queue: string, body: SchedulePreviewRequest, options: CallOptions = {}): Promise<SchedulePreview> {
     return this.connection.json<SchedulePreview>({ what: "preview schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/preview`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Delete a schedule. What it inserted stays. If-Match as for PUT. Needs the scope operate. */
+  /** Delete a schedule. Its submissions stay. If-Match works as in PUT. Needs the scope operate. */
   deleteSchedule(queue: string, name: string, options: CallOptions & {
-    /** ETags of which one must be that of the newest version; *: there must be one */
+    /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
-    /** *: there must be none yet */
+    /** *: none may exist */
     ifNoneMatch?: string
   } = {}): Promise<void> {
     return this.connection.json<void>({ what: "delete schedule", method: "DELETE", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch } })
   }
 
-  /** Read a schedule and how it stands. Needs the scope read. */
+  /** Read a schedule and its state. Needs the scope read. */
   getSchedule(queue: string, name: string, options: CallOptions = {}): Promise<Schedule> {
     return this.connection.json<Schedule>({ what: "get schedule", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: true, signal: options.signal })
   }
 
-  /** Create a schedule, or redefine it. What a tick inserts is committed together with the note that the tick is done: also over crashes each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition as before changes nothing. As long as spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
+  /** Create a schedule, or redefine it. A tick and its submission are one commit: also through crashes, each tick is emitted once, or dropped by `missed` or `overlap` and counted. The same definition again changes nothing. If spec, seconds, tz, start and end stay, a schedule continues where it was; otherwise its ticks begin after now. With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new name answers 201. Needs the scope operate. */
   putSchedule(queue: string, name: string, body: ScheduleDefinition, options: CallOptions & {
-    /** ETags of which one must be that of the newest version; *: there must be one */
+    /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
-    /** *: there must be none yet */
+    /** *: none may exist */
     ifNoneMatch?: string
   } = {}): Promise<Schedule> {
     return this.connection.json<Schedule>({ what: "put schedule", method: "PUT", path: `/v1/queues/${part(queue)}/schedules/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** Insert for ticks of the past. Inserts what ticks of the past would have inserted, regardless of what became of them then. With `dry_run` they are only counted. With an `Idempotency-Key` each tick's submission is inserted once for 24 hours, however often the request is sent. Needs the scope operate. */
+  /** Insert the work of past ticks. Inserts the submissions of past ticks, whether they were emitted or not. With `dry_run` it only counts them. With an `Idempotency-Key`, each tick's submission is inserted once within 24 hours, however often you send the request. Needs the scope operate. */
   backfillSchedule(queue: string, name: string, body: BackfillRequest, options: CallOptions & {
     /** 1 to 255 printable ASCII characters, kept for 24 hours */
     idempotencyKey?: string
@@ -571,15 +581,15 @@ export class Calls {
     return this.connection.json<Backfilled>({ what: "backfill schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/backfill`, safe: true, signal: options.signal, headers: { "idempotency-key": options.idempotencyKey ?? drawKey() }, body: jsonBody(body) })
   }
 
-  /** Pause a schedule. Ticks that pass meanwhile are missed ones when it is resumed. A paused schedule stays as it is. Needs the scope operate. */
+  /** Pause a schedule. Ticks that pass meanwhile count as missed when you resume. A paused schedule stays as it is. Needs the scope operate. */
   pauseSchedule(queue: string, name: string, options: CallOptions & {
-    /** Why, for those who look at it later */
+    /** Reason, for later readers */
     reason?: string
   } = {}): Promise<Schedule> {
     return this.connection.json<Schedule>({ what: "pause schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/pause`, safe: true, signal: options.signal, query: { reason: options.reason } })
   }
 
-  /** Resume a paused schedule. What was missed meanwhile is emitted or dropped as `missed` says. A schedule that is not paused stays as it is. Needs the scope operate. */
+  /** Resume a paused schedule. `missed` decides about the ticks of the meantime. A schedule that is not paused stays as it is. Needs the scope operate. */
   resumeSchedule(queue: string, name: string, options: CallOptions = {}): Promise<Schedule> {
     return this.connection.json<Schedule>({ what: "resume schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/resume`, safe: true, signal: options.signal })
   }
@@ -592,7 +602,7 @@ export class Calls {
     return this.connection.json<SchedulePreview>({ what: "list schedule ticks", method: "GET", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/ticks`, safe: true, signal: options.signal, query: { n: options.n } })
   }
 
-  /** Insert once, now. Inserts what a tick would insert, at once, regardless of the state of the schedule, its overlap and its ticks, which stay as they are. The submission's scheduled_at is now. Needs the scope operate. */
+  /** Insert the work of a tick now. Inserts the submission of a tick at once, whatever the schedule's state, overlap and ticks, which do not change. The submission's scheduled_at is now. Needs the scope operate. */
   triggerSchedule(queue: string, name: string, options: CallOptions & {
     /** 1 to 255 printable ASCII characters, kept for 24 hours */
     idempotencyKey?: string
@@ -600,7 +610,7 @@ export class Calls {
     return this.connection.json<Submission>({ what: "trigger schedule", method: "POST", path: `/v1/queues/${part(queue)}/schedules/${part(name)}/trigger`, safe: true, signal: options.signal, headers: { "idempotency-key": options.idempotencyKey ?? drawKey() } })
   }
 
-  /** Read a queue's numbers. Flat, so that a scaler can read one by name. Reading costs the same at any backlog. Totals count from the server's start. Needs the scope read. */
+  /** Read a queue's numbers. A flat object, so that a scaler can read one number by name. Reading costs the same at any backlog. Totals count from the server's start. Needs the scope read. */
   getStats(queue: string, options: CallOptions = {}): Promise<Stats> {
     return this.connection.json<Stats>({ what: "get stats", method: "GET", path: `/v1/queues/${part(queue)}/stats`, safe: true, signal: options.signal })
   }
@@ -613,39 +623,39 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageNamedStrategy>({ what: "list strategies", method: "GET", path: `/v1/queues/${part(queue)}/strategies`, safe: true, signal: options.signal, query: { cursor, limit: options.limit } }))
   }
 
-  /** Compare what two strategies would hand out now. Both are previewed on the same state with the same seed: how many values of each meta key get something, how evenly, and what the two have in common. Needs the scope read. */
+  /** Compare what two strategies would hand out now. Previews both on the same state with the same seed: the values of each meta key that get chunks, how evenly they share, and the common chunks. Needs the scope read. */
   compare(queue: string, body: CompareRequest, options: CallOptions = {}): Promise<CompareAnswer> {
     return this.connection.json<CompareAnswer>({ what: "compare", method: "POST", path: `/v1/queues/${part(queue)}/strategies/compare`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Show how a strategy stands. The blocks of the strategy with what reaches each and what it refuses, by value; what limits of operators withhold from all of it; the branches, under Fair with whose turn it is; and for each chunk that would be handed out what kept the earlier branches from it. What is counted is looked at in slices, between which others work, so under load it is of slightly different moments. Needs the scope read. */
+  /** Explain a strategy. The blocks of the strategy, with the chunks that reach each block and those that it refuses, by value; the chunks that operators' limits hold back from all of it; the branches, under Fair with the next tenant; and for each chunk that would be handed out, the obstacle in each earlier branch. The server counts in slices and does other work between them, so under load the counts are of slightly different moments. Needs the scope read. */
   explain(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<ExplainAnswer> {
     return this.connection.json<ExplainAnswer>({ what: "explain", method: "POST", path: `/v1/queues/${part(queue)}/strategies/explain`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** List the strategies that consumers reserved by in the last hour. Those that handed out most chunks first. At most 256 are distinguished: the one that was unused for longest makes room. Rates are over the last one to two minutes, empty reserves included. `consumers` is an estimate of how many names reserved by it in the last half hour to hour: rarely wrong up to 20, and by a few percent beyond. Nothing is known of the time before `since`: the list begins again with the server. Needs the scope read. */
+  /** List the strategies that consumers used in the last hour. Strategies, those that handed out the most chunks first. The server knows at most 256; the one unused for longest makes room. Rates are over the last one to two minutes and include empty reserves. `consumers` estimates the number of names that reserved with it in the last half hour to hour: nearly exact up to 20, within a few percent beyond. The list starts with the server, at `since`. Needs the scope read. */
   listStrategiesInUse(queue: string, options: CallOptions & {
-    /** The next of the page before */
+    /** Cursor from the previous page */
     cursor?: string
   } = {}): Promise<StrategiesInUse> {
     return this.connection.json<StrategiesInUse>({ what: "list strategies in use", method: "GET", path: `/v1/queues/${part(queue)}/strategies/in-use`, safe: true, signal: options.signal, query: { cursor: options.cursor } })
   }
 
-  /** Say what a reserve would hand out now. Nothing is reserved and nothing changes. A reserve that comes later may get something else, and Random draws again each time. Needs the scope read. */
+  /** Preview the chunks that a reserve would hand out now. It reserves and changes nothing. A later reserve may get other chunks, and Random draws again each time. Needs the scope read. */
   preview(queue: string, body: PreviewRequest, options: CallOptions = {}): Promise<PreviewAnswer> {
     return this.connection.json<PreviewAnswer>({ what: "preview", method: "POST", path: `/v1/queues/${part(queue)}/strategies/preview`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Say what a strategy means. Answers the canonical forms, the branches that it compiles to, and warnings of what in it has no effect. Nothing is stored or reserved. A strategy that is not valid answers 422, as a reservation would. Needs the scope read. */
+  /** Validate a strategy. Answers with the canonical forms, the compiled branches, and a warning for each part without effect. It stores and reserves nothing. An invalid strategy answers 422, as in a reserve. Needs the scope read. */
   validateStrategy(queue: string, body: StrategyRequest, options: CallOptions = {}): Promise<ValidStrategy> {
     return this.connection.json<ValidStrategy>({ what: "validate strategy", method: "POST", path: `/v1/queues/${part(queue)}/strategies/validate`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
   /** Delete a named strategy with all its versions. Reservations that ask for it are refused from then on. If-Match as for PUT. Needs the scope operate. */
   deleteStrategy(queue: string, name: string, options: CallOptions & {
-    /** ETags of which one must be that of the newest version; *: there must be one */
+    /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
-    /** *: there must be none yet */
+    /** *: none may exist */
     ifNoneMatch?: string
   } = {}): Promise<void> {
     return this.connection.json<void>({ what: "delete strategy", method: "DELETE", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: false, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch } })
@@ -653,23 +663,23 @@ export class Calls {
 
   /** Read a named strategy, or an older version of it. Needs the scope read. */
   getStrategy(queue: string, name: string, options: CallOptions & {
-    /** An older version; absent or 0: the newest. The last 100 are kept */
+    /** Version; absent or 0: the newest. The server keeps the last 100 */
     version?: number
   } = {}): Promise<NamedStrategy> {
     return this.connection.json<NamedStrategy>({ what: "get strategy", method: "GET", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true, signal: options.signal, query: { version: options.version } })
   }
 
-  /** Name a strategy, or change the one behind a name. The same strategy as before, in any spelling, changes nothing; another one becomes the next version, and the next reservation uses it. With If-Match only a version with this ETag is replaced, with `If-None-Match: *` only a new name is made; else 412. A new name answers 201. Needs the scope operate. */
+  /** Store a strategy under a name, or change it. The same strategy as before, in any spelling, changes nothing. Another one becomes the next version, and the next reservation uses it. With If-Match, the server replaces only a version with this ETag; with `If-None-Match: *` it only creates a new name; else the answer is 412. A new name answers 201. Needs the scope operate. */
   putStrategy(queue: string, name: string, body: StrategyRequest, options: CallOptions & {
-    /** ETags of which one must be that of the newest version; *: there must be one */
+    /** ETags; one must be that of the newest version. *: a version must exist */
     ifMatch?: string
-    /** *: there must be none yet */
+    /** *: none may exist */
     ifNoneMatch?: string
   } = {}): Promise<NamedStrategy> {
     return this.connection.json<NamedStrategy>({ what: "put strategy", method: "PUT", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is looked at, and it has only so many bytes. Needs the scope read. */
+  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
   listSubmissions(queue: string, options: CallOptions & {
     /** Only submissions that were inserted before this time */
     created_before?: string | Date
@@ -679,7 +689,7 @@ export class Calls {
     state?: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired" | ("open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired")[]
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
     meta?: Meta
-    /** Only what this schedule inserted, also when it is deleted since */
+    /** Only submissions of this schedule, even if it was deleted */
     schedule?: string
     /** Most items of one page */
     limit?: number
@@ -687,7 +697,7 @@ export class Calls {
     return pages((cursor) => this.connection.json<PageSubmission>({ what: "list submissions", method: "GET", path: `/v1/queues/${part(queue)}/submissions`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, state: options.state, meta: options.meta, schedule: options.schedule, cursor, limit: options.limit } }))
   }
 
-  /** Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert, with an `idempotency_key` of its own if it likes. All go to the disk in one commit, and the answer has one result per submission, in order: created, replayed (inserted before with the same key; the submission is as it is now), invalid or refused. Those that are invalid or refused keep no other from being inserted, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson` each line is one submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) says nothing of any submission: with keys it can be sent again safely. Needs the scope produce. */
+  /** Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert and optionally with its own `idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: created, replayed (inserted before with the same key, in its present state), invalid or refused. An invalid or refused submission does not prevent the others, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson`, each line is one submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what happened; with keys you can safely send it again. Needs the scope produce. */
   insertBatch(queue: string, body: InsertManyRequest, options: CallOptions & {
     /** W3C trace context of the submissions that have no trace of their own */
     traceparent?: string
@@ -707,9 +717,9 @@ export class Calls {
     return this.connection.json<Series>({ what: "get timeseries", method: "GET", path: `/v1/queues/${part(queue)}/timeseries`, safe: true, signal: options.signal, query: { step: options.step, after: options.after } })
   }
 
-  /** List the indexes that strategies stand on, with the memory that they take. Every branch of a strategy stands on an index in memory (a view), which is made when it is used first. All of them together may take what the option view-memory says, and those that only questions made a quarter of that beyond it. The least recently used ones go when room is needed; a call for which there is none is answered 429. Needs the scope read. */
+  /** List the indexes of strategies, with their memory. Every branch of a strategy needs an index in memory (a view), which the server builds at its first use. The option view-memory limits all of them together; those that only questions need may take a quarter of that in addition. The least recently used ones make room. A call that finds no room is answered 429. Needs the scope read. */
   listViews(queue: string, options: CallOptions & {
-    /** The next of the page before */
+    /** Cursor from the previous page */
     cursor?: string
   } = {}): Promise<Views> {
     return this.connection.json<Views>({ what: "list views", method: "GET", path: `/v1/queues/${part(queue)}/views`, safe: true, signal: options.signal, query: { cursor: options.cursor } })
@@ -723,17 +733,17 @@ export class Calls {
     return this.connection.json<Submission>({ what: "get submission", method: "GET", path: `/v1/submissions/${part(id)}`, safe: true, signal: options.signal, headers: { "prefer": options.prefer } })
   }
 
-  /** Change the priority of an open submission. CustomPriority sees it at its new place from the next reservation on. A submission that has ended answers 409. The priority that it has already is no mistake. Needs the scope operate. */
+  /** Change the priority of an open submission. CustomPriority uses it from the next reservation on. An ended submission answers 409. Setting the present priority is allowed. Needs the scope operate. */
   changeSubmission(id: string, body: SubmissionChange, options: CallOptions = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "change submission", method: "PATCH", path: `/v1/submissions/${part(id)}`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Cancel a submission. Chunks that are not done are skipped; reservations of it are gone. Cancelling what has ended changes nothing and answers with it as it stands. Needs the scope operate. */
+  /** Cancel a submission. Skips unfinished chunks and ends their reservations. Cancelling an ended submission changes nothing and answers with its present state. Needs the scope operate. */
   cancelSubmission(id: string, options: CallOptions = {}): Promise<Submission> {
     return this.connection.json<Submission>({ what: "cancel submission", method: "POST", path: `/v1/submissions/${part(id)}/cancel`, safe: true, signal: options.signal })
   }
 
-  /** List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: for one page only so much is looked at, and it has only so many bytes. Needs the scope read. */
+  /** List a submission's chunks by index. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
   listChunks(id: string, options: CallOptions & {
     /** Only these states; repeated or comma-separated. Without it, all. */
     state?: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded" | ("ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded")[]
@@ -748,36 +758,36 @@ export class Calls {
     return this.connection.json<Chunk>({ what: "get chunk", method: "GET", path: `/v1/submissions/${part(id)}/chunks/${part(index)}`, safe: true, signal: options.signal })
   }
 
-  /** List the ended tries of a chunk. The ended tries that are remembered, the oldest first: the last 10, over all redrives. What is remembered of a chunk is forgotten when it is done. Needs the scope read. */
+  /** List the ended attempts of a chunk. The last 10 ended attempts, over all redrives, the oldest first. The server forgets them when the chunk is done. Needs the scope read. */
   listChunkAttempts(id: string, index: number, options: CallOptions = {}): AsyncIterableIterator<Attempt> {
     return pages(() => this.connection.json<PageAttempt>({ what: "list chunk attempts", method: "GET", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/attempts`, safe: true, signal: options.signal }))
   }
 
-  /** Take a chunk back from the consumer that holds it. The chunk is offered again at once, with no try counted, and the answer says what was taken back from whom. An attached consumer gets the event `revoked`. The consumer may still work on the chunk: what it completes counts until the chunk is handed out again. 409 if no consumer holds the chunk. The audit log keeps who held it and the reason. Needs the scope operate. */
+  /** Take a chunk back from its consumer. The server offers the chunk again at once, without counting an attempt; the answer names the chunk and its consumer. An attached consumer gets the event `revoked`. The consumer may still work on the chunk: its completion counts until the chunk is handed out again. The answer is 409 if no consumer holds the chunk. The audit log keeps the consumer and the reason. Needs the scope operate. */
   releaseChunk(id: string, index: number, options: CallOptions & {
-    /** Who asks, where no access token says so; the audit log keeps it */
+    /** Name of the caller on an open server, for the audit log */
     actor?: string
-    /** Why; the audit log keeps it */
+    /** Reason, for the audit log */
     reason?: string
   } = {}): Promise<HeldReservation> {
     return this.connection.json<HeldReservation>({ what: "release chunk", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/release`, safe: false, signal: options.signal, query: { actor: options.actor, reason: options.reason } })
   }
 
-  /** Say what keeps a strategy from handing out a chunk now. For each branch the first obstacle, and about where the chunk stands: how many come before it, and how long that takes at the rate of the last minute. Needs the scope read. */
+  /** Explain why a strategy does not hand out a chunk now. The first obstacle in each branch, and the chunk's approximate place: the number of chunks before it, and the wait at the rate of the last minute. Needs the scope read. */
   why(id: string, index: number, body: WhyRequest, options: CallOptions = {}): Promise<WhyAnswer> {
     return this.connection.json<WhyAnswer>({ what: "why", method: "POST", path: `/v1/submissions/${part(id)}/chunks/${part(index)}/why`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Say why the chunks of a submission move or do not. One sentence, and what it is made of: the open chunks by what keeps them from being handed out, judged by the rules, the limits and the strategies that consumers reserved by in the last hour (`.../strategies/in-use`). Whose turn it is does not enter. A chunk that is in flight is no cause. It is looked at in slices, between which others work, so under load it is of slightly different moments; of very many submissions a part is looked at, and `examined` says how many. Needs the scope read. */
+  /** Explain why the chunks of a submission wait. One sentence with its parts: the open chunks by the cause that holds them back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour (`.../strategies/in-use`). It ignores whose turn is next. A chunk in flight has no cause. The server examines chunks in slices and does other work between them, so under load the counts are of slightly different moments. Of very many submissions it examines a part, and `examined` says how many. Needs the scope read. */
   diagnoseSubmission(id: string, options: CallOptions = {}): Promise<Diagnosis> {
     return this.connection.json<Diagnosis>({ what: "diagnose submission", method: "GET", path: `/v1/submissions/${part(id)}/diagnosis`, safe: true, signal: options.signal })
   }
 
-  /** Count a submission's chunks by state, stretch by stretch. The chunks from index `from` up to `to`, counted by state in cells of one size; at most 1,048,576 chunks are looked at, and `to` of the answer says where to go on. What moves meanwhile is counted where it was met. Needs the scope read. */
+  /** Count a submission's chunks by state, in ranges of indexes. The chunks from index `from` up to `to`, counted by state in cells of equal size. The server examines at most 1,048,576 chunks, and `to` in the answer says where to continue. A chunk that changes meanwhile counts as the server met it. Needs the scope read. */
   getChunkMap(id: string, options: CallOptions & {
     /** Index of the first chunk */
     from?: number
-    /** Index behind the last chunk; left out: the end */
+    /** Index after the last chunk; absent: the end */
     to?: number
     /** Most cells */
     cells?: number
@@ -785,42 +795,42 @@ export class Calls {
     return this.connection.json<ChunkMap>({ what: "get chunk map", method: "GET", path: `/v1/submissions/${part(id)}/map`, safe: true, signal: options.signal, query: { from: options.from, to: options.to, cells: options.cells } })
   }
 
-  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended, or with `all` when all have, or after `wait_ms`; it has all that have ended by then. They may be of several queues. An id that is not known, or is beyond what the token is bound to, is in `unknown`; it will never end, so it counts as one that has. To go on, leave out what was answered. An answer has only so many bytes: those that have ended and do not fit are counted in `open`, and come with the next call. Needs the scope read. */
+  /** Wait until one of many submissions ends, or all. The answer comes when one of the submissions has ended (with `all`, when all have) or after `wait_ms`. It has all that have ended by then. They may be in several queues. An id that is unknown, or outside the token's bounds, is in `unknown`; it never ends, so it counts as ended. To continue, leave out the answered ids. The size of an answer is limited: ended submissions that do not fit are counted in `open`, and come with the next call. Needs the scope read. */
   waitSubmissions(body: WaitRequest, options: CallOptions = {}): Promise<WaitAnswer> {
     return this.connection.json<WaitAnswer>({ what: "wait submissions", method: "POST", path: `/v1/submissions:wait`, safe: true, signal: options.signal, body: jsonBody(body), waitMs: body.wait_ms })
   }
 
-  /** List the access tokens, the oldest first. Without their secrets, which no one has but their holders. Needs the scope admin. */
+  /** List the access tokens, the oldest first. Secrets are never returned. Needs the scope admin. */
   listTokens(options: CallOptions = {}): AsyncIterableIterator<Token> {
     return pages((cursor) => this.connection.json<PageToken>({ what: "list tokens", method: "GET", path: `/v1/tokens`, safe: true, signal: options.signal, query: { cursor } }))
   }
 
-  /** Make an access token. The answer has the token's text, this once: the server keeps only a hash of it. What is done with the token is recorded under its name, which no other token may have. `queues` and `meta` (one key with one value) bind it: it inserts, sees and changes nothing else. From the first token on every request needs one, for good; the first one needs the scope admin. Admin implies all other scopes. Needs the scope admin. */
+  /** Make an access token. The answer has the token's text, which is shown only once: the server keeps a hash. The server records changes under the token's name, which is unique. `queues` and `meta` (one key with one value) bind the token: it inserts, sees and changes nothing else. From the first token on, every request needs one, for good; the first one needs the scope admin. Admin includes all other scopes. Needs the scope admin. */
   createToken(body: NewToken, options: CallOptions = {}): Promise<Token> {
     return this.connection.json<Token>({ what: "create token", method: "POST", path: `/v1/tokens`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Revoke an access token. Requests with it are refused from the answer on, and its sessions and streams end. Revoking the last token does not open the server: if none with the scope admin is left, the next start writes one to the file admin-token in the data directory. Needs the scope admin. */
+  /** Revoke an access token. From the answer on, the server refuses requests with the token, and its sessions and streams end. Revoking the last token does not open the server: if no token with the scope admin is left, the next start writes one to the file admin-token in the data directory. Needs the scope admin. */
   revokeToken(id: string, options: CallOptions = {}): Promise<void> {
     return this.connection.json<void>({ what: "revoke token", method: "DELETE", path: `/v1/tokens/${part(id)}`, safe: false, signal: options.signal })
   }
 
-  /** Read what is known of an access token. Needs the scope admin. */
+  /** Read an access token. Needs the scope admin. */
   getToken(id: string, options: CallOptions = {}): Promise<Token> {
     return this.connection.json<Token>({ what: "get token", method: "GET", path: `/v1/tokens/${part(id)}`, safe: true, signal: options.signal })
   }
 
-  /** Give an access token another secret. The answer has the token's new text. The secret before stays good for `overlap_seconds` (0 if absent), so that holders can be changed one by one; one from an earlier rotation that was still good ends. Needs the scope admin. */
+  /** Rotate the secret of an access token. The answer has the token's new text. The previous secret stays valid for `overlap_seconds` (0 if absent), so that you can change its holders one by one. A still valid secret of an earlier rotation ends. Needs the scope admin. */
   rotateToken(id: string, body: RotateToken, options: CallOptions = {}): Promise<Token> {
     return this.connection.json<Token>({ what: "rotate token", method: "POST", path: `/v1/tokens/${part(id)}/rotate`, safe: false, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Say who the server takes the caller for. Any token may ask. Where no token is needed, the scopes are all. Needs the scope any. */
+  /** Show which identity the server sees in the request. Any token may ask. Where no token is needed, the scopes are all. Needs the scope any. */
   whoami(options: CallOptions = {}): Promise<Whoami> {
     return this.connection.json<Whoami>({ what: "whoami", method: "GET", path: `/v1/whoami`, safe: true, signal: options.signal })
   }
 
-  /** Say what is running. Needs the scope read. */
+  /** Read the version of the server. Needs the scope read. */
   version(options: CallOptions = {}): Promise<Version> {
     return this.connection.json<Version>({ what: "version", method: "GET", path: `/version`, safe: true, signal: options.signal })
   }

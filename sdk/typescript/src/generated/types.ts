@@ -8,71 +8,71 @@ export type Amount = {
 }
 
 export type Attempt = {
-  /** Who held the chunk */
+  /** Consumer that held the chunk */
   consumer?: string
   /** When it ended */
   ended_at: string
-  /** What the consumer reported; of all but the last one the first 256 bytes */
+  /** Error from the consumer; only the last attempt keeps more than the first 256 bytes */
   error?: string
   /** Whether its deadline ended it */
   expired?: boolean
-  /** For how long */
+  /** Time that the consumer held the chunk */
   held_ms: number
   /** Whether it ended because its consumer was lost */
   lost?: boolean
 }
 
 export type AuditEntry = {
-  /** What was done: a resource and a verb, such as rule.create */
+  /** Action: a resource and a verb, such as rule.create */
   action: string
-  /** Name of the token that it was done with; on a server without tokens what the client said, or empty; empty also of what the server did by itself */
+  /** Name of the token. On a server without tokens, the name that the client gave, or empty. Also empty for an act of the server itself */
   actor: string
-  /** The same as it stood afterwards; absent when there is nothing left */
+  /** The state afterwards; absent if nothing is left */
   after?: unknown
-  /** When it was decided */
+  /** Time of the decision */
   at: string
-  /** What was changed as it stood before; absent when there was nothing. One that takes more than 16 KiB is given by its size */
+  /** The state before; absent if there was none. If it takes more than 16 KiB, only its size */
   before?: unknown
-  /** Address that the request came from; absent of what the server did by itself */
+  /** Address of the client; absent for an act of the server itself */
   from?: string
-  /** Whom the client said it acts for, in the header Quern-On-Behalf-Of */
+  /** Person or service from the header Quern-On-Behalf-Of */
   on_behalf_of?: string
-  /** What came of it */
+  /** Whether the server did it or refused it */
   outcome: "ok" | "refused"
-  /** Queue that it was done in; absent of what is about the server as a whole */
+  /** Queue; absent for an act on the whole server */
   queue?: string
-  /** Id of the request, as its answer has it in X-Request-ID */
+  /** Id of the request, as in the header X-Request-ID of its answer */
   request_id?: string
-  /** What it was done to, such as `rule 7`; absent of the queue or the server itself */
+  /** Object of the act, such as `rule 7`; absent for the queue or the server itself */
   target?: string
 }
 
 export type BackfillRequest = {
-  /** Only count the ticks, however many they are; nothing is inserted */
+  /** Count the ticks without a limit, and insert nothing */
   dry_run?: boolean
-  /** Ticks from this time */
+  /** First time of the ticks */
   from: string
-  /** More ticks than this are refused; default 100 */
+  /** Refuse the request if it has more ticks than this; default 100 */
   limit?: number
-  /** Ticks up to this time, which must be in the past */
+  /** Last time of the ticks, in the past */
   to: string
 }
 
 export type Backfilled = {
-  /** Of a dry run, the first of them */
+  /** Time of the first tick; only in a dry run */
   first_at?: string
-  /** Their ids, by the time of their ticks; none of a dry run */
+  /** Ids of the submissions, in the order of their ticks; absent in a dry run */
   submissions: string[]
-  /** Ticks that lie in the time that was asked for */
+  /** Number of ticks in the requested time */
   ticks: number
 }
 
 export type Backoff = {
-  /** Longest delay after the first try */
+  /** Longest delay after the first attempt */
   base_ms: number
-  /** No delay is longer */
+  /** Longest delay of all */
   cap_ms: number
-  /** Growth from try to try, 1 or more; 0 with a base of 0 */
+  /** Growth of the delay per attempt, 1 or more; 0 with a base of 0 */
   factor: number
 }
 
@@ -83,7 +83,7 @@ export type Base64 = {
 }
 
 export type BatchSubmission = {
-  /** At most 64 KiB of opaque bytes that go out with every reservation */
+  /** At most 64 KiB of opaque bytes, sent with every reservation */
   attachment?: Bytes
   /** The work, in exactly one of three forms */
   chunks: Chunks
@@ -91,13 +91,13 @@ export type BatchSubmission = {
   dead_deadline?: string
   /** Name of a group; it is kept and shown, and does nothing yet */
   group?: string
-  /** As the header Idempotency-Key of a single insert */
+  /** Like the header Idempotency-Key of a single insert */
   idempotency_key?: string
   /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
   /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
-  /** What strategies see */
+  /** Keys and values for strategies */
   meta?: Meta
   /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
@@ -107,28 +107,28 @@ export type BatchSubmission = {
   priority?: number
   /** Not handed out before */
   run_at?: string
-  /** W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers */
+  /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
 }
 
 export type BulkFilter = {
-  /** Of submissions that were inserted then or later */
+  /** Submissions inserted at this time or later */
   created_after?: string
-  /** Of submissions that were inserted earlier than this */
+  /** Submissions inserted before this time */
   created_before?: string
-  /** Chunks whose last try ended at this time or later */
+  /** Chunks whose last attempt ended at this time or later */
   died_after?: string
-  /** Chunks whose last try ended earlier than this */
+  /** Chunks whose last attempt ended before this time */
   died_before?: string
   /** Chunks whose last error has this fingerprint */
   fingerprint?: string
-  /** Of submissions with these values only */
+  /** Submissions with all of these values */
   meta?: Meta
-  /** Of the dead letters that the rest of the filter means so many at most: those that died first. Which those are is settled at the start. 0 or absent: all */
+  /** At most this many of the matching dead letters: those that died first, as of the start of the operation. 0 or absent: all */
   oldest?: number
-  /** Of submissions in one of these states only: open; for dead letters also completed_with_dead */
+  /** Submissions in one of these states: open; for dead letters also completed_with_dead */
   states?: string[]
-  /** Of this submission only */
+  /** Only this submission */
   submission?: string
 }
 
@@ -137,27 +137,27 @@ export type BulkOperation = {
   action: "redrive" | "delete" | "forward" | "retry" | "cancel" | "reprioritize"
   /** Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
   actor?: string
-  /** Who cancelled it, as he said */
+  /** Name of the caller that cancelled it */
   cancelled_by?: string
-  /** When it was started; what came later is not meant */
+  /** Start of the operation, which ignores everything that comes later */
   created_at: string
-  /** What the action was done with; of a dry run: would be */
+  /** Number of changes; in a dry run, of those that it would make */
   done: number
   /** Count what would come of it, and change nothing */
   dry_run: boolean
-  /** How much it walked over so far of what there was at its start, whether the filter means it or not: dead letters, chunks that wait for a retry, or open submissions of the queue, or of the one submission of the filter */
+  /** Number of items examined, matching or not: dead letters, chunks that wait for a retry, or open submissions of the queue or of the filter's submission */
   examined?: number
-  /** Why it failed */
+  /** Error that ended it */
   failure?: string
   /** What it is about; everything given has to fit, and nothing given means all */
   filter?: BulkFilter
-  /** When it ended */
+  /** Time of its end */
   finished_at?: string
-  /** Names it */
+  /** Id of the operation */
   id: string
-  /** What it came to so far and the filter means: the sum of done, unchanged and refused */
+  /** Number of matches so far: done, unchanged and refused together */
   matched: number
-  /** How much of it was walked over, rounded down: 100 when it has completed, and not before */
+  /** Share of the items examined, rounded down; 100 only when it has completed */
   percent?: number
   /** Of reprioritize: the new priority */
   priority?: number
@@ -165,36 +165,36 @@ export type BulkOperation = {
   queue: string
   /** Most chunks or submissions per second; 0: as fast as it goes */
   rate_per_second: number
-  /** What does not allow it, such as a dead letter whose submission has a dead_deadline that passed */
+  /** Number of matches that cannot be changed, such as a dead letter whose submission has passed its dead_deadline */
   refused: number
-  /** Until it has walked over all, at its pace of the last minute, or at rate_per_second as long as that is not known. Absent: it has ended, or nothing tells */
+  /** Time until the operation has examined everything, at the pace of the last minute or, if that is unknown, at rate_per_second. Absent: it has ended, or the time is unknown */
   remaining_ms?: number
-  /** All but running are final */
+  /** All states but running are final */
   state: "running" | "completed" | "cancelled" | "failed"
   /** Of forward: the queue that dead letters go on to */
   to?: string
-  /** How much there is to walk over: what was counted at the start, and less when so much of that went away meanwhile. Never less than examined; the same when it has completed */
+  /** Number of items to examine, as counted at the start; it falls when many of them disappear. Never less than examined, and equal to it when the operation has completed */
   to_examine?: number
-  /** What it did not change: another caller was first, or nothing was left to do */
+  /** Number of matches left as they were: another caller was first, or there was nothing to do */
   unchanged: number
 }
 
 export type BulkRequest = {
-  /** What is done with each */
+  /** Action on each match */
   action: "redrive" | "delete" | "forward" | "retry" | "cancel" | "reprioritize"
-  /** Who started it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
+  /** Name of the access token; on an open server, the name in the request, at most 128 bytes */
   actor?: string
-  /** Count what would come of it, and change nothing */
+  /** Count the matches, and change nothing */
   dry_run?: boolean
-  /** What it is about; everything given has to fit, and nothing given means all */
+  /** The matches must satisfy every given field; an empty filter matches everything */
   filter?: BulkFilter
-  /** Of reprioritize: the new priority */
+  /** The new priority, for reprioritize */
   priority?: number
   /** The queue */
   queue: string
-  /** Most chunks or submissions per second; 0: as fast as it goes */
+  /** Most chunks or submissions per second; 0: no limit */
   rate_per_second?: number
-  /** Of forward: the queue that dead letters go on to */
+  /** Target queue of the dead letters, for forward */
   to?: string
 }
 
@@ -202,69 +202,71 @@ export type BulkRequest = {
 export type Bytes = string | Text | Base64
 
 export type Cause = {
-  /** Open chunks that it is about; each counts for its first cause */
+  /** Open chunks with this cause; each counts for its first cause only */
   chunks: number
-  /** The cause in words: a part of a sentence */
+  /** The cause in words, as a part of a sentence */
   detail: string
-  /** Of limit: chunks of that value that are held; absent during the restart grace */
+  /** Time when all chunks with this cause are done, because nothing tells whose turn is next; absent if they are stuck */
+  forecast?: Forecast
+  /** For limit: chunks of that value in flight; absent during the restart grace */
   in_flight?: number
-  /** Of limit: the meta key */
+  /** For limit: the meta key */
   key?: string
-  /** What keeps the chunks; none: nothing does. limit includes the restart grace, not_due the wait for the next try, unasked means that no strategy in use selects them */
+  /** What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked: no strategy in use selects them */
   kind: "limit" | "rule" | "not_due" | "dead" | "empty" | "unasked" | "none"
-  /** When that strategy was last reserved by */
+  /** Time of the last reserve with that strategy */
   last_used?: string
-  /** Of limit: how many may be */
+  /** For limit: the maximum */
   max?: number
-  /** Of rule: the one that counts. A tenant's token sees only those about its own */
+  /** For rule: the rule that decides. A tenant's token sees only rules about its own work */
   rule?: Rule
-  /** Of none: the strategy used last that selects them; of limit: the one whose limit it is, absent for an operator's */
+  /** For none: the latest strategy that selects the chunks. For limit: the strategy with the limit; absent for an operator's limit */
   strategy?: string
-  /** Their submissions */
+  /** Submissions of these chunks */
   submissions: number
-  /** Of not_due: the first time that is known; of rule: when it ends by itself; of limit: the end of the restart grace */
+  /** For not_due: the earliest known time. For rule: its end. For limit: the end of the restart grace */
   until?: string
-  /** Of limit: its value */
+  /** For limit: the value */
   value?: MetaValue
 }
 
 export type ChangeQueueRequest = {
-  /** What is left out stays as it is */
+  /** Settings to change; the others stay */
   settings?: QueueSettingsInput
 }
 
 export type Check = {
-  /** How it stands */
+  /** State of the checked part */
   detail?: string
-  /** What was checked */
+  /** Name of the check */
   name: string
-  /** Whether it works */
+  /** Whether the part works */
   ok: boolean
 }
 
 export type Chunk = {
-  /** Tries that ended without success */
+  /** Attempts that ended without success */
   attempts: number
-  /** Of a reserved chunk: who holds it */
+  /** For a reserved chunk: its consumer */
   consumer?: string
-  /** Of a reserved chunk: until when */
+  /** For a reserved chunk: its deadline */
   deadline?: string
-  /** The last failure */
+  /** Error of the last attempt */
   error?: string
-  /** Of a forwarded chunk: the queue that it went on to */
+  /** For a forwarded chunk: the target queue */
   forwarded_to?: string
-  /** From 0 */
+  /** Index, from 0 */
   index: number
-  /** Of a waiting chunk: not handed out before */
+  /** For a waiting chunk: the earliest time at which it is handed out */
   not_before?: string
-  /** Of a done chunk that has one */
+  /** Output, for a done chunk that has one */
   output?: Bytes
-  /** Where it stands */
+  /** State of the chunk */
   state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded"
 }
 
 export type ChunkMap = {
-  /** Of the submission */
+  /** Chunks of the submission */
   chunks: number
   /** Chunks of each cell that are dead */
   dead: number[]
@@ -278,11 +280,11 @@ export type ChunkMap = {
   ready: number[]
   /** Chunks of each cell that are reserved */
   reserved: number[]
-  /** What a rule makes of the ready chunks of all cells: none of them is handed out. Absent: no rule covers them */
+  /** Effect of a rule on the ready chunks of all cells: the server hands out none of them. Absent: no rule covers them */
   ruling?: "paused" | "blocked"
   /** Chunks of each cell that are skipped */
   skipped: number[]
-  /** Index behind the last one; less than chunks: go on from here */
+  /** Index after the last chunk of the last cell; if it is less than chunks, continue from here */
   to: number
   /** Chunks of each cell that are waiting */
   waiting: number[]
@@ -291,135 +293,135 @@ export type ChunkMap = {
 export type Chunks = {
   /** Number of chunks, with prefix or template */
   count?: number
-  /** One entry per chunk, each at most 1 MiB */
+  /** One content per chunk, each at most 1 MiB */
   inline?: Bytes[]
-  /** Contents lie in object storage at prefix + index */
+  /** Contents are in object storage, at prefix + index */
   prefix?: string
-  /** Content is this text with each {index} replaced */
+  /** The content is this text, with each {index} replaced */
   template?: string
 }
 
 export type Closed = {
   /** Stable name of the reason, as in Problem */
   code: string
-  /** The reason in words, and what can be done */
+  /** The reason in words, with advice */
   detail: string
   /** Name of the queue */
   queue: string
 }
 
 export type CompareAnswer = {
-  /** Of the one strategy */
+  /** Picks of one strategy */
   a: Spread
-  /** Of the other */
+  /** Picks of the other strategy */
   b: Spread
-  /** The first that only the one would hand out, in its order */
+  /** The first chunks that only strategy a would hand out, in its order */
   only_a: PreviewPick[]
-  /** The first that only the other would */
+  /** The first chunks that only strategy b would hand out, in its order */
   only_b: PreviewPick[]
   /** Chunks that both would hand out */
   overlap: number
-  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
+  /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
   restart_grace_until?: string
-  /** What Random drew by; ask with it again to get the same picks from the same state */
+  /** Seed of Random; with it, the same state gives the same picks again */
   seed: number | bigint
 }
 
 export type CompareRequest = {
-  /** The one strategy */
+  /** One strategy */
   a: Strategy
-  /** The other */
+  /** The other strategy */
   b: Strategy
-  /** What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys */
+  /** Facts about the consumer for plugins and formulas, as in a reservation: at most 16 keys */
   context?: Meta
   /** Most chunks to look ahead; 0 or absent: 10 */
   max?: number
-  /** The same seed on the same state gives the same picks; absent: any */
+  /** The same seed gives the same picks from the same state; absent: a random one */
   seed?: number | bigint
 }
 
 export type CompleteItem = {
-  /** At most 1 MiB, kept with the chunk */
+  /** At most 1 MiB, stored with the chunk */
   output?: Bytes
-  /** As the reservation gave it */
+  /** Token from the reservation */
   token: string
 }
 
 export type CompleteRequest = {
-  /** What was done */
+  /** Chunks that are done */
   items: CompleteItem[]
 }
 
 export type Consumer = {
-  /** When it attached */
+  /** Time when it attached */
   attached_since?: string
-  /** Since when its stream is broken */
+  /** Time when its stream broke */
   away_since?: string
-  /** Its name */
+  /** Name of the consumer */
   consumer: string
-  /** Whether an operator told it to finish what it holds and leave */
+  /** Whether an operator told it to finish its chunks and leave */
   draining: boolean
-  /** Its last sign of life */
+  /** Time of its last call */
   last_seen_at?: string
-  /** While away: when what it holds is lost, unless it is heard of */
+  /** While away: time when its reservations are lost, unless it returns */
   lost_at?: string
-  /** Since when it holds the oldest of them */
+  /** Time of its oldest reservation */
   oldest_reserved_at?: string
-  /** Of them, those that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted */
+  /** Number of its chunks held for longer than the queue's reservation_timeout_ms; at most 1,000 are counted */
   overdue: number
-  /** Whether an operator keeps work from it */
+  /** Whether an operator keeps new work from it */
   quiet: boolean
   /** Chunks that it holds */
   reserved: number
-  /** attached: it has a stream open. away: its stream is broken, and the queue's consumer_grace_ms is not over. detached: only deadlines end what it holds */
+  /** attached: it has an open stream. away: its stream broke, within the queue's consumer_grace_ms. detached: only deadlines end its reservations */
   state: "attached" | "away" | "detached"
 }
 
 export type ConsumerDetail = {
-  /** When it attached */
+  /** Time when it attached */
   attached_since?: string
-  /** Since when its stream is broken */
+  /** Time when its stream broke */
   away_since?: string
-  /** Its name */
+  /** Name of the consumer */
   consumer: string
-  /** Whether an operator told it to finish what it holds and leave */
+  /** Whether an operator told it to finish its chunks and leave */
   draining: boolean
-  /** What it holds, the oldest reservation first */
+  /** Its reservations, the oldest first */
   items: HeldChunk[]
-  /** Its last sign of life */
+  /** Time of its last call */
   last_seen_at?: string
-  /** While away: when what it holds is lost, unless it is heard of */
+  /** While away: time when its reservations are lost, unless it returns */
   lost_at?: string
   /** Cursor of the next page; absent on the last */
   next?: string
-  /** Since when it holds the oldest of them */
+  /** Time of its oldest reservation */
   oldest_reserved_at?: string
-  /** Of them, those that it holds for longer than the queue's reservation_timeout_ms; at most 1,000 are counted */
+  /** Number of its chunks held for longer than the queue's reservation_timeout_ms; at most 1,000 are counted */
   overdue: number
-  /** Whether an operator keeps work from it */
+  /** Whether an operator keeps new work from it */
   quiet: boolean
   /** Chunks that it holds */
   reserved: number
-  /** attached: it has a stream open. away: its stream is broken, and the queue's consumer_grace_ms is not over. detached: only deadlines end what it holds */
+  /** attached: it has an open stream. away: its stream broke, within the queue's consumer_grace_ms. detached: only deadlines end its reservations */
   state: "attached" | "away" | "detached"
 }
 
 export type ConsumersFrame = {
-  /** When it stood so */
+  /** Time of these numbers */
   at: string
-  /** Of them, with a stream open */
+  /** Number of them with an open stream */
   attached: number
-  /** How many were looked at */
+  /** Number of consumers examined */
   consumers: number
-  /** Those that the frame has no room for */
+  /** Number of consumers that the frame has no space for */
   left: number
   /** Chunks that they hold for longer than usual */
   overdue: number
   /** Name of the queue */
   queue: string
-  /** Those with most overdue, then with most in hand */
+  /** Consumers with the most overdue chunks, then with the most chunks */
   top: Consumer[]
-  /** All were looked at; otherwise there are more, and the sums miss them */
+  /** Whether all consumers were examined; if not, there are more, and the sums miss them */
   whole: boolean
 }
 
@@ -427,23 +429,23 @@ export type ConsumersFrame = {
 export type Content = Text | Base64 | Key
 
 export type CounterDrift = {
-  /** When it was found */
+  /** Time of the discovery */
   at: string
-  /** Whether it was corrected; if not, something else is damaged too, and a restart recounts everything */
+  /** Whether the server corrected it; if not, other data is damaged too, and a restart recounts everything */
   corrected: boolean
-  /** Which one */
+  /** Name of the counter */
   counter: string
-  /** What it said */
+  /** Value of the counter */
   kept: number
-  /** The meta key, if it is a value's */
+  /** The meta key, for the counter of a value */
   meta_key?: string
-  /** What is there, and what it says now if it was corrected */
+  /** The true value, which the counter has now if the server corrected it */
   recounted: number
-  /** What the counter is kept for */
+  /** Object that the counter belongs to */
   scope: "submission" | "value" | "queue"
-  /** Whose it is, if a submission's */
+  /** The submission, for the counter of a submission */
   submission?: string
-  /** The value, if it is one's */
+  /** The value, for the counter of a value */
   value?: MetaValue
 }
 
@@ -456,17 +458,17 @@ export type CustomPriorityBlock = {
 export type DeadGroup = {
   /** Dead letters in the group */
   count: number
-  /** One of the errors */
+  /** An error of the group */
   example: string
-  /** Of all errors of the group */
+  /** Fingerprint of all errors of the group */
   fingerprint: string
-  /** When the first of them died */
+  /** Time when the first of them died */
   first_died_at?: string
-  /** When the last of them died */
+  /** Time when the last of them died */
   last_died_at?: string
-  /** The error with what changes replaced by <n>, <hex>, <uuid> and <s> */
+  /** The error with its variable parts replaced by <n>, <hex>, <uuid> and <s> */
   pattern: string
-  /** Submissions that have some of them */
+  /** Number of submissions with such dead letters */
   submissions: number
 }
 
@@ -475,67 +477,69 @@ export type DeadGroups = {
   items: DeadGroup[]
   /** The cursor of the next page; absent on the last */
   next?: string
-  /** Dead letters that are in no group, as there are 10,000 groups already */
+  /** Dead letters in no group, because there are already 10,000 groups */
   others: number
 }
 
 export type DeadLetter = {
-  /** Tries since the insert or the last redrive */
+  /** Attempts since the insert or the last redrive */
   attempts: number
-  /** Who held it last */
+  /** Last consumer of the chunk */
   consumer?: string
-  /** When the last try ended */
+  /** End of the last attempt */
   died_at?: string
   /** The last error */
   error?: string
-  /** Those of them that ended by their deadline */
+  /** Number of those attempts that ended by their deadline */
   expiries: number
-  /** 16 hexadecimal digits: the same for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts */
+  /** 16 hexadecimal digits; equal for errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts */
   fingerprint: string
-  /** The last 10 tries, oldest first, over all redrives; not in lists */
+  /** The last 10 attempts over all redrives, the oldest first; absent in lists */
   history?: Attempt[]
   /** Index of the chunk */
   index: number
-  /** How often it was redriven */
+  /** Number of redrives */
   redrives: number
   /** Its submission */
   submission: string
-  /** Where the submission stands */
+  /** State of the submission */
   submission_state: "open" | "completed_with_dead"
 }
 
 export type Diagnosis = {
-  /** Most chunks first, at most 10; one of the kind empty if there is no other */
+  /** At most 10 causes, those with the most chunks first; one of the kind empty if there is no other */
   causes: Cause[]
-  /** Of them those that were looked at: all, unless there are very many. Causes are of these */
+  /** Number of these chunks that were examined for the causes: all, unless there are very many */
   examined: number
-  /** When the first chunk of the submission was reserved, to a tenth of a second. Absent for a value, before that, and when the server does not know it: it is not kept over a restart */
+  /** Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that time, and after a restart, which forgets it */
   first_reserved_at?: string
-  /** How many consumers hold them; of very many chunks, those that were looked at */
+  /** Time when everything is done: the latest end of the causes; absent if nothing moves */
+  forecast?: Forecast
+  /** Number of consumers that hold them; of very many chunks, only the examined ones count */
   holders: number
   /** Chunks that consumers hold */
   in_flight: number
-  /** The reservation that has been held for longest; absent when there is none */
+  /** The longest reservation; absent if there is none */
   oldest?: Holding
-  /** All of it in one sentence, the cause with most chunks first */
+  /** The answer as one sentence, the cause with the most chunks first */
   sentence: string
-  /** Open submissions that it is about */
+  /** Open submissions in question */
   submissions: number
 }
 
 export type Emission = {
-  /** The tick that it is for */
+  /** Time of the tick */
   at: string
-  /** How it stands */
+  /** State of the submission */
   state: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired"
-  /** Its id */
+  /** Id of the submission */
   submission: string
 }
 
 export type EndsGap = {
-  /** The place that the client had come to: it has all up to there */
+  /** The client's place: it has all ends up to there */
   after: string
-  /** The place up to which ends are missing */
+  /** Place up to which ends are missing */
   until: string
 }
 
@@ -546,147 +550,147 @@ export type ExchangeAnswer = {
   extend: Result[]
   /** One result per item, in order */
   fail: Result[]
-  /** With all_limited: some of the values that are at their limit; absent otherwise */
+  /** With all_limited: some of the values at their limit; otherwise absent */
   limited?: Saturated[]
-  /** Why nothing was reserved; null when something was */
+  /** Reason for an empty answer; null if chunks were reserved */
   reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | null
-  /** What was reserved */
+  /** The reserved chunks */
   reservations: Reservation[]
-  /** When to ask again, where that is known */
+  /** Pause before the next reserve, if it is known */
   retry_after_ms: number | null
-  /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
+  /** Blocks of the strategy that do not score, because their plugin or its version is missing, inactive or out of use; absent if there are none */
   warnings?: StrategyWarning[]
 }
 
 export type ExchangeRequest = {
   /** Chunks that are done */
   complete?: CompleteItem[]
-  /** In whose name chunks of extend are held again that the server forgot at a restart; absent: that of reserve */
+  /** Name under which extend takes up chunks that the server forgot at a restart; absent: the name in reserve */
   consumer?: string
   /** Deadlines to move */
   extend?: ExtendItem[]
-  /** Tries that did not succeed */
+  /** Attempts that failed */
   fail?: FailItem[]
-  /** What to reserve after that; absent: nothing */
+  /** The reserve to make afterwards; absent: none */
   reserve?: ReserveRequest
 }
 
 export type ExplainAnswer = {
-  /** What it compiles to, in the order in which it is asked */
+  /** The compiled branches, in the order in which the server asks them */
   branches: ExplainBranch[]
-  /** Of them those that were looked at for the tree: all, unless there are very many */
+  /** Number of those submissions that were examined for the tree: all, unless there are very many */
   examined: number
-  /** What would be handed out, in order; as many as an answer has room for */
+  /** The chunks that would be handed out, in order; as many as fit into an answer */
   picks: ExplainPick[]
-  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
+  /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
   restart_grace_until?: string
-  /** What rules keep from every strategy, by rule, at most ten, which keep most; it reaches no block and is not withheld */
+  /** Chunks that rules hold back from every strategy, for the ten rules with the most; they reach no block and are not in withheld */
   ruled: RuledAmount[]
-  /** What Random drew by; ask with it again to get the same picks from the same state */
+  /** Seed of Random; with it, the same state gives the same picks again */
   seed: number | bigint
   /** The canonical text */
   strategy: string
-  /** Submissions that are not waiting for their run_at */
+  /** Submissions that do not wait for their run_at */
   submissions: number
-  /** The blocks of the strategy, each before what it holds */
+  /** The blocks of the strategy, each before its contents */
   tree: ExplainBlock[]
-  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  /** Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a reserve. Absent if there are none */
   warnings?: StrategyWarning[]
-  /** What limits that operators set for values keep from every strategy; it reaches no block */
+  /** Chunks that operators' limits of values hold back from every strategy; they reach no block */
   withheld: Withheld
 }
 
 export type ExplainBlock = {
-  /** Its name */
+  /** Name of the block */
   block: string
-  /** How many blocks are around it */
+  /** Number of blocks around it */
   depth: number
-  /** What reaches it */
+  /** Chunks that reach the block */
   entered: Amount
-  /** What an order inside of it offers */
+  /** Chunks that an order inside the block offers */
   passed: Amount
   /** A JSON pointer into the canonical JSON, below /strategy */
   pointer: string
-  /** What it keeps back itself; of PreferDistinct what it puts last */
+  /** Chunks that the block itself holds back; for PreferDistinct, those that it puts last */
   refused: Amount
-  /** Different values among that; at most 10,000 are distinguished */
+  /** Number of different values among those; at most 10,000 are distinguished */
   refused_values: number
-  /** It alone, without what it holds */
+  /** The block without its contents */
   text: string
-  /** Of them the ten that keep back most chunks */
+  /** The ten of those values that hold back the most chunks */
   top: RefusedValue[]
 }
 
 export type ExplainBranch = {
   /** Number of the branch, from 1; inside of Fair every alternative is a branch */
   branch: number
-  /** The branch: the Fair blocks around it, its order, its filters and its limits */
+  /** The branch as text: its Fair blocks, order, filters and limits */
   branch_text: string
-  /** Whether its index was standing already; if not, it was built for this answer */
+  /** Whether its index existed; if not, the server built it for this answer */
   built: boolean
-  /** The Fair blocks around it and how their tenants stand, the outermost first */
+  /** The Fair blocks around it with their tenants, the outermost first */
   fair: ExplainFair[]
   /** The way to the branch through the strategy */
   path: string
 }
 
 export type ExplainFair = {
-  /** Tenants that have something to hand out, in all ledgers */
+  /** Tenants with chunks to hand out, in all ledgers */
   active: number
-  /** Tenants that are held back by limits */
+  /** Tenants that limits hold back */
   blocked: number
-  /** What is shared out: the number of chunks, or the time that they are held */
+  /** The shared quantity: the number of chunks, or the time that they are held */
   cost: "chunk" | "time"
-  /** The key whose values are the tenants */
+  /** Key whose values are the tenants */
   key: string
-  /** How many there are of the block: one, or inside of Fair one for each tenant around it */
+  /** Number of ledgers of the block: one, or one per tenant of the Fair block around it */
   ledgers: number
-  /** Whose turn it is, within the tenant of the enclosing Fair whose turn it is; absent when no tenant competes */
+  /** The next tenant, within the next tenant of the enclosing Fair block; absent if no tenant competes */
   next?: Tenant
-  /** Of the active tenants there the ten that are owed most */
+  /** The ten active tenants that are furthest behind */
   owed: Tenant[]
-  /** Tenants that have nothing, and had more than their share */
+  /** Tenants without chunks that are ahead */
   owing: number
 }
 
 export type ExplainPick = {
   /** The chunk */
   pick: PreviewPick
-  /** What kept each branch before its own from it; the picks before it count as in flight */
+  /** The obstacle in each earlier branch; earlier picks count as in flight */
   skipped: WhyBranch[]
-  /** Under Fair: whose it is in each block, the outermost first, as they stand before all picks */
+  /** Under Fair: the chunk's tenant in each block, the outermost first, in the state before all picks */
   tenants: Tenant[]
 }
 
 export type ExtendItem = {
-  /** Deadline from now; 0 or absent: the queue's */
+  /** Time until the new deadline; 0 or absent: the queue's */
   timeout_ms?: number
-  /** As the reservation gave it */
+  /** Token from the reservation */
   token: string
 }
 
 export type ExtendRequest = {
-  /** In whose name chunks are held again that the server forgot at a restart */
+  /** Name under which chunks are taken up that the server forgot at a restart */
   consumer?: string
-  /** What to hold longer */
+  /** Reservations to extend */
   items: ExtendItem[]
 }
 
 export type FailItem = {
-  /** Why; the first 1,000 bytes are kept */
+  /** The error; the server keeps the first 1,000 bytes */
   error?: string
-  /** No further try */
+  /** Whether to make no further attempt */
   fatal?: boolean
-  /** Delay of the next try, instead of retry_at; absent: the queue's back-off */
+  /** Delay of the next attempt, instead of retry_at; absent: the queue's back-off */
   retry_after_ms?: number
-  /** When it is offered again, instead of retry_after_ms: at most 30 days ahead; what has passed is at once */
+  /** Time of the next attempt, instead of retry_after_ms: at most 30 days ahead; a past time means at once */
   retry_at?: string
-  /** As the reservation gave it */
+  /** Token from the reservation */
   token: string
 }
 
 export type FailRequest = {
-  /** What did not succeed */
+  /** Attempts that failed */
   items: FailItem[]
 }
 
@@ -702,46 +706,57 @@ export type FairBlock = {
   underlying: StrategyNode
 }
 
+export type Forecast = {
+  /** false: a part of the work is stuck, and the times are those of the rest */
+  moving: boolean
+  /** Earliest end, because of a limit or a rule, however many consumers there are */
+  not_before?: string
+  /** The end at the median pace of the last ten minutes */
+  p50: string
+  /** The end at the slow paces of that time */
+  p90: string
+}
+
 export type ForwardRequest = {
-  /** The queue that the dead chunk is sent to: another one, which exists */
+  /** Target queue of the dead chunk; it exists, and is another one */
   to: string
 }
 
 export type HeldChunk = {
-  /** 1 for the first try */
+  /** Number of the attempt, from 1 */
   attempt: number
-  /** Until when */
+  /** Deadline of the reservation */
   deadline: string
-  /** Whether its end is on its way to the disk */
+  /** Whether the server is writing the end of the reservation to disk */
   finishing?: boolean
   /** Index of the chunk */
   index: number
-  /** Of the submission */
+  /** Meta of the submission */
   meta: Meta
-  /** Since when it is held */
+  /** Time of the reservation */
   reserved_at: string
   /** Its submission */
   submission: string
 }
 
 export type HeldReservation = {
-  /** 1 for the first try */
+  /** Number of the attempt, from 1 */
   attempt: number
-  /** Name of the consumer that holds it; empty if it gave none */
+  /** Name of the consumer; empty if it gave none */
   consumer: string
-  /** Until when it is held */
+  /** Deadline of the reservation */
   deadline: string
-  /** Whether its end is on its way to the disk */
+  /** Whether the server is writing the end of the reservation to disk */
   finishing?: boolean
-  /** For how long it is held, by the server's clock */
+  /** Time since the reservation, by the server's clock */
   held_ms: number
   /** Index of the chunk */
   index: number
-  /** Of the submission */
+  /** Meta of the submission */
   meta: Meta
-  /** Whether it is held for longer than the queue's reservation_timeout_ms */
+  /** Whether the consumer has held it for longer than the queue's reservation_timeout_ms */
   overdue: boolean
-  /** When it was reserved */
+  /** Time of the reservation */
   since: string
   /** Its submission */
   submission: string
@@ -750,26 +765,26 @@ export type HeldReservation = {
 export type Hello = {
   /** The consumer's name */
   consumer: string
-  /** From the end of the stream until what the consumer holds is lost */
+  /** Time from the end of the stream until the consumer's reservations are lost */
   consumer_grace_ms: number
-  /** Rises with every start of the queue, and when it reloads after a failed write. Another one than at the last time: the server may have begun again; after an unplanned end it has forgotten all reservations */
+  /** Rises with every start of the queue, and when it reloads after a failed write. If it differs from the last one, the server may have restarted; after an unplanned end it has forgotten all reservations */
   epoch: number
-  /** The server says something at least so often */
+  /** Longest silence of the server */
   heartbeat_ms: number
-  /** Chunks that the server knows the consumer to hold */
+  /** Number of the consumer's chunks that the server knows */
   reserved: number
 }
 
 export type Holding = {
-  /** 1 for the first try */
+  /** Number of the attempt, from 1 */
   attempt: number
-  /** Who holds it; absent when the reserve gave no name */
+  /** Name of the consumer; absent if the reserve gave none */
   consumer?: string
-  /** When it expires, unless it is extended */
+  /** Deadline, unless the consumer extends it */
   deadline: string
   /** The chunk's index */
   index: number
-  /** Since when */
+  /** Time of the reservation */
   reserved_at: string
   /** The chunk's submission */
   submission: string
@@ -781,22 +796,22 @@ export type InsertManyAnswer = {
 }
 
 export type InsertManyRequest = {
-  /** Insert all of them, or none when one is invalid or refused */
+  /** Insert all submissions, or none if one is invalid or refused */
   atomic?: boolean
-  /** At least one */
+  /** Submissions to insert; at least one */
   submissions: BatchSubmission[]
 }
 
 export type InsertResult = {
-  /** Stable name of the reason why it was not */
+  /** Stable name of the reason, if it was not inserted */
   code?: string
   /** The reason in words */
   detail?: string
-  /** JSON pointer to what is wrong; of JSON lines, into the array that they stand for */
+  /** JSON pointer to the faulty field; for JSON lines, as if they were an array */
   pointer?: string
-  /** What became of the submission */
+  /** Result of this submission */
   status: "created" | "replayed" | "invalid" | "refused"
-  /** As a single insert answers it; absent when it was not inserted */
+  /** The submission, as a single insert returns it; absent if it was not inserted */
   submission?: Submission
 }
 
@@ -809,31 +824,31 @@ export type Key = {
 export type KeyFrame = {
   /** The meta key */
   key: string
-  /** The sum of the other values that were read */
+  /** Sum of the other values that were read */
   rest: ValueSum
-  /** The values with most in flight */
+  /** Values with the most chunks in flight */
   top: ValueCount[]
-  /** Values of open submissions that were read */
+  /** Number of values of open submissions that were read */
   values: number
-  /** Whether all were read; otherwise there are more, and the sums miss them */
+  /** Whether all values were read; if not, there are more, and the sums miss them */
   whole: boolean
 }
 
 export type KeySeries = {
-  /** End of the time of the last cell, which runs; absent without values */
+  /** End of the last cell's time, which is still running; absent without values */
   ends?: string
   /** The meta key */
   key: string
-  /** Time that one cell stands for */
+  /** Duration of a cell */
   step_seconds: number
   /** The values, sorted */
   values: ValueSeries[]
 }
 
 export type KeySpread = {
-  /** Different values among them */
+  /** Number of different values among the picks */
   distinct: number
-  /** Jain's index over all values that either strategy would hand out: 1 is the same number for each, 1/n all for one of n */
+  /** Jain's index over all values that either strategy would hand out: 1 if all have the same number, 1/n if one of n has all */
   jain: number
   /** The meta key */
   key: string
@@ -844,135 +859,137 @@ export type KeySpread = {
 }
 
 export type KeysFrame = {
-  /** When it stood so */
+  /** Time of these numbers */
   at: string
   /** The meta keys, by name */
   keys: KeyFrame[]
-  /** Keys that the frame has no room for */
+  /** Number of keys that the frame has no space for */
   left: number
   /** Name of the queue */
   queue: string
 }
 
 export type LagClass = {
-  /** Lags above this; absent: all that are less than to */
+  /** Lags above this; absent: no lower bound */
   from?: number
-  /** How many tenants */
+  /** Number of tenants */
   tenants: number
-  /** Lags up to this; absent: all that are above from */
+  /** Lags up to this; absent: no upper bound */
   to?: number
 }
 
 export type Ledger = {
-  /** Tenants that have something to offer */
+  /** Number of tenants with chunks to offer */
   active: number
-  /** That are behind limits */
+  /** Number of tenants that limits hold back */
   blocked: number
-  /** Text of the branch that it is in */
+  /** Text of its branch */
   branch: string
-  /** What is shared: chunks, or the time that consumers hold them */
+  /** The shared quantity: chunks, or the time that consumers hold them */
   cost: "chunk" | "time"
-  /** How many Fair blocks are around it */
+  /** Number of Fair blocks around it */
   depth: number
-  /** The same as long as strategies have this branch */
+  /** Id, which stays as long as strategies have this branch */
   id: string
-  /** Whose values are its tenants; $submission: every submission is one */
+  /** Key whose values are the tenants; $submission: every submission is a tenant */
   key: string
-  /** That have nothing, and are ahead still */
+  /** Number of tenants without chunks that are ahead */
   owing: number
-  /** One, or one inside of each tenant around it */
+  /** Number of its places: one, or one per tenant around it */
   places: number
 }
 
 export type LedgerTenant = {
-  /** The tenants that it is inside of, the outermost first */
+  /** Tenants around it, the outermost first */
   around?: Tenant[]
-  /** What an ideal division would have handed out to it */
+  /** Fair share since it was first seen */
   entitled: number
-  /** The difference: positive, it is owed; negative, it is ahead */
+  /** entitled minus received: positive if it is behind, negative if it is ahead */
   lag: number
-  /** What it was handed out and was entitled to since lately_since; absent of those that were not among the thousand that had received most */
+  /** Amounts since lately_since; absent if the tenant was not among the thousand that had received the most */
   lately?: TenantLately
-  /** What it was handed out since it was first heard of */
+  /** Amount received since it was first seen */
   received: number
-  /** What it is entitled to of all that is handed out at its place now, 0 to 1 */
+  /** Current fair share of everything handed out at its place, 0 to 1 */
   share: number
-  /** active: it has something to offer. owing: it has nothing and is ahead still. blocked: it is behind a limit */
+  /** active: it has chunks to offer. owing: it has none and is ahead. blocked: a limit holds it back */
   state: "active" | "owing" | "blocked"
-  /** Of the key; left out for all submissions without it */
+  /** Value of the key; absent: all submissions without it */
   value?: MetaValue
-  /** As set for the value; 1 otherwise */
+  /** Weight of the value; 1 if none is set */
   weight: number
 }
 
 export type LedgerTenants = {
-  /** When it was read */
+  /** Time of these numbers */
   at: string
-  /** Likewise, by an ideal division */
+  /** Fair shares of all tenants together */
   entitled: number
-  /** The first of them, as many as an answer has room for */
+  /** The first tenants, as many as fit into an answer */
   items: LedgerTenant[]
-  /** Sum of all lags: 0, but for what was reserved while it was summed up */
+  /** Sum of all lags: 0, except for reservations made while it was computed */
   lag: number
-  /** How many tenants are how far from their due, those furthest ahead first. A lag is positive for who is owed */
+  /** Number of tenants by their lag, those furthest ahead first. A positive lag means behind */
   lags: LagClass[]
-  /** Since when lately counts: up to eleven minutes ago. Absent in the first minute of the server and of the ledger */
+  /** Amounts of all tenants since lately_since, including tenants outside the list; absent as lately_since is */
+  lately?: TenantLately
+  /** Start of the time that lately covers: up to eleven minutes ago. Absent in the first minute of the server and of the ledger */
   lately_since?: string
   /** The block */
   ledger: Ledger
-  /** The least */
+  /** The smallest lag of all tenants */
   most_ahead: number
   /** The largest lag of all tenants */
   most_behind: number
-  /** By all tenants: chunks, or seconds where time is shared */
+  /** Amounts of all tenants together: chunks, or seconds if time is shared */
   received: number
-  /** How far tenants are from their due, in words */
+  /** The distance of tenants from their fair share, in words */
   sentence: string
-  /** How many were looked at */
+  /** Number of tenants examined */
   tenants: number
-  /** false: there are more */
+  /** false: there are more tenants */
   whole: boolean
 }
 
 export type Lifecycle = {
-  /** Whether inserts are refused because the worker's commits fail again and again */
+  /** Whether the server refuses inserts because the worker's commits keep failing */
   degraded: boolean
   /** Every kind of action */
   kinds: LifecycleKind[]
-  /** Since when the oldest action is due that is not done yet; 0: nothing is overdue */
+  /** Age of the oldest overdue action; 0: nothing is overdue */
   lag_seconds: number
-  /** Actions that are left alone, the oldest first */
+  /** Actions that the worker has given up for now, the oldest first */
   parked: ParkedAction[]
-  /** How far the recounts of kept counters have come */
+  /** Progress of the recounts of counters */
   recount: Recount
-  /** Until then no chunk that a limit counts is handed out, because the server does not know yet what consumers held before it started; absent: the grace is over */
+  /** Until then the server hands out no chunk that a limit counts, because it does not know yet which chunks consumers held before it started; absent: the grace is over */
   restart_grace_until?: string
-  /** Slices of actions of one kind that came through, since the server's start */
+  /** Successful slices of actions since the server's start; a slice has one kind */
   slices_total: number
-  /** Chunks whose last try burnt a reservation */
+  /** Chunks whose last attempt expired */
   suspects: Suspects
 }
 
 export type LifecycleKind = {
-  /** Actions that were done, since the server's start */
+  /** Actions done since the server's start */
   done_total: number
-  /** Why the last slice failed; absent after a success */
+  /** Error of the last slice; absent after a success */
   error?: string
-  /** Of them, those since the last success */
+  /** Failed slices since the last success */
   failures_in_a_row: number
   /** Slices that failed */
   failures_total: number
-  /** What kind of action */
+  /** Kind of action */
   kind: "expiry" | "lost" | "grace" | "retry" | "suspect" | "run_at" | "dead_deadline" | "sweep" | "retention" | "schedule" | "rule" | "forward"
-  /** Since when the oldest of the kind is due that is not done yet */
+  /** Age of the oldest overdue action of the kind */
   lag_seconds: number
-  /** When a slice came through last; absent before the first */
+  /** Time of the last successful slice; absent before the first */
   last_success_at?: string
-  /** Those that are left alone now */
+  /** Actions parked now */
   parked: number
-  /** What waits for its time, or to be swept */
+  /** Actions that wait for their time or for a sweep */
   pending: number
-  /** Those that were not needed any more when their turn came */
+  /** Actions that were no longer necessary at their turn */
   stale_total: number
 }
 
@@ -994,35 +1011,47 @@ export type Meta = { [key: string]: MetaValue }
 export type MetaKey = {
   /** The key */
   key: string
-  /** Values that open submissions have or that something is set for */
+  /** Number of values that open submissions or settings have */
   values: number
-  /** Of them, those that something is set for */
+  /** Number of values with settings */
   values_set: number
 }
 
 /** A string or a whole number of 64 bits; "7" and 7 are different values */
 export type MetaValue = string | number | bigint
 
+export type MoveRequest = {
+  /** The name of the node that is to serve the queue */
+  node: string
+}
+
+export type Moved = {
+  /** The name of the node that serves it now */
+  node: string
+  /** The queue's name */
+  queue: string
+}
+
 export type NamedStrategy = {
-  /** When the version was put */
+  /** Time when the version was stored */
   created_at: string
-  /** Names the version; for If-Match */
+  /** Id of the version, for If-Match */
   etag: string
   /** Name: 1 to 64 letters, digits, '.', '_' and '-' */
   name: string
   /** The canonical text */
   strategy: string
-  /** From 1; each change makes the next. The last 100 are kept */
+  /** Version, from 1; each change makes the next. The server keeps the last 100 */
   version: number
 }
 
 export type NewSession = {
-  /** An access token's text */
+  /** Text of an access token */
   token: string
 }
 
 export type NewSubmission = {
-  /** At most 64 KiB of opaque bytes that go out with every reservation */
+  /** At most 64 KiB of opaque bytes, sent with every reservation */
   attachment?: Bytes
   /** The work, in exactly one of three forms */
   chunks: Chunks
@@ -1034,7 +1063,7 @@ export type NewSubmission = {
   max_attempts?: number
   /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
-  /** What strategies see */
+  /** Keys and values for strategies */
   meta?: Meta
   /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
@@ -1044,12 +1073,12 @@ export type NewSubmission = {
   priority?: number
   /** Not handed out before */
   run_at?: string
-  /** W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers */
+  /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
 }
 
 export type NewSubmissionHead = {
-  /** At most 64 KiB of opaque bytes that go out with every reservation */
+  /** At most 64 KiB of opaque bytes, sent with every reservation */
   attachment?: Bytes
   /** When it expires if it is still open; after run_at */
   dead_deadline?: string
@@ -1059,7 +1088,7 @@ export type NewSubmissionHead = {
   max_attempts?: number
   /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
-  /** What strategies see */
+  /** Keys and values for strategies */
   meta?: Meta
   /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
@@ -1069,22 +1098,22 @@ export type NewSubmissionHead = {
   priority?: number
   /** Not handed out before */
   run_at?: string
-  /** W3C traceparent, and after ';' the tracestate, for this submission: in the place of the headers */
+  /** W3C traceparent of this submission, then ';' and the tracestate; replaces the headers */
   trace?: string
 }
 
 export type NewToken = {
-  /** Subject of a client certificate that is to stand for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts over TLS, from authorities of --tls-client-ca */
+  /** Subject of a client certificate that stands for the token, as RFC 2253 writes it: CN=worker,O=acme; absent: none. It counts over TLS, from authorities of --tls-client-ca */
   certificate_subject?: string
-  /** When it ends by itself; absent: when it is revoked */
+  /** Time when it expires; absent: never */
   expires_at?: string
-  /** The only submissions that it sees, and the only ones that it inserts: one key with one value; absent: all */
+  /** The only submissions that it sees and inserts: one key with one value; absent: all */
   meta?: Meta
-  /** Who it is for, 1 to 128 bytes: what is done with it is recorded under this name, which no other token may have */
+  /** Unique name, 1 to 128 bytes; the server records changes under it */
   name: string
   /** The only queues that it sees; absent: all */
   queues?: string[]
-  /** What it may do; admin implies all others */
+  /** Scopes; admin includes all others */
   scopes: string[]
 }
 
@@ -1092,6 +1121,30 @@ export type NewToken = {
 export type NewestFirstBlock = {
   /** The block */
   type: "newest_first"
+}
+
+export type Node = {
+  /** It is about to stop, and hands over its queues */
+  leaving: boolean
+  /** The option node, or the name of the machine */
+  name: string
+  /** The queues that it owns, by name */
+  queues: NodeQueue[]
+  /** When it was started, by its own clock */
+  since: string
+  /** Where clients and other nodes reach it */
+  url: string
+}
+
+export type NodeQueue = {
+  /** Number of the owner's claim; the next owner's is larger */
+  epoch: number
+  /** How long the owner may serve without another sign of life, in milliseconds: at most 4500. Below 0, the lease has ended, and another node may take the queue over. null: the server is alone, and needs no lease */
+  lease_ms: number | null
+  /** Name of the queue */
+  queue: string
+  /** Number of its shard, which is part of the ids of its submissions */
+  shard: number
 }
 
 /** In text: OldestFirst */
@@ -1113,24 +1166,24 @@ export type OrElseBlock = {
 }
 
 export type Origin = {
-  /** Tries that were made there */
+  /** Attempts in that queue */
   attempts: number
-  /** When the last of them ended */
+  /** End of the last attempt in that queue */
   died_at?: string
-  /** The last error there */
+  /** Last error in that queue */
   error?: string
-  /** Index of the chunk there */
+  /** Index of the chunk in that queue */
   index: number
-  /** The queue that it was a dead letter of */
+  /** Queue that the dead letter comes from */
   queue: string
-  /** Its submission there */
+  /** Submission in that queue */
   submission: string
 }
 
 export type Output = {
   /** Index of the chunk */
   index: number
-  /** What the consumer reported with complete */
+  /** Output from the consumer */
   output: Bytes
 }
 
@@ -1142,11 +1195,11 @@ export type PageAttempt = {
 }
 
 export type PageAuditEntry = {
-  /** Names of queues in quarantine. Their latest entries may be missing: those that are still in their journals */
+  /** Names of queues in quarantine, whose latest entries may be missing because they are still in their journals */
   incomplete?: string[]
   /** The entries, the latest first */
   items: AuditEntry[]
-  /** Cursor of the older ones; absent: there are none */
+  /** Cursor of the older entries; absent if there are none */
   next?: string
 }
 
@@ -1203,6 +1256,13 @@ export type PageNamedStrategy = {
   /** The strategies, by name */
   items: NamedStrategy[]
   /** Cursor of the next page; absent on the last */
+  next?: string
+}
+
+export type PageNode = {
+  /** The nodes, by name */
+  items: Node[]
+  /** Never there: a cluster has at most 64 nodes */
   next?: string
 }
 
@@ -1277,61 +1337,61 @@ export type PageValueCount = {
 }
 
 export type ParkedAction = {
-  /** Why it failed */
+  /** Error of the last attempt */
   error: string
-  /** The chunk of it, if it is about one */
+  /** Chunk, for an action on a chunk */
   index?: number
-  /** What kind of action */
+  /** Kind of action */
   kind: string
-  /** The rule whose end it is, if it is about one */
+  /** Rule that ends, for such an action */
   rule?: string
-  /** The schedule that inserts, if it is about one */
+  /** Schedule that inserts, for such an action */
   schedule?: string
-  /** When it was parked */
+  /** Time when it was parked */
   since: string
-  /** The submission that it is about, if it is about one */
+  /** Submission, for an action on one */
   submission?: string
 }
 
 export type Plugin = {
   /** The version that scores */
   active?: PluginUse
-  /** Whether the active version is kept out of use after faults */
+  /** State of the breaker, which takes the active version out of use after faults */
   breaker: PluginBreaker
   /** The version that scores for a share of the reservations */
   canary?: PluginUse
-  /** That share */
+  /** Share of the reservations that the canary scores */
   canary_percent: number
-  /** When what is in use was changed */
+  /** Time of the last change of active, shadow or canary */
   changed_at?: string
-  /** By whom, where that is known */
+  /** Caller that made that change, if known */
   changed_by?: string
-  /** Names the revision; for If-Match */
+  /** Id of the revision, for If-Match */
   etag: string
-  /** sha256 of the version that came last */
+  /** sha256 of the latest version */
   latest?: string
   /** Name: 1 to 64 lower-case letters, digits and '-', a letter first */
   name: string
-  /** The version that was active before: where a rollback goes */
+  /** The previously active version, which a rollback activates */
   previous?: PluginUse
-  /** Counts the changes; 0 before the first */
+  /** Number of changes */
   revision: number
-  /** What an operator set */
+  /** Settings by an operator */
   settings: PluginSettings
   /** The version that scores beside it without deciding */
   shadow?: PluginUse
-  /** Whether it scores, and why not */
+  /** Whether it scores, or why not */
   state: "active" | "inactive" | "starting" | "open" | "half_open" | "throttled" | "quarantined" | "held"
-  /** How many there are */
+  /** Number of versions */
   versions: number
 }
 
 export type PluginBin = {
-  /** How many */
+  /** Number of candidates */
   count: number
-  /** Scores from here on */
+  /** Lowest score of the range */
   from: number
-  /** And below this */
+  /** Score above the range */
   to: number
 }
 
@@ -1354,112 +1414,112 @@ export type PluginBlock = {
 }
 
 export type PluginBreaker = {
-  /** Why it is not closed */
+  /** Reason for not being closed */
   reason?: string
-  /** closed: it scores. starting: its sandbox is not ready yet, and requests go on without it. half_open: one batch is tried */
+  /** closed: it scores. starting: its sandbox is not ready, and requests continue without it. half_open: the server tries one batch */
   state: "closed" | "starting" | "open" | "half_open" | "throttled" | "quarantined" | "held"
-  /** When one batch is tried */
+  /** Time when the server tries one batch */
   until?: string
 }
 
 export type PluginDryRun = {
-  /** Left out: that of the activation, or the defaults */
+  /** Configuration; absent: that of the activation, or the defaults */
   config?: unknown
-  /** Of the reservation that would be made: what the plugin may read of it */
+  /** Context of the simulated reservation, for the plugin */
   context?: Meta
-  /** Whose live candidates are scored; left out: synthetic ones only */
+  /** Queue whose live candidates to score; absent: only synthetic candidates */
   queue?: string
   /** Number of a recording to score again; 0: none */
   recording?: number
-  /** Candidates; 0: the version's default window */
+  /** Number of candidates; 0: the version's default window */
   rows?: number
-  /** In whose order they come, in text form; left out: OldestFirst */
+  /** Strategy that orders the candidates, as text; absent: OldestFirst */
   strategy?: string
-  /** How many would be taken; 0: 10 */
+  /** Number of chunks to take; 0: 10 */
   want?: number
 }
 
 export type PluginLive = {
-  /** Rows that would be taken and would not with the active version */
+  /** Rows that would be taken with this version and not with the active one */
   active_gained?: number[]
-  /** The reverse */
+  /** Rows that would be taken with the active version and not with this one */
   active_lost?: number[]
-  /** Share of what would be taken that both agree on */
+  /** Share of the taken chunks that both versions agree on */
   active_overlap?: number
   /** Kendall's tau-b of the two orders */
   active_tau?: number
-  /** Rows that would be taken and would not without the plugin */
+  /** Rows that would be taken with the plugin and not without it */
   gained: number[]
-  /** Of the scores */
+  /** Histogram of the scores */
   histogram: PluginBin[]
-  /** The reverse */
+  /** Rows that would be taken without the plugin and not with it */
   lost: number[]
-  /** What would be taken, in order */
+  /** Rows that would be taken, in order */
   picks: PluginPick[]
-  /** Candidates; a row is a place in the order without the plugin, from 0 */
+  /** Number of candidates; a row is a place in the order without the plugin, from 0 */
   rows: number
-  /** Candidates that it would skip */
+  /** Number of candidates that it skips */
   skipped: number
-  /** By row: the submission whose next chunk is the candidate */
+  /** For each row: the submission of the candidate */
   submissions: string[]
 }
 
 export type PluginLogLine = {
-  /** How much it matters */
+  /** Severity */
   level: "debug" | "info" | "warn" | "error"
-  /** Rises by one from line to line */
+  /** Number of the line; each line has the next number */
   number: number
-  /** The first 8 digits of it */
+  /** First 8 digits of the version's sha256 */
   sha256: string
-  /** What it says */
+  /** Text of the line */
   text: string
-  /** When */
+  /** Time of the line */
   time: string
-  /** Of the version that logged it */
+  /** Version that logged it */
   version: string
 }
 
 export type PluginLogs = {
-  /** Lines over the limits, in all */
+  /** Number of lines dropped by the limits */
   dropped: number
-  /** The oldest first */
+  /** Lines, the oldest first */
   lines: PluginLogLine[]
-  /** For `after`: the number of the last line */
+  /** Number of the last line, for `after` */
   next: number
 }
 
 export type PluginPick = {
-  /** Its place in the order without the plugin, from 0 */
+  /** Place in the order without the plugin, from 0 */
   row: number
-  /** Null when infinite */
+  /** Score; null if infinite */
   score: number | null
 }
 
 export type PluginRecording = {
-  /** Why it was kept; a sample has none */
+  /** Fault of the batch; absent for a sample */
   fault?: string
-  /** Its number */
+  /** Number of the recording */
   id: number
-  /** Candidates */
+  /** Number of candidates */
   rows: number
-  /** Of the version that scored it */
+  /** sha256 of the version that scored it */
   sha256: string
-  /** Bytes */
+  /** Size in bytes */
   size: number
-  /** When it was scored */
+  /** Time of the batch */
   time: string
-  /** Of the version that scored it */
+  /** Version that scored it */
   version: string
 }
 
 export type PluginReplay = {
-  /** Rows that are not */
+  /** Rows whose scores differ */
   different: number
-  /** They are the same bits */
+  /** Whether all scores are the same bits */
   identical: boolean
-  /** Of the recorded batch */
+  /** Number of rows of the recorded batch */
   rows: number
-  /** The recording has scores; that of a fault has none */
+  /** Whether the recording has scores; that of a fault has none */
   scored: boolean
 }
 
@@ -1468,67 +1528,67 @@ export type PluginReport = {
   compile_ms: number
   /** Memory of the compiling process */
   compile_peak_bytes: number
-  /** The same batch twice gave the same bits */
+  /** Whether two equal batches gave the same bits */
   deterministic: boolean
-  /** The code was there already */
+  /** Whether the server had compiled it before */
   from_cache: boolean
-  /** The same on every machine */
+  /** Fuel per candidate, equal on every machine */
   fuel_per_candidate: number
-  /** Of the module */
+  /** Number of instructions of the module */
   instructions: number
-  /** Of 64 KiB, afterwards */
+  /** Pages of 64 KiB after the dry run */
   memory_pages: number
-  /** Synthetic candidates that were skipped with NaN */
+  /** Share of the synthetic candidates skipped with NaN */
   nan_share: number
-  /** Of the middle one */
+  /** Nanoseconds per candidate in the median batch */
   ns_median: number
-  /** Of the fastest batch */
+  /** Nanoseconds per candidate in the fastest batch */
   ns_per_candidate: number
-  /** Of the timed batches: the default window */
+  /** Number of rows of the timed batches: the default window */
   rows: number
-  /** Synthetic candidates that were skipped or not written */
+  /** Share of the synthetic candidates skipped or left without a score */
   skip_share: number
 }
 
 export type PluginScores = {
-  /** That were scored */
+  /** Number of batches scored */
   batches: number
-  /** The configuration that it scored with; another one is another entry, as its scores may have nothing in common */
+  /** Configuration; each has its own entry, because its scores may differ completely */
   config: unknown
-  /** Of their scores: ranges that lie side by side. Where few scores lie far outside, the first and the last range are as wide as it takes */
+  /** Scores in adjacent ranges. The first and the last range are wide enough for scores far outside */
   distribution: PluginTakenBin[]
-  /** Batches that failed, by kind */
+  /** Failed batches, by kind */
   faults: { [key: string]: number }
-  /** When the last of them was scored */
+  /** Time of the last batch */
   last_at?: string
-  /** In words */
+  /** The last fault in words */
   last_fault?: string
-  /** Candidates that are kept of them */
+  /** Number of candidates in the kept batches */
   rows: number
-  /** Of the version */
+  /** sha256 of the version */
   sha256: string
-  /** When the first of them was scored */
+  /** Time of the first batch */
   since_at?: string
-  /** Of those, how many were skipped with NaN */
+  /** Number of those candidates skipped with NaN */
   skipped: number
-  /** Of those, of how many something was taken; 0 of a shadow, which decides nothing */
+  /** Number of those candidates that gave a chunk; 0 for a shadow, which decides nothing */
   taken: number
-  /** active, canary, shadow, previous; none of what a consumer asked for by itself */
+  /** active, canary, shadow or previous; empty if only consumers' own configurations use it */
   uses: string[]
   /** The version text of its manifest */
   version: string
-  /** Batches that were sampled */
+  /** Number of batches sampled */
   windows: number
 }
 
 export type PluginSelection = {
-  /** An object as the manifest's config_schema has it; left out: the defaults */
+  /** Configuration for the manifest's config_schema; absent: the defaults */
   config?: unknown
-  /** Also a version that is quarantined, which ends its quarantine; activated also although it refuses what strategies in use send */
+  /** Accept a quarantined version and end its quarantine; activate even if the version refuses configurations in use */
   force?: boolean
-  /** Of a canary: its share of the reservations */
+  /** For a canary: its share of the reservations */
   percent?: number
-  /** Version text (the newest of that text), or 8 or more digits of the sha256; empty where a use is to end */
+  /** Version text (the newest with that text), or 8 or more digits of the sha256; empty to end the use */
   version: string
 }
 
@@ -1544,50 +1604,50 @@ export type PluginSettings = {
 }
 
 export type PluginShadow = {
-  /** That both scored */
+  /** Batches that both versions scored */
   batches: number
-  /** That the shadow did not score, because it was behind or failing */
+  /** Batches that the shadow did not score, because it was behind or failing */
   dropped: number
-  /** Of the shadow, by kind */
+  /** Failed batches of the shadow, by kind */
   faults: { [key: string]: number }
-  /** Share of what would be taken that both agree on; a mean */
+  /** Mean share of the taken chunks that both agree on */
   overlap: number
-  /** The version */
+  /** sha256 of the version */
   sha256: string
-  /** Kendall's tau-b of the two orders; a mean */
+  /** Mean of Kendall's tau-b of the two orders */
   tau: number
 }
 
 export type PluginStats = {
-  /** That were scored */
+  /** Number of batches scored */
   batches: number
-  /** Of the active version */
+  /** Breaker of the active version */
   breaker: PluginBreaker
-  /** In them */
+  /** Number of candidates in these batches */
   candidates: number
-  /** The plugin's own */
+  /** Counters of the plugin itself */
   counters: { [key: string]: number }
-  /** Of one core, over the last 10 s */
+  /** Share of one core over the last 10 s */
   cpu_share: number
-  /** Of these, by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have what they may have), busy */
+  /** These reservations by reason: fault, breaker, inactive, starting (its sandbox is not ready), memory (all plugins together have reached their limit), busy */
   fallback_reasons: { [key: string]: number }
-  /** Reservations that went on without the plugin */
+  /** Reservations that continued without the plugin */
   fallbacks: number
-  /** Batches that failed, by kind */
+  /** Failed batches, by kind */
   faults: { [key: string]: number }
-  /** Mean */
+  /** Mean fuel per candidate */
   fuel_per_candidate: number
-  /** Sandboxes that are open */
+  /** Number of open sandboxes */
   instances: number
-  /** In words */
+  /** The last fault in words */
   last_fault?: string
-  /** Lines over the limits */
+  /** Lines dropped by the limits */
   logs_dropped: number
-  /** Of 64 KiB, of the largest sandbox */
+  /** Pages of 64 KiB of the largest sandbox */
   memory_pages: number
-  /** Mean */
+  /** Mean nanoseconds per candidate */
   ns_per_candidate: number
-  /** How the shadow compares */
+  /** Comparison with the shadow */
   shadow?: PluginShadow
   /** Candidates skipped with NaN */
   skipped: number
@@ -1596,54 +1656,54 @@ export type PluginStats = {
 }
 
 export type PluginTakenBin = {
-  /** How many candidates */
+  /** Number of candidates */
   count: number
-  /** Scores from here on */
+  /** Lowest score of the range */
   from: number
-  /** Of how many of them something was taken */
+  /** Number of these candidates that gave a chunk */
   taken: number
-  /** And below this; of the last range also this */
+  /** Score above the range; the last range includes it */
   to: number
 }
 
 export type PluginTried = {
-  /** Of live ones, where a queue was named */
+  /** Result for live candidates, if the request named a queue */
   live?: PluginLive
-  /** Of a recording, where one was named */
+  /** Result for a recording, if the request named one */
   replay?: PluginReplay
-  /** Of synthetic candidates */
+  /** Result for synthetic candidates */
   report: PluginReport
 }
 
 export type PluginUse = {
   /** Its configuration, with the defaults filled in */
   config: unknown
-  /** Of the module with its manifest */
+  /** sha256 of the module with its manifest */
   sha256: string
   /** The version text of its manifest */
   version: string
 }
 
 export type PluginVersion = {
-  /** When it was uploaded */
+  /** Time of the upload */
   created_at: string
-  /** By whom, where that is known */
+  /** Caller that uploaded it, if known */
   created_by?: string
-  /** As it stands in the module */
+  /** Manifest from the module */
   manifest: unknown
   /** Name of the plugin */
   name: string
-  /** Why it is quarantined */
+  /** Reason of the quarantine */
   reason?: string
-  /** What its dry run found */
+  /** Findings of its dry run */
   report: PluginReport
-  /** Of the module with its manifest: the version's identity */
+  /** sha256 of the module with its manifest; it identifies the version */
   sha256: string
-  /** Bytes of the module */
+  /** Size of the module in bytes */
   size: number
   /** ready: it may be activated */
   state: "ready" | "quarantined"
-  /** What it is used as: active, canary, shadow, previous */
+  /** Uses: active, canary, shadow, previous */
   uses: string[]
   /** The version text of its manifest; several versions may have the same */
   version: string
@@ -1662,15 +1722,15 @@ export type PreferDistinctBlock = {
 }
 
 export type PreviewAnswer = {
-  /** What would be handed out, in order */
+  /** The chunks that would be handed out, in order */
   picks: PreviewPick[]
-  /** Until then the restart grace keeps back what a limit counts, and it is not among the picks; absent: there is none */
+  /** End of the restart grace; until then, picks leave out chunks that a limit counts. Absent: there is none */
   restart_grace_until?: string
-  /** What Random drew by; ask with it again to get the same picks from the same state */
+  /** Seed of Random; with it, the same state gives the same picks again */
   seed: number | bigint
   /** The canonical text */
   strategy: string
-  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  /** Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a reserve. Absent if there are none */
   warnings?: StrategyWarning[]
 }
 
@@ -1679,43 +1739,43 @@ export type PreviewPick = {
   branch: number
   /** Index of the chunk */
   index: number
-  /** Of the submission */
+  /** Meta of the submission */
   meta: Meta
   /** The way to the branch through the strategy */
   path: string
-  /** Of the submission */
+  /** Priority of the submission */
   priority: number
   /** Id of the submission */
   submission: string
 }
 
 export type PreviewRequest = {
-  /** What the consumer would say about itself to plugins and formulas, as in a reservation: at most 16 keys */
+  /** Facts about the consumer for plugins and formulas, as in a reservation: at most 16 keys */
   context?: Meta
   /** Most chunks to look ahead; 0 or absent: 10 */
   max?: number
-  /** The same seed on the same state gives the same picks; absent: any */
+  /** The same seed gives the same picks from the same state; absent: a random one */
   seed?: number | bigint
   /** The strategy; absent: Random */
   strategy?: Strategy
 }
 
 export type Problem = {
-  /** Stable name of the kind; clients may switch on it */
+  /** Stable name of the kind of problem, for programs */
   code: string
-  /** What is wrong this time, and what to do */
+  /** The problem in words, and the remedy */
   detail?: string
-  /** All that was found wrong with the request */
+  /** All faults of the request */
   errors?: ProblemError[]
   /** Address of this occurrence */
   instance?: string
-  /** Names the request in the server's log; also in the header X-Request-Id */
+  /** Id of the request in the server's log, also in the header X-Request-Id */
   request_id?: string
   /** The HTTP status */
   status: number
-  /** The kind in words; the same every time */
+  /** The kind of problem in words, always the same */
   title: string
-  /** Address of the explanation of this kind of problem */
+  /** Address of an explanation of this kind of problem */
   type: string
 }
 
@@ -1727,25 +1787,25 @@ export type ProblemError = {
 }
 
 export type PutQueueRequest = {
-  /** What is left out gets its default */
+  /** Settings; the others get their defaults */
   settings?: QueueSettingsInput
 }
 
 export type Quarantined = {
-  /** What is wrong with which file, and what to do */
+  /** The faulty file, its fault and the remedy */
   reason: string
-  /** The first start of the server at which it could not be opened; each start tries again */
+  /** First start at which the server could not open it; each start tries again */
   since: string
 }
 
 export type Queue = {
-  /** When it was created */
+  /** Time when it was created */
   created_at: string
   /** Name: 1 to 64 letters, digits, '_', '-' and '.' */
   name: string
-  /** Why it does not serve while other queues do; absent: it serves */
+  /** Why it is out of service while other queues work; absent: it works */
   quarantined?: Quarantined
-  /** The whole configuration */
+  /** All settings */
   settings: QueueSettings
 }
 
@@ -1774,7 +1834,7 @@ export type QueueSettings = {
   requeue: "head" | "tail"
   /** How long a consumer may hold a chunk when it does not say */
   reservation_timeout_ms: number
-  /** How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first; 0: none */
+  /** How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend first; 0: none */
   restart_grace_ms: number
   /** How long ended submissions are kept, as long as they have no dead letters; 0: for ever */
   retention_seconds: number
@@ -1809,7 +1869,7 @@ export type QueueSettingsInput = {
   requeue?: "head" | "tail"
   /** How long a consumer may hold a chunk when it does not say */
   reservation_timeout_ms?: number
-  /** How long after a start nothing is handed out that a limit counts, so that consumers can extend what they hold first; 0: none */
+  /** How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend first; 0: none */
   restart_grace_ms?: number
   /** How long ended submissions are kept, as long as they have no dead letters; 0: for ever */
   retention_seconds?: number
@@ -1839,135 +1899,135 @@ export type Rates = {
 export type Readiness = {
   /** Every check, with ?verbose */
   checks: Check[]
-  /** Always true: what is not ready answers 503 */
+  /** Always true: a server that is not ready answers 503 */
   ready: boolean
 }
 
 export type Recount = {
-  /** Which counters those were */
+  /** Wrong counters, by name */
   drifts_by_counter: RecountDrift[]
-  /** Counters that were wrong; anything but 0 is a mistake of the server */
+  /** Wrong counters; a number above 0 means a bug of the server */
   drifts_total: number
-  /** How often everything is recounted; 0: never */
+  /** Time between two rounds; 0: never */
   every_ms: number
-  /** When that was last; absent before the first */
+  /** Time of the last round; absent before the first */
   last_round_at?: string
-  /** The last one; absent if there was none */
+  /** The latest wrong counter; absent if there was none */
   newest_drift?: CounterDrift
-  /** How much of the round under way is done, from 0 to 1 */
+  /** Progress of the current round, from 0 to 1 */
   progress: number
-  /** Totals of the queue that were compared with its submissions */
+  /** Totals of the queue compared with its submissions */
   queue_counters_checked_total: number
-  /** How often everything was, since the server's start */
+  /** Rounds completed since the server's start */
   rounds_total: number
-  /** Comparisons that could not be made in a round: the next one tries again */
+  /** Comparisons that a round could not make; the next round tries again */
   skipped_total: number
-  /** Whether a recount broke off with a mistake of the server's: none is made until the next start */
+  /** Whether a bug of the server ended recounts until the next start */
   stopped: boolean
-  /** Submissions whose own counters were compared with their chunks */
+  /** Submissions whose counters were compared with their chunks */
   submissions_checked_total: number
-  /** Totals that differed in one round; those that do so in the next one too are drifts */
+  /** Totals that differed in one round; if they differ in the next one too, they are drifts */
   suspected_total: number
   /** Values of meta keys whose counters were compared with their submissions */
   values_checked_total: number
 }
 
 export type RecountDrift = {
-  /** Which one */
+  /** Name of the counter */
   counter: string
-  /** How often it was found to be wrong */
+  /** Number of times that it was wrong */
   drifts_total: number
-  /** What the counter is kept for */
+  /** Object that the counter belongs to */
   scope: "submission" | "value" | "queue"
 }
 
 export type RefusedValue = {
-  /** Chunks of the value that are held */
+  /** Chunks of the value in flight */
   in_flight: number
   /** The meta key */
   key: string
-  /** Of a limit: how many may be */
+  /** For a limit: the maximum */
   max?: number
-  /** What of it is kept back */
+  /** Chunks of the value that are held back */
   refused: Amount
-  /** The value; absent: the submissions that have none */
+  /** The value; absent: submissions without one */
   value?: MetaValue
 }
 
 export type ReleaseItem = {
-  /** As the reservation gave it */
+  /** Token from the reservation */
   token: string
 }
 
 export type ReleaseRequest = {
-  /** What to give back */
+  /** Chunks to give back */
   items: ReleaseItem[]
 }
 
 export type Released = {
-  /** How many chunks went back, with no try counted */
+  /** Number of chunks given back, without counting an attempt */
   released: number
 }
 
 export type Reservation = {
-  /** Of the submission */
+  /** Attachment of the submission */
   attachment?: Bytes
-  /** 1 for the first try */
+  /** Number of the attempt, from 1 */
   attempt: number
-  /** What to work on */
+  /** Content of the chunk */
   content: Content
-  /** After it the chunk is offered again */
+  /** Time when the server offers the chunk again */
   deadline: string
   /** Index of the chunk */
   index: number
-  /** Of the submission */
+  /** Meta of the submission */
   meta: Meta
-  /** Of the submission */
+  /** Priority of the submission */
   priority: number
   /** Id of the submission */
   submission: string
-  /** Proof of holding the chunk; needed to finish it */
+  /** Proof of the reservation; every call about it needs it */
   token: string
   /** W3C trace context of the insert */
   trace?: string
 }
 
 export type ReserveAnswer = {
-  /** With all_limited: some of the values that are at their limit; absent otherwise */
+  /** With all_limited: some of the values at their limit; otherwise absent */
   limited?: Saturated[]
-  /** Why nothing was reserved; null when something was */
+  /** Reason for an empty answer; null if chunks were reserved */
   reason: "nothing" | "all_limited" | "paused" | "not_yet_due" | "all_skipped" | "restart_grace" | "quiet" | "draining" | null
-  /** What was reserved, in the order of the strategy */
+  /** The reserved chunks, in the order of the strategy */
   reservations: Reservation[]
-  /** When to ask again, where that is known */
+  /** Pause before the next reserve, if it is known */
   retry_after_ms: number | null
-  /** Blocks of the strategy that are not scored, as their plugin, or its version, is not there, not active, or out of use for now; absent when there is none */
+  /** Blocks of the strategy that do not score, because their plugin or its version is missing, inactive or out of use; absent if there are none */
   warnings?: StrategyWarning[]
 }
 
 export type ReserveRequest = {
-  /** Name of the consumer, for people */
+  /** Name of the consumer */
   consumer?: string
-  /** What the consumer says about itself to plugins: at most 16 keys */
+  /** Facts about the consumer for plugins and formulas: at most 16 keys */
   context?: Meta
   /** Most chunks to take */
   max: number
-  /** What to take first; absent: Random */
+  /** Strategy that chooses the chunks; absent: Random */
   strategy?: Strategy
-  /** Deadline from now; 0 or absent: the queue's */
+  /** Time until the deadline; 0 or absent: the queue's */
   timeout_ms?: number
-  /** How long to wait while there is nothing */
+  /** Time to wait if nothing is ready */
   wait_ms?: number
 }
 
 export type Result = {
   /** Stable name of the reason */
   code?: string
-  /** After an extend: the new deadline */
+  /** The new deadline, after an extend */
   deadline?: string
   /** The reason in words */
   detail?: string
-  /** What became of the item */
+  /** Result of this item */
   status: "ok" | "already" | "lost" | "gone" | "unknown" | "invalid"
 }
 
@@ -1977,58 +2037,58 @@ export type ResultsAnswer = {
 }
 
 export type Retried = {
-  /** How many parked actions are tried again */
+  /** Number of parked actions that the server tries again */
   retried: number
 }
 
 export type Revoked = {
-  /** Why */
+  /** Reason */
   reason: "submission_ended" | "expired" | "operator" | "rule"
-  /** Its token: what is done under it does not count any more */
+  /** Token of the reservation; results under it no longer count */
   token: string
 }
 
 export type RevokedEvent = {
-  /** The reservations */
+  /** The revoked reservations */
   items: Revoked[]
 }
 
 export type RotateToken = {
-  /** How long the secret before stays good; absent: it ends at once */
+  /** Time that the old secret stays valid; absent: it ends at once */
   overlap_seconds?: number
 }
 
 export type Rule = {
-  /** What it does: both keep chunks from being handed out, and a block counts before a pause */
+  /** pause or block: both hold chunks back, and a block takes precedence */
   action: "pause" | "block"
-  /** Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
+  /** Name of the access token; on an open server, the name in the request, at most 128 bytes */
   actor?: string
-  /** In the list of those that hold: the chunks that it keeps from being handed out, also where another rule keeps them too; absent when there are none */
+  /** Chunks that the rule holds back, even if another rule does too; only in the list of active rules, and absent if there are none */
   chunks?: number
-  /** What it does beyond that */
+  /** Further effects */
   effects?: RuleEffects
-  /** How a rule ended: it was lifted, its until came, or its submission ended */
+  /** How a rule ended: an operator lifted it, its until came, or its submission ended */
   end?: "lifted" | "over" | "submission_ended"
-  /** Of one that has ended: when */
+  /** Time of its end */
   ended_at?: string
-  /** Names it in its queue; never given again */
+  /** Id in its queue, used only once */
   id: string
-  /** Of one that was lifted: who did it, if that was said */
+  /** Caller that lifted it, if known */
   lifted_by?: string
-  /** What it is about: exactly one of queue, meta and submission */
+  /** The rule covers exactly one of queue, meta and submission */
   match: RuleMatch
-  /** Why, for those who meet it: at most 500 bytes; a block needs one */
+  /** Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one */
   reason?: string
-  /** When it was set first */
+  /** Time when it was first set */
   since: string
-  /** When it ends by itself; absent: it stays until it is lifted */
+  /** Time when it ends; absent: when it is lifted */
   until?: string
 }
 
 export type RuleEffects = {
-  /** Inserts of what it matches are refused with 423 */
+  /** Refuse matching inserts with 423 */
   insert?: boolean
-  /** Reservations of what it matches are released when it is set, without counting a try, and cannot be extended any more */
+  /** Release matching reservations when the rule is set, without counting an attempt; they can no longer be extended */
   revoke?: boolean
 }
 
@@ -2042,74 +2102,74 @@ export type RuleMatch = {
 }
 
 export type RuleRequest = {
-  /** What it does: both keep chunks from being handed out, and a block counts before a pause */
+  /** pause or block: both hold chunks back, and a block takes precedence */
   action: "pause" | "block"
-  /** Who set it: the name of the access token; where none is needed, what the request says, at most 128 bytes */
+  /** Name of the access token; on an open server, the name in the request, at most 128 bytes */
   actor?: string
-  /** What it does beyond that */
+  /** Further effects */
   effects?: RuleEffects
-  /** What it is about: exactly one of queue, meta and submission */
+  /** The rule covers exactly one of queue, meta and submission */
   match: RuleMatch
-  /** Why, for those who meet it: at most 500 bytes; a block needs one */
+  /** Reason, shown to everyone whom the rule affects: at most 500 bytes; a block needs one */
   reason?: string
-  /** When it ends by itself; absent: it stays until it is lifted */
+  /** Time when it ends; absent: when it is lifted */
   until?: string
 }
 
 export type RuledAmount = {
-  /** What it covers: of several rules the one that counts is named, a block before a pause */
+  /** Chunks that the rule holds back. If several rules cover a chunk, it counts for one, a block before a pause */
   refused: Amount
   /** The rule */
   rule: Rule
 }
 
 export type Saturated = {
-  /** Chunks of submissions with the value that are held */
+  /** Chunks of submissions with the value in flight */
   in_flight: number
   /** The meta key */
   key: string
-  /** The limit that is reached: of the strategy's own and the one set for the value the smaller; of several branches the widest */
+  /** The limit that is reached: the smaller of the strategy's and the value's; of several branches, the largest */
   limit: number
   /** The value */
   value: MetaValue
 }
 
 export type Schedule = {
-  /** When it was last defined, paused or resumed */
+  /** Time of the last definition, pause or resume */
   changed_at: string
-  /** When it was made */
+  /** Time when it was created */
   created_at: string
-  /** What PUT takes, with the defaults filled in */
+  /** The body of PUT, with defaults filled in */
   definition: ScheduleDefinition
-  /** When it is due, in plain words */
+  /** Its times, in plain words */
   description: string
-  /** Ticks emitted since it was made; triggers and backfills are not counted */
+  /** Ticks emitted since it was created; triggers and backfills do not count */
   emitted: number
-  /** As in the header ETag, quotes included */
+  /** As in the header ETag, with the quotes */
   etag: string
-  /** The last tick that was emitted */
+  /** The last emitted tick */
   last_at?: string
-  /** What it inserted */
+  /** Submission of that tick */
   last_submission?: string
   /** Its name in the queue */
   name: string
-  /** The next tick, jitter not counted; absent while it is paused. It may be past while nothing is emitted */
+  /** The next tick, without jitter; absent while paused. It may lie in the past while nothing is emitted */
   next_at?: string
   /** Why it is paused or broken */
   reason?: string
-  /** The last submissions that it inserted, by ticks, triggers and backfills, the oldest first; as far as they are known since the server's start */
+  /** Its last submissions, by ticks, triggers and backfills, the oldest first, as known since the server's start */
   recent: Emission[]
-  /** Ticks dropped by missed all: beyond its limit or window */
+  /** Ticks dropped by missed all, beyond its limit or window */
   skipped_late: number
   /** Ticks dropped by missed skip or once */
   skipped_missed: number
-  /** Ticks dropped because the submission before was open */
+  /** Ticks dropped because the last submission was open */
   skipped_overlap: number
-  /** held: due, but a rule keeps it from inserting; finished: no tick is left; broken: this server cannot read its spec or time zone */
+  /** held: due, but a rule prevents inserts. finished: no tick is left. broken: this server cannot read its spec or time zone */
   state: "active" | "paused" | "held" | "finished" | "broken"
-  /** From 1; each change of the definition, a pause and a resume too, makes the next */
+  /** Version, from 1; each change, pause and resume makes the next */
   version: number
-  /** A tick that is still to be emitted, apart from next_at: of run_on_create, or kept by buffer_one */
+  /** A tick still to be emitted, apart from next_at: from run_on_create, or kept by buffer_one */
   waiting_at?: string
 }
 
@@ -2138,7 +2198,7 @@ export type ScheduleDefinition = {
   spec: string
   /** No ticks before; what @every counts from */
   start?: string
-  /** What each tick inserts: at most 64 KiB of attachment, template and inline bytes */
+  /** The submission of each tick: at most 64 KiB of attachment, template and inline bytes */
   template: ScheduleTemplate
   /** Time zone whose clocks cron specs mean, by its IANA name such as Europe/Amsterdam; default UTC */
   tz?: string
@@ -2147,19 +2207,19 @@ export type ScheduleDefinition = {
 export type ScheduleNow = {
   /** Ticks emitted */
   emitted: number
-  /** The last tick that was emitted */
+  /** The last emitted tick */
   last_at?: string
-  /** What it inserted */
+  /** Submission of that tick */
   last_submission?: string
   /** Its name in the queue */
   name: string
-  /** The last submission that it inserted: by a tick, a trigger or a backfill */
+  /** Its last submission, by a tick, a trigger or a backfill */
   newest?: string
-  /** How that stands */
+  /** State of that submission */
   newest_state?: string
-  /** The next tick, jitter not counted; absent while it is paused */
+  /** The next tick, without jitter; absent while paused */
   next_at?: string
-  /** Of its last submissions, how many are open */
+  /** Number of its last submissions that are open */
   open: number
   /** Why it is paused or broken */
   reason?: string
@@ -2167,18 +2227,18 @@ export type ScheduleNow = {
   skipped_late: number
   /** Ticks dropped by missed skip or once */
   skipped_missed: number
-  /** Ticks dropped because the submission before was open */
+  /** Ticks dropped because the last submission was open */
   skipped_overlap: number
   /** As in Schedule */
   state: "active" | "paused" | "held" | "finished" | "broken"
   /** Changes when the schedule is redefined, paused or resumed */
   version: number
-  /** A tick that is still to be emitted, apart from next_at */
+  /** A tick still to be emitted, apart from next_at */
   waiting_at?: string
 }
 
 export type SchedulePreview = {
-  /** When it is due, in plain words */
+  /** Its times, in plain words */
   description: string
   /** The next ticks */
   ticks: ScheduleTick[]
@@ -2187,11 +2247,11 @@ export type SchedulePreview = {
 }
 
 export type SchedulePreviewRequest = {
-  /** Ticks after this; default now */
+  /** Ticks after this time; default now */
   after?: string
   /** No ticks after */
   end?: string
-  /** How many; default 5 */
+  /** Number of ticks; default 5 */
   n?: number
   /** The cron spec has a leading field of seconds */
   seconds?: boolean
@@ -2204,7 +2264,7 @@ export type SchedulePreviewRequest = {
 }
 
 export type ScheduleTemplate = {
-  /** Goes out with every reservation */
+  /** Sent with every reservation */
   attachment?: Bytes
   /** The work, in exactly one of three forms; in prefix and template {scheduled_at} is replaced by the tick's time (RFC 3339, UTC) */
   chunks: Chunks
@@ -2216,7 +2276,7 @@ export type ScheduleTemplate = {
   max_attempts?: number
   /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
-  /** What strategies see */
+  /** Keys and values for strategies */
   meta?: Meta
   /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
@@ -2227,16 +2287,16 @@ export type ScheduleTemplate = {
 }
 
 export type ScheduleTick = {
-  /** When */
+  /** Time of the tick */
   at: string
-  /** The same on the clocks of the time zone */
+  /** The same time on the clocks of the time zone */
   local: string
 }
 
 export type SchedulesFrame = {
-  /** Those that are due next come first */
+  /** Schedules, the next due first */
   items: ScheduleNow[]
-  /** Those that the frame has no room for */
+  /** Number of schedules that the frame has no space for */
   left: number
   /** Name of the queue */
   queue: string
@@ -2269,13 +2329,13 @@ export type SelectOnlyBlock = {
 }
 
 export type Series = {
-  /** When, in milliseconds since 1970 */
+  /** Times, in milliseconds since 1970 */
   at: number[]
-  /** Chunks out of attempts */
+  /** Dead letters of open submissions */
   dead: number[]
   /** Chunks completed, per second since the point before */
   done_rate: number[]
-  /** Tries that failed, per second since the point before */
+  /** Attempts that failed, per second since the point before */
   failed_rate: number[]
   /** Chunks inserted, per second since the point before */
   inserted_rate: number[]
@@ -2287,24 +2347,24 @@ export type Series = {
   reserved: number[]
   /** Chunks reserved, per second since the point before */
   reserved_rate: number[]
-  /** Time from point to point */
+  /** Time between two points */
   step_seconds: number
-  /** Chunks that waited for a time */
+  /** Chunks that waited for a retry or for run_at */
   waiting: number[]
 }
 
 export type ServerOption = {
-  /** The value when none is given */
+  /** Default value */
   default: string
-  /** What it does */
+  /** Purpose */
   help: string
-  /** What it may be, in words */
+  /** Allowed values, in words */
   limit: string
-  /** Its name in a configuration file; the flag has '-' for '_', the environment the same in capitals after QUERN_ */
+  /** Name in a configuration file; the flag has '-' instead of '_', and the environment variable is QUERN_ with the name in capitals */
   option: string
-  /** Who had the last word: default, file PATH, environment, flag, or command where a command such as dev decides */
+  /** Source of the value: default, file PATH, environment, flag, or command if a command such as dev sets it */
   source: string
-  /** What is in effect */
+  /** Value in effect */
   value: string
 }
 
@@ -2314,9 +2374,9 @@ export type ServerOptions = {
 }
 
 export type Session = {
-  /** When it ends, however busy it is */
+  /** Latest end of the session */
   ends_at: string
-  /** After so long without a request and without an open stream it ends */
+  /** The session ends after this long without a request or an open stream */
   idle_seconds: number
 }
 
@@ -2328,50 +2388,52 @@ export type Skipped = {
 }
 
 export type Spread = {
-  /** By meta key; $submission stands for the submission itself */
+  /** Spread by meta key; $submission stands for the submission itself */
   keys: KeySpread[]
   /** Chunks that would be handed out */
   picks: number
   /** The canonical text */
   strategy: string
-  /** Blocks that were not scored, as their plugin is not there, not active, out of use for now, or failed; what follows them was gone on with, as a reserve would. Absent when there is none */
+  /** Blocks that did not score, because their plugin is missing, inactive, out of use or failed. Their next branch was used, as in a reserve. Absent if there are none */
   warnings?: StrategyWarning[]
 }
 
 export type Stats = {
-  /** Submissions that came as dead letters of another queue */
+  /** Submissions received as dead letters of another queue */
   arrived_total: number
-  /** Chunks kept back by block rules */
+  /** Chunks that block rules hold back */
   blocked: number
-  /** Bulk operations that run */
+  /** Running bulk operations */
   bulk_operations_running: number
   /** Bytes of all group commits */
   commit_bytes_total: number
   /** Group commits */
   commits_total: number
-  /** Consumers that have a stream open */
+  /** Consumers with an open stream */
   consumers_attached: number
   /** Reserve calls that wait for work */
   consumers_waiting: number
   /** Dead chunks of open submissions */
   dead: number
-  /** Dead chunks that can be redriven: dead, and those of submissions that completed with dead ones */
+  /** Dead chunks that can be redriven, including those of submissions that completed with dead ones */
   dead_letters: number
-  /** 1: inserts are refused for want of room */
+  /** 1: the server refuses inserts because the disk is full */
   disk_full: number
-  /** Chunks of open submissions that are completed */
+  /** Completed chunks of open submissions */
   done: number
   /** Chunks completed */
   done_total: number
-  /** 1: inserts are refused by the queue's settings */
+  /** 1: the server refuses inserts because of the queue's settings */
   draining: number
   /** 1: no submission is open */
   empty: number
   /** Deadlines that passed */
   expired_total: number
-  /** Tries that failed */
+  /** Attempts that failed */
   failed_total: number
-  /** Dead letters that went on to another queue */
+  /** Time when all open work is done; absent if nothing moves, and until the server knows the pace */
+  forecast?: Forecast
+  /** Dead letters forwarded to another queue */
   forwarded_total: number
   /** Chunks inserted */
   inserted_total: number
@@ -2381,23 +2443,23 @@ export type Stats = {
   lost_total: number
   /** Age of the oldest submission with a ready chunk; 0 when there is none */
   oldest_ready_seconds: number
-  /** Operations that the ready chunks stand for */
+  /** Operations of the ready chunks */
   operations_ready: number | bigint
-  /** Dead letters on their way to another queue */
+  /** Dead letters that are being forwarded */
   outgoing: number
-  /** Chunks kept back by pause rules */
+  /** Chunks that pause rules hold back */
   paused: number
   /** Chunks that can be reserved now */
   ready: number
-  /** Chunks given back unworked */
+  /** Chunks given back without work */
   released_total: number
   /** Chunks held by consumers */
   reserved: number
   /** Chunks reserved */
   reserved_total: number
-  /** Reservations that were taken from attached consumers, which were told so */
+  /** Reservations taken from attached consumers, which were told */
   revoked_total: number
-  /** Chunks of open submissions that were given up */
+  /** Skipped chunks of open submissions */
   skipped: number
   /** Size of the store on disk */
   store_bytes: number
@@ -2407,14 +2469,14 @@ export type Stats = {
   submissions_inserted_total: number
   /** Submissions that have not ended */
   submissions_open: number
-  /** Chunks that wait for a time */
+  /** Chunks that wait for a retry or for run_at */
   waiting: number
 }
 
 export type StatsFrame = {
-  /** When it stood so */
+  /** Time of these numbers */
   at: string
-  /** How long what can be handed out lasts at the pace of the last minute, without what rules hold; absent when nothing was done, and for a minute after a rule or a cancel changed what can be handed out */
+  /** Time from at until stats.forecast.p50; absent if nothing moves */
   empties_ms?: number
   /** Name of the queue */
   queue: string
@@ -2422,18 +2484,18 @@ export type StatsFrame = {
   rates: Rates
   /** The first 20 rules: those of the whole queue, then the newest; absent when there are none */
   rules?: Rule[]
-  /** How many rules there are */
+  /** Number of rules */
   rules_total?: number
   /** The numbers */
   stats: Stats
 }
 
 export type StrategiesInUse = {
-  /** Those that handed out most chunks first; at most 256 */
+  /** Strategies, those that handed out the most chunks first; at most 256 */
   items: StrategyUse[]
   /** The cursor of the next page; absent on the last */
   next?: string
-  /** What was used before is not known: an hour ago, or later if the server started since */
+  /** Start of the covered time: an hour ago, or the server's start if that is later */
   since: string
 }
 
@@ -2453,18 +2515,18 @@ export type StrategyByName = {
 export type StrategyNode = string | StrategyBlock
 
 export type StrategyRequest = {
-  /** What to name or to validate; only to validate it may be a name */
+  /** Strategy to store or validate; only for validation, it may be a name */
   strategy: Strategy
 }
 
 export type StrategyUse = {
-  /** Handed out, over the last one to two minutes */
+  /** Chunks handed out, over the last one to two minutes */
   chunks_per_second: number
-  /** About how many names reserved by it in the last half hour to hour */
+  /** Approximate number of consumers that reserved with it in the last half hour to hour */
   consumers: number
-  /** The end of the last reserve by it, to the second */
+  /** End of the last reserve with it, to the second */
   last_used: string
-  /** Over the last one to two minutes, empty ones included */
+  /** Reserves over the last one to two minutes, including empty ones */
   reserves_per_second: number
   /** The canonical text */
   strategy: string
@@ -2473,78 +2535,78 @@ export type StrategyUse = {
 export type StrategyWarning = {
   /** The rest of a sentence about it */
   detail: string
-  /** What is the matter */
+  /** Kind of problem */
   kind: "offers_nothing" | "contradiction" | "repeated_filter" | "limit_never_binds" | "preference_has_no_effect" | "hidden" | "shares_nothing" | "same_scores" | "plugin_unusable" | "plugin_unavailable"
   /** The block: a JSON pointer into the canonical JSON, below /strategy */
   pointer: string
 }
 
 export type Submission = {
-  /** Would be ready, but a block covers the submission */
+  /** Ready, but a block covers the submission */
   blocked?: number
   /** Number of chunks */
   chunks: number
-  /** When it was inserted */
+  /** Time of the insert */
   created_at: string
-  /** Dead letters; in a failed submission, what ended it */
+  /** Dead letters; for a failed submission, the chunks that ended it */
   dead: number
   /** When it expires if it is still open; after run_at */
   dead_deadline?: string
   /** Completed */
   done: number
-  /** Index of the chunk that failed it: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not fail, or under a version that did not note it */
+  /** Index of the chunk that failed the submission: out of attempts, failed as fatal, or one more than max_failed_chunks. Absent if it did not fail, or under a version that did not record it */
   failed_chunk?: number
-  /** Why it failed: the last error of the chunk that ended it */
+  /** Last error of the chunk that failed the submission */
   failure?: string
-  /** When it left open */
+  /** Time of its end */
   finished_at?: string
-  /** Of the skipped ones, those that went on to another queue as dead letters */
+  /** Skipped chunks that were forwarded to another queue as dead letters */
   forwarded?: number
-  /** It is a dead letter of another queue */
+  /** Origin, for a dead letter of another queue */
   forwarded_from?: Origin
   /** Name of a group; it is kept and shown, and does nothing yet */
   group?: string
   /** Whether it has an attachment */
   has_attachment?: boolean
-  /** Names it for ever; ids grow with time */
+  /** Permanent id; ids grow with time */
   id: string
   /** Attempts per chunk; 0: the queue's */
   max_attempts?: number
   /** The submission fails when more chunks than this are dead or skipped; 0: any number */
   max_failed_chunks?: number
-  /** What strategies see */
+  /** Keys and values for strategies */
   meta?: Meta
   /** What a chunk out of attempts does; default: the queue's setting */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
   /** Operations that one chunk stands for; only counted; 0: counts as 1 */
   operations_per_chunk?: number | bigint
-  /** Would be ready, but a pause covers the submission */
+  /** Ready, but a pause covers the submission */
   paused?: number
-  /** As inserted */
+  /** Prefix from the insert */
   prefix?: string
   /** Larger first under CustomPriority */
   priority?: number
   /** The queue it is in */
   queue: string
-  /** Can be reserved now, if a strategy and its limits let them */
+  /** Ready: can be reserved now, if a strategy and its limits allow it */
   ready: number
   /** Held by consumers */
   reserved: number
   /** Not handed out before */
   run_at?: string
-  /** Name of the schedule that inserted it */
+  /** Schedule that inserted it */
   schedule?: string
-  /** The tick that it is for: when it was due by its schedule */
+  /** Tick of that schedule */
   scheduled_at?: string
-  /** Given up; once it has ended, all that is neither done nor dead */
+  /** Discarded, forwarded or, in an ended submission, unfinished */
   skipped?: number
-  /** All but open are final, save that a redrive opens completed_with_dead again */
+  /** All states but open are final, except that a redrive reopens completed_with_dead */
   state: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired"
-  /** As inserted */
+  /** Template from the insert */
   template?: string
-  /** W3C traceparent, and after ';' the tracestate */
+  /** W3C traceparent, then ';' and the tracestate */
   trace?: string
-  /** Wait for a time: run_at or a retry */
+  /** Waiting for a retry or for run_at */
   waiting: number
 }
 
@@ -2554,37 +2616,37 @@ export type SubmissionChange = {
 }
 
 export type Suspects = {
-  /** Offered or held, and not finished */
+  /** Suspects offered or reserved, and not finished */
   lent: number
-  /** How many may be lent while there is other work: suspect_share of the slots, at least 1 */
+  /** Suspects that may be lent while there is other work: suspect_share of the slots, at least 1 */
   quota: number
-  /** Due, and held back behind other work */
+  /** Suspects that are due, and wait behind other work */
   shelved: number
-  /** Live consumer slots: reservations held, smoothed */
+  /** Smoothed number of reservations */
   slots: number
 }
 
 export type Tenant = {
-  /** Asked why: about how many tenants come before it in this block */
+  /** Only in why: approximate number of tenants that come before it in this block */
   before?: number
   /** Key of the Fair block */
   key: string
-  /** Chunks that it is owed, under cost time seconds; negative: that it is ahead */
+  /** Chunks that it is behind, or seconds under cost time; negative: ahead */
   lag: number
-  /** What it is entitled to of all that is handed out now */
+  /** Current fair share of everything handed out */
   share: number
-  /** How it stands */
+  /** State of the tenant */
   state: "idle" | "active" | "owing" | "blocked"
   /** Its value of the key, or the id of the submission; absent: all submissions without the key */
   value?: MetaValue
-  /** Its weight */
+  /** Weight */
   weight: number
 }
 
 export type TenantLately = {
-  /** What an ideal division would have handed out to it */
+  /** Fair share */
   entitled: number
-  /** What it was handed out */
+  /** Amount received */
   received: number
 }
 
@@ -2597,93 +2659,93 @@ export type Text = {
 export type Token = {
   /** Subject of the client certificate that stands for it; absent: none */
   certificate_subject?: string
-  /** When it was made */
+  /** Time when it was made */
   created_at: string
-  /** When it ends by itself; absent: when it is revoked */
+  /** Time when it expires; absent: never */
   expires_at?: string
-  /** Names it; no secret */
+  /** Id, which is not secret */
   id: string
-  /** When it was used last, to the minute; after a crash the last minutes may be missing. Absent: never */
+  /** Time of the last use, to the minute; after a crash, the last minutes may be missing. Absent: never used */
   last_used_at?: string
   /** The only submissions that it sees; absent: all */
   meta?: Meta
-  /** Who it is for: what is done with it is recorded under this name */
+  /** Name; the server records changes under it */
   name: string
-  /** Until when the secret before the last rotation is good; absent: it is not */
+  /** Time until which the previous secret is valid; absent: it is not */
   previous_secret_until?: string
   /** The only queues that it sees; absent: all */
   queues?: string[]
-  /** What it may do; admin implies all others */
+  /** Scopes; admin includes all others */
   scopes: string[]
-  /** Its text, qn_<id>_<secret>, in the answer that made or rotated it and never again */
+  /** Text of the token, qn_<id>_<secret>; only in the answer that made or rotated it */
   token?: string
 }
 
 export type ValidStrategy = {
-  /** What it compiles to, in the order in which it is asked */
+  /** The compiled branches, in the order in which the server asks them */
   branches: string[]
   /** The canonical text */
   strategy: string
   /** The canonical JSON */
   tree: Strategy
-  /** What in it has no effect */
+  /** Parts without effect */
   warnings: StrategyWarning[]
 }
 
 export type ValueCount = {
-  /** Such chunks that would be ready, but for a block */
+  /** Chunks with the value that are ready except for a block */
   blocked?: number
-  /** When it was set; absent when nothing is */
+  /** Time of the last setting; absent if nothing is set */
   changed_at?: string
-  /** Names what is set, for If-Match; absent when nothing is */
+  /** Id of the settings, for If-Match; absent if nothing is set */
   etag?: string
-  /** Chunks of such submissions that are held */
+  /** Chunks with the value in flight */
   in_flight: number
-  /** Most chunks in flight, for every reservation of the queue; null: no limit is set */
+  /** Most chunks in flight, for every reservation of the queue; null: no limit */
   limit: number | null
-  /** Such chunks that would be ready, but for a pause */
+  /** Chunks with the value that are ready except for a pause */
   paused?: number
-  /** Ready chunks of submissions with the value */
+  /** Ready chunks with the value */
   ready: number
-  /** Whether in_flight is at limit, or above it */
+  /** Whether in_flight has reached limit */
   saturated: boolean
-  /** From when on it has been at its limit whenever the server looked, once a second, but for moments shorter than five seconds. null: it is not, or it is one of more than 10,000 values and was not looked at */
+  /** Start of the time at its limit, ignoring gaps of under five seconds; the server looks once a second. null: it is not at its limit, or it is one of more than 10,000 values and was not examined */
   saturated_since: string | null
   /** Open submissions with the value */
   submissions: number
   /** The value */
   value: MetaValue
-  /** Share under Fair, with up to three decimals; null: none is set, which counts as 1 */
+  /** Share under Fair, with up to three decimals; null: not set, which counts as 1 */
   weight: number | null
 }
 
 export type ValueSeries = {
-  /** The most chunks in flight in each step, the oldest first; -1 where that is not known */
+  /** Most chunks in flight in each step, the oldest first; -1 if unknown */
   in_flight: number[]
   /** The value */
   value: MetaValue
 }
 
 export type ValueSettings = {
-  /** Most chunks in flight, for every reservation of the queue; null: no limit is set */
+  /** Most chunks in flight, for every reservation of the queue; null: no limit */
   limit?: number | null
-  /** Share under Fair, with up to three decimals; null: none is set, which counts as 1 */
+  /** Share under Fair, with up to three decimals; null: not set, which counts as 1 */
   weight?: number | null
 }
 
 export type ValueSum = {
-  /** Their chunks that are held */
+  /** Their chunks in flight */
   in_flight: number
   /** Their ready chunks */
   ready: number
-  /** How many values */
+  /** Number of values */
   values: number
 }
 
 export type Version = {
-  /** The toolchain */
+  /** Version of Go */
   go: string
-  /** Of the source */
+  /** Revision of the source */
   revision?: string
   /** The release */
   version: string
@@ -2692,107 +2754,107 @@ export type Version = {
 export type View = {
   /** Text of the branch */
   branch: string
-  /** false: it is being built, and nothing is reserved by it yet */
+  /** false: the server is building it, and no reserve uses it yet */
   built: boolean
-  /** About how much memory it takes, an equal part of what it shares with views of another number; while it is being built, how much it may come to */
+  /** Approximate memory, including its part of shared data; while it is being built, the most that it may take */
   bytes: number
-  /** Only questions (preview, explain, why, compare) are about it: no consumer reserves by it */
+  /** Whether only questions (preview, explain, why, compare) use it, and no consumer */
   question: boolean
 }
 
 export type Views = {
-  /** What the views of all queues take together, by strategies that are reserved by */
+  /** Memory of the views of all queues, by strategies of consumers */
   bytes: number
-  /** What they may take: the server's option view-memory */
+  /** Limit of bytes: the server's option view-memory */
   bytes_most: number
   /** The views, the largest first */
   items: View[]
   /** The cursor of the next page; absent on the last */
   next?: string
-  /** What those take that only questions made */
+  /** Memory of the views that only questions use */
   question_bytes: number
-  /** What those may take: a quarter as much */
+  /** Limit of question_bytes: a quarter of bytes_most */
   question_bytes_most: number
 }
 
 export type WaitAnswer = {
-  /** Those that have ended, in the order of the request */
+  /** Ended submissions, in the order of the request */
   ended: Submission[]
-  /** How many of them are open, or have ended and did not fit */
+  /** Number of submissions that are open, or have ended but did not fit */
   open: number
-  /** Ids that are not known, in the order of the request; absent when there are none */
+  /** Unknown ids, in the order of the request; absent if there are none */
   unknown?: string[]
 }
 
 export type WaitRequest = {
-  /** Answer when all have ended; absent: when one has */
+  /** Answer when all submissions have ended; absent: when one has */
   all?: boolean
-  /** Whose end to wait for, of any queues */
+  /** Submissions to wait for, of any queues */
   ids: string[]
-  /** How long to wait; 0 or absent: not at all */
+  /** Time to wait; 0 or absent: none */
   wait_ms?: number
 }
 
 export type Whoami = {
-  /** When the token ends by itself; absent: when it is revoked */
+  /** Time when the token expires; absent: never */
   expires_at?: string
-  /** The token's id; likewise */
+  /** Id of the token; absent on an open server */
   id?: string
-  /** The only submissions that are seen; absent: all */
+  /** The only submissions that the caller sees; absent: all */
   meta?: Meta
-  /** The token's name; absent where none is required */
+  /** Name of the token; absent on an open server */
   name?: string
-  /** The only queues that are seen; absent: all */
+  /** The only queues that the caller sees; absent: all */
   queues?: string[]
-  /** What may be done; admin implies all others */
+  /** Scopes of the caller; admin includes all others */
   scopes: string[]
-  /** Of a caller with a session: when that ends */
+  /** For a caller with a session: its end */
   session?: Session
-  /** false: there is no token yet, and everything is open to those who reach the server */
+  /** false: there is no token yet, and everyone who reaches the server may do everything */
   token_required: boolean
 }
 
 export type WhyAnswer = {
-  /** The strategy's branches, in the order in which they are asked */
+  /** Branches of the strategy, in the order in which the server asks them */
   branches: WhyBranch[]
-  /** Until then the restart grace keeps back what a limit counts; absent: there is none */
+  /** End of the restart grace; until then, limits hold back the chunks that they count. Absent: there is none */
   restart_grace_until?: string
-  /** About where the chunk stands; absent when no branch admits it now */
+  /** The chunk's approximate place; absent if no branch admits it now */
   standing?: WhyStanding
-  /** Where the chunk stands */
+  /** State of the chunk */
   state: "ready" | "waiting" | "reserved" | "done" | "dead" | "skipped" | "forwarded"
   /** The canonical text */
   strategy: string
-  /** Blocks that are not scored now, as their plugin is not there, not active, or out of use, so that what follows them is gone on with. Absent when there is none */
+  /** Blocks that do not score now, because their plugin is missing, inactive or out of use, so that their next branch is used. Absent if there are none */
   warnings?: StrategyWarning[]
 }
 
 export type WhyBranch = {
   /** Number of the branch, from 1; inside of Fair every alternative is a branch */
   branch: number
-  /** Of reserved: who holds it */
+  /** For reserved: the consumer */
   consumer?: string
   /** The obstacle in words */
   detail: string
-  /** Of hidden and alternative: number of the branch that comes first */
+  /** For hidden and alternative: number of the branch that comes first */
   hidden_by?: number
-  /** Of limit and value_limit: chunks of that value that are held */
+  /** For limit and value_limit: chunks of that value in flight */
   in_flight?: number
-  /** Of filter and the limits: the meta key */
+  /** For filter and the limits: the meta key */
   key?: string
-  /** Of limit, value_limit and restart_grace: how many may be */
+  /** For limit, value_limit and restart_grace: the maximum */
   max?: number
   /** The first obstacle; none: the branch may hand the chunk out now */
   obstacle: "none" | "done" | "dead" | "skipped" | "forwarded" | "waiting" | "reserved" | "not_yet_due" | "paused" | "blocked" | "filter" | "restart_grace" | "limit" | "value_limit" | "hidden" | "alternative" | "turn" | "score"
   /** The way to the branch through the strategy */
   path: string
-  /** Of paused and blocked: the rule that counts */
+  /** For paused and blocked: the rule that decides */
   rule?: Rule
-  /** Under Fair: the tenant that the chunk belongs to in each block, the outermost first */
+  /** Under Fair: the chunk's tenant in each block, the outermost first */
   tenants?: Tenant[]
-  /** Of waiting, reserved, not_yet_due and restart_grace: until when; of paused and blocked too, if the rule ends by itself */
+  /** For waiting, reserved, not_yet_due and restart_grace: the end. For paused and blocked: the end of the rule, if it has one */
   until?: string
-  /** Of filter and the limits: the submission's value, if it has one */
+  /** For filter and the limits: the submission's value, if it has one */
   value?: MetaValue
 }
 
@@ -2802,25 +2864,25 @@ export type WhyRequest = {
 }
 
 export type WhyStanding = {
-  /** About how many chunks come before it, rounded to two digits; of those that Random draws among, half */
+  /** Approximate number of chunks before it, rounded to two digits; under Random, half of those */
   ahead: number
-  /** Under Random: about how many chunks it is drawn from */
+  /** Under Random: approximate number of chunks that it is drawn from */
   among?: number
-  /** Whether there are more before it, as not everything was looked at */
+  /** Whether there are more before it, because not all were examined */
   at_least: boolean
   /** The first branch that admits the chunk, from 1 */
   branch: number
-  /** Chunks of the queue reserved a second over the last minute; 0: none, or not known yet */
+  /** Chunks of the queue reserved per second over the last minute; 0: none, or unknown */
   per_second: number
-  /** About how long it waits at that rate; absent when there is none */
+  /** Approximate wait at that rate; absent if there is none */
   wait_ms?: number
 }
 
 export type Withheld = {
-  /** What is kept back */
+  /** Chunks that are held back */
   refused: Amount
-  /** Different values that do; at most 10,000 are distinguished */
+  /** Number of different values that hold chunks back; at most 10,000 are distinguished */
   refused_values: number
-  /** Of them the ten that keep back most chunks */
+  /** The ten of those values that hold back the most chunks */
   top: RefusedValue[]
 }

@@ -41,7 +41,7 @@ export function ToQueue({ value, change }: { value: string; change: (to: string)
   const others = (list.data?.items ?? []).map((q) => q.name).filter((name) => name !== queue.value)
   if (list.problem) return <Failed problem={list.problem} again={list.again} />
   if (list.data && others.length === 0) return <span class="note">There is no other queue. <code>{quern('queue', 'put', 'rejects')}</code> makes one.</span>
-  return <label class="field">To queue <select required aria-label="Queue that they go on to" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
+  return <label class="field">To queue <select required aria-label="Target queue" value={value} onChange={(e) => change(e.currentTarget.value)}><option value="">choose a queue</option>{others.map((name) => <option key={name}>{name}</option>)}</select></label>
 }
 
 export type Verb = 'redrive' | 'delete' | 'forward'
@@ -66,12 +66,12 @@ export function Start({ filter: meant, known, asked, setAsked, done }: { filter:
     await call<BulkOperation>('POST', bulkPath, body)
     setAsked(undefined)
     setCounted(undefined)
-    say(`${going[verb]}; its progress stands below`)
+    say(`${going[verb]}; its progress is below`)
     done()
   })
   const n = most > 0 ? Math.min(most, known ?? 0) : known ?? 0
   const fits = counted?.what === what ? counted.n : undefined
-  const words = { redrive: (many: number) => `${exact(many)} chunks are offered again, with no try counted. More may have died by then.`, delete: (many: number) => `${exact(many)} chunks are given up for good and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
+  const words = { redrive: (many: number) => `${exact(many)} chunks become ready again, with their attempts reset. More may die before it starts.`, delete: (many: number) => `${exact(many)} chunks are discarded and count as skipped.`, forward: (many: number) => `${exact(many)} chunks go on to the queue ${to}, each as a submission of its own there. Here they count as skipped.` }
   const ask = (many: number) => <Question name={names[verb]} n={many} danger={verb === 'delete'} busy={action.busy} leave={() => setAsked(undefined)} run={() => void start()}>{words[verb](many)}</Question>
   return (
     <>
@@ -83,16 +83,16 @@ export function Start({ filter: meant, known, asked, setAsked, done }: { filter:
         {!asked && <div class="row"><button class="main" disabled={n === 0} onClick={() => setAsked('redrive')}>Redrive {exact(n)}…</button><button disabled={n === 0} onClick={() => setAsked('forward')}>Forward {exact(n)}…</button><button class="danger" disabled={n === 0} onClick={() => setAsked('delete')}>Delete {exact(n)}…</button></div>}
         {asked && asked !== 'forward' && ask(n)}
         {asked === 'forward' && (
-          <form class="row" aria-label="Where they go on to" onSubmit={(e) => { e.preventDefault(); void action.run(async () => setCounted({ what, n: await dryRun(body) })) }}>
+          <form class="row" aria-label="Forward" onSubmit={(e) => { e.preventDefault(); void action.run(async () => setCounted({ what, n: await dryRun(body) })) }}>
             <ToQueue value={to} change={setTo} />
             <button disabled={action.busy || !to}>Count first</button>
             {fits === undefined && <button type="button" onClick={() => setAsked(undefined)}>Keep as they are</button>}
           </form>
         )}
-        {asked === 'forward' && fits === 0 && <p role="status">None of them can go on now.</p>}
+        {asked === 'forward' && fits === 0 && <p role="status">None of them can be forwarded now.</p>}
         {asked === 'forward' && fits !== undefined && fits > 0 && ask(fits)}
         {action.problem && <Failed problem={action.problem} />}
-        <small>Chunks that die later are not included. Stopping an operation does not undo what it has done.</small>
+        <small>Chunks that die later are not included. Stopping an operation does not undo its work.</small>
       </div>
     </>
   )
@@ -148,7 +148,7 @@ function Progress({ b }: { b: BulkOperation }) {
   if (b.state === 'completed') return <div class="note">all {exact(b.to_examine)} examined</div>
   const text = `${exact(b.examined)} of ${exact(b.to_examine)}${b.remaining_ms ? `, about ${duration(Math.max(b.remaining_ms / 1000, 1))}` : ''}`
   return (
-    <div title="examined, of what there was at its start">
+    <div title="examined, of the number at its start">
       <div class="bar" role="progressbar" aria-label={`Progress of ${b.action} ${b.id}`} aria-valuemin={0} aria-valuemax={100} aria-valuenow={b.percent} aria-valuetext={`${b.percent} %, ${text}`}><i class="reserved" style={{ width: `${b.percent}%` }} /></div>
       <span class="note">{text}</span>
     </div>
@@ -170,7 +170,7 @@ export function Operations({ queue: name, of }: { queue: string; of: string[] })
   if (items.length === 0) return null
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Operations</h2><small>that run, or ended a moment ago</small></div><a href={link('operations')}>All operations</a></header>
+      <header><div class="row"><h2>Operations</h2><small>running, or just ended</small></div><a href={link('operations')}>All operations</a></header>
       <BulkList name="Operations" items={items} scope={name} done={list.again} />
     </section>
   )

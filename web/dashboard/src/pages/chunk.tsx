@@ -40,13 +40,13 @@ export function Chunk({ id, index }: { id: string; index: string }) {
       {sub.problem && !chunk.problem && <div class="w12"><Failed problem={sub.problem} again={sub.again} /></div>}
       {c && (
         <section class="card w5">
-          <header><h2>Where it stands</h2></header>
+          <header><h2>State</h2></header>
           <dl class="facts">
             <dt>State</dt><dd><State of={c.state} /></dd>
             {s && <><dt>Content</dt><dd>{s.prefix !== undefined ? <code>{s.prefix}{index}</code> : s.template !== undefined ? <code>{s.template.replaceAll('{index}', index)}</code> : 'inline'}</dd></>}
             {s && <><dt>Meta</dt><dd>{s.meta ? <MetaChips meta={s.meta} /> : 'none'}</dd></>}
             <dt>Tries</dt><dd>{exact(c.attempts)} ended{s?.max_attempts ? ` of at most ${exact(s.max_attempts)}` : ''}</dd>
-            {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /> · <a href={link('reservations', { submission: id })}>all that is held of the submission</a></dd></>}
+            {c.consumer && <><dt>Held by</dt><dd class="mono"><Clamp text={c.consumer} most={48} href={link('consumers/' + encodeURIComponent(c.consumer))} /> · <a href={link('reservations', { submission: id })}>all reservations of the submission</a></dd></>}
             {c.deadline && <><dt>Deadline</dt><dd>{moment(c.deadline)}</dd></>}
             {c.not_before && <><dt>Not before</dt><dd>{moment(c.not_before)}</dd></>}
             {c.error && <><dt>Last error</dt><dd>{c.error}</dd></>}
@@ -76,9 +76,9 @@ function Tries({ path, state }: { path: string; state: string }) {
   const items = list.data?.items.map((a, i) => ({ ...a, number: i + 1 }))
   return (
     <section class="card w12">
-      <header><h2>Ended tries</h2><small>{items && items.length > 0 ? 'the last 10 at most, over all redrives' : ''}</small></header>
+      <header><h2>Ended tries</h2><small>{items && items.length > 0 ? 'the last 10, over all redrives' : ''}</small></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {items?.length === 0 && <Empty>{state === 'done' ? 'It is done. Earlier failures are kept only until then.' : 'No try of it has failed or run out of time so far.'}</Empty>}
+      {items?.length === 0 && <Empty>{state === 'done' ? 'It is done. A finished chunk has no history.' : 'No attempt has failed or run out of time.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Ended tries" items={items} id={(a) => `${a.number} ${a.ended_at}`} scope={path}
           columns={[{ name: 'Try', right: true }, { name: 'Ended' }, { name: 'How' }, { name: 'Consumer' }, { name: 'Held for', right: true }, { name: 'Error' }]}
@@ -95,8 +95,8 @@ function Dead({ of, index, done }: { of: Submission; index: string; done: () => 
   return (
     <div class="stack foot">
       <p class="row">
-        <Confirm name="Redrive" button="Redrive" look="main" question="Offer this chunk again?" run={async () => { await call('POST', `${path}/redrive`); say('It is ready again, with no try counted'); done() }}>1 chunk is ready again at once, with no try counted: it gets as many tries as a new one.</Confirm>
-        <Confirm name="Delete" danger question="Give this chunk up for good?" run={async () => { await call('DELETE', path); say('It is given up, and counts as skipped'); done() }}>Its error and its tries are forgotten. Its submission counts it as skipped.</Confirm>
+        <Confirm name="Redrive" button="Redrive" look="main" question="Redrive this chunk?" run={async () => { await call('POST', `${path}/redrive`); say('It is ready again, with its attempts reset'); done() }}>1 chunk becomes ready at once. Its attempts are reset, so it gets as many as a new one.</Confirm>
+        <Confirm name="Delete" danger question="Discard this chunk for good?" run={async () => { await call('DELETE', path); say('It is discarded, and counts as skipped'); done() }}>This discards its error and its history. Its submission counts it as skipped.</Confirm>
         {letter.data && <a href={link('dead-letters', { fingerprint: letter.data.fingerprint })}>All with this error</a>}
       </p>
       {letter.data && <small>It died {letter.data.died_at ? moment(letter.data.died_at) : ''}, after {letter.data.attempts === 1 ? 'one try' : `${exact(letter.data.attempts)} tries`} ({exact(letter.data.expiries)} ended by the deadline); redriven {letter.data.redrives === 1 ? 'once' : `${exact(letter.data.redrives)} times`} before.</small>}

@@ -44,13 +44,13 @@ export function Consumers() {
   const overdue = frame ? frame.overdue : all.reduce((n, c) => n + c.overdue, 0)
   return (
     <>
-      <div class="head"><h1>Consumers</h1><span>how many each holds, and for how long; who is overdue comes first</span><div class="act"><a class="btn" href={link('reservations')}>All reservations</a><CopyAs cli={quern('consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
+      <div class="head"><h1>Consumers</h1><span>the chunks that each holds; overdue ones first</span><div class="act"><a class="btn" href={link('reservations')}>All reservations</a><CopyAs cli={quern('consumers', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
       {s && read && (
         <>
           <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks held by consumers</Tile>
           <Tile name="Known" value={exact(known)}>{(frame ? !frame.whole : list.data?.next) ? 'and more' : 'consumers'}</Tile>
-          <Tile name="Attached" of="done" value={exact(frame ? frame.attached : all.filter((c) => c.state === 'attached').length)}>with a stream open</Tile>
+          <Tile name="Attached" of="done" value={exact(frame ? frame.attached : all.filter((c) => c.state === 'attached').length)}>with an open stream</Tile>
           <Tile name="Overdue" of={overdue > 0 ? 'dead' : 'zero'} value={exact(overdue)}>held longer than usual</Tile>
           <Tile name="Calls that wait" value={exact(s.consumers_waiting)}>for work</Tile>
           <Tile name="Expired" value={short(s.expired_total)}>ended by their deadline</Tile>
@@ -65,8 +65,8 @@ export function Consumers() {
           </div>
         </header>
         {!read && !list.problem && <p class="note">Reading…</p>}
-        {read && all.length === 0 && <Empty command={quern('work', '--queue', queue.value, '--', './your-command')}>No one holds anything, and no one is attached. A consumer shows here from its first reservation on.</Empty>}
-        {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers fits.</Empty>}
+        {read && all.length === 0 && <Empty command={quern('work', '--queue', queue.value, '--', './your-command')}>No consumer holds a chunk or is attached. A consumer appears here with its first reservation.</Empty>}
+        {read && all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} consumers matches.</Empty>}
         {items.length > 0 && (
           <List name="Consumers by name" items={items} id={(c) => c.consumer} scope={queue.value + find + late} open={(c) => link('consumers/' + encodeURIComponent(c.consumer))}
             columns={[{ name: 'Consumer' }, { name: 'State' }, { name: 'Holds', right: true }, { name: 'Overdue', right: true }, { name: 'Oldest taken', right: true }, { name: 'Last seen', right: true }, { name: 'Actions', hidden: true }]}
@@ -98,7 +98,7 @@ function Orders({ c, done, all }: { c: Of; done: () => void; all?: boolean }) {
       {ordered ? <button disabled={action.busy} aria-label={`Resume ${c.consumer}`} onClick={() => void action.run(() => run('resume', 'gets work again'))}>Resume</button> : (
         <>
           <Confirm name="Quiet" button="Quiet" label={`Quiet ${c.consumer}`} question={`Keep new work from ${name}?`} run={() => run('quiet', 'gets nothing new')}>It gets nothing new, but stays. The {holds} that it holds {c.reserved === 1 ? 'stays' : 'stay'} with it.</Confirm>
-          <Confirm name="Drain" button="Drain" label={`Drain ${c.consumer}`} question={`Have ${name} finish and leave?`} run={() => run('drain', 'is told to finish and leave')}>It gets nothing new, and is told to finish the {holds} that it holds and leave.</Confirm>
+          <Confirm name="Drain" button="Drain" label={`Drain ${c.consumer}`} question={`Drain ${name}?`} run={() => run('drain', 'will finish its chunks and leave')}>It gets nothing new, and is told to finish the {holds} that it holds and leave.</Confirm>
         </>
       )}
       {c.reserved > 0 && <ReleaseAll c={c} done={done} />}
@@ -121,21 +121,21 @@ export function Consumer({ name }: { name: string }) {
   return (
     <>
       <div class="head"><h1>Consumer</h1><span class="mono"><Clamp text={name} most={64} /></span>{c && <State of={c} />}<div class="act">{c && <Gate scope="operate"><Orders c={c} done={of.again} all /></Gate>}<CopyAs cli={quern('consumers', 'show', name, '--queue', queue.value)} curl={curl('GET', path)} /></div></div>
-      {of.problem?.status === 404 && <section class="card w12"><Empty command={quern('work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>Nothing is known of it: it holds nothing, is not attached, and has no order.</Empty></section>}
+      {of.problem?.status === 404 && <section class="card w12"><Empty command={quern('work', '--queue', queue.value, '--consumer', name, '--', './your-command')}>The server knows no such consumer: it holds nothing, is not attached, and has no order.</Empty></section>}
       {of.problem && of.problem.status !== 404 && <div class="w12"><Failed problem={of.problem} again={of.again} /></div>}
       {c && of.problem?.status !== 404 && (
         <section class="card w12">
-          <header><h2>How it is</h2></header>
+          <header><h2>State</h2></header>
           <dl class="facts">
             <dt>Holds</dt><dd>{exact(c.reserved)} chunks{c.overdue > 0 && <>, <span class="badge">{exact(c.overdue)} overdue</span></>}</dd>
             {c.attached_since && <><dt>Attached since</dt><dd>{moment(c.attached_since)}</dd></>}
-            {c.away_since && <><dt>Away since</dt><dd>{moment(c.away_since)}{c.lost_at && <>; what it holds is lost at {moment(c.lost_at)} unless it is heard of</>}</dd></>}
+            {c.away_since && <><dt>Away since</dt><dd>{moment(c.away_since)}{c.lost_at && <>; what it holds is lost at {moment(c.lost_at)} unless it returns</>}</dd></>}
             {c.last_seen_at && <><dt>Last seen</dt><dd>{moment(c.last_seen_at)}, {ago(c.last_seen_at)}</dd></>}
-            {c.state === 'detached' && <><dt>By deadline</dt><dd>it has no stream open, as any consumer may: only deadlines end what it holds</dd></>}
+            {c.state === 'detached' && <><dt>By deadline</dt><dd>it has no open stream, so only deadlines end its reservations</dd></>}
           </dl>
         </section>
       )}
-      {c && of.problem?.status !== 404 && <Held filters={{ consumer: name, limit: '100', cursor }} name="Reservations" none="It holds nothing at the moment." changed={of.again} />}
+      {c && of.problem?.status !== 404 && <Held filters={{ consumer: name, limit: '100', cursor }} name="Reservations" none="It holds no chunk." changed={of.again} />}
     </>
   )
 }

@@ -52,13 +52,13 @@ export function DeadLetters() {
   const known = groups.data?.items.filter((g) => !filter.fingerprint || g.fingerprint === filter.fingerprint).reduce((n, g) => n + g.count, filter.fingerprint ? 0 : groups.data.others)
   return (
     <>
-      <div class="head"><h1>Dead letters</h1><span>chunks out of attempts, until they are redriven or discarded</span>
+      <div class="head"><h1>Dead letters</h1><span>chunks without attempts left, until you redrive or discard them</span>
         <div class="act"><CopyAs cli={quern('dead', 'list', '--queue', queue.value, ...filterFlags(filter))} curl={curl('GET', `${base}?${query}`)} /></div>
       </div>
       <section class={may('operate') ? 'card w8' : 'card w12'}>
-        <header><h2>By what went wrong</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.others ? `, and ${exact(groups.data.others)} letters of more kinds` : ''}` : ''}</small></header>
+        <header><h2>By error</h2><small>{groups.data ? `${exact(groups.data.items.length)} kinds of error${groups.data.others ? `, and ${exact(groups.data.others)} letters of more kinds` : ''}` : ''}</small></header>
         {groups.problem && <Failed problem={groups.problem} again={groups.again} />}
-        {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'Nothing is dead in this queue: no chunk has used up its attempts, or its submission ended with it.'}</Empty>}
+        {groups.data?.items.length === 0 && <Empty command={quern('dead', 'groups', '--queue', queue.value)}>{letters ? 'None of the dead letters fits the filter.' : 'No dead letters in this queue.'}</Empty>}
         {groups.data && groups.data.items.length > 0 && <Groups list={groups.data.items} others={groups.data.others} chosen={filter.fingerprint} redrive={(fingerprint) => { refine({ fingerprint, cursor: undefined }); setQuestion('redrive') }} />}
       </section>
       <Gate scope="operate"><section class="card w4"><Start filter={filter} known={known} asked={question} setAsked={setQuestion} done={groups.again} /></section></Gate>
@@ -74,7 +74,7 @@ function Groups({ list, others, chosen, redrive }: { list: DeadGroup[]; others: 
     <List name="Groups of dead letters" items={list} id={(g) => g.fingerprint} scope="" keys={false} marked={chosen}
       columns={[{ name: 'Error, without what varies' }, { name: 'Share' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Actions', hidden: true }]}
       cells={(g) => [
-        <td class="wrap"><button class="link" aria-pressed={g.fingerprint === chosen} title={g.example} onClick={() => refine({ fingerprint: g.fingerprint === chosen ? undefined : g.fingerprint, cursor: undefined })}>{g.pattern || 'no error was reported'}</button>{g.last_died_at && <p class="note">last died {moment(g.last_died_at)}</p>}</td>,
+        <td class="wrap"><button class="link" aria-pressed={g.fingerprint === chosen} title={g.example} onClick={() => refine({ fingerprint: g.fingerprint === chosen ? undefined : g.fingerprint, cursor: undefined })}>{g.pattern || 'no error reported'}</button>{g.last_died_at && <p class="note">last died {moment(g.last_died_at)}</p>}</td>,
         <td><div class="gauge"><div class="bar" aria-hidden="true"><i class="dead" style={{ width: `${percent(g.count, all)}%` }} /></div><span>{percent(g.count, all).toFixed(1)} %</span></div></td>,
         <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>,
         <td class="r"><Gate scope="operate"><button class="quiet" aria-label={`Redrive group ${g.fingerprint}`} onClick={() => redrive(g.fingerprint)}>Redrive…</button></Gate></td>,
@@ -91,7 +91,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
   const id = (d: DeadLetter) => `${d.submission}/${d.index}`
   const [to, setTo] = useState<string>()
   const close = () => { choose(new Set()); setTo(undefined) }
-  const said = { redrive: 'redriven: ready again with no try counted', delete: 'given up for good', forward: `went on to ${to}` }
+  const said = { redrive: 'redriven: ready again, with attempts reset', delete: 'discarded', forward: `forwarded to ${to}` }
   const each = (verb: keyof typeof said) => action.run(async () => {
     let n = 0
     try {
@@ -110,7 +110,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Dead chunks</h2><small>of the newest submission first</small>
+        <div class="row"><h2>Dead chunks</h2><small>the newest submission first</small>
           {Object.entries(parameters(filter)).map(([name, value]) => [name, `${name.replace(/^meta\./, '')}=${visible(value)}`] as const).map(([name, text]) => <button key={name} class="mono" title={text} aria-label={`Remove the filter ${clamped(text, 40)}`} onClick={() => refine({ [name]: undefined, cursor: undefined })}><bdi>{clamped(text, 40)}</bdi> ×</button>)}
         </div>
         <form class="row" onSubmit={(e) => { e.preventDefault(); refine({ submission: new FormData(e.currentTarget).get('submission')?.toString().trim() || undefined, cursor: undefined }) }}>
@@ -121,14 +121,14 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {action.problem && <Failed problem={action.problem} />}
       {may('operate') && <Chosen n={chosen.size} clear={close}>
-        <Confirm name="Redrive" button={`Redrive ${exact(chosen.size)}…`} look="main" n={chosen.size} question={`Offer ${exact(chosen.size)} again?`} run={() => each('redrive')}>They are ready again at once, with no try counted: each gets as many tries as a new one.</Confirm>
+        <Confirm name="Redrive" button={`Redrive ${exact(chosen.size)}…`} look="main" n={chosen.size} question={`Offer ${exact(chosen.size)} again?`} run={() => each('redrive')}>They become ready at once. Their attempts are reset, so each gets as many as a new one.</Confirm>
         {to === undefined ? <button disabled={action.busy} onClick={() => setTo('')}>Forward {exact(chosen.size)}…</button> : (
-          <form class="row" aria-label="Forward what is chosen" onSubmit={(e) => { e.preventDefault(); void each('forward') }}><ToQueue value={to} change={setTo} /><button disabled={action.busy || !to}>Forward {exact(chosen.size)}</button>{to && <CopyAs cli={quern('dead', 'forward', '--to', to, '--queue', queue.value, ...chosen)} curl={curl('POST', `${base}/${[...chosen][0]}/forward`, { to })} />}</form>
+          <form class="row" aria-label="Forward the chosen chunks" onSubmit={(e) => { e.preventDefault(); void each('forward') }}><ToQueue value={to} change={setTo} /><button disabled={action.busy || !to}>Forward {exact(chosen.size)}</button>{to && <CopyAs cli={quern('dead', 'forward', '--to', to, '--queue', queue.value, ...chosen)} curl={curl('POST', `${base}/${[...chosen][0]}/forward`, { to })} />}</form>
         )}
-        <Confirm name="Delete" button={`Delete ${exact(chosen.size)}…`} n={chosen.size} danger question={`Give ${exact(chosen.size)} up for good?`} run={() => each('delete')}>Their errors and their tries are forgotten. Their submissions count them as skipped.</Confirm>
+        <Confirm name="Delete" button={`Delete ${exact(chosen.size)}…`} n={chosen.size} danger question={`Discard ${exact(chosen.size)} for good?`} run={() => each('delete')}>This discards their errors and their history. Their submissions count them as skipped.</Confirm>
       </Chosen>}
-      {items?.length === 0 && list.data?.next && <Empty>None of the dead letters of the newest submissions fits the filter, and there are others.</Empty>}
-      {items?.length === 0 && !list.data?.next && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'Nothing is dead. A chunk comes here when its tries are used up; the queue’s setting max_attempts says how many it has.'}</Empty>}
+      {items?.length === 0 && list.data?.next && <Empty>No dead letter of the newest submissions matches the filter. Older submissions have more.</Empty>}
+      {items?.length === 0 && !list.data?.next && <Empty command={quern('dead', 'list', '--queue', queue.value)}>{Object.keys(filter).length > 0 || cursor ? 'No dead letter of this queue fits the filter.' : 'No dead letters. A chunk becomes one after its last attempt; the queue’s setting max_attempts is the number of attempts.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Dead chunks" items={items} id={id} scope={String(query)} chosen={chosen} choose={may('operate') ? choose : undefined} open={(d) => link(`submissions/${d.submission}/${d.index}`)}
           columns={[{ name: 'Chunk' }, { name: 'Died' }, { name: 'Tries', right: true }, { name: 'Redrives', right: true }, { name: 'Held last by' }, { name: 'Error' }, { name: 'Actions', hidden: true }]}
@@ -140,7 +140,7 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
       <p class="foot row">
         {cursor && <button onClick={() => history.back()}>Back</button>}
         {list.data?.next && <a class="btn" href={link('dead-letters', { ...parameters(filter), died: route.value.query.get('died') ?? undefined, cursor: list.data.next })}>Next</a>}
-        <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> shows its tries</small>
+        <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>Enter</kbd> shows its attempts</small>
       </p>
     </section>
   )
@@ -149,8 +149,8 @@ function Letters({ filter, base, changed }: { filter: BulkFilter; base: string; 
 function Redrive({ d, done }: { d: DeadLetter; done: () => void }) {
   const run = async () => {
     await call('POST', `${deadPath(d)}/redrive`)
-    say(`${d.submission}/${d.index} is ready again, with no try counted`)
+    say(`${d.submission}/${d.index} is ready again, with its attempts reset`)
     done()
   }
-  return <Confirm name="Redrive" button="Redrive" label={`Redrive ${d.submission}/${d.index}`} question={`Offer chunk ${d.submission}/${d.index} again?`} run={run}>1 chunk is ready again at once, with no try counted: it gets as many tries as a new one.</Confirm>
+  return <Confirm name="Redrive" button="Redrive" label={`Redrive ${d.submission}/${d.index}`} question={`Redrive chunk ${d.submission}/${d.index}?`} run={run}>1 chunk becomes ready at once. Its attempts are reset, so it gets as many as a new one.</Confirm>
 }

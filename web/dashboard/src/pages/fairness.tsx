@@ -21,14 +21,14 @@ export function Fairness() {
   const id = q.get('ledger') ?? (first.current || undefined)
   return (
     <>
-      <div class="head"><h1>Fairness</h1><span>what each tenant of a Fair block was entitled to, and what it received</span>
+      <div class="head"><h1>Fairness</h1><span>the fair share of each tenant, and the share that it received</span>
         <div class="act"><CopyAs cli={quern('ledgers', '--queue', queue.value)} curl={curl('GET', base)} /></div>
       </div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use here shares fairly. A ledger shows as soon as a consumer reserves by a strategy with Fair.</Empty></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('reserve', '--queue', queue.value, '--strategy', 'Fair("company", Random)')}>No strategy in use has Fair. A ledger appears when a consumer reserves with such a strategy.</Empty></div>}
       {all.length > 0 && (
         <section class="card w12">
-          <header><h2>Ledgers</h2><small>one for each Fair block in use, since a consumer first asked by it</small></header>
+          <header><h2>Ledgers</h2><small>one per Fair block in use, since the first reserve with it</small></header>
           <div class="ledgers" role="group" aria-label="Ledgers">{all.map((l) => (
             <button key={l.id} aria-pressed={l.id === id} onClick={() => refine({ ledger: l.id })}>
               <b>{l.depth > 0 ? '↳ ' : ''}{l.key === '$submission' ? 'submission' : l.key}</b><code><Sentence text={l.branch} /></code>
@@ -48,7 +48,7 @@ const busiest = (all: Ledger[]) => [...all].sort((a, b) => b.active + b.blocked 
 /** How many readings are kept to say what was received lately: about a minute, whatever the pace. */
 const kept = 32
 
-interface Reading { at: number; of: Map<string, LedgerTenant> }
+interface Reading { at: number; all: LedgerTenants; of: Map<string, LedgerTenant> }
 
 const keyOf = (t: LedgerTenant) => [...(t.around ?? []).map((a) => (a.value === undefined ? '' : valueText(a.value))), t.value === undefined ? '-' : '=' + valueText(t.value)].join(' / ')
 
@@ -61,14 +61,14 @@ function OneLedger({ id, base }: { id: string; base: string }) {
   const of = read.data
   const at = of ? Date.parse(of.at) : 0
   if (of && history.current.at(-1)?.at !== at) {
-    history.current = [...history.current, { at, of: new Map(of.items.map((t) => [keyOf(t), t])) }].slice(-kept)
+    history.current = [...history.current, { at, all: of, of: new Map(of.items.map((t) => [keyOf(t), t])) }].slice(-kept)
   }
   if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
   if (!of) return <p class="note w12">Reading…</p>
   const unit = of.ledger.cost === 'time' ? 's' : 'chunks'
   const first = history.current[0]
   const known = of.lately_since ? Date.parse(of.lately_since) : undefined // the server's ten minutes, once it has a reading
-  const lately = known ? sums(of.items, (t) => t.lately) : since(of.items, first)
+  const lately = known ? sums(of.items, (t) => t.lately, of.lately) : since(of, first)
   const scale = [10, 20, 50].find((most) => [...lately.of.values()].every((t) => percent(t.received, lately.received) <= most && percent(t.entitled, lately.entitled) <= most)) ?? 100
   const seconds = known ? (at - known) / 1000 : first ? (at - first.at) / 1000 : 0
   return (
@@ -77,9 +77,9 @@ function OneLedger({ id, base }: { id: string; base: string }) {
       <Tile name="Tenants" value={exact(of.tenants)}>{of.whole ? 'all looked at' : 'there are more'}</Tile>
       <Tile name="Furthest behind" value={signed(of.most_behind)} of="ready">{unit} owed to one tenant</Tile>
       <Tile name="Furthest ahead" value={signed(of.most_ahead)} of="reserved">{unit} that one owes</Tile>
-      <Tile name="Sum of lags" value={signed(of.lag)} of={Math.abs(of.lag) < 0.5 ? 'done' : 'dead'}>{Math.abs(of.lag) < 0.5 ? 'the books agree' : 'read while reserving'}</Tile>
+      <Tile name="Sum of lags" value={signed(of.lag)} of={Math.abs(of.lag) < 0.5 ? 'done' : 'dead'}>{Math.abs(of.lag) < 0.5 ? 'the books agree' : 'read during a reserve'}</Tile>
       <Tile name="Received" value={exact(Math.round(of.received))}>{unit} by those here now</Tile>
-      <Tile name="Seen for" value={seconds > 0 ? duration(seconds) : '—'}>{known ? 'by the server; what the bars compare' : 'by this page; what the bars compare'}</Tile>
+      <Tile name="Seen for" value={seconds > 0 ? duration(seconds) : '—'}>{known ? 'measured by the server; the bars compare it' : 'measured by this page; the bars compare it'}</Tile>
       <Lags of={of} unit={unit} />
       <Furthest name="Owed most" sort="behind" id={id} base={base} of={of} />
       <Furthest name="Ahead most" sort="ahead" id={id} base={base} of={of} />
@@ -91,7 +91,7 @@ function OneLedger({ id, base }: { id: string; base: string }) {
             <CopyAs cli={quern('ledgers', id, '--queue', queue.value, ...(sort === 'received' ? [] : ['--sort', sort]))} curl={curl('GET', path)} />
           </div>
         </header>
-        <div class="legend foot"><span><Mark of="done" />received, of what those listed were handed out in {seconds > 0 ? `the last ${duration(seconds)}` : 'the time that was seen'}</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is owed, − is ahead</span></div>
+        <div class="legend foot"><span><Mark of="done" />received, of what all tenants were handed out in {seconds > 0 ? `the last ${duration(seconds)}` : 'the measured time'}</span><span><i class="tick" aria-hidden="true" />entitled to of it</span><span>a full bar is {scale} %</span><span>lag: + is behind, − is ahead</span></div>
         <List name="Shares by tenant" items={of.items} id={keyOf} scope={id + sort}
           columns={[{ name: 'Tenant' }, { name: 'State' }, { name: 'Weight', right: true }, { name: 'Received against entitled' }, { name: 'Received', right: true }, { name: 'Entitled', right: true }, { name: 'Now', right: true, title: 'the share that its weight gives it of what is handed out now' }, { name: 'Lag' }]}
           cells={(t) => cells(of.ledger.key, t, lately, scale)} open={(t) => (t.value === undefined ? link('keys', { key: of.ledger.key }) : valueLink(of.ledger.key, valueText(t.value)))} />
@@ -107,7 +107,7 @@ function Lags({ of, unit }: { of: LedgerTenants; unit: string }) {
   const middle = (of.lags.length - 1) / 2
   return (
     <section class="card w4">
-      <header><h2>How far from their due</h2><small>tenants by lag, in {unit}</small></header>
+      <header><h2>Distance from the fair share</h2><small>tenants by lag, in {unit}</small></header>
       <figure class="hist">
         <div class="bars" role="img" aria-label={`Lags of ${exact(of.tenants)} tenants; the table below has the numbers.`}>
           {of.lags.map((c, i) => <div key={i} class="col" title={`${range(c)}: ${exact(c.tenants)} tenants`}><i class={i < middle ? 'reserved' : i > middle ? 'ready' : 'done'} style={{ height: c.tenants > 0 ? `max(3px, ${(100 * c.tenants) / most}%)` : '0' }} /></div>)}
@@ -131,7 +131,7 @@ function Furthest({ name, sort, id, base, of }: { name: string; sort: 'behind' |
     <section class="card w4">
       <header><h2>{name}</h2><button class="quiet" onClick={() => refine({ sort })}>all</button></header>
       {read.problem && <Failed problem={read.problem} again={read.again} />}
-      {read.data && items.length === 0 && <p class="note">{sort === 'behind' ? 'No one is owed anything.' : 'No one is ahead.'}</p>}
+      {read.data && items.length === 0 && <p class="note">{sort === 'behind' ? 'No tenant is behind.' : 'No tenant is ahead.'}</p>}
       {items.length > 0 && <Table name={name} columns={[{ name: 'Tenant' }, { name: 'State' }, { name: 'Lag', right: true }]}
         lines={items.map((t) => ({ id: keyOf(t), cells: () => [nameOf(of.ledger.key, t), state(t), <td class="r mono">{signed(t.lag)}</td>] }))} />}
     </section>
@@ -144,14 +144,17 @@ const share = (n: number) => `${n.toFixed(1)} %`
 interface Lately { received: number; entitled: number; of: Map<string, { received: number; entitled: number }> }
 
 /** What each tenant got and was entitled to since a reading of this page. One that was forgotten meanwhile, and came back, begins at nothing. */
-function since(now: LedgerTenant[], first: Reading | undefined): Lately {
-  return sums(now, (t) => {
+function since(now: LedgerTenants, first: Reading | undefined): Lately {
+  return sums(now.items, (t) => {
     const was = first?.of.get(keyOf(t))
     return !was || t.received < was.received ? undefined : { received: t.received - was.received, entitled: Math.max(0, t.entitled - was.entitled) }
-  })
+  }, first && { received: now.received - first.all.received, entitled: now.entitled - first.all.entitled })
 }
 
-function sums(now: LedgerTenant[], part: (t: LedgerTenant) => { received: number; entitled: number } | undefined): Lately {
+type Amounts = { received: number; entitled: number } | undefined
+
+/** The parts of those listed, and the sums of all tenants. Where some were forgotten meanwhile, these are no less than the sums of the parts. */
+function sums(now: LedgerTenant[], part: (t: LedgerTenant) => Amounts, all: Amounts): Lately {
   const lately: Lately = { received: 0, entitled: 0, of: new Map() }
   for (const t of now) {
     const p = part(t)
@@ -160,6 +163,8 @@ function sums(now: LedgerTenant[], part: (t: LedgerTenant) => { received: number
     lately.entitled += p.entitled
     lately.of.set(keyOf(t), p)
   }
+  lately.received = Math.max(lately.received, all?.received ?? 0)
+  lately.entitled = Math.max(lately.entitled, all?.entitled ?? 0)
   return lately
 }
 
@@ -175,7 +180,7 @@ function cells(key: string, t: LedgerTenant, lately: Lately, scale: number) {
   return [
     nameOf(key, t), state(t),
     <td class="r">{t.weight}</td>,
-    <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'not seen for long enough'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,
+    <td><div class="shares" role="img" aria-label={known ? `received ${share(got)}, entitled to ${share(due)}` : 'too short to measure'}><div class="bar"><i class="done" style={{ width: `${(100 * got) / scale}%` }} /></div>{known && <i class="tick" style={{ left: `${(100 * Math.max(0, due)) / scale}%` }} />}</div></td>,
     <td class="r">{known ? share(got) : '—'}</td>, <td class="r">{known ? share(due) : '—'}</td>, <td class="r">{t.state === 'active' ? share(100 * t.share) : '—'}</td>,
     <td><div class="lag"><div class="axis" aria-hidden="true"><i class={t.lag >= 0 ? 'ready' : 'reserved'} style={t.lag >= 0 ? { left: '50%', width: `${(50 * lag) / 3}%` } : { right: '50%', width: `${(-50 * lag) / 3}%` }} /></div><span>{signed(t.lag)}</span></div></td>,
   ]

@@ -4,7 +4,17 @@ import { Mark } from '../parts'
 /** How many candidates scored so, and of how many of them something is taken. */
 export interface ScoreBin { from: number; to: number; count: number; taken: number }
 
-const text = (n: number) => (Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 0.01) ? n.toExponential(1) : String(Math.round(n * 100) / 100))
+/** Writes scores with as many digits as tell the ends of a range apart. */
+function scale(from: number, to: number, parts: number): (n: number) => string {
+  const [step, largest] = [(to - from) / parts, Math.max(Math.abs(from), Math.abs(to))]
+  const decimals = step > 0 ? Math.max(0, Math.ceil(1 - Math.log10(step))) : 2
+  if (largest < 1e15 && decimals <= 6) {
+    const format = new Intl.NumberFormat('en-US', { maximumFractionDigits: decimals })
+    return (n) => format.format(n)
+  }
+  const digits = step > 0 ? Math.min(15, Math.max(1, Math.ceil(Math.log10(largest / step)))) : 3
+  return (n) => n.toExponential(digits)
+}
 
 /** How scores are spread: a column for each range, its upper part what is taken. The same numbers stand below as a table. */
 export function Histogram({ bins, taken }: { bins: ScoreBin[]; taken: string }) {
@@ -12,6 +22,7 @@ export function Histogram({ bins, taken }: { bins: ScoreBin[]; taken: string }) 
   const first = bins[0]
   const last = bins.at(-1)
   if (!first || !last) return null
+  const text = scale(first.from, last.to, bins.length)
   return (
     <figure class="hist">
       <div class="bars" role="img" aria-label={`Scores from ${text(first.from)} to ${text(last.to)}; the fullest range has ${exact(most)} candidates. The table below has the numbers.`}>

@@ -6,7 +6,8 @@ import { Heat } from '../heat'
 import { List } from '../list'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
-import { Count, Empty, Failed, Width } from '../parts'
+import { Count, Empty, Failed, Width, atLimit } from '../parts'
+import { names, rules } from '../rules'
 import { may } from '../session'
 import { link, queue, refine, route, say, valueLink } from '../state'
 import { keys, stats } from '../stream'
@@ -24,7 +25,7 @@ export function Keys() {
     <>
       <div class="head"><h1>Keys</h1><span>backlog, in flight and limits by the values of meta keys</span></div>
       {list.problem && <div class="w12"><Failed problem={list.problem} again={list.again} /></div>}
-      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. Keys show here when a submission brings some.</Empty></div>}
+      {list.data && all.length === 0 && <div class="card w12"><Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, and no value has a limit. A key appears here with the first submission that has it.</Empty></div>}
       {all.length > 0 && <div class="w12 row" role="group" aria-label="Meta keys">{all.map((k) => <button key={k.key} aria-pressed={k.key === key} onClick={() => refine({ key: k.key, find: undefined })}>{k.key} <small>{short(k.values)}</small></button>)}</div>}
       {key && frame && frame.top.some((v) => v.in_flight > 0) && keys.value && (
         <section class="card w12">
@@ -66,7 +67,7 @@ function Values({ of, info }: { of: string; info: MetaKey | undefined }) {
       {find && <p class="row"><button onClick={() => refine({ find: undefined })}>Show all values</button>{one.problem?.code === 'unknown_value' && may('operate') && <NewValue of={of} find={find} done={again} />}</p>}
       {rows.length > 0 && (
         <List name={`Values of ${of}`} items={rows} id={(v) => valueText(v.value)} scope={`${of} ${sort} ${find} ${most}`} keys={false} open={(v) => valueLink(of, valueText(v.value))} held={editing !== ''} marked={editing} besides={[editing]}
-          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'since when, ignoring gaps under 5 s' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
+          columns={[{ name: 'Value' }, { name: 'Ready', right: true }, { name: 'Submissions', right: true }, { name: 'In flight / limit' }, { name: 'At its limit for', title: 'gaps under 5 s are ignored' }, { name: 'Share', right: true, title: 'of all chunks in flight in this queue' }, { name: 'Weight', right: true }, { name: 'Actions', hidden: true }]}
           cells={(v) => (editing === valueText(v.value) ? [name(of, v), <td colSpan={7}><Edit of={of} v={v} close={(changed) => { setEditing(''); if (changed) again() }} /></td>] : cells(of, v, () => setEditing(valueText(v.value))))} />
       )}
       {!find && info && info.values > rows.length && rows.length > 0 && most === 100 && <p class="foot">{exact(info.values - rows.length)} more values. <button onClick={() => refine({ show: 'more' })}>Show 1,000</button> or find one by its name.</p>}
@@ -88,17 +89,26 @@ function cells(of: string, v: ValueCount, edit: () => void) {
     name(of, v), <td class="r"><Count n={v.ready} /></td>, <td class="r"><Count n={v.submissions} /></td>,
     <td>
       <div class="gauge">
-        <div class={v.saturated ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={v.limit === null ? share : percent(v.in_flight, v.limit)} /></div>
+        <div class={atLimit(v) ? 'bar sat' : 'bar'} aria-hidden="true"><Width of="reserved" share={v.limit === null ? share : percent(v.in_flight, v.limit)} /></div>
         <span>{short(v.in_flight)} / {v.limit === null ? 'no limit' : short(v.limit)}</span>
       </div>
     </td>,
     <td><AtLimit v={v} /></td>, <td class="r">{share.toFixed(1)} %</td>,
-    <td class="r">{v.weight ?? <span class="note" title="none is set, which counts as 1">1</span>}</td>,
-    <td class="r"><div class="row end"><Held n={v.paused} how="paused" /><Held n={v.blocked} how="blocked" /><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
+    <td class="r">{v.weight ?? <span class="note" title="not set, which counts as 1">1</span>}</td>,
+    <td class="r"><div class="row end"><Held of={of} v={v} how="paused" /><Held of={of} v={v} how="blocked" /><Gate scope="operate"><button class="quiet" onClick={edit} aria-label={`Set limit and weight of ${shown(v.value)}`}>Set…</button></Gate></div></td>,
   ]
 }
 
-const Held = ({ n = 0, how }: { n: number | undefined; how: string }) => (n > 0 ? <a class="badge" href={link('rules')} title={`${exact(n)} chunks`}>{how}</a> : null)
+/** What rules hold of a value: a badge where a rule names it or all of it is held, else only the share. */
+function Held({ of, v, how }: { of: string; v: ValueCount; how: 'paused' | 'blocked' }) {
+  const n = v[how] ?? 0
+  const all = v.ready + (v.paused ?? 0) + (v.blocked ?? 0)
+  const named = (rules.value?.data?.items ?? []).some((r) => r.action === (how === 'paused' ? 'pause' : 'block') && names(r, of, v.value))
+  if (n === 0) return null
+  const title = `${exact(n)} of ${exact(all)} ready chunks are ${how}`
+  const text = n === all ? how : `${percent(n, all) < 0.1 ? '<0.1' : Math.min(99.9, percent(n, all)).toFixed(1)} % ${how}`
+  return <a class={named || n === all ? 'badge' : 'note'} href={link('rules')} title={title}>{text}</a>
+}
 
 /** For how long a value has been at its limit, by the server's clock. */
 export function AtLimit({ v }: { v: ValueCount }) {
@@ -137,7 +147,7 @@ function SettingsForm(p: { of: string; value: MetaValue; etag: string | undefine
         <button class="main" disabled={action.busy}>Save</button>
         <button type="button" onClick={() => p.close(false)}>Leave as it is</button>
         <CopyAs cli={quern('keys', 'set', p.of, valueText(p.value), '--queue', queue.value, '--limit', body.limit ?? 'none', ...(body.weight === null ? [] : ['--weight', body.weight]))} curl={curl('PUT', path, body)} />
-        <small>Empty: none is set. The limit holds whatever the strategy; the weight is the share under Fair.</small>
+        <small>Leave a field empty to unset it. The limit holds for every strategy. The weight is the share under Fair.</small>
       </div>
       {action.problem && <Failed problem={action.problem} />}
     </form>

@@ -11,18 +11,18 @@ import type { Lifecycle, LifecycleKind, ParkedAction, Readiness, Recount } from 
 
 /** What each kind of action is, and what an operator looks at when it cannot be done. */
 const kinds: Record<string, { what: string; advice: string }> = {
-  expiry: { what: 'deadlines of reservations', advice: 'Its chunk stays held. Look at the submission, and at the disk.' },
-  lost: { what: 'chunks of consumers that are lost', advice: 'What the consumer held stays held. Look at its page, and at the disk.' },
-  grace: { what: 'the end of the restart grace', advice: 'Limits keep work back for longer. Look at the server’s log.' },
-  rule: { what: 'rules whose time is over', advice: 'The rule still holds: it can be lifted by hand on the page Rules.' },
-  retry: { what: 'retries whose wait is over', advice: 'The chunk keeps waiting. Look at the submission: it can be cancelled, or inserted again.' },
-  suspect: { what: 'suspects that are offered again', advice: 'The chunk keeps waiting. Look at its tries.' },
-  run_at: { what: 'submissions whose run_at has come', advice: 'The submission is not offered. Cancel it and insert it again.' },
-  dead_deadline: { what: 'submissions whose dead_deadline has come', advice: 'The submission stays open. It can be cancelled by hand.' },
-  sweep: { what: 'the rest of ended submissions', advice: 'Nothing is lost: what is left of it takes room.' },
-  retention: { what: 'submissions whose retention is over', advice: 'Nothing is lost: its history is kept for longer.' },
-  forward: { what: 'dead letters on their way to another queue', advice: 'The letter stays here, and those behind it went on. Repair its content on the disk; it goes with its queue only.' },
-  schedule: { what: 'ticks of schedules', advice: 'The tick is not emitted. Look at the page Schedules.' },
+  expiry: { what: 'deadlines of reservations', advice: 'Its chunk stays reserved. Check the submission and the disk.' },
+  lost: { what: 'chunks of lost consumers', advice: 'Its chunks stay reserved. Check the consumer’s page and the disk.' },
+  grace: { what: 'the end of the restart grace', advice: 'Limits hold work back for longer. Check the server’s log.' },
+  rule: { what: 'rules that end', advice: 'The rule still holds. Lift it on the page Rules.' },
+  retry: { what: 'retries that are due', advice: 'The chunk keeps waiting. Cancel the submission, or insert it again.' },
+  suspect: { what: 'suspects to offer again', advice: 'The chunk keeps waiting. Check its attempts.' },
+  run_at: { what: 'submissions that reach run_at', advice: 'Consumers do not get the submission. Cancel it and insert it again.' },
+  dead_deadline: { what: 'submissions past their dead_deadline', advice: 'The submission stays open. Cancel it.' },
+  sweep: { what: 'remains of ended submissions', advice: 'Nothing is lost: the rest of it takes space.' },
+  retention: { what: 'submissions past their retention', advice: 'Nothing is lost: its history stays longer.' },
+  forward: { what: 'dead letters that are being forwarded', advice: 'The dead letter stays here; the others were forwarded. Repair its content on the disk. Only deleting the queue removes it.' },
+  schedule: { what: 'ticks of schedules', advice: 'The tick is not emitted. Check the page Schedules.' },
 }
 
 /** Less than a second is the worker's own step, not a delay. */
@@ -62,8 +62,8 @@ function Tiles({ w, ready }: { w: Lifecycle; ready: Readiness | undefined }) {
     <>
       <Tile of={w.degraded ? 'dead' : 'done'} name="Worker" value={w.degraded ? 'degraded' : 'serving'}>{w.degraded ? 'its commits fail: inserts are refused' : failing.length > 0 ? `${failing[0]!.kind} failed ${exact(failing[0]!.failures_in_a_row)} in a row` : 'its commits succeed'}</Tile>
       <Tile of={w.lag_seconds >= 1 ? 'waiting' : 'done'} name="Lag" value={ago(w.lag_seconds)} title={`${w.lag_seconds.toFixed(3)} s`}>{w.lag_seconds >= 1 ? 'since the oldest action is due' : 'nothing is overdue'}</Tile>
-      <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action was given up on'}</Tile>
-      <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${exact(s.shelved)} wait for a place` : 'none waits for a place'}</Tile>
+      <Tile of={w.parked.length > 0 ? 'dead' : 'zero'} name="Parked" value={short(w.parked.length)} title={exact(w.parked.length)}>{w.parked.length > 0 ? 'failed again and again' : 'no action is parked'}</Tile>
+      <Tile of={s.shelved > 0 ? 'waiting' : 'reserved'} name="Suspects in flight" value={`${short(s.lent)} of ${short(s.quota)}`} title={`${exact(s.lent)} of ${exact(s.quota)}; ${s.slots.toFixed(1)} consumer slots`}>{s.shelved > 0 ? `${exact(s.shelved)} wait for a slot` : 'none waits for a place'}</Tile>
       <Tile of={grace > 0 ? 'paused' : 'zero'} name="Restart grace" value={grace > 0 ? duration(grace) : 'over'} title={w.restart_grace_until ? moment(w.restart_grace_until) : 'it is over, or the queue has none'}>{grace > 0 ? `until ${moment(w.restart_grace_until!)}` : 'limits apply as usual'}</Tile>
       <Tile of={ready ? 'done' : 'zero'} name="Server" value={ready ? 'ready' : 'not ready'} title={ready?.checks?.map((c) => `${c.name}: ${c.ok ? 'ok' : c.detail ?? 'failed'}`).join('\n') ?? ''}>{ready ? `${exact(ready.checks?.length ?? 0)} parts work` : 'its checks are read'}</Tile>
     </>
@@ -91,8 +91,8 @@ function Parked({ w, done }: { w: Lifecycle; done: () => void }) {
   return (
     <section class="card w12">
       <header>
-        <div class="row"><h2>Parked actions</h2><small>they failed three times, and are not tried again until the server restarts or you retry them</small></div>
-        <div class="row"><button class="main" title={lacks('operate')} disabled={action.busy || !may('operate')} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} are tried again`); done() })}>Try all again</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
+        <div class="row"><h2>Parked actions</h2><small>they failed three times; the server retries them at its next start, or when you press the button</small></div>
+        <div class="row"><button class="main" title={lacks('operate')} disabled={action.busy || !may('operate')} onClick={() => void action.run(async () => { const n = await call<{ retried: number }>('POST', path); say(`${exact(n.retried)} retried`); done() })}>Retry all</button><CopyAs cli={quern('lifecycle', 'retry', '--queue', queue.value)} curl={curl('POST', path)} /></div>
       </header>
       {action.problem && <Failed problem={action.problem} />}
       <List name="Parked actions" items={w.parked} id={id} scope={queue.value} keys={false}
@@ -120,9 +120,9 @@ function Recounted({ r }: { r: Recount }) {
   const pace = r.every_ms === 0 ? 'switched off' : `all of it every ${duration(r.every_ms / 1000)}`
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Counters, recounted</h2><small>{pace}</small></div><span class="state"><Mark of={r.drifts_total > 0 || r.stopped ? 'dead' : 'done'} />{r.stopped ? 'stopped: see the server’s log' : r.drifts_total > 0 ? `${exact(r.drifts_total)} were wrong` : 'all were right'}</span></header>
+      <header><div class="row"><h2>Counters, recounted</h2><small>{pace}</small></div><span class="state"><Mark of={r.drifts_total > 0 || r.stopped ? 'dead' : 'done'} />{r.stopped ? 'stopped: see the server’s log' : r.drifts_total > 0 ? `${exact(r.drifts_total)} corrected` : 'all were right'}</span></header>
       <dl class="facts">
-        <dt>checked</dt><dd>{exact(r.submissions_checked_total)} submissions, {exact(r.values_checked_total)} values and {exact(r.queue_counters_checked_total)} totals since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} could not be counted at that moment`}</dd>
+        <dt>checked</dt><dd>{exact(r.submissions_checked_total)} submissions, {exact(r.values_checked_total)} values and {exact(r.queue_counters_checked_total)} totals since the start{r.skipped_total > 0 && `; ${exact(r.skipped_total)} skipped`}</dd>
         <dt>last round</dt><dd>{r.last_round_at ? moment(r.last_round_at) : 'not yet'}{r.progress > 0 && `; the next is ${(100 * r.progress).toFixed(0)} % through`}</dd>
         {d && <><dt>newest mistake</dt><dd><code>{d.counter}</code> of {d.submission ? <a class="mono" href={link('submissions/' + d.submission)}>{d.submission}</a> : d.meta_key ? <span class="chip">{d.meta_key}={String(d.value)}</span> : 'the queue'}: {exact(d.kept)} were counted, {exact(d.recounted)} are there; {d.corrected ? 'corrected' : 'not corrected'}, {moment(d.at)}</dd></>}
       </dl>

@@ -27,14 +27,14 @@ export function Many({ filter, close }: { filter: BulkFilter; close: () => void 
     say(`${verbs[verb]} ${exact(counted?.n ?? 0)}: it continues in the background`)
     close()
   })
-  const unit = verb === 'retry' ? 'chunks that wait' : 'open submissions'
+  const unit = verb === 'retry' ? 'waiting chunks' : 'open submissions'
   const cli = quern('bulk', 'run', verb, ...bulkFlags(filter), ...(verb === 'reprioritize' ? ['--priority', priority] : []), ...(rate ? ['--rate', rate] : []), '--queue', queue.value)
   return (
     <section class="card w12" aria-label="All that match">
       <header><h2>All that match the filter</h2><div class="row"><CopyAs cli={cli} curl={curl('POST', bulkPath, body)} /><button onClick={close}>Close</button></div></header>
       <div class="stack">
         <div class="row">
-          <label class="field">Do <select value={verb} onChange={(e) => setVerb(e.currentTarget.value as keyof typeof verbs)}><option value="cancel">cancel</option><option value="retry">retry what waits, now</option><option value="reprioritize">change the priority</option></select></label>
+          <label class="field">Do <select value={verb} onChange={(e) => setVerb(e.currentTarget.value as keyof typeof verbs)}><option value="cancel">cancel</option><option value="retry">retry waiting chunks now</option><option value="reprioritize">change the priority</option></select></label>
           {verb === 'reprioritize' && <label class="field">to <input type="number" step="1" value={priority} onInput={(e) => setPriority(e.currentTarget.value)} /></label>}
           <label class="field">at most <input type="number" min="0" step="1" placeholder="no limit" value={rate} onInput={(e) => setRate(e.currentTarget.value)} /> a second</label>
           <button disabled={action.busy} onClick={() => void count()}>Count first</button>

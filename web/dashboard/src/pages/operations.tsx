@@ -23,14 +23,14 @@ export function Operations() {
   const shown = ended.filter((b) => (!state || b.state === state) && (!action || b.action === action))
   return (
     <>
-      <div class="head"><h1>Operations</h1><span>bulk operations, and what the server does when its time comes</span>
+      <div class="head"><h1>Operations</h1><span>bulk operations, and the server’s timed work</span>
         <div class="act"><CopyAs cli={quern('bulk', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
       </div>
       <section class="card w12">
         <header><h2>Running</h2><small>{list.data ? exact(running.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data && running.length === 0 && <Empty command={quern('bulk', 'run', 'cancel', '--created-before', '24h', '--dry-run', '--queue', queue.value)}>No bulk operation is running. Start one on the pages Submissions and Dead letters, for all that match a filter, or from the command line.</Empty>}
+        {list.data && running.length === 0 && <Empty command={quern('bulk', 'run', 'cancel', '--created-before', '24h', '--dry-run', '--queue', queue.value)}>No bulk operation is running. Start one on the page Submissions or Dead letters, or from the command line.</Empty>}
         {running.length > 0 && <BulkList name="Running operations" items={running} scope={queue.value} done={list.again} keys />}
       </section>
       <section class="card w12">
@@ -43,7 +43,7 @@ export function Operations() {
         </header>
         {list.data && shown.length === 0 && (ended.length > 0
           ? <Empty>None of the {exact(ended.length)} that ended fits the filter.</Empty>
-          : <Empty>No operation of this queue has ended yet.</Empty>)}
+          : <Empty>No operation of this queue has ended.</Empty>)}
         {shown.length > 0 && <BulkList name="Ended operations" items={shown} scope={`${queue.value} ${state} ${action}`} done={list.again} keys={running.length === 0} />}
       </section>
       <Worker />

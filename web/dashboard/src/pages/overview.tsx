@@ -1,10 +1,10 @@
 import { Changes, useChanges } from '../changes'
 import { Chart, isCut, type Line } from '../chart'
-import { bytes, duration, exact, short } from '../format'
+import { bytes, duration, exact, moment, short } from '../format'
 import { Heat } from '../heat'
 import { List } from '../list'
 import { useLive } from '../live'
-import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile } from '../parts'
+import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile, atLimit, ends } from '../parts'
 import { quern, queuePath } from '../api'
 import { PastPicker, usePast, zoom } from '../past'
 import { boundTo, who } from '../session'
@@ -15,8 +15,8 @@ import type { KeysFrame, Page, StatsFrame, Submission } from '../types'
 export function Overview() {
   const frame = stats.value
   const bound = boundTo()
-  if (bound) return <div class="card w12"><Empty>The token {who.value?.name} is bound to <MetaChips meta={bound} />: it sees those <a href={link('submissions')}>submissions</a>, and no numbers of the whole queue.</Empty></div>
-  if (!frame) return <div class="card w12"><Empty>Waiting for the first numbers of the queue “{queue.value}”.</Empty></div>
+  if (bound) return <div class="card w12"><Empty>The token {who.value?.name} is bound to <MetaChips meta={bound} />. It sees these <a href={link('submissions')}>submissions</a>, but no numbers of the whole queue.</Empty></div>
+  if (!frame) return <div class="card w12"><Empty>Waiting for the first numbers of queue “{queue.value}”.</Empty></div>
   return (
     <>
       <div class="head"><h1>Overview</h1><span>queue {queue.value}</span></div>
@@ -32,9 +32,9 @@ export function Overview() {
 
 /** Says what an operator would otherwise find out late. */
 function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
-  if (s.disk_full) return <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> Inserts are refused until there is room; completions go on.</span></div>
+  if (s.disk_full) return <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> The server refuses inserts until there is space. Completions continue.</span></div>
   if (s.ready > 0 && s.reserved === 0 && rates.reserved === 0 && s.consumers_waiting === 0) {
-    return <div class="banner"><Mark of="skipped" /><span><b>No one is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{quern('work', '--', './your-command')}</code></div>
+    return <div class="banner"><Mark of="skipped" /><span><b>No consumer is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{quern('work', '--', './your-command')}</code></div>
   }
   if (s.ready > 0 && s.consumers_waiting > 0 && rates.reserved === 0) {
     return <div class="banner"><Mark of="skipped" /><span><b>{exact(s.consumers_waiting)} consumers wait although {exact(s.ready)} chunks are ready:</b> their strategies do not admit them, or limits hold them back.</span><a href={link('strategies')}>Explain a strategy…</a></div>
@@ -42,7 +42,8 @@ function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
   return null
 }
 
-function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }) {
+function Tiles({ frame: { at, stats: s, rates } }: { frame: StatsFrame }) {
+  const [f, now] = [s.forecast, Date.parse(at)]
   const free = s.ready + s.waiting + s.reserved
   const open = free + s.paused + s.blocked
   return (
@@ -52,7 +53,7 @@ function Tiles({ frame: { stats: s, rates, empties_ms } }: { frame: StatsFrame }
       <Tile of="waiting" name="Waiting" value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
       <Tile of="done" name="Done" value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
       <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
-      <Tile name="Empty in" value={open === 0 ? 'now' : empties_ms ? duration(empties_ms / 1000) : '—'}>{open === 0 ? 'nothing is open' : free === 0 ? 'all of it is held by rules' : empties_ms ? `at the last minute’s pace${s.paused + s.blocked > 0 ? ', but for what rules hold' : ''}` : rates.done > 0 ? 'the pace is being measured' : 'nothing is done now'}</Tile>
+      <Tile name="Empty in" value={open === 0 ? 'now' : f ? duration(Math.max(1, (Date.parse(f.p50) - now) / 1000)) : '—'} title={f ? ends(f, now) : ''}>{open === 0 ? 'nothing is open' : f ? `nine times in ten within ${duration(Math.max(1, (Date.parse(f.p90) - now) / 1000))}${f.not_before ? `, not before ${moment(f.not_before)}` : ''}${f.moving ? '' : '; a part is stuck'}` : free === 0 ? 'rules hold all of it' : rates.done > 0 ? 'the pace is being measured' : 'no chunk is finishing'}</Tile>
     </>
   )
 }
@@ -79,8 +80,8 @@ function Throughput() {
       </header>
       {past.read.problem ? <Failed problem={past.read.problem} again={past.read.again} />
         : of && of.at.length > 1 ? <Chart at={of.at} lines={lines} marks={changes.map((e) => Date.parse(e.at) / 1000)} name={backlog ? 'Backlog' : 'Throughput'} from={past.from} to={past.to} zoom={zoom} />
-        : <Empty>The chart begins when the server has run for two {past.step}s; its history is kept in memory.</Empty>}
-      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart, or press + on it, to see less of it</span></div>
+        : <Empty>The chart begins after two {past.step}s. The server keeps its history in memory.</Empty>}
+      <div class="legend">{lines.map((l) => <span key={l.name}><Mark of={l.of} />{l.name} <b>{short(l.values.at(-1) ?? 0)}{backlog ? '' : '/s'}</b>{isCut(l, lines) && <span class="note">(its peaks are cut: {short(Math.max(...l.values))}/s)</span>}</span>)}<span class="note">{past.begins && `${past.begins}; `}a point {past.step === 'hour' ? 'an' : 'a'} {past.step}; drag over the chart, or press + on it, to see less of it</span></div>
       <Changes items={changes} within={past.within} />
     </section>
   )
@@ -89,12 +90,12 @@ function Throughput() {
 /** What keeps chunks from being handed out, as far as counters tell; what one strategy refuses, only Explain can say. */
 function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: KeysFrame | null }) {
   const full = (keyed?.keys ?? []).map((k) => {
-    const at = k.top.filter((v) => v.saturated)
+    const at = k.top.filter(atLimit)
     return { key: k.key, values: at.length, ready: at.reduce((n, v) => n + v.ready, 0) }
   }).filter((k) => k.values > 0)
   return (
     <section class="card w4">
-      <header><h2>What holds work back</h2><small><Count n={s.ready + s.waiting + s.paused + s.blocked + s.dead_letters} /> not in flight</small></header>
+      <header><h2>Why work waits</h2><small><Count n={s.ready + s.waiting + s.paused + s.blocked + s.dead_letters} /> not in flight</small></header>
       <table>
         <caption class="sr">Chunks by what they wait for</caption>
         <tbody>
@@ -106,8 +107,8 @@ function HeldBack({ frame: { stats: s }, keyed }: { frame: StatsFrame; keyed: Ke
           {full.map((k) => <tr key={k.key} class="part"><td class="wrap">of these behind a reached limit of <a class="chip" href={link('keys', { key: k.key })}>{k.key}</a> ({k.values} {k.values === 1 ? 'value' : 'values'})</td><td class="r"><Count n={k.ready} /></td></tr>)}
         </tbody>
       </table>
-      <p class="foot">Only limits set on values are counted here. For what MaxSimultaneous and the filters of a strategy hold back: <a href={link('strategies')}>Explain a strategy</a>.</p>
-      <p class="foot note">{exact(s.failed_total)} tries failed, {exact(s.expired_total)} expired since the start. On disk: {bytes(s.journal_bytes + s.store_bytes)}.</p>
+      <p class="foot">This counts only limits set on values. To see the effect of a strategy’s filters and limits: <a href={link('strategies')}>Explain a strategy</a>.</p>
+      <p class="foot note">{exact(s.failed_total)} attempts failed, {exact(s.expired_total)} expired since the start. On disk: {bytes(s.journal_bytes + s.store_bytes)}.</p>
     </section>
   )
 }
@@ -121,13 +122,13 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
         <div class="row"><h2>In flight by</h2>
           {keyed && keyed.keys.length > 0 && <span class="seg" role="group" aria-label="Meta key">{keyed.keys.map((k) => <button key={k.key} aria-pressed={k.key === frame?.key} onClick={() => refine({ key: k.key })}>{k.key}</button>)}</span>}
         </div>
-        <div class="legend"><span>last 10 min, a cell is 5 s</span><span><Mark of="zero" />none</span><span><Mark of="reserved" />the more, the fuller</span><span><Mark of="dead" />top edge: at its limit</span><span>· not known</span></div>
+        <div class="legend"><span>last 10 min, a cell is 5 s</span><span><Mark of="zero" />none</span><span><Mark of="reserved" />a fuller cell: more</span><span><Mark of="dead" />top edge: at its limit</span><span>· not known</span></div>
       </header>
-      {!frame || !keyed ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta, so there is nothing to tell apart. Submissions with meta show here, value by value.</Empty> : (
+      {!frame || !keyed ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No open submission has meta. Submissions with meta appear here, by value.</Empty> : (
         <>
           <Heat key={frame.key} frame={frame} at={keyed.at} rows={12} />
           <p class="foot">
-            {frame.whole ? '' : 'More than '}{exact(frame.values)} values · {exact(frame.top.filter((v) => v.saturated).length)} at their limit
+            {frame.whole ? '' : 'More than '}{exact(frame.values)} values · {exact(frame.top.filter(atLimit).length)} at their limit
             {frame.rest.values > 0 && <> · {short(frame.rest.in_flight)} in flight and {short(frame.rest.ready)} ready in the {exact(frame.rest.values)} others</>}
             {keyed.left > 0 && <> · {exact(keyed.left)} more keys are not followed</>} · <a href={link('keys', { key: frame.key })}>all values</a>
           </p>
@@ -144,7 +145,7 @@ function Newest() {
       <header><h2>Newest open submissions</h2><a href={link('submissions')}>all submissions</a></header>
       {list.problem ? <Failed problem={list.problem} again={list.again} />
         : !list.data ? <p class="note">Reading…</p>
-        : list.data.items.length === 0 ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open: everything is done, or nothing was inserted yet.</Empty>
+        : list.data.items.length === 0 ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open.</Empty>
         : <SubmissionTable list={list.data.items} />}
     </section>
   )

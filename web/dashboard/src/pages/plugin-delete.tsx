@@ -7,7 +7,7 @@ import { say } from '../state'
 export function Delete({ what, path, etag, refused, cli, done, wide }: { what: string; path: string; etag: string; refused: string | undefined; cli: string[]; done: () => void; wide?: boolean }) {
   const remove = async (query: string) => {
     await call('DELETE', path + query, undefined, { 'If-Match': etag })
-    say(`${what} is deleted`)
+    say(`${what} deleted`)
     done()
   }
   return (

@@ -16,12 +16,12 @@ export function Drop({ came, refused }: { came: (v: PluginVersion) => void; refu
     const all = [...(files ?? [])]
     const module = all.find((f) => f.name.endsWith('.wasm'))
     const manifest = all.find((f) => f.name.endsWith('.json'))
-    if (!module) return setWrong(all.length > 0 ? `${all[0]!.name} is no .wasm file.` : '')
+    if (!module) return setWrong(all.length > 0 ? `${all[0]!.name} is not a .wasm file.` : '')
     setWrong('')
     setBusy(`${module.name}, ${bytes(module.size)}`)
     try {
       const v = await upload({ module, manifest, config })
-      say(`${v.name} ${v.version} is uploaded; it scores nothing before it is activated`)
+      say(`${v.name} ${v.version} uploaded. It scores after you activate it`)
       came(v)
     } catch (error) {
       if (error instanceof Problem) refused(error)
@@ -34,7 +34,7 @@ export function Drop({ came, refused }: { came: (v: PluginVersion) => void; refu
         onDragOver={(e) => { e.preventDefault(); setOver(true) }} onDragLeave={() => setOver(false)} onDrop={(e) => { e.preventDefault(); setOver(false); void take(e.dataTransfer?.files ?? null) }}>
         <svg viewBox="0 0 24 24" width="28" height="28" fill="none" stroke="currentColor" stroke-width="1.6" aria-hidden="true"><path d="M12 15V4M8 8l4-4 4 4M4 15v3a2 2 0 0 0 2 2h12a2 2 0 0 0 2-2v-3" /></svg>
         <b>{busy ? `Checking ${busy}…` : 'Drop a module here'}</b>
-        <span class="note">a .wasm file, with its manifest.json beside it unless it is inside</span>
+        <span class="note">a .wasm file, with its manifest.json unless the file contains it</span>
         <input type="file" accept=".wasm,.json" multiple aria-label="Module of a plugin" disabled={busy !== ''} onChange={(e) => { void take(e.currentTarget.files); e.currentTarget.value = '' }} />
       </label>
       <details>

@@ -25,7 +25,7 @@ export function Logs({ name, dropped }: { name: string; dropped: number }) {
         </div>
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {list.data && lines.length === 0 && <Empty>{list.data.lines.length === 0 ? 'It has logged nothing since the server started.' : 'No line is of this level or above.'}</Empty>}
+      {list.data && lines.length === 0 && <Empty>{list.data.lines.length === 0 ? 'No log lines since the server started.' : 'No lines of this level or above.'}</Empty>}
       {lines.length > 0 && (
         <div class="log" tabIndex={0} role="log" aria-label="Log" aria-live="off">
           {lines.map((l) => <div key={l.number} class={'line ' + l.level}><time>{moment(l.time)}</time><b>{l.level}</b><span class="note">{l.version}</span><span>{l.text}</span></div>)}

@@ -32,8 +32,8 @@ export function Scores({ name, path, version }: { name: string; path: string; ve
           {all.map((one) => <button key={idOf(one)} aria-pressed={one === s} onClick={() => refine({ scores: idOf(one) })}><span class="mono">{one.version}</span> {one.uses.length > 0 ? one.uses.join(', ') : 'asked for by a strategy'}</button>)}
         </div>
       )}
-      {list.data && idle && <Empty command={quern('plugin', 'activate', name, version?.slice(0, 12) ?? 'VERSION')}>No version of it is in use, so none scores. One that is activated does, from the next reservation on.</Empty>}
-      {s && !idle && s.rows === 0 && <Empty command={quern('reserve', '--queue', queue.value, '--strategy', `OrElse(Plugin("${name}", OldestFirst), OldestFirst)`)}>{s.version} has scored nothing yet. It does when a consumer reserves by a strategy that names it.</Empty>}
+      {list.data && idle && <Empty command={quern('plugin', 'activate', name, version?.slice(0, 12) ?? 'VERSION')}>No version is in use, so none scores. Activate one: it scores from the next reservation on.</Empty>}
+      {s && !idle && s.rows === 0 && <Empty command={quern('reserve', '--queue', queue.value, '--strategy', `OrElse(Plugin("${name}", OldestFirst), OldestFirst)`)}>{s.version} has scored nothing yet. It scores when a consumer reserves with a strategy that names it.</Empty>}
       {s && s.rows > 0 && (
         <div class="stack">
           <Histogram bins={s.distribution} taken="something was taken" />
@@ -50,7 +50,7 @@ function Numbers({ s }: { s: PluginScores }) {
   return (
     <>
       <p>
-        The last <b>{exact(s.rows)}</b> candidates that were sampled: {s.uses.includes('shadow') ? 'a shadow decides nothing, so nothing was taken by it' : <>something was taken of <b>{exact(s.taken)}</b></>}, <b>{exact(s.skipped)}</b> were skipped.
+        The last <b>{exact(s.rows)}</b> candidates that were sampled: {s.uses.includes('shadow') ? 'a shadow decides nothing, so it took no chunk' : <>something was taken of <b>{exact(s.taken)}</b></>}, <b>{exact(s.skipped)}</b> were skipped.
         {configured !== '{}' && <> Configured as <span class="chip">{configured}</span></>}
       </p>
       <Faults s={s} />

@@ -20,7 +20,7 @@ export function PluginSettingsForm({ p, again }: { p: Plugin; again: () => void 
     e.preventDefault()
     void action.run(async () => {
       await call('PUT', path, body, { 'If-Match': p.etag })
-      say(`${p.name}: settings hold from now on`)
+      say(`${p.name}: settings saved, in effect now`)
       setEdited({})
       again()
     })

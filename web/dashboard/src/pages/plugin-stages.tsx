@@ -33,10 +33,10 @@ export function Stages({ version, refused }: { version: PluginVersion | undefine
 }
 
 const about = [
-  'imports, exports and every function held against what a sandbox allows',
-  'what it is called, which columns it reads, its window and what it needs',
-  'fuel is counted in the code itself; a process of its own compiles it',
-  'scores, speed, memory, and whether the same batch gives the same bits',
+  'imports, exports and every function checked against the sandbox’s rules',
+  'its name, columns, window and needs',
+  'the module counts its own fuel; a separate process compiles it',
+  'scores, speed, memory, and whether equal batches give equal scores',
 ]
 
 function facts(v: PluginVersion): ComponentChildren[] {
@@ -44,7 +44,7 @@ function facts(v: PluginVersion): ComponentChildren[] {
   return [
     <>{exact(r.instructions)} instructions in {bytes(v.size)}</>,
     <>{v.name} {v.version}, columns {(v.manifest.columns ?? []).map((c) => <span class="chip" key={c}>{c}</span>)}</>,
-    <>{r.from_cache ? 'the code was there already' : `${exact(r.compile_ms)} ms of processor time, ${bytes(r.compile_peak_bytes)} at most`}</>,
+    <>{r.from_cache ? 'compiled before' : `${exact(r.compile_ms)} ms of processor time, ${bytes(r.compile_peak_bytes)} at most`}</>,
     <>{tried(r)}</>,
   ]
 }

@@ -27,10 +27,10 @@ export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
         <label class="field grow">Candidates in the order of <input class="mono grow" value={strategy} spellcheck={false} onInput={(e) => refine({ strategy: e.currentTarget.value || undefined })} /></label>
         <label class="field">take <input type="number" min="1" max="1000" value={want} onInput={(e) => refine({ want: e.currentTarget.value || undefined })} /></label>
         <ContextField text={context.text} wrong={context.wrong} />
-        <button class="main" disabled={action.busy || context.wrong !== undefined}>{action.busy ? 'Scoring…' : 'Score what is ready'}</button>
+        <button class="main" disabled={action.busy || context.wrong !== undefined}>{action.busy ? 'Scoring…' : 'Score ready chunks'}</button>
       </form>
       {action.problem && <Failed problem={action.problem} />}
-      {!answer && !action.problem && <Empty>Scores the candidates of queue {queue.value} as they are now: the spread of the scores, what would be taken, and what that changes. Nothing is reserved.</Empty>}
+      {!answer && !action.problem && <Empty>Scores the candidates of queue {queue.value} now: the scores, the chunks that would be taken, and the change. It reserves nothing.</Empty>}
       {answer?.live && <Live of={answer.live} active={active} want={want} />}
       {answer && !answer.live && <p class="foot">{tried(answer.report)}</p>}
     </>
@@ -38,7 +38,7 @@ export function Try({ v, active }: { v: PluginVersion; active: boolean }) {
 }
 
 function Live({ of, active, want }: { of: PluginLive; active: boolean; want: number }) {
-  if (of.rows === 0) return <Empty>Nothing is ready for this strategy, so there is nothing to score.</Empty>
+  if (of.rows === 0) return <Empty>No chunk is ready for this strategy.</Empty>
   return (
     <div class="stack foot" role="status">
       <p>{exact(of.rows)} candidates, {exact(of.picks.length)} would be taken{of.skipped > 0 ? `, ${exact(of.skipped)} skipped` : ''}.</p>
@@ -62,8 +62,8 @@ function Moves({ name, of, gained, lost, want, overlap, tau }: { name: string; o
     <div class="moves">
       <b>Against the order {name}</b>
       <small>{overlap === undefined ? `${exact(gained.length)} of ${exact(want)} change` : `the same in ${(100 * overlap).toFixed(0)} %, order agrees (tau) ${(tau ?? 0).toFixed(2)}`}</small>
-      <div><span class="sign">+</span> come forward: the next chunk of {rows(gained)}</div>
-      <div><span class="sign">−</span> are put off: the next chunk of {rows(lost)}</div>
+      <div><span class="sign">+</span> move forward: the next chunk of {rows(gained)}</div>
+      <div><span class="sign">−</span> move back: the next chunk of {rows(lost)}</div>
     </div>
   )
 }

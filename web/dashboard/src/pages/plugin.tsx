@@ -65,8 +65,8 @@ function Whole({ p, again }: { p: Of; again: () => void }) {
   return (
     <>
       {p.previous && <button disabled={action.busy} title={`to ${p.previous.version} ${p.previous.sha256.slice(0, 8)}`} onClick={() => void run('rollback', `${p.name} is back at ${p.previous!.version}`)}>Roll back to {p.previous.version}</button>}
-      {p.active && <Confirm name="Deactivate" look="plain" question={`Take ${p.name} out of use?`} run={() => order('deactivate', `${p.name} is out of use`)}>Strategies that ask for it go on without it, from the next reservation on. Its versions stay.</Confirm>}
-      <Delete what={p.name} path={pluginPath(p.name)} etag={p.etag} cli={['plugin', 'delete', p.name]} wide refused={p.active && `${p.name} is in use (${p.active.version} is active): first deactivate it.`} done={() => { location.hash = link('plugins') }} />
+      {p.active && <Confirm name="Deactivate" look="plain" question={`Take ${p.name} out of use?`} run={() => order('deactivate', `${p.name} is out of use`)}>From the next reservation on, strategies that name it use their next branch. Its versions stay.</Confirm>}
+      <Delete what={p.name} path={pluginPath(p.name)} etag={p.etag} cli={['plugin', 'delete', p.name]} wide refused={p.active && `${p.name} is in use (${p.active.version} is active): deactivate it first.`} done={() => { location.hash = link('plugins') }} />
       {action.problem && <Failed problem={action.problem} />}
     </>
   )
@@ -78,8 +78,8 @@ function Broken({ p, again }: { p: Of; again: () => void }) {
   const b = p.breaker
   if (b.state === 'closed') return null
   const what: Record<string, string> = {
-    open: 'The breaker is open: reservations go on without the plugin.', half_open: 'The breaker lets one batch through as a test.', throttled: 'It is throttled: it takes more of the processor than it may.',
-    quarantined: 'The active version is in quarantine because it failed too often. Only activating it with force ends the quarantine.', held: 'An operator holds it out of use.',
+    open: 'The breaker is open: reservations go on without the plugin.', half_open: 'The breaker lets one batch through as a test.', throttled: 'It is throttled: it used more processor time than allowed.',
+    quarantined: 'The active version is in quarantine because it failed too often. Only activating it with force ends the quarantine.', held: 'An operator took it out of use.',
   }
   return (
     <div class="banner" role="status">
@@ -96,7 +96,7 @@ function Numbers({ s }: { s: PluginStats }) {
     <>
       <Tile name="Scored" value={short(s.candidates)} title={exact(s.candidates)}>candidates in {short(s.batches)} batches</Tile>
       <Tile name="A candidate" value={s.candidates > 0 ? `${short(Math.round(s.ns_per_candidate))} ns` : '—'}>{exact(Math.round(s.fuel_per_candidate))} fuel</Tile>
-      <Tile name="Without it" of="skipped" value={short(s.fallbacks)} title={exact(s.fallbacks)}>reservations that fell back</Tile>
+      <Tile name="Without it" of="skipped" value={short(s.fallbacks)} title={exact(s.fallbacks)}>reservations that used the next branch</Tile>
       <Tile name="Faults" of={faults > 0 ? 'dead' : 'zero'} value={exact(faults)} title={s.last_fault ?? ''}>{faults === 0 ? 'none since the start' : Object.entries(s.faults).map(([kind, n]) => `${exact(n)} ${kind}`).join(', ')}</Tile>
       <Tile name="Processor" value={`${(100 * s.cpu_share).toFixed(1)} %`}>of one core, last 10 s</Tile>
       <Tile name="Sandboxes" value={exact(s.instances)}>{bytes(s.memory_pages * 65536)} the largest</Tile>
@@ -121,7 +121,7 @@ function Versions({ p, list, chosen, again }: { p: Of; list: PluginVersion[]; ch
   return (
     <section class="card w12">
       <header><h2>Versions</h2><small>{exact(list.length)}, the newest first; a change holds from the next reservation on</small></header>
-      {list.length === 0 ? <Empty command={quern('plugin', 'push', p.name + '.wasm')}>No version is left of it.</Empty> : (
+      {list.length === 0 ? <Empty command={quern('plugin', 'push', p.name + '.wasm')}>It has no versions.</Empty> : (
         <List name="Versions" items={list} id={(v) => v.sha256} scope={p.name} marked={chosen?.sha256} open={(v) => link('plugins/' + p.name, { version: v.sha256.slice(0, 12) })}
           columns={[{ name: 'Version' }, { name: 'In use as' }, { name: 'State' }, { name: 'A candidate', right: true }, { name: 'Fuel', right: true }, { name: 'Size', right: true }, { name: 'Uploaded' }, { name: 'Actions', hidden: true }]}
           cells={(v) => [
@@ -192,9 +192,9 @@ function Recordings({ path }: { path: string }) {
   const list: Live<Page<PluginRecording>> = useLive<Page<PluginRecording>>(`${path}/recordings`, 5)
   return (
     <section class="card w6">
-      <header><h2>Recorded batches</h2><small>a sample, and those that faulted; in memory</small></header>
+      <header><h2>Recorded batches</h2><small>a sample, and failed batches; in memory</small></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'run', 'plugin.wasm', '--rows', '1.qbatch')}>None yet. A recording replays exactly what the plugin saw.</Empty>}
+      {list.data?.items.length === 0 && <Empty command={shell('quern', 'plugin', 'run', 'plugin.wasm', '--rows', '1.qbatch')}>No recordings. A recording replays exactly the batch that the plugin saw.</Empty>}
       {list.data && list.data.items.length > 0 && (
         <List name="Recorded batches" items={list.data.items} id={(r) => String(r.id)} scope={path} keys={false}
           columns={[{ name: 'File' }, { name: 'When' }, { name: 'Version' }, { name: 'Rows', right: true }, { name: 'Kept because' }]}

@@ -25,7 +25,7 @@ export function Plugins() {
   const [refused, setRefused] = useState<Problem>()
   return (
     <>
-      <div class="head"><h1>Plugins</h1><span>modules that score candidates, of this server and all its queues</span>
+      <div class="head"><h1>Plugins</h1><span>modules that score candidates, for all queues of this server</span>
         <div class="act"><CopyAs cli={quern('plugin', 'list')} curl={curl('GET', '/v1/plugins')} /></div>
       </div>
       <Gate scope="plugins">
@@ -34,7 +34,7 @@ export function Plugins() {
           <Drop came={(v) => { setCame(v); setRefused(undefined); list.again() }} refused={(p) => { setRefused(p); setCame(undefined) }} />
         </section>
         <section class="card w7">
-          <header><h2>What the server does with it</h2>{came && <a href={link('plugins/' + came.name, { version: came.sha256.slice(0, 12) })}>Open {came.name} {came.version}</a>}</header>
+          <header><h2>Steps</h2>{came && <a href={link('plugins/' + came.name, { version: came.sha256.slice(0, 12) })}>Open {came.name} {came.version}</a>}</header>
           <Stages version={came} refused={refused} />
         </section>
       </Gate>
@@ -42,7 +42,7 @@ export function Plugins() {
         <header><h2>Uploaded</h2><small>{list.data ? exact(list.data.items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data?.items.length === 0 && <Empty command={quern('plugin', 'push', 'deadline-first.wasm', '--activate')}>No plugin yet. A strategy names one with Plugin("name", …): it decides which candidates come first, inside of a sandbox with a budget.</Empty>}
+        {list.data?.items.length === 0 && <Empty command={quern('plugin', 'push', 'deadline-first.wasm', '--activate')}>No plugins. A strategy names one as Plugin("name", …). The plugin orders the candidates, in a sandbox with a budget.</Empty>}
         {list.data && list.data.items.length > 0 && (
           <List name="Plugins" items={list.data.items} id={(p) => p.name} scope="" open={(p) => link('plugins/' + p.name)}
             columns={[{ name: 'Plugin' }, { name: 'State' }, { name: 'Active' }, { name: 'Canary' }, { name: 'Shadow' }, { name: 'Versions', right: true }, { name: 'Changed' }]}

@@ -14,12 +14,12 @@ export function Quarantine({ name, why }: { name: string; why: Quarantined }) {
     <section class="card w12 stack" role="alert">
       <header><h2>The queue “{name}” is in quarantine</h2><small>since {moment(why.since)}</small></header>
       <pre class="wrap" tabIndex={0}>{why.reason}</pre>
-      <p>Its calls are refused with the status 503. The other queues serve, and nothing was changed in its files. Once they are fixed, start the server again: each start tries to open it.</p>
+      <p>The server refuses its calls with the status 503 and leaves its files alone. The other queues work. Fix the files, then restart the server: each start tries to open the queue.</p>
       <div class="row">
-        <Confirm name="Delete" look="danger" danger lacks={lacks('admin')} question={`Delete the queue ${name} with all that is in it?`} run={async () => {
+        <Confirm name="Delete" look="danger" danger lacks={lacks('admin')} question={`Delete the queue ${name} with all its work?`} run={async () => {
           await call('DELETE', `${path}?quarantined=true`)
           aside.value = null
-          say(`The queue ${name} is deleted`)
+          say(`Queue ${name} deleted`)
         }}>What its files still hold is lost, and cannot be brought back without a copy of them.</Confirm>
         <CopyAs cli={quern('queue', 'delete', name, '--quarantined')} curl={curl('DELETE', `${path}?quarantined=true`)} />
       </div>

@@ -34,7 +34,7 @@ function Change({ q, form, setForm, again }: { q: Queue; form: Record<string, un
   const path = queuePath(q.name)
   const save = () => action.run(async () => {
     await call('PATCH', path, { settings: changed })
-    say(`${n} ${n === 1 ? 'setting is' : 'settings are'} changed, from the next decision on`)
+    say(`${n} ${n === 1 ? 'setting' : 'settings'} changed`)
     setForm(undefined)
     again()
   })

@@ -26,7 +26,7 @@ export function Reservations() {
   const s = stats.value?.stats
   return (
     <>
-      <div class="head"><h1>Reservations</h1><span>who holds what, since when and until when</span><div class="act"><CopyAs cli={quern('reservations', '--queue', queue.value, ...flags(filters))} curl={curl('GET', heldPath(filters))} /></div></div>
+      <div class="head"><h1>Reservations</h1><span>the chunks that consumers hold, and until when</span><div class="act"><CopyAs cli={quern('reservations', '--queue', queue.value, ...flags(filters))} curl={curl('GET', heldPath(filters))} /></div></div>
       {s && (
         <>
           <Tile name="In flight" of="reserved" value={short(s.reserved)} title={exact(s.reserved)}>chunks held by consumers</Tile>
@@ -34,7 +34,7 @@ export function Reservations() {
         </>
       )}
       <Filter given={given} />
-      <Held key={write(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation fits the filters.' : 'No consumer holds anything at the moment.'} all={given['consumer']} />
+      <Held key={write(given)} filters={filters} name="Reservations" none={Object.keys(given).length > 0 ? 'No reservation matches the filters.' : 'No consumer holds a chunk.'} all={given['consumer']} />
     </>
   )
 }
@@ -78,7 +78,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
   const { limit: _, cursor, ...rest } = filters
   return (
     <section class={few ? 'card w12 half' : 'card w12'}>
-      <header><div class="row"><h2>{name}</h2><small>{rest['sort'] === 'deadline' ? 'the next deadline first' : 'the longest held first'}; the bar is how much of the time until the deadline is over</small></div>{few && <a href={link('reservations', rest)}>all of them</a>}{all && <Gate scope="operate"><ReleaseShown name={all} done={done} /></Gate>}</header>
+      <header><div class="row"><h2>{name}</h2><small>{rest['sort'] === 'deadline' ? 'the next deadline first' : 'the longest held first'}; the bar shows the time used until the deadline</small></div>{few && <a href={link('reservations', rest)}>all of them</a>}{all && <Gate scope="operate"><ReleaseShown name={all} done={done} /></Gate>}</header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {!items && !list.problem && <p class="note">Reading…</p>}
       {items?.length === 0 && <Empty>{none}</Empty>}
@@ -88,7 +88,7 @@ export function Held({ filters, name, none, changed, few, all }: { filters: Filt
           cells={(h) => [
             <td><a class="mono" href={link(`submissions/${h.submission}/${h.index}`)}>{h.submission}/{h.index}</a></td>,
             <td>{h.consumer ? <Clamp text={h.consumer} href={link('consumers/' + encodeURIComponent(h.consumer))} /> : <span class="note">without a name</span>}</td>,
-            <td class="r" title={`since ${moment(h.since)}`}>{duration(h.held_ms / 1000)}{h.overdue && <> <span class="badge">overdue</span></>}{h.attempt > 1 && <p class="note">try {h.attempt}</p>}</td>, <td><Left h={h} /><p class="note">until {moment(h.deadline)}{h.finishing ? ', finishing' : ''}</p></td>,
+            <td class="r" title={`since ${moment(h.since)}`}>{duration(h.held_ms / 1000)}{h.overdue && <> <span class="badge">overdue</span></>}{h.attempt > 1 && <p class="note">attempt {h.attempt}</p>}</td>, <td><Left h={h} /><p class="note">until {moment(h.deadline)}{h.finishing ? ', finishing' : ''}</p></td>,
             <td><MetaChips meta={h.meta} /></td>, <td class="r">{!h.finishing && <Gate scope="operate"><Release h={h} done={done} /></Gate>}</td>,
           ]} />
       )}
@@ -102,12 +102,12 @@ export function Release({ h, done, look }: { h: Pick<HeldReservation, 'submissio
   const of = h.consumer || 'a consumer without a name'
   const run = async () => {
     await call('POST', `/v1/submissions/${h.submission}/chunks/${h.index}/release`)
-    say(`chunk ${h.index} is taken from ${of}, and offered again`)
+    say(`chunk ${h.index} taken from ${of}, and offered again`)
     done()
   }
   return (
     <Confirm name="Release" label={`Release chunk ${h.index} of ${h.submission}`} danger {...(look ? { look } : {})} question={`Take chunk ${h.index} from ${of}?`} run={run}>
-      1 chunk is offered again at once, with no try counted; all else that the consumer holds stays with it.{h.held_ms !== undefined && <> It was held for {duration(h.held_ms / 1000)}.</>} What the consumer completes of it counts only until it is handed out again.
+      1 chunk is offered again at once, without counting an attempt. The consumer keeps its other chunks.{h.held_ms !== undefined && <> It was held for {duration(h.held_ms / 1000)}.</>} What the consumer completes of it counts only until it is handed out again.
     </Confirm>
   )
 }
@@ -118,12 +118,12 @@ export const consumerPath = (name: string) => `${queuePath(queue.value)}/consume
 export function ReleaseAll({ c, done, look }: { c: Consumer; done: () => void; look?: 'plain' }) {
   const run = async () => {
     const { released } = await call<{ released: number }>('POST', `${consumerPath(c.consumer)}/release`)
-    say(`${exact(released)} ${released === 1 ? 'chunk is' : 'chunks are'} taken from ${c.consumer}, and offered again`)
+    say(`${exact(released)} ${released === 1 ? 'chunk' : 'chunks'} taken from ${c.consumer}, and offered again`)
     done()
   }
   return (
-    <Confirm name="Release" n={c.reserved} label={`Release what ${c.consumer} holds`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
-      {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, with no try counted. What it completes of them counts only until they are handed out again.
+    <Confirm name="Release" n={c.reserved} label={`Release the chunks of ${c.consumer}`} danger {...(look ? { look, button: `Release all ${exact(c.reserved)}…` } : {})} question={`Take ${exact(c.reserved)} from ${c.consumer}?`} run={run}>
+      {exact(c.reserved)} {c.reserved === 1 ? 'chunk is' : 'chunks are'} offered again at once, without counting an attempt. A completion counts only until they are handed out again.
     </Confirm>
   )
 }
@@ -138,5 +138,5 @@ function ReleaseShown({ name, done }: { name: string; done: () => void }) {
 function Left({ h }: { h: HeldReservation }) {
   const whole = Math.max(1, Date.parse(h.deadline) - Date.parse(h.since))
   const part = Math.max(0, Math.min(1, h.held_ms / whole))
-  return <div class="gauge"><div class={part >= 1 ? 'bar sat' : 'bar'} role="img" aria-label={`${Math.round(100 * part)} % of the time is over`}><i class={part > 0.8 ? 'dead' : 'reserved'} style={{ width: `${100 * part}%` }} /></div><span>{duration(Math.max(0, whole - h.held_ms) / 1000)} left</span></div>
+  return <div class="gauge"><div class={part >= 1 ? 'bar sat' : 'bar'} role="img" aria-label={`${Math.round(100 * part)} % of the time is used`}><i class={part > 0.8 ? 'dead' : 'reserved'} style={{ width: `${100 * part}%` }} /></div><span>{duration(Math.max(0, whole - h.held_ms) / 1000)} left</span></div>
 }

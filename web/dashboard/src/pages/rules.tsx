@@ -22,14 +22,14 @@ export function Rules() {
   const path = `${queuePath(queue.value)}/rules`
   return (
     <>
-      <div class="head"><h1>Rules</h1><span>standing orders: what they cover is not handed out, whatever strategy asks</span>
+      <div class="head"><h1>Rules</h1><span>the server does not hand out work under a rule, whatever the strategy</span>
         <div class="act"><CopyAs cli={quern('rules', 'list', '--queue', queue.value)} curl={curl('GET', path)} /></div>
       </div>
       <Gate scope={['consume', 'operate']}><section class="card w4"><header><h2>Set a rule</h2></header><SetRule path={path} /></section></Gate>
       <section class={may('consume', 'operate') ? 'card w8' : 'card w12'}>
         <header><h2>Active</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list?.problem && <Failed problem={list.problem} again={list.again} />}
-        {items?.length === 0 && <Empty command={quern('rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active: everything that is ready may be handed out. A pause holds work back for a while; a block says that it is not to be done.</Empty>}
+        {items?.length === 0 && <Empty command={quern('rules', 'pause', '--meta', 'company=acme', '--reason', 'their API is down', '--until', '90m', '--queue', queue.value)}>No rule is active. A pause holds work back for a while; a block forbids it.</Empty>}
         {items && items.length > 0 && (
           <ActiveRules name="Active rules" items={items} done={list!.again} />
         )}
@@ -39,7 +39,7 @@ export function Rules() {
   )
 }
 
-const ends: Record<string, string> = { lifted: 'lifted', over: 'its time was over', submission_ended: 'its submission ended' }
+const ends: Record<string, string> = { lifted: 'lifted', over: 'its time came', submission_ended: 'its submission ended' }
 const more = 50
 
 /** Rules that hold no more: who set them and why, for how long they held, and who lifted them. */
@@ -63,7 +63,7 @@ function Past({ path }: { path: string }) {
       </header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {!list.data && !list.problem && <p class="note">Reading…</p>}
-      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? `None of the ${exact(all.length)} that are kept fits the filter.` : 'No rule of this queue has ended yet. Those that are lifted or over stand here, with who lifted them.'}</Empty>}
+      {list.data && fit.length === 0 && <Empty>{all.length > 0 ? `None of the ${exact(all.length)} that are kept fits the filter.` : 'No rule of this queue has ended. Rules that were lifted or ended appear here.'}</Empty>}
       {fit.length > 0 && (
         <List name="Past rules" items={fit.slice(0, n)} id={(r) => r.id} scope={`${queue.value} ${end} ${find} ${n}`} keys={false}
           columns={[{ name: 'Covered' }, { name: 'Did' }, { name: 'Why' }, { name: 'Held' }, { name: 'Ended' }]}
@@ -128,15 +128,15 @@ function SetRule({ path }: { path: string }) {
   return (
     <form class="stack" onSubmit={set}>
       <span class="seg" role="group" aria-label="What the rule does">{['pause', 'block'].map((v) => <button type="button" key={v} disabled={v === 'block' && !may('admin')} title={v === 'block' ? lacks('admin') : undefined} aria-pressed={verb === v} onClick={() => setVerb(v)}>{v}</button>)}</span>
-      <label class="stack tight">What it covers<select value={what} onChange={(e) => setWhat(e.currentTarget.value)}><option value="meta">all with a meta value</option><option value="submission">one submission</option><option value="queue">the whole queue</option></select></label>
+      <label class="stack tight">Covers<select value={what} onChange={(e) => setWhat(e.currentTarget.value)}><option value="meta">a meta value</option><option value="submission">one submission</option><option value="queue">the whole queue</option></select></label>
       {what !== 'queue' && <label class="stack tight">{what === 'meta' ? 'KEY=VALUE' : 'Its id'}<input class="mono" required value={text} list="rule-values" placeholder={what === 'meta' ? 'company=acme' : ''} onInput={(e) => setText(e.currentTarget.value)} /></label>}
       {what === 'meta' && <datalist id="rule-values">{(keys.value?.keys ?? []).flatMap((k) => k.top.slice(0, 20).map((v) => <option key={k.key + v.value} value={`${k.key}=${v.value}`} />))}</datalist>}
       <label class="stack tight">Why<input required={verb === 'block'} maxLength={500} value={reason} placeholder="their API is down" onInput={(e) => setReason(e.currentTarget.value)} /></label>
       <Who />
       <label class="stack tight">For how long<select value={length} onChange={(e) => setLength(e.currentTarget.value)}>{lengths.map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
       {length === 'at' && <label class="stack tight">Until<input type="datetime-local" required value={at} onInput={(e) => setAt(e.currentTarget.value)} /></label>}
-      <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts of it</label>
-      <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back what is held, with no try counted</label>
+      <label class="check"><input type="checkbox" checked={insert} onChange={(e) => setInsert(e.currentTarget.checked)} /> refuse inserts</label>
+      <label class="check"><input type="checkbox" checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} /> take back reserved chunks, without counting an attempt</label>
       <div class="row"><button class="main" disabled={action.busy || !match || (length !== '' && !until)}>{verb === 'pause' ? 'Pause' : 'Block'}</button>
         {match && <CopyAs cli={quern('rules', verb, ...ruleFlags(match), ...(reason ? ['--reason', reason] : []), ...(until ? ['--until', /\d/.test(length) ? length : until] : []), ...(insert ? ['--refuse-inserts'] : []), ...(revoke ? ['--revoke'] : []), '--queue', queue.value)} curl={curl('POST', path, body)} />}
       </div>

@@ -33,12 +33,12 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
     const got = await call<Backfilled>('POST', path, body, { 'Idempotency-Key': key })
     setMade(got)
     setCounted(undefined)
-    say(`${s.name} inserted ${exact(got.submissions.length)} of the past`)
+    say(`${s.name}: ${exact(got.submissions.length)} past ticks inserted`)
     done()
   })
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Backfill</h2><small>insert what past ticks would have inserted, whether they were emitted or not</small></div>
+      <header><div class="row"><h2>Backfill</h2><small>insert the work of past ticks again, or of ticks that were missed</small></div>
         {whole && <CopyAs cli={quern('schedules', 'backfill', s.name, '--queue', queue.value, '--from', range.from, '--to', range.to, '--limit', body.limit, '--idempotency-key', key)} curl={curl('POST', path, body)} />}
       </header>
       <form class="row" onSubmit={count}>
@@ -51,8 +51,8 @@ export function Backfill({ s, done }: { s: Schedule; done: () => void }) {
       {counted && (
         <div class="foot" role="status">
           {counted.ticks === 0 ? <p>{s.name} has no tick in this time.</p>
-            : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks are in this time, from {moment(counted.first_at!)} on. At most {exact(most)} are inserted at once: ask for a shorter period.</p>
-              : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick is' : 'ticks are'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, also where one was inserted for it before.</Question>}
+            : counted.ticks > most ? <p><b>{exact(counted.ticks)}</b> ticks are in this time, from {moment(counted.first_at!)} on. At most {exact(most)} fit into one call: choose a shorter period.</p>
+              : <Question name="Insert" n={counted.ticks} busy={action.busy} run={insert} leave={() => setCounted(undefined)}><b>{exact(counted.ticks)}</b> {counted.ticks === 1 ? 'tick is' : 'ticks are'} in this time, the first at {moment(counted.first_at!)}. Each inserts a submission, even if its tick did so before.</Question>}
         </div>
       )}
       {made && <p class="foot" role="status">Inserted {exact(made.submissions.length)}: {made.submissions.slice(0, 10).map((id) => <span key={id}><SubmissionLink id={id} /> </span>)}{made.submissions.length > 10 && `and ${exact(made.submissions.length - 10)} more`}</p>}

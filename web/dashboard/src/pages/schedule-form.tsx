@@ -45,7 +45,7 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
   try { body = tidy({ ...d, template: read<ScheduleDefinition['template']>(template) }) } catch { /* said below when it is saved */ }
   const save = (e: SubmitEvent) => {
     e.preventDefault()
-    if (!body) return setWrong('What is inserted is no JSON.')
+    if (!body) return setWrong('The submission is not valid JSON.')
     setWrong('')
     void action.run(async () => {
       const now = await call<Schedule>('PUT', one(name), body, s ? { 'If-Match': s.etag } : { 'If-None-Match': '*' })
@@ -72,20 +72,20 @@ export function Editor({ s, done }: { s: Schedule | undefined; done: () => void 
           <div class="fields">
             {moment('start', 'Not before (your time)')}
             {moment('end', 'Not after (your time)')}
-            <Time name="Jitter" ms={d.jitter_ms ?? 0} set={(ms) => put({ jitter_ms: ms })} hint="each tick is emitted up to so much later, always by the same amount" />
+            <Time name="Jitter" ms={d.jitter_ms ?? 0} set={(ms) => put({ jitter_ms: ms })} hint="delays each tick by up to this much, always by the same amount" />
           </div>
           <div class="fields">
-            <label class="stack tight">Ticks missed while down<select value={d.missed} onChange={text('missed')}><option value="once">one is made up for</option><option value="skip">are skipped</option><option value="all">are all made up for</option></select></label>
+            <label class="stack tight">Ticks missed while down<select value={d.missed} onChange={text('missed')}><option value="once">insert one for them</option><option value="skip">are skipped</option><option value="all">are all inserted later</option></select></label>
             {d.missed === 'all' && <Time name="Not older than" ms={d.catchup_window_ms ?? 0} set={(ms) => put({ catchup_window_ms: ms })} />}
             {d.missed === 'all' && <label class="stack tight">At most<input type="number" min="1" max="1000" value={d.catchup_limit} onInput={(e) => put({ catchup_limit: Number(e.currentTarget.value) })} /></label>}
-            <label class="stack tight">While the one before runs<select value={d.overlap} onChange={text('overlap')}><option value="allow">insert all the same</option><option value="skip">skip</option><option value="buffer_one">one waits</option></select></label>
+            <label class="stack tight">If the last one still runs<select value={d.overlap} onChange={text('overlap')}><option value="allow">insert anyway</option><option value="skip">skip</option><option value="buffer_one">one waits</option></select></label>
           </div>
           <div class="row">
-            <label class="check"><input type="checkbox" checked={d.seconds ?? false} onChange={(e) => put({ seconds: e.currentTarget.checked })} />A leading field of seconds</label>
-            <label class="check"><input type="checkbox" checked={d.pause_on_failure ?? false} onChange={(e) => put({ pause_on_failure: e.currentTarget.checked })} />Pause when one fails</label>
-            {!s && <label class="check"><input type="checkbox" checked={d.run_on_create ?? false} onChange={(e) => put({ run_on_create: e.currentTarget.checked })} />Insert once when it is made</label>}
+            <label class="check"><input type="checkbox" checked={d.seconds ?? false} onChange={(e) => put({ seconds: e.currentTarget.checked })} />First field: seconds</label>
+            <label class="check"><input type="checkbox" checked={d.pause_on_failure ?? false} onChange={(e) => put({ pause_on_failure: e.currentTarget.checked })} />Pause after a failure</label>
+            {!s && <label class="check"><input type="checkbox" checked={d.run_on_create ?? false} onChange={(e) => put({ run_on_create: e.currentTarget.checked })} />Insert once now</label>}
           </div>
-          <label class="stack tight">What is inserted, as JSON<textarea rows={7} spellcheck={false} value={template} onInput={(e) => setTemplate(e.currentTarget.value)} /></label>
+          <label class="stack tight">Submission, as JSON<textarea rows={7} spellcheck={false} value={template} onInput={(e) => setTemplate(e.currentTarget.value)} /></label>
           <div class="row"><button class="main" disabled={action.busy}>{s ? 'Save' : 'Create'}</button><span role="status">{wrong}</span></div>
           {action.problem && <Failed problem={action.problem} />}
         </form>

@@ -50,10 +50,10 @@ export function Preview({ d, s }: { d: ScheduleDefinition; s: Schedule | undefin
 /** What becomes of a tick, in plain words. */
 function words(d: ScheduleDefinition): string {
   const out: string[] = []
-  if (d.jitter_ms) out.push(`Each comes up to ${duration(d.jitter_ms / 1000)} later, always by the same amount.`)
-  if (d.missed === 'all') out.push(`Of ticks missed while the server was down or late, the newest ${exact(d.catchup_limit ?? 100)} are made up for that are not older than ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)}.`)
-  else out.push(d.missed === 'skip' ? 'Ticks that are missed are skipped.' : 'Of ticks that are missed the last one is made up for.')
-  out.push({ skip: 'A tick is skipped while the submission before is open.', buffer_one: 'While the submission before is open one tick waits, and others are skipped.' }[d.overlap ?? ''] ?? 'It inserts also while the submission before is open.')
+  if (d.jitter_ms) out.push(`Each tick comes up to ${duration(d.jitter_ms / 1000)} late, always by the same amount.`)
+  if (d.missed === 'all') out.push(`Of ticks missed while the server was down or late, it inserts the newest ${exact(d.catchup_limit ?? 100)} later, up to ${duration((d.catchup_window_ms ?? 3_600_000) / 1000)} old.`)
+  else out.push(d.missed === 'skip' ? 'It skips missed ticks.' : 'Of missed ticks, it inserts the last one later.')
+  out.push({ skip: 'It skips a tick while its last submission is open.', buffer_one: 'While its last submission is open, one tick waits, and it skips the others.' }[d.overlap ?? ''] ?? 'It inserts even while its last submission is open.')
   if (d.pause_on_failure) out.push('It pauses itself when a submission fails or expires.')
   return out.join(' ')
 }

@@ -35,7 +35,7 @@ export function Schedules() {
   const s = all.find((i) => i.name === chosen)
   return (
     <>
-      <div class="head"><h1>Schedules</h1><span>what is inserted by the clock</span>
+      <div class="head"><h1>Schedules</h1><span>submissions that the server inserts by the clock</span>
         <div class="act">{chosen && may('operate') && <button onClick={() => refine({ name: undefined })}>New schedule</button>}<CopyAs cli={cli('list')} curl={curl('GET', base())} /></div>
       </div>
       <section class="card w12">
@@ -50,18 +50,18 @@ export function Schedules() {
         </header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
-        {list.data && all.length === 0 && <Empty command={quern('schedules', 'set', 'nightly', '--queue', queue.value, '--spec', '30 2 * * *', '--tz', 'Europe/Amsterdam', '--count', 100, '--template', 'part {index}', '--meta', 'kind=nightly')}>Nothing is inserted by the clock here. A schedule inserts a submission at every tick, on time also across summer time and restarts.</Empty>}
-        {all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} schedules fits.</Empty>}
+        {list.data && all.length === 0 && <Empty command={quern('schedules', 'set', 'nightly', '--queue', queue.value, '--spec', '30 2 * * *', '--tz', 'Europe/Amsterdam', '--count', 100, '--template', 'part {index}', '--meta', 'kind=nightly')}>No schedules. A schedule inserts a submission at every tick, also across daylight saving time and restarts.</Empty>}
+        {all.length > 0 && items.length === 0 && <Empty>None of the {exact(all.length)} schedules matches.</Empty>}
         {items.length > 0 && (
           <List name="Schedules" items={items} id={(i) => i.name} scope={queue.value + find + state} marked={chosen} open={(i) => link('schedules', { name: i.name, find, state })}
-            columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Lately', title: 'what became of its last submissions, the newest at the right' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}
+            columns={[{ name: 'Schedule' }, { name: 'When' }, { name: 'State' }, { name: 'Next' }, { name: 'Last' }, { name: 'Lately', title: 'results of its last submissions, the newest at the right' }, { name: 'Inserted', right: true }, { name: 'Skipped', right: true }, { name: 'Actions', hidden: true }]}
             cells={(i) => [
               <td class="name"><button class="link" title={i.name} onClick={() => refine({ name: i.name })}>{clamped(visible(i.name), nameLength)}</button></td>, <td class="wrap when">{i.description}<div class="note mono">{i.definition.spec}</div></td>,
               <td class="wrap"><span class="state"><Mark of={marks[i.state] ?? 'zero'} />{i.state}</span>{i.reason && <p class="note">{i.reason}</p>}</td>,
               <td class="note"><Next s={i} /></td>,
               <td class="note">{i.last_at ? <>{moment(i.last_at)}{i.last_submission && <div><SubmissionLink id={i.last_submission} /></div>}</> : 'never'}</td>,
               <td><Spark of={i.recent} /></td>,
-              <td class="r">{exact(i.emitted)}</td>, <td class="r" title={`${i.skipped_missed} missed, ${i.skipped_late} late, ${i.skipped_overlap} while the one before ran`}>{exact(i.skipped_missed + i.skipped_late + i.skipped_overlap)}</td>,
+              <td class="r">{exact(i.emitted)}</td>, <td class="r" title={`${i.skipped_missed} missed, ${i.skipped_late} late, ${i.skipped_overlap} while the last one ran`}>{exact(i.skipped_missed + i.skipped_late + i.skipped_overlap)}</td>,
               <td class="r"><Gate scope="operate"><Acts s={i} done={list.again} /></Gate></td>,
             ]} />
         )}
@@ -89,7 +89,7 @@ function useChanges(list: Live<Page<Schedule>>, frame: SchedulesFrame | null) {
 
 function Next({ s }: { s: Schedule }) {
   const now = stats.value ? Date.parse(stats.value.at) : 0
-  if (s.waiting_at) return <>waits for the one before</>
+  if (s.waiting_at) return <>waits for the last one</>
   if (s.state === 'paused') return <>none while it is paused</>
   if (!s.next_at) return <>—</>
   if (s.state !== 'active') return <>none while it is {s.state}</>
@@ -115,8 +115,8 @@ function Lately({ s }: { s: Schedule }) {
   const last = s.recent.at(-1)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>What {s.name} inserted</h2><small>the last 24, ticks, triggers and backfills alike; after a restart of the server those that are open</small></div><CopyAs cli={cli('show', s.name)} curl={curl('GET', one(s.name))} /></header>
-      {!last && <Empty command={cli('trigger', s.name)}>It has inserted nothing since the server started. A trigger inserts once, at once, beside its ticks.</Empty>}
+      <header><div class="row"><h2>What {s.name} inserted</h2><small>the last 24, by ticks, triggers and backfills; after a restart of the server, the open ones</small></div><CopyAs cli={cli('show', s.name)} curl={curl('GET', one(s.name))} /></header>
+      {!last && <Empty command={cli('trigger', s.name)}>It has inserted nothing since the server started. Trigger it to insert once now.</Empty>}
       {last && (
         <div class="stack">
           <p>The last one, for {moment(last.at)}, is <span class="state"><Mark of={outcome[last.state] ?? 'zero'} /><b>{last.state.replaceAll('_', ' ')}</b></span>: <SubmissionLink id={last.submission} />. Of the last {exact(s.recent.length)}: {counted(s.recent)}.</p>
@@ -136,14 +136,14 @@ function Acts({ s, done }: { s: Schedule; done: () => void }) {
   const toggle = async () => {
     const verb = paused ? 'resume' : 'pause'
     await call('POST', `${one(s.name)}/${verb}`)
-    say(`${s.name} is ${paused ? 'active again' : 'paused'}`, undoOf({ action: 'schedule.' + verb, queue: of, target: 'schedule ' + s.name }))
+    say(`${s.name} ${paused ? 'resumed' : 'paused'}`, undoOf({ action: 'schedule.' + verb, queue: of, target: 'schedule ' + s.name }))
     done()
   }
   return (
     <div class="row end">
       <button class="quiet" disabled={action.busy} aria-label={`Trigger ${s.name}`} onClick={() => run(async () => `${s.name} inserted ${(await call<Submission>('POST', `${one(s.name)}/trigger`)).id}`)}>Trigger</button>
       <button class="quiet" disabled={action.busy} aria-label={`${paused ? 'Resume' : 'Pause'} ${s.name}`} onClick={() => void action.run(toggle)}>{paused ? 'Resume' : 'Pause'}</button>
-      <Confirm name="Delete" label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', one(s.name), undefined, { 'If-Match': s.etag }); refine({ name: undefined }); say(`${s.name} is deleted`); done() }}>It inserts nothing any more. The {exact(s.emitted)} that it inserted stay as they are.</Confirm>
+      <Confirm name="Delete" label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', one(s.name), undefined, { 'If-Match': s.etag }); refine({ name: undefined }); say(`${s.name} deleted`); done() }}>It inserts nothing any more. The {exact(s.emitted)} that it inserted stay.</Confirm>
       {action.problem && <Failed problem={action.problem} />}
     </div>
   )

@@ -15,7 +15,7 @@ export function Settings() {
   const of = useLive<Queue>(queuePath(queue.value), 10)
   return (
     <>
-      <div class="head"><h1>Settings</h1><span>as they are in effect</span></div>
+      <div class="head"><h1>Settings</h1><span>the values in effect</span></div>
       <section class="card w6">
         <header><h2>Queue {queue.value}</h2><CopyAs cli={quern('queue', 'get', queue.value)} curl={curl('GET', queuePath(queue.value))} /></header>
         {of.problem && <Failed problem={of.problem} again={of.again} />}
@@ -41,7 +41,7 @@ function Server() {
       <dl class="facts">
         {version.data && <><dt>version</dt><dd>{version.data.version}</dd><dt>revision</dt><dd class="mono">{version.data.revision ?? 'not known'}</dd><dt>built with</dt><dd>{version.data.go}</dd></>}
         {ready.data?.checks.map((c) => <><dt>{c.name}</dt><dd><Mark of={c.ok ? 'done' : 'dead'} /> {c.detail}</dd></>)}
-        <dt>reference</dt><dd><a href="/docs">operations</a>, <a href="/openapi.json">OpenAPI document</a>, <a href="/metrics">metrics</a></dd>
+        <dt>reference</dt><dd><a href="/docs/operations">operations</a>, <a href="/openapi.json">OpenAPI document</a>, <a href="/metrics">metrics</a></dd>
       </dl>
     </section>
   )
@@ -55,8 +55,8 @@ function ThisPage() {
         <dt>theme</dt><dd><span class="seg" role="group" aria-label="Theme">{(['system', 'light', 'dark'] as Theme[]).map((t) => <button key={t} aria-pressed={theme.value === t} onClick={() => setTheme(t)}>{t}</button>)}</span></dd>
         <dt>keyboard</dt>
         <dd class="stack">
-          <span><kbd>Ctrl</kbd> <kbd>K</kbd> goes anywhere, <kbd>/</kbd> to the filter, <kbd>p</kbd> pause, <kbd>d</kbd> dark or light, <kbd>?</kbd> here</span>
-          <span>in lists <kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>⇧x</kbd> up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones</span>
+          <span><kbd>Ctrl</kbd> <kbd>K</kbd> goes anywhere, <kbd>/</kbd> goes to the filter, <kbd>p</kbd> freezes the view, <kbd>d</kbd> switches dark and light, <kbd>?</kbd> opens this page</span>
+          <span>in lists, <kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> selects, <kbd>⇧x</kbd> selects up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones</span>
           <span class="shortcuts"><span><kbd>g</kbd> then</span>{places.map((p) => <span key={p.page}><kbd>{p.key}</kbd> {p.name.toLowerCase()}</span>)}</span>
         </dd>
       </dl>
@@ -69,10 +69,10 @@ function Options() {
   const list = useLive<{ options: Option[] }>('/v1/config', 0)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Options of the server</h2><small>set when it starts, by flags, QUERN_ variables or a file</small></div><CopyAs cli={quern('config', 'show', '--running')} curl={curl('GET', '/v1/config')} /></header>
+      <header><div class="row"><h2>Options of the server</h2><small>set at the start by flags, QUERN_ variables or a file; to change one, restart the server</small></div><CopyAs cli={quern('config', 'show', '--running')} curl={curl('GET', '/v1/config')} /></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {list.data && (
-        <Table name="Options of the server" columns={[{ name: 'Option' }, { name: 'Value' }, { name: 'From' }, { name: 'What it does' }, { name: 'What it may be' }]}
+        <Table name="Options of the server" columns={[{ name: 'Option' }, { name: 'Value' }, { name: 'From' }, { name: 'What it does' }, { name: 'Allowed values' }]}
           lines={list.data.options.map((o) => ({
             id: o.option, cells: () => [
               <td class="mono">{o.option}</td>,

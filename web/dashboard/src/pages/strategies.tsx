@@ -37,7 +37,7 @@ export function Strategies() {
   const blocked = action.busy || context.wrong !== undefined
   return (
     <>
-      <div class="head"><h1>Strategies</h1><span>what a consumer asks for; nothing on this page reserves anything</span></div>
+      <div class="head"><h1>Strategies</h1><span>try a strategy here; this page reserves nothing</span></div>
       <section class="card w8">
         <header><h2><label for="strategy-text">Strategy</label></h2><CopyAs cli={quern('explain', text, '--queue', queue.value, ...context.flags)} curl={curl('POST', `${path}/explain`, { strategy: text, ...context.body })} /></header>
         <div class="stack">
@@ -55,15 +55,15 @@ export function Strategies() {
         </div>
       </section>
       <section class="card w4">
-        <header><h2>Named in this queue</h2><small>{named.data ? exact(named.data.items.length) : ''}</small></header>
+        <header><h2>Named strategies</h2><small>{named.data ? exact(named.data.items.length) : ''}</small></header>
         {named.problem && <Failed problem={named.problem} again={named.again} />}
-        {named.data?.items.length === 0 && <Empty command={quern('strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name yet. Consumers ask for a named one by its name, and you can change it without changing them.</Empty>}
+        {named.data?.items.length === 0 && <Empty command={quern('strategy', 'put', 'nightly', 'OldestFirst', '--queue', queue.value)}>No strategy has a name. You can change a named strategy without changing the consumers that use it.</Empty>}
         <div class="stack">{named.data?.items.map((s) => <Named key={s.name} s={s} path={path} again={named.again} />)}</div>
       </section>
       {answer?.kind === 'explain' && <Tree x={answer.of} />}
       {answer?.kind === 'preview' && <Picks x={answer.of} />}
       {answer?.kind === 'compare' && <Compared x={answer.of} />}
-      {!answer && <section class="card w12"><Empty>Explain shows what reaches each block and what limits hold back; Preview what would be handed out now; Compare how evenly two strategies would share.</Empty></section>}
+      {!answer && <section class="card w12"><Empty>Explain shows where chunks get stuck. Preview shows the chunks that a consumer would get now. Compare shows how evenly two strategies share.</Empty></section>}
     </>
   )
 }
@@ -132,7 +132,7 @@ function Named({ s, path, again }: { s: NamedStrategy; path: string; again: () =
       <code class="mono">{s.strategy}</code>
       <div class="row">
         <button onClick={() => refine({ text: s.strategy })}>Edit</button>
-        <Confirm name="Delete" lacks={lacks('operate')} label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} is deleted`); again() }}>All its {exact(s.version)} versions go. Consumers that name it are refused from the next reservation on.</Confirm>
+        <Confirm name="Delete" lacks={lacks('operate')} label={`Delete ${s.name}`} danger question={`Delete ${s.name}?`} run={async () => { await call('DELETE', `${path}/${encodeURIComponent(s.name)}`, undefined, { 'If-Match': s.etag }); say(`${s.name} deleted`); again() }}>All its {exact(s.version)} versions are deleted. The server refuses the next reserve that names it.</Confirm>
       </div>
     </div>
   )
@@ -154,7 +154,7 @@ function Tree({ x }: { x: Explained }) {
         {x.withheld.refused.chunks > 0 && <p class="foot">Limits set on values hold back {exact(x.withheld.refused.chunks)} chunks before any block: <RefusedBy top={x.withheld.top} values={x.withheld.refused_values} /></p>}
         <div class="scroll" tabIndex={0} role="region" aria-label="Blocks of the strategy">
           <table class="tree">
-            <thead><tr><th>Block</th><th>Passed of what reached it</th><th class="r">Reached</th><th class="r">Passed</th><th class="r">Held back</th><th>By</th></tr></thead>
+            <thead><tr><th>Block</th><th>Passed</th><th class="r">Reached</th><th class="r">Passed</th><th class="r">Held back</th><th>By</th></tr></thead>
             <tbody>{x.tree.map((b) => (
               <tr key={b.pointer}>
                 <td><span class="ind" style={{ width: `${b.depth * 20}px` }} /><code class="mono">{b.text}</code></td>
@@ -175,9 +175,9 @@ function Tree({ x }: { x: Explained }) {
 function Picks({ x }: { x: Preview }) {
   return (
     <section class="card w12">
-      <header><h2>What would be handed out now</h2><small>{exact(x.picks.length)} looked ahead · seed {x.seed}</small></header>
+      <header><h2>Chunks that a consumer would get now</h2><small>{exact(x.picks.length)} looked ahead · seed {x.seed}</small></header>
       <Unscored list={x.warnings} />
-      {x.picks.length === 0 ? <Empty>Nothing: no ready chunk is admitted. Explain shows which block holds work back.</Empty> : (
+      {x.picks.length === 0 ? <Empty>Nothing: the strategy admits no ready chunk. Explain shows which block stops them.</Empty> : (
         <PickTable name="Picks" picks={x.picks} />
       )}
     </section>
@@ -193,7 +193,7 @@ const PickTable = ({ name, picks }: { name: string; picks: Pick[] }) => (
 const Only = ({ name, picks, n }: { name: string; picks: Pick[]; n: number }) => (
   <section class="card w6">
     <header><h2>Only {name} would hand out</h2><small>{picks.length < n ? `the first ${exact(picks.length)} of ${exact(n)}` : exact(n)}</small></header>
-    {picks.length === 0 ? <p class="note">Nothing that the other would not hand out too.</p> : <PickTable name={`Only ${name}`} picks={picks} />}
+    {picks.length === 0 ? <p class="note">Nothing beyond the other one.</p> : <PickTable name={`Only ${name}`} picks={picks} />}
   </section>
 )
 
@@ -209,7 +209,7 @@ function Compared({ x }: { x: Comparison }) {
   return (
     <>
     <section class="card w12">
-      <header><h2>Compare</h2><small>{short(x.overlap)} chunks would be handed out by both · seed {x.seed}</small></header>
+      <header><h2>Compare</h2><small>{short(x.overlap)} chunks in both · seed {x.seed}</small></header>
       <p class="stack"><code class="mono">A: {x.a.strategy} ({exact(x.a.picks)} picks)</code><code class="mono">B: {x.b.strategy} ({exact(x.b.picks)} picks)</code></p>
       <Unscored of="A" list={x.a.warnings} />
       <Unscored of="B" list={x.b.warnings} />

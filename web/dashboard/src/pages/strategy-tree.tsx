@@ -98,7 +98,7 @@ function Node({ b, at, path, of, siblings }: { b: Block; at: string; path: numbe
         <div class="within">
           {b.inner.map((one, n) => (
             <div key={n}>
-              {b.type === 'or_else' && <small>{n === 0 ? 'first ask' : 'for what that left'}</small>}
+              {b.type === 'or_else' && <small>{n === 0 ? 'first ask' : 'for the remaining chunks'}</small>}
               <Node b={one} at={inside[n]!} path={[...path, n]} of={of} {...(b.type === 'or_else' ? { siblings: { n: b.inner.length, move: (by: number) => of.change(path, swap(b, n, n + by)) } } : {})} />
             </div>
           ))}

@@ -29,8 +29,8 @@ export function Failures({ s }: { s: Submission }) {
       {(groups.problem ?? list.problem) && <Failed problem={(groups.problem ?? list.problem)!} again={() => { groups.again(); list.again() }} />}
       <Table name="Failures" columns={[{ name: 'Error' }, { name: 'Chunks are' }, { name: 'Chunks', right: true }, { name: 'Last' }, { name: 'Such as' }]}
         lines={[
-          ...dead.map((g) => ({ id: g.fingerprint, cells: () => [<td class="wrap error">{g.pattern || 'no error was reported'}</td>, <td>dead</td>, <td class="r"><Count n={g.count} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>, <td><a href={link('dead-letters', { submission: s.id, fingerprint: g.fingerprint })}>inspect and redrive</a></td>] })),
-          ...rest.map((g) => ({ id: g.state + g.error, cells: () => [<td class="wrap error">{g.error}</td>, <td>{g.state === 'waiting' ? 'waiting for another try' : g.state}</td>, <td class="r">{exact(g.chunks.length)}</td>, <td />, <td><div class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</div></td>] })),
+          ...dead.map((g) => ({ id: g.fingerprint, cells: () => [<td class="wrap error">{g.pattern || 'no error reported'}</td>, <td>dead</td>, <td class="r"><Count n={g.count} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>, <td><a href={link('dead-letters', { submission: s.id, fingerprint: g.fingerprint })}>inspect and redrive</a></td>] })),
+          ...rest.map((g) => ({ id: g.state + g.error, cells: () => [<td class="wrap error">{g.error}</td>, <td>{g.state === 'waiting' ? 'waiting for a retry' : g.state}</td>, <td class="r">{exact(g.chunks.length)}</td>, <td />, <td><div class="row">{g.chunks.slice(0, 4).map((c) => <a key={c.index} class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a>)}</div></td>] })),
         ]} />
     </section>
   )
@@ -43,9 +43,9 @@ export function Outputs({ s }: { s: Submission }) {
   const some = list.data?.items.filter((c) => c.output !== undefined) ?? []
   return (
     <section class="card w12 half">
-      <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten that are done' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={quern('outputs', s.id)} curl={curl('GET', path)} /></div></header>
+      <header><div class="row"><h2>Outputs</h2><small>{some.length > 0 ? 'of the first ten finished chunks' : ''}</small></div><div class="row"><a href={path} target="_blank" rel="noreferrer">All as JSON lines</a><CopyAs cli={quern('outputs', s.id)} curl={curl('GET', path)} /></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'Nothing is done yet.' : 'Nothing of it was done.') : 'The first chunks that are done left no output.'}</Empty>}
+      {some.length === 0 && <Empty>{s.done === 0 ? (s.state === 'open' ? 'No chunk is finished yet.' : 'No chunk was finished.') : 'The first finished chunks have no output.'}</Empty>}
       {some.length > 0 && <List name="Outputs" items={some} id={(c) => String(c.index)} scope={s.id} keys={false} columns={[{ name: 'Chunk', right: true }, { name: 'Output' }]}
         cells={(c) => [<td class="r"><a class="mono" href={link(`submissions/${s.id}/${c.index}`)}>{c.index}</a></td>, <td class="cut mono">{text(c.output)}</td>]} />}
     </section>

@@ -3,8 +3,8 @@ import { call, curl, quern } from '../api'
 import { duration, exact, moment, percent, short } from '../format'
 import { useAction, useLive } from '../live'
 import { CopyAs } from '../copy'
-import { Count, Failed, Mark, MetaChips, Progress, State, countedStates } from '../parts'
-import { leftOf, ruledOf, usePace } from '../pace'
+import { Count, Failed, Mark, MetaChips, Progress, State, countedStates, ends } from '../parts'
+import { leftOf, usePace } from '../pace'
 import { may } from '../session'
 import { link, say } from '../state'
 import { stats } from '../stream'
@@ -96,7 +96,7 @@ function Timeline({ s, d }: { s: Sub; d: Diagnosis | undefined }) {
   if (s.run_at) steps.push({ name: 'Offered from', at: s.run_at, text: begun ? '' : `in ${duration((from(s.run_at) - now) / 1000)}`, state: begun ? 'done' : 'waiting' })
   if (s.state === 'open') {
     steps.push({ name: 'Worked on', at: d?.first_reserved_at, text: worked(s, d, pace, now), state: s.done + s.reserved + s.dead > 0 ? 'reserved' : 'zero' })
-    steps.push({ name: 'Done', text: whenDone(s, pace), state: 'zero' })
+    steps.push({ name: 'Done', text: whenDone(s, d, now), state: 'zero' })
     if (s.dead_deadline) steps.push({ name: 'Ends at the latest', at: s.dead_deadline, text: now > 0 ? `in ${duration((from(s.dead_deadline) - now) / 1000)}` : '', state: 'zero' })
   } else {
     steps.push({ name: s.state.replaceAll('_', ' ').replace(/^./, (c) => c.toUpperCase()), at: s.finished_at, text: s.finished_at ? `after ${duration((from(s.finished_at) - from(s.created_at)) / 1000)}` : '', state: s.state === 'completed' ? 'done' : s.state === 'cancelled' ? 'skipped' : 'dead' })
@@ -109,15 +109,12 @@ function worked(s: Sub, d: Diagnosis | undefined, pace: number, now: number): st
   const begun = d?.first_reserved_at
   if (!begun && s.reserved + s.done + s.dead === 0) return 'not begun'
   const long = begun ? `for ${duration(Math.max(0, now - Date.parse(begun)) / 1000)}, ` : d ? 'for – (not known since the server was restarted), ' : ''
-  return long + (pace > 0 ? `${short(pace)} done a second in the last minute` : s.reserved > 0 ? `${exact(s.reserved)} in flight` : 'nothing of it is in flight')
+  return long + (pace > 0 ? `${short(pace)} done a second in the last minute` : s.reserved > 0 ? `${exact(s.reserved)} in flight` : 'nothing in flight')
 }
 
-/** When what can be handed out is done. What a rule holds is done when the rule is lifted, which is not foreseen. */
-function whenDone(s: Sub, pace: number): string {
-  const ruled = ruledOf(s)
-  const free = leftOf(s) - ruled
+/** When it is done, as the server foresees it: what waits for the same limit, rule or consumers ends together. */
+function whenDone(s: Sub, d: Diagnosis | undefined, now: number): string {
+  if (d?.forecast && now > 0) return ends(d.forecast, now)
   const held = [s.paused ? `${short(s.paused)} chunks are paused` : '', s.blocked ? `${short(s.blocked)} chunks are blocked` : ''].filter(Boolean).join(' and ')
-  if (free === 0) return ruled > 0 ? `not while ${held}` : ''
-  const first = pace > 0 ? `in about ${duration(free / pace)}` : s.reserved + s.done > 0 ? '– (the pace of the last minute is not known yet)' : 'when it moves'
-  return ruled > 0 ? `${first}; but ${held}` : first
+  return held ? `not while ${held}` : leftOf(s) > 0 ? 'when it moves' : ''
 }

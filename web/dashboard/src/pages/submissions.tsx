@@ -40,7 +40,7 @@ export function Submissions() {
   return (
     <>
       <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act">{!form && may('produce') && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && may('operate') && <button onClick={() => refine({ many: 'yes' })}>All that match…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
+        <div class="act">{!form && may('produce') && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && may('operate') && <button onClick={() => refine({ many: 'yes' })}>All matches…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
       </div>
       {form && may('produce') && <NewSubmission close={() => refine({ new: undefined })} />}
       <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} age={age} />
@@ -51,15 +51,15 @@ export function Submissions() {
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!list.data && !list.problem && <p class="note">Reading…</p>}
         {list.data?.items.length === 0 && (list.data.next
-          ? <Empty>None of the newest submissions matches, and there are older ones: <a href={older(list.data.next)}>look further</a>.</Empty>
+          ? <Empty>None of the newest submissions matches. There are older ones: <a href={older(list.data.next)}>look further</a>.</Empty>
           : filtered || cursor
-          ? <Empty>No submission of this queue matches; all of them were looked through.</Empty>
-          : <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission yet. The first one shows here the moment it is inserted.</Empty>)}
+          ? <Empty>No submission of this queue matches.</Empty>
+          : <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submissions. The first one appears here as soon as it is inserted.</Empty>)}
         {list.data && list.data.items.length > 0 && <Table list={list.data.items} again={list.again} scope={path} />}
         <p class="foot row">
           {cursor && <button onClick={() => history.length > 1 ? history.back() : refine({ cursor: undefined })}>Newer</button>}
           {list.data?.next && <a class="btn" href={older(list.data.next)}>Older</a>}
-          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> chooses, <kbd>⇧x</kbd> up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones, <kbd>Esc</kbd> lets go</small>
+          <small><kbd>j</kbd> <kbd>k</kbd> move, <kbd>x</kbd> selects, <kbd>⇧x</kbd> selects up to here, <kbd>Enter</kbd> opens, <kbd>n</kbd> shows new ones, <kbd>Esc</kbd> deselects</small>
         </p>
       </section>
     </>
@@ -112,7 +112,7 @@ function Views() {
     if (!name) return
     saveView({ name, queue: queue.value, query: now })
     setNaming(false)
-    say(`The view ${name} is kept in this browser`)
+    say(`View ${name} saved in this browser`)
   }
   return (
     <div class="w12 row" role="group" aria-label="Views">
@@ -120,12 +120,12 @@ function Views() {
       {mine.map((v) => (
         <span key={v.name} class="view" data-on={v.query === now || undefined}>
           <a href={link('submissions', Object.fromEntries(new URLSearchParams(v.query)))} aria-current={v.query === now ? 'true' : undefined} title={v.query || 'all'}>{v.name}</a>
-          <button aria-label={`Forget the view ${v.name}`} onClick={() => dropView(v)}>×</button>
+          <button aria-label={`Delete the view ${v.name}`} onClick={() => dropView(v)}>×</button>
         </span>
       ))}
       {naming
         ? <form class="row" onSubmit={save} onKeyDown={(e) => { if (e.key === 'Escape') setNaming(false) }}><input name="view" aria-label="Name of the view" required maxLength={40} placeholder="its name" ref={(i) => { if (i && !i.dataset.seen) { i.dataset.seen = '1'; i.focus() } }} /><button>Keep</button></form>
-        : now && !mine.some((v) => v.query === now) && <button class="quiet" onClick={() => setNaming(true)}>Keep this view…</button>}
+        : now && !mine.some((v) => v.query === now) && <button class="quiet" onClick={() => setNaming(true)}>Save this view…</button>}
     </div>
   )
 }
@@ -201,8 +201,8 @@ export function Cancel({ s, done }: { s: Submission; done: () => void }) {
   return (
     <Confirm name="Cancel" button="Cancel" danger lacks={lacks('operate')} question={`Skip ${exact(leftOf(s))} chunks for good?`} run={async () => {
       await call('POST', `/v1/submissions/${s.id}/cancel`)
-      say(`Submission ${s.id} is cancelled`)
+      say(`Submission ${s.id} cancelled`)
       done()
-    }}>What is not done of submission {s.id} will not be done. {exact(s.done)} done chunks stay, with their outputs.{held}</Confirm>
+    }}>Unfinished chunks of submission {s.id} are skipped. {exact(s.done)} done chunks stay, with their outputs.{held}</Confirm>
   )
 }

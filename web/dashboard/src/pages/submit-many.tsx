@@ -91,7 +91,7 @@ export function ManySubmissions() {
         {refused.length > 0 && told!.length === lines.length && <button type="button" onClick={again}>Keep the {exact(refused.length)} refused only</button>}
         <CopyAs cli={quern('submit', '--queue', queue.value, '--jsonl', 'submissions.jsonl')} curl={curl('POST', path, { submissions: lines.filter((line) => !line.wrong).slice(0, mostRows).map((line) => read<unknown>(line.text)) })} />
       </div>
-      {action.problem && <><Failed problem={action.problem} /><p class="note">Send them again: what was inserted is not inserted twice.</p></>}
+      {action.problem && <><Failed problem={action.problem} /><p class="note">Send them again: none is inserted twice.</p></>}
       {told && <Results told={told} refused={refused} />}
     </form>
   )
@@ -102,7 +102,7 @@ function Results({ told, refused }: { told: Told[]; refused: Told[] }) {
   const rows = [...refused, ...told.filter(({ result }) => result.submission)].slice(0, mostRows)
   return (
     <section aria-label="Results" class="stack">
-      <p role="status">{exact(told.length - refused.length)} are inserted, {exact(refused.length)} refused.{refused.length > 0 && ' Correct them above and send again: what is inserted stays as it is.'}</p>
+      <p role="status">{exact(told.length - refused.length)} are inserted, {exact(refused.length)} refused.{refused.length > 0 && ' Correct them above and send again. Inserted submissions stay.'}</p>
       <Table name="Result of each line" columns={[{ name: 'Line' }, { name: 'Result' }, { name: 'Submission' }]}
         lines={rows.map(({ line, result }) => ({
           id: String(line.number), cells: () => [

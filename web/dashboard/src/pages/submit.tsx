@@ -95,14 +95,14 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
     <section class="card w12">
       <header><h2>New submission</h2><div class="row">{which}<CopyAs cli={cliOf(f)} curl={curl('POST', path, body)} /><button onClick={close}>Close</button></div></header>
       <form class="stack" aria-label="New submission" onSubmit={insert} noValidate>
-        <div class="row"><span>Its chunks are</span><span class="seg" role="group" aria-label="What its chunks are">{([['prefix', 'in object storage'], ['template', 'made from a template'], ['inline', 'given here']] as const).map(([form, name]) => <button type="button" key={form} aria-pressed={f.form === form} onClick={() => change({ form })}>{name}</button>)}</span></div>
+        <div class="row"><span>Its chunks are</span><span class="seg" role="group" aria-label="Kind of chunks">{([['prefix', 'in object storage'], ['template', 'made from a template'], ['inline', 'given here']] as const).map(([form, name]) => <button type="button" key={form} aria-pressed={f.form === form} onClick={() => change({ form })}>{name}</button>)}</span></div>
         {f.form === 'inline'
           ? <Field name="Chunks, one a line" problems={at('/chunks')}><textarea rows={4} spellcheck={false} value={f.inline} placeholder={'first chunk\nsecond chunk'} onInput={(e) => change({ inline: e.currentTarget.value })} /></Field>
           : (
             <div class="fields">
               {text('How many', 'count', '/chunks/count', { inputMode: 'numeric' })}
               {f.form === 'prefix'
-                ? text('Prefix; the index follows it', 'prefix', '/chunks/prefix', { class: 'mono', placeholder: 's3://bucket/run-7/' })
+                ? text('Prefix, before the index', 'prefix', '/chunks/prefix', { class: 'mono', placeholder: 's3://bucket/run-7/' })
                 : text('Text; {index} is replaced', 'template', '/chunks/template', { class: 'mono' })}
               {errors.filter((e) => e.pointer === '/chunks').map((e) => <p key={e.detail} class="wrong" role="alert">Chunks {e.detail}</p>)}
             </div>
@@ -115,14 +115,14 @@ function One({ which, close }: { which: ComponentChildren; close: () => void }) 
           <>
             <div class="fields">
               {text('Not before, in your time', 'runAt', '/run_at', { type: 'datetime-local' })}
-              {text('Ends at the latest, in your time', 'deadDeadline', '/dead_deadline', { type: 'datetime-local' })}
-              {text('Tries per chunk', 'maxAttempts', '/max_attempts', { inputMode: 'numeric', placeholder: 'as the queue has it' })}
-              <Field name="A chunk out of tries" problems={at('/on_exhausted')}><select value={f.onExhausted} onChange={(e) => change({ onExhausted: e.currentTarget.value })}><option value="">as the queue has it</option><option value="fail_submission">fails the submission</option><option value="dead_letter">is a dead letter</option><option value="skip">is given up</option></select></Field>
-              {text('Chunks that may be lost', 'maxFailed', '/max_failed_chunks', { inputMode: 'numeric', placeholder: 'any number' })}
+              {text('Ends at, in your time', 'deadDeadline', '/dead_deadline', { type: 'datetime-local' })}
+              {text('Attempts per chunk', 'maxAttempts', '/max_attempts', { inputMode: 'numeric', placeholder: 'as the queue has it' })}
+              <Field name="After the last attempt, a chunk" problems={at('/on_exhausted')}><select value={f.onExhausted} onChange={(e) => change({ onExhausted: e.currentTarget.value })}><option value="">as the queue says</option><option value="fail_submission">fails the submission</option><option value="dead_letter">becomes a dead letter</option><option value="skip">is given up</option></select></Field>
+              {text('Chunks that may fail', 'maxFailed', '/max_failed_chunks', { inputMode: 'numeric', placeholder: 'any number' })}
               {text('Operations per chunk', 'operations', '/operations_per_chunk', { inputMode: 'numeric', placeholder: '1' })}
               {text('Group', 'group', '/group', { placeholder: 'none' })}
             </div>
-            <Field name="Attachment, goes out with every chunk" problems={at('/attachment')}><textarea rows={2} spellcheck={false} value={f.attachment} onInput={(e) => change({ attachment: e.currentTarget.value })} /></Field>
+            <Field name="Attachment, sent with every chunk" problems={at('/attachment')}><textarea rows={2} spellcheck={false} value={f.attachment} onInput={(e) => change({ attachment: e.currentTarget.value })} /></Field>
           </>
         ) : <div><button type="button" class="quiet" onClick={() => setMore(true)}>Times, tries, group, attachment…</button></div>}
         <div class="row"><button class="main" disabled={action.busy}>Insert</button><button type="button" onClick={close}>Leave it</button>{errors.length > rest.length && <span role="alert" class="wrong">{exact(errors.length - rest.length)} {errors.length - rest.length === 1 ? 'field is' : 'fields are'} refused; request <code>{action.problem!.requestId}</code></span>}</div>

@@ -18,7 +18,7 @@ const one = (id: string) => `${base}/${encodeURIComponent(id)}`
 /** What a scope lets one do. */
 const about: Record<Scope, string> = {
   produce: 'insert submissions and read their own', consume: 'reserve, complete and fail chunks, pause', read: 'look at everything', metrics: 'read /metrics',
-  operate: 'pause, cancel, redrive, schedules, limits, strategies', plugins: 'upload and activate plugins', admin: 'all of it, blocks, queues and tokens',
+  operate: 'pause, cancel, redrive, schedules, limits, strategies', plugins: 'upload and activate plugins', admin: 'everything, with blocks, queues and tokens',
 }
 
 /** Access tokens: who may do what. The text of a token is shown once. */
@@ -28,14 +28,14 @@ export function Tokens() {
   const items = list.data?.items
   return (
     <>
-      <div class="head"><h1>Tokens</h1><span>who may do what at this server</span><div class="act"><CopyAs cli={quern('token', 'list')} curl={curl('GET', base)} /></div></div>
+      <div class="head"><h1>Tokens</h1><span>who may do what on this server</span><div class="act"><CopyAs cli={quern('token', 'list')} curl={curl('GET', base)} /></div></div>
       {made?.token && <Secret of={made} close={() => setMade(undefined)} />}
       <section class="card w4"><header><h2>New token</h2></header><NewToken first={who.value?.token_required === false} made={setMade} done={list.again} /></section>
       <section class="card w8">
         <header><h2>Tokens</h2><small>{items ? exact(items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!items && !list.problem && <p class="note">Reading…</p>}
-        {items?.length === 0 && <Empty command={quern('token', 'new', 'ana', '--scopes', 'admin')}>There is no token, and everyone who reaches the server may do everything. Once there is a token, every request needs one, for good.</Empty>}
+        {items?.length === 0 && <Empty command={quern('token', 'new', 'ana', '--scopes', 'admin')}>There is no token: everyone who reaches the server may do everything. The first token closes the server for good: every request then needs one.</Empty>}
         {items && items.length > 0 && <TokenList list={list} items={items} made={setMade} />}
       </section>
     </>
@@ -46,10 +46,10 @@ export function Tokens() {
 function Secret({ of, close }: { of: Token; close: () => void }) {
   return (
     <section class="card w12" aria-label="The new secret">
-      <header><h2>The token of <bdi>{of.name}</bdi></h2><button onClick={close}>It is kept: hide it</button></header>
+      <header><h2>The token of <bdi>{of.name}</bdi></h2><button onClick={close}>I saved it: hide it</button></header>
       <div class="stack">
         <pre class="wrap" tabIndex={0}>{of.token}</pre>
-        <p class="row"><CopySecret text={of.token!} name="Copy token" />It is shown this once: the server keeps only a hash of it.{of.previous_secret_until && ` The previous secret is good until ${moment(of.previous_secret_until)}.`}</p>
+        <p class="row"><CopySecret text={of.token!} name="Copy token" />It is shown only once: the server keeps a hash of it.{of.previous_secret_until &&  ` The previous secret is valid until ${moment(of.previous_secret_until)}.`}</p>
       </div>
     </section>
   )
@@ -77,9 +77,9 @@ function Rotate({ t, made }: { t: Token; made: (t: Token) => void }) {
   const [overlap, setOverlap] = useState(3600)
   const body = { overlap_seconds: overlap }
   return (
-    <Confirm name="Rotate" label={`Rotate ${t.name}`} question={`Give ${t.name} another secret?`} run={async () => { made(await call<Token>('POST', `${one(t.id)}/rotate`, body)); say(`${t.name} has another secret`) }}>
+    <Confirm name="Rotate" label={`Rotate ${t.name}`} question={`Rotate the secret of ${t.name}?`} run={async () => { made(await call<Token>('POST', `${one(t.id)}/rotate`, body)); say(`${t.name} has a new secret`) }}>
       The new text is shown once. Who has the old one is refused when its time is over.{' '}
-      <label class="field">The old secret stays good <select value={String(overlap)} onChange={(e) => setOverlap(Number(e.currentTarget.value))}>{overlaps.map(([name, n]) => <option key={n} value={String(n)}>{name}</option>)}</select></label>
+      <label class="field">The old secret stays valid <select value={String(overlap)} onChange={(e) => setOverlap(Number(e.currentTarget.value))}>{overlaps.map(([name, n]) => <option key={n} value={String(n)}>{name}</option>)}</select></label>
       <CopyAs cli={quern('token', 'rotate', t.id, '--overlap', `${overlap}s`)} curl={curl('POST', `${one(t.id)}/rotate`, body)} />
     </Confirm>
   )
@@ -90,7 +90,7 @@ function Revoke({ t, done }: { t: Token; done: () => void }) {
   return (
     <Confirm name="Revoke" label={`Revoke ${t.name}`} danger question={`Revoke ${t.name}?`} run={async () => {
       await call('DELETE', one(t.id))
-      say(`${t.name} is revoked`)
+      say(`${t.name} revoked`)
       if (mine) lock()
       else done()
     }}>
@@ -132,7 +132,7 @@ function NewToken({ first, made, done }: { first: boolean; made: (t: Token) => v
   const flags = [...(named.length > 0 ? ['--queues', named.join(',')] : []), ...metaList(bound).flatMap(([k, v]) => ['--meta', `${k}=${valueText(v)}`]), ...(days > 0 ? ['--expires', `${days}d`] : [])]
   return (
     <form class="stack" aria-label="New token" onSubmit={make}>
-      {first && <p class="note">Once there is a token, every request needs one, for good. The first has the scope admin; this page logs in with it.</p>}
+      {first && <p class="note">The first token closes the server for good: every request then needs one. It has the scope admin, and this page logs in with it.</p>}
       <label class="stack tight">Name<input required maxLength={128} value={name} placeholder="ci" onInput={(e) => setName(e.currentTarget.value)} /></label>
       <fieldset class="stack tight"><legend>It may</legend>{scopes.map((s) => (
         <label key={s} class="check"><input type="checkbox" checked={chosen.includes(s)} disabled={first && s === 'admin'} onChange={(e) => choose(e.currentTarget.checked ? [...chosen, s] : chosen.filter((o) => o !== s))} /> <b>{s}</b> <span class="note">{about[s]}</span></label>

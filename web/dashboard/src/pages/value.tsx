@@ -7,14 +7,15 @@ import { Heat } from '../heat'
 import { write } from '../json'
 import { List } from '../list'
 import { useLive, type Live } from '../live'
-import { Count, Empty, Failed, Mark, MetaChips, Progress, SubmissionLink, Tile } from '../parts'
-import { ActiveRules, rules } from '../rules'
+import { Count, Empty, Failed, Mark, MetaChips, Progress, SubmissionLink, Tile, atLimit, ends } from '../parts'
+import { ActiveRules, names, rules } from '../rules'
 import { boundTo, may } from '../session'
 import { link, queue } from '../state'
 import { keys, stats } from '../stream'
 import { Sentence } from '../text'
 import type { AuditEntry, Cause, DeadGroups, Diagnosis, Ledger, LedgerTenants, MetaValue, Page, Submission, ValueCount } from '../types'
-import { Change, UndoOf } from './activity'
+import { actorOf } from '../told'
+import { Change, UndoOf, What } from './activity'
 import { AtLimit, Edit, NewValue, newer } from './keys'
 import { signed } from './fairness'
 import { Held } from './reservations'
@@ -32,7 +33,7 @@ export function Value({ name, text }: { name: string; text: string }) {
   const [changed, setChanged] = useState(0)
   const diagnosis = useLive<Diagnosis>(path + '/diagnosis', 3)
   const again = () => { setChanged(changed + 1); read.again(); diagnosis.again() }
-  const own = (rules.value?.data?.items ?? []).filter((r) => { const of = r.match.meta?.[name]; return of !== undefined && valueText(of) === valueText(value) })
+  const own = (rules.value?.data?.items ?? []).filter((r) => names(r, name, value))
   return (
     <>
       <div class="head">
@@ -45,16 +46,16 @@ export function Value({ name, text }: { name: string; text: string }) {
       <Says read={diagnosis} letters={{ ['meta.' + name]: valueText(value) }} />
       {read.problem && !gone && <div class="w12"><Failed problem={read.problem} again={read.again} /></div>}
       {v && <Numbers v={v} />}
-      {frame && keys.value && streamed && !boundTo() && (
-        <section class="card w12"><header><h2>In flight, last 10 minutes</h2><small>a cell is 5 s</small></header><Heat frame={frame} at={keys.value.at} rows={1} only={valueText(value)} target={target} /></section>
+      {frame && keys.value && v && !boundTo() && (
+        <section class="card w12"><header><h2>In flight, last 10 minutes</h2><small>a cell is 5 s</small></header><Heat frame={frame} at={keys.value.at} rows={1} only={v} target={target} /></section>
       )}
       {(v ?? gone) && <Gate scope="operate"><Settings of={name} value={value} v={v} again={again} /></Gate>}
-      {own.length > 0 && <section class="card w12"><header><h2>Rules about it</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
+      {own.length > 0 && <section class="card w12"><header><h2>Rules</h2></header><ActiveRules name="Rules about it" items={own} done={() => { rules.value?.again(); again() }} /></section>}
       {!boundTo() && <Standing of={name} value={value} />}
-      <Held key={changed} filters={{ ['meta.' + name]: valueText(value), limit: '10' }} name="Holders" none="No consumer holds a chunk of it at the moment." changed={again} few />
+      <Held key={changed} filters={{ ['meta.' + name]: valueText(value), limit: '10' }} name="Holders" none="No consumer holds a chunk of it." changed={again} few />
       <Submissions of={name} text={valueText(value)} />
       <Failures of={name} text={valueText(value)} />
-      {may('admin') && <ChangesOf key={changed} target={target} none="No one changed its limit or weight in the time that the audit log keeps." />}
+      {may('admin') && <ChangesOf key={changed} target={target} none="The audit log has no change of its limit or weight." />}
     </>
   )
 }
@@ -71,6 +72,7 @@ export function Says({ read, letters, of }: { read: Live<Diagnosis>; letters: Re
     <section class="card w12 says" aria-label="Diagnosis">
       <p>{of && <small>{of} </small>}<b>{d.sentence.slice(0, cut)}</b><Sentence text={d.sentence.slice(cut)} /></p>
       <ul>{d.causes.filter((c) => c.chunks > 0).map((c, i) => <li key={c.kind + i} class="row"><Mark of={marks[c.kind] ?? 'zero'} /><span><Sentence text={c.detail} /><Way c={c} letters={letters} /></span><b class="mono">{short(c.chunks)}</b></li>)}</ul>
+      {d.forecast && stats.value && <p class="foot">Done {ends(d.forecast, Date.parse(stats.value.at))}.</p>}
       {d.oldest && <p class="foot note">Held for longest: <a class="mono" href={link(`submissions/${d.oldest.submission}/${d.oldest.index}`)}>{d.oldest.submission}/{d.oldest.index}</a>{d.oldest.consumer && <> by <a href={link('consumers/' + encodeURIComponent(d.oldest.consumer))}><bdi>{clamped(visible(d.oldest.consumer), 40)}</bdi></a></>}, until {moment(d.oldest.deadline)}</p>}
     </section>
   )
@@ -90,7 +92,7 @@ function Numbers({ v }: { v: ValueCount }) {
   return (
     <>
       <Tile of="ready" name="Ready" value={short(v.ready)} title={exact(v.ready)}>that no rule covers</Tile>
-      <Tile of="reserved" name="In flight" value={v.limit === null ? short(v.in_flight) : `${short(v.in_flight)} / ${short(v.limit)}`} title={exact(v.in_flight)}>{v.saturated ? <>at its limit <AtLimit v={v} /></> : v.limit === null ? 'no limit is set' : 'of its limit'}</Tile>
+      <Tile of="reserved" name="In flight" value={v.limit === null ? short(v.in_flight) : `${short(v.in_flight)} / ${short(v.limit)}`} title={exact(v.in_flight)}>{atLimit(v) ? <>at its limit <AtLimit v={v} /></> : v.limit === null ? 'no limit' : 'of its limit'}</Tile>
       <Tile of="paused" name="Paused" value={short(v.paused ?? 0)} title={exact(v.paused ?? 0)}>by a rule</Tile>
       <Tile of="blocked" name="Blocked" value={short(v.blocked ?? 0)} title={exact(v.blocked ?? 0)}>by a rule</Tile>
       <Tile name="Share" value={all > 0 ? `${percent(v.in_flight, all).toFixed(1)} %` : '—'}>of what is in flight</Tile>
@@ -104,7 +106,7 @@ function Settings({ of, value, v, again }: { of: string; value: MetaValue; v: Va
   const [open, setOpen] = useState(false)
   return (
     <section class="card w12">
-      <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'nothing is set'}, obeyed by the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
+      <header><div class="row"><h2>Limit and weight</h2><small>{v ? `${v.limit === null ? 'no limit' : 'limit ' + exact(v.limit)}, weight ${v.weight ?? 1}` : 'not set'}, in effect from the next reservation</small></div>{!open && <button onClick={() => setOpen(true)}>Change…</button>}</header>
       {v && open && <Edit of={of} v={v} close={(changed) => { setOpen(false); if (changed) again() }} />}
       {!v && open && <NewValue of={of} find={valueText(value)} done={() => { setOpen(false); again() }} />}
     </section>
@@ -139,7 +141,7 @@ function Submissions({ of, text }: { of: string; text: string }) {
     <section class="card w12 half">
       <header><h2>Submissions</h2><div class="row"><small>the newest</small><a href={link('submissions', { ['meta.' + of]: text })}>all of them</a></div></header>
       {list.problem && <Failed problem={list.problem} again={list.again} />}
-      {items?.length === 0 && <Empty>{list.data?.next ? 'None of the newest submissions has it, and there are older ones.' : 'No submission that is kept has it.'}</Empty>}
+      {items?.length === 0 && <Empty>{list.data?.next ? 'None of the newest submissions has it. There are older ones.' : 'No submission has it.'}</Empty>}
       {items && items.length > 0 && (
         <List name="Submissions" items={items} id={(s) => s.id} scope={text} open={(s) => link('submissions/' + s.id)}
           columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Dead', right: true }, { name: 'Age', right: true }]}
@@ -161,11 +163,11 @@ function Failures({ of, text }: { of: string; text: string }) {
     <section class="card w12 half">
       <header><div class="row"><h2>Failures</h2>{groups && groups.others > 0 && <small>and {exact(groups.others)} of more kinds</small>}</div><a href={link('dead-letters', filter)}>dead letters of it</a></header>
       {read.problem && <Failed problem={read.problem} again={read.again} />}
-      {groups?.items.length === 0 && groups.others === 0 && <p class="note">None of its chunks is dead.</p>}
+      {groups?.items.length === 0 && groups.others === 0 && <p class="note">It has no dead chunks.</p>}
       {groups && groups.items.length > 0 && (
         <List name="Failures" items={groups.items} id={(g) => g.fingerprint} scope={text} keys={false} open={(g) => link('dead-letters', { ...filter, fingerprint: g.fingerprint })}
           columns={[{ name: 'Error, without what varies' }, { name: 'Chunks', right: true }, { name: 'Submissions', right: true }, { name: 'Last' }]}
-          cells={(g) => [<td class="wrap"><a title={g.example} href={link('dead-letters', { ...filter, fingerprint: g.fingerprint })}>{g.pattern || 'no error was reported'}</a></td>, <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>]} />
+          cells={(g) => [<td class="wrap"><a title={g.example} href={link('dead-letters', { ...filter, fingerprint: g.fingerprint })}>{g.pattern || 'no error reported'}</a></td>, <td class="r"><Count n={g.count} /></td>, <td class="r"><Count n={g.submissions} /></td>, <td class="note">{g.last_died_at ? moment(g.last_died_at) : ''}</td>]} />
       )}
     </section>
   )
@@ -181,8 +183,8 @@ export function ChangesOf({ target, none }: { target: string; none: string }) {
       {list.problem && <Failed problem={list.problem} again={list.again} />}
       {items?.length === 0 && <p class="note">{none}</p>}
       {items && items.length > 0 && (
-        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} besides={[]} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Before and after' }, { name: 'Actions', hidden: true }]}
-          cells={(e) => [<td class="note">{moment(e.at)}</td>, <td><bdi>{e.actor || 'no one said'}</bdi></td>, <td class="mono">{e.action}</td>, <td class="wrap error"><Change e={e} /></td>, <td class="r"><UndoOf e={e} done={list.again} /></td>]} />
+        <List name="What changed" items={items} id={(e) => e.id} scope={target} keys={false} besides={[]} columns={[{ name: 'When' }, { name: 'Who' }, { name: 'What' }, { name: 'Details' }, { name: 'Actions', hidden: true }]}
+          cells={(e) => [<td class="note">{moment(e.at)}</td>, <td><bdi>{actorOf(e)}</bdi></td>, <td class="wrap"><What e={e} /></td>, <td class="wrap error"><Change e={e} /></td>, <td class="r"><UndoOf e={e} done={list.again} /></td>]} />
       )}
     </section>
   )

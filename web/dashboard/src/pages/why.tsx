@@ -19,7 +19,7 @@ export function Why({ id, index }: { id: string; index: string }) {
   const ask = () => action.run(async () => setAnswer(await call<Answer>('POST', path, { strategy: text })))
   return (
     <>
-      <header class="row"><h2>Why is it not handed out?</h2></header>
+      <header class="row"><h2>Why does it wait?</h2></header>
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void ask() }}>
         <label class="stack tight">A strategy of the last hour
           <select value={text} disabled={items.length === 0} onChange={(e) => setText(e.currentTarget.value)}>
@@ -28,7 +28,8 @@ export function Why({ id, index }: { id: string; index: string }) {
           </select>
         </label>
         <label class="sr" for="why-text">Strategy of the consumer</label>
-        <textarea id="why-text" rows={2} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        {/* Who is in the field has its text: a strategy that is read meanwhile would take the selection away under what is typed. */}
+        <textarea id="why-text" rows={2} spellcheck={false} value={text} onFocus={() => setText(text)} onInput={(e) => setText(e.currentTarget.value)} />
         <div class="row"><button class="main" disabled={action.busy}>Ask why</button><CopyAs cli={quern('why', id, index, '--strategy', text)} curl={curl('POST', path, { strategy: text })} /></div>
       </form>
       {action.problem && <Failed problem={action.problem} />}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/cluster/member"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// nodesCommand lists the servers of a cluster.
+func nodesCommand(a *app) *cobra.Command {
+	list := resource[api.Node]{
+		header: []string{"NODE", "URL", "SINCE", "STATE", "LEASE", "QUEUES"}, row: nodeRow,
+		list: does("nodes", "List the servers of the cluster, and which queues each owns",
+			func(ctx context.Context, c call) (all[api.Node], error) { return c.Nodes(ctx), nil }).with(func(c *cobra.Command) {
+			c.Long = "List the servers of the cluster, and which queues each owns. LEASE is for how long a node may still serve its " +
+				"queues without\nanother sign of life. A server that is alone is its only node, and needs no lease."
+		}),
+	}
+	return list.commands(a)[0]
+}
+
+func nodeRow(n api.Node) []string {
+	state, lease, queues := "", "", []string{}
+	if n.Leaving {
+		state = "leaving"
+	}
+	for _, q := range n.Queues {
+		queues = append(queues, q.Queue)
+		if q.LeaseMS != nil {
+			lease = strconv.FormatFloat(float64(*q.LeaseMS)/1000, 'f', 1, 64) + "s"
+		}
+	}
+	return []string{n.Name, n.URL, moment(n.Since), state, lease, strings.Join(queues, ",")}
+}
+
+// self is this server as a node, without its queues.
+func (c *Config) self(at listeners) api.Node {
+	node := api.Node{Name: c.Cluster.Node, URL: c.Cluster.Advertise, Since: api.At(time.Now())}
+	if node.URL == "" {
+		node.URL = c.url(at)
+	}
+	if node.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "localhost" // a second node of that name is refused, with what to do
+		}
+		node.Name = strings.ToLower(host)
+	}
+	return node
+}
+
+// url is where this machine reaches the server.
+func (c *Config) url(at listeners) string {
+	switch {
+	case c.Listen == "":
+		return socketScheme + c.Socket
+	case c.secure():
+		return "https://" + at.serving[0].Addr().String()
+	}
+	return "http://" + at.serving[0].Addr().String()
+}
+
+// nodes tells the nodes of the cluster as this one sees them.
+func (j *joined) nodes(core *engine.Engine) func(context.Context) ([]api.Node, error) {
+	if j == nil {
+		return nil
+	}
+	return func(context.Context) ([]api.Node, error) {
+		view, places := j.View(), core.Places()
+		var list []api.Node
+		for _, p := range view.Peers {
+			node := api.Node{Name: p.Name, URL: p.URL, Since: api.At(p.Since), Leaving: p.Leaving || p.Done}
+			lease := j.LeaseOf(&view, p.Name).Milliseconds()
+			for _, at := range places {
+				if at.Node == p.Name {
+					node.Queues = append(node.Queues,
+						api.NodeQueue{Queue: at.Queue, Shard: uint16(at.Shard), Epoch: at.Epoch, LeaseMS: &lease})
+				}
+			}
+			if len(node.Queues) > 0 || view.Live(p.Name) {
+				list = append(list, node)
+			}
+		}
+		return list, nil
+	}
+}
+
+// placeMetrics are how many queues a node serves, and how many no node does.
+func placeMetrics(core *engine.Engine) []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues", Help: "Queues that this node serves."},
+			func() float64 { served, _ := core.Nodes().Placed(); return float64(served) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quern_cluster_queues_waiting",
+			Help: "Queues of the cluster that no node serves, as this node sees it."},
+			func() float64 { _, waiting := core.Nodes().Placed(); return float64(waiting) }),
+	}
+}
+
+// beatAges measures how old the last beats of all nodes are.
+type beatAges struct{ *member.Member }
+
+var beatAge = prometheus.NewDesc("quern_node_beat_age_seconds",
+	"How long ago this node saw the last sign of life of each node that has not left.", []string{"node"}, nil)
+
+func (b beatAges) Describe(to chan<- *prometheus.Desc) { to <- beatAge }
+
+func (b beatAges) Collect(to chan<- prometheus.Metric) {
+	view := b.View()
+	for _, p := range view.Peers {
+		if !p.Done {
+			to <- prometheus.MustNewConstMetric(beatAge, prometheus.GaugeValue, b.Age(&view, p.Name).Seconds(), p.Name)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package backlog
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// A limit is a number that a counter must not exceed. Each value has a counter for each strategy.Measure. This file has all of it: what
+// changes a counter (taken, landed), what a counter holds back (obstacle, overrun), and the gates that it opens and shuts when it passes
+// their numbers. The rest of the package knows a limit as a gate that is open or shut. So another measure has its counters changed here,
+// and needs nothing else.
+
+// counter counts the chunks of a value by one measure.
+type counter struct {
+	count uint32
+	limit uint32 // an operator's, 0 under a rule, or queue.NoLimit
+	shuts uint32 // at this count the next gate shuts, or the limit is reached; none: neither is ahead
+	opens uint32 // below this count the last shut gate opens, or the limit has room; 0: likewise
+}
+
+// reached says that nothing more may be taken, by a limit of so much.
+func (c *counter) reached(max uint32) bool { return strategy.Reached(c.count, max) }
+
+// overrun reports whether an operator's limit forbids taking another chunk.
+func (c *counter) overrun() bool { return c.reached(c.limit) }
+
+// tally is one of the counters of a term. That without a term is none.
+type tally struct {
+	*term
+	of strategy.Measure
+}
+
+// counter is the counter. (The remainder changes nothing: with it the compiler needs no check, and where there is one measure no index.)
+func (t tally) counter() *counter { return &t.counters[t.of%strategy.Measures] }
+
+// watchers are the gates that the counter opens and shuts, with the number of shut ones.
+func (t tally) watchers() (gates *[]gateRef, shut *uint32) {
+	return &t.gates[t.of%strategy.Measures], &t.shut[t.of%strategy.Measures]
+}
+
+// number tells tallies apart.
+func (t tally) number() uint32 { return t.term.number*uint32(strategy.Measures) + uint32(t.of) }
+
+// gateRef names a gate of a frame, or with valueRef a value by which cells are told apart.
+type gateRef struct{ max, frame, gate uint32 }
+
+// limits are the limits of a frame's branch, one per key.
+type limits []limit
+
+type limit struct {
+	key *metaKey
+	of  strategy.Measure
+	max uint32
+}
+
+// counts says whether the limit is one of the tally.
+func (l limit) counts(t tally) bool { return l.key == t.key && l.of == t.of }
+
+// on is how much of a tally there may be.
+func (l limits) on(t tally) uint32 {
+	for i := range l {
+		if l[i].counts(t) {
+			return l[i].max
+		}
+	}
+	return queue.NoLimit
+}
+
+// has says whether a key is limited.
+func (l limits) has(key *metaKey) bool {
+	return slices.ContainsFunc(l, func(x limit) bool { return x.key == key })
+}
+
+// putFirst has the limits of a key looked at before the others.
+func (l limits) putFirst(key *metaKey) {
+	slices.SortStableFunc(l, func(a, b limit) int {
+		switch {
+		case a.key == key && b.key != key:
+			return -1
+		case a.key != key && b.key == key:
+			return 1
+		}
+		return 0
+	})
+}
+
+// obstacle is the first of the submission's tallies that is at its limit, by the limits of a view whose number is `most` or by what an
+// operator set; none if there is none.
+func (f *frame) obstacle(s *Submission, most uint32) tally {
+	for i := range f.limits {
+		l := &f.limits[i]
+		if t := s.termOf(l.key); t != nil {
+			at := tally{t, l.of}
+			if c := at.counter(); c.reached(min(l.max, most, c.limit)) {
+				return at
+			}
+		}
+	}
+	return tally{f.Values.overrun(s), strategy.Simultaneous}
+}
+
+// overrun is a term of the submission that has as much as an operator lets it have, nil if there is none.
+func (v *values) overrun(s *Submission) *term {
+	if v.limited > 0 {
+		for _, ref := range s.refs() {
+			if t := v.list[ref.term]; t.counters[strategy.Simultaneous].overrun() {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// taken counts a chunk of the value as taken, and shuts the gates whose numbers are reached.
+func (v *values) taken(t *term) {
+	if t.counters[strategy.Simultaneous].raise(1) {
+		v.shutGates(t, strategy.Simultaneous)
+	}
+}
+
+// landed counts chunks of the value that are no longer in flight, and opens the gates that this allows.
+func (v *values) landed(t *term, chunks uint32) {
+	if t.counters[strategy.Simultaneous].lower(chunks) {
+		v.openGates(t, strategy.Simultaneous)
+	}
+}
+
+// raise counts more, and says whether a gate shuts by that or the limit is reached: the counter itself knows when none does.
+func (c *counter) raise(by uint32) (passed bool) {
+	c.count += by
+	return c.count >= c.shuts
+}
+
+// lower counts less, and says whether a gate opens by that or the limit has room.
+func (c *counter) lower(by uint32) (passed bool) {
+	c.count -= by
+	return c.count < c.opens
+}
+
+// correct adds a difference that a recount found. Gates open and shut by it.
+func (v *values) correct(t tally, by int64) {
+	t.counter().count += uint32(by)
+	v.openGates(t.term, t.of)
+	v.shutGates(t.term, t.of)
+}
+
+// shutGates looks only at the gates that shut, as they are sorted.
+func (v *values) shutGates(of *term, by strategy.Measure) {
+	t := tally{of, by}
+	c := t.counter()
+	for gates, shut := t.watchers(); int(*shut) < len(*gates) && c.reached((*gates)[*shut].max); {
+		*shut++
+		v.counted((*gates)[*shut-1])
+	}
+	t.foresee()
+	v.regardMoved()
+}
+
+// openGates is the inverse of shutGates.
+func (v *values) openGates(of *term, by strategy.Measure) {
+	t := tally{of, by}
+	c := t.counter()
+	if !c.overrun() && c.limit != queue.NoLimit {
+		v.room++
+	}
+	for gates, shut := t.watchers(); *shut > 0 && !c.reached((*gates)[*shut-1].max); {
+		*shut--
+		v.counted((*gates)[*shut])
+	}
+	t.foresee()
+	v.regardMoved()
+}
+
+// foresee notes what the counter has to reach for a gate to shut or open, or for the limit to be reached or to have room.
+func (t tally) foresee() {
+	c := t.counter()
+	gates, shut := t.watchers()
+	c.opens, c.shuts = 0, none
+	if *shut > 0 {
+		c.opens = (*gates)[*shut-1].max
+	}
+	if int(*shut) < len(*gates) {
+		c.shuts = (*gates)[*shut].max
+	}
+	if c.overrun() {
+		c.opens = max(c.opens, c.limit)
+	} else {
+		c.shuts = min(c.shuts, c.limit)
+	}
+}
+
+// counted tells a gate, or a value, that its counter passed its number. One that stands in a band is told after all others, as that changes
+// what its counter has to tell.
+func (v *values) counted(ref gateRef) {
+	f := v.frames.list[ref.frame]
+	if f.bands.on {
+		v.moved = append(v.moved, ref)
+		return
+	}
+	f.counted(ref.gate)
+}
+
+func (v *values) regardMoved() {
+	if len(v.moved) == 0 {
+		return
+	}
+	for _, ref := range v.moved {
+		v.frames.list[ref.frame].bands.regard(ref.gate)
+	}
+	v.moved = v.moved[:0]
+}
+
+// watch has the counter open and shut the gate from now on.
+func (t tally) watch(ref gateRef) {
+	gates, shut := t.watchers()
+	at, _ := slices.BinarySearchFunc(*gates, ref.max, func(g gateRef, max uint32) int {
+		if g.max <= max {
+			return -1
+		}
+		return 1
+	})
+	*gates = slices.Insert(*gates, at, ref)
+	if t.counter().reached(ref.max) {
+		*shut++
+	}
+	t.foresee()
+}
+
+// unwatch has the counter tell a gate, or a value, once less, and says whether it told it at all. Gates are given up from the last one on,
+// so it looks from the end.
+func (t tally) unwatch(frame, gate uint32) bool {
+	gates, shut := t.watchers()
+	for at := len(*gates) - 1; at >= 0; at-- {
+		if ref := (*gates)[at]; ref.frame == frame && ref.gate == gate {
+			*gates = slices.Delete(*gates, at, at+1)
+			if at < int(*shut) {
+				*shut--
+			}
+			t.foresee()
+			return true
+		}
+	}
+	return false
+}
+
+// relimit is called when the operator's limit of the counter changed.
+func (v *values) relimit(t tally, limit uint32) {
+	c := t.counter()
+	gates, shut := t.watchers()
+	c.limit = limit
+	v.room++
+	*gates = slices.DeleteFunc(*gates, func(ref gateRef) bool {
+		banded := v.frames.list[ref.frame].bands.on
+		if banded {
+			v.counted(ref)
+		}
+		return banded
+	})
+	for i := range *gates {
+		ref := &(*gates)[i]
+		ref.max = v.frames.list[ref.frame].relimit(ref.gate, limit)
+	}
+	slices.SortStableFunc(*gates, func(a, b gateRef) int { return cmp.Compare(a.max, b.max) })
+	*shut = 0
+	for int(*shut) < len(*gates) && c.reached((*gates)[*shut].max) {
+		*shut++
+	}
+	t.foresee()
+	for _, ref := range *gates {
+		v.counted(ref)
+	}
+	v.regardMoved()
+}

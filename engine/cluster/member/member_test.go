@@ -1,0 +1,479 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quern-queue/quern/engine/cluster"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// table is the leases of all nodes, as a database keeps them.
+type table struct {
+	mu     sync.Mutex
+	nodes  map[string]cluster.Node
+	owners map[queue.ShardID]cluster.Owner
+}
+
+func newTable() *table {
+	return &table{nodes: map[string]cluster.Node{}, owners: map[queue.ShardID]cluster.Owner{}}
+}
+
+var errCut = errors.New("the connection was cut")
+
+// wire is a node's way to the table: slow, and now and then cut before or after the table has done what was asked.
+type wire struct {
+	*table
+	mu  sync.Mutex
+	rnd *rand.Rand // nil: it is perfect
+	cut bool
+}
+
+// call does what a node asks for, late or not at all; its answer may be lost.
+func (w *wire) call(ctx context.Context, fn func() error) error {
+	w.mu.Lock()
+	before, after, lost, unanswered := time.Duration(0), time.Duration(0), w.cut, w.cut
+	if w.rnd != nil {
+		before, after = time.Duration(w.rnd.IntN(300))*time.Millisecond, time.Duration(w.rnd.IntN(300))*time.Millisecond
+		if w.rnd.IntN(20) == 0 {
+			before = time.Duration(w.rnd.IntN(20)) * time.Second
+		}
+		lost, unanswered = lost || w.rnd.IntN(20) == 0, unanswered || w.rnd.IntN(20) == 0
+	}
+	w.mu.Unlock()
+	done := make(chan error, 1)
+	go func() { // it may come to the table when no one waits for it any more
+		time.Sleep(before)
+		if lost {
+			return
+		}
+		w.table.mu.Lock()
+		err := fn()
+		w.table.mu.Unlock()
+		time.Sleep(after)
+		if !unanswered {
+			done <- err
+		}
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errCut, ctx.Err())
+	}
+}
+
+func (w *wire) Beat(ctx context.Context, n cluster.Node) error {
+	return w.call(ctx, func() error {
+		w.nodes[n.Name] = n
+		return nil
+	})
+}
+
+func (w *wire) Nodes(ctx context.Context) (list []cluster.Node, err error) {
+	var got []cluster.Node
+	err = w.call(ctx, func() error {
+		got = slices.SortedFunc(maps.Values(w.nodes), func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
+		return nil
+	})
+	if err == nil {
+		list = got
+	}
+	return list, err
+}
+
+func (w *wire) SetOwner(ctx context.Context, shard queue.ShardID, epoch uint32, node string) error {
+	return w.call(ctx, func() error {
+		was := w.owners[shard]
+		if was.Epoch > epoch || was.Epoch == epoch && was.Node != node {
+			return cluster.ErrNewerOwner
+		}
+		w.owners[shard] = cluster.Owner{Epoch: epoch, Node: node}
+		return nil
+	})
+}
+
+func (w *wire) Owners(ctx context.Context) (all map[queue.ShardID]cluster.Owner, err error) {
+	var got map[queue.ShardID]cluster.Owner
+	err = w.call(ctx, func() error {
+		got = maps.Clone(w.owners)
+		return nil
+	})
+	if err == nil {
+		all = got
+	}
+	return all, err
+}
+
+// node is a member with a clock that is off by a few per cent.
+func (w *wire) node(name string, rate float64) *Member {
+	began := time.Now()
+	return New(Options{Leases: w, Name: name, URL: "http://" + name, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Duration { return time.Duration(float64(time.Since(began)) * rate) }})
+}
+
+func perfect(of *table) *wire { return &wire{table: of} }
+
+// engine stands for what serves the shards of a member: it does what Decide says, and takes no time for it.
+type engine struct {
+	*Member
+	shards  []queue.ShardID
+	mu      sync.Mutex
+	leaving bool
+	ready   map[queue.ShardID]bool
+	since   map[queue.ShardID]time.Duration
+	orphans map[queue.ShardID]time.Duration
+	asked   map[queue.ShardID]string
+}
+
+func newEngine(m *Member, shards []queue.ShardID) *engine {
+	return &engine{Member: m, shards: shards, ready: map[queue.ShardID]bool{}, since: map[queue.ShardID]time.Duration{},
+		orphans: map[queue.ShardID]time.Duration{}, asked: map[queue.ShardID]string{}}
+}
+
+// serve runs until ctx ends.
+func (e *engine) serve(ctx context.Context) error {
+	if err := e.Join(ctx); err != nil {
+		return err
+	}
+	var beats sync.WaitGroup
+	beats.Go(func() { e.Run(ctx) })
+	defer beats.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.Looked:
+			e.step(ctx)
+		}
+	}
+}
+
+func (e *engine) step(ctx context.Context) {
+	view := e.View()
+	p := e.plan(&view)
+	e.Tell(len(p.Offers)+len(p.Wants)+len(p.Prepare) > 0, func(n *Note) { n.Load, n.Offers, n.Wants = p.Load, p.Offers, p.Wants })
+	for shard, to := range p.Give {
+		_ = e.Give(ctx, shard, to) // else the other one claims it when this node is silent, or this node does
+	}
+	for _, shard := range p.Claim {
+		_ = e.Claim(ctx, &view, shard) // else it is claimed again with the next beat
+	}
+}
+
+func (e *engine) plan(view *View) *Plan {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &Situation{Name: e.Name, Leaving: e.leaving, View: view, Shards: e.shards, Held: map[queue.ShardID]time.Duration{},
+		Ready: e.ready, Orphans: map[queue.ShardID]time.Duration{}, Asked: e.asked}
+	for _, shard := range e.shards {
+		if e.Epoch(shard) == 0 {
+			delete(e.since, shard)
+			continue
+		}
+		if _, had := e.since[shard]; !had {
+			e.since[shard] = e.Now()
+		}
+		s.Held[shard] = e.Now() - e.since[shard]
+	}
+	before := e.orphans
+	e.orphans = map[queue.ShardID]time.Duration{}
+	for _, shard := range s.Orphaned() {
+		at, was := before[shard]
+		if !was {
+			at = e.Now()
+		}
+		e.orphans[shard], s.Orphans[shard] = at, e.Now()-at
+	}
+	p := Decide(s)
+	for shard := range p.Give {
+		delete(e.asked, shard)
+	}
+	for _, shard := range p.Prepare {
+		e.ready[shard] = true
+	}
+	return p
+}
+
+// Whatever becomes of calls, and though clocks run at different speeds and shards are moved all the time, there are never two nodes that may
+// act as the owner of a shard. And there is one again and again.
+func TestOneOwnerAtATime(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { oneOwner(t, seed) })
+		})
+	}
+}
+
+func oneOwner(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	of := newTable()
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer stop()
+	shards := []queue.ShardID{0, 1, 2, Coordinator}
+	var wires []*wire
+	var engines []*engine
+	var beside sync.WaitGroup
+	for n := range 3 {
+		w := &wire{table: of, rnd: rand.New(rand.NewPCG(seed, uint64(n)))}
+		e := newEngine(w.node(fmt.Sprintf("n%d", n), 0.95+0.1*rnd.Float64()), shards)
+		wires, engines = append(wires, w), append(engines, e)
+		beside.Go(func() { _ = e.serve(ctx) })
+	}
+	owned, changes, last := 0, 0, map[queue.ShardID]int{}
+	for ctx.Err() == nil {
+		time.Sleep(50 * time.Millisecond)
+		switch rnd.IntN(200) {
+		case 0:
+			w := wires[rnd.IntN(len(wires))]
+			w.mu.Lock()
+			w.cut = !w.cut
+			w.mu.Unlock()
+		case 1:
+			e := engines[rnd.IntN(len(engines))]
+			e.mu.Lock()
+			e.asked[shards[rnd.IntN(len(shards))]] = engines[rnd.IntN(len(engines))].Name
+			e.mu.Unlock()
+		}
+		for _, shard := range shards {
+			now := -1
+			for n, e := range engines {
+				if !e.Own(shard) {
+					continue
+				}
+				if now >= 0 {
+					t.Fatalf("seed %d: nodes %d and %d may both act as the owner of shard %d", seed, now, n, shard)
+				}
+				now = n
+			}
+			if now >= 0 {
+				owned++
+				if before, had := last[shard]; had && now != before {
+					changes++
+				}
+				last[shard] = now
+			}
+		}
+	}
+	beside.Wait()
+	time.Sleep(time.Minute) // for calls that come late
+	if owned == 0 || changes < 3 {
+		t.Errorf("seed %d: there was an owner at %d looks, and %d times another one", seed, owned, changes)
+	}
+}
+
+// begins starts an engine, and waits until it owns the shards; it says how long that took.
+func begins(t *testing.T, ctx context.Context, e *engine) time.Duration {
+	t.Helper()
+	began := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- e.serve(ctx) }()
+	for _, shard := range e.shards {
+		for !e.Own(shard) {
+			select {
+			case err := <-done:
+				t.Fatalf("%s: %v", e.Name, err)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	return time.Since(began)
+}
+
+// A node waits for TTL behind one that fell silent, and not at all behind one that has left.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of, shards := newTable(), []queue.ShardID{0, 5, Coordinator}
+		alive, kill := context.WithCancel(t.Context())
+		first := newEngine(perfect(of).node("a", 1), shards)
+		if took := begins(t, alive, first); took > Beat {
+			t.Errorf("the first node of all waits %v", took)
+		}
+		kill()
+		synctest.Wait()
+		alive, kill = context.WithCancel(t.Context())
+		second := newEngine(perfect(of).node("b", 1), shards)
+		if took := begins(t, alive, second); took < TTL || took > TTL+2*Beat {
+			t.Errorf("behind a silent owner a node waits %v, want %v and up to two beats", took, TTL)
+		}
+		if first.Own(0) {
+			t.Error("the first node may act as the owner beside the second")
+		}
+		if err := first.beat(t.Context()); err != nil || first.Own(0) || first.Epoch(0) != 0 {
+			t.Errorf("a beat of the first node: %v; it still believes that it owns a shard", err)
+		}
+		kill()
+		synctest.Wait()
+		if err := second.Leave(t.Context()); err != nil || second.Own(0) {
+			t.Errorf("Leave = %v; it may act as the owner", err)
+		}
+		alive, kill = context.WithCancel(t.Context())
+		defer kill()
+		if took := begins(t, alive, newEngine(perfect(of).node("c", 1), shards)); took > Beat {
+			t.Errorf("behind an owner that left a node waits %v", took)
+		}
+	})
+}
+
+// A node that is started again under its name waits until its predecessor, which may only be standing still, has been silent for TTL; and
+// it refuses to run beside one that beats.
+func TestSameName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of, shards := newTable(), []queue.ShardID{0}
+		alive, kill := context.WithCancel(t.Context())
+		first := newEngine(perfect(of).node("a", 1), shards)
+		begins(t, alive, first)
+		if err := perfect(of).node("a", 1).Join(t.Context()); err == nil || !strings.Contains(err.Error(), "--node") {
+			t.Errorf("a second node of the same name: %v, want that it is refused", err)
+		}
+		kill()
+		synctest.Wait()
+		alive, kill = context.WithCancel(t.Context())
+		defer kill()
+		if took := begins(t, alive, newEngine(perfect(of).node("a", 1), shards)); took < TTL {
+			t.Errorf("a node took the place of its predecessor after %v", took)
+		}
+		if first.Own(0) {
+			t.Error("both may act as the owner")
+		}
+	})
+}
+
+// An owner whose claim got no answer is not deposed by its own claim.
+func TestClaimWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of := newTable()
+		alive, kill := context.WithCancel(t.Context())
+		defer kill()
+		e := newEngine(perfect(of).node("a", 1), []queue.ShardID{0})
+		begins(t, alive, e)
+		if err := perfect(of).SetOwner(t.Context(), 0, e.Epoch(0)+1, "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * Beat)
+		if !e.Own(0) {
+			t.Error("an owner is deposed by its own claim")
+		}
+	})
+}
+
+// The last word of a node that left may come late: when it was started again, and owns a shard. No other node takes it for that.
+func TestLateLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of, shards := newTable(), []queue.ShardID{0}
+		alive, kill := context.WithCancel(t.Context())
+		first := newEngine(perfect(of).node("a", 1), shards)
+		begins(t, alive, first)
+		kill()
+		synctest.Wait()
+		if err := first.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		late := of.nodes["a"]
+		alive, kill = context.WithCancel(t.Context())
+		again := newEngine(perfect(of).node("a", 1), shards)
+		if took := begins(t, alive, again); took > Beat {
+			t.Errorf("a node that left waits %v when it is started again", took)
+		}
+		kill()
+		synctest.Wait()
+		of.nodes["a"] = late
+		alive, kill = context.WithCancel(t.Context())
+		defer kill()
+		if took := begins(t, alive, newEngine(perfect(of).node("b", 1), shards)); took < TTL {
+			t.Errorf("a node took the place of an owner after %v", took)
+		}
+		if again.Own(0) {
+			t.Error("both may act as the owner")
+		}
+	})
+}
+
+// An owner that did not reach the others for long goes on with what no one has claimed since, and only with that.
+func TestLeaseThatLapsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of := newTable()
+		w := perfect(of)
+		alive, kill := context.WithCancel(t.Context())
+		defer kill()
+		e := newEngine(w.node("a", 1), []queue.ShardID{0, 1})
+		begins(t, alive, e)
+		w.mu.Lock()
+		w.cut = true
+		w.mu.Unlock()
+		time.Sleep(own)
+		if e.Own(0) || e.Own(1) {
+			t.Error("a node that reaches nothing may act as an owner")
+		}
+		other := perfect(of)
+		if err := errors.Join(other.Beat(t.Context(), cluster.Node{Name: "b", URL: "http://b"}), other.SetOwner(t.Context(), 1, 9, "b")); err != nil {
+			t.Fatal(err)
+		}
+		w.mu.Lock()
+		w.cut = false
+		w.mu.Unlock()
+		time.Sleep(TTL - Beat) // a call that is cut lasts for TTL at most
+		if !e.Own(0) || e.Own(1) || e.Epoch(1) != 0 {
+			t.Errorf("when it reaches the others again, it owns shard 0: %v, and shard 1: %v; want the first only", e.Own(0), e.Own(1))
+		}
+	})
+}
+
+// A node that leaves has its shards taken over by the others while it serves, and each is without an owner for less than a beat.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of, shards := newTable(), []queue.ShardID{0, 1, 2, 3, Coordinator}
+		first := newEngine(perfect(of).node("a", 1), shards)
+		begins(t, t.Context(), first)
+		var others []*engine
+		for _, name := range []string{"b", "c"} {
+			e := newEngine(perfect(of).node(name, 1), shards)
+			others = append(others, e)
+			go func() { _ = e.serve(t.Context()) }()
+		}
+		time.Sleep(3 * Beat)
+		first.mu.Lock()
+		first.leaving = true
+		first.mu.Unlock()
+		first.Leaving()
+		began, served := time.Now(), map[queue.ShardID]time.Time{}
+		for left := len(shards); left > 0; time.Sleep(5 * time.Millisecond) {
+			if time.Since(began) > TTL {
+				t.Fatalf("after %v shards are not handed over", TTL)
+			}
+			left = 0
+			for _, shard := range shards {
+				switch {
+				case others[0].Own(shard) || others[1].Own(shard):
+					served[shard] = time.Now()
+				case first.Own(shard):
+					served[shard] = time.Now()
+					left++
+				default:
+					left++
+					if gap := time.Since(served[shard]); gap >= Beat {
+						t.Fatalf("shard %d has had no owner for %v", shard, gap)
+					}
+				}
+			}
+		}
+	})
+}

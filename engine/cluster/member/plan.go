@@ -1,0 +1,179 @@
+package member
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// A shard goes from one living node to another in four steps, each said with a beat: its owner offers it; the other one prepares it, and
+// then wants it; the owner closes it and gives it; the other one claims it. Until the owner closes it, it serves.
+
+// Situation is what a node knows when it decides what to do next.
+type Situation struct {
+	Name    string
+	Leaving bool // this node is about to stop
+	View    *View
+	Shards  []queue.ShardID                 // all that there are, in order
+	Held    map[queue.ShardID]time.Duration // shards of this node, and for how long it has had each
+	Ready   map[queue.ShardID]bool          // shards of others that are prepared here
+	Load    map[queue.ShardID]float64       // of shards of this node; 0 counts as a little
+	Orphans map[queue.ShardID]time.Duration // how long each shard has been seen without an owner that lives
+	Asked   map[queue.ShardID]string        // nodes that operators want shards of this node to be moved to
+}
+
+// Plan is what a node does next. All lists are in the order of Shards.
+type Plan struct {
+	Claim   []queue.ShardID          // no other node can own them
+	Prepare []queue.ShardID          // their owners offer them to this node
+	Wants   []queue.ShardID          // the same, and they are prepared
+	Offers  map[queue.ShardID]string // shards of this node, and who is to have them
+	Give    map[queue.ShardID]string // the same, and the other node is ready
+	Load    float64                  // of this node
+}
+
+const (
+	idleLoad = 1.0              // what a shard counts for by being there
+	settled  = 30 * time.Second // a shard stays for so long before it is moved for the sake of balance
+	balanced = 0.9              // a move has to bring the larger one of two loads down to this part of it
+)
+
+// Decide is the plan for a situation.
+func Decide(s *Situation) *Plan {
+	p := &Plan{Offers: map[queue.ShardID]string{}, Give: map[queue.ShardID]string{}}
+	for _, shard := range s.Shards {
+		if _, mine := s.Held[shard]; mine {
+			p.Load += s.weight(shard)
+			if to := s.target(shard); to != "" {
+				p.Offers[shard] = to
+			}
+			continue
+		}
+		switch owner := s.View.Owners[shard].Node; {
+		case s.Leaving:
+		case owner == s.Name, s.orphan(shard) && (s.heir(shard) == s.Name || s.Orphans[shard] >= TTL):
+			p.Claim = append(p.Claim, shard)
+		case s.offered(shard, owner) && s.Ready[shard]:
+			p.Wants = append(p.Wants, shard)
+		case s.offered(shard, owner):
+			p.Prepare = append(p.Prepare, shard)
+		}
+	}
+	if len(p.Offers) == 0 && !s.Leaving {
+		s.balance(p)
+	}
+	for shard, to := range p.Offers {
+		if peer, there := s.View.Peer(to); there && slices.Contains(peer.Wants, shard) {
+			p.Give[shard] = to
+		}
+	}
+	return p
+}
+
+// orphan says that the owner of a shard has died or left, or that there never was one.
+func (s *Situation) orphan(shard queue.ShardID) bool {
+	owner := s.View.Owners[shard]
+	if peer, there := s.View.Peer(owner.Node); there && peer.Left[shard] >= owner.Epoch && owner.Epoch > 0 {
+		return true
+	}
+	return owner.Node == "" || s.View.Silent[owner.Node]
+}
+
+// Orphaned lists the shards whose owners have died or left.
+func (s *Situation) Orphaned() (list []queue.ShardID) {
+	for _, shard := range s.Shards {
+		if _, mine := s.Held[shard]; !mine && s.orphan(shard) {
+			list = append(list, shard)
+		}
+	}
+	return list
+}
+
+func (s *Situation) offered(shard queue.ShardID, owner string) bool {
+	peer, there := s.View.Peer(owner)
+	return there && s.View.Live(owner) && peer.Offers[shard] == s.Name
+}
+
+// target is the node that a shard of this one is to go to; "": it stays.
+func (s *Situation) target(shard queue.ShardID) string {
+	if to := s.Asked[shard]; to != "" && to != s.Name && s.takes(to) {
+		return to
+	}
+	if s.Leaving {
+		return s.heir(shard)
+	}
+	return ""
+}
+
+// takes says that a node may be given something new. One that was not seen to beat yet may have died long ago.
+func (s *Situation) takes(name string) bool {
+	peer, there := s.View.Peer(name)
+	return there && !peer.Leaving && s.View.Live(name) && s.View.Beats[name]
+}
+
+// heir is the node that a shard without an owner falls to; "": there is none. Nodes that see the same come to the same answer, and a node
+// that comes or goes changes few of them: each has a rank by chance in each shard ("highest random weight", Thaler and Ravishankar 1998).
+func (s *Situation) heir(shard queue.ShardID) (best string) {
+	var most uint64
+	for i := range s.View.Peers {
+		name := s.View.Peers[i].Name
+		if name == s.Name && s.Leaving || !s.takes(name) {
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = h.Write([]byte{byte(shard >> 8), byte(shard)}) // it never fails
+		_, _ = h.Write([]byte(name))
+		if rank := scramble(h.Sum64()); best == "" || rank > most {
+			best, most = name, rank
+		}
+	}
+	return best
+}
+
+// scramble spreads a hash over all bits (the finalizer of MurmurHash3, Appleby): FNV leaves the high ones of similar names alike.
+func scramble(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+func (s *Situation) weight(shard queue.ShardID) float64 {
+	if shard == Coordinator {
+		return 0
+	}
+	return idleLoad + s.Load[shard]
+}
+
+// balance offers one shard to the node with the least load, if that makes the two more equal by a good part.
+func (s *Situation) balance(p *Plan) {
+	least := Peer{}
+	for _, peer := range s.View.Peers {
+		if peer.Name != s.Name && s.takes(peer.Name) && (least.Name == "" || peer.Load < least.Load) {
+			least = peer
+		}
+	}
+	if least.Name == "" || len(least.Wants) > 0 {
+		return
+	}
+	best, after := queue.ShardID(0), p.Load*balanced
+	for _, shard := range s.Shards {
+		since, mine := s.Held[shard]
+		if !mine || since < settled || shard == Coordinator {
+			continue
+		}
+		w := s.weight(shard)
+		if larger := max(p.Load-w, least.Load+w); larger < after {
+			best, after = shard, larger
+			p.Offers[shard] = least.Name
+		}
+	}
+	for shard := range p.Offers {
+		if shard != best {
+			delete(p.Offers, shard)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+const (
+	// How long is waited before a statement is tried again.
+	firstPause   = 10 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+
+	connectTimeout = 5 * time.Second // of a try to connect, unless the URL has another one
+)
+
+// setUp is what a connection is set to, with the schema and synchronous_commit: the role or the database may have other defaults. Waiting
+// for a lock or for a standby is bounded by the caller, which has to know that the outcome is not known.
+const setUp = `SET search_path TO %s; SET synchronous_commit TO %s; SET statement_timeout TO 0; SET lock_timeout TO 0;
+SET idle_in_transaction_session_timeout TO 0; SET idle_session_timeout TO 0; SET default_transaction_isolation TO 'read committed';
+SET default_transaction_read_only TO off; SET client_min_messages TO warning; SET plan_cache_mode TO force_generic_plan`
+
+// warned is where a connection keeps the last warning that the server sent.
+const warned = "quern.warned"
+
+func newPool(ctx context.Context, o Options, conns int, durability string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("pg: the URL of the database is not valid, write postgres://USER:PASSWORD@HOST:PORT/DATABASE: %w", err)
+	}
+	config.MaxConns, config.MinConns = int32(conns), 0
+	c := config.ConnConfig
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.ValidateConnect == nil { // of several hosts, and after a failover
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "quern"
+	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			conn.CustomData()[warned] = n
+		}
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.PgConn().Exec(ctx, fmt.Sprintf(setUp, o.Schema, durability)).ReadAll()
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("pg: %w", err)
+	}
+	return pool, nil
+}
+
+// statement is what runs statements: a connection, or a transaction on it.
+type statement interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// exec runs a statement that changes rows, and returns how many. A commit that did not wait until a standby had it is answered as if it
+// had, with a warning (01000): the rows are visible, and may be lost. So a warning leaves the outcome unknown.
+func exec(ctx context.Context, conn *pgx.Conn, on statement, sql string, args ...any) (rows int64, err error) {
+	delete(conn.PgConn().CustomData(), warned)
+	tag, err := on.Exec(ctx, sql, args...)
+	if err != nil {
+		return 0, err
+	}
+	return tag.RowsAffected(), warning(conn)
+}
+
+// warning is the warning that a connection got, as an error.
+func warning(conn *pgx.Conn) error {
+	if n, is := conn.PgConn().CustomData()[warned].(*pgconn.Notice); is {
+		return &warningError{n}
+	}
+	return nil
+}
+
+type warningError struct{ notice *pgconn.Notice }
+
+func (e *warningError) Error() string {
+	return fmt.Sprintf("the database committed with a warning: %s (SQLSTATE %s)", e.notice.Message, e.notice.Code)
+}
+
+// class is what a failure of a statement means.
+type class uint8
+
+const (
+	unknown   class = iota // it may have been done, or may yet be
+	undone                 // it was not done, and may be another time
+	noRoom                 // the same, once the disk of the database has room
+	refused                // it was not done, and would be refused again
+	corrupted              // what is stored is damaged
+)
+
+// classes are those of SQLSTATEs and of their first two characters. All others are undone.
+var classes = map[string]class{
+	"53100": noRoom, "XX001": corrupted, "XX002": corrupted,
+	"0A": refused, "22": refused, "23": refused, "28": refused, "3D": refused, "3F": refused, "42": refused, "44": refused, "54": refused,
+}
+
+// classOf tells failures apart. A statement that ended with an ERROR was rolled back. FATAL and PANIC end the connection, and a lost
+// connection says nothing of what became of the statement.
+func classOf(err error) class {
+	server, is := errors.AsType[*pgconn.PgError](err)
+	if is {
+		for _, code := range []string{server.Code, server.Code[:min(2, len(server.Code))]} {
+			if c, known := classes[code]; known {
+				return c
+			}
+		}
+	}
+	if pgconn.SafeToRetry(err) || errors.Is(err, pgx.ErrTxCommitRollback) || is && server.SeverityUnlocalized == "ERROR" {
+		return undone
+	}
+	return unknown
+}
+
+// once runs f on a connection of a pool, for as long as one try may take. A connection on which something went wrong is not used again:
+// the server may have become a standby, or a pooler may be in between.
+func (b *Backend) once(ctx context.Context, pool *pgxpool.Pool, bytes int, f func(ctx context.Context, conn *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, b.o.Try+time.Duration(bytes)*time.Second>>20)
+	defer cancel()
+	defer context.AfterFunc(b.ctx, cancel)()
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return &acquireError{err}
+	}
+	defer conn.Release()
+	if err = f(ctx, conn.Conn()); err != nil && classOf(err) != refused {
+		_ = conn.Conn().Close(ctx)
+	}
+	return err
+}
+
+// acquireError says that there was no connection, so that nothing was sent.
+type acquireError struct{ err error }
+
+func (e *acquireError) Error() string     { return "no connection to the database: " + e.err.Error() }
+func (e *acquireError) Unwrap() error     { return e.err }
+func (e *acquireError) SafeToRetry() bool { return true }
+
+// patiently runs f, which may be repeated, until it succeeds, is refused, or patience or ctx end.
+func (b *Backend) patiently(ctx context.Context, bytes int, f func(ctx context.Context, conn *pgx.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	patience := time.After(b.o.Patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := b.once(ctx, b.pool, bytes, f)
+		if err == nil {
+			return nil
+		}
+		if known, is := errors.AsType[*final](err); is {
+			return known.err
+		}
+		switch classOf(err) {
+		case refused:
+			return explain(err)
+		case noRoom:
+			return full(err)
+		case corrupted:
+			return b.damaged("has damaged pages: " + err.Error())
+		case unknown, undone:
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%w)", explain(err), ctx.Err())
+		case <-b.ctx.Done():
+			return errClosed
+		case <-patience:
+			return explain(err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errClosed = errors.New("pg: the backend is closed")
+
+// final is an error that is an answer: it is not tried again.
+type final struct{ err error }
+
+func (e *final) Error() string { return e.err.Error() }
+func (e *final) Unwrap() error { return e.err }
+
+func (b *Backend) damaged(reason string) error {
+	return &queue.FormatError{Path: "schema " + b.o.Schema, Reason: reason,
+		Advice: "Restore the database from a backup, or promote a standby that has what is missing."}
+}

@@ -1,0 +1,108 @@
+package pg
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/quern-queue/quern/engine/cluster"
+	"github.com/quern-queue/quern/engine/journal"
+)
+
+// What one statement trims: at most so many rows, and no further one once these have so many bytes.
+const (
+	trimRows  = 64
+	trimBytes = 8 << 20
+)
+
+// trimSQL deletes one slice of trimmed batches, if the journal ends as this writer knows it: positions mean something else in a journal
+// that was taken back. It need not be durable: what comes back is trimmed again.
+const trimSQL = `WITH d AS (SELECT set_config('synchronous_commit', 'off', true)),
+s AS (SELECT max(n) AS n FROM (
+	SELECT n, sum(octet_length(bytes)) OVER (ORDER BY n, part ROWS UNBOUNDED PRECEDING) - octet_length(bytes) AS before
+	FROM batch WHERE journal = $1 AND n <= $2 ORDER BY n, part LIMIT $5) x WHERE before < $6),
+gone AS (DELETE FROM batch b USING s, d WHERE b.journal = $1 AND b.n <= s.n
+	AND EXISTS (SELECT FROM journal WHERE id = $1 AND tail = $3 AND sum = $4) RETURNING b.n, b.part, b.sum, octet_length(b.bytes) AS size)
+UPDATE trimmed t SET upto = s.n, sum = l.sum, bytes = t.bytes + (SELECT sum(size) FROM gone)
+FROM s, gone l WHERE t.journal = $1 AND l.n = s.n AND l.part = 0 RETURNING t.upto, t.bytes`
+
+// Trim implements journal.Journal.
+func (l *log) Trim(ctx context.Context, upTo journal.Position) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	l.wanted = max(l.wanted, min(upTo, l.tail))
+	l.letGo()
+	return nil
+}
+
+// trimmable is what reclaim may delete, and the end of the journal as this handle knows it.
+func (l *log) trimmable() (upTo, tail journal.Position, sum journal.Sum, is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trimmed, l.tail, l.sum, l.low < l.trimmed && l.ghost == nil && !l.refused && !l.closed
+}
+
+// reclaim deletes one slice of what is trimmed. The caller has the turn. more: there is another one.
+func (l *log) reclaim(ctx context.Context) (more bool, err error) {
+	upTo, tail, sum, is := l.trimmable()
+	if !is {
+		return false, nil
+	}
+	low, gone := journal.Position(0), int64(0)
+	err = l.b.once(ctx, l.b.pool, 0, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, trimSQL, l.id, int64(upTo), int64(tail), sum[:], trimRows, trimBytes).Scan(&low, &gone)
+	})
+	if errorIsNoRows(err) {
+		return false, nil // another writer has the journal, or another handle trimmed it
+	}
+	if err != nil {
+		return false, explain(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.low, l.gone = low, gone
+	return low < upTo, nil
+}
+
+// deleteSQL deletes a journal. Its row in the table journal goes first: an append that is under way commits before it, or finds no row.
+var deleteSQL = []string{
+	"DELETE FROM journal WHERE id = $1", "DELETE FROM batch WHERE journal = $1", "DELETE FROM trimmed WHERE journal = $1",
+}
+
+// DeleteJournal implements cluster.Backend.
+func (b *Backend) DeleteJournal(ctx context.Context, name string) error {
+	l, err := b.open(ctx, name)
+	if errors.Is(err, cluster.ErrNoJournal) {
+		l, err = &log{b: b}, nil // an earlier call may have deleted it without being durable yet
+	}
+	if err != nil {
+		return err
+	}
+	l.trimmed = l.tail
+	for more := true; more; {
+		more, _ = l.reclaim(ctx) // in slices; what they leave goes at once
+	}
+	return b.patiently(ctx, int(l.Size()), func(ctx context.Context, conn *pgx.Conn) error {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(ctx) }() // after a commit it does nothing
+		if _, err := tx.Exec(ctx, barrierSQL); err != nil {
+			return err
+		}
+		for _, sql := range deleteSQL {
+			if _, err := exec(ctx, conn, tx, sql, l.id); err != nil {
+				return err
+			}
+		}
+		return errors.Join(tx.Commit(ctx), warning(conn))
+	})
+}

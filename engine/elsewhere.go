@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quern-queue/quern/engine/cluster/member"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// This file is what a node of a cluster knows of the queues that other nodes serve, and how it follows the catalogue that all share.
+
+// knownQueues are all queues of the catalogue, also those that other nodes serve.
+type knownQueues struct {
+	byName  map[string]*store.QueueRow
+	byShard map[queue.ShardID]*store.QueueRow
+}
+
+// others are the queues that are not served here, and not in quarantine. The caller holds Engine.mu.
+func (n *Nodes) others() (list []*store.QueueRow) {
+	if n == nil {
+		return nil
+	}
+	for shard, row := range n.known.Load().byShard {
+		if n.e.shards[shard] == nil && !n.e.quarantine.has(shard) {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// row is a queue by its name; nil: there is none, or no cluster.
+func (k *knownQueues) row(name string) *store.QueueRow {
+	if k == nil {
+		return nil
+	}
+	return k.byName[name]
+}
+
+// queues are all that the cluster has; nil: there is no cluster.
+func (n *Nodes) queues() *knownQueues {
+	if n == nil {
+		return nil
+	}
+	return n.known.Load()
+}
+
+// refresh reads the queues from the catalogue.
+func (n *Nodes) refresh() error {
+	if n == nil {
+		return nil
+	}
+	rows, err := n.e.catalogue.Queues()
+	if err != nil {
+		return err
+	}
+	known := &knownQueues{map[string]*store.QueueRow{}, map[queue.ShardID]*store.QueueRow{}}
+	for i := range rows {
+		known.byName[rows[i].Name], known.byShard[rows[i].Shard] = &rows[i], &rows[i]
+	}
+	n.known.Store(known)
+	return nil
+}
+
+// Elsewhere is the cause of an error about a queue that this node of a cluster does not serve: who does.
+type Elsewhere struct {
+	Queue string
+	Node  string // "": no node does at this moment
+	URL   string
+
+	Arriving bool // this node is about to serve it
+}
+
+func (e *Elsewhere) Error() string {
+	if e.Node == "" {
+		return "no node of the cluster serves the queue at this moment"
+	}
+	return fmt.Sprintf("node %s serves the queue, at %s", e.Node, e.URL)
+}
+
+// Elsewhere says who serves a queue that this node of a cluster does not; nil: this one does, or there is no such queue. It waits for the
+// database, for a second at most, if it does not know the name: another node may have created the queue just now.
+func (n *Nodes) Elsewhere(name string) *Elsewhere {
+	row := n.known.Load().byName[name]
+	if row == nil && name != "" && n.catchUp() == nil {
+		row = n.known.Load().byName[name]
+	}
+	if row == nil && name == DefaultQueue {
+		return &Elsewhere{Queue: name} // the first node of all creates it in a moment
+	}
+	return n.elsewhere(row)
+}
+
+// ElsewhereOf is Elsewhere for the queue of a submission.
+func (n *Nodes) ElsewhereOf(id queue.SubmissionID) *Elsewhere {
+	return n.elsewhere(n.known.Load().byShard[id.Shard()])
+}
+
+// catchUp takes over what other nodes have changed in the catalogue up to this moment.
+func (n *Nodes) catchUp() error {
+	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	if err := n.e.catalogue.CatchUp(ctx); err != nil {
+		return err
+	}
+	return n.refresh()
+}
+
+// elsewhere says who serves a queue that this node does not serve, or may not at this moment; nil: this node does, or there is no queue.
+func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
+	switch {
+	case row == nil:
+		return nil
+	case !n.serves(row.Shard):
+		at := n.owner(row.Shard, row.Name)
+		at.Arriving = n.arriving(row.Shard)
+		return at
+	case !n.node.Own(row.Shard): // another node may have it by now
+		return &Elsewhere{Queue: row.Name}
+	}
+	return nil
+}
+
+// Has says that there is a queue of this name, on any node.
+func (n *Nodes) Has(name string) bool { return n.known.Load().row(name) != nil }
+
+// Coordinator says who creates queues, if this node of a cluster does not.
+func (n *Nodes) Coordinator() *Elsewhere {
+	if n.node.Own(member.Coordinator) {
+		return nil
+	}
+	return n.owner(member.Coordinator, "")
+}
+
+// HopKey is the key with which the nodes of a cluster prove to each other that they are nodes.
+func (n *Nodes) HopKey() []byte { return n.hopKey }
+
+// SendLetters has dead letters sent to queues of other nodes; to is the letterbox of a queue at the URL of its node. It is called before
+// Run.
+func (n *Nodes) SendLetters(to func(url, queue string) Letterbox) {
+	if n != nil {
+		n.letters = to
+	}
+}
+
+// sendsTo is the letterbox of a queue that another node serves; nil: none does, or it is not known how to reach it.
+func (n *Nodes) sendsTo(name string) Letterbox {
+	if n == nil || n.letters == nil {
+		return nil
+	}
+	if at := n.Elsewhere(name); at != nil && at.Node != "" {
+		return n.letters(at.URL, name)
+	}
+	return nil
+}
+
+// serves says that the queue of a shard is open here, or in quarantine.
+func (n *Nodes) serves(id queue.ShardID) bool {
+	n.e.mu.RLock()
+	defer n.e.mu.RUnlock()
+	return n.e.shards[id] != nil || n.e.quarantine.has(id)
+}
+
+// arriving says that a shard is prepared here, or just being opened.
+func (n *Nodes) arriving(shard queue.ShardID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.busy[shard] || n.prepared[shard] != nil
+}
+
+// owner is who owns a shard as far as this node knows.
+func (n *Nodes) owner(shard queue.ShardID, name string) *Elsewhere {
+	view := n.node.View()
+	owner := view.Owners[shard].Node
+	peer, there := view.Peer(owner)
+	if !there || owner == n.node.Name || !view.Live(owner) {
+		return &Elsewhere{Queue: name}
+	}
+	return &Elsewhere{Queue: name, Node: peer.Name, URL: peer.URL}
+}
+
+// absent is the refusal of a call for a queue that is not served here. The caller holds Engine.mu.
+func (n *Nodes) absent(aside quarantine, name string) error {
+	if row := n.queues().row(name); row != nil && aside.find(name) == nil {
+		return n.refusal(row)
+	}
+	return aside.absent(name)
+}
+
+// missing is the refusal of a submission whose queue is not served here. The caller holds Engine.mu.
+func (n *Nodes) missing(aside quarantine, id queue.SubmissionID) error {
+	if known := n.queues(); known != nil && known.byShard[id.Shard()] != nil && !aside.has(id.Shard()) {
+		return n.refusal(known.byShard[id.Shard()])
+	}
+	return aside.missing(id)
+}
+
+func (n *Nodes) refusal(row *store.QueueRow) error {
+	cause := n.owner(row.Shard, row.Name)
+	return &queue.Error{Code: queue.CodeMoving, Err: cause,
+		Message: fmt.Sprintf("This node does not serve the queue %q: %s. Send this again in a moment.", row.Name, cause)}
+}
+
+// follow does what other nodes change in the catalogue, until ctx ends.
+func (n *Nodes) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := n.e.catalogue.Follow(ctx, n.changed)
+		if err != nil && ctx.Err() == nil {
+			n.e.options.Logger.Warn("the catalogue of the cluster cannot be followed; it is tried again", "error", err)
+			pause(ctx, time.Second)
+		}
+	}
+}
+
+// changed takes over what another node has changed in the catalogue.
+func (n *Nodes) changed() {
+	n.looked()
+	err := errors.Join(n.e.tokens.reload(), n.refresh())
+	if n.e.options.Changed != nil {
+		err = errors.Join(err, n.e.options.Changed())
+	}
+	if err != nil {
+		n.e.options.Logger.Warn("what another node has changed in the catalogue could not be taken over; it is tried with the next change",
+			"error", err)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// ready reads a queue of the cluster, whose journal another node may still have.
+func (n *Nodes) ready(ctx context.Context, row store.QueueRow) (*preparedQueue, error) {
+	if err := n.e.catalogue.CatchUp(ctx); err != nil { // it has what the owner has put into the audit log
+		return nil, err
+	}
+	id := n.e.identity.ForShard(row.Shard)
+	id.Newest = id.Generation // its files may have been opened in this life
+	if err := n.e.home.prepare(ctx, row, id); err != nil {
+		return nil, err
+	}
+	return n.e.prepareQueue(ctx, row, id)
+}
+
+// serve claims the journal of a queue that this node has the lease of. ready is what was prepared; nil: nothing was.
+func (n *Nodes) serve(ctx context.Context, row store.QueueRow, ready *preparedQueue) (*Queue, error) {
+	if ready != nil {
+		err := ready.prepared.CatchUp(ctx)
+		if err == nil {
+			return ready.claim(ctx)
+		}
+		// Most likely it was prepared too long ago, and the journal is trimmed. It is prepared again, whatever it was.
+		if err := errors.Join(ready.discard(), ctx.Err()); err != nil {
+			return nil, err
+		}
+	}
+	ready, err := n.ready(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return ready.claim(ctx)
+}
+
+// setAside refuses the calls of a queue whose journal or blobs are damaged, as long as this node has it.
+func (n *Nodes) setAside(row store.QueueRow, reason error) {
+	e := n.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.quarantine.has(row.Shard) {
+		return
+	}
+	row.Quarantined = queue.At(e.options.Now())
+	e.quarantine = append(e.quarantine, quarantined{row, reason})
+	e.options.Logger.Error("a queue is set aside: its calls are refused, and the other queues serve. Restore a backup, or delete the "+
+		"queue; it is tried again", "queue", row.Name, "error", reason)
+}
+
+// check says whether this node has a place in the cluster.
+func (n *Nodes) check() Check {
+	left := n.node.Left()
+	check := Check{Check: api.Check{Name: "cluster", OK: left > 0, Detail: "its beats reach the database"}}
+	if left <= 0 {
+		check.Detail = fmt.Sprintf("no beat has reached the database for so long that the leases ended %s ago: queues of this node answer "+
+			"503, and other nodes may take them over", (-left).Round(time.Second))
+	}
+	return check
+}
+
+// owns says whether another node may own a shard; nil: there is no other one.
+func (n *Nodes) owns(id queue.ShardID) func() bool {
+	if n == nil {
+		return nil
+	}
+	return func() bool { return n.node.Own(id) }
+}
+
+// begin takes the lease of a new queue. Only the coordinator makes queues, so no other node takes this number.
+func (n *Nodes) begin(ctx context.Context, id queue.ShardID) error {
+	switch {
+	case n == nil:
+		return nil
+	case !n.node.Own(member.Coordinator):
+		return &queue.Error{Code: queue.CodeMoving, Err: n.Coordinator(),
+			Message: "This node does not create queues: another one of the cluster does. Send this again in a moment."}
+	}
+	return n.node.Take(ctx, id)
+}
+
+// makeDefault creates the default queue, if there is none. This node is the coordinator.
+func (n *Nodes) makeDefault(ctx context.Context) error {
+	if err := errors.Join(n.e.catalogue.CatchUp(ctx), n.refresh()); err != nil || n.known.Load().byName[DefaultQueue] != nil {
+		return err
+	}
+	_, _, err := n.e.PutQueue(ctx, DefaultQueue, queue.DefaultSettings())
+	return err
+}

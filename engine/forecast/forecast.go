@@ -1,0 +1,134 @@
+// Package forecast says when work ends, from counts and from the paces that were seen. Work is split by what it waits for: each value at
+// a limit, what a rule or a time holds, and the rest move at paces of their own, and all of it ends with the latest. It has no clock and
+// does no I/O.
+package forecast
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	window = 10 * time.Second // the time that one pace is counted over
+	kept   = 60               // windows: ten minutes
+	wide   = 6                // windows that a pace is the mean of: chunks may take longer than one window
+	spread = 1.5              // the slow pace is at least so much below the middle one: what comes differs by more than what was seen
+
+	// longest is the end that is reported at most: a later one says nothing.
+	longest = 365 * 24 * time.Hour
+)
+
+// Pace is how fast work is done, in chunks per second: rarely slower than Slow, half of the time faster than Middle, rarely faster than
+// Fast. Zero: nothing was done.
+type Pace struct{ Slow, Middle, Fast float64 }
+
+// Times is the pace of so many places.
+func (p Pace) Times(places float64) Pace {
+	return Pace{p.Slow * places, p.Middle * places, p.Fast * places}
+}
+
+// Paces remembers how fast work of one kind was done in each of the last windows, for each place in which it can be done.
+type Paces struct {
+	windows       [kept]float32
+	count         int     // of windows that have ended
+	done, seconds float64 // of the window that runs
+	pace          Pace    // of the windows that have ended
+}
+
+// Note adds what was done within some seconds in so many places.
+func (p *Paces) Note(done, places, seconds float64) {
+	p.done += done / places
+	p.seconds += seconds
+	if p.seconds < window.Seconds() {
+		return
+	}
+	p.windows[p.count%kept] = float32(p.done / p.seconds)
+	p.count++
+	p.done, p.seconds = 0, 0
+	p.pace = p.ended()
+}
+
+// Pace is the pace of one place, by what was seen so far.
+func (p *Paces) Pace() Pace {
+	if p.count == 0 && p.seconds > 0 {
+		return around(p.done / p.seconds)
+	}
+	return p.pace
+}
+
+func around(middle float64) Pace { return Pace{middle / spread, middle, middle * spread} }
+
+// ended is the pace of the windows that have ended. Without anything done in the newest ones nothing moves.
+func (p *Paces) ended() Pace {
+	n := min(p.count, kept)
+	most := min(n, wide)
+	means := make([]float64, 0, kept)
+	for from := p.count - n; from <= p.count-most; from++ {
+		sum := 0.0
+		for i := from; i < from+most; i++ {
+			sum += float64(p.windows[i%kept])
+		}
+		means = append(means, sum/float64(most))
+	}
+	if means[len(means)-1] == 0 {
+		return Pace{}
+	}
+	slices.Sort(means)
+	at := func(share float64) float64 { return means[int(share*float64(len(means)-1)+0.5)] }
+	pace := around(at(0.5))
+	return Pace{min(pace.Slow, at(0.1)), pace.Middle, max(pace.Fast, at(0.9))}
+}
+
+// Part is work that waits for one thing.
+type Part struct {
+	Chunks uint64
+	Pace   Pace
+	From   time.Duration // from now until it can begin: a rule ends, a time comes; 0: it goes on now
+	Bound  bool          // a limit or a rule binds, so that more consumers do not make it end earlier
+	Stuck  bool          // nothing that is known will let it go on
+}
+
+// Forecast is when work ends, from now.
+type Forecast struct {
+	P50, P90  time.Duration
+	NotBefore time.Duration // 0: no limit and no rule binds
+	Moving    bool          // false: some of it does not move, and the times are of the rest
+}
+
+// Of is when the last part ends; false where nothing moves.
+func Of(parts []Part) (f Forecast, moves bool) {
+	f.Moving = true
+	for _, p := range parts {
+		switch {
+		case p.Chunks == 0:
+			continue
+		case p.Stuck || p.Pace.Middle <= 0:
+			f.Moving = false
+		default:
+			moves = true
+			f.P50 = max(f.P50, p.after(p.Pace.Middle))
+			f.P90 = max(f.P90, p.after(p.Pace.Slow))
+		}
+		if p.Bound && !p.Stuck {
+			f.NotBefore = max(f.NotBefore, p.earliest())
+		}
+	}
+	f.P50, f.P90 = max(f.P50, f.NotBefore), max(f.P90, f.NotBefore)
+	return f, moves
+}
+
+func (p *Part) earliest() time.Duration {
+	if p.Pace.Fast <= 0 {
+		return p.From
+	}
+	return p.after(p.Pace.Fast)
+}
+
+// after is when the part ends at a pace.
+func (p *Part) after(pace float64) time.Duration {
+	if pace <= 0 {
+		return longest
+	}
+	seconds := p.From.Seconds() + float64(p.Chunks)/pace
+	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)).Round(time.Millisecond)
+}

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Place is where a queue is served: by which node, and since which claim of it. A server that is alone serves all; the epoch is that of its
+// journal then.
+type Place struct {
+	Queue string
+	Shard queue.ShardID
+	Epoch uint32
+	Node  string // "": this server, which is alone, or no node yet
+}
+
+// Placed counts the queues that this node of a cluster serves, and those that no node does, as far as it knows.
+func (n *Nodes) Placed() (served, waiting int) {
+	for _, row := range n.known.Load().byName {
+		switch at := n.elsewhere(row); {
+		case at == nil:
+			served++
+		case at.Node == "":
+			waiting++
+		}
+	}
+	return served, waiting
+}
+
+// Places lists all queues with where they are served, by name. A queue in quarantine is not among those of a server that is alone.
+func (e *Engine) Places() (list []Place) {
+	if e.nodes == nil {
+		for _, q := range e.all() {
+			list = append(list, Place{Queue: q.name, Shard: q.id, Epoch: q.shard.Epoch()})
+		}
+		return list
+	}
+	owners := e.nodes.node.View().Owners
+	for _, row := range e.nodes.known.Load().byName {
+		owner := owners[row.Shard]
+		list = append(list, Place{Queue: row.Name, Shard: row.Shard, Epoch: owner.Epoch, Node: owner.Node})
+	}
+	slices.SortFunc(list, func(a, b Place) int { return strings.Compare(a.Queue, b.Queue) })
+	return list
+}

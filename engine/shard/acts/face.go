@@ -1,0 +1,52 @@
+// Package acts is how the entries of the audit log that lie in a shard's journal get there, and from there into the log. The machine keeps
+// those that the log does not have yet.
+package acts
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+)
+
+// Acts are the entries, as callers of the shard see them.
+type Acts struct {
+	shell.Shell
+	// Put puts entries into the audit log: durably, and each once, however often it is told of it. nil: there is no log.
+	Put func(ctx context.Context, list []journal.Act) error
+}
+
+// Record makes an entry of the audit log durable by itself, for acts that change only what memory has. after is what it says of the
+// outcome; nil: nothing.
+func (a Acts) Record(act queue.Act, after any) error {
+	return shell.Change(a, func(m *machine.Machine, now queue.Time) error {
+		m.ActLog.Tell(now, []queue.Act{act}, nil, after)
+		return nil
+	})
+}
+
+// Fresh are the entries that the audit log does not have yet, the oldest first. The list must not be changed.
+func (a Acts) Fresh() (list []journal.Act) {
+	a.Look(func(m *machine.Machine) { list = slices.Clip(m.ActLog.Fresh) })
+	return list
+}
+
+// HandOver puts what the audit log does not have yet of a machine into it, and forgets that.
+func (a Acts) HandOver(ctx context.Context, of *machine.Machine) error {
+	fresh := a.Fresh()
+	if len(fresh) == 0 || a.Put == nil {
+		return nil
+	}
+	if err := a.Put(ctx, fresh); err != nil {
+		return err
+	}
+	a.Look(func(m *machine.Machine) {
+		if m == of { // else a reload has them again
+			m.ActLog.Fresh = slices.Clone(m.ActLog.Fresh[len(fresh):])
+		}
+	})
+	return nil
+}

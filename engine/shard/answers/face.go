@@ -1,0 +1,108 @@
+// Package answers is the part of a shard that fills the answers of reserves, without the mutex. What cannot be read on the disk does not
+// stop what can.
+package answers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quern-queue/quern/engine/measure"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+)
+
+// Answers fill the answers of reserves.
+type Answers struct {
+	shell.Shell
+	Waits *measure.Histogram // from a chunk's insert, or its run_at, to its first reservation; nil: no one measures
+	Bytes Bytes
+	queue shell.Queue
+	key   reserver.Key
+	rules Rules
+
+	Owned func() error // why no answer may be given any more; nil: it may
+}
+
+// Bytes reads what a submission brought.
+type Bytes interface {
+	Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error)
+	Attachment(ctx context.Context, r *machine.Record) ([]byte, error)
+}
+
+// Rules are the rules of a shard.
+type Rules interface {
+	Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created bool, err error)
+}
+
+// New are the answers of a shard, whose tokens are signed with the key.
+func New(s shell.Shell, q shell.Queue, key reserver.Key, rules Rules, waits *measure.Histogram) *Answers {
+	return &Answers{Shell: s, Waits: waits, queue: q, key: key, rules: rules}
+}
+
+// ErrAgain tells Reserve to retry: the state that it was decided on has changed.
+var ErrAgain = errors.New("shard: reserve again")
+
+// Fill makes the answer of a reserve: tokens are signed and contents gathered outside the mutex. When contents cannot be read the
+// chunks are given back and the error is returned, unless they are damaged: such chunks are set aside, and the others go out. What is more
+// than an answer may hold is given back too: no try is counted, and it is ready for the next call.
+func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (machine.Reserved, error) {
+	from := len(dst)
+	var arena []byte
+	for i := range picks {
+		p := &picks[i]
+		p.Token.MAC = a.key.MAC(&p.Token)
+		d := p.R.Details()
+		res := queue.Reservation{Token: p.Token, Attempt: p.Attempt, Deadline: p.Deadline, Meta: p.Meta,
+			Priority: p.Priority, Trace: d.Trace}
+		if arena == nil {
+			arena = make([]byte, 0, len(picks)*(len(p.R.Prefix)+len(d.Template)+12))
+		}
+		if !p.R.Inline {
+			start := len(arena)
+			arena = machine.AppendContent(arena, p.R, p.Token.Index)
+			res.Content = queue.Content{Bytes: arena[start:len(arena):len(arena)], IsKey: d.Template == ""}
+		}
+		dst = append(dst, res)
+	}
+	fit, err := a.read(ctx, picks, dst[from:])
+	if err == nil && a.Owned != nil {
+		err = a.Owned()
+	}
+	if err != nil && IsDamage(err) {
+		return a.withoutDamaged(ctx, picks, dst[:from])
+	} else if err != nil {
+		a.giveBack(picks)
+		return machine.Reserved{Reservations: dst[:from]}, err
+	}
+	if fit < len(picks) {
+		a.giveBack(picks[fit:])
+		picks, dst = picks[:fit], dst[:from+fit]
+	}
+	a.waited(picks)
+	return machine.Reserved{Reservations: dst}, nil
+}
+
+// giveBack returns chunks that no one will get.
+func (a *Answers) giveBack(picks []machine.Pick) {
+	now := a.Now()
+	a.Look(func(m *machine.Machine) {
+		m.Undo(picks)
+		a.Wake(now)
+	})
+}
+
+// waited measures how long the chunks of an answer waited for their first reservation; those of one submission waited equally
+// long.
+func (a *Answers) waited(picks []machine.Pick) {
+	for i := 0; i < len(picks); {
+		first, n := &picks[i], uint64(0)
+		for ; i < len(picks) && picks[i].R == first.R && picks[i].At == first.At; i++ {
+			if picks[i].Attempt == 1 {
+				n++
+			}
+		}
+		a.Waits.Observe(first.At.Sub(max(first.R.ID.Time(), first.R.Details().RunAt)).Seconds(), n)
+	}
+}

@@ -1,0 +1,184 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"slices"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/blobs"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/stored"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Bytes of a submission that are too many for a batch are blobs. They are durable before the batch with the insert that names them, so an
+// insert never waits for its bytes and is never without them. What a crash or a failed insert leaves is named by no insert: it is garbage,
+// which the next start finds by listing the keys. Keys have the epoch, so garbage is never taken for the blob of a later owner.
+//
+// The blobs are in the store. Where the store is a cache they are in Options.Blobs, and the store gets a copy with its next checkpoint.
+
+// named is an insert with the bytes that its blobs are to have.
+type named struct {
+	op *journal.Insert
+	of *queue.NewSubmission
+}
+
+// bytes reads the bytes of submissions.
+func (o *Options) bytes() stored.Bytes { return stored.Bytes{ID: o.ID, Store: o.Store} }
+
+// remote says that the store has copies of blobs only.
+func (o *Options) remote() bool { return o.Copies.Blobs != blobs.Blobs(&o.Store.Blobs) }
+
+// put stores the bytes of inserts, and has these name them. After an error, and when the inserts are not made, the caller discards them.
+func (c *contents) put(ctx context.Context, list []named) error {
+	w := wave{c: c, ctx: ctx}
+	var err error
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = w.submission(list[i])
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	return storeError(err)
+}
+
+// discard deletes the blobs of inserts that failed. Blobs that it cannot delete are garbage until the next start.
+func (c *contents) discard(list []named) {
+	o := c.options
+	for i := range list {
+		for _, key := range stored.Keys(o.ID, list[i].op.Seq, list[i].op.Blobs, list[i].op.Attachment) {
+			err := c.disk.Roomy(func() error { return c.options.Store.Blobs.Delete(context.Background(), key) })
+			if o.remote() {
+				err = errors.Join(err, o.Copies.Blobs.Delete(context.Background(), key))
+			}
+			if err != nil {
+				o.Logger.Warn("a blob of an insert that failed is left to the next start", "queue", o.Queue, "key", key, "error", err)
+				return
+			}
+		}
+	}
+}
+
+// wave puts blobs at the same time, as many as one commit of the store has room for.
+type wave struct {
+	c     *contents
+	ctx   context.Context
+	parts []blob
+	bytes int
+}
+
+type blob struct {
+	key   string
+	bytes []byte
+}
+
+// submission cuts the bytes of a submission into parts.
+func (w *wave) submission(n named) error {
+	b, sum, first := n.op.Blobs, sha256.New(), 0
+	for chunks := n.of.Chunks.Inline; len(chunks) > 0; {
+		packed, fit := store.PackBlob(chunks)
+		if err := w.part(n.op, len(b.Firsts), packed, sum); err != nil {
+			return err
+		}
+		b.Firsts = append(b.Firsts, uint32(first))
+		first, chunks = first+fit, chunks[fit:]
+	}
+	if len(n.of.Attachment) > 0 {
+		if err := w.part(n.op, len(b.Firsts), slices.Clone(n.of.Attachment), sum); err != nil {
+			return err
+		}
+	}
+	sum.Sum(b.Sum[:0])
+	return nil
+}
+
+// part adds a part to the wave. Its bytes are the wave's.
+func (w *wave) part(op *journal.Insert, number int, b []byte, sum hash.Hash) error {
+	if w.bytes+len(b) > blobs.MaxBytes {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	sum.Write(b) // never fails
+	op.Blobs.Size += uint64(len(b))
+	w.parts = append(w.parts, blob{blobs.Key(w.c.options.ID, op.Blobs.Epoch, op.Seq, number), b})
+	w.bytes += len(b)
+	return nil
+}
+
+func (w *wave) flush() error {
+	errs := make([]error, len(w.parts))
+	var group sync.WaitGroup
+	for i, part := range w.parts {
+		group.Go(func() { errs[i] = w.c.putOne(w.ctx, part) })
+	}
+	group.Wait()
+	w.parts, w.bytes = nil, 0
+	return errors.Join(errs...)
+}
+
+func (c *contents) putOne(ctx context.Context, b blob) error {
+	o := c.options
+	err := o.Copies.Blobs.Put(ctx, b.key, bytes.NewReader(b.bytes), int64(len(b.bytes)))
+	switch {
+	case !o.remote():
+		return c.disk.Wrote(err)
+	case err == nil:
+		c.options.Store.Memtable.KeepBlob(b.key, b.bytes)
+		c.checkpoints.note(len(b.bytes)) // they wait in memory as the bytes of a batch do
+	}
+	return err
+}
+
+// naming is held for reading from before blobs are put until the batch is durable whose inserts name them. Who holds it for writing finds
+// no insert in the journal whose bytes have not come to the store's memtable.
+type naming struct{ mu sync.RWMutex }
+
+// begin begins an insert with such bytes, unless the blobs are in the store: there its file has them before the journal names them.
+func (n *naming) begin(o *Options) (end func()) {
+	if !o.remote() {
+		return func() {}
+	}
+	n.mu.RLock()
+	return n.mu.RUnlock
+}
+
+// still flushes the memtable of the store, and keeps inserts with blobs away until release is called: the file has all blobs that the
+// journal names.
+func (n *naming) still(ctx context.Context, s *Shard) (release func(), err error) {
+	if !s.options.remote() {
+		return func() {}, nil
+	}
+	if err := s.store.Memtable.Flush(ctx); err != nil { // most of it while inserts go on
+		return nil, err
+	}
+	n.mu.Lock()
+	if err := s.store.Memtable.Flush(ctx); err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	return n.mu.Unlock, nil
+}
+
+// emitted stores the blobs of submissions that schedules insert, and of dead letters that arrive.
+type emitted struct{ *contents }
+
+func (e emitted) Begin() (end func()) { return e.naming.begin(e.options) }
+
+func (e emitted) Put(ctx context.Context, inserts []*journal.Insert, of *queue.NewSubmission) error {
+	return e.put(ctx, namedAlike(inserts, of))
+}
+
+func (e emitted) Discard(inserts []*journal.Insert) { e.discard(namedAlike(inserts, nil)) }
+
+func namedAlike(inserts []*journal.Insert, of *queue.NewSubmission) (list []named) {
+	for _, op := range inserts {
+		list = append(list, named{op, of})
+	}
+	return list
+}

@@ -1,0 +1,141 @@
+package bulks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/shard/survey"
+)
+
+// Bulks are the bulk operations of a shard, as its callers see them.
+type Bulks struct {
+	shell.Door[*Part]
+	letters Letters
+	history sync.Locker
+}
+
+// Letters are the dead letters of the shard, as bulk operations take them.
+type Letters interface {
+	// Survey lists up to `limit` dead letters behind `after` that the filter means, and has what it looks at counted. It breaks off when
+	// that has been enough.
+	Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey.Survey) ([]queue.DeadChunk, error)
+	// Settle calls fn once, with the mutex held. In it, act does what is asked for with those of the indexes that are dead letters of the
+	// submission, as far as their state allows it. Settle returns the commit to wait for.
+	Settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
+		fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error)
+}
+
+// Face is what callers ask. history is held while a page is made and committed: meanwhile the history loses no submission.
+func Face(door shell.Door[*Part], letters Letters, history sync.Locker) *Bulks {
+	return &Bulks{Door: door, letters: letters, history: history}
+}
+
+// Start makes a bulk operation exist; Step does its work. It returns after the commit.
+func (b *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, error) {
+	request, err := writeBulkRequest(&r)
+	if err != nil {
+		return queue.Bulk{}, err
+	}
+	op := journal.Bulk{Request: request}
+	err = shell.Change(b, func(m *machine.Machine, now queue.Time) error {
+		part := b.Part()
+		if n := part.running(); n >= queue.MaxBulkRunning {
+			return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf("%d bulk operations of "+
+				"this queue run already, which is the most. Wait for one to end, or cancel one.", n)}
+		}
+		if op.ID = queue.MakeSubmissionID(now, m.ID, 0); op.ID <= m.LastID {
+			op.ID = m.LastID.Next()
+		}
+		m.LastID = op.ID
+		op.Walk = queue.BulkWalk{ToExamine: part.present(&r)}
+		part.begin(&op, now)
+		m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(op.ID).String()), nil, json.RawMessage(request))
+		return nil
+	})
+	if err != nil {
+		return queue.Bulk{}, err
+	}
+	return queue.Bulk{BulkRequest: r, ID: queue.BulkID(op.ID), Queue: b.Queue.Name, Walk: op.Walk}, nil
+}
+
+// Get tells how a bulk operation stands; false: there is none of that id, or it was forgotten.
+func (b *Bulks) Get(id queue.BulkID) (info queue.Bulk, there bool) {
+	b.Look(func(*machine.Machine) {
+		if x := b.Part().find(id); x != nil {
+			info, there = x.info(b.Queue.Name), true
+		}
+	})
+	return info, there
+}
+
+// List lists the bulk operations, oldest first: all that run, and the last queue.MaxBulkKept that have ended.
+func (b *Bulks) List() (list []queue.Bulk) {
+	b.Look(func(*machine.Machine) {
+		list = make([]queue.Bulk, len(b.Part().List))
+		for i, x := range b.Part().List {
+			list[i] = x.info(b.Queue.Name)
+		}
+	})
+	return list
+}
+
+// End ends a bulk operation that runs: cancelled by someone ("": he did not say who he is), or failed for a reason. What it did stays
+// done. It returns after the commit.
+func (b *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
+	return shell.Change(b, func(m *machine.Machine, now queue.Time) error {
+		if x := b.Part().find(id); x != nil && x.Plan.State == queue.BulkRunning {
+			b.Part().step(x, now, func(next *journal.Bulk) {
+				next.State, next.EndedBy, next.Failure, next.Ended = state, by, machine.Clip(failure, queue.MaxErrorBytes), now
+				m.ActLog.Tell(now, acts, nil, nil)
+			})
+		}
+		return nil
+	})
+}
+
+// Step does the next page of a bulk operation, at most `most` chunks or submissions, and says how many there were and whether
+// there may be more. When it fails nothing is lost: the next call goes on where the last commit was. most is at most
+// journal.MaxRedrive.
+func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
+	p := page{Bulks: b, id: id, most: most}
+	runs := false
+	b.Look(func(*machine.Machine) {
+		if x := b.Part().find(id); x != nil && x.Plan.State == queue.BulkRunning {
+			runs, p.step, p.after, p.request = true, x.Plan.Step, x.Plan.After, x.Request
+		}
+	})
+	if !runs {
+		return 0, false, nil
+	}
+	p.filter = p.request.Filter
+	p.seen.Started = p.started()
+	b.history.Lock()
+	defer b.history.Unlock()
+	switch {
+	case p.request.Action.OnLetters():
+		n, err = p.deadLetters(ctx)
+	case p.request.Action == queue.BulkRetry:
+		n, err = p.retries()
+	default:
+		n, err = p.submissions()
+	}
+	paused := p.seen.Spent() && n < most
+	switch {
+	case err != nil || n == most || p.overtaken:
+	case paused:
+		err = p.pause()
+	default:
+		err = p.complete()
+	}
+	if failed := b.Wait(p.waits); failed != nil {
+		err = failed // what came behind it may only say that the shard reloads because of it
+	}
+	return n, err == nil && (n == most || paused) && !p.overtaken, err
+}

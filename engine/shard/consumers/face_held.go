@@ -1,0 +1,253 @@
+package consumers
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+)
+
+// Reservations are who holds which chunk, as an operator sees it: across consumers and submissions.
+type Reservations struct{ *shell.Questions }
+
+// HeldPlace is where a reservation stands in their list. The zero value is before the first.
+type HeldPlace struct {
+	At       queue.Time // when it was made, or its deadline: what the list is ordered by
+	Sequence uint64     // of its token
+	Epoch    uint32     // of its token
+}
+
+func (p HeldPlace) compare(q HeldPlace) int {
+	return cmp.Or(cmp.Compare(p.At, q.At), cmp.Compare(p.Sequence, q.Sequence), cmp.Compare(p.Epoch, q.Epoch))
+}
+
+// List lists the reservations that the filter means, at most limit of them behind a place. last is the place of the last one; more says
+// that there are others behind it. All slots are looked at in holds of the mutex of bounded length, so the page is about several moments:
+// what comes or goes meanwhile may be missed, and a page may have fewer than limit though there are more.
+func (r Reservations) List(ctx context.Context, f *queue.HeldFilter, after HeldPlace, limit int) (list []queue.HeldChunk,
+	last HeldPlace, more bool, err error) {
+	w := heldWalk{filter: f, after: after, most: limit + 1}
+	for !w.over {
+		if err := ctx.Err(); err != nil {
+			return nil, last, false, err
+		}
+		if err := r.Ask(func(m *machine.Machine) (machine.Looks, error) { return w.slice(m, r.Now()), nil }); err != nil {
+			return nil, last, false, err
+		}
+		w.cut() // sorted without the mutex
+	}
+	w.sort()
+	if more = len(w.met) > limit; more {
+		w.met = w.met[:limit]
+	}
+	answer, full := access.Gather(ctx), false
+	err = r.Ask(func(m *machine.Machine) (machine.Looks, error) {
+		now := r.Now()
+		for i := 0; i < len(w.met) && !full; i++ {
+			at := &w.met[i]
+			if of, h := heldAt(m, at.slot, at.Sequence, at.Epoch); of != nil {
+				list = append(list, machine.HeldChunk(m, of, h, now))
+				full = !answer.Fits(list[len(list)-1].Bytes())
+			}
+			last = at.HeldPlace
+			more = more || full && i+1 < len(w.met)
+		}
+		return machine.Looks(len(w.met)), nil
+	})
+	return list, last, more, err
+}
+
+// heldWalk finds the first reservations behind a place, in the order of the list, by looking at all of them slice by slice: there is no
+// index by age or deadline, as every reserve and every extension would pay for it.
+type heldWalk struct {
+	filter *queue.HeldFilter
+	after  HeldPlace
+	most   int // that are wanted
+
+	from uint32 // the slot that the next slice begins with
+	over bool
+	met  []heldSlot // all of the first `most` that were met so far are among them
+	last HeldPlace  // of the first `most` that were met, when there were that many: what is behind it is not wanted
+}
+
+type heldSlot struct {
+	HeldPlace
+	slot uint32
+}
+
+// slice looks at the next slots. When the filter names a consumer or a submission with few reservations, it looks at only those.
+func (w *heldWalk) slice(m *machine.Machine, now queue.Time) (n machine.Looks) {
+	look := func(slot uint32, h *reserver.Hold) bool {
+		n++
+		if w.means(m, h, now) {
+			w.add(slot, h)
+		}
+		return true
+	}
+	if w.from == 0 && w.few(m, look) {
+		w.over = true
+		return n
+	}
+	end := min(w.from+machine.LookMost, m.Holds.Slots())
+	for ; w.from < end; w.from++ {
+		if h := m.Holds.At(w.from); h != nil {
+			look(w.from, h)
+		} else {
+			n++
+		}
+	}
+	w.over = w.from >= m.Holds.Slots()
+	return n
+}
+
+// few calls fn for all that the consumer or the submission of the filter holds, if that is little enough for one slice.
+func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
+	if id := w.filter.Submission; id != 0 {
+		r := m.Live(id)
+		if r == nil || r.Holds.Len() > machine.LookMost {
+			return r == nil
+		}
+		m.Holds.Each(&r.Holds, fn)
+		return true
+	}
+	if name := w.filter.Consumer; name != "" {
+		if held, _ := m.Holds.Holding(name); held.Held > machine.LookMost {
+			return false
+		}
+		m.Holds.HeldBy(name, reserver.Place{}, func(at reserver.Place, h *reserver.Hold) bool { return fn(at.Slot, h) })
+		return true
+	}
+	return false
+}
+
+// means says whether the filter means a reservation. The submission is looked up last: it is elsewhere in memory.
+func (w *heldWalk) means(m *machine.Machine, h *reserver.Hold, now queue.Time) bool {
+	f := w.filter
+	if f.Overdue && !machine.Overdue(m, h, now) || f.Consumer != "" && f.Consumer != m.Holds.Consumer(h) {
+		return false
+	}
+	r := m.LiveSeq(h.Seq)
+	if r == nil || f.Submission != 0 && f.Submission != r.ID {
+		return false
+	}
+	for _, entry := range f.Meta {
+		if value, has := r.Sub.Find(entry.Key); !has || value != entry.Value {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *heldWalk) add(slot uint32, h *reserver.Hold) {
+	at := HeldPlace{At: h.Reserved, Sequence: h.Sequence, Epoch: h.Epoch}
+	if w.filter.ByDeadline {
+		at.At = h.Deadline
+	}
+	if at.compare(w.after) > 0 && (w.last == HeldPlace{} || at.compare(w.last) < 0) {
+		w.met = append(w.met, heldSlot{at, slot})
+	}
+}
+
+// cut forgets what is not wanted, once that is as much as what is.
+func (w *heldWalk) cut() {
+	if len(w.met) >= 2*w.most {
+		w.sort()
+		w.met = w.met[:w.most]
+		w.last = w.met[w.most-1].HeldPlace
+	}
+}
+
+func (w *heldWalk) sort() {
+	slices.SortFunc(w.met, func(a, b heldSlot) int { return a.compare(b.HeldPlace) })
+}
+
+// heldAt is the reservation of a token and its submission, nil if it is gone.
+func heldAt(m *machine.Machine, slot uint32, sequence uint64, epoch uint32) (*machine.Record, *reserver.Hold) {
+	h := m.Holds.At(slot)
+	if h == nil || h.Sequence != sequence || h.Epoch != epoch {
+		return nil, nil
+	}
+	return m.LiveSeq(h.Seq), h
+}
+
+// Release takes a chunk from the consumer that holds it, tells the consumer if it is attached, and offers the chunk again, with no try
+// counted. It returns what was held, once the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is just
+// ending; a consumer that finishes the chunk before the act is on the disk comes first.
+func (r Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (held queue.HeldChunk, err error) {
+	var taken *takenBack
+	err = shell.Change(r, func(m *machine.Machine, now queue.Time) error {
+		of, slot := heldOf(m, id)
+		if of == nil {
+			return notHeld(id)
+		}
+		held = machine.HeldChunk(m, of, m.Holds.At(slot), now)
+		taken = takeBack(m, slot, &held, reason, act, now)
+		return nil
+	})
+	if err == nil && !taken.gone {
+		err = notHeld(id)
+	}
+	return held, err
+}
+
+// heldOf is the reservation of a chunk that nothing is happening to, and its submission; nil: there is none.
+func heldOf(m *machine.Machine, id queue.ChunkID) (*machine.Record, uint32) {
+	r := m.Live(id.Submission)
+	if r == nil || r.Ending {
+		return nil, 0
+	}
+	slot, found := m.Holds.Find(r.Seq, id.Index)
+	if !found || m.Holds.At(slot).State != reserver.Held {
+		return nil, 0
+	}
+	return r, slot
+}
+
+// takeBack encodes the act of taking a reservation back. As with a deadline that passed, its consumer may still come first, until the act
+// is on the disk.
+func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act, now queue.Time) *takenBack {
+	h := m.Holds.At(slot)
+	x := &takenBack{slot: slot, sequence: h.Sequence, epoch: h.Epoch}
+	h.State = reserver.Expiring
+	m.Batch.Mark(slot, h.Sequence)
+	m.ActLog.Tell(now, []queue.Act{act}, heldState(held), queue.Reasoned(reason))
+	m.Batch.Intend(x)
+	return x
+}
+
+func notHeld(id queue.ChunkID) error {
+	return &queue.Error{Code: queue.CodeConflict, Message: "No consumer holds chunk " + id.String() +
+		": it was finished or given back, its reservation ended or is just ending, or it was never reserved."}
+}
+
+// heldState is what the audit log says of a reservation, with the names of the HTTP API.
+func heldState(h *queue.HeldChunk) map[string]any {
+	return map[string]any{"consumer": h.Consumer, "attempt": h.Attempt, "since": h.Reserved.Std().UTC(), "deadline": h.Deadline.Std().UTC()}
+}
+
+// takenBack is a reservation that an operator takes back, by its slot and the numbers of its token.
+type takenBack struct {
+	slot     uint32
+	sequence uint64
+	epoch    uint32
+	gone     bool // the chunk is offered again
+}
+
+// Applied offers the chunk again, unless its consumer came first. When the commit fails, the mark of the reservation is undone.
+func (x *takenBack) Applied(m *machine.Machine) {
+	r, h := heldAt(m, x.slot, x.sequence, x.epoch)
+	if r == nil || h.State != reserver.Expiring {
+		return
+	}
+	m.Revoked(r.ID, x.slot, queue.RevokedOperator)
+	m.Unhold(r, x.slot)
+	m.Stats.Released++
+	x.gone = true
+}
+
+func (x *takenBack) Undo(*machine.Machine) {}

@@ -1,0 +1,258 @@
+// Package roster has who is attached to a queue: the streams of consumers, who of them is away and since when, and what operators told
+// them. It is pure: it is handed the time, and the shard's mutex guards it.
+//
+//quern:tests pure
+package roster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
+)
+
+// Roster is which consumers are attached, and what operators told consumers. It is memory only, as reservations are, but it
+// outlives a reload of the shard: the streams are still there. What consumers hold is the reserver's to know.
+type Roster struct {
+	ByName   map[string]*Consumer
+	List     []*Consumer // the same, in no useful order
+	Away     []Absence   // of consumers whose last stream broke, the earliest first; those who came back are passed over
+	Attached int         // consumers with a stream
+	Gone     int         // consumers that are away
+	Ordered  int         // consumers with an order
+
+	ended map[string]struct{} // names of consumers whose last stream the server ended: it stops
+
+	Lost, Revoked uint64 // reservations, since the server's start
+}
+
+// Consumer is one that is attached or was a moment ago, or has an order.
+type Consumer struct {
+	Name    string
+	at      int // in Roster.List
+	Streams []*Stream
+	Since   queue.Time // attached or away since; 0: neither
+	Away    queue.Time // its last stream broke; 0: it did not
+	Seen    queue.Time
+	Order   queue.ConsumerOrder
+	LostTo  reserver.Place // so far its reservations are ended, when it was away for too long
+	Breaks  uint32         // how often its last stream broke: tells absences apart
+}
+
+// Stream is how an attached consumer hears of what is new.
+type Stream struct {
+	Of      *Consumer
+	Ordered bool // its order is news
+	Over    bool // nothing more comes
+	Revokes []queue.Revoked
+	Stir    func() // there may be something new
+}
+
+// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches again, and learns what it holds by
+// extending it.
+const maxRevokes = 10_000
+
+// Revoke tells it that a reservation was taken. One that is behind by very many ends instead.
+func (a *Stream) Revoke(r queue.Revoked) {
+	if len(a.Revokes) >= maxRevokes {
+		a.Over = true
+	} else {
+		a.Revokes = append(a.Revokes, r)
+	}
+	a.Stir()
+}
+
+// Absence is a consumer's being away from a moment on.
+type Absence struct {
+	Of     *Consumer
+	Breaks uint32
+	At     queue.Time // it was heard of last
+}
+
+// New knows no one.
+func New() *Roster {
+	return &Roster{ByName: map[string]*Consumer{}, ended: map[string]struct{}{}}
+}
+
+// Enter finds the consumer of a name or makes it.
+func (r *Roster) Enter(name string) *Consumer {
+	c := r.ByName[name]
+	if c == nil {
+		c = &Consumer{Name: name, at: len(r.List)}
+		r.ByName[name] = c
+		r.List = append(r.List, c)
+	}
+	return c
+}
+
+// tidy forgets a consumer of which there is nothing to know.
+func (r *Roster) tidy(c *Consumer) {
+	if len(c.Streams) > 0 || c.Away != 0 || c.Order != queue.NoOrder || r.ByName[c.Name] != c {
+		return
+	}
+	delete(r.ByName, c.Name)
+	last := r.List[len(r.List)-1]
+	r.List[c.at], last.at = last, c.at
+	r.List[len(r.List)-1] = nil
+	r.List = r.List[:len(r.List)-1]
+}
+
+// SetOrder tells a consumer something, also through its streams.
+func (r *Roster) SetOrder(c *Consumer, order queue.ConsumerOrder) {
+	if c.Order != queue.NoOrder {
+		r.Ordered--
+	}
+	if order != queue.NoOrder {
+		r.Ordered++
+	}
+	c.Order = order
+	for _, a := range c.Streams {
+		a.Ordered = true
+		a.Stir()
+	}
+	r.tidy(c)
+}
+
+// OrderOf is what an operator told the consumer of this name.
+func (r *Roster) OrderOf(name string) queue.ConsumerOrder {
+	if r.Ordered == 0 {
+		return queue.NoOrder
+	}
+	if c := r.ByName[name]; c != nil {
+		return c.Order
+	}
+	return queue.NoOrder
+}
+
+// Join adds a stream.
+func (r *Roster) Join(name string, a *Stream, now queue.Time) {
+	delete(r.ended, name)
+	c := r.Enter(name)
+	if c.Since == 0 {
+		c.Since = now
+	}
+	if len(c.Streams) == 0 {
+		r.Attached++
+	}
+	r.back(c)
+	c.Seen = max(c.Seen, now)
+	c.Streams = append(c.Streams, a)
+	a.Of = c
+}
+
+// Part takes a stream out. If it was the last and is missed, the consumer is away from now on.
+func (r *Roster) Part(a *Stream, missed bool, now queue.Time) {
+	c := a.Of
+	at := slices.Index(c.Streams, a)
+	if at < 0 {
+		return // the consumer left before
+	}
+	c.Streams = slices.Delete(c.Streams, at, at+1)
+	if len(c.Streams) > 0 {
+		return
+	}
+	r.Attached--
+	c.Since = 0
+	if missed {
+		r.Miss(c.Name, now)
+	} else {
+		r.ended[c.Name] = struct{}{}
+	}
+	r.tidy(c)
+}
+
+// Miss has a consumer be away from now on.
+func (r *Roster) Miss(name string, now queue.Time) {
+	c := r.Enter(name)
+	if c.Away != 0 {
+		return
+	}
+	c.Away, c.Since = now, now
+	r.Gone++
+	c.Breaks++
+	r.Await(Absence{c, c.Breaks, now})
+}
+
+// KeepsStream says whether a consumer is attached, or was until the server ended its stream, or is away.
+func (r *Roster) KeepsStream(name string) bool {
+	if c := r.ByName[name]; c != nil && (len(c.Streams) > 0 || c.Away != 0) {
+		return true
+	}
+	_, ended := r.ended[name]
+	return ended
+}
+
+// back ends an absence, if there is one.
+func (r *Roster) back(c *Consumer) {
+	if c.Away != 0 {
+		c.Away = 0
+		r.Gone--
+	}
+}
+
+// Rewind has the ends of what consumers hold begin at the first reservation again: in a new table they have other places.
+func (r *Roster) Rewind() {
+	for _, c := range r.List {
+		c.LostTo = reserver.Place{}
+	}
+}
+
+// Await puts an absence into the order of time.
+func (r *Roster) Await(x Absence) {
+	at, _ := slices.BinarySearchFunc(r.Away, x.At, func(a Absence, at queue.Time) int {
+		return cmp.Compare(a.At, at+1) // behind those of the same moment
+	})
+	r.Away = slices.Insert(r.Away, at, x)
+}
+
+// Forget ends an attachment for good, with its order: the consumer has left.
+func (r *Roster) Forget(c *Consumer) {
+	if len(c.Streams) > 0 {
+		r.Attached--
+	}
+	for _, a := range c.Streams {
+		a.Over = true
+		a.Stir()
+	}
+	r.back(c)
+	c.Streams, c.Since = nil, 0
+	r.SetOrder(c, queue.NoOrder)
+}
+
+// orderKept is how long an order holds for a consumer that is not attached and was not heard of.
+const orderKept = time.Hour
+
+// SweepOrders forgets orders for consumers that are long gone. seen says when one was heard of, beside what the roster knows.
+func (r *Roster) SweepOrders(now queue.Time, seen func(name string) queue.Time) {
+	if r.Ordered == 0 {
+		return
+	}
+	for _, c := range slices.Clone(r.List) {
+		if c.Order == queue.NoOrder || len(c.Streams) > 0 || c.Away != 0 {
+			continue
+		}
+		if c.Seen = max(c.Seen, seen(c.Name)); c.Seen.Add(orderKept) < now {
+			r.SetOrder(c, queue.NoOrder)
+		}
+	}
+}
+
+// Audit counts those that are attached and away again.
+func (r *Roster) Audit() error {
+	attached, gone := 0, 0
+	for _, c := range r.List {
+		if len(c.Streams) > 0 {
+			attached++
+		}
+		if c.Away != 0 {
+			gone++
+		}
+	}
+	if attached != r.Attached || gone != r.Gone {
+		return fmt.Errorf("consumers attached %d and away %d are counted as %d and %d", attached, gone, r.Attached, r.Gone)
+	}
+	return nil
+}

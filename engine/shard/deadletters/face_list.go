@@ -1,0 +1,172 @@
+package deadletters
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/shard/survey"
+)
+
+// List returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the
+// newest submission first, and of one submission by index.
+func (l *Letters) List(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
+	return l.Survey(ctx, &f, after, limit, nil)
+}
+
+// Page is a list that looks at a bounded number of dead letters, and has as many as fit into an answer: it may have fewer than `limit`, or
+// none, before the end. next is what the following page begins behind; zero: there is none.
+func (l *Letters) Page(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk,
+	next queue.ChunkID, err error) {
+	var seen survey.Survey
+	answer := access.Gather(ctx)
+	w := survey.Walk{Filter: &f, Seen: &seen, Visit: func(d *queue.DeadChunk) bool {
+		list = append(list, *d)
+		return answer.Fits(d.Bytes()) && len(list) < limit
+	}}
+	if err = l.walk(ctx, after, &w); w.Over() {
+		next = seen.Last
+	}
+	return list, next, err
+}
+
+// Survey has what it looks at counted, and breaks off when that has been enough.
+func (l *Letters) Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
+	seen *survey.Survey) (list []queue.DeadChunk, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	w := survey.Walk{Filter: f, Seen: seen, Visit: func(d *queue.DeadChunk) bool {
+		list = append(list, *d)
+		return len(list) < limit
+	}}
+	err = l.walk(ctx, after, &w)
+	return list, err
+}
+
+// walk goes over what is behind `after`.
+func (l *Letters) walk(ctx context.Context, after queue.ChunkID, w *survey.Walk) (err error) {
+	of := w.Filter.Dead.Submission
+	ids, more := []queue.SubmissionID{of}, false
+	before := after.Submission
+	first := before // whose chunks up to after.Index were shown
+	for {
+		if of == 0 {
+			if before != 0 {
+				before++ // the cursor's own is looked at again
+			}
+			if ids, more, err = l.submissions(ctx, before); err != nil {
+				return err
+			}
+		}
+		for _, id := range ids {
+			from := uint64(0)
+			if id == first {
+				from = uint64(after.Index) + 1
+			}
+			if err = l.of(ctx, id, from, w); err != nil || w.Over() {
+				return err
+			}
+			before = id - 1
+		}
+		if !more || len(ids) == 0 {
+			return nil
+		}
+	}
+}
+
+// deadPage is how many submissions are looked up at once.
+const deadPage = 200
+
+// submissions are ids of submissions below `before` (0: all) that have dead letters, the newest first.
+func (l *Letters) submissions(ctx context.Context, before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	l.Look(func(*machine.Machine) {
+		l.Part().Index.Before(before, 1<<31-1, func(r *machine.Record) bool {
+			ids = append(ids, r.ID)
+			return len(ids) < deadPage
+		})
+	})
+	full := len(ids) == deadPage
+	ended, err := l.Store().History.EndedIn(ctx, before, queue.CompletedWithDead, deadPage)
+	if err != nil {
+		return nil, false, err
+	}
+	last := queue.SubmissionID(0) // both sources are known down to here
+	if full {
+		last = ids[len(ids)-1]
+	}
+	if len(ended) == deadPage {
+		last = max(last, ended[len(ended)-1])
+		full = true
+	}
+	ids = append(ids, ended...)
+	slices.SortFunc(ids, func(a, b queue.SubmissionID) int { return cmp.Compare(b, a) })
+	ids = slices.Compact(ids)
+	return slices.DeleteFunc(ids, func(id queue.SubmissionID) bool { return id < last }), full, nil
+}
+
+// of goes over the dead letters of one submission from an index on, wherever it is.
+func (l *Letters) of(ctx context.Context, id queue.SubmissionID, from uint64, w *survey.Walk) error {
+	for open := true; open; {
+		var slice []queue.DeadChunk
+		slice, from, open = l.slice(id, w.Filter, from, w.Seen)
+		for i := 0; i < len(slice) && !w.Over(); i++ {
+			w.Look(&slice[i])
+		}
+		if open && len(slice) < shell.SliceItems || w.Over() {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	row, err := l.endings.EndedRow(ctx, id)
+	if queue.CodeOf(err) == queue.CodeUnknownSubmission {
+		return nil // its retention was over a moment ago
+	}
+	if err != nil || row.State != queue.CompletedWithDead {
+		return err
+	}
+	r, _, err := machine.EndedRecord(row)
+	if err != nil {
+		return err
+	}
+	if !w.Filter.Matches(id, r.State, r.Ended.Meta) {
+		if from == 0 {
+			w.Seen.Passed(id, uint64(r.Dead))
+		}
+		return nil
+	}
+	w.Of(r, from)
+	return nil
+}
+
+// slice is the next of the dead letters of an open submission, at most shell.SliceItems, without their fingerprints: those are worked
+// out without the mutex. open: it is open.
+func (l *Letters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
+	seen *survey.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
+	next = from
+	l.Look(func(m *machine.Machine) {
+		r := m.Live(id)
+		if open = r != nil; !open {
+			return
+		}
+		if !f.Matches(id, r.State, r.Meta()) {
+			if from == 0 {
+				seen.Passed(id, uint64(r.Dead))
+			}
+			return
+		}
+		for _, index := range r.Deads.From(from, shell.SliceItems, nil) {
+			slice, next = append(slice, survey.Letter(r, index)), uint64(index)+1
+		}
+	})
+	return slice, next, open
+}

@@ -1,0 +1,113 @@
+package ends
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+)
+
+// Ends are the ends of a shard's submissions, in the order in which they became durable, as those see them who follow them.
+type Ends struct {
+	shell.Door[*Part]
+	followers map[chan struct{}]struct{} // the shard's mutex guards it
+}
+
+// Face is what callers ask.
+func Face(door shell.Door[*Part]) *Ends {
+	return &Ends{Door: door, followers: map[chan struct{}]struct{}{}}
+}
+
+// Tell wakes those that wait for ends. The mutex is held.
+func (e *Ends) Tell() {
+	for wake := range e.followers {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Follow has wake receive when there may be more ends; leave ends that.
+func (e *Ends) Follow() (wake <-chan struct{}, leave func()) {
+	own := make(chan struct{}, 1)
+	e.Look(func(*machine.Machine) { e.followers[own] = struct{}{} })
+	return own, func() {
+		e.Look(func(*machine.Machine) { delete(e.followers, own) })
+	}
+}
+
+// Last is the place behind all ends that are durable now.
+func (e *Ends) Last() (last queue.EndPlace) {
+	e.Look(func(*machine.Machine) {
+		last = queue.EndPlace{Position: uint64(e.Part().Reached), Seq: math.MaxUint32}
+	})
+	return last
+}
+
+// Page is some ends, in their order. To is where to go on: all that matches up to there was listed, but for what retention has removed;
+// Gone is the last place of such.
+type Page struct {
+	List     []queue.End
+	To, Gone queue.EndPlace
+}
+
+// After lists what ended behind a place and matches, about `limit` of it at most. A submission that was opened again, and is open or ended
+// again, has its last end only. It fails while the shard is closed or cannot work.
+func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter, limit int) (page Page, err error) {
+	err = e.Locked(func(*machine.Machine, queue.Time) error {
+		page.List, page.To = e.Part().After(after, &f, limit, e.Queue.Name)
+		return nil
+	})
+	if err != nil {
+		return page, err
+	}
+	past, to, err := e.past(ctx, after, journal.Position(page.To.Position), &f, limit)
+	if err != nil {
+		return page, err
+	}
+	page.Gone = e.Store().History.Gone() // after what was read: what went meanwhile is told
+	if to.Compare(page.To) < 0 {
+		page.To = to
+	}
+	page.List = append(page.List, past...)
+	slices.SortFunc(page.List, func(a, b queue.End) int { return a.Place.Compare(b.Place) })
+	page.List = slices.CompactFunc(page.List, func(a, b queue.End) bool { return a.Place == b.Place })
+	page.List = slices.DeleteFunc(page.List, func(x queue.End) bool { return x.Place.Compare(page.To) > 0 })
+	return page, nil
+}
+
+// pastLook is how many ends of the history one call looks at.
+const pastLook = 20_000
+
+// past is what the history has of them.
+func (e *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Position, f *machine.Filter, limit int) (list []queue.End,
+	to queue.EndPlace, err error) {
+	rows, to, err := e.Store().History.Ends(ctx, after, upTo, limit, pastLook, func(row *checkpoint.Ended) (bool, error) {
+		if len(f.States) > 0 && !slices.Contains(f.States, row.State) {
+			return false, nil
+		}
+		return f.MatchesEnded(row)
+	})
+	if err != nil {
+		return nil, to, err
+	}
+	for i := range rows {
+		r, _, err := machine.EndedRecord(&rows[i])
+		if err != nil {
+			return nil, to, err
+		}
+		list = append(list, queue.End{Place: rows[i].EndPlace(), Submission: r.Info(e.Queue.Name, r.Ended.Meta, 0)})
+	}
+	e.Look(func(*machine.Machine) {
+		list = slices.DeleteFunc(list, func(x queue.End) bool {
+			return !e.Part().Stands(x.Submission.ID, journal.Position(x.Place.Position))
+		})
+	})
+	return list, to, nil
+}

@@ -1,0 +1,115 @@
+package inspect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// This file says in words what Why found.
+
+// API is it as it stands in answers, with a sentence; leaf is the one of this index, and path the way to it.
+func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBranch {
+	out := api.WhyBranch{Branch: index + 1, Path: path, Obstacle: w.Obstacle.String(), Until: w.Until.API(),
+		Consumer: w.Consumer}
+	for level := range w.Seats {
+		tenant := w.Seats[level].Tenant.API(leaf.Around[level].Fair)
+		tenant.Before = w.Seats[level].Before
+		out.Tenants = append(out.Tenants, tenant)
+	}
+	own := "none"
+	if w.HasValue {
+		out.Value, own = &w.Value, w.Value.String()
+	}
+	switch w.Obstacle {
+	case queue.ObstacleDone:
+		out.Detail = "The chunk is done."
+	case queue.ObstacleDead:
+		out.Detail = "The chunk is out of attempts."
+	case queue.ObstacleSkipped:
+		out.Detail = "The submission ended before the chunk was done."
+	case queue.ObstacleForwarded:
+		out.Detail = "The chunk was out of attempts and went on to another queue."
+	case queue.ObstacleWaiting:
+		out.Detail = "The chunk waits for its next try until " + timeText(w.Until) + "."
+	case queue.ObstacleReserved:
+		out.Detail = fmt.Sprintf("The consumer %q holds the chunk until %s.", w.Consumer, timeText(w.Until))
+	case queue.ObstacleNotDue:
+		out.Detail = "The submission waits for its run_at, " + timeText(w.Until) + "."
+	case queue.ObstaclePaused, queue.ObstacleBlocked:
+		rule := w.Rule.API()
+		out.Rule, out.Detail = &rule, ruleText(&w.Rule)
+	case queue.ObstacleFilter:
+		out.Key = w.Filter.Key
+		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", w.Filter.Key, w.Filter.Value, own)
+	case queue.ObstacleGrace:
+		out.Key, out.Max = w.Limit.Key, &w.Limit.Max
+		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+
+			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(w.Until), w.Limit.Key, own, w.Limit.Max)
+	case queue.ObstacleLimit:
+		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
+	case queue.ObstacleValueLimit:
+		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
+		out.Detail = fmt.Sprintf("%s=%s has %d chunks in flight, and an operator set a limit of %d for it, whatever "+
+			"the strategy.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
+	case queue.ObstacleHidden:
+		out.HiddenBy = w.HiddenBy + 1
+		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", w.HiddenBy+1)
+	case queue.ObstacleAlternative:
+		out.HiddenBy = w.HiddenBy + 1
+		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", w.HiddenBy+1)
+	case queue.ObstacleTurn:
+		out.Detail = turnText(w.Seats, leaf)
+	case queue.ObstacleScore:
+		out.Detail = "The scores of the branch pass over the chunk, or there are none: its submission is not among the " +
+			"first candidates, or nothing can score them now."
+	default:
+		out.Detail = "Nothing keeps the branch from handing the chunk out."
+	}
+	return out
+}
+
+// turnText says how many tenants come first, block by block, and how the chunk's own stands there.
+func turnText(seats []Seat, leaf *strategy.Leaf) string {
+	var parts []string
+	for level := range seats {
+		seat, br := &seats[level], leaf.Around[level]
+		if seat.Before == 0 {
+			continue
+		}
+		unit := "chunks"
+		if br.Cost == strategy.ByTime {
+			unit = "seconds"
+		}
+		stands := fmt.Sprintf("owed %.2f %s", seat.Lag, unit)
+		if seat.Lag < 0 {
+			stands = fmt.Sprintf("%.2f %s ahead", -seat.Lag, unit)
+		}
+		parts = append(parts, fmt.Sprintf("of %s about %d, and its own is %s", br.Fair, seat.Before, stands))
+	}
+	return "Other tenants come first: " + strings.Join(parts, "; ") + "."
+}
+
+// ruleText is the sentence about a rule that is the obstacle.
+func ruleText(r *queue.Rule) string {
+	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " + strconv.FormatUint(uint64(r.ID), 10)
+	if r.Actor != "" {
+		text += ", set by " + strconv.Quote(r.Actor)
+	}
+	text += " at " + timeText(r.Since)
+	if r.Until != 0 {
+		text += ", until " + timeText(r.Until)
+	}
+	if text += ")"; r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text + "."
+}
+
+// timeText is a time within a sentence, as it is in fields.
+func timeText(t queue.Time) string { return t.Std().UTC().Format(api.TimeFormat) }

@@ -1,0 +1,244 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/commit"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// This file is the worker's kind of schedules. It takes the mutex several times, so it stands beside the other kinds. What all
+// schedules are due for goes into one commit, as long as that comes through. After a failure they are taken one at a time, each in a
+// batch of its own, until nothing is due any more: so the one that is to blame shows by itself, and the others emit.
+
+// emitAgain is how long a schedule is left alone that a rule or a failed write keeps from emitting.
+const emitAgain = time.Second
+
+// Means are what a shard has for those who insert.
+type Means struct {
+	Full func() bool // inserts are refused for want of room on the disk
+	// Room waits until the bytes of a submission may join those that wait for a checkpoint.
+	Room func(n *queue.NewSubmission) error
+	// Pack makes the op that carries the bytes of as many submissions as `times` says, which have the same ones; nil: they have none.
+	// large: they are too many for an op, and have to be blobs.
+	Pack  func(n *queue.NewSubmission, times int) (op *journal.Contents, large bool)
+	Blobs Blobs
+	Trace func(schedule string) Span // begins the span of an emission; nil: no one traces
+}
+
+// Blobs puts bytes that are too many for an op before the inserts that name them.
+type Blobs interface {
+	// Begin comes before Put, and its end after the commit of the inserts.
+	Begin() (end func())
+	// Put stores the bytes of a submission for each of the inserts, and has these name them. The mutex is not held.
+	Put(ctx context.Context, inserts []*journal.Insert, of *queue.NewSubmission) error
+	// Discard deletes the blobs of inserts that were not made. The mutex is not held.
+	Discard(inserts []*journal.Insert)
+}
+
+// Span is a piece of work that someone traces. End says how much was done, and what went wrong.
+type Span interface {
+	Context() string // W3C traceparent, optionally followed by ";" and tracestate
+	End(n int, err error)
+}
+
+// RunDue inserts what schedules are due for.
+func (s *Schedules) RunDue() {
+	for s.emit() {
+	}
+}
+
+// emit is a slice of what schedules insert. more: there may be others that are late.
+func (s *Schedules) emit() (more bool) {
+	kind := &s.book.Kinds[machine.KindSchedule]
+	var looks []look
+	var now queue.Time
+	may, alone := false, false
+	err := s.Locked(func(_ *machine.Machine, at queue.Time) error {
+		if may = kind.May(at) && !s.means.Full(); may {
+			now, alone, looks = at, kind.Limit > 0, s.Part().Due(at, s.book.Parked)
+		}
+		return nil
+	})
+	if err != nil || !may {
+		return false
+	}
+	defer s.means.Blobs.Begin()()
+	var waits commit.Set
+	n := 0
+	for i := range looks {
+		if l := &looks[i]; s.room(l, now) {
+			if c := s.emitOne(l, now, alone); c != nil {
+				n++
+				waits.Add(c)
+			}
+			if n > 0 && alone {
+				return s.emittedAlone(l, waits, now)
+			}
+		}
+	}
+	err = s.Wait(waits)
+	s.Look(func(m *machine.Machine) {
+		switch {
+		case n == 0:
+			kind.Pass(now, 0) // nothing is due, so nothing is under suspicion
+		case err != nil:
+			s.book.Fail(machine.KindSchedule, err, now)
+			if !errors.Is(err, journal.ErrFull) {
+				kind.Limit = 1
+			}
+		default:
+			s.book.Done(m, machine.KindSchedule, now, n)
+			s.book.Slices++
+		}
+	})
+	return n > 0 && err == nil
+}
+
+// emittedAlone waits for what one schedule inserts while one of them is looked for that fails.
+func (s *Schedules) emittedAlone(l *look, waits commit.Set, now queue.Time) (ok bool) {
+	err := s.Wait(waits)
+	s.Look(func(m *machine.Machine) {
+		if err != nil {
+			s.book.Fail(machine.KindSchedule, err, now)
+			s.blame(l.Sch.Name, err, now)
+			return
+		}
+		s.book.Done(m, machine.KindSchedule, now, 1)
+		s.book.Kinds[machine.KindSchedule].Limit = 1 // as long as others are due
+		s.book.Clear(action(l.Sch.Name))
+		s.book.Slices++
+	})
+	return err == nil
+}
+
+// room makes room for what a schedule inserts. false: there is none, and it waits.
+func (s *Schedules) room(l *look, now queue.Time) bool {
+	err := s.means.Room(&l.Rhythm.Def.Template)
+	if err != nil {
+		s.Look(func(*machine.Machine) { s.postpone(l, err, now) })
+	}
+	return err == nil
+}
+
+// postpone leaves a schedule alone for a moment after its bytes could not be written. The mutex is held.
+func (s *Schedules) postpone(l *look, err error, now queue.Time) {
+	l.Sch.AsOf, l.Sch.LookAt = 0, now.Add(emitAgain)
+	s.blame(l.Sch.Name, err, now)
+}
+
+// blame notes that a schedule failed by itself, and parks it if it did so again and again. The mutex is held.
+func (s *Schedules) blame(name string, err error, now queue.Time) {
+	s.Queue.Logger.Error("what a schedule inserts cannot be written; it is tried again", "schedule", name, "error", err)
+	s.book.Blame(action(name), err, now)
+}
+
+// emission is what one schedule inserts in one commit.
+type emission struct {
+	*look
+	now     queue.Time
+	alone   bool // nothing else is in the commit
+	op      *journal.Schedule
+	ticks   []queue.Time
+	inserts []*journal.Insert
+	carried *journal.Contents
+	done    func(n int, err error) // ends its span
+	encoded bool
+}
+
+// emitOne inserts what one schedule is due for, and says with which commit; nil: with none. alone: nothing else is in it.
+//
+// Which ticks are due, and the bytes of what is inserted, are worked out without the mutex; then it is made sure that nothing happened
+// to the schedule meanwhile, and the inserts and the schedule's new state go into the journal in one batch: after a crash at any
+// moment a tick was emitted once, or is still due.
+func (s *Schedules) emitOne(l *look, now queue.Time, alone bool) *commit.Commit {
+	plan, broke := l.plan()
+	seed := s.Queue.Seed()
+	if broke != nil {
+		s.Look(func(*machine.Machine) { s.book.Park(action(l.Sch.Name), broke, now) })
+		return nil
+	}
+	e := &emission{look: l, now: now, alone: alone, done: func(int, error) {}}
+	large := false
+	c, err := s.Begin(func(m *machine.Machine, _ queue.Time) error {
+		if !s.Part().decides(e, &plan) {
+			return nil
+		}
+		m.Seed(seed)
+		if large = s.draw(m, e); !large {
+			s.encode(m, e)
+		}
+		return nil
+	})
+	if err == nil && large {
+		c, err = s.encodeBehind(e)
+	}
+	if !e.encoded {
+		e.done(0, err)
+		return nil
+	}
+	e.done(len(e.inserts), err)
+	return c
+}
+
+// draw makes the inserts of an emission. large: their bytes have to be put before them. The mutex is held.
+func (s *Schedules) draw(m *machine.Machine, e *emission) (large bool) {
+	trace := ""
+	if len(e.ticks) > 0 && s.means.Trace != nil {
+		if span := s.means.Trace(e.Sch.Name); span != nil {
+			trace, e.done = span.Context(), span.End
+		}
+	}
+	for _, tick := range e.ticks {
+		n := emitted(e.Sch.Name, e.Rhythm.Def, tick, e.now)
+		n.Trace = trace
+		insert := m.Draw(n, e.now)
+		e.inserts = append(e.inserts, insert)
+		e.op.Last, e.op.LastID = tick, insert.ID
+	}
+	if e.carried, large = s.means.Pack(&e.Rhythm.Def.Template, len(e.inserts)); large {
+		for _, insert := range e.inserts {
+			insert.Blobs = &journal.Blobs{Epoch: m.Epoch}
+		}
+	}
+	return large
+}
+
+// encodeBehind puts the bytes of what an emission inserts, then encodes it if nothing happened to the schedule meanwhile.
+func (s *Schedules) encodeBehind(e *emission) (c *commit.Commit, err error) {
+	defer func() {
+		if !e.encoded {
+			s.means.Blobs.Discard(e.inserts)
+		}
+	}()
+	if err := s.means.Blobs.Put(context.Background(), e.inserts, &e.Rhythm.Def.Template); err != nil {
+		s.Look(func(*machine.Machine) { s.postpone(e.look, err, e.now) })
+		return nil, err
+	}
+	return s.Begin(func(m *machine.Machine, _ queue.Time) error {
+		if e.still(s.Part()) && s.Part().emits(e.Sch) {
+			s.encode(m, e)
+		}
+		return nil
+	})
+}
+
+// encode puts an emission into the open batch. The mutex is held.
+func (s *Schedules) encode(m *machine.Machine, e *emission) {
+	if e.alone {
+		s.Seal()
+	}
+	for _, insert := range e.inserts {
+		m.Insert(insert, e.carried, e.now)
+	}
+	m.Encode(e.now).Schedule(e.op)
+	s.Part().Occupy(e.Sch)
+	e.encoded = true
+	if e.alone {
+		s.Seal()
+	}
+}

@@ -1,0 +1,169 @@
+package scoring
+
+import (
+	"context"
+	"math"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// following is a scored branch that is followed for a request. Its memory is kept for the next one, and with it look and take: a closure
+// for each hold of the mutex would cost an allocation.
+type following struct {
+	WindowScratch
+	call
+	s          *Scoring
+	seed       uint64 // of the next look
+	ready      bool   // the window is there: no view has to be built first
+	gone       bool   // the state was made again since the look: of the candidates, which are those of the old one, nothing may be taken
+	more       bool   // the window may have more
+	look, take func(*machine.Machine, queue.Time) error
+}
+
+// call is one use of following.
+type call struct {
+	ctx    context.Context // of the request
+	q      *machine.Request
+	br     *strategy.Branch
+	scorer strategy.Scorer
+	rows   int
+	got    *[]machine.Pick
+}
+
+func (s *Scoring) newFollowing() any {
+	f := &following{s: s}
+	f.look, f.take = f.lookNow, f.takeNow
+	return f
+}
+
+// pickByScore takes what a scored branch gives. fault says that there is no scorer, or that it failed.
+func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch, got *[]machine.Pick) (fault bool, err error) {
+	scorer, ready := s.scorers.Scorer(br.Scored)
+	if !ready {
+		return true, nil
+	}
+	f := s.followings.Get().(*following)
+	defer func() {
+		f.call = call{}
+		s.followings.Put(f)
+	}()
+	f.call = call{ctx, q, br, scorer, RowsOf(br, scorer), got}
+	f.Seen, f.Seed = nil, s.Queue.Seed() // one for all windows of the request: by it a canary is chosen
+	for range MaxWindows {
+		for f.ready = false; !f.ready; {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			f.seed = s.Queue.Seed()
+			if err := s.Locked(f.look); err != nil {
+				return false, err
+			}
+		}
+		if f.Rows == 0 {
+			return false, nil
+		}
+		f.Sampler = nil
+		if err := scorer.Score(ctx, &f.Window, f.Scores); err != nil {
+			return true, ctx.Err()
+		}
+		s.count(br, &f.WindowScratch)
+		if err := f.takeAll(); err != nil {
+			return false, err
+		}
+		if f.gone {
+			f.Seen = nil
+			continue
+		}
+		if f.Sampler != nil {
+			f.Sampler.Taken(f.Scores, f.Taken)
+		}
+		if len(*got) >= q.Max || f.Rows < f.rows {
+			return false, nil
+		}
+		f.See()
+	}
+	return false, nil
+}
+
+// lookNow copies the next window of candidates, if no view has to be built first. The mutex is held.
+func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
+	views, built, err := f.s.viewsOf(f.ctx, m, f.q, f.br.Inner)
+	if err != nil || !built {
+		return err
+	}
+	m.Seed(f.seed)
+	part := f.s.Part()
+	f.Of, f.Kept = m, part.Of(f.br)
+	f.Views = append(f.Views[:0], views...)
+	f.Frame = part.Frame(f.Kept, f.br, views, f.scorer, f.rows, f.Seen)
+	f.Now, f.Want = now, f.q.Max-len(*f.got)
+	part.Gather(&f.WindowScratch, f.br, f.scorer.Reads(), f.q.Context, now)
+	f.ready = true
+	return nil
+}
+
+// takeAll takes chunks in the order of the scores, slice by slice.
+func (f *following) takeAll() error {
+	f.Begin(f.scorer.Spread())
+	if f.Sampler != nil {
+		f.Taken = append(f.Taken[:0], make([]uint32, f.Rows)...)
+	}
+	f.gone = false
+	for f.more = true; f.more && !f.gone && len(*f.got) < f.q.Max; {
+		if err := f.s.Locked(f.take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeNow takes a slice. The mutex is held.
+func (f *following) takeNow(m *machine.Machine, now queue.Time) error {
+	if f.gone = m != f.Of; !f.gone {
+		m.Seed(f.s.Queue.Seed())
+		f.more = f.s.Part().Take(f.q, f.br, &f.WindowScratch, min(f.q.Max, len(*f.got)+shell.SliceItems), now, f.got)
+	}
+	return nil
+}
+
+// The kinds of blocks that score.
+const (
+	pluginKind = iota
+	scoreKind
+	kinds
+)
+
+// Work is what the scorers of one kind of block did since the shard was opened.
+type Work struct {
+	Block    string // its name in the language of strategies
+	Examined uint64 // candidates
+	Unwanted uint64 // of them, those that the scorer left out
+}
+
+// Work is what scorers did, by kind of block.
+func (s *Scoring) Work() (list [kinds]Work) {
+	for kind, block := range [kinds]string{pluginKind: "Plugin", scoreKind: "Score"} {
+		w := &s.work[kind]
+		list[kind] = Work{Block: block, Examined: w.examined.Load(), Unwanted: w.unwanted.Load()}
+	}
+	return list
+}
+
+// count counts a window that was scored.
+func (s *Scoring) count(br *strategy.Branch, w *WindowScratch) {
+	unwanted := uint64(0)
+	for _, score := range w.Scores[:w.Rows] {
+		if math.IsNaN(score) {
+			unwanted++
+		}
+	}
+	kind := pluginKind
+	if br.Scored.Expression != nil {
+		kind = scoreKind
+	}
+	s.work[kind].examined.Add(uint64(w.Rows))
+	s.work[kind].unwanted.Add(unwanted)
+}

@@ -1,0 +1,267 @@
+// Package submissions is what callers of a shard ask about what was inserted, open and ended: its chunks, their outputs, and what is kept
+// of it on the disk. It has no state that outlives the process: it reads the machine, and the store for what has ended.
+package submissions
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/checkpoint"
+	"github.com/quern-queue/quern/engine/locks"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Submissions are what has been inserted, open and ended, with their chunks and outputs.
+type Submissions struct {
+	shell.Shell
+	queue   string
+	history *locks.RWMutex[shell.InHistory] // held for reading while nothing may leave the history
+	bytes   Bytes
+	counted counted
+}
+
+// Bytes reads what a submission brought.
+type Bytes interface {
+	Chunks(ctx context.Context, r *machine.Record, indexes []uint32, most int) ([][]byte, error)
+	Attachment(ctx context.Context, r *machine.Record) ([]byte, error)
+}
+
+// New is what callers ask. history is the lock that is held for writing while the history loses rows.
+func New(s shell.Shell, queueName string, bytes Bytes, history *locks.RWMutex[shell.InHistory]) *Submissions {
+	return &Submissions{Shell: s, queue: queueName, bytes: bytes, history: history}
+}
+
+// Get tells what is known about a submission, open or ended.
+func (s *Submissions) Get(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
+	var sub queue.Submission
+	known := false
+	s.Look(func(m *machine.Machine) {
+		if r := m.Record(id); r != nil {
+			sub, known = machine.Info(r, s.queue), true
+		}
+	})
+	if known {
+		return sub, nil
+	}
+	row, found, err := s.Store().History.Ended(ctx, id)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	if !found {
+		return queue.Submission{}, queue.UnknownSubmission(id)
+	}
+	r, _, err := machine.EndedRecord(&row)
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	return r.Info(s.queue, r.Ended.Meta, 0), nil
+}
+
+// Open says whether a submission is open, as far as memory knows.
+func (s *Submissions) Open(id queue.SubmissionID) (open bool) {
+	s.Look(func(m *machine.Machine) { open = m.Live(id) != nil })
+	return open
+}
+
+// Trace is the trace context of a submission that is in memory, or "".
+func (s *Submissions) Trace(id queue.SubmissionID) (trace string) {
+	s.Look(func(m *machine.Machine) {
+		if r := m.Record(id); r != nil {
+			trace = r.Details().Trace
+		}
+	})
+	return trace
+}
+
+// How many submissions one list looks at, about: in memory, and in the history, where they are read and decoded.
+const (
+	listLook  = 20 * machine.ListSlice
+	endedLook = 2 * queue.MaxListLimit
+)
+
+// List returns up to `limit` submissions with ids below `before` (0: from the newest), newest first, and below which id to go on: 0 when
+// there are no more. A list that would have to look at too many ends before `limit`, perhaps with none.
+func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID, limit int) (list []queue.Submission,
+	next queue.SubmissionID, err error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	if f.Before != 0 {
+		before = min(before, f.Before)
+	}
+	memory, next := s.listMemory(ctx, &f, before, limit)
+	history, to, err := s.listHistory(ctx, &f, before, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	next = max(next, to) // down to there both have told all
+	all := append(memory, history...)
+	all = slices.DeleteFunc(all, func(x queue.Submission) bool { return x.ID < next })
+	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -cmp.Compare(a.ID, b.ID) })
+	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // checkpointed in between: memory's comes first
+	n, answer := 0, access.Gather(ctx)
+	for n < min(limit, len(all)) && (answer.Fits(queue.SubmissionBytes(&all[n])) || n == 0) {
+		n++
+	}
+	if n < len(all) {
+		all, next = all[:n], all[n-1].ID
+	}
+	if next <= f.From {
+		next = 0
+	}
+	return all, next, nil
+}
+
+func (s *Submissions) listMemory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
+	limit int) (list []queue.Submission, to queue.SubmissionID) {
+	answer, full, over := access.Gather(ctx), false, false
+	visit := func(r *machine.Record) bool {
+		if over = r.ID < f.From; over {
+			return false
+		}
+		if f.Matches(r) {
+			list = append(list, machine.Info(r, s.queue))
+			full = !answer.Fits(queue.SubmissionBytes(&list[len(list)-1])) || len(list) == limit
+		}
+		return !full
+	}
+	for looked := 0; before != 0 && !full && looked < listLook; looked += machine.ListSlice {
+		s.Look(func(m *machine.Machine) { before = m.Order.Before(before, machine.ListSlice, visit) })
+		if over {
+			return list, 0
+		}
+	}
+	return list, before
+}
+
+// EndStates are the states that the history holds.
+func EndStates() []queue.SubmissionState {
+	return []queue.SubmissionState{queue.Completed, queue.CompletedWithDead, queue.Failed, queue.Cancelled, queue.Expired}
+}
+
+func (s *Submissions) listHistory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
+	limit int) (list []queue.Submission, to queue.SubmissionID, err error) {
+	scan := store.EndedScan{Before: before, States: f.States, Meta: f.Meta, Limit: limit, Bytes: queue.MaxAnswerBytes,
+		Look: endedLook}
+	scan.Want = func(e *checkpoint.Ended) (bool, error) {
+		if s.remembers(e.ID) {
+			return false, nil
+		}
+		return f.MatchesEnded(e)
+	}
+	if len(scan.States) == 0 {
+		scan.States = EndStates()
+	}
+	rows, to, err := s.Store().History.ScanEnded(ctx, scan)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range rows {
+		r, _, err := machine.EndedRecord(&rows[i])
+		if err != nil {
+			return nil, 0, err
+		}
+		if r.ID >= f.From {
+			list = append(list, r.Info(s.queue, r.Ended.Meta, 0))
+		}
+	}
+	return list, to, nil
+}
+
+// remembers says that memory knows the submission, and so better than the history: it may have been opened again since, and may have
+// ended otherwise.
+func (s *Submissions) remembers(id queue.SubmissionID) (is bool) {
+	s.Look(func(m *machine.Machine) { is = m.Record(id) != nil })
+	return is
+}
+
+// Chunks returns up to `limit` chunks from index `from` on whose state is one of `states` (empty: all), as many as fit into an answer, and
+// the index to go on from: a page may hold fewer than `limit`, or none, before the end. next is the number of chunks at the end.
+func (s *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
+	limit int) (list []queue.Chunk, next uint32, err error) {
+	next = from
+	for n := 0; n < machine.ChunkSlices && len(list) < limit; n++ {
+		total, seq, err := s.chunkSlice(ctx, id, states, &next, limit, &list)
+		if err != nil {
+			return nil, 0, err
+		}
+		if next = min(next, total); next == total || n == machine.ChunkSlices-1 || len(list) >= limit {
+			return s.addOutputs(ctx, id, seq, list, next)
+		}
+	}
+	return list, next, nil
+}
+
+func (s *Submissions) chunkSlice(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
+	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
+	open := false
+	s.Look(func(m *machine.Machine) {
+		if r := m.Live(id); r != nil {
+			open, total, seq = true, r.Chunks, r.Seq
+			r.Scan(states, next, limit, list, func(index uint32) queue.Chunk { return m.Chunk(r, index) })
+		}
+	})
+	if open {
+		return total, seq, nil
+	}
+	return s.endedChunks(ctx, id, states, next, limit, list)
+}
+
+// endedChunks looks at the chunks of an ended submission, from its last snapshot.
+func (s *Submissions) endedChunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, next *uint32,
+	limit int, list *[]queue.Chunk) (total, seq uint32, err error) {
+	row, err := s.EndedRow(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	r, sub, err := machine.EndedRecord(row)
+	if err != nil {
+		return 0, 0, err
+	}
+	r.Scan(states, next, limit, list, func(index uint32) queue.Chunk { return machine.EndedChunk(r, sub, index) })
+	return r.Chunks, r.Seq, nil
+}
+
+// EndedRow is the history row of an ended submission, also when it is not written yet.
+func (s *Submissions) EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error) {
+	var of *machine.Machine
+	var r *machine.Record
+	s.Look(func(m *machine.Machine) { of, r = m, m.Endings.ByID[id] })
+	if r != nil {
+		Drain(s, of, r)
+		return new(r.EndedRow()), nil
+	}
+	row, found, err := s.Store().History.Ended(ctx, id)
+	if err == nil && !found {
+		err = queue.UnknownSubmission(id)
+	}
+	return &row, err
+}
+
+// Chunk tells where one chunk stands.
+func (s *Submissions) Chunk(ctx context.Context, id queue.SubmissionID, index uint32) (queue.Chunk, error) {
+	list, _, err := s.Chunks(ctx, id, nil, index, 1)
+	if err != nil {
+		return queue.Chunk{}, err
+	}
+	if len(list) == 0 {
+		return queue.Chunk{}, queue.Invalid("/path/index", "is past the submission's last chunk")
+	}
+	return list[0], nil
+}
+
+// Drain removes what reservations an ended submission has left, in slices, so that its history row can be made.
+func Drain(s shell.Shell, m *machine.Machine, r *machine.Record) {
+	for more := true; more; {
+		s.Look(func(*machine.Machine) {
+			m.Shed(r, machine.TickMost)
+			more = r.Holds.Len() > 0
+		})
+	}
+}

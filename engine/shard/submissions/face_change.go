@@ -1,0 +1,53 @@
+package submissions
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+)
+
+// SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
+func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, acts ...queue.Act) (queue.Submission, error) {
+	var r *machine.Record
+	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
+		if r = m.Live(id); r == nil {
+			return nil
+		}
+		if !r.Ending {
+			m.Encode(now).Priority(journal.Priority{Seq: r.Seq, Priority: priority})
+			m.ActLog.Tell(now, acts, map[string]int64{"priority": r.Priority}, map[string]int64{"priority": priority})
+		}
+		return nil
+	})
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	sub, err := s.Get(ctx, id)
+	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) { // it may have ended before the op came to it
+		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " +
+			sub.State.String() + ": only an open one can be changed."}
+	}
+	return sub, err
+}
+
+// Cancel ends a submission. Consumers that hold chunks of it learn so from their next call.
+func (s *Submissions) Cancel(ctx context.Context, id queue.SubmissionID, acts ...queue.Act) (queue.Submission, error) {
+	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
+		r := m.Live(id)
+		if r == nil {
+			return nil
+		}
+		if !r.Ending {
+			m.ActLog.Tell(now, acts, map[string]uint32{"available": uint32(r.Sub.Available()), "done": r.Done}, nil)
+		}
+		m.EndSubmission(r, queue.Cancelled, "", now)
+		return nil
+	})
+	if err != nil {
+		return queue.Submission{}, err
+	}
+	return s.Get(ctx, id)
+}

@@ -1,0 +1,215 @@
+package submissions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+)
+
+// outcome is where the chunks of one submission stand, also when it ends meanwhile.
+type outcome struct {
+	of    *Submissions
+	id    queue.SubmissionID
+	seq   uint32
+	live  *machine.Record // while it is open
+	ended *machine.Record
+	sub   *backlog.Submission // of an ended one
+}
+
+func (s *Submissions) outcome(ctx context.Context, id queue.SubmissionID) (*outcome, error) {
+	o := &outcome{of: s, id: id}
+	s.Look(func(m *machine.Machine) {
+		if o.live = m.Live(id); o.live != nil {
+			o.seq = o.live.Seq
+		}
+	})
+	if o.live != nil {
+		return o, nil
+	}
+	return o, o.end(ctx)
+}
+
+// end goes over to what the history says.
+func (o *outcome) end(ctx context.Context) error {
+	row, err := o.of.EndedRow(ctx, o.id)
+	if err != nil {
+		return err
+	}
+	o.live, o.seq = nil, row.Seq
+	o.ended, o.sub, err = machine.EndedRecord(row)
+	return err
+}
+
+// record is what is known of it.
+func (o *outcome) record() *machine.Record {
+	if o.live != nil {
+		return o.live
+	}
+	return o.ended
+}
+
+// isDone says whether a chunk is done.
+func (o *outcome) isDone(ctx context.Context, index uint32) (bool, error) {
+	if o.live != nil {
+		open, is := false, false
+		o.of.Look(func(m *machine.Machine) {
+			if open = o.live.Sub != nil; open {
+				is = m.Chunk(o.live, index).State == queue.ChunkDone
+			}
+		})
+		if open {
+			return is, nil
+		}
+		if err := o.end(ctx); err != nil {
+			return false, err
+		}
+	}
+	return index < o.ended.Chunks && !o.sub.IsAvailable(index) && o.ended.Tries[index] == nil, nil
+}
+
+// outputs is how many chunks are done, and what was counted of their outputs.
+func (o *outcome) outputs() (done uint32, counted machine.OutputCount) {
+	o.of.Look(func(*machine.Machine) { done, counted = o.record().Done, o.record().Outputs })
+	return done, counted
+}
+
+// Outputs calls fn for every output of done chunks in index order. When the journal tells of outputs that are not there, it says so at the
+// end.
+func (s *Submissions) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
+	o, err := s.outcome(ctx, id)
+	if err != nil {
+		return err
+	}
+	return o.each(ctx, fn)
+}
+
+func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte) error) error {
+	missing, err := o.read(ctx, fn)
+	if err != nil {
+		return err
+	}
+	return o.missed(ctx, missing.what)
+}
+
+// missingOutputs are outputs that the journal tells of, and that are not there.
+type missingOutputs struct {
+	what   string // names them; "": none is missing
+	number uint32
+	sum    uint32 // of their indexes, modulo 2^32
+}
+
+// read calls fn for every output of done chunks in index order, and says what is missing.
+func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte) error) (m missingOutputs, err error) {
+	_, counted := o.outputs() // what is done meanwhile may have been passed already
+	var found machine.OutputCount
+	err = o.of.Store().Outputs(ctx, o.seq, 0, func(index uint32, output []byte) error {
+		done, err := o.isDone(ctx, index)
+		if err != nil || !done {
+			return err // written, but its completion is not committed
+		}
+		found.Add(index)
+		return fn(index, output)
+	})
+	if err != nil {
+		return m, err
+	}
+	_, now := o.outputs()
+	return missingOutputs{counted.Missing(found, o.id, now == counted), counted.Chunks - found.Chunks, counted.Sum - found.Sum}, nil
+}
+
+// missed is the error of what is missing. Before, it looks whether the submission is still there: retention removes outputs first.
+func (o *outcome) missed(ctx context.Context, what string) error {
+	if what == "" {
+		return nil
+	}
+	o.of.history.RLock()
+	defer o.of.history.RUnlock()
+	if _, err := o.of.Get(ctx, o.id); err != nil {
+		return err
+	}
+	err := o.of.Store().Lacks(what)
+	// an internal failure, without a code
+	return &queue.Error{Message: fmt.Sprintf("store.db does not have %s, which was stored before the completion was "+
+		"committed: it is lost. Restore the data directory from a backup.", what), Err: err}
+}
+
+// addOutputs reads the outputs of the done chunks of a page, which ends before the one that does not fit into an answer.
+func (s *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk,
+	next uint32) ([]queue.Chunk, uint32, error) {
+	none := func(c queue.Chunk) bool { return c.State == queue.ChunkDone && c.Output == nil }
+	answer := access.Gather(ctx)
+	for i := range list {
+		if none(list[i]) {
+			output, found, err := s.Store().Output(ctx, seq, list[i].Index)
+			if err != nil {
+				return nil, 0, err
+			}
+			if found {
+				list[i].Output = output
+			}
+		}
+		if !answer.Fits(list[i].Bytes()) && i > 0 {
+			next, list = list[i].Index, list[:i]
+			break
+		}
+	}
+	if at := slices.IndexFunc(list, none); at >= 0 {
+		if err := s.hasNone(ctx, id, list[at].Index); err != nil {
+			return nil, 0, err
+		}
+	}
+	return list, next, nil
+}
+
+// hasNone checks that it is right that a done chunk has no output. That is known at once where no chunk of the submission has one, or all
+// have. Else all of its outputs have to be counted, once in the life of the shard: what this life wrote is there.
+func (s *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index uint32) error {
+	o, err := s.outcome(ctx, id)
+	if err != nil {
+		return err
+	}
+	switch done, counted := o.outputs(); {
+	case counted.Chunks == 0:
+		return nil
+	case counted.Chunks == done:
+		return o.missed(ctx, machine.OutputOf(id, index))
+	}
+	if s.counted.has(id) {
+		return nil
+	}
+	err = o.each(ctx, func(uint32, []byte) error { return nil })
+	if err == nil {
+		s.counted.add(id)
+	}
+	return err
+}
+
+// counted are submissions whose outputs were all found in this life.
+type counted struct {
+	mu  sync.Mutex
+	ids map[queue.SubmissionID]struct{}
+}
+
+const countedMost = 4096
+
+func (c *counted) has(id queue.SubmissionID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, in := c.ids[id]
+	return in
+}
+
+func (c *counted) add(id queue.SubmissionID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil || len(c.ids) >= countedMost {
+		c.ids = map[queue.SubmissionID]struct{}{}
+	}
+	c.ids[id] = struct{}{}
+}

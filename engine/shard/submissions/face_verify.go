@@ -1,0 +1,167 @@
+package submissions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/store"
+)
+
+// Kept is how much was read of what is kept for submissions.
+type Kept struct {
+	Contents, Attachments, Outputs uint64
+	Bytes                          uint64
+	Lost                           uint64 // that a repair has told of before
+
+	known map[uint32][]store.Loss // what it told, by submission; nil: not read yet
+}
+
+// NoChunk stands for what is not about one chunk.
+const NoChunk = -1
+
+// Wrong is something of a submission that is damaged or missing.
+type Wrong struct {
+	Chunk  int64      // NoChunk: all of the submission, or none of its chunks
+	Chunks []uint32   // of lost outputs: those whose, as far as they can be told
+	Loss   store.Loss // how a repair notes it; its Kind is 0 for what it cannot
+	What   string
+}
+
+// verifying is the reading of one submission.
+type verifying struct {
+	s    *Submissions
+	r    *machine.Record
+	seq  uint32
+	kept *Kept
+	tell func(Wrong)
+}
+
+// Verify reads everything that is kept of a submission, and tells what is damaged or missing, unless a repair has told of it. The error is
+// one that kept it from looking.
+func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *Kept, tell func(Wrong)) error {
+	if err := kept.load(ctx, s.Store()); err != nil {
+		tell(Wrong{Chunk: NoChunk, What: err.Error()})
+		return ctx.Err()
+	}
+	o, err := s.outcome(ctx, id)
+	if err != nil {
+		tell(Wrong{Chunk: NoChunk, What: err.Error()})
+		return ctx.Err()
+	}
+	r := o.record()
+	v := verifying{s: s, r: r, seq: o.seq, kept: kept, tell: tell}
+	if r.Attached {
+		b, err := s.bytes.Attachment(ctx, r)
+		if err != nil {
+			v.wrong(Wrong{Chunk: NoChunk, Loss: store.Loss{Kind: store.LostAttachment}, What: "its attachment: " + err.Error()})
+		}
+		kept.Attachments++
+		kept.Bytes += uint64(len(b))
+	}
+	if r.Inline {
+		for first := uint32(0); first < r.Chunks && ctx.Err() == nil; first += verifySlice {
+			v.contents(ctx, first, min(verifySlice, r.Chunks-first))
+		}
+	}
+	v.outputs(ctx, o)
+	return ctx.Err()
+}
+
+func (v *verifying) outputs(ctx context.Context, o *outcome) {
+	found := map[uint32]bool{}
+	missing, err := o.read(ctx, func(index uint32, output []byte) error {
+		found[index] = true
+		v.kept.Outputs++
+		v.kept.Bytes += uint64(len(output))
+		return nil
+	})
+	w := Wrong{Chunk: NoChunk}
+	if err == nil && missing.what != "" {
+		w.Loss = store.Loss{Kind: store.LostOutputs, First: missing.sum, Count: missing.number}
+		w.Chunks = o.without(ctx, found, &missing)
+		err = o.missed(ctx, missing.what)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.What = fmt.Sprintf("its outputs: %v", err)
+		v.wrong(w)
+	}
+}
+
+// without are the chunks whose outputs are missing; nil when that cannot be told, as others never had one.
+func (o *outcome) without(ctx context.Context, found map[uint32]bool, missing *missingOutputs) (list []uint32) {
+	if missing.number == 1 {
+		return []uint32{missing.sum}
+	}
+	r := o.record()
+	sum := uint32(0)
+	for index := uint32(0); index < r.Chunks; index++ {
+		if done, err := o.isDone(ctx, index); err == nil && done && !found[index] {
+			list = append(list, index)
+			sum += index
+		}
+	}
+	if uint32(len(list)) != missing.number || sum != missing.sum {
+		return nil
+	}
+	return list
+}
+
+// wrong tells of something, unless a repair has.
+func (v *verifying) wrong(w Wrong) {
+	if w.Loss.Kind != 0 {
+		w.Loss.Seq = v.seq
+	}
+	if slices.ContainsFunc(v.kept.known[v.seq], func(known store.Loss) bool { return known.Covers(w.Loss) }) {
+		v.kept.Lost += uint64(max(w.Loss.Count, 1))
+		return
+	}
+	v.tell(w)
+}
+
+// verifySlice is how many contents are read at once, when they are small.
+const verifySlice = 1000
+
+// contents reads contents together, and one by one when one of them cannot be read.
+func (v *verifying) contents(ctx context.Context, first, n uint32) {
+	indexes := make([]uint32, n)
+	for i := range indexes {
+		indexes[i] = first + uint32(i)
+	}
+	all, err := v.s.bytes.Chunks(ctx, v.r, indexes, queue.MaxAnswerBytes)
+	if err != nil && n > 1 {
+		for _, index := range indexes {
+			v.contents(ctx, index, 1)
+		}
+		return
+	}
+	if err != nil && ctx.Err() == nil {
+		v.wrong(Wrong{Chunk: int64(first), Loss: store.Loss{Kind: store.LostContent, First: first, Count: 1},
+			What: "its content: " + err.Error()})
+	}
+	v.kept.Contents += uint64(len(all))
+	for _, b := range all {
+		v.kept.Bytes += uint64(len(b))
+	}
+	if got := uint32(len(all)); err == nil && got < n { // large ones
+		v.contents(ctx, first+got, n-got)
+	}
+}
+
+// load reads once what a repair has told.
+func (k *Kept) load(ctx context.Context, s *store.Store) error {
+	if k.known != nil {
+		return nil
+	}
+	list, err := store.Losses(ctx, s)
+	if err != nil {
+		return err
+	}
+	k.known = map[uint32][]store.Loss{}
+	for _, l := range list {
+		k.known[l.Seq] = append(k.known[l.Seq], l)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+// Package views is the part of a shard that keeps its standing views within the memory that the server has for those of all its shards, and
+// within that of the access tokens they were made for. The views themselves are the backlog's.
+package views
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+// Views are the standing views of a shard. They outlive a reload.
+type Views struct {
+	shell.Shell
+	memory *Memory
+
+	// The shard's mutex guards the rest.
+	Counted backlog.Memory                // what the server was told that they take
+	Refused struct{ Views, Asked uint64 } // for want of memory
+	owned   map[*access.Use]int64         // what access tokens were told that those made for them take
+	closed  bool
+}
+
+// New has the views of a shard take from memory.
+func New(s shell.Shell, memory *Memory) *Views { return &Views{Shell: s, memory: memory} }
+
+// Close gives back what the views took. The mutex is held.
+func (v *Views) Close() {
+	v.closed = true
+	v.memory.change(v.Counted, backlog.Memory{})
+	v.Counted = backlog.Memory{}
+	v.tellOwners(nil)
+}
+
+// Build goes on with a view that is not built, for one slice: first it takes apart what dropped views left, so that their memory is free
+// before this one needs it. The error says that there is no room for it. The mutex is held.
+func (v *Views) Build(ctx context.Context, b *backlog.Backlog, view *backlog.View) error {
+	promised := b.Views.Promise(view)
+	if promised > 0 {
+		if err := v.own(ctx, b, view); err != nil {
+			return err
+		}
+	}
+	if promised > 0 && !v.room(b, view) {
+		asked := view.Asked() // Forgo may take the view apart
+		b.Views.Forgo(view)
+		v.count(b)
+		return v.noRoom(asked, promised)
+	}
+	if b.Views.Sweep(machine.LookMost) {
+		view.Build(machine.LookMost)
+	}
+	return nil
+}
+
+// room says whether a view may be built, dropping idle ones for it.
+func (v *Views) room(b *backlog.Backlog, view *backlog.View) bool {
+	v.count(b)
+	for of := v.memory.of(view.Asked()); of.over(); {
+		if b.Views.DropIdle(view.Asked(), backlog.Idle) == 0 {
+			return false
+		}
+		v.count(b)
+	}
+	return true
+}
+
+// noRoom refuses a reserve or a question.
+func (v *Views) noRoom(asked bool, promised uint64) error {
+	of := v.memory.of(asked)
+	count := &v.Refused.Views
+	why := "Reserve by fewer different strategies at the same time, by one limit each, whose number may differ, or " +
+		"have the server's option view-memory raised."
+	if asked {
+		count = &v.Refused.Asked
+		why = "Ask again when no other question is being answered, about a strategy that is in use, or have the " +
+			"server's option view-memory raised, a quarter of which is for questions."
+	}
+	*count++
+	return &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
+		"The strategy needs an index of its own of about %d MiB in memory, and of %d MiB for such "+
+			"indexes %d are in use. %s", (promised>>20)+1, of.most>>20, max(of.used.Load(), 0)>>20, why)}
+}
+
+// count tells the server how much the shard's views take now. The mutex is held.
+func (v *Views) count(b *backlog.Backlog) {
+	now := b.Views.Memory()
+	v.memory.change(v.Counted, now)
+	v.Counted = now
+	v.countOwners(b)
+}
+
+const (
+	// keep is how many standing views an idle strategy may leave behind; beyond it the least recently used go.
+	keep = 256
+	// sweepSlice is how many entries of dropped views one hold of the mutex takes apart.
+	sweepSlice = 5000
+)
+
+// Tidy drops views that have not been used for a while.
+func (v *Views) Tidy() {
+	clean := false
+	v.Look(func(m *machine.Machine) {
+		if clean = v.closed; !clean {
+			v.tidy(m.Backlog)
+		}
+	})
+	for !clean {
+		v.Look(func(m *machine.Machine) { clean = m.Backlog.Views.Sweep(sweepSlice) })
+	}
+}
+
+// tidy drops views that have not been used for a while: beyond a number, those of a minute ago when half of the memory for views is
+// taken, idle ones when all is, and any but those that someone waits on when they grew far beyond.
+func (v *Views) tidy(b *backlog.Backlog) {
+	b.Views.Tick()
+	b.Views.Drop(keep)
+	v.count(b)
+	for _, asked := range []bool{false, true} {
+		of := v.memory.of(asked)
+		for how := range backlog.NotIdle + 1 {
+			bound := [...]int64{backlog.Idle: of.most, backlog.LongIdle: of.most / 2, backlog.NotIdle: of.most + of.most/8}[how]
+			for of.used.Load() > bound && b.Views.DropIdle(asked, how) > 0 {
+				v.count(b)
+			}
+		}
+	}
+}
+
+// List are the standing views, the largest first. While the shard cannot work there are none.
+func (v *Views) List() []api.View {
+	list := []api.View{}
+	_ = v.Locked(func(m *machine.Machine, _ queue.Time) error {
+		m.Backlog.EachView(func(view *backlog.View) {
+			list = append(list, api.View{Branch: view.Branch(), Bytes: view.Bytes(), Question: view.Asked(), Built: view.Built()})
+		})
+		return nil
+	})
+	slices.SortFunc(list, func(a, b api.View) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Branch, b.Branch))
+	})
+	return list
+}

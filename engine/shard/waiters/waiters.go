@@ -1,0 +1,191 @@
+// Package waiters is the reserve calls that found nothing and wait. Work is handed over by the one who makes it available, first come first
+// served: no one is woken without success, and no one runs for a chunk another one got. All of it happens under the shard's mutex.
+package waiters
+
+import (
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
+	"github.com/quern-queue/quern/engine/strategy"
+)
+
+// Waiter is a reserve call that waits on every view of its plan.
+type Waiter struct {
+	Request machine.Request
+	Served  chan []machine.Pick // one send: work, or nothing, which has the caller ask again; closed when the shard closes
+	over    bool                // served or gone: lines drop it when they meet it
+}
+
+// tellScored is how many waiters whose strategy scores are told at once that there is something.
+const tellScored = 16
+
+// line is the queue of waiters of one view.
+type line struct {
+	waiters []*Waiter
+	over    int // how many of them are over
+}
+
+// Waiters are the reserve calls that wait.
+type Waiters struct {
+	machine func() *machine.Machine
+	stale   func(q *machine.Request) error
+	seed    func() uint64
+	all     map[*Waiter]struct{}
+	stirred []*backlog.View // being served
+	views   []*backlog.View // of the plan that is being followed
+}
+
+// New is the line of a shard without anyone in it. machine is the state of now; stale says why a waiter has to ask again before it is
+// served: what keeps its consumer from work, or no longer does, has changed.
+func New(machine func() *machine.Machine, stale func(q *machine.Request) error, seed func() uint64) *Waiters {
+	return &Waiters{machine: machine, stale: stale, seed: seed, all: map[*Waiter]struct{}{}}
+}
+
+// Len is how many wait.
+func (w *Waiters) Len() int { return len(w.all) }
+
+// Park puts a waiter into the lines of all views of its plan. The mutex is held.
+func (w *Waiters) Park(q *machine.Request) *Waiter {
+	x := &Waiter{Request: *q, Served: make(chan []machine.Pick, 1)}
+	m := w.machine()
+	w.all[x] = struct{}{}
+	machine.EachStanding(q.Plan, func(br *strategy.Branch) {
+		v := m.Backlog.Views.Of(br)
+		l, _ := v.Data.(*line)
+		if l == nil {
+			l = new(line)
+			v.Data = l
+		}
+		v.Watch = true
+		l.waiters = append(l.waiters, x)
+	})
+	return x
+}
+
+// Unpark takes a waiter out of all lines. The mutex is held.
+func (w *Waiters) Unpark(x *Waiter) { w.unpark(x, nil) }
+
+// unpark leaves one line to its caller, who is walking along it and tidies it itself.
+func (w *Waiters) unpark(x *Waiter, walked *line) {
+	if x.over {
+		return
+	}
+	x.over = true
+	delete(w.all, x)
+	m := w.machine()
+	machine.EachStanding(x.Request.Plan, func(br *strategy.Branch) {
+		v := m.Backlog.Views.Of(br)
+		if l, _ := v.Data.(*line); l != nil {
+			l.over++
+			if l != walked {
+				l.tidy(v)
+			}
+		}
+	})
+}
+
+// Again has waiters ask again. The mutex is held.
+func (w *Waiters) Again(which func(q *machine.Request) bool) {
+	var list []*Waiter
+	for x := range w.all {
+		if which(&x.Request) {
+			list = append(list, x)
+		}
+	}
+	for _, x := range list {
+		w.Unpark(x)
+		x.Served <- nil
+	}
+}
+
+// Recall has those of a consumer ask again. The mutex is held.
+func (w *Waiters) Recall(consumer string) {
+	w.Again(func(q *machine.Request) bool { return q.Consumer == consumer })
+}
+
+// Waits says whether a consumer waits. The mutex is held.
+func (w *Waiters) Waits(consumer string) bool {
+	for x := range w.all {
+		if x.Request.Consumer == consumer {
+			return true
+		}
+	}
+	return false
+}
+
+// Dismiss ends every wait, as the shard serves no one any more. The mutex is held.
+func (w *Waiters) Dismiss() {
+	for x := range w.all {
+		w.Unpark(x)
+		close(x.Served)
+	}
+}
+
+// tidy drops the waiters that are over when they are half of the line, and stops watching when no one waits.
+func (l *line) tidy(v *backlog.View) {
+	if l.over*2 < len(l.waiters) {
+		return
+	}
+	keep := l.waiters[:0]
+	for _, x := range l.waiters {
+		if !x.over {
+			keep = append(keep, x)
+		}
+	}
+	clear(l.waiters[len(keep):])
+	l.waiters, l.over = keep, 0
+	v.Watch = len(keep) > 0
+}
+
+// Serve hands what became available to those who wait for it. Every input ends with it. The mutex is held.
+func (w *Waiters) Serve(now queue.Time) {
+	m := w.machine()
+	m.Suspects.Lend(now, machine.LendMost)
+	for {
+		stirred := m.Backlog.Views.Stirred()
+		if len(stirred) == 0 {
+			return
+		}
+		w.stirred = append(w.stirred[:0], stirred...)
+		for _, v := range w.stirred {
+			if l, _ := v.Data.(*line); l != nil {
+				w.serve(m, l, now)
+				l.tidy(v)
+			}
+		}
+	}
+}
+
+// serve serves from the front until someone cannot be served: the view is empty again then. Waiters cannot want less than the view gives,
+// as the view is one of their branches. Those whose strategy scores are told to ask again, a few at a time: the others do so anyway before
+// long.
+func (w *Waiters) serve(m *machine.Machine, l *line, now queue.Time) {
+	asked := 0
+	for i := 0; i < len(l.waiters); i++ {
+		x := l.waiters[i]
+		if x.over {
+			continue
+		}
+		if w.stale(&x.Request) != nil {
+			w.unpark(x, l)
+			x.Served <- nil
+			continue
+		}
+		if machine.Scores(x.Request.Plan) {
+			if asked++; asked <= tellScored {
+				w.unpark(x, l)
+				x.Served <- nil
+			}
+			continue
+		}
+		m.Seed(w.seed())
+		var got []machine.Pick
+		w.views, _ = m.Views(x.Request.Plan, w.views[:0])
+		if m.Reserve(&x.Request, w.views, min(x.Request.Max, shell.SliceItems), now, &got) == 0 {
+			return
+		}
+		w.unpark(x, l)
+		x.Served <- got
+	}
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// Everything that changes the catalogue is a list of steps: statements by their names, with plain arguments. The steps of one change, and
+// the entries of the audit log about it, are one transaction. Servers that share a catalogue apply the same steps in the same order, so
+// what a statement does depends on its arguments and on the tables alone.
+
+// changeStatements are the statements that change the catalogue. Their names are in the journals of shared catalogues: a name keeps its
+// meaning for good.
+var changeStatements = map[string]string{
+	"queue.put": "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
+		"UPDATE SET settings = excluded.settings",
+	"queue.drop":       "DELETE FROM queue WHERE name = ?",
+	"queue.quarantine": "UPDATE queue SET quarantined = nullif(?, 0), oldest = nullif(?, 0) WHERE name = ?",
+	"leftover.put":     "INSERT OR REPLACE INTO leftover (shard) VALUES (?)",
+	"leftover.of":      "INSERT OR REPLACE INTO leftover (shard) SELECT shard FROM queue WHERE name = ?",
+	"leftover.drop":    "DELETE FROM leftover WHERE shard = ?",
+	"secret.put":       "INSERT INTO secret (name, bytes) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+
+	"plugin.version": "INSERT INTO plugin_version (sha256, name, version, state, reason, size, manifest, " +
+		"report, created, actor, module) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	pluginState:           "UPDATE plugin_version SET state = ?, reason = ? WHERE sha256 = ?",
+	"plugin.version.drop": "DELETE FROM plugin_version WHERE sha256 = ?",
+	"plugin.put": "INSERT INTO plugin (name, revision, active, active_config, previous, previous_config, " +
+		"shadow, shadow_config, canary, canary_config, percent, settings, changed, actor) VALUES (?, ?, ?, ?, ?, ?, " +
+		"?, ?, ?, ?, ?, ?, ?, ?) " +
+		"ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, active = excluded.active, active_config = " +
+		"excluded.active_config, previous = excluded.previous, previous_config = excluded.previous_config, " +
+		"shadow = excluded.shadow, shadow_config = excluded.shadow_config, canary = excluded.canary, canary_config = " +
+		"excluded.canary_config, percent = excluded.percent, settings = excluded.settings, changed = " +
+		"excluded.changed, actor = excluded.actor",
+	"plugin.versions.drop": "DELETE FROM plugin_version WHERE name = ?",
+	"plugin.drop":          "DELETE FROM plugin WHERE name = ?",
+
+	"token.put": "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, " +
+		"previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
+		"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = " +
+		"excluded.previous_until",
+	"token.drop":      "DELETE FROM token WHERE id = ?",
+	"token.used":      "UPDATE token SET used = ? WHERE id = ?",
+	"token.end":       "UPDATE token SET expires = ?, previous = ?, previous_until = ? WHERE id = ?",
+	"access.required": "INSERT INTO access (one, required) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET required = 1",
+
+	"audit.put": "INSERT OR IGNORE INTO audit (shard, number, at, queue, crc, bytes) VALUES (?, ?, ?, ?, ?, ?)",
+	"audit.trim": "DELETE FROM audit WHERE rowid IN (SELECT rowid FROM audit WHERE at < ? ORDER BY at, shard, number " +
+		"LIMIT ?)",
+}
+
+// pluginState is the statement that is an error when it changes nothing.
+const pluginState = "plugin.state"
+
+var errNothingChanged = errors.New("there is no such version")
+
+// do is a step of a change.
+func do(name string, args ...any) journal.Step { return journal.Step{Name: name, Args: args} }
+
+// change makes a change that an operator asked for, perhaps twice: see Around.
+func (c *Catalogue) change(operation string, acts []queue.Act, steps ...journal.Step) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := journal.Change{Steps: steps, Acts: acts}
+	change := func() error {
+		_, err := c.make(&x)
+		return wrap(operation, err)
+	}
+	if c.Around != nil {
+		return c.Around(change)
+	}
+	return change()
+}
+
+// note makes a change that no operator asked for, and says how many rows it changed. No room is made for it on a full disk.
+func (c *Catalogue) note(operation string, acts []queue.Act, steps ...journal.Step) (rows int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rows, err = c.make(&journal.Change{Steps: steps, Acts: acts})
+	return rows, wrap(operation, err)
+}
+
+// make makes a change durable, and does it. The caller holds c.mu.
+func (c *Catalogue) make(x *journal.Change) (rows int64, err error) {
+	if c.shared != nil {
+		return c.append(x)
+	}
+	return c.apply(x)
+}
+
+// apply does a change in one transaction. The caller holds c.mu.
+func (c *Catalogue) apply(x *journal.Change) (rows int64, err error) {
+	err = c.conn.Tx(func() error {
+		for i := range x.Steps {
+			n, err := c.step(&x.Steps[i])
+			if err != nil {
+				return err
+			}
+			rows += n
+		}
+		return c.logActs(x.Acts)
+	})
+	return rows, err
+}
+
+func (c *Catalogue) step(s *journal.Step) (rows int64, err error) {
+	if s.Name == restoreBegins || s.Name == restoreEnds {
+		c.restoring = s.Name == restoreBegins
+		return 0, nil
+	}
+	stmt := c.changes[s.Name]
+	if stmt == nil {
+		return 0, fmt.Errorf("the change %q is not known: a newer Quern made it", s.Name)
+	}
+	rows, err = stmt.Exec(s.Args...)
+	if err == nil && rows == 0 && s.Name == pluginState {
+		err = errNothingChanged
+	}
+	return rows, err
+}
+
+// prepareChanges prepares the statements that change the catalogue.
+func (c *Catalogue) prepareChanges() (err error) {
+	c.changes = make(map[string]*sqlitedb.Stmt, len(changeStatements))
+	for name, sql := range changeStatements {
+		if c.changes[name], err = c.conn.Prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}

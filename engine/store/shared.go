@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/sqlitedb"
+)
+
+// A catalogue that several servers share is a journal of changes. The file is a copy that each server makes from it: a change is appended
+// first, and done when it is the next one that this server has not done. What one server refuses all refuse, as they have the same tables
+// when they come to it.
+
+// sharePatience is how long one change waits for the journal.
+const sharePatience = 30 * time.Second
+
+// conflictsMost is how often one change gives way to changes of other servers before it is refused.
+const conflictsMost = 20
+
+// shared is the journal of a catalogue. The catalogue's mutex guards it.
+type shared struct {
+	open   func(context.Context) (journal.Journal, error)
+	log    journal.Journal
+	done   journal.Position // changes up to here are in the tables
+	others uint64           // changes of other servers that were done
+	broken error            // the copy cannot follow the journal any more
+}
+
+// Share makes an empty catalogue the copy of a journal, and returns when it has all changes of that moment. From then on each change is in
+// the journal before it is done. open opens a handle of the journal, each time a new one.
+func (c *Catalogue) Share(ctx context.Context, open func(context.Context) (journal.Journal, error)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	log, err := open(ctx)
+	if err != nil {
+		return wrap("share", err)
+	}
+	c.shared = &shared{open: open, log: log}
+	return wrap("share", c.shared.catchUp(ctx, c))
+}
+
+// Follow does what other servers change, until ctx ends, and calls changed after that, without the mutex. It returns why it ended.
+func (c *Catalogue) Follow(ctx context.Context, changed func()) error {
+	c.mu.Lock()
+	notified := c.shared.others
+	c.mu.Unlock()
+	for {
+		c.mu.Lock()
+		err := c.shared.catchUp(ctx, c)
+		log, done, others := c.shared.log, c.shared.done, c.shared.others
+		c.mu.Unlock()
+		if err != nil {
+			return wrap("follow", err)
+		}
+		if others != notified {
+			notified = others
+			changed()
+		}
+		if err := log.Wait(ctx, done); err != nil {
+			return wrap("follow", err)
+		}
+	}
+}
+
+// CatchUp does what other servers have changed up to this moment.
+func (c *Catalogue) CatchUp(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wrap("catch up", c.shared.catchUp(ctx, c))
+}
+
+// unshare lets go of the journal. The caller holds c.mu.
+func (c *Catalogue) unshare() error {
+	if c.shared == nil {
+		return nil
+	}
+	return c.shared.log.Close()
+}
+
+// catchUp does the changes that the journal has and the tables do not. The caller holds c.mu.
+func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
+	if s.broken != nil {
+		return s.broken
+	}
+	err := s.log.Read(ctx, s.done, func(at journal.Position, batch []byte) error {
+		if err := replayChange(c, at, batch); err != nil {
+			return err
+		}
+		s.done = at
+		s.others++
+		return nil
+	})
+	if errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrTrimmed) {
+		s.broken = fmt.Errorf("the journal of the catalogue is not the one that this server has followed: start the server again: %w", err)
+		return s.broken
+	}
+	if err == nil && c.restoring {
+		err = ErrRestoring
+	}
+	return err
+}
+
+// replayChange does a change of the journal of a catalogue. The caller holds its mutex.
+func replayChange(c *Catalogue, at journal.Position, batch []byte) error {
+	if len(batch) == 0 { // it only makes those before it durable
+		return nil
+	}
+	x, err := journal.DecodeChange(batch)
+	if err == nil {
+		_, err = c.apply(&x)
+	}
+	if err != nil && !refusal(err) {
+		return fmt.Errorf("the change at position %d: %w", at, err)
+	}
+	return nil
+}
+
+// append appends a change to the journal behind all others, and does it. The caller holds c.mu.
+func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
+	s := c.shared
+	ctx, stop := context.WithTimeout(context.Background(), sharePatience)
+	defer stop()
+	batch := journal.AppendChange(nil, x)
+	for range conflictsMost {
+		if err := c.shared.catchUp(ctx, c); err != nil {
+			return 0, err
+		}
+		at, err := s.log.Append(ctx, s.done, batch)
+		switch {
+		case err == nil:
+			if rows, err = c.apply(x); err == nil || refusal(err) {
+				s.done = at
+				return rows, err
+			}
+			// Perhaps for want of room. A caller that makes room and tries again must not make the change twice.
+			return 0, fmt.Errorf("%w: it is in the journal, and not yet in the tables: %v", journal.ErrUnknown, err)
+		case !errors.Is(err, journal.ErrConflict):
+			return 0, err
+		}
+		// the old handle reads first: only it knows that the journal is the same one
+		if err := errors.Join(c.shared.catchUp(ctx, c), s.reopen(ctx)); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("%d other changes of the catalogue came before this one: %w", conflictsMost, journal.ErrConflict)
+}
+
+// reopen takes a new handle: one that was refused is not used for writing again.
+func (s *shared) reopen(ctx context.Context) error {
+	log, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	old := s.log
+	s.log = log
+	return old.Close()
+}
+
+// refusal says that a change failed for what the tables have, as it does at every server.
+func refusal(err error) bool {
+	return errors.Is(err, errNothingChanged) || sqlitedb.ClassOf(err) == sqlitedb.Taken
+}

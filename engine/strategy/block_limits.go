@@ -1,0 +1,126 @@
+package strategy
+
+var (
+	maxSimultaneousDefinition = hardLimitDefinition("MaxSimultaneous", "max_simultaneous", Simultaneous)
+	preferDistinctDefinition  = definition{
+		name:       "PreferDistinct",
+		snake:      "prefer_distinct",
+		parameters: limitParameters,
+		build:      func(a []argument) block { return &preferDistinct{limiting(a, Simultaneous)} },
+	}
+)
+
+// limitParameters are those of the blocks that limit what underlying offers.
+var limitParameters = []parameter{
+	{kind: keyParameter, caption: "key", field: "meta_field"},
+	{kind: maxParameter, caption: "max", field: "max"},
+	underlying,
+}
+
+// limited is what these blocks have in common.
+type limited struct {
+	limit      Limit
+	underlying block
+}
+
+func limiting(a []argument, of Measure) limited {
+	return limited{Limit{Key: a[0].key, Max: a[1].max, Of: of}, a[2].blocks[0]}
+}
+
+func (l *limited) arguments() []argument {
+	return []argument{{key: l.limit.Key}, {max: l.limit.Max}, {blocks: []block{l.underlying}}}
+}
+
+func (l *limited) note(n *Node) {
+	n.Limit = l.limit
+	n.Text += "(" + string(l.limit.appendText(nil)) + ")"
+}
+
+// hardLimit offers what underlying offers, but nothing of a value that is at the limit.
+type hardLimit struct {
+	limited
+	name string
+}
+
+// hardLimitDefinition is the definition of the block that limits what a measure counts.
+func hardLimitDefinition(name, snake string, of Measure) definition {
+	return definition{
+		name: name, snake: snake, parameters: limitParameters,
+		build: func(a []argument) block { return &hardLimit{limiting(a, of), name} },
+	}
+}
+
+func (h *hardLimit) definition() *definition { return known[h.name] }
+
+func (h *hardLimit) branches(within demands) ([]Branch, error) {
+	inner, err := h.underlying.branches(within.limited(h.limit))
+	return through(0, inner), err
+}
+
+func (h *hardLimit) warn(f *finder, path string, within demands, before []Branch) error {
+	key, most := named(h.limit.Key), uint64(h.limit.Max)
+	if outer := h.limit.bound(within.limits); outer <= most {
+		f.add(WarnLimitNeverBind, path, "never binds: a %s of %d around it holds %s back first", h.name, outer, key)
+	} else if inner := h.limit.boundInside(h.underlying); inner < most {
+		f.add(WarnLimitNeverBind, path, "never binds: a %s of at most %d inside of it holds %s back first", h.name, inner, key)
+	}
+	return f.underlying(h.underlying, path, within.limited(h.limit), before)
+}
+
+// boundInside is the loosest number of the hard limits inside a block that count the same as this one. Each of its leaves has its
+// tightest.
+func (l Limit) boundInside(b block) uint64 {
+	loosest, leaf := uint64(0), true
+	for _, inner := range insideOf(b) {
+		loosest, leaf = max(loosest, l.boundInside(inner)), false
+	}
+	if leaf {
+		return unbound
+	}
+	if h, ok := b.(*hardLimit); ok && h.limit.same(l) {
+		return min(loosest, uint64(h.limit.Max))
+	}
+	return loosest
+}
+
+// preferDistinct offers what underlying offers, but values that are at the limit come last.
+type preferDistinct struct{ limited }
+
+func (p *preferDistinct) definition() *definition { return &preferDistinctDefinition }
+
+func (p *preferDistinct) note(n *Node) {
+	p.limited.note(n)
+	n.Soft = true
+}
+
+// branches asks underlying once and limits the copies, rather than asking twice: nested blocks would ask 2^depth times.
+func (p *preferDistinct) branches(within demands) ([]Branch, error) {
+	all, err := p.underlying.branches(within)
+	if err != nil {
+		return nil, err
+	}
+	var list branchList
+	preferred := make([]Branch, len(all))
+	for i := range all {
+		preferred[i] = all[i].limited(p.limit)
+	}
+	for _, branches := range [][]Branch{through(withinSoftLimit, preferred), through(beyondSoftLimit, all)} {
+		for i := range branches {
+			if err := list.add(branches[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list.branches, nil
+}
+
+func (p *preferDistinct) warn(f *finder, path string, within demands, before []Branch) error {
+	key := p.limit.Key
+	if hard := min(p.limit.bound(within.limits), p.limit.boundInside(p.underlying)); hard <= uint64(p.limit.Max) {
+		f.add(WarnNoPreference, path, "prefers nothing: a MaxSimultaneous of %d holds every value of %s back that it "+
+			"would put last", hard, named(key))
+	} else if err := f.oneValue(p.underlying, key, within, WarnNoPreference, path, "prefers nothing"); err != nil {
+		return err
+	}
+	return f.underlying(p.underlying, path, within, before)
+}

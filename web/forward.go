@@ -1,0 +1,271 @@
+package web
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// Any node of a cluster answers any call: what another node serves is sent on to it, once. A call that was sent on says so in the header
+// Quern-Hop, with who asks: only nodes can make it.
+
+const (
+	headerOwner = "Quern-Owner" // the URL of the node that serves the queue
+	headerHop   = "Quern-Hop"
+)
+
+// forwarding sends calls on to the nodes that can answer them.
+type forwarding struct {
+	nodes *engine.Nodes // nil: the server is alone
+	auth  *auth
+	log   *slog.Logger
+	proxy *httputil.ReverseProxy
+
+	transport http.RoundTripper
+}
+
+// ownHeaders are about the node that a call came to, which has looked at them.
+var ownHeaders = []string{"Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"}
+
+// hop is what one node tells another about a call that it sends on.
+type hop struct {
+	Proof   *access.Proof `json:"proof,omitempty"`   // of who asks; nil: no token was needed
+	Subject string        `json:"subject,omitempty"` // of the client's certificate, which stands for a token
+	From    string        `json:"from"`              // the client's address
+}
+
+// hops seal what nodes tell each other of a call, so that no one but a node can say it.
+type hops struct{ key []byte }
+
+// forwardedKey is where a request's context has the node that it is sent on to.
+type forwardedKey struct{}
+
+type forwarded struct {
+	to  *url.URL
+	hop string
+	id  string // of the request
+}
+
+func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression, transport.Proxy = true, nil
+	transport.MaxIdleConnsPerHost, transport.DialContext = 256, (&net.Dialer{Timeout: 2 * time.Second}).DialContext
+	f := &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
+	f.proxy = &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to := r.In.Context().Value(forwardedKey{}).(*forwarded)
+			r.SetURL(to.to)
+			r.Out.Host = to.to.Host
+			for _, name := range ownHeaders {
+				r.Out.Header.Del(name)
+			}
+			r.Out.Header.Set(headerHop, to.hop)
+			r.Out.Header.Set(headerRequestID, to.id)
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Header.Get(headerOwner) == "" {
+				to := r.Request.Context().Value(forwardedKey{}).(*forwarded)
+				r.Header.Set(headerOwner, to.to.Scheme+"://"+to.to.Host)
+			}
+			return nil
+		},
+	}
+	return f
+}
+
+// elsewhere says which other node is to answer a call; nil: this one does. One that was sent on already is refused: the
+// node that sent it knew less than this one.
+func (f *forwarding) elsewhere(c echo.Context, op *operation) (*engine.Elsewhere, error) {
+	if op == nil || f.nodes == nil {
+		return nil, nil
+	}
+	at, err := f.settled(c, op)
+	switch {
+	case err != nil || at == nil:
+		return nil, err
+	case at.Node == "":
+		return nil, newProblem(queue.CodeMoving, fmt.Sprintf("No node of the cluster can answer for the queue %q at this moment. Nothing "+
+			"was done; one of them does within seconds.", at.Queue))
+	}
+	if c.Request().Header.Get(headerHop) != "" {
+		c.Response().Header().Set(headerOwner, at.URL)
+		return nil, newProblem(codeElsewhere, fmt.Sprintf("Node %s serves this, at %s.", at.Node, at.URL))
+	}
+	return at, nil
+}
+
+// moveWait is how long a call waits for a queue that is between two nodes.
+const (
+	moveWait = time.Second
+	moveLook = 10 * time.Millisecond
+)
+
+// settled says which node is to answer, after a queue that is just moving has arrived.
+func (f *forwarding) settled(c echo.Context, op *operation) (*engine.Elsewhere, error) {
+	for waited := time.Duration(0); ; waited += moveLook {
+		at, err := op.reach(f.nodes, c)
+		arriving := at != nil && (at.Node == "" || at.Arriving)
+		if err != nil || !arriving || waited >= moveWait {
+			return at, err
+		}
+		timer := time.NewTimer(moveLook)
+		select {
+		case <-timer.C:
+		case <-c.Request().Context().Done():
+			timer.Stop()
+			return at, c.Request().Context().Err()
+		}
+	}
+}
+
+// still fails if this node may not answer for a queue any more: what the handler has read may be old.
+func (f *forwarding) still(c echo.Context, op *operation) error {
+	if op == nil || f.nodes == nil {
+		return nil
+	}
+	at, err := op.reach(f.nodes, c)
+	if at != nil {
+		err = newProblem(queue.CodeMoving, "The queue went to another node while this was answered. Send it again.")
+	}
+	return err
+}
+
+// send has another node answer a call.
+func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
+	to, err := url.Parse(at.URL)
+	if err != nil {
+		return internalProblem(err)
+	}
+	r, header := c.Request(), c.Response().Header()
+	h := hop{From: f.auth.fromOf(r)}
+	if by := f.auth.credentialOf(r); by != nil {
+		h.Proof, h.Subject = &by.proof, by.subject
+	}
+	id := header.Get(headerRequestID)
+	for name := range header { // the other node sets them all
+		delete(header, name)
+	}
+	answer, sent := f.patient(c)
+	ctx := context.WithValue(r.Context(), forwardedKey{}, &forwarded{to, f.auth.hops.seal(&h), id})
+	proxy := *f.proxy
+	proxy.ErrorHandler = func(_ http.ResponseWriter, r *http.Request, cause error) { err = f.failed(r, at, cause) }
+	proxy.ServeHTTP(answer, sent.WithContext(ctx))
+	return err
+}
+
+// patient gives a call that is sent on its deadlines: one for the whole body, and one for each write of the answer. While the other node
+// works there is none; it ends what takes too long.
+func (f *forwarding) patient(c echo.Context) (http.ResponseWriter, *http.Request) {
+	r, clock := c.Request(), f.auth.clock
+	control := http.NewResponseController(c.Response())
+	until := func(set func(time.Time) error, d time.Duration) {
+		at := time.Time{}
+		if d > 0 {
+			at = clock.wall().Add(d)
+		}
+		_ = set(at) // a connection without deadlines has no need of them
+	}
+	until(control.SetWriteDeadline, 0)
+	until(control.SetReadDeadline, 0)
+	if r.Body != nil && r.Body != http.NoBody {
+		until(control.SetReadDeadline, clock.patience.upload)
+		r.Body = &endingBody{r.Body, func() { until(control.SetReadDeadline, 0) }}
+	}
+	return &timedWriter{c.Response(), func() { until(control.SetWriteDeadline, clock.patience.write) }}, r
+}
+
+// endingBody calls ended when all of a body was read.
+type endingBody struct {
+	io.ReadCloser
+	ended func()
+}
+
+func (b *endingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended()
+	}
+	return n, err
+}
+
+// timedWriter calls begin before each write: a client that does not read must not keep an answer for ever.
+type timedWriter struct {
+	http.ResponseWriter
+	begin func()
+}
+
+func (w *timedWriter) Write(p []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *timedWriter) WriteHeader(status int) {
+	w.begin()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// failed is the answer when another node did not give one.
+func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) error {
+	if r.Context().Err() != nil {
+		return newProblem(codeClientGone, "The client went away before the answer.")
+	}
+	f.log.Warn("a call could not be sent on to the node that serves it", "node", at.Node, "url", at.URL, "error", cause)
+	dialing, is := errors.AsType[*net.OpError](cause)
+	if r.Method == http.MethodGet || is && dialing.Op == "dial" {
+		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not answer. Nothing was done. "+
+			"Send this again in a moment; another node takes over if it is gone.", at.Node)}
+	}
+	return newProblem(codeUnknownOutcome, fmt.Sprintf("Node %s, which serves this, was lost before its answer: it may have done what was "+
+		"asked, or not.", at.Node))
+}
+
+// seal writes what a hop says.
+func (x *hops) seal(h *hop) string {
+	text, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // it has nothing that cannot be written
+	}
+	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(x.mac(text))
+}
+
+func (x *hops) mac(text []byte) []byte {
+	mac := hmac.New(sha256.New, x.key)
+	mac.Write(text)
+	return mac.Sum(nil)
+}
+
+// of reads what another node says of a call; nil: no node has sent it on, or there is no cluster.
+func (x *hops) of(r *http.Request) *hop {
+	sealed := r.Header[headerHop]
+	if x == nil || len(sealed) != 1 {
+		return nil
+	}
+	first, second, _ := strings.Cut(sealed[0], ".")
+	text, err := base64.RawURLEncoding.DecodeString(first)
+	mac, err2 := base64.RawURLEncoding.DecodeString(second)
+	var h hop
+	if errors.Join(err, err2) != nil || !hmac.Equal(mac, x.mac(text)) || json.Unmarshal(text, &h) != nil {
+		return nil
+	}
+	return &h
+}

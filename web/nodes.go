@@ -1,0 +1,55 @@
+package web
+
+import (
+	"context"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/sdk/api"
+)
+
+const nodesAbout = "Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and what is left of the " +
+	"owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then on by its own " +
+	"clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 seconds. A server " +
+	"that is alone answers with itself, and `lease_ms` is null."
+
+// nodes are the handlers of the nodes of a cluster.
+type nodes struct {
+	engine  *engine.Engine
+	self    api.Node
+	cluster func(context.Context) ([]api.Node, error) // nil: the server is alone
+}
+
+// routes are the part of the table about nodes.
+func (x nodes) routes(r *router) {
+	register(r, operation{id: "list-nodes", method: "GET", path: "/v1/nodes", scope: scopeRead, narrow: noTenants | inHandler,
+		tag: tagServer, compress: true, summary: "List the servers of the cluster, and which queues each owns", about: nodesAbout}, x.list)
+}
+
+type nodesOutput struct {
+	Node string `header:"Quern-Node" doc:"Name of the node that answers; absent: the server is alone"`
+	Body api.Page[api.Node]
+}
+
+func (x nodes) list(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
+	name, list, err := "", []api.Node{x.alone()}, error(nil)
+	if x.cluster != nil {
+		name = x.self.Name
+		list, err = x.cluster(ctx)
+	}
+	for i := range list {
+		list[i].Queues = within(ctx, list[i].Queues, func(q *api.NodeQueue) bool { return boundTo(ctx).CoversQueue(q.Queue) })
+		if list[i].Queues == nil {
+			list[i].Queues = []api.NodeQueue{}
+		}
+	}
+	return &nodesOutput{Node: name, Body: api.Page[api.Node]{Items: list}}, err
+}
+
+// alone is a server without a cluster. No other server can take its queues, so it may serve them for ever.
+func (x nodes) alone() api.Node {
+	node := x.self
+	for _, q := range x.engine.Places() {
+		node.Queues = append(node.Queues, api.NodeQueue{Queue: q.Queue, Shard: uint16(q.Shard), Epoch: q.Epoch})
+	}
+	return node
+}

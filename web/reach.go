@@ -1,0 +1,171 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
+)
+
+// reach says which node of a cluster answers a call. Every operation has one, by its path.
+type reach func(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error)
+
+// reaches are the reaches by what paths begin with; the first one that fits counts.
+func reaches() []struct {
+	path string
+	to   reach
+} {
+	return []struct {
+		path string
+		to   reach
+	}{
+		{"/v1/queues/{queue}", inPath},
+		{"/v1/queues", anyNode}, // the catalogue, which all nodes have, lists them
+		{"/v1/submissions/{id}", ofSubmission},
+		{"/v1/submissions:wait", ofIDs},
+		{"/v1/bulk-operations/{id}", ofBulk},
+		{"/v1/bulk-operations", inQueryOrBody},
+		{"/v1/events", inQueryOrBody},
+		{"/v1/plugins/{name}/versions/{version}/dry-run", inQueryOrBody},
+		{"/v1/plugins", anyNode},
+		{"/v1/tokens", anyNode},
+		{"/v1/session", anyNode}, // a session is with the node that has the browser
+		{"/v1/whoami", anyNode},
+		{"/v1/audit", anyNode},
+		{"/v1/nodes", anyNode},
+		{"/v1/config", anyNode},
+		{"/v1/backup", anyNode},
+		{"/v1", nil}, // anything else has to be named here
+		{"/", anyNode},
+	}
+}
+
+// reachOf finds the reach of a path; nil: it has none.
+func reachOf(path string) reach {
+	for _, r := range reaches() {
+		if strings.HasPrefix(path, r.path) {
+			return r.to
+		}
+	}
+	return nil
+}
+
+func anyNode(*engine.Nodes, echo.Context) (*engine.Elsewhere, error) { return nil, nil }
+
+// inPath is the node that serves the queue that the path names; a new one is created by the coordinator.
+func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	name := c.Param("queue")
+	at := n.Elsewhere(name)
+	if at == nil && c.Request().Method == http.MethodPut && strings.HasSuffix(c.Path(), "/:queue") && !n.Has(name) {
+		at = n.Coordinator()
+	}
+	return at, nil
+}
+
+// ofSubmission is the node that serves the queue of the submission that the path names. An id that is none is refused by the handler.
+func ofSubmission(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	id, err := queue.ParseSubmissionID(c.Param("id"))
+	if err != nil {
+		return nil, nil
+	}
+	return n.ElsewhereOf(id), nil
+}
+
+func ofBulk(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	id, ok := queue.ParseBulkID(c.Param("id"))
+	if !ok {
+		return nil, nil
+	}
+	return n.ElsewhereOf(queue.SubmissionID(id)), nil
+}
+
+// inQueryOrBody is the node that serves the queues that the query or the body names.
+func inQueryOrBody(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	names := c.QueryParams()["queue"]
+	if c.Request().Method == http.MethodPost {
+		var body struct{ Queue string }
+		if err := peek(c, &body); err != nil {
+			return nil, err
+		}
+		names = []string{body.Queue}
+	}
+	var at []*engine.Elsewhere
+	for _, name := range names {
+		at = append(at, n.Elsewhere(name))
+	}
+	return common(at)
+}
+
+// ofIDs is the node that serves the queues of all submissions in the body.
+func ofIDs(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
+	var body struct{ IDs []string }
+	if err := peek(c, &body); err != nil {
+		return nil, err
+	}
+	var at []*engine.Elsewhere
+	for _, text := range body.IDs {
+		if id, err := queue.ParseSubmissionID(text); err == nil {
+			at = append(at, n.ElsewhereOf(id))
+		}
+	}
+	return common(at)
+}
+
+// common is the one node that all are at.
+func common(at []*engine.Elsewhere) (*engine.Elsewhere, error) {
+	if len(at) == 0 {
+		return nil, nil
+	}
+	if other := slices.IndexFunc(at, func(a *engine.Elsewhere) bool { return urlOf(a) != urlOf(at[0]) }); other >= 0 {
+		return nil, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Different nodes of the cluster serve what this is about: "+
+			"the queue %s and others. Ask for each queue by itself.", oneOf(at[0], at[other]))}
+	}
+	return at[0], nil
+}
+
+func urlOf(at *engine.Elsewhere) string {
+	if at == nil {
+		return ""
+	}
+	return at.URL
+}
+
+// oneOf is one of two places that is not this node.
+func oneOf(a, b *engine.Elsewhere) string {
+	if a == nil {
+		a = b
+	}
+	return a.Queue
+}
+
+// peekedKey is where peek leaves what it has read.
+const peekedKey = "quern.peeked"
+
+// peek reads a body of JSON and leaves it to be read again. What is not JSON is for the handler to refuse.
+func peek(c echo.Context, into any) error {
+	if read, did := c.Get(peekedKey).([]byte); did {
+		_ = json.Unmarshal(read, into)
+		return nil
+	}
+	r := c.Request()
+	read, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
+	if _, large := errors.AsType[*http.MaxBytesError](err); err != nil && !large {
+		return err
+	}
+	c.Set(peekedKey, read)
+	_ = json.Unmarshal(read, into)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), r.Body), r.Body}
+	return nil
+}
