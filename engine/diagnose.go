@@ -23,6 +23,8 @@ type Diagnosis struct {
 
 	Forecast  *api.Forecast   // nil: nothing moves
 	Forecasts []*api.Forecast // of the causes
+
+	own queue.MetaEntry // the value of the tenant who asks; no key: no tenant does
 }
 
 // DiagnoseValue tells why the chunks of a value of a meta key move or do not. One that no open submission has is no error.
@@ -52,6 +54,22 @@ func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID
 		d.Submission, err = p.q.Submissions.Get(ctx, id)
 	}
 	return d, err
+}
+
+// Narrow takes out what is not of the tenant: the numbers of values that it shares with others, rules about more than its own,
+// strategies, and ends that follow from any of these.
+func (p Questions) Narrow(d *Diagnosis, own queue.MetaEntry) {
+	d.Used, d.own = nil, own
+	for i := range d.Causes {
+		c := &d.Causes[i]
+		if c.Limit.Key != "" && (queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}) != own {
+			c.Limit.Key, c.InFlight, c.Limit.Max = "", 0, 0
+		}
+		if c.Rule.ID != 0 && c.Rule.Match.Submission == 0 && c.Rule.Match.Entry != own {
+			c.Rule, c.Until = queue.Rule{}, 0
+		}
+	}
+	p.q.foresee(d)
 }
 
 // asked is what a diagnosis judges by. What was at its limit lately is what the frames saw, so that the sentence and the time that a

@@ -35,21 +35,6 @@ func (d *Diagnosis) API() api.Diagnosis {
 	return out
 }
 
-// Narrow takes out what is not of the tenant: the numbers of values that it shares with others, rules about more than its own, and
-// strategies.
-func (d *Diagnosis) Narrow(own queue.MetaEntry) {
-	d.Used = nil
-	for i := range d.Causes {
-		c := &d.Causes[i]
-		if c.Limit.Key != "" && (queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}) != own {
-			c.Limit.Key, c.InFlight, c.Limit.Max = "", 0, 0
-		}
-		if c.Rule.ID != 0 && c.Rule.Match.Submission == 0 && c.Rule.Match.Entry != own {
-			c.Rule, c.Until = queue.Rule{}, 0
-		}
-	}
-}
-
 func (d *Diagnosis) cause(c *Cause) api.Cause {
 	alone := *d
 	alone.Entry = queue.MetaEntry{} // by itself it says all, also what the holders say in the sentence

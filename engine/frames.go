@@ -35,6 +35,8 @@ type Frame struct {
 	At     queue.Time
 	Stats  api.StatsFrame
 	Keys   api.KeysFrame
+
+	paced, unpaced uint64 // values at their limits: with a pace of their own, and beyond as many as may have one
 }
 
 // frames makes a queue's frames and keeps what is needed to draw how it came to be.
@@ -108,11 +110,14 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 		f.past[i].add(point, kept.most, kept.step)
 	}
 	f.full.forget(now)
+	f.outlook.begin(q.inUse.limits(now))
 	q.sampleKeys(&frame.Keys, now, shown)
-	if next := f.outlook.tell(&frame.Stats.Stats, rules, now); next != nil {
-		frame.Stats.Stats.Forecast = next
-		frame.Stats.EmptiesMS = next.P50.Sub(now.Std()).Milliseconds()
+	var held []HeldRule
+	if frame.Stats.Stats.Paused+frame.Stats.Stats.Blocked > 0 {
+		held = q.shard.Rules.Kept(lastRules(rules))
 	}
+	frame.Stats.Stats.Forecast = f.outlook.tell(&frame.Stats.Stats, held, now)
+	frame.paced, frame.unpaced = uint64(len(f.outlook.of)), f.outlook.left
 	f.note(frame)
 	f.last.Store(frame)
 }

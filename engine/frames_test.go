@@ -85,8 +85,8 @@ func TestFrame(t *testing.T) {
 	if want := `company whole true: "acme" 3/97 saturated true "bolt" 0/50 saturated false; zone whole true: 7 0/50 saturated false; `; got != want {
 		t.Errorf("keys: got  %s\nwant %s", got, want)
 	}
-	if f.Stats.EmptiesMS != 0 {
-		t.Errorf("a backlog that grew empties in %d ms, want never", f.Stats.EmptiesMS)
+	if end := f.Stats.Stats.Forecast; end != nil {
+		t.Errorf("a backlog of which nothing is done ends at %+v, want never", end)
 	}
 	finishAll(t, e, held)
 	q.sample(at.Add(4*time.Second), nil)

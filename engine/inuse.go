@@ -211,6 +211,37 @@ func (u *inUse) plans() (list []*strategy.Plan) {
 	return list
 }
 
+// limits are the limits of the values of keys by all strategies that consumers used lately: a key has one if each of their leaves has one,
+// and that of the leaf that allows most holds.
+func (u *inUse) limits(now queue.Time) (limits map[queue.MetaKey]uint32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, uses := range u.byText {
+		if uses.last != 0 && now.Sub(uses.last) > pacedFor {
+			continue
+		}
+		for i := range uses.plan.Branches {
+			uses.plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+				limits = atMost(limits, leaf)
+				return true
+			})
+		}
+	}
+	return limits
+}
+
+// atMost are the limits that a leaf has too; nil: it is the first one.
+func atMost(limits map[queue.MetaKey]uint32, leaf *strategy.Branch) map[queue.MetaKey]uint32 {
+	own := map[queue.MetaKey]uint32{}
+	for _, l := range leaf.Limits {
+		before, is := limits[l.Key]
+		if l.Of == strategy.Simultaneous && (is || limits == nil) {
+			own[l.Key] = max(before, l.Max)
+		}
+	}
+	return own
+}
+
 // names estimates how many different names set the bits that are set: names that share a bit are made up for.
 func (s *strategyUses) names() int {
 	set := 0

@@ -139,7 +139,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, q *Queue, now queue.Time)
 	one := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{q.name}, labels...)...)
 	}
-	stats := q.shard.Stats()
+	stats := q.Stats()
 	for _, d := range m.described {
 		one(d.desc, d.kind, d.value(&stats, now), d.labels...)
 	}

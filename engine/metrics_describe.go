@@ -113,6 +113,10 @@ func (m *metrics) describeGauges() {
 		"about. The option view-memory bounds it.", "of",
 		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewBytes }},
 		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionViewBytes }})
+	m.labelled(prometheus.GaugeValue, "quern_forecast_values", "Values at their limits, or lately there, by how forecasts take them: "+
+		"paced by their own pace, unpaced as part of the rest, as 256 others were at their limits first.", "state",
+		word{"paced", func(s *queue.Stats) uint64 { return s.Paced }},
+		word{"unpaced", func(s *queue.Stats) uint64 { return s.Unpaced }})
 	gauge("quern_schedules", "Schedules, in whatever state.", func(s *queue.Stats) uint64 { return s.Schedules })
 	m.plain(prometheus.GaugeValue, "quern_schedule_lag_seconds", "How long the oldest tick is due that nothing but "+
 		"the server keeps from being emitted, in seconds.", func(s *queue.Stats, now queue.Time) float64 {

@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/forecast"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/rules"
+	"github.com/quern-queue/quern/sdk/api"
 )
 
 // recorded is a batch of the calibration: what it is, and what was foreseen of it.
@@ -19,12 +23,13 @@ type recorded struct {
 	readAt int     // the second at which its forecast is read
 	p90    queue.Time
 	ended  queue.Time
-	pause  int // the second at which it is paused; 0: never
-	change int // the second at which its limit changes; 0: never
+	pause  int    // the second at which it is paused; 0: never
+	change int    // the second at which its limit changes; 0: never
+	kind   string // what it is counted as
 }
 
-// Of 200 batches behind limits that differ, some of which are paused for a while and some of which get another limit, 80 to 97 % end
-// before the p90 of a forecast that was read at some moment of them.
+// Of 300 batches behind limits that differ, some of which are paused for a while and some of which get another limit, and a third of which
+// the strategy limits, 80 to 97 % end before the p90 of a forecast that was read at some moment of them. docs/FIGURES.md has the table.
 func TestForecastsAreCalibrated(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -39,23 +44,30 @@ func TestForecastsAreCalibrated(t *testing.T) {
 	}
 	defer closed(t, e)
 	q, ctx := queueAt(e, DefaultQueue), context.Background()
-	const batches = 200
+	const batches, mine = 300, 2
 	all, by := make([]*recorded, batches), map[queue.MetaValue]*recorded{}
 	for i := range all {
 		limit, each := 1+rnd.IntN(4), 1+4*rnd.Float64()
-		b := &recorded{entry: text("company", fmt.Sprint("c", i)), each: each, readAt: 40 + rnd.IntN(60)}
-		b.left = int(float64(limit) / each * (150 + 150*rnd.Float64()))
-		setValue(t, e, DefaultQueue, b.entry, limited(uint32(limit)))
-		b.id = insert(t, e, uint32(b.left), b.entry)
-		if rnd.IntN(10) == 0 {
-			b.pause = b.readAt + 5 + rnd.IntN(40)
+		b := &recorded{entry: text("company", fmt.Sprint("c", i)), each: each, readAt: 40 + rnd.IntN(60), kind: "left alone"}
+		if i%3 == 0 {
+			b.entry.Key, b.kind, limit = "tenant", "limit of the strategy", mine
+		} else {
+			setValue(t, e, DefaultQueue, b.entry, limited(uint32(limit)))
 		}
-		if rnd.IntN(5) == 0 {
-			b.change = 10 + rnd.IntN(120)
+		b.left = int(float64(limit) / each * (150 + 150*rnd.Float64()))
+		b.id = insert(t, e, uint32(b.left), b.entry)
+		if i%3 != 0 && rnd.IntN(5) == 0 {
+			b.change, b.kind = 10+rnd.IntN(120), "limit changed"
+		}
+		switch rnd.IntN(12) {
+		case 0:
+			b.pause, b.kind = b.readAt+5+rnd.IntN(40), "paused after the reading"
+		case 1:
+			b.pause, b.kind = b.readAt-5, "paused at the reading"
 		}
 		all[i], by[b.entry.Value] = b, b
 	}
-	plan, err := q.Plan([]byte(`"OldestFirst"`))
+	plan, err := q.Plan(fmt.Appendf(nil, "%q", fmt.Sprintf("MaxSimultaneous(%q, %d, OldestFirst)", "tenant", mine)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +91,15 @@ func TestForecastsAreCalibrated(t *testing.T) {
 		for _, b := range all {
 			b.meddle(t, e, second, rnd)
 		}
+		if err := e.CatchUp(ctx); err != nil { // rules end
+			t.Fatal(err)
+		}
 		got, err := q.Reserve(ctx, ReserveRequest{Max: 1000, Plan: plan}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range got.Reservations {
-			value, _ := r.Meta.Find("company")
-			b := by[value]
+			b := by[r.Meta[0].Value]
 			ends := second + max(1, int(b.each*(0.5+rnd.Float64())+0.5))
 			due[ends], owner[r.Token] = append(due[ends], queue.CompleteItem{Token: r.Token}), b
 		}
@@ -97,17 +111,29 @@ func TestForecastsAreCalibrated(t *testing.T) {
 		}
 	}
 	within, known := 0, 0
+	rows := map[string]*[2]int{}
 	for _, b := range all {
 		if b.p90 == 0 {
 			continue
 		}
+		if rows[b.kind] == nil {
+			rows[b.kind] = &[2]int{}
+		}
 		known++
+		rows[b.kind][1]++
 		if b.ended != 0 && b.ended <= b.p90 {
 			within++
+			rows[b.kind][0]++
 		}
 	}
+	if open > 0 {
+		t.Errorf("%d batches never ended", open)
+	}
 	share := float64(within) / float64(known)
-	t.Logf("%d of %d ended before their p90: %.1f %%", within, known, 100*share)
+	for kind, n := range rows {
+		t.Logf("| %s | %d of %d | %.1f %% |", kind, n[0], n[1], 100*float64(n[0])/float64(n[1]))
+	}
+	t.Logf("| all | %d of %d | %.1f %% |", within, known, 100*share)
 	if known < batches*9/10 || share < 0.80 || share > 0.97 {
 		t.Errorf("%d of %d batches with a forecast ended before their p90, want 80 to 97 %%, of nearly all of %d", within, known, batches)
 	}
@@ -152,6 +178,196 @@ func (b *recorded) read(t *testing.T, e *Engine) {
 		b.p90 = queue.At(f.P90.Time)
 		if whole := q.Stats().Forecast; whole == nil || whole.P90.Before(f.P90.Time) {
 			t.Errorf("%s ends by %v, and the whole queue by %+v", b.entry.Value, f.P90, whole)
+		}
+	}
+}
+
+// A rule is a part of its own: what each holds goes on when it ends, and a chunk under two rules when the last of them does. What a rule
+// holds of a value whose pace is known goes at that pace. Rules that have no end make the rest end as before.
+func TestEachRuleIsAPart(t *testing.T) {
+	t.Parallel()
+	const now = queue.Time(1_000_000)
+	slow, quick := text("company", "slow"), text("company", "quick")
+	o := outlook{free: 100, of: map[queue.MetaEntry]*paced{slow: {limit: 2}}}
+	o.rest.Note(100, 1, 10)        // 10 a second
+	o.of[slow].paces.Note(1, 2, 5) // 0.2 a second, in two places
+	rule := func(entry queue.MetaEntry, chunks uint64, ends time.Duration) rules.Held {
+		held := rules.Held{Rule: queue.Rule{Match: queue.RuleMatch{Entry: entry}}, Chunks: chunks}
+		if ends > 0 {
+			held.Until = now.Add(ends)
+		}
+		return held
+	}
+	for _, c := range []struct {
+		name   string
+		chunks uint64
+		held   []rules.Held
+		p50    time.Duration
+		moving bool
+	}{
+		{"no rule", 0, nil, 10 * time.Second, true},
+		{"one that ends soon, and whose chunks wait behind the rest", 50, []rules.Held{rule(quick, 50, time.Second)}, 15 * time.Second, true},
+		{"one that ends late", 50, []rules.Held{rule(quick, 50, time.Hour)}, time.Hour + 5*time.Second, true},
+		{"the one with few chunks ends last", 1050,
+			[]rules.Held{rule(quick, 50, time.Hour), rule(queue.MetaEntry{}, 1050, time.Minute)}, time.Hour + 5*time.Second, true},
+		{"many go on early and one late", 36_050,
+			[]rules.Held{rule(quick, 50, time.Hour), rule(queue.MetaEntry{}, 36_050, time.Minute)}, time.Minute + 3605*time.Second, true},
+		{"a value with a pace of its own", 20, []rules.Held{rule(slow, 20, time.Minute)}, time.Minute + 100*time.Second, true},
+		{"without an end", 50, []rules.Held{rule(quick, 50, 0)}, 10 * time.Second, false},
+		{"without an end, and another with one", 60, []rules.Held{rule(quick, 50, 0), rule(queue.MetaEntry{}, 60, time.Hour)},
+			time.Hour + time.Second, false},
+	} {
+		f, moves := forecast.Of(o.ruled(c.chunks, c.held, now))
+		if f.P50 != c.p50 || f.Moving != c.moving || !moves {
+			t.Errorf("%s: ends after %v, moving %t; want %v, %t", c.name, f.P50, f.Moving, c.p50, c.moving)
+		}
+	}
+	many := make([]queue.Rule, maxRuled+5)
+	for i := range many {
+		many[i].Until = now.Add(time.Duration(i) * time.Minute)
+	}
+	many[3].Until = 0
+	last := lastRules(many)
+	if len(last) != maxRuled || last[0].Until != 0 || last[1].Until != many[maxRuled+4].Until {
+		t.Fatalf("of %d rules got %d, the first until %d and %d", len(many), len(last), last[0].Until, last[1].Until)
+	}
+	held := make([]rules.Held, len(last))
+	for i := range last {
+		held[i] = rules.Held{Rule: last[i], Chunks: 1}
+	}
+	var sum uint64
+	parts := o.ruled(maxRuled+50, held, now)
+	for _, p := range parts[:1] {
+		sum += p.Chunks
+	}
+	if sum += parts[len(parts)-1].Chunks - o.free; sum != maxRuled+50 {
+		t.Errorf("parts of %d chunks, want all %d that rules hold", sum, maxRuled+50)
+	}
+}
+
+// Values that strategies limit go each at its own pace, as those of an operator do: the queue ends with the slowest. As soon as consumers
+// use a strategy without the limit, it holds no one back.
+func TestStrategyLimitsHaveTheirPace(t *testing.T) {
+	t.Parallel()
+	now := queue.Time(1_700_000_000_000)
+	e, err := Open(context.Background(), Options{Dir: t.TempDir(), Now: func() time.Time { return now.Std() },
+		Seed: func() uint64 { return 7 }, BallastBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, e)
+	q := e.queues[DefaultQueue]
+	long, short := text("company", "long"), text("company", "short")
+	insert(t, e, 1000, long)
+	insert(t, e, 20, short)
+	const limited = `MaxSimultaneous("company", 2, OldestFirst)`
+	for range 30 { // two chunks of each in two seconds
+		held, _ := take(t, e, limited, 10)
+		now = now.Add(time.Second)
+		q.sample(now, nil)
+		if now = now.Add(time.Second); len(held) > 0 {
+			finishAll(t, e, held)
+		}
+	}
+	take(t, e, limited, 10)
+	q.sample(now, nil)
+	f := q.Frame().Stats.Stats.Forecast
+	if f == nil || f.NotBefore.IsZero() || f.P50.Sub(now.Std()) < 900*time.Second {
+		t.Errorf("940 chunks in two places, one a second: the queue ends %+v, %v away", f, f.P50.Sub(now.Std()))
+	}
+	d, err := queueAt(e, DefaultQueue).Questions.DiagnoseValue(context.Background(), long)
+	if err != nil || d.Forecast == nil || *d.Forecast != *f {
+		t.Errorf("the value ends %+v (%v), and its queue %+v", d.Forecast, err, f)
+	}
+	if _, paced := q.frames.outlook.of[long]; !paced || q.Frame().paced < 1 {
+		t.Errorf("the value has no pace; %d have", q.Frame().paced)
+	}
+	take(t, e, "OldestFirst", 1)
+	q.sample(now.Add(time.Second), nil)
+	if f := q.Frame().Stats.Stats.Forecast; f != nil && !f.NotBefore.IsZero() {
+		t.Errorf("with a strategy without the limit: %+v, bound by a limit", f)
+	}
+}
+
+// A limit of 0 lets nothing move, whatever the rest does.
+func TestLimitOfZeroIsStuck(t *testing.T) {
+	t.Parallel()
+	o := outlook{}
+	o.rest.Note(100, 1, 10)
+	o.begin(nil)
+	set := map[queue.MetaValue]ValueSettings{queue.StringValue("a"): {ValueSettings: queue.ValueSettings{Limit: 0}}}
+	q := &Queue{values: values{byKey: map[queue.MetaKey]map[queue.MetaValue]ValueSettings{"company": set}}}
+	o.look("company", []backlog.ValueCount{{Value: queue.StringValue("a"), Available: 900}}, q, 1000)
+	f := o.tell(&api.Stats{Ready: 1000}, nil, 1000)
+	if f == nil || f.Moving || f.P50.Sub(queue.Time(1000).Std()) != 10*time.Second {
+		t.Errorf("100 of 1000 chunks move, 10 a second: %+v", f)
+	}
+}
+
+// Of more values at their limits than have a pace, those beyond are counted.
+func TestPacedValuesAreBounded(t *testing.T) {
+	t.Parallel()
+	o := outlook{}
+	q := &Queue{}
+	seen := make([]backlog.ValueCount, maxPaced+7)
+	for i := range seen {
+		seen[i] = backlog.ValueCount{Value: queue.IntValue(int64(i)), InFlight: 1, Available: 5}
+	}
+	o.begin(map[queue.MetaKey]uint32{"company": 1})
+	o.look("company", seen, q, 1000)
+	if len(o.of) != maxPaced || o.left != 7 {
+		t.Errorf("%d values have a pace and %d have none, want %d and 7", len(o.of), o.left, maxPaced)
+	}
+}
+
+// A tenant is told no end that follows from another's work: of a limit that it shares, of a rule about more than its own, and of the pace of
+// the queue it is told as much whether the others have work or not. The end at its own limit it is told.
+func TestForecastsKeepToTheTenant(t *testing.T) {
+	t.Parallel()
+	own := text("company", "own")
+	asked := func(others uint32, limit bool) (d Diagnosis) {
+		e := openAt(t, t.TempDir())
+		defer closed(t, e)
+		q, ctx, now := queueAt(e, DefaultQueue), context.Background(), queue.At(e.options.Now())
+		shared := text("region", "eu")
+		if setValue(t, e, DefaultQueue, shared, limited(1)); limit {
+			setValue(t, e, DefaultQueue, own, limited(2))
+		}
+		insert(t, e, 100, own)
+		if !limit {
+			insert(t, e, 50, own, shared)
+		}
+		if others > 0 {
+			insert(t, e, others, text("company", "other"), shared)
+			insert(t, e, others, text("company", "other"))
+		}
+		for range 20 {
+			held, _ := take(t, e, `OrElse(SelectOnly("region", "eu", OldestFirst), SelectOnly("company", "own", OldestFirst))`, 3)
+			now = now.Add(time.Second)
+			e.queues[DefaultQueue].sample(now, nil)
+			finishAll(t, e, held)
+		}
+		take(t, e, `OrElse(SelectOnly("region", "eu", OldestFirst), SelectOnly("company", "own", OldestFirst))`, 3)
+		e.queues[DefaultQueue].sample(now.Add(time.Second), nil)
+		d, err := q.Questions.DiagnoseValue(ctx, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Forecast == nil {
+			t.Errorf("%d chunks of others, its own limit %t: an operator is told no end", others, limit)
+		}
+		q.Questions.Narrow(&d, own)
+		return d
+	}
+	for _, others := range []uint32{0, 5000} {
+		d := asked(others, false)
+		for i, f := range append(d.Forecasts, d.Forecast) {
+			if f != nil {
+				t.Errorf("%d chunks of others: the tenant is told of an end, %d: %+v", others, i, f)
+			}
+		}
+		if d = asked(others, true); d.Forecast == nil || d.Forecast.NotBefore.IsZero() {
+			t.Errorf("%d chunks of others: at its own limit the tenant is told %+v", others, d.Forecast)
 		}
 	}
 }

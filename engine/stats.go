@@ -11,6 +11,7 @@ func (q *Queue) Stats() queue.Stats {
 	stats := q.shard.Stats()
 	if frame := q.Frame(); frame != nil {
 		stats.Forecast = frame.Stats.Stats.Forecast
+		stats.Paced, stats.Unpaced = frame.paced, frame.unpaced
 	}
 	return stats
 }

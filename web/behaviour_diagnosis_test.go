@@ -143,3 +143,17 @@ func TestDiagnosisKeepsToTheTenant(t *testing.T) {
 		t.Errorf("the other's submission: got %d %s, want 404", a.status, a.body)
 	}
 }
+
+// Where nothing moves the forecast is null, in every answer that has one: it is never absent.
+func TestForecastIsNullWhereNothingMoves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.insert(`{"meta":{"company":7},"chunks":{"count":3,"prefix":"x/"}}`).ID
+	for path, want := range map[string]int{"/v1/queues/default/stats": 1, "/v1/queues/default/meta-keys/company/values/7/diagnosis": 2,
+		"/v1/submissions/" + id + "/diagnosis": 2} {
+		a := f.as("", call{method: "GET", path: path})
+		if got := strings.Count(string(a.body), `"forecast":null`); a.status != http.StatusOK || got != want {
+			t.Errorf("%s: %d %s has %d forecasts that are null, want %d", path, a.status, a.body, got, want)
+		}
+	}
+}

@@ -14,11 +14,14 @@ type note struct {
 	text  string // "": the comment of its field in package api
 	limit api.Limit
 	ref   string // its schema; "": that of its type
+	null  bool   // it points to an object, and is null without one
 }
 
 // noteOf is what the tags of a field say.
 func noteOf(field reflect.StructField) note {
-	return note{limit: api.LimitOf(field), ref: field.Tag.Get("schema")}
+	_, left, _ := strings.Cut(field.Tag.Get("json"), ",")
+	object := field.Type.Kind() == reflect.Pointer && field.Type.Elem().Kind() == reflect.Struct
+	return note{limit: api.LimitOf(field), ref: field.Tag.Get("schema"), null: object && left == ""}
 }
 
 // comments are those of the fields of package api, "TYPE.PROPERTY sentence" a line. A test of that package writes them.

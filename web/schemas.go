@@ -116,6 +116,9 @@ func (n note) apply(s *huma.Schema) {
 	if n.ref != "" {
 		s.Ref = "#/components/schemas/" + n.ref
 	}
+	if n.null && s.Ref != "" {
+		s.OneOf, s.Ref = []*huma.Schema{{Ref: s.Ref}, {Type: "null"}}, ""
+	}
 	// huma calls an unsigned number of 32 bits an int32, which ends at half of its range, and lists nullable, which
 	// ours never are.
 	if s.Format == "int32" {

@@ -45,20 +45,20 @@ func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *Va
 		return nil, uncovered(queue.CodeUnknownValue, "such value")
 	}
 	found, err := q.Questions.DiagnoseValue(ctx, in.entry)
-	return diagnosed(ctx, &found, err)
+	return diagnosed(ctx, q, &found, err)
 }
 
 func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*output[api.Diagnosis], error) {
 	found, err := q.Questions.DiagnoseSubmission(ctx, in.id)
-	return diagnosed(ctx, &found, err)
+	return diagnosed(ctx, q, &found, err)
 }
 
-func diagnosed(ctx context.Context, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
+func diagnosed(ctx context.Context, q *engine.Queue, d *engine.Diagnosis, err error) (*output[api.Diagnosis], error) {
 	if err != nil {
 		return nil, err
 	}
 	if token := tenantOf(ctx); token != nil {
-		d.Narrow(token.Entry)
+		q.Questions.Narrow(d, token.Entry)
 	}
 	return &output[api.Diagnosis]{Body: d.API()}, nil
 }

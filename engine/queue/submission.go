@@ -321,5 +321,6 @@ type Stats struct {
 	Unsaved, UnsavedMost           uint64         // bytes of contents and outputs that wait in memory for a checkpoint, and how many may
 	KeysRefused                    uint64         // inserts that found no room for their key
 	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
+	Paced, Unpaced                 uint64         // values at their limits: with a pace of their own in forecasts, without
 	ViewsRefused, QuestionsRefused uint64         // reserves and questions for want of memory for views, in all
 }

@@ -16,8 +16,9 @@ type Diagnosis struct {
 	// Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that
 	// time, and after a restart, which forgets it
 	FirstReservedAt Time `json:"first_reserved_at,omitzero"`
-	// Time when everything is done: the latest end of the causes; absent if nothing moves
-	Forecast *Forecast `json:"forecast,omitempty"`
+	// Time when everything is done: the latest end of the causes. null if nothing moves, and for a tenant's token if
+	// the end of a cause is
+	Forecast *Forecast `json:"forecast"`
 }
 
 // Holding is a reservation, with the consumer that holds it.
@@ -52,9 +53,9 @@ type Cause struct {
 	// operator's limit
 	Strategy string `json:"strategy,omitempty"`
 	LastUsed Time   `json:"last_used,omitzero"` // Time of the last reserve with that strategy
-	// Time when all chunks with this cause are done, because nothing tells whose turn is next; absent if they are
-	// stuck
-	Forecast *Forecast `json:"forecast,omitempty"`
+	// Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck.
+	// For a tenant's token it follows from the pace of its own value at its limit; null if that is not known
+	Forecast *Forecast `json:"forecast"`
 }
 
 // The kinds of causes.

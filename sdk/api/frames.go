@@ -19,8 +19,6 @@ type StatsFrame struct {
 	At    Time   `json:"at"`    // Time of these numbers
 	Stats Stats  `json:"stats"` // The numbers
 	Rates Rates  `json:"rates"` // Chunks per second over the last second
-	// Time from at until stats.forecast.p50; absent if nothing moves
-	EmptiesMS int64 `json:"empties_ms,omitempty"`
 
 	// The first 20 rules: those of the whole queue, then the newest; absent when there are none
 	Rules      []Rule `json:"rules,omitempty"`

@@ -140,12 +140,12 @@ type Stats struct {
 	StoreBytes               uint64 `json:"store_bytes"`                // Size of the store on disk
 	// 1: the server refuses inserts because the disk is full
 	DiskFull uint8 `json:"disk_full" limit:"0..1"`
-	// Time when all open work is done; absent if nothing moves, and until the server knows the pace
-	Forecast *Forecast `json:"forecast,omitempty"`
+	// Time when all open work is done; null if nothing moves, and until the server knows the pace
+	Forecast *Forecast `json:"forecast"`
 }
 
-// Forecast is when work is done. Each value at a limit, what rules or times hold, and the rest move at paces of their own, and the end is
-// the latest of theirs.
+// Forecast is when work is done. Each value at a limit of an operator or of all strategies in use, what each rule holds, and the rest move
+// at paces of their own, and the end is the latest of theirs. A queue knows the paces of 256 values, and of 256 rules that end last.
 type Forecast struct {
 	P50 Time `json:"p50"` // The end at the median pace of the last ten minutes
 	P90 Time `json:"p90"` // The end at the slow paces of that time

@@ -109,6 +109,8 @@ def python(schema: dict[str, Any]) -> str:
     """The Python type of a schema."""
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[1]
+    if "oneOf" in schema:
+        return f"Optional[{python(schema['oneOf'][0])}]"
     if "enum" in schema:
         text = "Literal[" + ", ".join(json.dumps(value) for value in schema["enum"] if value is not None) + "]"
         return f"Optional[{text}]" if None in schema["enum"] else text

@@ -36,6 +36,7 @@ function typeOf(schema, name = '', indent = '') {
     case 'integer': return wide(name) || name === 'MetaValue' ? 'number | bigint' : 'number'
     case 'number': return 'number'
     case 'boolean': return 'boolean'
+    case 'null': return 'null'
     case 'array': {
       const items = typeOf(schema.items, name, indent)
       return /[ |{]/.test(items) ? `(${items})[]` : `${items}[]`

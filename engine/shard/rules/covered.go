@@ -161,9 +161,8 @@ type Held struct {
 	Chunks uint64
 }
 
-// Held lists the rules by ascending id, each with what it keeps.
-func (p *Part) Held() []Held {
-	list := p.List()
+// Held are some rules, each with what it keeps.
+func (p *Part) Held(list []queue.Rule) []Held {
 	held := make([]Held, len(list))
 	for i := range list {
 		held[i] = Held{Rule: list[i], Chunks: p.keptBy(&list[i].Match)}

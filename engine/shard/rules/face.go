@@ -223,7 +223,13 @@ func (r *Rules) Len() int { return len(r.List()) }
 
 // Held lists the rules by ascending id, each with what it keeps.
 func (r *Rules) Held() (list []Held) {
-	r.Look(func(*machine.Machine) { list = r.Part().Held() })
+	r.Look(func(*machine.Machine) { list = r.Part().Held(r.Part().List()) })
+	return list
+}
+
+// Kept are some rules of the list, each with what it keeps.
+func (r *Rules) Kept(some []queue.Rule) (list []Held) {
+	r.Look(func(*machine.Machine) { list = r.Part().Held(some) })
 	return list
 }
 

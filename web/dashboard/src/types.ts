@@ -8,7 +8,7 @@ export interface Stats {
   ready: number; waiting: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
   submissions_open: number; consumers_attached: number; consumers_waiting: number; oldest_ready_seconds: number
   inserted_total: number; reserved_total: number; done_total: number; failed_total: number; expired_total: number; released_total: number
-  journal_bytes: number; store_bytes: number; disk_full: number; forecast?: Forecast
+  journal_bytes: number; store_bytes: number; disk_full: number; forecast: Forecast | null
 }
 /** When work is done: half of the time before p50, nine times in ten before p90. Where a limit or a rule binds it is not before not_before. */
 export interface Forecast { p50: string; p90: string; not_before?: string; moving: boolean }
@@ -53,10 +53,10 @@ export interface StrategyUse { strategy: string; consumers: number; reserves_per
 export interface StrategiesInUse { items: StrategyUse[]; since: string }
 export interface Cause {
   kind: string; detail: string; chunks: number; submissions: number; key?: string; value?: MetaValue; in_flight?: number; max?: number
-  rule?: Rule; until?: string; strategy?: string; last_used?: string; forecast?: Forecast
+  rule?: Rule; until?: string; strategy?: string; last_used?: string; forecast: Forecast | null
 }
 export interface Diagnosis {
-  sentence: string; causes: Cause[]; in_flight: number; holders: number; submissions: number; examined: number; first_reserved_at?: string; forecast?: Forecast
+  sentence: string; causes: Cause[]; in_flight: number; holders: number; submissions: number; examined: number; first_reserved_at?: string; forecast: Forecast | null
   oldest?: { consumer?: string; submission: string; index: number; attempt: number; reserved_at: string; deadline: string }
 }
 export interface Amount { submissions: number; chunks: number }

@@ -482,6 +482,9 @@ class _CauseRequired(TypedDict):
     chunks: int
     #: The cause in words, as a part of a sentence
     detail: str
+    #: Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck. For a tenant's
+    #: token it follows from the pace of its own value at its limit; null if that is not known
+    forecast: Optional[Forecast]
     #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
     kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none"]
@@ -491,8 +494,6 @@ class _CauseRequired(TypedDict):
 
 class Cause(_CauseRequired, total=False):
     """Cause: see the server's OpenAPI document."""
-    #: Time when all chunks with this cause are done, because nothing tells whose turn is next; absent if they are stuck
-    forecast: Forecast
     #: For limit: chunks of that value in flight; absent during the restart grace
     in_flight: int
     #: For limit: the meta key
@@ -845,6 +846,9 @@ class _DiagnosisRequired(TypedDict):
     causes: list[Cause]
     #: Number of these chunks that were examined for the causes: all, unless there are very many
     examined: int
+    #: Time when everything is done: the latest end of the causes. null if nothing moves, and for a tenant's token if the end of a cause
+    #: is
+    forecast: Optional[Forecast]
     #: Number of consumers that hold them; of very many chunks, only the examined ones count
     holders: int
     #: Chunks that consumers hold
@@ -860,8 +864,6 @@ class Diagnosis(_DiagnosisRequired, total=False):
     #: Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that time, and after a
     #: restart, which forgets it
     first_reserved_at: str
-    #: Time when everything is done: the latest end of the causes; absent if nothing moves
-    forecast: Forecast
     #: The longest reservation; absent if there is none
     oldest: Holding
 
@@ -3109,7 +3111,8 @@ class Spread(_SpreadRequired, total=False):
     warnings: list[StrategyWarning]
 
 
-class _StatsRequired(TypedDict):
+class Stats(TypedDict):
+    """Stats: see the server's OpenAPI document."""
     #: Submissions received as dead letters of another queue
     arrived_total: int
     #: Chunks that block rules hold back
@@ -3142,6 +3145,8 @@ class _StatsRequired(TypedDict):
     expired_total: int
     #: Attempts that failed
     failed_total: int
+    #: Time when all open work is done; null if nothing moves, and until the server knows the pace
+    forecast: Optional[Forecast]
     #: Dead letters forwarded to another queue
     forwarded_total: int
     #: Chunks inserted
@@ -3182,12 +3187,6 @@ class _StatsRequired(TypedDict):
     waiting: int
 
 
-class Stats(_StatsRequired, total=False):
-    """Stats: see the server's OpenAPI document."""
-    #: Time when all open work is done; absent if nothing moves, and until the server knows the pace
-    forecast: Forecast
-
-
 class _StatsFrameRequired(TypedDict):
     #: Time of these numbers
     at: str
@@ -3201,8 +3200,6 @@ class _StatsFrameRequired(TypedDict):
 
 class StatsFrame(_StatsFrameRequired, total=False):
     """StatsFrame: see the server's OpenAPI document."""
-    #: Time from at until stats.forecast.p50; absent if nothing moves
-    empties_ms: int
     #: The first 20 rules: those of the whole queue, then the newest; absent when there are none
     rules: list[Rule]
     #: Number of rules

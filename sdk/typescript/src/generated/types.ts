@@ -206,8 +206,8 @@ export type Cause = {
   chunks: number
   /** The cause in words, as a part of a sentence */
   detail: string
-  /** Time when all chunks with this cause are done, because nothing tells whose turn is next; absent if they are stuck */
-  forecast?: Forecast
+  /** Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck. For a tenant's token it follows from the pace of its own value at its limit; null if that is not known */
+  forecast: Forecast | null
   /** For limit: chunks of that value in flight; absent during the restart grace */
   in_flight?: number
   /** For limit: the meta key */
@@ -513,8 +513,8 @@ export type Diagnosis = {
   examined: number
   /** Time when the submission's first chunk was reserved, to a tenth of a second. Absent for a value, before that time, and after a restart, which forgets it */
   first_reserved_at?: string
-  /** Time when everything is done: the latest end of the causes; absent if nothing moves */
-  forecast?: Forecast
+  /** Time when everything is done: the latest end of the causes. null if nothing moves, and for a tenant's token if the end of a cause is */
+  forecast: Forecast | null
   /** Number of consumers that hold them; of very many chunks, only the examined ones count */
   holders: number
   /** Chunks that consumers hold */
@@ -2431,8 +2431,8 @@ export type Stats = {
   expired_total: number
   /** Attempts that failed */
   failed_total: number
-  /** Time when all open work is done; absent if nothing moves, and until the server knows the pace */
-  forecast?: Forecast
+  /** Time when all open work is done; null if nothing moves, and until the server knows the pace */
+  forecast: Forecast | null
   /** Dead letters forwarded to another queue */
   forwarded_total: number
   /** Chunks inserted */
@@ -2476,8 +2476,6 @@ export type Stats = {
 export type StatsFrame = {
   /** Time of these numbers */
   at: string
-  /** Time from at until stats.forecast.p50; absent if nothing moves */
-  empties_ms?: number
   /** Name of the queue */
   queue: string
   /** Chunks per second over the last second */
