@@ -35,6 +35,9 @@ type insertCall struct {
 	list     []queue.Insertion
 	asked    []asked // by index of the list
 	keys     []*keys.Key
+	batch    *commit.Commit // that has what it inserts; nil: nothing is published
+	one      [1]asked       // room for the usual call, which inserts one submission
+	seed     uint64         // for what is drawn
 	atomic   bool
 	repeats  bool    // it repeats inserts of others, and is atomic: what becomes of them decides
 	large    []named // those whose bytes are put before
@@ -65,7 +68,10 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 	if x.full.Load() {
 		return commitError(journal.ErrFull)
 	}
-	c := insertCall{inserter: x, list: list, asked: make([]asked, len(list)), atomic: atomic}
+	c := &insertCall{inserter: x, list: list, atomic: atomic}
+	if c.asked = c.one[:]; len(list) != 1 {
+		c.asked = make([]asked, len(list))
+	}
 	defer func() { x.options.Live.release(c.admitted) }()
 	bytes, large := 0, false
 	for i := range list {
@@ -84,15 +90,16 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 	if large {
 		defer x.contents.naming.begin(x.options)()
 	}
-	batch, err := c.decideAll(ctx)
+	c.seed = x.options.Seed()
+	err := x.keys.Decide(ctx, c.keys, c.decide)
 	if err == nil && c.prepares() {
-		batch, err = c.publishPrepared(ctx)
+		err = c.publishPrepared(ctx)
 	}
-	if err == nil && batch != nil {
-		err = x.Wait(commit.Set{First: batch})
+	if err == nil && c.batch != nil {
+		err = x.Wait(commit.Set{First: c.batch})
 	}
 	if err != nil {
-		if batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
+		if c.batch == nil || errors.Is(err, journal.ErrFull) { // nothing was written that names them
 			x.contents.discard(c.large)
 		}
 		return err
@@ -101,24 +108,14 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 	return nil
 }
 
-// decideAll looks at all of them in one hold of the mutex, so that of two calls with the same keys one has them all; and publishes them,
+// decide looks at all of them in one hold of the mutex, so that of two calls with the same keys one has them all; and publishes them,
 // unless something has to be prepared first.
-func (c *insertCall) decideAll(ctx context.Context) (batch *commit.Commit, err error) {
-	seed := c.options.Seed()
-	err = c.inserter.keys.Decide(ctx, c.keys, func(m *machine.Machine, since queue.Time) (err error) {
-		batch, err = c.decide(m, seed, since)
-		return err
-	})
-	return batch, err
-}
-
-// decide is decideAll with the mutex held.
-func (c *insertCall) decide(m *machine.Machine, seed uint64, since queue.Time) (*commit.Commit, error) {
+func (c *insertCall) decide(m *machine.Machine, since queue.Time) error {
 	if err := c.takesIn(); err != nil {
-		return nil, err
+		return err
 	}
 	c.m = m
-	c.m.Seed(seed)
+	c.m.Seed(c.seed)
 	c.before = c.m.LastID
 	for i := range c.list {
 		if in := &c.list[i]; !in.Decided() {
@@ -128,12 +125,12 @@ func (c *insertCall) decide(m *machine.Machine, seed uint64, since queue.Time) (
 	c.last = c.m.LastID
 	if c.atomic && queue.RefuseAll(c.list) {
 		c.withdraw()
-		return nil, nil
+		return nil
 	}
-	if c.large, c.repeats = c.blobs(), c.atomic && c.repeatsOthers(); c.prepares() {
-		return nil, nil
+	if c.large, c.repeats = c.blobs(), c.atomic && c.repeatsOthers(); !c.prepares() {
+		c.publish(since.Add(queue.IdempotencyWindow))
 	}
-	return c.publish(since.Add(queue.IdempotencyWindow)), nil
+	return nil
 }
 
 func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Time) error {
@@ -172,7 +169,7 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 func (c *insertCall) prepares() bool { return len(c.large) > 0 || c.repeats }
 
 // publishPrepared does it, and publishes the inserts if all went well.
-func (c *insertCall) publishPrepared(ctx context.Context) (batch *commit.Commit, err error) {
+func (c *insertCall) publishPrepared(ctx context.Context) (err error) {
 	if c.repeats {
 		c.repeat(ctx, func(a *asked) bool { return !c.owns(a.entry) })
 	}
@@ -181,33 +178,32 @@ func (c *insertCall) publishPrepared(ctx context.Context) (batch *commit.Commit,
 		err = c.contents.put(ctx, c.large)
 	}
 	if err == nil && !refused {
-		batch, err = c.publishNow()
+		err = c.publishNow()
 	}
 	if err != nil || refused {
 		c.Look(func(*machine.Machine) { c.withdraw() })
 	}
-	return batch, err
+	return err
 }
 
 // publishNow is publish for a call that has let go of the mutex.
-func (c *insertCall) publishNow() (batch *commit.Commit, err error) {
-	err = c.Locked(func(m *machine.Machine, now queue.Time) error {
+func (c *insertCall) publishNow() error {
+	return c.Locked(func(m *machine.Machine, now queue.Time) error {
 		if m != c.m {
 			return commitError(journal.ErrUnknown) // reloaded meanwhile: the numbers were no one's, and may be drawn again
 		}
-		batch = c.publish(now)
+		c.publish(now)
 		return nil
 	})
-	return batch, err
 }
 
-// publish encodes the inserts and says which batch they are in; nil: there are none. The mutex is held.
-func (c *insertCall) publish(now queue.Time) *commit.Commit {
+// publish encodes the inserts into the open batch, if there are any. The mutex is held.
+func (c *insertCall) publish(now queue.Time) {
 	m := c.m
 	if c.inserts == 0 {
-		return nil
+		return
 	}
-	b := m.Batch.Commit
+	c.batch = m.Batch.Commit
 	for i := range c.asked {
 		a := &c.asked[i]
 		if a.op == nil {
@@ -215,7 +211,7 @@ func (c *insertCall) publish(now queue.Time) *commit.Commit {
 		}
 		m.Insert(a.op, a.carried, now)
 		if a.entry != nil {
-			a.entry.Commit = b
+			a.entry.Commit = c.batch
 			m.Batch.Intend(a.entry)
 		}
 		if acts := c.list[i].New.Acts; len(acts) > 0 {
@@ -224,7 +220,6 @@ func (c *insertCall) publish(now queue.Time) *commit.Commit {
 	}
 	c.sealFull()
 	c.release()
-	return b
 }
 
 // withdraw undoes the decisions: it inserts nothing. The mutex is held.

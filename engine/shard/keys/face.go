@@ -5,6 +5,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -51,23 +52,29 @@ func Of(n *queue.NewSubmission) *Key {
 
 // Decide calls fn with the mutex held when it is known what the store has of the keys. Keys are known that were
 // used since the time that fn is told. It returns fn's error; while the shard cannot work it returns why, and does not call fn.
-func (k *Keys) Decide(ctx context.Context, list []*Key, fn func(m *machine.Machine, since queue.Time) error) (err error) {
-	for unmoved := false; !unmoved && err == nil; { // again if a checkpoint moved keys meanwhile, which takes much longer than this
+func (k *Keys) Decide(ctx context.Context, list []*Key, fn func(m *machine.Machine, since queue.Time) error) error {
+	for { // again if a checkpoint moved keys meanwhile, which takes much longer than this
 		since, moves := k.Now().Add(-queue.IdempotencyWindow), k.moves.Load()
 		for _, key := range list {
+			var err error
 			if key.stored, err = k.Store().Keys.Find(ctx, key.hash, since); err != nil {
 				return err
 			}
 		}
-		err = k.Locked(func(m *machine.Machine, _ queue.Time) error {
-			if unmoved = moves == k.moves.Load(); unmoved {
-				return fn(m, since)
+		err := k.Locked(func(m *machine.Machine, _ queue.Time) error {
+			if moves != k.moves.Load() {
+				return errMoved
 			}
-			return nil
+			return fn(m, since)
 		})
+		if err != errMoved {
+			return err
+		}
 	}
-	return err
 }
+
+// errMoved has Decide ask the store again: a checkpoint has just taken keys out of memory.
+var errMoved = errors.New("keys moved")
 
 // Find is the insert that came with the key before; nil: none did. The mutex is held.
 func (k *Keys) Find(m *machine.Machine, key *Key, since queue.Time) *machine.Keyed {
