@@ -16,5 +16,7 @@ QUERN_KEEP_ROUNDS=200 run -timeout 12h -v -run 'KillNineOf(Check|Restore|Increme
 QUERN_NEW_SEEDS=yes run -v -run 'Order|Random' ./engine/backlog
 QUERN_GUESSES=20000 run -v -run TestGuessesTakeTheSameTime ./engine/access
 QUERN_FULL_DISKS=all run -timeout 2h -v -run TestFullDiskStarts ./cmd/quern
+QUERN_ANSWERS=yes run -timeout 1h -v -run TestMemoryOfAnswersThatNoOneReads ./cmd/quern
+QUERN_STARVED=yes run -v -run TestListsOfATenantStarveNoOne ./cmd/quern
 QUERN_CRASH_ROUNDS=$rounds QUERN_GRACE_ROUNDS=$rounds run -timeout 72h -v -run KillNine ./cmd/quern
 cd web/dashboard && ALL_PAGES=yes HOSTILE=400 npm run --silent test && npm run --silent soak
