@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -15,6 +16,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -59,17 +61,29 @@ type hops struct{ key []byte }
 type forwardedKey struct{}
 
 type forwarded struct {
-	to  *url.URL
-	hop string
-	id  string // of the request
+	to   *url.URL
+	hop  string
+	id   string // of the request
+	body []byte // nil: it is passed on as it comes
 }
+
+// smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are one packet, and the
+// other node wakes up once. A call that is sent again because an idle connection turned out to be closed has its body still.
+const smallBody = 64 << 10
+
+// copyBuffers are what answers are copied through.
+type copyBuffers struct{ sync.Pool }
+
+func (b *copyBuffers) Get() []byte  { return *b.Pool.Get().(*[]byte) }
+func (b *copyBuffers) Put(p []byte) { b.Pool.Put(&p) }
 
 func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression, transport.Proxy = true, nil
 	transport.MaxIdleConnsPerHost, transport.DialContext = 256, (&net.Dialer{Timeout: 2 * time.Second}).DialContext
 	f := &forwarding{nodes: nodes, auth: a, log: log, transport: transport}
-	f.proxy = &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	f.proxy = &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		BufferPool: &copyBuffers{sync.Pool{New: func() any { p := make([]byte, 32<<10); return &p }}},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			to := r.In.Context().Value(forwardedKey{}).(*forwarded)
 			r.SetURL(to.to)
@@ -79,6 +93,10 @@ func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 			}
 			r.Out.Header.Set(headerHop, to.hop)
 			r.Out.Header.Set(headerRequestID, to.id)
+			if to.body != nil {
+				r.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(to.body)), nil }
+				r.Out.Body, _ = r.Out.GetBody()
+			}
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.Header.Get(headerOwner) == "" {
@@ -164,7 +182,14 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) (err error) {
 		delete(header, name)
 	}
 	answer, sent := f.patient(c)
-	ctx := context.WithValue(r.Context(), forwardedKey{}, &forwarded{to, f.auth.hops.seal(&h), id})
+	var body []byte
+	if sent.ContentLength > 0 && sent.ContentLength <= smallBody {
+		body = make([]byte, sent.ContentLength)
+		if _, err := io.ReadFull(sent.Body, body); err != nil {
+			return err
+		}
+	}
+	ctx := context.WithValue(r.Context(), forwardedKey{}, &forwarded{to, f.auth.hops.seal(&h), id, body})
 	proxy := *f.proxy
 	proxy.ErrorHandler = func(_ http.ResponseWriter, r *http.Request, cause error) { err = f.failed(r, at, cause) }
 	proxy.ServeHTTP(answer, sent.WithContext(ctx))
