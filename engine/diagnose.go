@@ -23,6 +23,7 @@ type Diagnosis struct {
 
 	Forecast  *api.Forecast   // nil: nothing moves
 	Forecasts []*api.Forecast // of the causes
+	Paces     []float64       // at which they end, in chunks per second; 0: nothing moves, or a tenant may not know it
 
 	own queue.MetaEntry // the value of the tenant who asks; no key: no tenant does
 }

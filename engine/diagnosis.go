@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func (d *Diagnosis) API() api.Diagnosis {
 	for i := range d.Causes {
 		out.Causes[i] = d.cause(&d.Causes[i])
 		if i < len(d.Forecasts) {
-			out.Causes[i].Forecast = d.Forecasts[i]
+			out.Causes[i].Forecast, out.Causes[i].PerSecond = d.Forecasts[i], math.Round(d.Paces[i]*1000)/1000
 		}
 	}
 	if len(d.Causes) == 0 {
@@ -185,20 +186,26 @@ func (d *Diagnosis) ruleClause(c *Cause) string {
 		done = "blocked"
 	}
 	text := are(c.Held.Chunks, "is", "are") + " " + done + " by "
-	switch match := c.Rule.Match; {
-	case c.Rule.ID == 0:
+	if c.Rule.ID == 0 {
 		text += "a rule"
-	case match.Submission != 0:
-		text += "a rule about the submission"
-	case match.Whole():
-		text += "a rule about the queue"
-	default:
-		text += entryText(match.Entry)
+	} else {
+		text += ruleName(&c.Rule.Match)
 	}
 	if c.Until != 0 {
 		text += " for another " + span(c.Until.Sub(d.At))
 	}
 	return text
+}
+
+// ruleName is what a rule is about.
+func ruleName(match *queue.RuleMatch) string {
+	switch {
+	case match.Submission != 0:
+		return "a rule about the submission"
+	case match.Whole():
+		return "a rule about the queue"
+	}
+	return entryText(match.Entry)
 }
 
 func (d *Diagnosis) unaskedClause(n uint64) string {

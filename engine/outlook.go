@@ -9,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/forecast"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/rules"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
@@ -38,10 +39,38 @@ type outlook struct {
 	done   uint64     // all that was done, at the last look
 	at     queue.Time // of the last look
 
-	// What is behind the limits of one key, of the look that is under way: of the key with most. A chunk may be behind those of several.
-	behind, doneBehind uint64
-	shut               uint64 // chunks of values with a limit of 0, of the key with most
-	left               uint64 // values at their limits that are not paced, as there are maxPaced others
+	// What is behind the limits of one key, as of the last look: of the key with most. A chunk may be behind those of several.
+	behind behind
+	left   uint64       // values at their limits that are not paced, as there are maxPaced others
+	held   []rules.Held // rules with what each holds that none that ends later does: those that end last
+}
+
+// behind is what waits at the limits of the values of one key.
+type behind struct {
+	key     queue.MetaKey
+	values  int            // that are at their limits
+	waiting uint64         // their chunks that could be handed out otherwise
+	open    uint64         // those and the ones in flight, of values with a pace
+	shut    uint64         // of waiting, those of values with a limit of 0
+	done    uint64         // since the look before
+	top     []limitedValue // the values with most of them
+}
+
+type limitedValue struct {
+	count backlog.ValueCount
+	limit uint32
+}
+
+// add counts a value that waits.
+func (b *behind) add(count *backlog.ValueCount, limit uint32) {
+	b.values++
+	b.waiting += count.Available
+	more := func(a limitedValue, n uint64) int { return cmp.Compare(n, a.count.Available) }
+	at, _ := slices.BinarySearchFunc(b.top, count.Available, more)
+	if at < machine.TopMost {
+		b.top = slices.Insert(b.top, at, limitedValue{*count, limit})
+		b.top = b.top[:min(len(b.top), machine.TopMost)]
+	}
 }
 
 // paced is a value that is or was at its limit.
@@ -57,7 +86,7 @@ type paced struct {
 // begin begins a look. limits are those of strategies: a key has one if every way to a chunk that consumers use has it.
 func (o *outlook) begin(limits map[queue.MetaKey]uint32) {
 	o.limits = limits
-	o.behind, o.doneBehind, o.shut, o.left = 0, 0, 0, 0
+	o.behind, o.left = behind{}, 0
 }
 
 // waits says that the value was seen at a moment and was at its limit then, or shortly before: one of its chunks may just have ended.
@@ -92,7 +121,7 @@ func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue
 	if _, limited := o.limits[key]; !limited && len(set) == 0 {
 		return
 	}
-	var behind, done, shut uint64
+	here := behind{key: key}
 	for i := range counted {
 		count := &counted[i]
 		entry := queue.MetaEntry{Key: key, Value: count.Value}
@@ -101,7 +130,10 @@ func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue
 		case limit == queue.NoLimit:
 			continue
 		case limit == 0:
-			shut += count.Available
+			if count.Available > 0 {
+				here.shut += count.Available
+				here.add(count, limit)
+			}
 			continue
 		}
 		p := o.of[entry]
@@ -119,15 +151,15 @@ func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue
 			p = &paced{}
 			o.of[entry] = p
 		}
-		did := p.note(count, limit, now)
-		if p.waits(now) {
-			behind, done = behind+p.open-p.held, done+did
+		if did := p.note(count, limit, now); p.waits(now) && count.Available > 0 {
+			here.add(count, limit)
+			here.open += p.open - p.held
+			here.done += did
 		}
 	}
-	if behind > o.behind {
-		o.behind, o.doneBehind = behind, done
+	if here.waiting > o.behind.waiting {
+		o.behind = here
 	}
-	o.shut = max(o.shut, shut)
 }
 
 // note counts what was done of a value since it was seen last: by how many its chunks became fewer, as those that come in between hide
@@ -164,14 +196,14 @@ func (o *outlook) tell(stats *api.Stats, held []rules.Held, now queue.Time) *api
 	o.forget(now)
 	all := stats.Ready + stats.Waiting + stats.Reserved
 	had := o.free
-	o.free = all - min(all, o.behind+o.shut)
+	o.free = all - min(all, o.behind.open+o.behind.shut)
 	if since := now.Sub(o.at); had+o.free > 0 && since > 0 && since <= pacedWithin && stats.DoneTotal >= o.done {
 		did := stats.DoneTotal - o.done
-		o.rest.Note(float64(did-min(did, o.doneBehind)), 1, since.Seconds())
+		o.rest.Note(float64(did-min(did, o.behind.done)), 1, since.Seconds())
 	}
 	o.done, o.at = stats.DoneTotal, now
-	parts := o.ruled(stats.Paused+stats.Blocked, held, now)
-	parts = append(parts, forecast.Part{Chunks: o.shut, Bound: true, Stuck: true})
+	o.held = alone(held, stats.Paused+stats.Blocked)
+	parts := append(o.ruled(now), forecast.Part{Chunks: o.behind.shut, Bound: true, Stuck: true})
 	for _, p := range o.of {
 		if p.waits(now) {
 			parts = append(parts, p.part())
@@ -183,18 +215,25 @@ func (o *outlook) tell(stats *api.Stats, held []rules.Held, now queue.Time) *api
 // others is what waits for no limit of a value.
 func (o *outlook) others() forecast.Part { return forecast.Part{Chunks: o.free, Pace: o.rest.Pace()} }
 
-// ruled is what rules hold, those that end last coming first: each is a part that goes on when it ends. A chunk that several of them
-// hold goes on with the last. What has no pace of its own goes at that of the rest, together with all that goes on later: so each part
-// includes those that come behind it, and the end of all is the latest of theirs.
-func (o *outlook) ruled(chunks uint64, held []rules.Held, now queue.Time) (parts []forecast.Part) {
-	together := o.others()
+// alone takes from what rules hold, those that end last coming first, what others hold that end later: the sum is no more than chunks, all
+// that rules hold. The last of as many rules as are parts holds what is left.
+func alone(held []rules.Held, chunks uint64) []rules.Held {
 	for i := range held {
-		rule := &held[i].Rule
-		part := forecast.Part{Chunks: min(held[i].Chunks, chunks), Bound: true, Stuck: rule.Until == 0, From: max(0, rule.Until.Sub(now))}
-		if i == maxRuled-1 {
-			part.Chunks = chunks
+		if held[i].Chunks = min(held[i].Chunks, chunks); i == maxRuled-1 {
+			held[i].Chunks = chunks
 		}
-		chunks -= part.Chunks
+		chunks -= held[i].Chunks
+	}
+	return held
+}
+
+// ruled is what rules hold, each a part that goes on when it ends, and the rest. What has no pace of its own goes at that of the rest,
+// together with all that goes on later: so each part includes those that come behind it, and the end of all is the latest of theirs.
+func (o *outlook) ruled(now queue.Time) (parts []forecast.Part) {
+	together := o.others()
+	for i := range o.held {
+		rule := &o.held[i].Rule
+		part := forecast.Part{Chunks: o.held[i].Chunks, Bound: true, Stuck: rule.Until == 0, From: max(0, rule.Until.Sub(now))}
 		switch p := o.of[rule.Match.Entry]; {
 		case part.Stuck:
 		case p != nil:
@@ -243,7 +282,7 @@ func (q *Queue) foresee(d *Diagnosis) {
 	defer q.frames.mu.Unlock()
 	o := &q.frames.outlook
 	var parts []forecast.Part
-	d.Forecast, d.Forecasts = nil, make([]*api.Forecast, len(d.Causes))
+	d.Forecast, d.Forecasts, d.Paces = nil, make([]*api.Forecast, len(d.Causes)), make([]float64, len(d.Causes))
 	for i := range d.Causes {
 		c := &d.Causes[i]
 		if c.Obstacle == queue.ObstacleDead {
@@ -254,7 +293,7 @@ func (q *Queue) foresee(d *Diagnosis) {
 			defer func() { d.Forecast = nil }()
 			continue
 		}
-		d.Forecasts[i] = foreseen([]forecast.Part{part}, d.At)
+		d.Forecasts[i], d.Paces[i] = foreseen([]forecast.Part{part}, d.At), part.Pace.Middle
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 && d.InFlight > 0 && d.own.Key == "" {

@@ -217,7 +217,8 @@ func TestEachRuleIsAPart(t *testing.T) {
 		{"without an end, and another with one", 60, []rules.Held{rule(quick, 50, 0), rule(queue.MetaEntry{}, 60, time.Hour)},
 			time.Hour + time.Second, false},
 	} {
-		f, moves := forecast.Of(o.ruled(c.chunks, c.held, now))
+		o.held = alone(c.held, c.chunks)
+		f, moves := forecast.Of(o.ruled(now))
 		if f.P50 != c.p50 || f.Moving != c.moving || !moves {
 			t.Errorf("%s: ends after %v, moving %t; want %v, %t", c.name, f.P50, f.Moving, c.p50, c.moving)
 		}
@@ -236,7 +237,8 @@ func TestEachRuleIsAPart(t *testing.T) {
 		held[i] = rules.Held{Rule: last[i], Chunks: 1}
 	}
 	var sum uint64
-	parts := o.ruled(maxRuled+50, held, now)
+	o.held = alone(held, maxRuled+50)
+	parts := o.ruled(now)
 	for _, p := range parts[:1] {
 		sum += p.Chunks
 	}

@@ -42,6 +42,7 @@ type Queue struct {
 	empty   emptyCounts
 	named   named
 	inUse   inUse
+	answer  queueAnswer
 	values  values
 	pace    pace
 	frames  frames

@@ -66,7 +66,7 @@ func boundedByLimits() map[string]bounded {
 		"list-plugin-scores":     {api.Page[api.PluginScores]{}, value, []int{limits.Uses + 4, 32}, (limits.Uses + 4) * abi.MaxConfigBytes},
 		"dry-run-plugin":         {api.PluginTried{}, 64, []int{abi.MaxCapacity}, 0},
 		"complete":               finished, "fail": finished, "extend": finished, "release": finished,
-		"preview": preview, "compare": preview, "diagnose-meta-value": diagnosis, "diagnose-submission": diagnosis,
+		"preview": preview, "compare": preview, "diagnose-meta-value": diagnosis, "diagnose-queue": diagnosis, "diagnose-submission": diagnosis,
 		"why":                 {api.WhyResponse{}, value, []int{strategy.MaxBranches, top, 1}, strategies},
 		"validate-strategy":   {api.ValidStrategy{}, value, []int{strategy.MaxBranches}, strategies},
 		"get-dead-letter":     {api.DeadLetter{}, queue.MaxErrorBytes, []int{queue.MaxMetaKeys}, 0},

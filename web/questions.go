@@ -32,6 +32,9 @@ func (ask questions) routes(r *router) {
 		summary: "Explain why a strategy does not hand out a chunk now", about: "The first obstacle in " +
 			"each branch, and the chunk's approximate place: the number of chunks before it, and the wait at the " +
 			"rate of the last minute."}, ask.why)
+	registerIn(r, operation{id: "diagnose-queue", method: "GET", path: "/v1/queues/{queue}/diagnosis",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, summary: "Explain what the chunks of a queue wait for",
+		about: queueDiagnosisAbout}, ask.queueDiagnosis)
 	registerIn(r, operation{id: "diagnose-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}/diagnosis",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, summary: "Explain why the chunks of a value wait",
 		about: diagnosisAbout + valueAbout}, ask.valueDiagnosis)

@@ -73,7 +73,11 @@ func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Que
 	out := &output[api.Page[api.Queue]]{Body: api.Page[api.Queue]{Items: []api.Queue{}}}
 	for _, info := range x.engine.Queues() {
 		if token := boundTo(ctx); token == nil || token.CoversQueue(info.Name) {
-			out.Body.Items = append(out.Body.Items, apiQueue(&info))
+			item := apiQueue(&info)
+			if q, err := x.engine.Queue(info.Name); err == nil && (token == nil || !token.Tenant()) {
+				item.Sentence = q.Questions.Sentence(ctx)
+			}
+			out.Body.Items = append(out.Body.Items, item)
 		}
 	}
 	return out, nil

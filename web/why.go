@@ -40,6 +40,16 @@ const diagnosisAbout = "One sentence with its parts: the open chunks by the caus
 	"examines chunks in slices and does other work between them, so under load the counts are of slightly " +
 	"different moments. Of very many submissions it examines a part, and `examined` says how many. "
 
+const queueDiagnosisAbout = "One sentence for the whole queue, with its parts: what waits at the limits of values, behind rules, for a " +
+	"time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at any backlog. It " +
+	"names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind them, and it does not " +
+	"know what the filters of strategies refuse."
+
+func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Diagnosis], error) {
+	d, err := q.Questions.DiagnoseQueue(ctx)
+	return answered(d, err, asIs)
+}
+
 func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *ValuePath) (*output[api.Diagnosis], error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
 		return nil, uncovered(queue.CodeUnknownValue, "such value")

@@ -56,6 +56,9 @@ func (p *Paces) Pace() Pace {
 	return p.pace
 }
 
+// Known says that a pace was seen for as long as one is the mean of.
+func (p *Paces) Known() bool { return p.count >= wide }
+
 func around(middle float64) Pace { return Pace{middle / spread, middle, middle * spread} }
 
 // ended is the pace of the windows that have ended. Without anything done in the newest ones nothing moves.

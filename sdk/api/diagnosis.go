@@ -1,6 +1,6 @@
 package api
 
-// Diagnosis is the answer of .../diagnosis: why the chunks of a value, or of a submission, move or do not.
+// Diagnosis is the answer of .../diagnosis: why the chunks of a queue, of a value, or of a submission, move or do not.
 type Diagnosis struct {
 	// The answer as one sentence, the cause with the most chunks first
 	Sentence string `json:"sentence"`
@@ -38,8 +38,9 @@ type Cause struct {
 	Kind   string `json:"kind" names:"causes"`
 	Detail string `json:"detail"` // The cause in words, as a part of a sentence
 	// Open chunks with this cause; each counts for its first cause only
-	Chunks      uint64     `json:"chunks"`
-	Submissions int        `json:"submissions"`     // Submissions of these chunks
+	Chunks uint64 `json:"chunks"`
+	// Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted
+	Submissions int        `json:"submissions"`
 	Key         string     `json:"key,omitempty"`   // For limit: the meta key
 	Value       *MetaValue `json:"value,omitempty"` // For limit: the value
 	// For limit: chunks of that value in flight; absent during the restart grace
@@ -53,9 +54,19 @@ type Cause struct {
 	// operator's limit
 	Strategy string `json:"strategy,omitempty"`
 	LastUsed Time   `json:"last_used,omitzero"` // Time of the last reserve with that strategy
+	// Chunks per second at which these end, the median of the last ten minutes; absent if nothing moves
+	PerSecond float64 `json:"per_second,omitempty"`
+	// Of a queue: what the sentence names of this cause, in its order
+	Links []Link `json:"links,omitempty"`
 	// Time when all chunks with this cause are done, because nothing tells whose turn is next. null if they are stuck.
 	// For a tenant's token it follows from the pace of its own value at its limit; null if that is not known
 	Forecast *Forecast `json:"forecast"`
+}
+
+// Link says where more is known of something that a sentence names.
+type Link struct {
+	Text string `json:"text"` // As the sentence has it
+	Href string `json:"href"` // Path of the API
 }
 
 // The kinds of causes.

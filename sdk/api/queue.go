@@ -6,6 +6,10 @@ type Queue struct {
 	Settings  QueueSettings `json:"settings"`   // All settings
 	CreatedAt Time          `json:"created_at"` // Time when it was created
 
+	// In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node
+	// serves the queue
+	Sentence string `json:"sentence,omitempty"`
+
 	// Why it is out of service while other queues work; absent: it works
 	Quarantined *Quarantined `json:"quarantined,omitempty"`
 }

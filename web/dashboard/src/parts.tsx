@@ -2,9 +2,9 @@ import type { ComponentChildren } from 'preact'
 import { valueText, type Problem } from './api'
 import { Copy } from './copy'
 import { duration, exact, metaList, moment, percent, short, shown } from './format'
-import { link, valueLink } from './state'
-import { Clamp } from './text'
-import type { Forecast, Meta, MetaValue, Submission, ValueCount, Warning } from './types'
+import { inQueue, link, valueLink } from './state'
+import { Clamp, Sentence } from './text'
+import type { Diagnosis, Forecast, Meta, MetaValue, Submission, ValueCount, Warning } from './types'
 
 /** The states of a chunk, each with its colour class; `done` first as in all bars. */
 export const chunkStates = ['done', 'reserved', 'ready', 'waiting', 'dead', 'skipped'] as const
@@ -17,10 +17,10 @@ export const Mark = ({ of }: { of: string }) => <i class={`mark ${of}`} aria-hid
 /** A count, shortened when it is long; the exact one is in its title. */
 export const Count = ({ n }: { n: number }) => <span title={exact(n)}>{short(n)}</span>
 
-export function Tile({ of, name, value, title, children }: { of?: string; name: string; value: string; title?: string; children?: ComponentChildren }) {
+export function Tile({ of, name, value, title, href, children }: { of?: string; name: string; value: string; title?: string; /** The list of what it counts. */ href?: string; children?: ComponentChildren }) {
   return (
     <section class="card tile" aria-label={name}>
-      <div class="k">{of && <Mark of={of} />}{name}</div>
+      <div class="k">{of && <Mark of={of} />}{href ? <a href={href}>{name}</a> : name}</div>
       <div class="v" title={title}>{value}</div>
       <div class="d">{children}</div>
     </section>
@@ -59,6 +59,25 @@ export const SubmissionLink = ({ id }: { id: string }) => <a class="mono" href={
 
 /** Blocks that nothing scores now, with the reason. */
 export const Unscored = ({ of = 'The strategy', list }: { of?: string; list: Warning[] | undefined }) => <>{list?.map((w, i) => <p class="problem" role="status" key={i}>{of} {w.detail}.</p>)}</>
+
+/** The page of what a path of the API below a queue is about. */
+function pageOf(href: string): string {
+  const [, , , name = '', list = '', ...rest] = href.split('/')
+  const page = list === 'meta-keys' ? `keys/${rest[0]}/${rest[2]}` : list === 'consumers' && rest.length > 0 ? `consumers/${rest[0]}` : list
+  return inQueue(decodeURIComponent(name), page)
+}
+
+/** The sentence of a queue. What its causes name in it are links, in its order. */
+export function Answer({ d }: { d: Diagnosis }) {
+  const parts: ComponentChildren[] = []
+  let from = 0
+  for (const l of d.causes.flatMap((c) => c.links ?? []).map((l) => ({ ...l, at: d.sentence.indexOf(l.text) })).sort((a, b) => a.at - b.at)) {
+    if (l.at < from) continue
+    parts.push(<Sentence text={d.sentence.slice(from, l.at)} />, <a href={pageOf(l.href)}><Sentence text={l.text} /></a>)
+    from = l.at + l.text.length
+  }
+  return <>{parts}<Sentence text={d.sentence.slice(from)} /></>
+}
 
 /** What went wrong, with the name under which the server's log has it. */
 export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {

@@ -53,7 +53,7 @@ export interface StrategyUse { strategy: string; consumers: number; reserves_per
 export interface StrategiesInUse { items: StrategyUse[]; since: string }
 export interface Cause {
   kind: string; detail: string; chunks: number; submissions: number; key?: string; value?: MetaValue; in_flight?: number; max?: number
-  rule?: Rule; until?: string; strategy?: string; last_used?: string; forecast: Forecast | null
+  rule?: Rule; until?: string; strategy?: string; last_used?: string; forecast: Forecast | null; per_second?: number; links?: { text: string; href: string }[]
 }
 export interface Diagnosis {
   sentence: string; causes: Cause[]; in_flight: number; holders: number; submissions: number; examined: number; first_reserved_at?: string; forecast: Forecast | null
@@ -75,7 +75,7 @@ export type StrategyJSON = string | ({ type: string; underlying?: StrategyJSON; 
 export interface Warning { kind: string; pointer: string; detail: string }
 export interface Valid { strategy: string; tree: StrategyJSON; branches: string[]; warnings: Warning[] }
 export interface NamedStrategy { name: string; version: number; strategy: string; etag: string; created_at: string }
-export interface Queue { name: string; created_at: string; settings: Record<string, unknown>; quarantined?: Quarantined }
+export interface Queue { name: string; created_at: string; sentence?: string; settings: Record<string, unknown>; quarantined?: Quarantined }
 export interface Quarantined { reason: string; since: string }
 
 export interface PluginUse { sha256: string; version: string; config: unknown }

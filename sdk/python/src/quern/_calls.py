@@ -200,6 +200,15 @@ class Calls:
         found: types.Diagnosis = self._fetch(_request("diagnose meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}/diagnosis", queue, key, meta_text(value)), safe=True))
         return found
 
+    def diagnose_queue(self, queue: str) -> types.Diagnosis:
+        """Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of
+        values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it
+        costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the
+        one with most behind them, and it does not know what the filters of strategies refuse.
+        """
+        found: types.Diagnosis = self._fetch(_request("diagnose queue", "GET", path("/v1/queues/{}/diagnosis", queue), safe=True))
+        return found
+
     def diagnose_submission(self, id: Union[str, int]) -> types.Diagnosis:
         """Explain why the chunks of a submission wait. One sentence with its parts: the open chunks by the cause that holds them
         back, judged by the rules, the limits and the strategies that consumers reserved with in the last hour
@@ -1010,6 +1019,15 @@ class AsyncCalls:
         empty text); what else is not unreserved is percent-encoded (`a%2Fb`).
         """
         found: types.Diagnosis = await self._fetch(_request("diagnose meta value", "GET", path("/v1/queues/{}/meta-keys/{}/values/{}/diagnosis", queue, key, meta_text(value)), safe=True))
+        return found
+
+    async def diagnose_queue(self, queue: str) -> types.Diagnosis:
+        """Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of
+        values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it
+        costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the
+        one with most behind them, and it does not know what the filters of strategies refuse.
+        """
+        found: types.Diagnosis = await self._fetch(_request("diagnose queue", "GET", path("/v1/queues/{}/diagnosis", queue), safe=True))
         return found
 
     async def diagnose_submission(self, id: Union[str, int]) -> types.Diagnosis:

@@ -74,6 +74,7 @@ __all__ = [
     "LedgerTenants",
     "Lifecycle",
     "LifecycleKind",
+    "Link",
     "MaxSimultaneousBlock",
     "Meta",
     "MetaKey",
@@ -488,7 +489,7 @@ class _CauseRequired(TypedDict):
     #: What holds the chunks back. none: nothing does. limit includes the restart grace. not_due includes the wait for a retry. unasked:
     #: no strategy in use selects them
     kind: Literal["limit", "rule", "not_due", "dead", "empty", "unasked", "none"]
-    #: Submissions of these chunks
+    #: Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted
     submissions: int
 
 
@@ -500,8 +501,12 @@ class Cause(_CauseRequired, total=False):
     key: str
     #: Time of the last reserve with that strategy
     last_used: str
+    #: Of a queue: what the sentence names of this cause, in its order
+    links: list[Link]
     #: For limit: the maximum
     max: int
+    #: Chunks per second at which these end, the median of the last ten minutes; absent if nothing moves
+    per_second: float
     #: For rule: the rule that decides. A tenant's token sees only rules about its own work
     rule: Rule
     #: For none: the latest strategy that selects the chunks. For limit: the strategy with the limit; absent for an operator's limit
@@ -1426,6 +1431,14 @@ class LifecycleKind(_LifecycleKindRequired, total=False):
     error: str
     #: Time of the last successful slice; absent before the first
     last_success_at: str
+
+
+class Link(TypedDict):
+    """Link: see the server's OpenAPI document."""
+    #: Path of the API
+    href: str
+    #: As the sentence has it
+    text: str
 
 
 class MaxSimultaneousBlock(TypedDict):
@@ -2425,6 +2438,8 @@ class Queue(_QueueRequired, total=False):
     """Queue: see the server's OpenAPI document."""
     #: Why it is out of service while other queues work; absent: it works
     quarantined: Quarantined
+    #: In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node serves the queue
+    sentence: str
 
 
 class _QueueSettingsRequired(TypedDict):

@@ -376,6 +376,11 @@ export class Calls {
     return this.connection.json<Submission>({ what: "redrive dead letter", method: "POST", path: `/v1/queues/${part(queue)}/dead-letters/${part(submission)}/${part(index)}/redrive`, safe: false, signal: options.signal })
   }
 
+  /** Explain what the chunks of a queue wait for. One sentence for the whole queue, with its parts: what waits at the limits of values, behind rules, for a time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at any backlog. It names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind them, and it does not know what the filters of strategies refuse. Needs the scope read. */
+  diagnoseQueue(queue: string, options: CallOptions = {}): Promise<Diagnosis> {
+    return this.connection.json<Diagnosis>({ what: "diagnose queue", method: "GET", path: `/v1/queues/${part(queue)}/diagnosis`, safe: true, signal: options.signal })
+  }
+
   /** List the Fair blocks in use. Needs the scope read. */
   listLedgers(queue: string, options: CallOptions = {}): AsyncIterableIterator<Ledger> {
     return pages((cursor) => this.connection.json<PageLedger>({ what: "list ledgers", method: "GET", path: `/v1/queues/${part(queue)}/ledgers`, safe: true, signal: options.signal, query: { cursor } }))

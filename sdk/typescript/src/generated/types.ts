@@ -216,13 +216,17 @@ export type Cause = {
   kind: "limit" | "rule" | "not_due" | "dead" | "empty" | "unasked" | "none"
   /** Time of the last reserve with that strategy */
   last_used?: string
+  /** Of a queue: what the sentence names of this cause, in its order */
+  links?: Link[]
   /** For limit: the maximum */
   max?: number
+  /** Chunks per second at which these end, the median of the last ten minutes; absent if nothing moves */
+  per_second?: number
   /** For rule: the rule that decides. A tenant's token sees only rules about its own work */
   rule?: Rule
   /** For none: the latest strategy that selects the chunks. For limit: the strategy with the limit; absent for an operator's limit */
   strategy?: string
-  /** Submissions of these chunks */
+  /** Submissions of these chunks; 0 for causes of a queue but limits, where they are not counted */
   submissions: number
   /** For not_due: the earliest known time. For rule: its end. For limit: the end of the restart grace */
   until?: string
@@ -991,6 +995,13 @@ export type LifecycleKind = {
   pending: number
   /** Actions that were no longer necessary at their turn */
   stale_total: number
+}
+
+export type Link = {
+  /** Path of the API */
+  href: string
+  /** As the sentence has it */
+  text: string
 }
 
 /** In text: MaxSimultaneous(key, max, underlying) */
@@ -1805,6 +1816,8 @@ export type Queue = {
   name: string
   /** Why it is out of service while other queues work; absent: it works */
   quarantined?: Quarantined
+  /** In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node serves the queue */
+  sentence?: string
   /** All settings */
   settings: QueueSettings
 }

@@ -4,13 +4,13 @@ import { bytes, duration, exact, moment, short } from '../format'
 import { Heat } from '../heat'
 import { List } from '../list'
 import { useLive } from '../live'
-import { Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile, atLimit, ends } from '../parts'
+import { Answer, Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile, atLimit, ends } from '../parts'
 import { quern, queuePath } from '../api'
 import { PastPicker, usePast, zoom } from '../past'
 import { boundTo, who } from '../session'
 import { link, queue, refine, route } from '../state'
 import { keys, stats } from '../stream'
-import type { KeysFrame, Page, StatsFrame, Submission } from '../types'
+import type { Diagnosis, KeysFrame, Page, StatsFrame, Submission } from '../types'
 
 export function Overview() {
   const frame = stats.value
@@ -20,7 +20,8 @@ export function Overview() {
   return (
     <>
       <div class="head"><h1>Overview</h1><span>queue {queue.value}</span></div>
-      <Standstill frame={frame} />
+      {frame.stats.disk_full > 0 && <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> The server refuses inserts until there is space. Completions continue.</span></div>}
+      <Said frame={frame} />
       <Tiles frame={frame} />
       <Throughput />
       <HeldBack frame={frame} keyed={keys.value} />
@@ -30,16 +31,18 @@ export function Overview() {
   )
 }
 
-/** Says what an operator would otherwise find out late. */
-function Standstill({ frame: { stats: s, rates } }: { frame: StatsFrame }) {
-  if (s.disk_full) return <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> The server refuses inserts until there is space. Completions continue.</span></div>
-  if (s.ready > 0 && s.reserved === 0 && rates.reserved === 0 && s.consumers_waiting === 0) {
-    return <div class="banner"><Mark of="skipped" /><span><b>No consumer is asking for work:</b> {exact(s.ready)} chunks are ready, and no consumer holds or waits for any.</span><code>{quern('work', '--', './your-command')}</code></div>
-  }
-  if (s.ready > 0 && s.consumers_waiting > 0 && rates.reserved === 0) {
-    return <div class="banner"><Mark of="skipped" /><span><b>{exact(s.consumers_waiting)} consumers wait although {exact(s.ready)} chunks are ready:</b> their strategies do not admit them, or limits hold them back.</span><a href={link('strategies')}>Explain a strategy…</a></div>
-  }
-  return null
+/** What waits for what, and when it is done, in one sentence of the server. */
+function Said({ frame }: { frame: StatsFrame }) {
+  const read = useLive<Diagnosis>(`${queuePath(queue.value)}/diagnosis`, 2)
+  const [d, f] = [read.data, read.data?.forecast]
+  if (read.problem) return <div class="w12"><Failed problem={read.problem} again={read.again} /></div>
+  return (
+    <section class="card w12 says" aria-label="Answer">
+      <p>{d ? <Answer d={d} /> : 'Reading…'}</p>
+      {f && <p class="foot">Done {ends(f, Date.parse(frame.at))}.</p>}
+      {d && !f && frame.stats.ready > 0 && frame.stats.reserved === 0 && frame.stats.consumers_waiting === 0 && <p class="foot"><code>{quern('work', '--', './your-command')}</code></p>}
+    </section>
+  )
 }
 
 function Tiles({ frame: { at, stats: s, rates } }: { frame: StatsFrame }) {
@@ -48,10 +51,10 @@ function Tiles({ frame: { at, stats: s, rates } }: { frame: StatsFrame }) {
   const open = free + s.paused + s.blocked
   return (
     <>
-      <Tile of="ready" name="Ready" value={short(s.ready)} title={exact(s.ready)}>in {exact(s.submissions_open)} submissions</Tile>
-      <Tile of="reserved" name="In flight" value={short(s.reserved)} title={exact(s.reserved)}>{exact(s.consumers_waiting)} calls wait for work</Tile>
-      <Tile of="waiting" name="Waiting" value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
-      <Tile of="done" name="Done" value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
+      <Tile of="ready" name="Ready" href={link('submissions', { state: 'open' })} value={short(s.ready)} title={exact(s.ready)}>in {exact(s.submissions_open)} submissions</Tile>
+      <Tile of="reserved" name="In flight" href={link('reservations')} value={short(s.reserved)} title={exact(s.reserved)}>{exact(s.consumers_waiting)} calls wait for work</Tile>
+      <Tile of="waiting" name="Waiting" href={link('submissions', { state: 'open' })} value={short(s.waiting)} title={exact(s.waiting)}>for run_at or a retry</Tile>
+      <Tile of="done" name="Done" href={link('submissions', { state: 'completed' })} value={`${short(rates.done)}/s`} title={`${rates.done} chunks per second`}>{short(s.done_total)} since the start</Tile>
       <Tile name="Oldest ready" value={s.ready > 0 ? duration(s.oldest_ready_seconds) : '—'}>{s.ready > 0 ? 'since it was inserted' : 'nothing is ready'}</Tile>
       <Tile name="Empty in" value={open === 0 ? 'now' : f ? duration(Math.max(1, (Date.parse(f.p50) - now) / 1000)) : '—'} title={f ? ends(f, now) : ''}>{open === 0 ? 'nothing is open' : f ? `nine times in ten within ${duration(Math.max(1, (Date.parse(f.p90) - now) / 1000))}${f.not_before ? `, not before ${moment(f.not_before)}` : ''}${f.moving ? '' : '; a part is stuck'}` : free === 0 ? 'rules hold all of it' : rates.done > 0 ? 'the pace is being measured' : 'no chunk is finishing'}</Tile>
     </>
