@@ -107,6 +107,8 @@ bench: build ## Go benchmarks, then all suites of quern-bench; on an idle machin
 
 fmt: ## format all Go files
 	gofmt -w .
+count: prepare ## lines, comments and wide lines per folder
+	go test ./internal/archtest -run '^TestCounts$$' -v -count=1
 # Not stringsbuilder: a text of three parts is easier to read as a sum.
 lint: format-check vet ## format, vet, staticcheck, and the modernisers of go fix
 	go tool -modfile=internal/tools/go.mod staticcheck ./...

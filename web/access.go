@@ -19,8 +19,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file decides who may do what, in one place and before a body is read: observe (middleware.go) calls admit for every
-// request, and the operation's line in the table says what it takes.
+// This file decides who may do what, in one place and before a body is read: observe (middleware.go)
+// calls admit for every request, and the operation's line in the table says what it takes.
 
 const (
 	codeUnauthorized queue.Code = api.CodeUnauthorized
@@ -65,9 +65,9 @@ func noLongerGood() *problem {
 	return newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
 }
 
-// admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of producers and
-// consumers that may, no one records who made them: their token is looked up, without a lock and without memory of its
-// own, and that is all. What it returns was entered, and has to leave.
+// admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of
+// producers and consumers that may, no one records who made them: their token is looked up, without a
+// lock and without memory of its own, and that is all. What it returns was entered, and has to leave.
 func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
 	if op == nil {
 		return nil, nil // there is no such path, which is no secret
@@ -112,8 +112,8 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 	return use, err
 }
 
-// asking is the context of a hot call, whose caller is found only when something asks for it: what a token has too much
-// of is on no fast path.
+// asking is the context of a hot call, whose caller is found only when something asks for
+// it: what a token has too much of is on no fast path.
 type asking struct {
 	context.Context
 	auth    *auth
@@ -153,7 +153,8 @@ func (a *asking) done() {
 	*a = asking{}
 }
 
-// tokenOf is the token of a request that was admitted; nil: it needed none. Hot calls carry none: it is looked up once more.
+// tokenOf is the token of a request that was admitted; nil: it needed none. Hot calls
+// carry none: it is looked up once more.
 func (a *auth) tokenOf(r *http.Request) *access.Token {
 	if caller := access.Of(r.Context()); caller.Token != nil {
 		return caller.Token
@@ -175,7 +176,8 @@ func credentialIn(ctx context.Context) *credential {
 	return by
 }
 
-// credentialOf is the credential of a request that begins to wait. Hot calls carry none: it is read from their headers once more.
+// credentialOf is the credential of a request that begins to wait. Hot calls carry none:
+// it is read from their headers once more.
 func (a *auth) credentialOf(r *http.Request) *credential {
 	if by := credentialIn(r.Context()); by != nil {
 		return by
@@ -193,7 +195,8 @@ func (a *auth) credentialOf(r *http.Request) *credential {
 }
 
 // authenticate finds the token of a request: from its header, else from the session that its cookie names.
-func (a *auth) authenticate(table *access.Table, r *http.Request, now time.Time) (by credential, token *access.Token, err error) {
+func (a *auth) authenticate(table *access.Table, r *http.Request,
+	now time.Time) (by credential, token *access.Token, err error) {
 	given := r.Header["Authorization"]
 	hop := a.hops.of(r)
 	switch {
@@ -216,7 +219,8 @@ func (a *auth) authenticate(table *access.Table, r *http.Request, now time.Time)
 				strconv.Quote(subject)+", which is that of the client's certificate. Make one, or send a token.")
 		}
 		if by.session == nil {
-			return by, nil, newProblem(codeUnauthorized, "This server needs an access token: send it as Authorization: Bearer qn_...")
+			return by, nil, newProblem(codeUnauthorized,
+				"This server needs an access token: send it as Authorization: Bearer qn_...")
 		}
 		by.proof = by.session.proof
 	default:
@@ -227,7 +231,8 @@ func (a *auth) authenticate(table *access.Table, r *http.Request, now time.Time)
 		}
 		if !ok {
 			return by, nil, newProblem(codeUnauthorized,
-				"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.")
+				"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing "+
+					"else.")
 		}
 	}
 	token, ok := table.Find(&by.proof, queue.At(now))
@@ -237,8 +242,8 @@ func (a *auth) authenticate(table *access.Table, r *http.Request, now time.Time)
 	return by, token, nil
 }
 
-// certified is the subject of the client's certificate, when an authority that the server trusts for that vouches for it, and the token
-// that it stands for, if there is one.
+// certified is the subject of the client's certificate, when an authority that the server
+// trusts for that vouches for it, and the token that it stands for, if there is one.
 func certified(table *access.Table, r *http.Request, now queue.Time) (subject string, token *access.Token) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return "", nil
@@ -329,7 +334,8 @@ func scopeText(op operation) string {
 // securitySchemes are the ways to say who one is.
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
-		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "What POST /v1/session sets, for the dashboard"},
+		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie,
+			Description: "What POST /v1/session sets, for the dashboard"},
 		"token": {Type: "http", Scheme: "bearer", BearerFormat: "qn_<id>_<secret>",
 			Description: "An access token. Needed once there is one; on loopback, before that, everything is open."},
 	}

@@ -8,10 +8,12 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// Answers over access.SmallAnswer count for the memory that they take, from when the engine gathers them until the client has taken them: a
-// client that asks for much and reads nothing must not fill the memory of all. What cannot be counted is refused before its first byte.
+// Answers over access.SmallAnswer count for the memory that they take, from when the engine
+// gathers them until the client has taken them: a client that asks for much and reads nothing
+// must not fill the memory of all. What cannot be counted is refused before its first byte.
 
-// maxAnswers bounds what all large answers may hold together. Of one access token, they may hold Limits.Answers.
+// maxAnswers bounds what all large answers may hold together. Of one access token, they
+// may hold Limits.Answers.
 const maxAnswers = 128 << 20
 
 // answers writes what goes out in one piece.
@@ -22,7 +24,8 @@ type answers struct {
 	waits    *waits // which the server's stop ends
 }
 
-// collected is an answer that is sent when all of it is made. What it was made of is no longer in memory then.
+// collected is an answer that is sent when all of it is made. What it was made of is no
+// longer in memory then.
 type collected struct {
 	http.ResponseWriter
 	answer *access.Answer
@@ -52,7 +55,8 @@ func (a *collected) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inTurn has read work when it is the turn of its token: lists of one must not take the processor from the calls of others.
+// inTurn has read work when it is the turn of its token: lists of one must not take the
+// processor from the calls of others.
 func inTurn(clock *clock, c echo.Context, read func() error) error {
 	ctx := c.Request().Context()
 	use, _ := access.Of(ctx).Share()
@@ -70,10 +74,12 @@ func inTurn(clock *clock, c echo.Context, read func() error) error {
 	return read()
 }
 
-// collect has make answer into memory, and sends that, unless still fails then. What make returns is returned, or that there was no room.
+// collect has make answer into memory, and sends that, unless still fails then. What make
+// returns is returned, or that there was no room.
 func (a *answers) collect(c echo.Context, make, still func() error) error {
 	response := c.Response()
-	in := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer, body: a.buffers.take()}
+	in := &collected{ResponseWriter: response.Writer, answer: access.Of(c.Request().Context()).Answer,
+		body: a.buffers.take()}
 	defer func() {
 		response.Writer = in.ResponseWriter
 		a.buffers.free(in.body)

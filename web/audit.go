@@ -55,24 +55,30 @@ func auditList() parameters[auditRequest] {
 		return timeParameter(name, about, &huma.Schema{Type: huma.TypeString, Format: "date-time"}, field)
 	}
 	return slices.Concat(parameters[auditRequest]{
-		at("since", "Only acts at this time (RFC 3339) or later", func(r *auditRequest) *queue.Time { return &r.filter.Since }),
+		at("since", "Only acts at this time (RFC 3339) or later",
+			func(r *auditRequest) *queue.Time { return &r.filter.Since }),
 		at("until", "Only acts before this time", func(r *auditRequest) *queue.Time { return &r.filter.Until }),
 		text("actor", "Only acts of this actor", func(r *auditRequest) *string { return &r.filter.Actor }),
 		text("action", "Only this action, such as rule.create, or all of a resource, such as rule",
 			func(r *auditRequest) *string { return &r.filter.Action }),
 		text("queue", "Only acts in this queue", func(r *auditRequest) *string { return &r.filter.Queue }),
-		text("target", "Only acts on this object, such as `rule 7`", func(r *auditRequest) *string { return &r.filter.Target }),
+		text("target", "Only acts on this object, such as `rule 7`",
+			func(r *auditRequest) *string { return &r.filter.Target }),
 		choiceParameter("outcome", "Only acts with this outcome; refused: the token did not allow them",
-			[]string{queue.ActOK, queue.ActRefused}, func(r *auditRequest, chosen string) { r.filter.Outcome = chosen }),
-	}, pageParameters(func(r *auditRequest) *string { return &r.cursor }, func(r *auditRequest) *int { return &r.limit }))
+			[]string{queue.ActOK, queue.ActRefused},
+			func(r *auditRequest, chosen string) { r.filter.Outcome = chosen }),
+	}, pageParameters(func(r *auditRequest) *string { return &r.cursor },
+		func(r *auditRequest) *int { return &r.limit }))
 }
 
 func auditShape(d *document, op *huma.Operation) {
 	lines := d.lines("One AuditEntry per line or event", reflect.TypeFor[api.AuditEntry]())
-	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
-		contentJSON: {Schema: d.ref(reflect.TypeFor[api.PageAuditEntry]())}, contentLines: lines, contentEvents: lines,
-	}, Headers: map[string]*huma.Param{headerIncomplete: {Schema: &huma.Schema{Type: huma.TypeString},
-		Description: "Names of queues in quarantine, separated by commas: their latest entries may be missing"}}}
+	op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
+		Content: map[string]*huma.MediaType{
+			contentJSON: {Schema: d.ref(reflect.TypeFor[api.PageAuditEntry]())}, contentLines: lines,
+			contentEvents: lines,
+		}, Headers: map[string]*huma.Param{headerIncomplete: {Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "Names of queues in quarantine, separated by commas: their latest entries may be missing"}}}
 }
 
 // auditRequest is what a request asks of the log.
@@ -113,7 +119,8 @@ func (x auditing) getAudit(c echo.Context) error {
 	return x.answers.collect(c, func() error { return c.JSON(http.StatusOK, out) }, nil)
 }
 
-// holdPage has the answer count for a page of the log, as it is read and as it is encoded, until the function that it returns is called.
+// holdPage has the answer count for a page of the log, as it is read and as it is encoded,
+// until the function that it returns is called.
 func holdPage(c echo.Context) (done func(), err error) {
 	answer := access.Of(c.Request().Context()).Answer
 	err = answer.Hold(2 * queue.MaxAnswerBytes)
@@ -122,7 +129,8 @@ func holdPage(c echo.Context) (done func(), err error) {
 
 func apiAuditEntry(a *queue.Act) api.AuditEntry {
 	return api.AuditEntry{
-		At: a.At.API(), Actor: a.Actor, OnBehalfOf: a.OnBehalfOf, From: a.From, Action: a.Action, Queue: a.Queue, Target: a.Target,
+		At: a.At.API(), Actor: a.Actor, OnBehalfOf: a.OnBehalfOf, From: a.From, Action: a.Action, Queue: a.Queue,
+		Target: a.Target,
 		Before: json.RawMessage(a.Before), After: json.RawMessage(a.After), RequestID: a.RequestID, Outcome: a.Outcome,
 	}
 }

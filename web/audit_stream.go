@@ -11,15 +11,16 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// auditOverlap is how far back a stream of the audit log looks each time: entries of different queues become visible in the order of
-// their commits, which is not quite that of their times.
+// auditOverlap is how far back a stream of the audit log looks each time: entries of different
+// queues become visible in the order of their commits, which is not quite that of their times.
 const auditOverlap = 10 * time.Second
 
 // auditBatch is how many entries a stream reads and sends at once.
 const auditBatch = 200
 
-// auditStream is one subscriber of the audit log. It reads the log in passes, each in batches from settled to the time at which it began.
-// A pass goes no further, as an entry of its own time may become visible after a later one was read: the next pass sends that.
+// auditStream is one subscriber of the audit log. It reads the log in passes, each in
+// batches from settled to the time at which it began. A pass goes no further, as an entry
+// of its own time may become visible after a later one was read: the next pass sends that.
 type auditStream struct {
 	engine  *engine.Engine
 	clock   *clock
@@ -33,18 +34,21 @@ type auditStream struct {
 
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// followAudit sends entries as they come, until the client leaves or the server stops. It looks once a second, at the pace of frames.
+// followAudit sends entries as they come, until the client leaves or the server stops. It
+// looks once a second, at the pace of frames.
 func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 	for _, name := range []string{"cursor", "limit", "until"} {
 		if c.QueryParams().Has(name) {
-			return queue.Invalid("/query/"+name, "does not go with a stream of events, which has no pages and no end: leave it out")
+			return queue.Invalid("/query/"+name,
+				"does not go with a stream of events, which has no pages and no end: leave it out")
 		}
 	}
 	stream, err := x.newAuditStream(in, c.Request().Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
-	// The first batch is read before the answer begins: a client that comes back to a damaged log gets an error.
+	// The first batch is read before the answer begins: a client that comes back to a
+	// damaged log gets an error.
 	events := stream.place()
 	first, err := stream.next()
 	if err != nil {
@@ -73,7 +77,9 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 		case <-wait:
 			if events, err = stream.next(); err != nil {
 				if !engine.Damaged(err) {
-					return nil // the client comes back with the id of the last event, to a server that may have restarted
+					// the client comes back with the id of the last event, to a server
+					// that may have restarted
+					return nil
 				}
 				x.streams.fail(c, err) // a client that came back would meet it again, and again
 				return err
@@ -82,9 +88,10 @@ func (x auditing) followAudit(c echo.Context, in auditRequest) error {
 	}
 }
 
-// newAuditStream begins at the time that the filter asks for, now without one, or where a stream ended whose last id is `last`. Which of
-// the entries of about that time the subscriber has cannot be told from the id, as they did not come in the order of their times: all
-// but that one are sent again, and none is missed.
+// newAuditStream begins at the time that the filter asks for, now without one, or where a
+// stream ended whose last id is `last`. Which of the entries of about that time the
+// subscriber has cannot be told from the id, as they did not come in the order of their
+// times: all but that one are sent again, and none is missed.
 func (x auditing) newAuditStream(in auditRequest, last string) (*auditStream, error) {
 	a := &auditStream{engine: x.engine, clock: x.clock, filter: in.filter, batch: auditBatch, settled: in.filter.Since,
 		known: map[string]bool{}}
@@ -105,8 +112,8 @@ func (x auditing) newAuditStream(in auditRequest, last string) (*auditStream, er
 	return a, nil
 }
 
-// place tells the client that the stream lives, and when no pass is under way where a stream begins that goes on after this one: at
-// settled, also when no entry was sent yet.
+// place tells the client that the stream lives, and when no pass is under way where a
+// stream begins that goes on after this one: at settled, also when no entry was sent yet.
 func (a *auditStream) place() []byte {
 	if a.cursor != "" {
 		return []byte(": alive\n\n")
@@ -114,13 +121,15 @@ func (a *auditStream) place() []byte {
 	return []byte("id: " + engine.AuditCursor(a.settled.Add(auditOverlap)) + "\n: alive\n\n")
 }
 
-// next is a batch of what the subscriber lacks, as events, the oldest first. It begins a pass when none is under way.
+// next is a batch of what the subscriber lacks, as events, the oldest first. It begins a
+// pass when none is under way.
 func (a *auditStream) next() (events []byte, err error) {
 	filter := a.filter
 	filter.OldestFirst = true
 	if a.cursor == "" {
 		a.begun = queue.At(a.clock.now())
-		a.settled = min(a.settled, a.begun.Add(-auditOverlap)) // else nothing is sent until a clock that was set back is where it was
+		// else nothing is sent until a clock that was set back is where it was
+		a.settled = min(a.settled, a.begun.Add(-auditOverlap))
 		a.cursor = engine.AuditCursor(a.settled)
 	}
 	if end := a.begun + 1; filter.Until == 0 || end < filter.Until {

@@ -42,16 +42,20 @@ type backups struct {
 
 // routes are the part of the table about backups.
 func (b backups) routes(r *router) {
-	r.raw(operation{id: "backup", act: act{"server.backup", ""}, brings: true, method: "POST", path: "/v1/backup", scope: scopeAdmin,
-		tag: tagServer, summary: "Make a backup of the whole server", about: backupAbout}, backupShape, b.make)
+	r.raw(operation{id: "backup", act: act{"server.backup", ""}, brings: true, method: "POST", path: "/v1/backup",
+		scope: scopeAdmin,
+		tag:   tagServer, summary: "Make a backup of the whole server", about: backupAbout}, backupShape, b.make)
 }
 
 func backupShape(d *document, op *huma.Operation) {
 	fileShape(contentTar, nil)(d, op)
-	op.RequestBody = &huma.RequestBody{Description: "The beginning of an earlier backup, for an increment; empty for a full backup",
-		Content: map[string]*huma.MediaType{contentTar: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+	op.RequestBody = &huma.RequestBody{
+		Description: "The beginning of an earlier backup, for an increment; empty for a full backup",
+		Content: map[string]*huma.MediaType{contentTar: {
+			Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
 	op.Responses["200"].Headers = map[string]*huma.Param{"Content-Length": {
-		Description: "Length of the backup in bytes: one that is shorter was cut", Schema: &huma.Schema{Type: huma.TypeString}}}
+		Description: "Length of the backup in bytes: one that is shorter was cut",
+		Schema:      &huma.Schema{Type: huma.TypeString}}}
 }
 
 // make is POST /v1/backup.
@@ -81,8 +85,9 @@ func (b backups) since(c echo.Context) (io.Reader, error) {
 		return nil, err
 	}
 	if r.ContentLength > maxHeadBytes {
-		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf("The head of the earlier backup has %d bytes, and at most "+
-			"%d are taken, which is enough for 60 GiB of data. Make a full backup.", r.ContentLength, maxHeadBytes)}
+		return nil, &queue.Error{Code: queue.CodeTooLarge,
+			Message: fmt.Sprintf("The head of the earlier backup has %d bytes, and at most "+
+				"%d are taken, which is enough for 60 GiB of data. Make a full backup.", r.ContentLength, maxHeadBytes)}
 	}
 	release, err := b.bodies.holdUpload(r.ContentLength, maxHeadBytes)
 	if err != nil {

@@ -26,7 +26,8 @@ const (
 	keepBody  = 1 << 20 // larger buffers are not kept for reuse
 )
 
-// buffer is bytes that live in a pool. The caller that takes one gives it back, and keeps nothing that points into it.
+// buffer is bytes that live in a pool. The caller that takes one gives it back, and keeps
+// nothing that points into it.
 type buffer struct {
 	b  []byte
 	of *access.Use // whose share a large one counts in; nil: it counts in none
@@ -59,8 +60,8 @@ type bodies struct {
 	uploads atomic.Int64 // bytes held by modules that are being uploaded
 }
 
-// mediaType checks that the request carries one of the accepted types, uncompressed, and returns which. The requirement
-// is also a defence: no HTML form can send it.
+// mediaType checks that the request carries one of the accepted types, uncompressed, and
+// returns which. The requirement is also a defence: no HTML form can send it.
 func mediaType(r *http.Request, accepted ...string) (string, error) {
 	header := r.Header.Get("Content-Type")
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
@@ -100,10 +101,11 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// read reads the whole body of at most limit bytes into a pooled buffer, which the caller gives back with
-// free. The buffer grows with what arrives, not with what Content-Length announces, and what it holds beyond an
-// ordinary body counts against maxHeldBytes. Text that is not UTF-8 is refused: the decoders would put U+FFFD in its place, and
-// a consumer would get something else than the producer sent.
+// read reads the whole body of at most limit bytes into a pooled buffer, which the caller
+// gives back with free. The buffer grows with what arrives, not with what Content-Length
+// announces, and what it holds beyond an ordinary body counts against maxHeldBytes. Text
+// that is not UTF-8 is refused: the decoders would put U+FFFD in its place, and a consumer
+// would get something else than the producer sent.
 func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 	r := c.Request()
 	if r.ContentLength > limit {
@@ -132,7 +134,8 @@ func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 		case err == io.EOF:
 			if !utf8.Valid(body.b) {
 				b.free(body)
-				return nil, newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
+				return nil, newProblem(codeMalformed,
+					"The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
 			}
 			large.finish()
 			return body, nil
@@ -140,8 +143,8 @@ func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 			b.free(body)
 			return nil, err
 		case r.ContentLength == int64(len(body.b)):
-			// net/http reports the end together with the last bytes or on the next read; after a body of the
-			// announced length there is nothing left that could fail.
+			// net/http reports the end together with the last bytes or on the next read;
+			// after a body of the announced length there is nothing left that could fail.
 			continue
 		}
 	}
@@ -228,7 +231,8 @@ func (b *bodies) drop(body *buffer, held int64) {
 	body.of = nil
 }
 
-// holdDecoded counts memory that a decoded request takes, like that of large bodies, until the function that it returns is called.
+// holdDecoded counts memory that a decoded request takes, like that of large bodies, until
+// the function that it returns is called.
 func (b *bodies) holdDecoded(r *http.Request, size int64) (done func(), err error) {
 	var decoded buffer
 	if err := b.hold(r, &decoded, size); err != nil {
@@ -237,8 +241,8 @@ func (b *bodies) holdDecoded(r *http.Request, size int64) (done func(), err erro
 	return func() { b.drop(&decoded, heldBy(size)) }, nil
 }
 
-// chunkedBody is a body whose length is not announced. What is wrong with its chunks is the client's mistake, but net/http has no
-// type for it.
+// chunkedBody is a body whose length is not announced. What is wrong with its chunks is
+// the client's mistake, but net/http has no type for it.
 type chunkedBody struct {
 	io.ReadCloser
 	c echo.Context
@@ -248,7 +252,8 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	var network net.Error
 	switch {
-	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), errors.As(err, &network):
+	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled),
+		errors.As(err, &network):
 		return n, err
 	}
 	broken := newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+
@@ -257,8 +262,9 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	return n, broken
 }
 
-// receive prepares for a chunked body. The connection is closed behind it: net/http does not tell whether the request had a
-// Content-Length, too, and after such a one what follows may be read in two ways (RFC 9112, section 6.1).
+// receive prepares for a chunked body. The connection is closed behind it: net/http does
+// not tell whether the request had a Content-Length, too, and after such a one what
+// follows may be read in two ways (RFC 9112, section 6.1).
 func receive(c echo.Context) {
 	if r := c.Request(); r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		r.Body = &chunkedBody{r.Body, c}

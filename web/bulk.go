@@ -26,7 +26,8 @@ type bulks struct{ engine *engine.Engine }
 func (x bulks) routes(r *router) {
 	register(r, operation{id: "list-bulk-operations", method: "GET", path: "/v1/bulk-operations", scope: scopeRead,
 		narrow: inHandler, tag: tagBulk, compress: true,
-		summary: "List bulk operations, newest first", about: "All running operations, and the last 100 ended ones of each queue."}, x.list)
+		summary: "List bulk operations, newest first",
+		about:   "All running operations, and the last 100 ended ones of each queue."}, x.list)
 	register(r, operation{id: "start-bulk-operation", act: act{"bulk.start", ""},
 		method: "POST", path: "/v1/bulk-operations", scope: scopeOperate,
 		narrow: inHandler, tag: tagBulk, accepts: true,
@@ -65,7 +66,8 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 		}
 		if !coversEntries(&token.Restriction, r.Filter.Meta) {
 			return nil, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-				token.Restriction.Bounds()+".", queue.Problem{Pointer: "/filter/meta", Detail: "must have " + token.Restriction.Bounds()})
+				token.Restriction.Bounds()+".", queue.Problem{Pointer: "/filter/meta",
+				Detail: "must have " + token.Restriction.Bounds()})
 		}
 	}
 	r.Actor = access.Of(ctx).Actor(r.Actor)
@@ -77,7 +79,8 @@ func (x bulks) start(ctx context.Context, in *startBulkInput) (*startBulkOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(), Body: bulkFor(ctx)(&b)}, nil
+	return &startBulkOutput{Status: http.StatusAccepted, Location: "/v1/bulk-operations/" + b.ID.String(),
+		Body: bulkFor(ctx)(&b)}, nil
 }
 
 func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
@@ -90,7 +93,8 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 	case r.Action != queue.BulkReprioritize && asked.Priority != nil:
 		return r, queue.Invalid("/priority", "is for the action reprioritize only")
 	case r.Action == queue.BulkReprioritize && asked.Priority == nil:
-		return r, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority, queue.MaxPriority)
+		return r, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority,
+			queue.MaxPriority)
 	case asked.Priority != nil:
 		r.Priority = *asked.Priority
 	}
@@ -104,7 +108,8 @@ func bulkRequest(asked *api.BulkRequest) (r queue.BulkRequest, err error) {
 	for i, name := range in.States {
 		state, ok := queue.ParseSubmissionState(name)
 		if !ok {
-			return r, queue.Invalid(fmt.Sprintf("/filter/states/%d", i), "must be a state of a submission: open or completed_with_dead")
+			return r, queue.Invalid(fmt.Sprintf("/filter/states/%d", i),
+				"must be a state of a submission: open or completed_with_dead")
 		}
 		f.States = append(f.States, state)
 	}
@@ -190,7 +195,8 @@ func apiBulk(b *queue.Bulk) api.BulkOperation {
 			Oldest: f.Dead.Oldest,
 		},
 		CreatedAt: b.ID.Created().API(), FinishedAt: b.Finished.API(),
-		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused, Failure: b.Failure,
+		Matched: b.Counts.Matched, Done: b.Counts.Done, Unchanged: b.Counts.Unchanged, Refused: b.Counts.Refused,
+		Failure:     b.Failure,
 		CancelledBy: b.EndedBy, RemainingMS: (b.Remaining + time.Millisecond - 1).Milliseconds(),
 	}
 	w, percent := b.Walk, b.Walk.Percent(b.State)

@@ -18,7 +18,8 @@ type listChunksInput struct {
 	RawQuery
 }
 
-func (x submissions) chunks(ctx context.Context, q *engine.Queue, in *listChunksInput) (*output[api.Page[api.Chunk]], error) {
+func (x submissions) chunks(ctx context.Context, q *engine.Queue,
+	in *listChunksInput) (*output[api.Page[api.Chunk]], error) {
 	var request chunkRequest
 	if err := chunkList().read(in.raw, &request); err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func chunkList() parameters[chunkRequest] {
 	return append(parameters[chunkRequest]{
 		stateParameter(queue.ParseChunkState, func(r *chunkRequest) *[]queue.ChunkState { return &r.states },
 			"ready", "waiting", "reserved", "done", "dead", "skipped", "forwarded"),
-	}, pageParameters(func(r *chunkRequest) *string { return &r.cursor }, func(r *chunkRequest) *int { return &r.limit })...)
+	}, pageParameters(func(r *chunkRequest) *string { return &r.cursor },
+		func(r *chunkRequest) *int { return &r.limit })...)
 }
 
 func (x submissions) chunk(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Chunk], error) {
@@ -58,7 +60,8 @@ func (x submissions) outputs(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	// An unknown submission must be reported before the first byte: after it, the connection can only be cut.
+	// An unknown submission must be reported before the first byte: after it, the
+	// connection can only be cut.
 	if _, err := q.Submissions.Get(ctx, in.id); err != nil {
 		return err
 	}
@@ -102,13 +105,15 @@ func (x submissions) chunkMap(ctx context.Context, q *engine.Queue, in *getMapIn
 	return answered(m, err, asIs)
 }
 
-func (x submissions) attempts(ctx context.Context, q *engine.Queue, in *ChunkPath) (*output[api.Page[api.Attempt]], error) {
+func (x submissions) attempts(ctx context.Context, q *engine.Queue,
+	in *ChunkPath) (*output[api.Page[api.Attempt]], error) {
 	past, err := q.Submissions.Attempts(ctx, in.id, in.chunk.Index)
 	return answeredShort(past, err, apiAttempt)
 }
 
 func apiAttempt(a *queue.Attempt) api.Attempt {
 	return api.Attempt{
-		EndedAt: a.Ended.API(), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost, Error: a.Error,
+		EndedAt: a.Ended.API(), Consumer: a.Consumer, HeldMS: a.Held.Milliseconds(), Expired: a.Expired, Lost: a.Lost,
+		Error: a.Error,
 	}
 }

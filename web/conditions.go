@@ -7,14 +7,15 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Conditions are the headers that make a change depend on what is there. It is exported because huma only looks into
-// exported fields.
+// Conditions are the headers that make a change depend on what is there. It is exported
+// because huma only looks into exported fields.
 type Conditions struct {
 	IfMatch     string `header:"If-Match" doc:"ETags; one must be that of the newest version. *: a version must exist"`
 	IfNoneMatch string `header:"If-None-Match" doc:"*: none may exist"`
 }
 
-// hold refuses a change if the conditions do not hold for what is there: a version from 1 on, with its ETag, or 0 for nothing.
+// hold refuses a change if the conditions do not hold for what is there: a version from 1
+// on, with its ETag, or 0 for nothing.
 func (c *Conditions) hold(what string, version uint32, etag string) error {
 	switch {
 	case c.IfNoneMatch != "" && strings.TrimSpace(c.IfNoneMatch) != "*":
@@ -31,7 +32,8 @@ func (c *Conditions) hold(what string, version uint32, etag string) error {
 	return nil
 }
 
-// matchesETag compares strongly: a weak ETag matches nothing. Our ETags have no commas, so the list can be cut at them.
+// matchesETag compares strongly: a weak ETag matches nothing. Our ETags have no commas, so
+// the list can be cut at them.
 func matchesETag(list, etag string) bool {
 	for candidate := range strings.SplitSeq(list, ",") {
 		if candidate = strings.TrimSpace(candidate); candidate == "*" || candidate == etag {

@@ -17,9 +17,10 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// This file keeps clients that may do nothing from holding all files that the server may open. A connection is proven by its first request
-// that is let in. Of those that are not, the one that was silent for longest makes room for a new one, and a quarter of all connections is
-// kept for those that are.
+// This file keeps clients that may do nothing from holding all files that the server may
+// open. A connection is proven by its first request that is let in. Of those that are not,
+// the one that was silent for longest makes room for a new one, and a quarter of all
+// connections is kept for those that are.
 
 // freshIdle is how long an unproven connection may be open without a request.
 const freshIdle = 15 * time.Second
@@ -68,8 +69,10 @@ func newConnections(registerer prometheus.Registerer, most int, now func() time.
 	for _, m := range []prometheus.Collector{
 		c.closed,
 		gauge("quern_http_connections", "Open connections.", func() int { return len(c.open) }),
-		gauge("quern_http_connections_unproven", "Open connections of which no request was let in yet.", c.unproven.Len),
-		gauge("quern_http_connections_limit", "Most connections that may be open; 0: not limited.", func() int { return c.most }),
+		gauge("quern_http_connections_unproven", "Open connections of which no request was let in yet.",
+			c.unproven.Len),
+		gauge("quern_http_connections_limit", "Most connections that may be open; 0: not limited.",
+			func() int { return c.most }),
 	} {
 		if err := registerer.Register(m); err != nil {
 			return nil, fmt.Errorf("web: metrics of connections: %w", err)

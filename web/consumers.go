@@ -109,7 +109,8 @@ type listConsumersInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-func (x consumers) list(ctx context.Context, q *engine.Queue, in *listConsumersInput) (*output[api.Page[api.Consumer]], error) {
+func (x consumers) list(ctx context.Context, q *engine.Queue,
+	in *listConsumersInput) (*output[api.Page[api.Consumer]], error) {
 	page, err := q.Consumers.List(ctx, in.Cursor, in.Limit)
 	return answeredPage(page, err, apiConsumer)
 }
@@ -127,7 +128,8 @@ func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput)
 	return &output[api.ConsumerDetail]{api.ConsumerDetail{Consumer: apiConsumer(&page.Consumer),
 		Items: showAll(page.Items, func(h *queue.HeldChunk) api.HeldChunk {
 			return api.HeldChunk{
-				Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: someMeta(h.Meta), Attempt: uint32(h.Attempt),
+				Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Meta: someMeta(h.Meta),
+				Attempt:    uint32(h.Attempt),
 				ReservedAt: h.Reserved.API(), Deadline: h.Deadline.API(), Finishing: h.Finishing,
 			}
 		}), Next: page.Next}}, nil
@@ -143,7 +145,8 @@ func (x consumers) detach(ctx context.Context, q *engine.Queue, in *ConsumerPath
 }
 
 // order makes the handler of one order.
-func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engine.Queue, *ConsumerPath) (*output[api.Consumer], error) {
+func (x consumers) order(order queue.ConsumerOrder) func(context.Context, *engine.Queue,
+	*ConsumerPath) (*output[api.Consumer], error) {
 	return func(ctx context.Context, q *engine.Queue, in *ConsumerPath) (*output[api.Consumer], error) {
 		c, err := q.Consumers.Order(ctx, in.Consumer, order)
 		return answered(c, err, apiConsumer)

@@ -16,8 +16,8 @@ import (
 //go:embed dashboard/dist
 var dashboardFiles embed.FS
 
-// dashboardPolicy lets the page load its own script, style and icon and talk to this server, and nothing else: nothing inline,
-// nothing from elsewhere.
+// dashboardPolicy lets the page load its own script, style and icon and talk to this
+// server, and nothing else: nothing inline, nothing from elsewhere.
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " +
 	"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -27,9 +27,12 @@ type dashboard map[string]asset
 // routes are the part of the table about the dashboard.
 func (d dashboard) routes(r *router) {
 	r.raw(operation{id: "dashboard", method: "GET", path: "/", public: true, tag: tagServer, compress: true,
-		summary: "The dashboard"}, textShape("text/html"), func(c echo.Context) error { return d.send(c, "index.html") })
-	r.raw(operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer, compress: true,
-		summary: "A file of the dashboard"}, assetShape, func(c echo.Context) error { return d.send(c, c.Param("file")) })
+		summary: "The dashboard"}, textShape("text/html"),
+		func(c echo.Context) error { return d.send(c, "index.html") })
+	r.raw(operation{id: "dashboard-asset", method: "GET", path: "/assets/{file}", public: true, tag: tagServer,
+		compress: true,
+		summary:  "A file of the dashboard"}, assetShape,
+		func(c echo.Context) error { return d.send(c, c.Param("file")) })
 }
 
 // asset is one file of the dashboard.
@@ -39,7 +42,8 @@ type asset struct {
 	etag        string
 }
 
-// loadDashboard reads the built dashboard, whose files have fixed names: index.html is the page, the others are beside it.
+// loadDashboard reads the built dashboard, whose files have fixed names: index.html is the
+// page, the others are beside it.
 func loadDashboard() (dashboard, error) {
 	types := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}

@@ -13,7 +13,8 @@ import (
 const (
 	listDeadAbout = "Chunks without attempts left, whose submission is open or completed with dead ones: the newest " +
 		"submission first, and within one submission by index. " +
-		"They stay until you redrive or delete them, or until the retention of their submission is over, which begins at its end. " +
+		"They stay until you redrive or delete them, or until the retention of their submission is over, which " +
+		"begins at its end. " +
 		shortPages
 	groupsAbout = "Errors that differ only in numbers, hexadecimal ids, UUIDs and quoted parts have one " +
 		"fingerprint. The groups count every matching dead letter. There are at most 10,000 groups; `others` counts " +
@@ -34,25 +35,29 @@ func (x deadLetters) routes(r *router) {
 	registerIn(r, operation{id: "list-dead-letters", method: "GET", path: "/v1/queues/{queue}/dead-letters",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
 		summary: "List dead letters", about: listDeadAbout, params: letterList().document()}, x.list)
-	registerIn(r, operation{id: "list-dead-letter-groups", method: "GET", path: "/v1/queues/{queue}/dead-letters/groups",
+	registerIn(r, operation{id: "list-dead-letter-groups", method: "GET",
+		path:  "/v1/queues/{queue}/dead-letters/groups",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagDeadLetters, compress: true, freeform: true,
-		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout, params: groupList().document()}, x.groups)
+		summary: "Group dead letters by the fingerprint of their errors", about: groupsAbout,
+		params: groupList().document()}, x.groups)
 	registerIn(r, operation{id: "get-dead-letter", method: "GET",
-		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub, tag: tagDeadLetters,
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeRead, narrow: inQueue | inSub,
+		tag:     tagDeadLetters,
 		summary: "Read a dead letter with its last 10 attempts"}, x.get)
-	registerIn(r, operation{id: "redrive-dead-letter", act: act{"dead_letter.redrive", "submission {submission} chunk {index}"},
-		method: "POST",
-		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
+	registerIn(r, operation{id: "redrive-dead-letter",
+		act: act{"dead_letter.redrive", "submission {submission} chunk {index}"}, method: "POST",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/redrive", scope: scopeOperate,
 		narrow: inQueue | inSub, tag: tagDeadLetters,
 		summary: "Redrive a dead chunk", about: redriveAbout}, x.redrive)
-	registerIn(r, operation{id: "forward-dead-letter", act: act{"dead_letter.forward", "submission {submission} chunk {index}"},
-		method: "POST",
-		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
+	registerIn(r, operation{id: "forward-dead-letter",
+		act: act{"dead_letter.forward", "submission {submission} chunk {index}"}, method: "POST",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}/forward", scope: scopeOperate,
 		narrow: inQueue | inSub | inHandler, tag: tagDeadLetters,
 		summary: "Forward a dead chunk to another queue", about: forwardAbout}, x.forward)
-	registerIn(r, operation{id: "delete-dead-letter", act: act{"dead_letter.delete", "submission {submission} chunk {index}"},
-		method: "DELETE",
-		path:   "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub, tag: tagDeadLetters,
+	registerIn(r, operation{id: "delete-dead-letter",
+		act: act{"dead_letter.delete", "submission {submission} chunk {index}"}, method: "DELETE",
+		path: "/v1/queues/{queue}/dead-letters/{submission}/{index}", scope: scopeOperate, narrow: inQueue | inSub,
+		tag:     tagDeadLetters,
 		summary: "Discard a dead chunk for good", about: "It counts as skipped from then on."}, x.delete)
 }
 
@@ -86,9 +91,10 @@ func letterList() parameters[engine.DeadRequest] {
 // fingerprintLength is that of queue.Fingerprint, in characters.
 const fingerprintLength = 16
 
-// asked reads which letters a query means. A token that is bound to a value sees the letters of that value alone, and a submission of
-// another is not there for it.
-func (x deadLetters) asked(ctx context.Context, in *queueQuery, known parameters[engine.DeadRequest]) (r engine.DeadRequest, err error) {
+// asked reads which letters a query means. A token that is bound to a value sees the
+// letters of that value alone, and a submission of another is not there for it.
+func (x deadLetters) asked(ctx context.Context, in *queueQuery,
+	known parameters[engine.DeadRequest]) (r engine.DeadRequest, err error) {
 	if err := known.read(in.raw, &r); err != nil {
 		return r, err
 	}
@@ -99,7 +105,8 @@ func (x deadLetters) asked(ctx context.Context, in *queueQuery, known parameters
 	return r, err
 }
 
-func (x deadLetters) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.DeadLetter]], error) {
+func (x deadLetters) list(ctx context.Context, q *engine.Queue,
+	in *queueQuery) (*output[api.Page[api.DeadLetter]], error) {
 	request, err := x.asked(ctx, in, letterList())
 	if err != nil {
 		return nil, err
@@ -184,7 +191,8 @@ func (x deadLetters) delete(ctx context.Context, q *engine.Queue, in *DeadPath) 
 
 func apiDeadLetter(d *queue.DeadChunk) api.DeadLetter {
 	return api.DeadLetter{
-		Submission: d.Chunk.Submission.String(), Index: d.Chunk.Index, SubmissionState: d.State.String(), Attempts: uint32(d.Attempts),
+		Submission: d.Chunk.Submission.String(), Index: d.Chunk.Index, SubmissionState: d.State.String(),
+		Attempts: uint32(d.Attempts),
 		Expiries: uint32(d.Expiries), Redrives: uint32(d.Redrives), DiedAt: d.Died.API(), Consumer: d.Consumer,
 		Error: d.Error, Fingerprint: d.Fingerprint,
 	}

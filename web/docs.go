@@ -31,8 +31,8 @@ var docsStyle string
 
 const contentOpenAPI = "application/openapi+json"
 
-// docsPages are the document, and what people read. Each is made when it is first asked for: most servers are never asked, and making them
-// takes longer than the rest of a start.
+// docsPages are the document, and what people read. Each is made when it is first asked
+// for: most servers are never asked, and making them takes longer than the rest of a start.
 type docsPages struct {
 	document  func() ([]byte, error)     // the OpenAPI document
 	home      func() ([]byte, error)     // the page Start, with the problems: their types are /docs#CODE
@@ -43,11 +43,13 @@ type docsPages struct {
 
 // routes are the part of the table about them.
 func (p *docsPages) routes(r *router) {
-	r.raw(operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "This document"}, textShape(contentOpenAPI), p.getDocument)
-	r.raw(operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
-		summary: "The first page of the documents, and the codes of problems"}, textShape("text/html"), p.getHome)
-	r.raw(operation{id: "docs-page", method: "GET", path: "/docs/{page}", scope: scopeRead, narrow: free, tag: tagServer, compress: true,
+	r.raw(operation{id: "openapi", method: "GET", path: "/openapi.json", scope: scopeRead, narrow: free, tag: tagServer,
+		compress: true, summary: "This document"}, textShape(contentOpenAPI), p.getDocument)
+	r.raw(operation{id: "docs", method: "GET", path: "/docs", scope: scopeRead, narrow: free, tag: tagServer,
+		compress: true,
+		summary:  "The first page of the documents, and the codes of problems"}, textShape("text/html"), p.getHome)
+	r.raw(operation{id: "docs-page", method: "GET", path: "/docs/{page}", scope: scopeRead, narrow: free,
+		tag: tagServer, compress: true,
 		summary: "A page of the documents, or a search in them"}, docsPageShape, p.getPage)
 }
 
@@ -139,14 +141,15 @@ func docsPageOf(from *huma.OpenAPI) *docsPage {
 	}
 	for _, k := range kinds() {
 		if k.advice != "" {
-			page.Problems = append(page.Problems, docsProblem{Code: string(k.code), Title: k.title, Advice: k.advice, Status: k.status})
+			page.Problems = append(page.Problems, docsProblem{Code: string(k.code), Title: k.title, Advice: k.advice,
+				Status: k.status})
 		}
 	}
 	return page
 }
 
-// render makes the reference page ("docs"), or only its table of problems. It needs no script, so that it works under a policy that
-// allows none; its one style sheet is allowed by its hash.
+// render makes the reference page ("docs"), or only its table of problems. It needs no script,
+// so that it works under a policy that allows none; its one style sheet is allowed by its hash.
 func (p *docsPage) render(part string) ([]byte, error) {
 	parsed, err := template.New("docs").Parse(docsTemplate)
 	if err != nil {
@@ -180,7 +183,8 @@ func docsPageShape(d *document, op *huma.Operation) {
 	op.Parameters = append(op.Parameters,
 		&huma.Param{Name: "page", In: "path", Required: true, Schema: text,
 			Description: "Name of the page, such as start; api for the reference; or search"},
-		&huma.Param{Name: "q", In: "query", Description: "Of search: words that a part of a page has all of", Schema: text})
+		&huma.Param{Name: "q", In: "query", Description: "Of search: words that a part of a page has all of",
+			Schema: text})
 	textShape("text/html")(d, op)
 }
 
@@ -246,7 +250,8 @@ func operationsOf(from *huma.OpenAPI) []*huma.Operation {
 
 func docsOperationOf(op *huma.Operation) docsOperation {
 	scope, _ := op.Extensions["x-scope"].(string)
-	out := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Scope: scope, Summary: op.Summary, About: op.Description}
+	out := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Scope: scope, Summary: op.Summary,
+		About: op.Description}
 	for _, p := range op.Parameters {
 		out.Parameters = append(out.Parameters,
 			docsField{Name: p.Name, Where: p.In, Type: typeName(p.Schema), About: p.Description, Required: p.Required})

@@ -39,7 +39,8 @@ type following struct {
 func (f following) routes(r *router) {
 	r.raw(operation{id: "follow-ends", method: "GET", path: "/v1/queues/{queue}/ends", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagSubmissions, freeform: true, streams: true,
-		summary: "Follow the ends of submissions", about: endsAbout, params: append(endsList().document(), lastEnd())}, endsShape, f.ends)
+		summary: "Follow the ends of submissions", about: endsAbout, params: append(endsList().document(), lastEnd())},
+		endsShape, f.ends)
 }
 
 // endsRequest says which ends are meant, and behind which event the stream begins.
@@ -50,7 +51,8 @@ type endsRequest struct {
 
 // endsList are the parameters of the stream.
 func endsList() (list parameters[endsRequest]) {
-	ended := slices.DeleteFunc(queue.SubmissionStateNames(), func(name string) bool { return name == queue.Open.String() })
+	ended := slices.DeleteFunc(queue.SubmissionStateNames(),
+		func(name string) bool { return name == queue.Open.String() })
 	for _, p := range submissionFilter(ended...) {
 		list = append(list, parameter[endsRequest]{Param: p.Param, many: p.many,
 			read: func(to *endsRequest, name, given string) error { return p.read(&to.ListRequest, name, given) }})
@@ -67,7 +69,8 @@ func lastEnd() *huma.Param {
 func endsShape(d *document, op *huma.Operation) {
 	op.Parameters = append([]*huma.Param{{Name: "queue", In: "path", Required: true, Description: "Name of the queue",
 		Schema: &huma.Schema{Type: huma.TypeString}}}, op.Parameters...)
-	op.Responses["200"] = &huma.Response{Description: "Events until the client leaves: end (Submission), gap (EndsGap), problem (Problem)",
+	op.Responses["200"] = &huma.Response{
+		Description: "Events until the client leaves: end (Submission), gap (EndsGap), problem (Problem)",
 		Content: map[string]*huma.MediaType{contentEvents: d.lines(eventData,
 			reflect.TypeFor[api.Submission](), reflect.TypeFor[api.EndsGap](), reflect.TypeFor[api.Problem]())}}
 }
@@ -145,7 +148,8 @@ func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream,
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		where, from = "/header/Last-Event-ID", last
 	}
-	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: ownMeta(r.Context(), list.Meta), Schedule: list.Schedule}}
+	s := &endStream{of: ends, filter: engine.EndFilter{States: list.States, Meta: ownMeta(r.Context(), list.Meta),
+		Schedule: list.Schedule}}
 	if tenantOf(r.Context()) != nil {
 		sealer := f.engine.Sealer()
 		s.sealer = &sealer
@@ -155,7 +159,8 @@ func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream,
 		return s, nil
 	}
 	if !s.begin(from) {
-		return nil, queue.Invalid(where, "must be the id of an event of this stream, such as 1234-56, or 0 for all that is kept, or now")
+		return nil, queue.Invalid(where,
+			"must be the id of an event of this stream, such as 1234-56, or 0 for all that is kept, or now")
 	}
 	return s, nil
 }
@@ -169,7 +174,8 @@ func (f *endStream) begin(from string) (ok bool) {
 	}
 	f.place, ok = queue.ParseEndPlace(from)
 	if f.sealer != nil {
-		f.place = queue.EndPlace{} // an id of an earlier version would tell where others are: the stream begins with all that is kept
+		// an id of an earlier version would tell where others are: the stream begins with all that is kept
+		f.place = queue.EndPlace{}
 	}
 	f.all = f.place == queue.EndPlace{}
 	return ok
@@ -186,8 +192,8 @@ func (f *endStream) id(place queue.EndPlace) string {
 	return f.sealer.Seal(place, 0)
 }
 
-// passing is the id of a place at which there may be nothing of the follower's. A tenant's looks different each time, as it would tell
-// otherwise that others commit.
+// passing is the id of a place at which there may be nothing of the follower's. A tenant's
+// looks different each time, as it would tell otherwise that others commit.
 func (f *endStream) passing(place queue.EndPlace) string {
 	if f.sealer == nil {
 		return place.String()

@@ -52,17 +52,19 @@ type kind struct {
 
 const adviceMoved = "Wait as long as Retry-After says and send it again, to another server if there are several."
 
-// kinds is the one table from codes to HTTP, in the order of the reference page. It is the result of a function, so that nothing can
-// change it.
+// kinds is the one table from codes to HTTP, in the order of the reference page. It is the
+// result of a function, so that nothing can change it.
 func kinds() []kind { return append(failures(), unknowns()...) }
 
 func failures() []kind {
 	return []kind{
-		{code: queue.CodeInvalid, status: 422, title: "The request is not valid", advice: "Correct the fields that errors[] points at."},
+		{code: queue.CodeInvalid, status: 422, title: "The request is not valid",
+			advice: "Correct the fields that errors[] points at."},
 		{code: codeMalformed, status: 400, title: "The body cannot be read",
 			advice: "Send one complete JSON value (or JSON lines where they are accepted)."},
 		{code: codeNotFound, status: 404, title: "No such path", advice: "See the list of operations on this page."},
-		{code: codeMethod, status: 405, title: "Method not allowed", advice: "Use one of the methods in the Allow header."},
+		{code: codeMethod, status: 405, title: "Method not allowed",
+			advice: "Use one of the methods in the Allow header."},
 		{code: queue.CodeConflict, status: 409, title: "The state does not allow it",
 			advice: "Read the resource again: its present state does not allow this."},
 		{code: queue.CodeDraining, status: 409, title: "The queue is draining",
@@ -74,19 +76,23 @@ func failures() []kind {
 		{code: queue.CodeIdempotencyReuse, status: 422, title: "Idempotency key used before",
 			advice: "Use a new Idempotency-Key for a different request."},
 		{code: queue.CodeBatchRefused, status: 409, title: "Another submission of the call was refused",
-			advice: "Correct or leave out the one that detail names; only results of an atomic insert of many have this code."},
-		{code: queue.CodeTooLarge, status: 413, title: "Too large", advice: "Split the request, or put the content into object storage."},
+			advice: "Correct or leave out the one that detail names; only results of an atomic insert of many have " +
+				"this code."},
+		{code: queue.CodeTooLarge, status: 413, title: "Too large",
+			advice: "Split the request, or put the content into object storage."},
 		{code: codeMediaType, status: 415, title: "Unsupported media type",
 			advice: "Send Content-Type: application/json and no Content-Encoding."},
 		{code: codeUnauthorized, status: 401, title: "An access token is needed",
 			advice: "Send Authorization: Bearer qn_..., with a token that is good."},
-		{code: codeForbidden, status: 403, title: "The token does not allow it", advice: "Use a token with the scope that detail names."},
+		{code: codeForbidden, status: 403, title: "The token does not allow it",
+			advice: "Use a token with the scope that detail names."},
 		{code: codeHost, status: 421, title: "Not a name of this server",
 			advice: "Address the server by localhost or by a name it was configured with."},
 		{code: codeElsewhere, status: 421, title: "Another node serves this",
 			advice: "Nothing was done. Send it to the node that the header Quern-Owner names, or again to this one."},
-		{code: codeUnknownOutcome, status: 502, title: "The outcome is unknown", advice: "Send it again if that does no harm: with the " +
-			"same Idempotency-Key or the same tokens, what was done already is recognised."},
+		{code: codeUnknownOutcome, status: 502, title: "The outcome is unknown",
+			advice: "Send it again if that does no harm: with the " +
+				"same Idempotency-Key or the same tokens, what was done already is recognised."},
 		{code: codeCrossOrigin, status: 403, title: "Cross-origin request refused",
 			advice: "Changes cannot be made, nor streams opened, from a page of another site."},
 		{code: codeSlow, status: 408, title: "The request took too long to arrive", advice: "Send it again."},
@@ -96,15 +102,18 @@ func failures() []kind {
 			advice: "Inserts are refused until some have ended; everything else works.", retry: 10 * time.Second},
 		{code: queue.CodeDiskFull, status: 507, title: "The disk is full", advice: "What brings something new is " +
 			"refused until there is room; what finishes, stops or takes away still works.", retry: 30 * time.Second},
-		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine", advice: "GET /v1/queues/{queue} says which file " +
-			"is damaged or missing. Once that is fixed and the server started again, the queue serves.", retry: 30 * time.Second},
+		{code: queue.CodeQuarantined, status: 503, title: "The queue is in quarantine",
+			advice: "GET /v1/queues/{queue} says which file " +
+				"is damaged or missing. Once that is fixed and the server started again, the queue serves.",
+			retry: 30 * time.Second},
 		{code: queue.CodeMoved, status: 503, title: "The queue has moved", advice: adviceMoved, retry: time.Second},
 		{code: queue.CodeMoving, status: 503, title: "The queue is moving", advice: adviceMoved, retry: time.Second},
 		{code: queue.CodeUnavailable, status: 503, title: "Not available at the moment",
 			advice: "Wait as long as Retry-After says and send it again.", retry: time.Second},
 		{code: queue.CodeCommitFailed, status: 503, title: "The commit failed", advice: "Send it again with the same " +
 			"Idempotency-Key or the same tokens: what was done already is recognised.", retry: time.Second},
-		{code: codeNotReady, status: 503, title: "Not ready", advice: "errors[] names the checks that fail.", retry: time.Second},
+		{code: codeNotReady, status: 503, title: "Not ready", advice: "errors[] names the checks that fail.",
+			retry: time.Second},
 		{code: codeInternal, status: 500, title: "Internal error",
 			advice: "Report it with the request_id: the server's log has the details."},
 		{code: codeClientGone, status: statusClientGone, title: "The client went away"},
@@ -121,17 +130,20 @@ func unknowns() []kind {
 		{code: queue.CodeUnknownStrategy, status: 404, title: "No such strategy",
 			advice: "GET /v1/queues/{queue}/strategies lists those there are."},
 		{code: queue.CodeUnknownValue, status: 404, title: "No such value",
-			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any value."},
+			advice: "GET /v1/queues/{queue}/meta-keys/{key}/values lists those there are; PUT sets something for any " +
+				"value."},
 		{code: queue.CodeUnknownSchedule, status: 404, title: "No such schedule",
 			advice: "GET /v1/queues/{queue}/schedules lists those there are."},
 		{code: queue.CodeUnknownPlugin, status: 404, title: "No such plugin",
 			advice: "GET /v1/plugins lists those there are, /v1/plugins/{name}/versions their versions."},
 		{code: queue.CodeUnknownDeadLetter, status: 404, title: "No such dead letter",
 			advice: "GET /v1/queues/{queue}/dead-letters lists those there are."},
-		{code: queue.CodeUnknownRule, status: 404, title: "No such rule", advice: "GET /v1/queues/{queue}/rules lists those there are."},
+		{code: queue.CodeUnknownRule, status: 404, title: "No such rule",
+			advice: "GET /v1/queues/{queue}/rules lists those there are."},
 		{code: queue.CodeUnknownConsumer, status: 404, title: "No such consumer",
 			advice: "GET /v1/queues/{queue}/consumers lists those there are."},
-		{code: queue.CodeUnknownToken, status: 404, title: "No such access token", advice: "GET /v1/tokens lists those there are."},
+		{code: queue.CodeUnknownToken, status: 404, title: "No such access token",
+			advice: "GET /v1/tokens lists those there are."},
 		{code: queue.CodeUnknownBulk, status: 404, title: "No such bulk operation",
 			advice: "GET /v1/bulk-operations lists those there are."},
 	}
@@ -178,7 +190,8 @@ func (p *problem) GetHeaders() http.Header {
 	return nil
 }
 
-// newProblem makes the problem of a code. A code that is not in the table is a mistake of ours and becomes internal.
+// newProblem makes the problem of a code. A code that is not in the table is a mistake of
+// ours and becomes internal.
 func newProblem(code queue.Code, detail string, problems ...queue.Problem) *problem {
 	k, ok := kindOf()[code]
 	if !ok {
@@ -229,7 +242,8 @@ func (a *answers) problemOf(err error) *problem {
 func internalProblem(cause error) *problem {
 	detail := "Something went wrong in the server. Its log has the details under this request_id."
 	if engine.Damaged(cause) {
-		detail = "A file of the server is damaged, and what was asked for cannot be read. Its log names the file and the advice under " +
+		detail = "A file of the server is damaged, and what was asked for cannot be read. Its log names the file and " +
+			"the advice under " +
 			"this request_id; quern check lists all that is damaged."
 	}
 	p := newProblem(codeInternal, detail)
@@ -248,8 +262,8 @@ func routingProblem(err *echo.HTTPError) *problem {
 	return internalProblem(err)
 }
 
-// refuse answers with the problem of err, unless an answer has begun: then the connection is cut, so that the client
-// does not take half an answer for a whole one.
+// refuse answers with the problem of err, unless an answer has begun: then the connection
+// is cut, so that the client does not take half an answer for a whole one.
 func (a *answers) refuse(c echo.Context, err error) *problem {
 	p := a.problemOf(err)
 	response := c.Response()
@@ -274,8 +288,8 @@ func (a *answers) refuse(c echo.Context, err error) *problem {
 	return p
 }
 
-// fromHuma turns what huma found wrong with a request into a problem of ours: pointers instead of dotted paths, and
-// never the value that was sent.
+// fromHuma turns what huma found wrong with a request into a problem of ours: pointers
+// instead of dotted paths, and never the value that was sent.
 func fromHuma(model *huma.ErrorModel) *problem {
 	var found []queue.Problem
 	for _, detail := range model.Errors {

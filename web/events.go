@@ -68,7 +68,8 @@ type watching struct {
 
 // routes are the part of the table about them.
 func (w watching) routes(r *router) {
-	r.raw(operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler, tag: tagQueues,
+	r.raw(operation{id: "events", method: "GET", path: "/v1/events", scope: scopeRead, narrow: noTenants | inHandler,
+		tag:     tagQueues,
 		streams: true, summary: "Follow a queue's numbers", about: eventsAbout}, eventsShape, w.getEvents)
 }
 
@@ -126,7 +127,8 @@ func (in *eventsRequest) parseQueues(given []string) error {
 		switch {
 		case slices.Contains(in.queues, name):
 		case len(in.queues) == queue.MaxQueues:
-			return queue.Invalid("/query/queue", "names more than %d queues, the most that a server has", queue.MaxQueues)
+			return queue.Invalid("/query/queue", "names more than %d queues, the most that a server has",
+				queue.MaxQueues)
 		default:
 			in.queues = append(in.queues, name)
 		}
@@ -169,7 +171,8 @@ func (e *events) parseID(id string) (number uint64, at queue.Time) {
 	return number, queue.Time(millis)
 }
 
-// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile, so that they are made once.
+// encode gives a frame's bytes. The first who asks makes them; the lock is held meanwhile,
+// so that they are made once.
 func (e *events) encode(queueName string, f *engine.Frame) (*encodedFrame, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -222,10 +225,13 @@ func eventsShape(d *document, op *huma.Operation) {
 		&huma.Schema{Type: huma.TypeArray, Items: text, MaxItems: new(queue.MaxQueues)})
 	queues.Explode = new(true)
 	op.Parameters = append(op.Parameters, queues,
-		listParam("topics", "Only these events; repeated or comma-separated. Without it, stats and keys.", eventTopics...),
-		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has", Schema: text})
+		listParam("topics", "Only these events; repeated or comma-separated. Without it, stats and keys.",
+			eventTopics...),
+		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "Id of the last event that the subscriber has",
+			Schema: text})
 	op.Responses["200"] = &huma.Response{Description: "Events until the subscriber leaves: series (Series), stats " +
-		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped), closed (Closed)",
+		"(StatsFrame), keys (KeysFrame), consumers (ConsumersFrame), schedules (SchedulesFrame), skipped (Skipped), " +
+		"closed (Closed)",
 		Content: map[string]*huma.MediaType{contentEvents: d.lines(eventData,
 			reflect.TypeFor[api.StatsFrame](), reflect.TypeFor[api.KeysFrame](), reflect.TypeFor[api.ConsumersFrame](),
 			reflect.TypeFor[api.SchedulesFrame](), reflect.TypeFor[api.Skipped](), reflect.TypeFor[api.Closed](),

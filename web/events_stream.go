@@ -71,7 +71,8 @@ func (o *stream) begin() error {
 		if frame == nil {
 			continue
 		}
-		// Frames that came since this one was read are in it, and come again as frames: a point that is known already changes nothing.
+		// Frames that came since this one was read are in it, and come again as frames: a
+		// point that is known already changes nothing.
 		event, err := o.events.event(api.EventSeries, frame, q.Series(time.Second, o.request.lastAt.Std()))
 		if err != nil {
 			return err
@@ -106,7 +107,8 @@ func (o *stream) follow() {
 	}
 }
 
-// frames sends the frame of each queue that the subscriber does not have, and closes the queues that are gone.
+// frames sends the frame of each queue that the subscriber does not have, and closes the
+// queues that are gone.
 func (o *stream) frames() error {
 	open := o.queues[:0]
 	for _, f := range o.queues {
@@ -124,7 +126,8 @@ func (o *stream) frames() error {
 	return nil
 }
 
-// next sends the frame of a queue if the subscriber does not have it. gone says why there is no such queue for it.
+// next sends the frame of a queue if the subscriber does not have it. gone says why there
+// is no such queue for it.
 func (o *stream) next(f *followed) (gone, err error) {
 	q, gone := o.find(f.name)
 	if gone != nil {

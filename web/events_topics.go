@@ -16,9 +16,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// The topics consumers and schedules are not in a queue's frame: they cost nothing while no one watches them. The first
-// subscriber who wants one has it made for a frame, outside of the lock that the streams share, and all others of the
-// queue are sent the same bytes.
+// The topics consumers and schedules are not in a queue's frame: they cost nothing while
+// no one watches them. The first subscriber who wants one has it made for a frame, outside
+// of the lock that the streams share, and all others of the queue are sent the same bytes.
 
 // topicPatience bounds the reading of one topic for a frame.
 const topicPatience = 5 * time.Second
@@ -32,13 +32,14 @@ type lateTopic struct {
 	ready atomic.Bool // what is above may be read by others
 }
 
-// made gives the topic's event, making it if it is not made yet. A topic that says the same as that of the frame before
-// is that one: those who had it are not sent it again.
+// made gives the topic's event, making it if it is not made yet. A topic that says the
+// same as that of the frame before is that one: those who had it are not sent it again.
 func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTopic,
 	read func(context.Context) (any, error)) ([]byte, error) {
 	t.once.Do(func() {
 		defer t.ready.Store(true)
-		ctx, cancel := context.WithTimeout(context.Background(), topicPatience) // not the subscriber's: others wait for the same
+		// not the subscriber's: others wait for the same
+		ctx, cancel := context.WithTimeout(context.Background(), topicPatience)
 		defer cancel()
 		data, err := read(ctx)
 		if err == nil {
@@ -57,7 +58,8 @@ func (t *lateTopic) made(e *events, name string, f *engine.Frame, before *lateTo
 	return t.event, t.err
 }
 
-// consumersFrame is what the topic consumers says: of all that are known those first that an operator looks for.
+// consumersFrame is what the topic consumers says: of all that are known those first that
+// an operator looks for.
 func (w watching) consumersFrame(ctx context.Context, queueName string, f *engine.Frame) (any, error) {
 	q, err := w.engine.Queue(queueName)
 	if err != nil {
@@ -68,8 +70,9 @@ func (w watching) consumersFrame(ctx context.Context, queueName string, f *engin
 		return nil, err
 	}
 	out := api.ConsumersFrame{
-		Queue: queueName, At: f.At.API(), Consumers: sums.Consumers, Attached: sums.Attached, Overdue: sums.Overdue, Whole: sums.Whole,
-		Top: make([]api.Consumer, len(top)), Left: sums.Consumers - len(top),
+		Queue: queueName, At: f.At.API(), Consumers: sums.Consumers, Attached: sums.Attached, Overdue: sums.Overdue,
+		Whole: sums.Whole,
+		Top:   make([]api.Consumer, len(top)), Left: sums.Consumers - len(top),
 	}
 	for i := range top {
 		out.Top[i] = apiConsumer(&top[i])
@@ -77,7 +80,8 @@ func (w watching) consumersFrame(ctx context.Context, queueName string, f *engin
 	return out, nil
 }
 
-// schedulesFrame is what the topic schedules says: what moves of each schedule, those first that are due next.
+// schedulesFrame is what the topic schedules says: what moves of each schedule, those
+// first that are due next.
 func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.Frame) (any, error) {
 	q, err := w.engine.Queue(queueName)
 	if err != nil {
@@ -102,7 +106,8 @@ func (w watching) schedulesFrame(_ context.Context, queueName string, _ *engine.
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	out := api.SchedulesFrame{Queue: queueName, Left: max(0, len(page.Items)-api.MaxFrameSchedules), Items: []api.ScheduleNow{}}
+	out := api.SchedulesFrame{Queue: queueName, Left: max(0, len(page.Items)-api.MaxFrameSchedules),
+		Items: []api.ScheduleNow{}}
 	for i := range page.Items[:min(len(page.Items), api.MaxFrameSchedules)] {
 		in := &page.Items[i]
 		one := api.ScheduleNow{

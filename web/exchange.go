@@ -25,7 +25,8 @@ type exchangeCall struct {
 }
 
 func (x *consuming) freeExchange(call *exchangeCall) {
-	if max(cap(call.asked.Complete), cap(call.asked.Fail), cap(call.asked.Extend)) <= keepItems && cap(call.scratch) <= keepBody {
+	if max(cap(call.asked.Complete), cap(call.asked.Fail), cap(call.asked.Extend)) <= keepItems &&
+		cap(call.scratch) <= keepBody {
 		x.exchanges.Put(call)
 	}
 }
@@ -68,7 +69,8 @@ func (x *consuming) exchange(c echo.Context) error {
 	out.b = call.response.Append(out.b[:0])
 	sayDurability(c, q)
 	err = x.handOver(c, q, ask, &call.response.ReserveResponse, result.Reservations, out.b)
-	if queue.CodeOf(err) == queue.CodeOverloaded && len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0 {
+	if queue.CodeOf(err) == queue.CodeOverloaded &&
+		len(call.response.Complete)+len(call.response.Fail)+len(call.response.Extend) > 0 {
 		// There is no room for what was reserved. The results are facts, and are sent.
 		call.scratch = fillReservations(&call.response.ReserveResponse, call.scratch[:0], nothingNow())
 		out.b = call.response.Append(out.b[:0])
@@ -77,8 +79,8 @@ func (x *consuming) exchange(c echo.Context) error {
 	return err
 }
 
-// exchangeNow decodes and does all that need not wait. It gives the body back: only outputs and errors pointed into it,
-// and they are committed when the engine returns.
+// exchangeNow decodes and does all that need not wait. It gives the body back: only
+// outputs and errors pointed into it, and they are committed when the engine returns.
 func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q *engine.Queue) error {
 	defer x.bodies.free(body)
 	in := &call.request
@@ -138,26 +140,31 @@ func (x *consuming) mayExchange(ctx context.Context, asked *engine.Exchange) err
 	if boundTo(ctx) == nil {
 		return nil
 	}
-	err := mayFinish(ctx, x.engine, "/complete", len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
+	err := mayFinish(ctx, x.engine, "/complete", len(asked.Complete),
+		func(i int) *queue.Token { return &asked.Complete[i].Token })
 	if err == nil {
-		err = mayFinish(ctx, x.engine, "/fail", len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
+		err = mayFinish(ctx, x.engine, "/fail", len(asked.Fail),
+			func(i int) *queue.Token { return &asked.Fail[i].Token })
 	}
 	if err != nil {
 		return err
 	}
-	return mayFinish(ctx, x.engine, "/extend", len(asked.Extend), func(i int) *queue.Token { return &asked.Extend[i].Token })
+	return mayFinish(ctx, x.engine, "/extend", len(asked.Extend),
+		func(i int) *queue.Token { return &asked.Extend[i].Token })
 }
 
 // finished says whether there was something to finish and every item has its result.
 func (call *exchangeCall) finished() bool {
 	asked, done := &call.asked, &call.done
 	return len(done.Complete)+len(done.Fail)+len(done.Extend) > 0 &&
-		len(done.Complete) == len(asked.Complete) && len(done.Fail) == len(asked.Fail) && len(done.Extend) == len(asked.Extend)
+		len(done.Complete) == len(asked.Complete) && len(done.Fail) == len(asked.Fail) &&
+		len(done.Extend) == len(asked.Extend)
 }
 
-// exchangeLater waits for work after all else is committed, holding no more than the results. Whatever happens while it
-// waits, the results are answered: they are facts.
-func (x *consuming) exchangeLater(c echo.Context, call *exchangeCall, ask *asking, q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
+// exchangeLater waits for work after all else is committed, holding no more than the
+// results. Whatever happens while it waits, the results are answered: they are facts.
+func (x *consuming) exchangeLater(c echo.Context, call *exchangeCall, ask *asking,
+	q *engine.Queue) (*exchangeCall, engine.ReserveResult) {
 	request := call.reserve
 	response := wire.ExchangeResponse{
 		Complete: slices.Clone(call.response.Complete),

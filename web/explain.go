@@ -14,7 +14,8 @@ const explainAbout = "The blocks of the strategy, with the chunks that reach eac
 	"server counts in slices and does other work between them, so under load the counts are of slightly " +
 	"different moments."
 
-func (ask questions) explain(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.ExplainResponse], error) {
+func (ask questions) explain(ctx context.Context, q *engine.Queue,
+	in *previewInput) (*output[api.ExplainResponse], error) {
 	request, err := previewRequest(ctx, q, in)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,8 @@ type compareInput struct {
 	Body decoded[api.CompareRequest]
 }
 
-func (ask questions) compare(ctx context.Context, q *engine.Queue, in *compareInput) (*output[api.CompareResponse], error) {
+func (ask questions) compare(ctx context.Context, q *engine.Queue,
+	in *compareInput) (*output[api.CompareResponse], error) {
 	asked := &in.Body.value
 	a, err := q.PlanFor(ctx, asked.A)
 	if err != nil {

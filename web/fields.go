@@ -9,8 +9,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// readFields gives `to` the fields that a request has: in is a pointer to its struct. A pointer that is nil and a value that is zero are
-// not given. It checks that values can be represented; whether they make sense together is the engine's to say.
+// readFields gives `to` the fields that a request has: in is a pointer to its struct. A
+// pointer that is nil and a value that is zero are not given. It checks that values can be
+// represented; whether they make sense together is the engine's to say.
 func readFields[T any](fields []*queue.Field[T], in any, to *T) error {
 	for _, d := range fields {
 		given, ok := d.In(in)
@@ -59,8 +60,8 @@ func showFields[T any](fields []*queue.Field[T], from *T, out any) {
 	}
 }
 
-// noteFields adds what the document says about those fields that a struct of package api has; of is a pointer to it. With usual it says
-// what a field is that is left out.
+// noteFields adds what the document says about those fields that a struct of package api
+// has; of is a pointer to it. With usual it says what a field is that is left out.
 func noteFields[T any](out map[string]note, fields []*queue.Field[T], of any, usual bool) {
 	for _, d := range fields {
 		if _, ok := d.In(of); !ok {

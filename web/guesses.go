@@ -10,8 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A client that sends wrong tokens has to wait. Right ones are always let in: a consumer that has an old secret must not shut
-// out those at the same address that have the new one, and 256 random bits are not found by asking.
+// A client that sends wrong tokens has to wait. Right ones are always let in: a consumer
+// that has an old secret must not shut out those at the same address that have the new
+// one, and 256 random bits are not found by asking.
 const (
 	guessEvery   = time.Second      // a wrong token per address and second,
 	guessBurst   = 30 * time.Second // after this many seconds' worth of them
@@ -68,7 +69,8 @@ func (a *auth) badToken(r *http.Request) *problem {
 	if wait := a.guesses.wrong(r, a.clock.elapsed()); wait > 0 {
 		return tooMuch("Too many wrong access tokens came from this address.", wait)
 	}
-	return newProblem(codeUnauthorized, "The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
+	return newProblem(codeUnauthorized,
+		"The access token is not good: it is wrong, it has expired, or it was rotated or revoked.")
 }
 
 // tooMuch is the problem of who asks for more than a token or an address may.

@@ -38,7 +38,9 @@ func bodyProblem[I any](in *I) error {
 	if !is {
 		return nil
 	}
-	if body, strict := reflect.ValueOf(in).Elem().FieldByIndex(field.Index).Addr().Interface().(interface{ problem() error }); strict {
+	if body, strict := reflect.ValueOf(in).Elem().FieldByIndex(field.Index).Addr().Interface().(interface {
+		problem() error
+	}); strict {
 		return body.problem()
 	}
 	return nil
@@ -74,7 +76,8 @@ func showAll[T, A any](list []T, show func(*T) A) []A {
 // asIs shows what is of package api already.
 func asIs[T any](thing *T) T { return *thing }
 
-// QueuePath names the queue that an operation is about. It is exported because huma only looks into exported fields.
+// QueuePath names the queue that an operation is about. It is exported because huma only
+// looks into exported fields.
 type QueuePath struct {
 	Queue string `path:"queue" maxLength:"64" doc:"Name of the queue"`
 }

@@ -32,18 +32,19 @@ func (x health) routes(r *router) {
 	r.raw(operation{id: "livez", method: "GET", path: "/livez", public: true, tag: tagServer,
 		summary: "Check that the process serves requests"}, textShape("text/plain"), x.livez)
 	register(r, operation{id: "readyz", method: "GET", path: "/readyz", public: true, tag: tagServer, freeform: true,
-		summary: "Check whether all parts work", about: "The answer is 503 while one does not; errors[] names it. With `?verbose` " +
+		summary: "Check whether all parts work",
+		about: "The answer is 503 while one does not; errors[] names it. With `?verbose` " +
 			"it lists every check.", params: readyParams()}, x.readyz)
-	register(r, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free, tag: tagServer,
-		summary: "Read the version of the server"}, x.getVersion)
+	register(r, operation{id: "version", method: "GET", path: "/version", scope: scopeRead, narrow: free,
+		tag: tagServer, summary: "Read the version of the server"}, x.getVersion)
 	register(r, operation{id: "config", method: "GET", path: "/v1/config", scope: scopeRead, tag: tagServer,
 		summary: "Read the server's options and their sources"}, x.getConfig)
 	r.raw(operation{id: "metrics", method: "GET", path: "/metrics", scope: scopeMetrics, tag: tagServer,
 		summary: "Prometheus metrics"}, textShape("text/plain"), x.metrics())
 }
 
-// livez says that the process serves requests, and nothing about its parts: a probe that fails restarts the process,
-// which would not fix a full disk.
+// livez says that the process serves requests, and nothing about its parts: a probe that
+// fails restarts the process, which would not fix a full disk.
 func (x health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 // readyz fails while a part does not work or the server stops.
@@ -59,7 +60,8 @@ func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 	}
 	out := &output[api.Readiness]{Body: api.Readiness{Ready: true, Checks: []api.Check{}}}
 	var failed []queue.Problem
-	secret := x.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx) // names of queues are not for everybody
+	// names of queues are not for everybody
+	secret := x.engine.Tokens().Table().Required() && ctx.Value(probing{}) == nil && !mayRead(ctx)
 	if secret && values.Has("verbose") {
 		return nil, newProblem(codeUnauthorized,
 			"Every check by name takes a token with the scope read; without ?verbose none is needed.")
@@ -69,7 +71,8 @@ func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 	}
 	for _, check := range x.engine.Ready() {
 		if !check.OK && !check.Aside {
-			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name), Detail: check.Detail})
+			failed = append(failed, queue.Problem{Pointer: "/checks/" + api.EscapePointer(check.Name),
+				Detail: check.Detail})
 		}
 		if values.Has("verbose") {
 			out.Body.Checks = append(out.Body.Checks, check.Check)
@@ -79,7 +82,8 @@ func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness
 		out.Body.Checks = append(out.Body.Checks, x.plugins.Started())
 	}
 	if len(failed) > 0 && secret {
-		return nil, newProblem(codeNotReady, "A part of the server does not work; a token with the scope read can see which.")
+		return nil,
+			newProblem(codeNotReady, "A part of the server does not work; a token with the scope read can see which.")
 	}
 	if len(failed) > 0 {
 		return nil, newProblem(codeNotReady, "A part of the server does not work; errors names it.", failed...)
@@ -109,7 +113,8 @@ func (x health) getConfig(context.Context, *struct{}) (*output[api.ServerOptions
 
 // metrics serves /metrics in the format the scraper asks for.
 func (x health) metrics() echo.HandlerFunc {
-	handler := promhttp.HandlerFor(x.gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError})
+	handler := promhttp.HandlerFor(x.gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4,
+		ErrorHandling: promhttp.ContinueOnError})
 	return func(c echo.Context) error {
 		handler.ServeHTTP(c.Response(), c.Request())
 		return nil

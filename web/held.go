@@ -30,8 +30,8 @@ const (
 
 // routes are the part of the table about reservations as operators see them.
 func (x held) routes(r *router) {
-	registerIn(r, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations", scope: scopeRead,
-		narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
+	registerIn(r, operation{id: "list-reservations", method: "GET", path: "/v1/queues/{queue}/reservations",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagReservations, compress: true, freeform: true,
 		summary: "List the chunks that consumers hold", about: listHeldAbout, params: heldList().document()}, x.list)
 	registerIn(r, operation{id: "release-chunk", act: act{"reservation.release", "submission {id} chunk {index}"},
 		method: "POST", path: "/v1/submissions/{id}/chunks/{index}/release", scope: scopeOperate,
@@ -52,16 +52,19 @@ func heldList() parameters[engine.HeldRequest] {
 		func(r *engine.HeldRequest) *string { return &r.Filter.Consumer })
 	consumer.Schema = &huma.Schema{Type: huma.TypeString}
 	return append(parameters[engine.HeldRequest]{
-		choiceParameter("sort", "age: the longest held first (default). deadline: the earliest deadline first", []string{"age", "deadline"},
+		choiceParameter("sort", "age: the longest held first (default). deadline: the earliest deadline first",
+			[]string{"age", "deadline"},
 			func(r *engine.HeldRequest, chosen string) { r.Filter.ByDeadline = chosen == "deadline" }),
 		overdue, consumer,
 		submissionParameter("Only chunks of this submission", &huma.Schema{Type: huma.TypeString},
 			func(r *engine.HeldRequest) *queue.SubmissionID { return &r.Filter.Submission }),
 		metaParameter(func(r *engine.HeldRequest) *queue.Meta { return &r.Filter.Meta }),
-	}, pageParameters(func(r *engine.HeldRequest) *string { return &r.Cursor }, func(r *engine.HeldRequest) *int { return &r.Limit })...)
+	}, pageParameters(func(r *engine.HeldRequest) *string { return &r.Cursor },
+		func(r *engine.HeldRequest) *int { return &r.Limit })...)
 }
 
-func (x held) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.HeldReservation]], error) {
+func (x held) list(ctx context.Context, q *engine.Queue,
+	in *queueQuery) (*output[api.Page[api.HeldReservation]], error) {
 	var request engine.HeldRequest
 	if err := heldList().read(in.raw, &request); err != nil {
 		return nil, err
@@ -74,8 +77,9 @@ func (x held) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*outpu
 func (x held) show(h *queue.HeldChunk) api.HeldReservation {
 	return api.HeldReservation{
 		Submission: h.Chunk.Submission.String(), Index: h.Chunk.Index, Attempt: uint32(h.Attempt), Consumer: h.Consumer,
-		Since: h.Reserved.API(), HeldMS: max(0, queue.At(x.clock.now()).Sub(h.Reserved).Milliseconds()), Deadline: h.Deadline.API(),
-		Overdue: h.Overdue, Finishing: h.Finishing, Meta: someMeta(h.Meta),
+		Since: h.Reserved.API(), HeldMS: max(0, queue.At(x.clock.now()).Sub(h.Reserved).Milliseconds()),
+		Deadline: h.Deadline.API(),
+		Overdue:  h.Overdue, Finishing: h.Finishing, Meta: someMeta(h.Meta),
 	}
 }
 
@@ -90,7 +94,8 @@ type releaseHeldInput struct {
 	ReleaseQuery
 }
 
-func (x held) release(ctx context.Context, q *engine.Queue, in *releaseHeldInput) (*output[api.HeldReservation], error) {
+func (x held) release(ctx context.Context, q *engine.Queue,
+	in *releaseHeldInput) (*output[api.HeldReservation], error) {
 	taken, err := q.Reservations.Release(ctx, in.chunk, in.Actor, in.Reason)
 	return answered(taken, err, x.show)
 }
@@ -100,7 +105,8 @@ type releaseConsumerInput struct {
 	ReleaseQuery
 }
 
-func (x held) releaseConsumer(ctx context.Context, q *engine.Queue, in *releaseConsumerInput) (*output[api.Released], error) {
+func (x held) releaseConsumer(ctx context.Context, q *engine.Queue,
+	in *releaseConsumerInput) (*output[api.Released], error) {
 	n, err := q.Reservations.ReleaseConsumer(ctx, in.Consumer, in.Actor, in.Reason)
 	return &output[api.Released]{api.Released{Released: n}}, err
 }

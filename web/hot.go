@@ -54,8 +54,8 @@ func sayDurability(c echo.Context, q *engine.Queue) {
 	}
 }
 
-// wireProblem is the problem of a body that wire refused: what is not JSON at all is told apart from what says
-// something wrong. R is the request, of package api.
+// wireProblem is the problem of a body that wire refused: what is not JSON at all is told
+// apart from what says something wrong. R is the request, of package api.
 func wireProblem[R any](err error, body []byte, media string) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
@@ -73,7 +73,8 @@ func wireProblem[R any](err error, body []byte, media string) error {
 	return newProblem(queue.CodeInvalid, "The request is not valid.", at)
 }
 
-// prefixed moves the pointers of err below prefix, where that part of the body stands. Pointers into the path stay.
+// prefixed moves the pointers of err below prefix, where that part of the body stands.
+// Pointers into the path stay.
 func prefixed(err error, prefix string) error {
 	return queue.Repointed(err, func(pointer string) string {
 		if strings.HasPrefix(pointer, "/path/") {
@@ -93,7 +94,8 @@ func renamed(err error, from, to string) error {
 	})
 }
 
-// pool keeps memory that hot calls would otherwise allocate every time. What has grown beyond an ordinary call is not kept.
+// pool keeps memory that hot calls would otherwise allocate every time. What has grown
+// beyond an ordinary call is not kept.
 type pool[T any] struct{ sync.Pool }
 
 func (p *pool[T]) take() *T {

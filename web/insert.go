@@ -46,7 +46,8 @@ func (x *inserting) routes(r *router) {
 	r.raw(operation{id: "insert", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions",
 		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert a submission", about: insertAbout}, insertShape, x.insert)
-	r.raw(operation{id: "insert-batch", brings: true, hot: true, method: "POST", path: "/v1/queues/{queue}/submissions:batch",
+	r.raw(operation{id: "insert-batch", brings: true, hot: true, method: "POST",
+		path:  "/v1/queues/{queue}/submissions:batch",
 		scope: scopeProduce, narrow: inQueue | inHandler, tag: tagSubmissions,
 		summary: "Insert many submissions in one commit", about: insertManyAbout}, insertManyShape, x.insertMany)
 }
@@ -140,7 +141,8 @@ func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) 
 	ctx := c.Request().Context()
 	if token := tenantOf(ctx); token != nil && !token.CoversMeta(asked.Meta) {
 		return asked, newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-			token.Restriction.Bounds()+".", queue.Problem{Pointer: "/meta", Detail: "must have " + token.Restriction.Bounds()})
+			token.Restriction.Bounds()+".", queue.Problem{Pointer: "/meta",
+			Detail: "must have " + token.Restriction.Bounds()})
 	}
 	if key != "" {
 		asked.IdempotencyKey, asked.Fingerprint = narrowKey(ctx, key), asked.Meaning()
@@ -149,8 +151,8 @@ func (x *inserting) newSubmission(c echo.Context, call *insertCall, key string) 
 	return asked, err
 }
 
-// engineSubmission turns the request into the engine's words. Inline chunks still point into the body, which outlives the
-// call; all that the engine keeps in memory is copied.
+// engineSubmission turns the request into the engine's words. Inline chunks still point
+// into the body, which outlives the call; all that the engine keeps in memory is copied.
 func engineSubmission(call *insertCall) (queue.NewSubmission, error) {
 	in := &call.request
 	out := queue.NewSubmission{
@@ -188,8 +190,8 @@ func appendEntries(dst []queue.MetaEntry, in []wire.MetaEntry) []queue.MetaEntry
 	return dst
 }
 
-// chunksOf checks that exactly one of the three forms was used. Only this face can tell: a form that was not given and
-// one that was given empty look the same further down.
+// chunksOf checks that exactly one of the three forms was used. Only this face can tell: a
+// form that was not given and one that was given empty look the same further down.
 func chunksOf(in *wire.InsertRequest) (queue.Chunks, error) {
 	forms := 0
 	for _, given := range []bool{in.Prefix != nil, in.Template != nil, in.Inline != nil} {
@@ -202,7 +204,8 @@ func chunksOf(in *wire.InsertRequest) (queue.Chunks, error) {
 		return queue.Chunks{}, queue.Invalid("/chunks",
 			`must have exactly one of "prefix" (with "count"), "template" (with "count") and "inline"`)
 	case in.Inline != nil && in.Count != 0:
-		return queue.Chunks{}, queue.Invalid("/chunks/count", `must be left out beside "inline", whose entries are counted`)
+		return queue.Chunks{}, queue.Invalid("/chunks/count",
+			`must be left out beside "inline", whose entries are counted`)
 	case in.Inline != nil && len(in.Inline) == 0:
 		return queue.Chunks{}, queue.Invalid("/chunks/inline", "is empty; a submission has at least 1 chunk")
 	case in.Inline != nil:
@@ -210,9 +213,11 @@ func chunksOf(in *wire.InsertRequest) (queue.Chunks, error) {
 	case in.Count == 0:
 		return queue.Chunks{}, queue.Invalid("/chunks/count", "is 0; 1 to %d are allowed", uint32(queue.MaxChunks))
 	case in.Prefix != nil && len(in.Prefix) == 0:
-		return queue.Chunks{}, queue.Invalid("/chunks/prefix", "is empty; give the part that the keys of all chunks share")
+		return queue.Chunks{}, queue.Invalid("/chunks/prefix",
+			"is empty; give the part that the keys of all chunks share")
 	case in.Template != nil && len(in.Template) == 0:
-		return queue.Chunks{}, queue.Invalid("/chunks/template", "is empty; give a text, in which {index} stands for the chunk's index")
+		return queue.Chunks{}, queue.Invalid("/chunks/template",
+			"is empty; give a text, in which {index} stands for the chunk's index")
 	}
 	return queue.Chunks{Count: in.Count, Prefix: string(in.Prefix), Template: string(in.Template)}, nil
 }

@@ -22,7 +22,8 @@ const insertManyAbout = "Up to 10,000 submissions, each as in a single insert an
 	"and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what " +
 	"happened; with keys you can safely send it again."
 
-// insertionBytes is about what one submission of an insert of many takes in memory until it is answered, beside its content.
+// insertionBytes is about what one submission of an insert of many takes in memory until
+// it is answered, beside its content.
 const insertionBytes = 1 << 10
 
 // resultBytes is about how many bytes of its answer one of them takes, beside its metadata.
@@ -32,7 +33,8 @@ const resultBytes = 512
 func (x *inserting) insertMany(c echo.Context) error {
 	r := c.Request()
 	if r.Header.Get("Idempotency-Key") != "" {
-		return queue.Invalid("/header/Idempotency-Key", "is for a single insert; give each submission an idempotency_key of its own")
+		return queue.Invalid("/header/Idempotency-Key",
+			"is for a single insert; give each submission an idempotency_key of its own")
 	}
 	media, body, err := x.body(c)
 	if err != nil {
@@ -123,16 +125,18 @@ func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
 	return x.answers.json(c, http.StatusOK, out.b)
 }
 
-// refusal says why a submission of an insert of many was not inserted, as the answer of a single insert says it.
+// refusal says why a submission of an insert of many was not inserted, as the answer of a
+// single insert says it.
 func (x *inserting) refusal(c echo.Context, i int, err error) wire.InsertResult {
 	p := x.answers.problemOf(narrowRefusal(c.Request().Context(), err))
 	if p.Status >= http.StatusInternalServerError {
 		if leftOut, ok := x.lines.take(lineKind{"insert-batch", "one: " + p.Code}, x.auth.clock.elapsed()); ok {
-			x.log.Error("insert of many: a submission", slog.Int("number", i), slog.String("path", clip(c.Request().URL.Path)),
-				slog.Any("error", err), slog.Int("left_out", leftOut))
+			x.log.Error("insert of many: a submission", slog.Int("number", i),
+				slog.String("path", clip(c.Request().URL.Path)), slog.Any("error", err), slog.Int("left_out", leftOut))
 		}
 	}
-	result := wire.InsertResult{Status: api.InsertRefused, Code: p.Code, Detail: p.Detail, Pointer: "/submissions/" + strconv.Itoa(i)}
+	result := wire.InsertResult{Status: api.InsertRefused, Code: p.Code, Detail: p.Detail,
+		Pointer: "/submissions/" + strconv.Itoa(i)}
 	if p.Code == string(queue.CodeInvalid) || p.Code == string(codeMalformed) {
 		result.Status = api.InsertInvalid
 	}

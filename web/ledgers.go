@@ -31,7 +31,8 @@ type getLedgerInput struct {
 }
 
 func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput) (*output[api.LedgerTenants], error) {
-	order := map[string]engine.LedgerOrder{"behind": engine.ByBehind, "ahead": engine.ByAhead}[in.Sort] // otherwise ByReceived
+	// otherwise ByReceived
+	order := map[string]engine.LedgerOrder{"behind": engine.ByBehind, "ahead": engine.ByAhead}[in.Sort]
 	var only *queue.MetaValue
 	if in.Value != "" {
 		value, err := queryValue("/query/value", in.Value)

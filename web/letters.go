@@ -16,11 +16,12 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Dead letters that go on to a queue of another node go there by these two paths. Only nodes can call them: a call needs a sealed hop. They
-// are no part of the API, so the document does not list them.
+// Dead letters that go on to a queue of another node go there by these two paths. Only nodes can call
+// them: a call needs a sealed hop. They are no part of the API, so the document does not list them.
 const (
 	lettersPath = "/cluster/letters/:queue"
-	// maxLetters bounds the bytes of one delivery: the engine sends 16 MiB and one letter more at most, written with little around them.
+	// maxLetters bounds the bytes of one delivery: the engine sends 16 MiB and one letter
+	// more at most, written with little around them.
 	maxLetters = 2*maxInsertBytes + 32<<20
 )
 
@@ -51,7 +52,8 @@ func lettersRoutes(e *echo.Echo, core *engine.Engine, sealed *hops) {
 	})
 	route(http.MethodPost, func(c echo.Context, box engine.Letterbox) error {
 		var list []queue.Delivery
-		if err := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxLetters)).Decode(&list); err != nil {
+		body := http.MaxBytesReader(c.Response(), c.Request().Body, maxLetters)
+		if err := json.NewDecoder(body).Decode(&list); err != nil {
 			return newProblem(codeMalformed, "The dead letters cannot be read: "+err.Error())
 		}
 		if err := box.Deliver(c.Request().Context(), list); err != nil {
@@ -96,7 +98,8 @@ func (b farLetterbox) call(ctx context.Context, method, to string, body io.Reade
 	r.Header.Set(headerHop, b.through.auth.hops.seal(&hop{From: "cluster"}))
 	answer, err := b.through.transport.RoundTrip(r)
 	if err != nil {
-		return nil, &queue.Error{Code: queue.CodeMoving, Message: "The node that serves the queue does not answer.", Err: err}
+		return nil, &queue.Error{Code: queue.CodeMoving, Message: "The node that serves the queue does not answer.",
+			Err: err}
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))

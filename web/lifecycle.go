@@ -11,7 +11,8 @@ const (
 	lifecycleAbout = "The worker runs the timed work: deadlines, retries, run_at, dead_deadline, cleanup of " +
 		"ended submissions, retention, schedules, the ends of rules. It also recounts the counters, see recount. " +
 		"It parks an action that fails again and again, until you retry it or the server restarts."
-	retryAbout = "The worker retries all parked actions at once, and pauses after failures end. What still fails is parked again."
+	retryAbout = "The worker retries all parked actions at once, and pauses after failures end. What still fails is " +
+		"parked again."
 )
 
 // lifecycle are the handlers of the life-cycle worker.
@@ -20,7 +21,8 @@ type lifecycle struct{}
 // routes are the part of the table about the life-cycle worker.
 func (x lifecycle) routes(r *router) {
 	const base = "/v1/queues/{queue}/lifecycle"
-	registerIn(r, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues,
+	registerIn(r, operation{id: "get-lifecycle", method: "GET", path: base, scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagQueues,
 		summary: "Read the state of a queue's life-cycle worker", about: lifecycleAbout}, x.get)
 	registerIn(r, operation{id: "retry-lifecycle", act: act{"lifecycle.retry", ""},
 		method: "POST", path: base + "/retry", scope: scopeOperate,

@@ -9,8 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/access"
 )
 
-// This file bounds how many lines calls that fail write to the log: anyone can send millions. The first ten lines of a kind are written,
-// then one a second; the next line of the kind has the number of those that were left out.
+// This file bounds how many lines calls that fail write to the log: anyone can send
+// millions. The first ten lines of a kind are written, then one a second; the next line of
+// the kind has the number of those that were left out.
 const (
 	lineEvery, lineBurst   = time.Second, 10 * time.Second            // of one kind
 	linesEvery, linesBurst = time.Second / 10, 100 * time.Second / 10 // of all kinds

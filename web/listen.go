@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Reachable says whether other machines can reach a server that listens on address: then it needs tokens and TLS. Only
-// "localhost" and literal loopback addresses are this machine's alone; any other name counts as reachable, because what it
-// resolves to can change after the check. An address without the form HOST:PORT is an error.
+// Reachable says whether other machines can reach a server that listens on address: then
+// it needs tokens and TLS. Only "localhost" and literal loopback addresses are this
+// machine's alone; any other name counts as reachable, because what it resolves to can
+// change after the check. An address without the form HOST:PORT is an error.
 func Reachable(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -27,9 +28,10 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
 }
 
-// hosts is the set of names that requests may address the server by. A page that rebinds its own name to this machine's
-// address sends that name in Host, and is refused by it. A literal address cannot be rebound, so all are allowed but those that
-// mean "any address", which some browsers connect to this machine.
+// hosts is the set of names that requests may address the server by. A page that rebinds
+// its own name to this machine's address sends that name in Host, and is refused by it. A
+// literal address cannot be rebound, so all are allowed but those that mean "any address",
+// which some browsers connect to this machine.
 type hosts map[string]struct{}
 
 func newHosts(names []string) (hosts, error) {
@@ -37,7 +39,8 @@ func newHosts(names []string) (hosts, error) {
 	for _, name := range names {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if name == "" || strings.ContainsAny(name, "/ *\t") {
-			return nil, fmt.Errorf("web: allowed host %q: give a bare name or address without scheme, port or wildcard", name)
+			return nil, fmt.Errorf("web: allowed host %q: give a bare name or address without scheme, port or wildcard",
+				name)
 		}
 		allowed[strings.Trim(name, "[]")] = struct{}{}
 	}
@@ -60,7 +63,8 @@ func (h hosts) allows(header string) bool {
 	return ok
 }
 
-// bareHost is a Host header without port, brackets and the dot of the root; false where the brackets do not match.
+// bareHost is a Host header without port, brackets and the dot of the root; false where
+// the brackets do not match.
 func bareHost(header string) (string, bool) {
 	host := header
 	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {

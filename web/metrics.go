@@ -12,7 +12,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// metrics is what the HTTP face measures. Routes are operation ids and codes are statuses, so both labels are bounded.
+// metrics is what the HTTP face measures. Routes are operation ids and codes are statuses,
+// so both labels are bounded.
 type metrics struct {
 	seconds *prometheus.HistogramVec
 	changes *prometheus.CounterVec
@@ -22,21 +23,25 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, version api.Version, subscribers func() float64,
 	answers *access.Answers) (*metrics, error) {
 	m := &metrics{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:                            "quern_http_request_seconds",
-		Help:                            "Time from the headers of a request to the end of its answer, waiting included, in seconds.",
-		Buckets:                         []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60},
+		Name: "quern_http_request_seconds",
+		Help: "Time from the headers of a request to the end of its answer, waiting " +
+			"included, in seconds.",
+		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+			2.5, 10, 60},
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"route", "code"})}
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_audit_events_total",
-		Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went well.",
+		Help: "Changes that operators made, by operation: all that take a scope beyond produce and consume, and went " +
+			"well.",
 	}, []string{"action"})
 	m.lines = newLines()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "quern_build_info", Help: "Always 1; its labels say what is running.",
-		ConstLabels: prometheus.Labels{"version": version.Version, "revision": version.Revision, "goversion": version.Go},
+		ConstLabels: prometheus.Labels{"version": version.Version, "revision": version.Revision,
+			"goversion": version.Go},
 	})
 	build.Set(1)
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -54,7 +59,8 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 		Name: "quern_http_answers_refused_total",
 		Help: "How often there was no room for a large answer: it was made shorter, or refused with 429.",
 	}, func() float64 { return float64(answers.Refused.Load()) })
-	for _, c := range []prometheus.Collector{m.seconds, m.changes, m.lines.leftOut, build, streams, answering, most, refused} {
+	for _, c := range []prometheus.Collector{m.seconds, m.changes, m.lines.leftOut, build, streams, answering, most,
+		refused} {
 		if err := registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("web: metrics: %w", err)
 		}

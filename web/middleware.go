@@ -31,8 +31,9 @@ const (
 	routeUnmatched = "_unmatched"
 )
 
-// observe is the outermost layer of every request: it names it, sets the headers that every answer carries, refuses
-// what a browser should not be able to send, turns errors and panics into problems, measures and logs.
+// observe is the outermost layer of every request: it names it, sets the headers that
+// every answer carries, refuses what a browser should not be able to send, turns errors
+// and panics into problems, measures and logs.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.clock.now()
@@ -65,11 +66,13 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			failure, _ = c.Get(problemKey).(*problem)
 		}
 		if failure != nil {
-			recordRefusal(s.engine.Tokens(), c, op, failure) // before the answer is sent: net/http buffers it until the handler returns
+			// before the answer is sent: net/http buffers it until the handler returns
+			recordRefusal(s.engine.Tokens(), c, op, failure)
 		}
 		endSpan(span, c, s.account(c, op, failure, started), failure)
 		if begun {
-			// Half an answer is out. Cutting the connection is the only way left to say that it is not whole.
+			// Half an answer is out. Cutting the connection is the only way left to say
+			// that it is not whole.
 			panic(http.ErrAbortHandler)
 		}
 		return nil
@@ -104,8 +107,8 @@ func newConstant() constant {
 	}
 }
 
-// setHeaders sets what every answer carries, problems included. Hot calls call it when they answer: while they wait, ten
-// thousand of them need no headers.
+// setHeaders sets what every answer carries, problems included. Hot calls call it when
+// they answer: while they wait, ten thousand of them need no headers.
 func (a *answers) setHeaders(c echo.Context) {
 	id := c.Request().Header.Get(headerRequestID)
 	if !validRequestID(id) {
@@ -129,7 +132,8 @@ func (r *requestIDs) next() string {
 	return string(strconv.AppendUint([]byte(r.prefix), r.last.Add(1), 36))
 }
 
-// validRequestID accepts what a proxy in front of us may have chosen, and nothing that could forge a log line.
+// validRequestID accepts what a proxy in front of us may have chosen, and nothing that
+// could forge a log line.
 func validRequestID(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false
@@ -142,8 +146,9 @@ func validRequestID(id string) bool {
 	return true
 }
 
-// guard refuses requests that reach this server by a foreign name (DNS rebinding) or from a foreign page. The latter may read: no browser
-// shows it the answer. It may not open a stream, though that is a GET: it would attach a consumer, or hold a connection.
+// guard refuses requests that reach this server by a foreign name (DNS rebinding) or from
+// a foreign page. The latter may read: no browser shows it the answer. It may not open a
+// stream, though that is a GET: it would attach a consumer, or hold a connection.
 func (s *Server) guard(r *http.Request, op *operation) error {
 	if !s.hosts.allows(r.Host) && !s.certified(r) {
 		return newProblem(codeHost, "The Host header is not a name of this server. Use localhost, or start the "+
@@ -160,8 +165,8 @@ func (s *Server) guard(r *http.Request, op *operation) error {
 	return nil
 }
 
-// certified says whether the certificate names the host that the request asks for: a browser then knows that it talks to this
-// server, and a page under another name cannot have got here.
+// certified says whether the certificate names the host that the request asks for: a browser
+// then knows that it talks to this server, and a page under another name cannot have got here.
 func (s *Server) certified(r *http.Request) bool {
 	if s.certificate == nil || r.TLS == nil {
 		return false
@@ -178,7 +183,8 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// run calls the handler and turns a panic into an error. The answer of an operation that is neither hot nor a stream is collected.
+// run calls the handler and turns a panic into an error. The answer of an operation that
+// is neither hot nor a stream is collected.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
 		return s.answers.collect(c, func() error {
@@ -196,8 +202,8 @@ func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err 
 	return s.compressing(c, op, next)
 }
 
-// compressing runs operations that may answer at length within a compressor, and within the same net: a problem written inside a compressor
-// must leave through it.
+// compressing runs operations that may answer at length within a compressor, and within
+// the same net: a problem written inside a compressor must leave through it.
 func (s *Server) compressing(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op == nil || !op.compress {
 		return protect(c, next)
@@ -228,8 +234,9 @@ func protect(c echo.Context, next echo.HandlerFunc) (err error) {
 	return next(c)
 }
 
-// account measures the request, whose status it returns, and writes its line of the access log: no query, no body, no
-// header of the client but the checked request id. Calls that went well are logged at Debug, because they are many.
+// account measures the request, whose status it returns, and writes its line of the access
+// log: no query, no body, no header of the client but the checked request id. Calls that
+// went well are logged at Debug, because they are many.
 func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) (status int) {
 	elapsed := s.clock.now().Sub(started)
 	response := c.Response()
@@ -281,7 +288,8 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 }
 
 // logCall writes the line of a call. leftOut is how many lines of its kind were not written before it.
-func logCall(log *slog.Logger, c echo.Context, op *operation, failure *problem, level slog.Level, attributes []slog.Attr, leftOut int) {
+func logCall(log *slog.Logger, c echo.Context, op *operation, failure *problem, level slog.Level,
+	attributes []slog.Attr, leftOut int) {
 	ctx := c.Request().Context()
 	if op != nil {
 		attributes = append(attributes, slog.String("operation", op.id))
@@ -307,7 +315,8 @@ func logCall(log *slog.Logger, c echo.Context, op *operation, failure *problem, 
 	log.LogAttrs(ctx, level, "request", attributes...)
 }
 
-// clip makes a client's text, such as a path, fit for the log: not too long, and without the secret of a token.
+// clip makes a client's text, such as a path, fit for the log: not too long, and without
+// the secret of a token.
 func clip(path string) string {
 	const most = 256
 	path = access.Mask(path)

@@ -9,9 +9,11 @@ import (
 // longAgo is the read deadline that ends a wait, see waits.
 var longAgo = time.Unix(1, 0)
 
-// multiplexed makes waits end over HTTP/2 as they do over HTTP/1.1. There a read deadline that has passed ends the request's context,
-// because the server reads ahead to notice that the client went away. Over HTTP/2 many requests share a connection and nothing is read
-// ahead for one of them: its context has to be ended by itself. HTTP/1.1, which has the long polls by the ten thousand, pays nothing.
+// multiplexed makes waits end over HTTP/2 as they do over HTTP/1.1. There a read deadline
+// that has passed ends the request's context, because the server reads ahead to notice
+// that the client went away. Over HTTP/2 many requests share a connection and nothing is
+// read ahead for one of them: its context has to be ended by itself. HTTP/1.1, which has
+// the long polls by the ten thousand, pays nothing.
 func multiplexed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {

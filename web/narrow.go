@@ -18,19 +18,21 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// narrow says how an operation keeps to what a token is bound to: one or more of these. An operation that says nothing is refused to
-// tokens that are bound to anything.
+// narrow says how an operation keeps to what a token is bound to: one or more of these. An
+// operation that says nothing is refused to tokens that are bound to anything.
 type narrow uint8
 
 const (
-	free      narrow = 1 << iota // shows nothing of any queue and changes none
-	inQueue                      // keeps to the queue of its path
-	inSub                        // keeps to the submission of its path
-	noTenants                    // counts or changes what is beyond one value of a meta key: refused to tokens that are bound to one
-	inHandler                    // its handler does what there is to do beyond that
+	free    narrow = 1 << iota // shows nothing of any queue and changes none
+	inQueue                    // keeps to the queue of its path
+	inSub                      // keeps to the submission of its path
+	// counts or changes what is beyond one value of a meta key: refused to tokens that are bound to one
+	noTenants
+	inHandler // its handler does what there is to do beyond that
 )
 
-// narrowed refuses what is beyond what the token is bound to. What it does not cover is answered like what is not there.
+// narrowed refuses what is beyond what the token is bound to. What it does not cover is
+// answered like what is not there.
 func (a *auth) narrowed(c echo.Context, op *operation, token *access.Token) error {
 	bound := &token.Restriction
 	if op.narrow == 0 || op.narrow&noTenants != 0 && bound.Tenant() {
@@ -53,11 +55,12 @@ func (a *auth) narrowed(c echo.Context, op *operation, token *access.Token) erro
 // tooWide is the problem of an operation that cannot be narrowed to what the token is bound to.
 func tooWide(token *access.Token) *problem {
 	return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
-		token.Restriction.Bounds()+", and this would show or change more than that. Use a token that is not bound to it.")
+		token.Restriction.Bounds()+
+		", and this would show or change more than that. Use a token that is not bound to it.")
 }
 
-// errUncovered is the cause of every 404 for something that the token does not cover. The logs show it; to the client such a thing and one
-// that does not exist are the same.
+// errUncovered is the cause of every 404 for something that the token does not cover. The
+// logs show it; to the client such a thing and one that does not exist are the same.
 var errUncovered = errors.New("the token is bound to something else")
 
 func uncovered(code queue.Code, what string) error {
@@ -80,14 +83,15 @@ func unknownSubmission(id queue.SubmissionID) error {
 	return uncovered(queue.CodeUnknownSubmission, "submission "+id.String())
 }
 
-// errAside is the answer for a submission of a queue that does not serve, of which no one can say what it is bound to. It is not unknown: a
-// producer might insert it once more.
+// errAside is the answer for a submission of a queue that does not serve, of which no one
+// can say what it is bound to. It is not unknown: a producer might insert it once more.
 func errAside(err error) error {
 	if queue.CodeOf(err) == queue.CodeMoved {
 		return err
 	}
-	return &queue.Error{Code: queue.CodeQuarantined, Message: "The queue of the submission is in quarantine: its files are damaged or " +
-		"missing. Whether the submission is there is known once it serves again."}
+	return &queue.Error{Code: queue.CodeQuarantined,
+		Message: "The queue of the submission is in quarantine: its files are damaged or " +
+			"missing. Whether the submission is there is known once it serves again."}
 }
 
 // coverage is nil for a submission that is there and within the restriction; else why it is not shown.
@@ -130,7 +134,8 @@ func ownMeta(ctx context.Context, asked queue.Meta) queue.Meta {
 	return asked
 }
 
-// mayFinish refuses tokens of reservations that are beyond what the access token is bound to; none of the items is done then.
+// mayFinish refuses tokens of reservations that are beyond what the access token is bound
+// to; none of the items is done then.
 func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at func(int) *queue.Token) error {
 	token := boundTo(ctx)
 	if token == nil {
@@ -147,13 +152,15 @@ func mayFinish(ctx context.Context, e *engine.Engine, pointer string, n int, at 
 		if !known {
 			return newProblem(codeForbidden, "The token "+strconv.Quote(token.Name)+" is bound to "+
 				token.Restriction.Bounds()+". Nothing of this request was done.",
-				queue.Problem{Pointer: pointer + "/" + strconv.Itoa(i) + "/token", Detail: "is not that of a reservation within it"})
+				queue.Problem{Pointer: pointer + "/" + strconv.Itoa(i) + "/token",
+					Detail: "is not that of a reservation within it"})
 		}
 	}
 	return nil
 }
 
-// narrowRefusal is why an insert was refused, without what a rule says that is about more than the token covers.
+// narrowRefusal is why an insert was refused, without what a rule says that is about more
+// than the token covers.
 func narrowRefusal(ctx context.Context, err error) error {
 	token := tenantOf(ctx)
 	if by, is := errors.AsType[*queue.RefusedBy](err); is && token != nil && by.Rule.Match.Entry != token.Entry {
@@ -177,8 +184,9 @@ func narrowPlan(ctx context.Context, q *engine.Queue, plan *strategy.Plan) (*str
 	return q.PlanFor(ctx, raw)
 }
 
-// narrowConsumer is the name under which a consumer is known. A name is one consumer's own, and who has it hears of all that is held under
-// it: those of a tenant begin with the tenant's entry, so that no other can take one.
+// narrowConsumer is the name under which a consumer is known. A name is one consumer's
+// own, and who has it hears of all that is held under it: those of a tenant begin with the
+// tenant's entry, so that no other can take one.
 func narrowConsumer(ctx context.Context, name string) (string, error) {
 	token := tenantOf(ctx)
 	if token == nil || name == "" {
@@ -192,7 +200,8 @@ func narrowConsumer(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// narrowKey is an idempotency key that only requests within the same restriction can meet: no client can send the mark.
+// narrowKey is an idempotency key that only requests within the same restriction can meet:
+// no client can send the mark.
 func narrowKey(ctx context.Context, key string) string {
 	token := tenantOf(ctx)
 	if token == nil {

@@ -7,9 +7,12 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-const nodesAbout = "Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and what is left of the " +
-	"owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then on by its own " +
-	"clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 seconds. A server " +
+const nodesAbout = "Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and " +
+	"what is left of the " +
+	"owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then " +
+	"on by its own " +
+	"clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 " +
+	"seconds. A server " +
 	"that is alone answers with itself, and `lease_ms` is null."
 
 // nodes are the handlers of the nodes of a cluster.
@@ -21,8 +24,10 @@ type nodes struct {
 
 // routes are the part of the table about nodes.
 func (x nodes) routes(r *router) {
-	register(r, operation{id: "list-nodes", method: "GET", path: "/v1/nodes", scope: scopeRead, narrow: noTenants | inHandler,
-		tag: tagServer, compress: true, summary: "List the servers of the cluster, and which queues each owns", about: nodesAbout}, x.list)
+	register(r, operation{id: "list-nodes", method: "GET", path: "/v1/nodes", scope: scopeRead,
+		narrow: noTenants | inHandler,
+		tag:    tagServer, compress: true, summary: "List the servers of the cluster, and which queues each owns",
+		about: nodesAbout}, x.list)
 }
 
 type nodesOutput struct {
@@ -37,7 +42,8 @@ func (x nodes) list(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
 		list, err = x.cluster(ctx)
 	}
 	for i := range list {
-		list[i].Queues = within(ctx, list[i].Queues, func(q *api.NodeQueue) bool { return boundTo(ctx).CoversQueue(q.Queue) })
+		list[i].Queues = within(ctx, list[i].Queues,
+			func(q *api.NodeQueue) bool { return boundTo(ctx).CoversQueue(q.Queue) })
 		if list[i].Queues == nil {
 			list[i].Queues = []api.NodeQueue{}
 		}

@@ -24,12 +24,14 @@ func noteOf(field reflect.StructField) note {
 	return note{limit: api.LimitOf(field), ref: field.Tag.Get("schema"), null: object && left == ""}
 }
 
-// comments are those of the fields of package api, "TYPE.PROPERTY sentence" a line. A test of that package writes them.
+// comments are those of the fields of package api, "TYPE.PROPERTY sentence" a line. A test
+// of that package writes them.
 //
 //go:embed sentences.txt
 var comments string
 
-// sentences says what each property of each schema means: what the comment of its field in package api says.
+// sentences says what each property of each schema means: what the comment of its field in
+// package api says.
 func sentences() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(comments) {
@@ -41,14 +43,15 @@ func sentences() map[string]string {
 	return all
 }
 
-// propertyNotes has what comments and tags of fields in package api do not say: all of fields that the engine declares, and of pages.
+// propertyNotes has what comments and tags of fields in package api do not say: all of
+// fields that the engine declares, and of pages.
 func propertyNotes() map[string]note {
 	all := map[string]note{}
 	for _, of := range []any{new(api.QueueSettings), new(api.QueueSettingsInput)} {
 		noteFields(all, queue.AllSettings(), of, false)
 	}
-	for _, of := range []any{new(api.NewSubmission), new(api.NewSubmissionHead), new(api.BatchSubmission), new(api.Submission),
-		new(api.SubmissionChange)} {
+	for _, of := range []any{new(api.NewSubmission), new(api.NewSubmissionHead), new(api.BatchSubmission),
+		new(api.Submission), new(api.SubmissionChange)} {
 		noteFields(all, queue.SubmissionFields(), of, false)
 	}
 	noteFields(all, queue.ScheduleFields(), new(api.ScheduleDefinition), true)
@@ -65,7 +68,8 @@ func propertyNotes() map[string]note {
 	return all
 }
 
-// pageItems says what a page lists, pageNext what is particular about what comes next: api.Page is of any type, so its comments do not.
+// pageItems says what a page lists, pageNext what is particular about what comes next:
+// api.Page is of any type, so its comments do not.
 var (
 	pageItems = map[string]string{
 		"Attempt":         "The tries, the oldest first",

@@ -42,7 +42,8 @@ func newDocument(e *echo.Echo) *document {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Servers: []*huma.Server{{URL: "/", Description: "The server that this document comes from"}},
-			Info: &huma.Info{Title: "Quern", Version: "1", License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			Info: &huma.Info{Title: "Quern", Version: "1",
+				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 				Description: "A queue server for very large batches of work. Errors are application/problem+json. " +
 					"Ids and tokens are strings, times are RFC 3339 in UTC with milliseconds, durations are integers " +
 					"with the unit in their name."},
@@ -50,11 +51,15 @@ func newDocument(e *echo.Echo) *document {
 			Tags: []*huma.Tag{
 				{Name: tagSubmissions, Description: "Work inserted at once, made of chunks"},
 				{Name: tagReservations, Description: "Chunks in the hands of consumers"},
-				{Name: tagRules, Description: "Pauses and blocks: what operators keep from being handed out, by any strategy"},
+				{Name: tagRules,
+					Description: "Pauses and blocks: what operators keep from being handed out, by any strategy"},
 				{Name: tagSchedules, Description: "What is inserted again and again, by the clock"},
-				{Name: tagConsumers, Description: "Who holds what; the stream that keeps a consumer known; what operators tell consumers"},
-				{Name: tagDeadLetters, Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},
-				{Name: tagBulk, Description: "Something done with much at once, in the background: dead letters, retries, submissions"},
+				{Name: tagConsumers, Description: "Who holds what; the stream that keeps a consumer known; what " +
+					"operators tell consumers"},
+				{Name: tagDeadLetters,
+					Description: "Chunks out of attempts that can be redriven, forwarded or deleted"},
+				{Name: tagBulk, Description: "Something done with much at once, in the background: dead letters, " +
+					"retries, submissions"},
 				{Name: tagStrategies, Description: "Strategies that a queue keeps under names, and questions about " +
 					"what any strategy would do"},
 				{Name: tagPlugins, Description: "Uploaded WebAssembly that decides the order"},
@@ -71,7 +76,8 @@ func newDocument(e *echo.Echo) *document {
 	return &document{api: humaecho.New(e, config), schema: registry}
 }
 
-// schemaName names a component. Generators call what an operation answers its id and Response, so no component is called that.
+// schemaName names a component. Generators call what an operation answers its id and
+// Response, so no component is called that.
 func schemaName(t reflect.Type, hint string) string {
 	return answerName(huma.DefaultSchemaNamer(t, hint))
 }
@@ -90,8 +96,8 @@ func marshalJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// decoded is a body that is read by the strict reader instead of huma's: unknown and repeated fields are refused with
-// their pointers, names are compared exactly, depth is bounded.
+// decoded is a body that is read by the strict reader instead of huma's: unknown and repeated
+// fields are refused with their pointers, names are compared exactly, depth is bounded.
 type decoded[T any] struct {
 	value  T
 	failed error
@@ -157,8 +163,9 @@ func (d *document) describe(op operation) huma.Operation {
 		Content:     map[string]*huma.MediaType{contentProblem: {Schema: d.ref(reflect.TypeFor[api.Problem]())}},
 	}
 	return huma.Operation{
-		OperationID: op.id, Method: op.method, Path: op.path, Tags: []string{op.tag}, Summary: op.summary, Description: op.about,
-		Parameters: op.params, Extensions: map[string]any{"x-scope": scopeText(op)}, Security: securityOf(op),
+		OperationID: op.id, Method: op.method, Path: op.path, Tags: []string{op.tag}, Summary: op.summary,
+		Description: op.about,
+		Parameters:  op.params, Extensions: map[string]any{"x-scope": scopeText(op)}, Security: securityOf(op),
 		Responses: map[string]*huma.Response{anyRefusal: problem, "default": problem},
 	}
 }
@@ -166,8 +173,8 @@ func (d *document) describe(op operation) huma.Operation {
 // anyRefusal stands for every status of a refusal, for generators that look for one.
 const anyRefusal = "4XX"
 
-// lines documents a body that is text, of which every line or event is JSON of one of these types: contentSchema is what JSON Schema
-// calls what is written in a string.
+// lines documents a body that is text, of which every line or event is JSON of one of
+// these types: contentSchema is what JSON Schema calls what is written in a string.
 func (d *document) lines(about string, types ...reflect.Type) *huma.MediaType {
 	refs := make([]*huma.Schema, len(types))
 	for i, t := range types {
@@ -188,7 +195,8 @@ func (d *document) body(t reflect.Type) *huma.RequestBody {
 }
 
 func (d *document) answer(t reflect.Type, status int) *huma.Response {
-	return &huma.Response{Description: http.StatusText(status), Content: map[string]*huma.MediaType{contentJSON: {Schema: d.ref(t)}}}
+	return &huma.Response{Description: http.StatusText(status),
+		Content: map[string]*huma.MediaType{contentJSON: {Schema: d.ref(t)}}}
 }
 
 // queueParam is the path parameter of operations that huma does not see.
@@ -199,17 +207,20 @@ func queueParam() *huma.Param {
 }
 
 func durabilityHeader() map[string]*huma.Param {
-	return map[string]*huma.Param{headerDurability: {Description: "relaxed: the answer came before the data was on disk",
-		Schema: &huma.Schema{Type: huma.TypeString}}}
+	return map[string]*huma.Param{headerDurability: {
+		Description: "relaxed: the answer came before the data was on disk",
+		Schema:      &huma.Schema{Type: huma.TypeString}}}
 }
 
 func insertShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Parameters = append(op.Parameters, queueParam(),
 		&huma.Param{Name: "Idempotency-Key", In: "header", Description: "1 to " +
-			strconv.Itoa(queue.MaxIdempotencyKey) + " printable ASCII characters, kept for 24 hours. It stands for what the request " +
+			strconv.Itoa(queue.MaxIdempotencyKey) +
+			" printable ASCII characters, kept for 24 hours. It stands for what the request " +
 			"means, however it is written", Schema: text},
-		&huma.Param{Name: "traceparent", In: "header", Description: "W3C trace context, handed on with every reservation", Schema: text},
+		&huma.Param{Name: "traceparent", In: "header",
+			Description: "W3C trace context, handed on with every reservation", Schema: text},
 		&huma.Param{Name: "tracestate", In: "header", Schema: text})
 	op.RequestBody = d.body(reflect.TypeFor[api.NewSubmission]())
 	op.RequestBody.Content[contentLines] = d.lines("JSON lines: first NewSubmissionHead, then Bytes per chunk",
@@ -219,7 +230,8 @@ func insertShape(d *document, op *huma.Operation) {
 		answer.Headers = durabilityHeader()
 		answer.Headers["Location"] = &huma.Param{Description: "Path of the submission", Schema: text}
 		if status == http.StatusOK {
-			answer.Description = "Inserted before by a request with the same Idempotency-Key: the submission as it is now"
+			answer.Description = "Inserted before by a request with the same Idempotency-Key: the submission as it " +
+				"is now"
 			answer.Headers[headerReplayed] = &huma.Param{Description: "true", Schema: text}
 		}
 		op.Responses[strconv.Itoa(status)] = answer
@@ -233,7 +245,8 @@ func insertManyShape(d *document, op *huma.Operation) {
 			Description: "W3C trace context of the submissions that have no trace of their own"},
 		&huma.Param{Name: "tracestate", In: "header", Schema: text})
 	op.RequestBody = d.body(reflect.TypeFor[api.InsertManyRequest]())
-	op.RequestBody.Content[contentLines] = d.lines("JSON lines: one BatchSubmission per line", reflect.TypeFor[api.BatchSubmission]())
+	op.RequestBody.Content[contentLines] = d.lines("JSON lines: one BatchSubmission per line",
+		reflect.TypeFor[api.BatchSubmission]())
 	op.Responses["200"] = d.answer(reflect.TypeFor[api.InsertManyResponse](), http.StatusOK)
 	op.Responses["200"].Headers = durabilityHeader()
 }
@@ -269,7 +282,8 @@ func outputsShape(d *document, op *huma.Operation) {
 
 func textShape(media string) func(*document, *huma.Operation) {
 	return func(_ *document, op *huma.Operation) {
-		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
-			media: {Schema: &huma.Schema{Type: huma.TypeString}}}}
+		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
+			Content: map[string]*huma.MediaType{
+				media: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	}
 }

@@ -12,16 +12,19 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The least that the sender of a large body and the reader of a long answer must do. Both hold memory and a place meanwhile, so
-// that one who announces or asks for much and then does nothing keeps others out.
+// The least that the sender of a large body and the reader of a long answer must do. Both
+// hold memory and a place meanwhile, so that one who announces or asks for much and then
+// does nothing keeps others out.
 const (
-	leastRate   = 16 << 10         // bytes a second, on the whole
-	bodyGrace   = 10 * time.Second // for the first packets of a slow line
-	answerAhead = 5 * time.Minute  // what is taken faster counts for later, up to this: more than the 4 MiB that a socket takes at once
-	answerPiece = 32 << 10         // bytes that are written at once, so that what is taken counts soon
+	leastRate = 16 << 10         // bytes a second, on the whole
+	bodyGrace = 10 * time.Second // for the first packets of a slow line
+	// what is taken faster counts for later, up to this: more than the 4 MiB that a socket takes at once
+	answerAhead = 5 * time.Minute
+	answerPiece = 32 << 10 // bytes that are written at once, so that what is taken counts soon
 )
 
-// paced is a large body that must keep coming: a pause of patience.pause, or less than leastRate on the whole, ends the read.
+// paced is a large body that must keep coming: a pause of patience.pause, or less than
+// leastRate on the whole, ends the read.
 type paced struct {
 	io.Reader
 	control  *http.ResponseController
@@ -38,15 +41,16 @@ func (b *bodies) paced(w http.ResponseWriter, body io.Reader) *paced {
 	return p
 }
 
-// finish says that the body was read: the handler has the time of one for what it does with it. One that was not keeps
-// its deadline, so that net/http does not wait for the rest of it either.
+// finish says that the body was read: the handler has the time of one for what it does with it.
+// One that was not keeps its deadline, so that net/http does not wait for the rest of it either.
 func (p *paced) finish() {
 	if p != nil {
 		_ = p.control.SetReadDeadline(p.clock.wall().Add(p.clock.patience.upload))
 	}
 }
 
-// Read moves the deadline of the connection before it waits. A writer that knows no deadlines (a test's recorder) has none to move.
+// Read moves the deadline of the connection before it waits. A writer that knows no
+// deadlines (a test's recorder) has none to move.
 func (p *paced) Read(b []byte) (int, error) {
 	_ = p.control.SetReadDeadline(p.deadline(p.clock.wall()))
 	n, err := p.Reader.Read(b)
@@ -66,8 +70,8 @@ func (p *paced) deadline(now time.Time) time.Time {
 	return earliest
 }
 
-// lines answers with lines that write makes, as many as there are. They go out as fast as the client takes them, through one buffer.
-// When write fails the connection is cut.
+// lines answers with lines that write makes, as many as there are. They go out as fast as
+// the client takes them, through one buffer. When write fails the connection is cut.
 func (s *streams) lines(c echo.Context, write func(*bufio.Writer) error) error {
 	return s.content(c, contentLines, write)
 }
@@ -77,8 +81,8 @@ func (s *streams) content(c echo.Context, media string, write func(*bufio.Writer
 	response := c.Response()
 	response.Header().Set("Content-Type", media)
 	response.WriteHeader(http.StatusOK)
-	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), auth: s.auth, clock: s.clock,
-		by: s.auth.credentialOf(c.Request()), left: s.clock.patience.write}
+	answer := &pacedAnswer{Writer: response, control: http.NewResponseController(response), auth: s.auth,
+		clock: s.clock, by: s.auth.credentialOf(c.Request()), left: s.clock.patience.write}
 	defer answer.finish()
 	_ = answer.control.SetReadDeadline(time.Time{}) // reading only serves to notice that the client went away
 	writer := bufio.NewWriterSize(answer, answerPiece)
@@ -88,8 +92,9 @@ func (s *streams) content(c echo.Context, media string, write func(*bufio.Writer
 	return writer.Flush()
 }
 
-// pacedAnswer is a long answer that its reader must keep taking: a pause of patience.write, or less than leastRate on the whole, ends
-// it, and so does the end of the token or session that asked for it. Only the time counts for which the reader keeps the server waiting,
+// pacedAnswer is a long answer that its reader must keep taking: a pause of patience.write,
+// or less than leastRate on the whole, ends it, and so does the end of the token or session
+// that asked for it. Only the time counts for which the reader keeps the server waiting,
 // before compression, and never the time that the server needs to make the answer.
 type pacedAnswer struct {
 	io.Writer
@@ -100,8 +105,8 @@ type pacedAnswer struct {
 	left    time.Duration // how long the reader may still keep the server waiting
 }
 
-// Write moves the deadline of the connection before it waits, and takes it away afterwards: over HTTP/2 it would end an answer of
-// which nothing is being written.
+// Write moves the deadline of the connection before it waits, and takes it away
+// afterwards: over HTTP/2 it would end an answer of which nothing is being written.
 func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	for piece := range slices.Chunk(b, answerPiece) {
 		if !p.mayGoOn() {
@@ -122,7 +127,8 @@ func (p *pacedAnswer) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// mayGoOn says whether a request would be let in now as the one that is answered was. Who takes an answer uses the session.
+// mayGoOn says whether a request would be let in now as the one that is answered was. Who
+// takes an answer uses the session.
 func (p *pacedAnswer) mayGoOn() bool {
 	if p.by == nil {
 		return true

@@ -13,8 +13,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file cuts lists that are kept whole in memory into pages that are bounded in bytes. Lists that are read from somewhere, such as
-// those of submissions, are cut where they are read: see access.Gather.
+// This file cuts lists that are kept whole in memory into pages that are bounded in bytes.
+// Lists that are read from somewhere, such as those of submissions, are cut where they are
+// read: see access.Gather.
 
 // Cursor says where a list goes on; exported like QueuePath.
 type Cursor struct {
@@ -33,8 +34,8 @@ type queuePage struct {
 	Paging
 }
 
-// placing says where an item stands in its list. The places of a list ascend: the next page begins behind a place also when its item is
-// gone.
+// placing says where an item stands in its list. The places of a list ascend: the next
+// page begins behind a place also when its item is gone.
 type placing[T any] func(*T) string
 
 // downwards is a number within a place, of a list that has the largest first.
@@ -47,13 +48,14 @@ func hashed(text string) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// arrange sorts a list by the places of its items: they must ascend, and those that are made of hashes do not by themselves.
+// arrange sorts a list by the places of its items: they must ascend, and those that are
+// made of hashes do not by themselves.
 func arrange[T any](list []T, at placing[T]) {
 	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(at(&a), at(&b)) })
 }
 
-// behind is what a list has behind a cursor. An item that is still where it was is found by its place alone: then it does not matter when
-// the clock that the places have their times from was set back.
+// behind is what a list has behind a cursor. An item that is still where it was is found by its place
+// alone: then it does not matter when the clock that the places have their times from was set back.
 func behind[T any](list []T, cursor string, at placing[T]) []T {
 	if cursor == "" {
 		return list
@@ -70,8 +72,8 @@ func behind[T any](list []T, cursor string, at placing[T]) []T {
 	return list[first:]
 }
 
-// pageOf shows the items of a list until they have as many bytes as an answer may have, at least one. next is the cursor of what is left;
-// the list itself goes on at more, "" if it does not.
+// pageOf shows the items of a list until they have as many bytes as an answer may have, at least
+// one. next is the cursor of what is left; the list itself goes on at more, "" if it does not.
 func pageOf[T, A any](list []T, more string, at placing[T], show func(*T) A) (items []A, next string, err error) {
 	items = []A{}
 	var encoded counter
@@ -106,7 +108,8 @@ func answeredList[T, A any](list []T, from Cursor, at placing[T], show func(*T) 
 	return &output[api.Page[A]]{api.Page[A]{Items: items, Next: next}}, nil
 }
 
-// answeredShort is the answer of a handler that shows all of a list whose items and their number are bounded, or fails.
+// answeredShort is the answer of a handler that shows all of a list whose items and their
+// number are bounded, or fails.
 func answeredShort[T, A any](list []T, err error, show func(*T) A) (*output[api.Page[A]], error) {
 	return answeredPage(engine.Page[T]{Items: list}, err, show)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// parameter is a parameter of the query of a list, declared once: what the document says of it, and how it is read into T, which is what
-// the list is asked for. An empty value is none, as a form sends it.
+// parameter is a parameter of the query of a list, declared once: what the document says of it, and how
+// it is read into T, which is what the list is asked for. An empty value is none, as a form sends it.
 type parameter[T any] struct {
 	*huma.Param
 	many bool // may be repeated
@@ -36,7 +36,8 @@ func (all parameters[T]) document() (list []*huma.Param) {
 func (all parameters[T]) read(raw string, to *T) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return queue.Invalid("/query", "is not well formed: escape special characters as %%XX and separate parameters by &")
+		return queue.Invalid("/query",
+			"is not well formed: escape special characters as %%XX and separate parameters by &")
 	}
 	for name, given := range values {
 		pointer, declared := "/query/"+api.EscapePointer(name), name
@@ -110,14 +111,15 @@ func timeParameter[T any](name, about string, schema *huma.Schema, field func(*T
 
 // submissionParameter is the id of a submission.
 func submissionParameter[T any](about string, schema *huma.Schema, field func(*T) *queue.SubmissionID) parameter[T] {
-	return parameter[T]{Param: queryParam("submission", about, schema), read: func(to *T, name, given string) (err error) {
-		id, err := submissionAt("/query/"+name, given)
-		if err == nil && id == 0 {
-			err = queue.Invalid("/query/"+name, "is 0, which no submission has")
-		}
-		*field(to) = id
-		return err
-	}}
+	return parameter[T]{Param: queryParam("submission", about, schema),
+		read: func(to *T, name, given string) (err error) {
+			id, err := submissionAt("/query/"+name, given)
+			if err == nil && id == 0 {
+				err = queue.Invalid("/query/"+name, "is 0, which no submission has")
+			}
+			*field(to) = id
+			return err
+		}}
 }
 
 // listParam documents names of a few, repeated or comma-separated.
@@ -126,13 +128,15 @@ func listParam(name, about string, names ...string) *huma.Param {
 	for i, name := range names {
 		enum[i] = name
 	}
-	param := queryParam(name, about, &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enum}})
+	param := queryParam(name, about, &huma.Schema{Type: huma.TypeArray,
+		Items: &huma.Schema{Type: huma.TypeString, Enum: enum}})
 	param.Explode = new(true)
 	return param
 }
 
 // stateParameter is states that are repeated, comma-separated or both.
-func stateParameter[T any, S comparable](parse func(string) (S, bool), field func(*T) *[]S, names ...string) parameter[T] {
+func stateParameter[T any, S comparable](parse func(string) (S, bool), field func(*T) *[]S,
+	names ...string) parameter[T] {
 	param := listParam("state", "Only these states; repeated or comma-separated. Without it, all.", names...)
 	return parameter[T]{Param: param, many: true, read: func(to *T, _, given string) error {
 		for name := range strings.SplitSeq(given, ",") {
@@ -151,15 +155,17 @@ func stateParameter[T any, S comparable](parse func(string) (S, bool), field fun
 
 // metaParameter is meta.KEY=VALUE, or meta[KEY]=VALUE, once for each key.
 func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
-	param := queryParam("meta", "Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole "+
-		"number is the integer; s:TEXT is a string.",
+	param := queryParam("meta",
+		"Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole "+
+			"number is the integer; s:TEXT is a string.",
 		&huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}})
 	param.Style, param.Explode, param.Extensions = "deepObject", new(true), map[string]any{"x-name-prefix": "meta."}
 	return parameter[T]{Param: param, read: func(to *T, name, given string) error {
 		key, _ := metaKeyOf(name)
 		pointer := "/query/" + api.EscapePointer("meta."+key)
 		if queue.ValidMetaKey(key) != nil {
-			return queue.Invalid(pointer, "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+			return queue.Invalid(pointer, "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",
+				queue.MaxMetaKeyBytes)
 		}
 		value, err := queryValue(pointer, given)
 		if err == nil {
@@ -170,7 +176,8 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 }
 
 // shortPages is what a list says of its pages that are bounded by more than their limit.
-const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: the server examines only " +
+const shortPages = "A page may have fewer items than its limit, or none, and still have a `next`: the server " +
+	"examines only " +
 	"so many items per page, and a page has a maximum size."
 
 func cursorParameter[T any](field func(*T) *string) parameter[T] {
@@ -183,7 +190,8 @@ func pageParameters[T any](cursor func(*T) *string, limit func(*T) *int) paramet
 	return parameters[T]{
 		cursorParameter(cursor),
 		{Param: queryParam("limit", "Most items of one page",
-			&huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}), read: readLimit(limit)},
+			&huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: defaultListLimit}),
+			read: readLimit(limit)},
 	}
 }
 

@@ -6,80 +6,86 @@ func (x pluginHandlers) routes(r *router) {
 	path := map[string]string{"name": "Name of the plugin",
 		"version": "Version text, or 8 or more digits of the sha256", "id": "Number of the recording"}
 
-	registerPlugin(r, x, operation{id: "list-plugins", method: "GET", path: base, scope: scopeRead, tag: tagPlugins, compress: true,
-		summary: "List the plugins by name"}, x.list)
+	registerPlugin(r, x, operation{id: "list-plugins", method: "GET", path: base, scope: scopeRead, tag: tagPlugins,
+		compress: true, summary: "List the plugins by name"}, x.list)
 	r.raw(operation{id: "upload-plugin", act: act{"plugin.upload", ""}, brings: true, method: "POST", path: base,
 		scope: scopePlugins, tag: tagPlugins,
 		summary: "Upload a version of a plugin", about: uploadAbout}, uploadShape, x.upload)
 	registerPlugin(r, x, operation{id: "get-plugin", method: "GET", path: one, scope: scopeRead, tag: tagPlugins,
 		summary: "Read a plugin, with its versions in use and the state of its breaker"}, x.get)
-	registerPlugin(r, x, operation{id: "delete-plugin", act: act{"plugin.delete", "plugin {name}"}, method: "DELETE", path: one,
-		scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "delete-plugin", act: act{"plugin.delete", "plugin {name}"}, method: "DELETE",
+		path: one, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a plugin with all its versions", about: "The plugin must be inactive. If a " +
-			"stored strategy names it, 409 lists those strategies. `force=true` deletes it all the same: they then use their next " +
+			"stored strategy names it, 409 lists those strategies. `force=true` deletes it all the same: they then " +
+			"use their next " +
 			"branch, and the server refuses a reserve whose own strategy names it."}, x.delete)
-	registerPlugin(r, x, operation{id: "list-plugin-versions", method: "GET", path: one + "/versions", scope: scopeRead, tag: tagPlugins,
-		compress: true,
-		summary:  "List a plugin's versions, the newest first"}, x.versions)
-	registerPlugin(r, x, operation{id: "get-plugin-version", method: "GET", path: version, scope: scopeRead, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "list-plugin-versions", method: "GET", path: one + "/versions", scope: scopeRead,
+		tag: tagPlugins, compress: true,
+		summary: "List a plugin's versions, the newest first"}, x.versions)
+	registerPlugin(r, x, operation{id: "get-plugin-version", method: "GET", path: version, scope: scopeRead,
+		tag:     tagPlugins,
 		summary: "Read a version of a plugin, with its manifest and dry run", about: releaseAbout}, x.version)
-	registerPlugin(r, x, operation{id: "delete-plugin-version", act: act{"plugin.delete_version", "plugin {name}"}, method: "DELETE",
-		path: version, scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "delete-plugin-version", act: act{"plugin.delete_version", "plugin {name}"},
+		method: "DELETE", path: version, scope: scopePlugins, tag: tagPlugins,
 		summary: "Delete a version that is not in use",
 		about: "Refused if strategies in use pin it, or if it alone accepts one of their configurations; " +
 			"`force=true` deletes it all the same. " +
 			releaseAbout}, x.deleteVersion)
-	r.raw(operation{id: "get-plugin-module", method: "GET", path: version + "/wasm", scope: scopePlugins, tag: tagPlugins,
+	r.raw(operation{id: "get-plugin-module", method: "GET", path: version + "/wasm", scope: scopePlugins,
+		tag:     tagPlugins,
 		summary: "Download a version's module"}, fileShape(contentWasm, path, "name", "version"), x.module)
-	registerPlugin(r, x, operation{id: "dry-run-plugin", method: "POST", path: version + "/dry-run", scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "dry-run-plugin", method: "POST", path: version + "/dry-run",
+		scope: scopePlugins, tag: tagPlugins,
 		summary: "Try a version without any effect", about: dryRunAbout}, x.dryRun)
 	x.useRoutes(r, one, path)
 }
 
 // useRoutes are the part of the table about which version of a plugin is in use, and what it does.
 func (x pluginHandlers) useRoutes(r *router, one string, path map[string]string) {
-	registerPlugin(r, x, operation{id: "activate-plugin", act: act{"plugin.activate", "plugin {name}"}, brings: true, method: "POST",
-		path: one + "/activate", scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "activate-plugin", act: act{"plugin.activate", "plugin {name}"}, brings: true,
+		method: "POST", path: one + "/activate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Activate a version", about: releaseAbout + " A quarantined version needs `force`. So does " +
-			"a version that refuses configurations in use: stored ones, and those that consumers sent within the last hour. " +
+			"a version that refuses configurations in use: stored ones, and those that consumers sent within the " +
+			"last hour. " +
 			"409 lists them. " + selectAbout}, x.activate)
-	registerPlugin(r, x, operation{id: "deactivate-plugin", act: act{"plugin.deactivate", "plugin {name}"}, method: "POST",
-		path: one + "/deactivate", scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "deactivate-plugin", act: act{"plugin.deactivate", "plugin {name}"},
+		method: "POST", path: one + "/deactivate", scope: scopePlugins, tag: tagPlugins,
 		summary: "Deactivate a plugin", about: "Strategies that name it use their next branch. " +
 			selectAbout}, x.deactivate)
 	registerPlugin(r, x, operation{id: "rollback-plugin", act: act{"plugin.rollback", "plugin {name}"}, method: "POST",
 		path: one + "/rollback", scope: scopePlugins, tag: tagPlugins,
 		summary: "Activate the previous version", about: selectAbout}, x.rollback)
-	registerPlugin(r, x, operation{id: "shadow-plugin", act: act{"plugin.shadow", "plugin {name}"}, brings: true, method: "POST",
-		path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "shadow-plugin", act: act{"plugin.shadow", "plugin {name}"}, brings: true,
+		method: "POST", path: one + "/shadow", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score in the shadow of the active one, without deciding",
 		about:   "The statistics show how much both agree. An empty `version` ends it. " + selectAbout}, x.shadow)
-	registerPlugin(r, x, operation{id: "canary-plugin", act: act{"plugin.canary", "plugin {name}"}, brings: true, method: "POST",
-		path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "canary-plugin", act: act{"plugin.canary", "plugin {name}"}, brings: true,
+		method: "POST", path: one + "/canary", scope: scopePlugins, tag: tagPlugins,
 		summary: "Let a version score a share of the reservations", about: "This version scores `percent` of the " +
 			"reservations, drawn by their seed; 0 ends it. " + selectAbout}, x.canary)
-	registerPlugin(r, x, operation{id: "reset-plugin", act: act{"plugin.reset", "plugin {name}"}, method: "POST", path: one + "/reset",
-		scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "reset-plugin", act: act{"plugin.reset", "plugin {name}"}, method: "POST",
+		path: one + "/reset", scope: scopePlugins, tag: tagPlugins,
 		summary: "Close a plugin's breakers and forget its faults",
 		about:   "A quarantine ends by activating with force, and not by this. " + selectAbout}, x.reset)
-	registerPlugin(r, x, operation{id: "put-plugin-settings", act: act{"plugin.settings", "plugin {name}"}, brings: true, method: "PUT",
-		path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
+	registerPlugin(r, x, operation{id: "put-plugin-settings", act: act{"plugin.settings", "plugin {name}"},
+		brings: true, method: "PUT", path: one + "/settings", scope: scopePlugins, tag: tagPlugins,
 		summary: "Open or close a plugin's breaker by hand, and set its limits",
 		about:   "All settings are replaced: one that is left out gets its default. " + selectAbout}, x.putSettings)
 
-	registerPlugin(r, x, operation{id: "get-plugin-stats", method: "GET", path: one + "/stats", scope: scopeRead, tag: tagPlugins,
-		summary: "Read a plugin's numbers since the start of the server"}, x.stats)
-	registerPlugin(r, x, operation{id: "list-plugin-scores", method: "GET", path: one + "/scores", scope: scopeRead, tag: tagPlugins,
-		compress: true,
-		summary:  "Read how a plugin's versions score live traffic", about: scoresAbout}, x.scores)
+	registerPlugin(r, x, operation{id: "get-plugin-stats", method: "GET", path: one + "/stats", scope: scopeRead,
+		tag: tagPlugins, summary: "Read a plugin's numbers since the start of the server"}, x.stats)
+	registerPlugin(r, x, operation{id: "list-plugin-scores", method: "GET", path: one + "/scores", scope: scopeRead,
+		tag: tagPlugins, compress: true,
+		summary: "Read how a plugin's versions score live traffic", about: scoresAbout}, x.scores)
 	registerPlugin(r, x, operation{id: "get-plugin-logs", method: "GET", path: one + "/logs", scope: scopeRead,
 		tag: tagPlugins, compress: true,
 		summary: "Read the log of a plugin",
 		about:   "The last 1,000 lines, the oldest first; ask again with `after` for what followed."}, x.logs)
-	registerPlugin(r, x, operation{id: "list-plugin-recordings", method: "GET", path: one + "/recordings", scope: scopePlugins,
-		tag: tagPlugins, summary: "List the recorded batches",
+	registerPlugin(r, x, operation{id: "list-plugin-recordings", method: "GET", path: one + "/recordings",
+		scope: scopePlugins, tag: tagPlugins, summary: "List the recorded batches",
 		about: "One of 10,000, and those that faulted; the last of each are kept in memory."}, x.recordings)
-	r.raw(operation{id: "get-plugin-recording", method: "GET", path: one + "/recordings/{id}", scope: scopePlugins, tag: tagPlugins,
+	r.raw(operation{id: "get-plugin-recording", method: "GET", path: one + "/recordings/{id}", scope: scopePlugins,
+		tag:     tagPlugins,
 		summary: "Download a recorded batch", about: "A .qbatch file, which `quern plugin run` replays."},
 		fileShape(contentBytes, path, "name", "id"), x.recording)
 }

@@ -24,7 +24,8 @@ const (
 	contentMultipart = "multipart/form-data"
 	contentBytes     = "application/octet-stream"
 
-	maxUploadBytes = 16<<20 + maxPartBytes*2 // the ceiling of a module, and the other parts; the catalogue's own limit is lower
+	// the ceiling of a module, and the other parts; the catalogue's own limit is lower
+	maxUploadBytes = 16<<20 + maxPartBytes*2
 	maxPartBytes   = 64 << 10
 	maxUploadParts = 8
 	uploadAbout    = "As `application/wasm`, the body is the module, with its manifest in the section " +
@@ -71,7 +72,8 @@ func (x pluginHandlers) upload(c echo.Context) error {
 	return c.JSON(status, v)
 }
 
-// holdUpload counts a body of this length, -1 for one that is not known, against what all uploads may hold, until release is called.
+// holdUpload counts a body of this length, -1 for one that is not known, against what all
+// uploads may hold, until release is called.
 func (b *bodies) holdUpload(length, most int64) (release func(), err error) {
 	holds := length
 	if holds < 0 {
@@ -100,7 +102,8 @@ func (x pluginHandlers) readUpload(c echo.Context, media string) (upload plugins
 	return upload, err
 }
 
-// readWhole reads a body, into memory of its size where the sender says it: growing from nothing leaves five times as much behind.
+// readWhole reads a body, into memory of its size where the sender says it: growing from
+// nothing leaves five times as much behind.
 func readWhole(body io.Reader, size, most int64) ([]byte, error) {
 	if size < 0 || size > most {
 		return io.ReadAll(body)
@@ -191,9 +194,10 @@ func uploadShape(d *document, op *huma.Operation) {
 	bytes := &huma.Schema{Type: huma.TypeString, Format: "binary"}
 	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 		contentWasm: {Schema: bytes},
-		contentMultipart: {Schema: &huma.Schema{Type: huma.TypeObject, Required: []string{"module"}, Properties: map[string]*huma.Schema{
-			"module": bytes, "manifest": {Type: huma.TypeString}, "config": {Type: huma.TypeString},
-		}}},
+		contentMultipart: {Schema: &huma.Schema{Type: huma.TypeObject, Required: []string{"module"},
+			Properties: map[string]*huma.Schema{
+				"module": bytes, "manifest": {Type: huma.TypeString}, "config": {Type: huma.TypeString},
+			}}},
 	}}
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		op.Responses[strconv.Itoa(status)] = d.answer(reflect.TypeFor[api.PluginVersion](), status)
@@ -210,7 +214,8 @@ func fileShape(media string, parameters map[string]string, order ...string) func
 			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true,
 				Description: parameters[name], Schema: &huma.Schema{Type: huma.TypeString}})
 		}
-		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
-			media: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+		op.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
+			Content: map[string]*huma.MediaType{
+				media: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
 	}
 }

@@ -52,7 +52,8 @@ func (r *Revision) change(ctx context.Context) (plugins.Change, error) {
 	text, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(r.IfMatch), `"`), `"r`)
 	revision, err := strconv.ParseUint(text, 10, 63)
 	if !ok || err != nil {
-		return plugins.Change{}, newProblem(codePrecondition, "If-Match does not name a revision of a plugin; send its etag.")
+		return plugins.Change{}, newProblem(codePrecondition,
+			"If-Match does not name a revision of a plugin; send its etag.")
 	}
 	return plugins.Change{Revision: revision, Unchanged: revision == 0, By: by}, nil
 }
@@ -105,12 +106,14 @@ func (pluginHandlers) get(_ context.Context, c *plugins.Catalogue, in *PluginPat
 	return pluginAnswer(c.Plugins.Get(in.Name))
 }
 
-func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
+func (pluginHandlers) versions(_ context.Context, c *plugins.Catalogue,
+	in *PluginPath) (*output[api.Page[api.PluginVersion]], error) {
 	list, err := c.Versions.Of(in.Name)
 	return answeredShort(list, err, asIs)
 }
 
-func (pluginHandlers) version(_ context.Context, c *plugins.Catalogue, in *PluginVersionPath) (*output[api.PluginVersion], error) {
+func (pluginHandlers) version(_ context.Context, c *plugins.Catalogue,
+	in *PluginVersionPath) (*output[api.PluginVersion], error) {
 	v, err := c.Versions.Get(in.Name, in.Version)
 	return answered(v, err, asIs)
 }
@@ -169,7 +172,8 @@ type changePluginInput struct {
 	Revision
 }
 
-func (pluginHandlers) deactivate(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
+func (pluginHandlers) deactivate(ctx context.Context, c *plugins.Catalogue,
+	in *changePluginInput) (*pluginOutput, error) {
 	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
@@ -177,7 +181,8 @@ func (pluginHandlers) deactivate(ctx context.Context, c *plugins.Catalogue, in *
 	return pluginAnswer(c.Rollout.Deactivate(in.Name, change))
 }
 
-func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue, in *changePluginInput) (*pluginOutput, error) {
+func (pluginHandlers) rollback(ctx context.Context, c *plugins.Catalogue,
+	in *changePluginInput) (*pluginOutput, error) {
 	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
@@ -219,7 +224,8 @@ type deleteVersionInput struct {
 	Forced
 }
 
-func (pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue, in *deleteVersionInput) (*struct{}, error) {
+func (pluginHandlers) deleteVersion(ctx context.Context, c *plugins.Catalogue,
+	in *deleteVersionInput) (*struct{}, error) {
 	change, err := in.change(ctx)
 	if err != nil {
 		return nil, err
@@ -247,7 +253,8 @@ type dryRunInput struct {
 	Body decoded[api.PluginDryRun]
 }
 
-func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue, in *dryRunInput) (*output[api.PluginTried], error) {
+func (pluginHandlers) dryRun(ctx context.Context, c *plugins.Catalogue,
+	in *dryRunInput) (*output[api.PluginTried], error) {
 	asked := &in.Body.value
 	about, err := contextOf(asked.Context)
 	if err != nil {
@@ -273,7 +280,8 @@ type pluginLogsInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"Most lines"`
 }
 
-func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLogsInput) (*output[api.PluginLogs], error) {
+func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue,
+	in *pluginLogsInput) (*output[api.PluginLogs], error) {
 	lines, dropped, err := c.Observations.Logs(in.Name, in.After, in.Limit)
 	if err != nil {
 		return nil, err
@@ -287,12 +295,14 @@ func (pluginHandlers) logs(_ context.Context, c *plugins.Catalogue, in *pluginLo
 	return answered(out, err, asIs)
 }
 
-func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
+func (pluginHandlers) recordings(_ context.Context, c *plugins.Catalogue,
+	in *PluginPath) (*output[api.Page[api.PluginRecording]], error) {
 	list, err := c.Observations.Recordings(in.Name)
 	return answeredShort(list, err, asIs)
 }
 
-func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue, in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
+func (pluginHandlers) scores(_ context.Context, c *plugins.Catalogue,
+	in *PluginPath) (*output[api.Page[api.PluginScores]], error) {
 	list, err := c.Observations.Scores(in.Name)
 	return answeredShort(list, err, asIs)
 }

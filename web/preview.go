@@ -13,7 +13,8 @@ type previewInput struct {
 	Body decoded[api.PreviewRequest]
 }
 
-func (ask questions) preview(ctx context.Context, q *engine.Queue, in *previewInput) (*output[api.PreviewResponse], error) {
+func (ask questions) preview(ctx context.Context, q *engine.Queue,
+	in *previewInput) (*output[api.PreviewResponse], error) {
 	request, err := previewRequest(ctx, q, in)
 	if err != nil {
 		return nil, err

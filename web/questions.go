@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// questions are the handlers of what changes nothing and asks what strategies would do, or why work does not move.
+// questions are the handlers of what changes nothing and asks what strategies would do, or
+// why work does not move.
 type questions struct{ engine *engine.Engine }
 
 // routes are the part of the table about them.
@@ -18,7 +19,8 @@ func (ask questions) routes(r *router) {
 		summary: "List the strategies that consumers used in the last hour", about: inUseAbout}, ask.inUse)
 	registerIn(r, operation{id: "preview", method: "POST", path: "/v1/queues/{queue}/strategies/preview",
 		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, compress: true,
-		summary: "Preview the chunks that a reserve would hand out now", about: "It reserves and changes nothing. A later " +
+		summary: "Preview the chunks that a reserve would hand out now",
+		about: "It reserves and changes nothing. A later " +
 			"reserve may get other chunks, and Random draws again each time."}, ask.preview)
 	registerIn(r, operation{id: "explain", method: "POST", path: "/v1/queues/{queue}/strategies/explain",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
@@ -27,18 +29,22 @@ func (ask questions) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "Compare what two strategies would hand out now", about: "Previews both on the same state with " +
 			"the same seed: the values of each meta key that get chunks, how evenly they share, and the common chunks."}, ask.compare)
-	registerIn(r, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why", scope: scopeRead,
-		narrow: inSub | noTenants, tag: tagStrategies,
+	registerIn(r, operation{id: "why", method: "POST", path: "/v1/submissions/{id}/chunks/{index}/why",
+		scope: scopeRead, narrow: inSub | noTenants, tag: tagStrategies,
 		summary: "Explain why a strategy does not hand out a chunk now", about: "The first obstacle in " +
 			"each branch, and the chunk's approximate place: the number of chunks before it, and the wait at the " +
 			"rate of the last minute."}, ask.why)
 	registerIn(r, operation{id: "diagnose-queue", method: "GET", path: "/v1/queues/{queue}/diagnosis",
-		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, summary: "Explain what the chunks of a queue wait for",
-		about: queueDiagnosisAbout}, ask.queueDiagnosis)
-	registerIn(r, operation{id: "diagnose-meta-value", method: "GET", path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}/diagnosis",
-		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies, summary: "Explain why the chunks of a value wait",
-		about: diagnosisAbout + valueAbout}, ask.valueDiagnosis)
-	registerIn(r, operation{id: "diagnose-submission", method: "GET", path: "/v1/submissions/{id}/diagnosis", scope: scopeRead,
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
+		summary: "Explain what the chunks of a queue wait for",
+		about:   queueDiagnosisAbout}, ask.queueDiagnosis)
+	registerIn(r, operation{id: "diagnose-meta-value", method: "GET",
+		path:  "/v1/queues/{queue}/meta-keys/{key}/values/{value}/diagnosis",
+		scope: scopeRead, narrow: inQueue | inHandler, tag: tagStrategies,
+		summary: "Explain why the chunks of a value wait",
+		about:   diagnosisAbout + valueAbout}, ask.valueDiagnosis)
+	registerIn(r, operation{id: "diagnose-submission", method: "GET", path: "/v1/submissions/{id}/diagnosis",
+		scope:  scopeRead,
 		narrow: inSub | inHandler, tag: tagStrategies, summary: "Explain why the chunks of a submission wait",
 		about: diagnosisAbout}, ask.submissionDiagnosis)
 }

@@ -18,8 +18,8 @@ func (x queues) routes(r *router) {
 	register(r, operation{id: "list-queues", method: "GET", path: "/v1/queues", scope: scopeRead, narrow: inHandler,
 		tag: tagQueues, compress: true,
 		summary: "List the queues"}, x.list)
-	register(r, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue, tag: tagQueues,
-		summary: "Read a queue's settings"}, x.get)
+	register(r, operation{id: "get-queue", method: "GET", path: "/v1/queues/{queue}", scope: scopeRead, narrow: inQueue,
+		tag: tagQueues, summary: "Read a queue's settings"}, x.get)
 	register(r, operation{id: "put-queue", act: act{"queue.set", ""},
 		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
 		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
@@ -27,23 +27,28 @@ func (x queues) routes(r *router) {
 		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, x.put)
 	register(r, operation{id: "change-queue", act: act{"queue.change", ""},
 		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
-		summary: "Change some settings of a queue", about: "Absent settings stay as they are. Changes take effect with the next " +
+		summary: "Change some settings of a queue",
+		about: "Absent settings stay as they are. Changes take effect with the next " +
 			"decision, also for chunks in flight."}, x.change)
 	register(r, operation{id: "delete-queue", act: act{"queue.delete", ""},
 		method: "DELETE", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Delete a queue", about: "The queue must have no open submissions, and must not be named " +
-			"default. `quarantined=true` deletes a queue in quarantine, whose files are damaged or missing, with everything " +
+			"default. `quarantined=true` deletes a queue in quarantine, whose files are damaged or missing, with " +
+			"everything " +
 			"in it; an empty queue then replaces the one named default."}, x.delete)
 	register(r, operation{id: "move-queue", act: act{"queue.move", ""}, method: "POST", path: "/v1/queues/{queue}/move",
-		scope: scopeOperate, tag: tagQueues, summary: "Have another node of the cluster serve a queue", about: "Reservations, limits and " +
-			"tokens go on. Calls that come while the queue moves wait for less than a second, or answer 503 with the code moving. The " +
+		scope: scopeOperate, tag: tagQueues, summary: "Have another node of the cluster serve a queue",
+		about: "Reservations, limits and " +
+			"tokens go on. Calls that come while the queue moves wait for less than a second, or answer 503 with the " +
+			"code moving. The " +
 			"answer comes when the other node serves it."}, x.move)
 	registerIn(r, operation{id: "get-stats", method: "GET", path: "/v1/queues/{queue}/stats", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagQueues,
-		summary: "Read a queue's numbers", about: "A flat object, so that a scaler can read one number by name. Reading " +
+		summary: "Read a queue's numbers",
+		about: "A flat object, so that a scaler can read one number by name. Reading " +
 			"costs the same at any backlog. Totals count from the server's start."}, x.stats)
-	registerIn(r, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries", scope: scopeRead,
-		narrow: inQueue | noTenants, tag: tagQueues, compress: true,
+	registerIn(r, operation{id: "get-timeseries", method: "GET", path: "/v1/queues/{queue}/timeseries",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "Read a queue's numbers over time", about: seriesAbout}, x.series)
 	registerIn(r, operation{id: "get-key-timeseries", method: "GET",
 		path: "/v1/queues/{queue}/meta-keys/{key}/timeseries", scope: scopeRead, narrow: inQueue | noTenants,
@@ -66,7 +71,8 @@ type moveQueueInput struct {
 }
 
 func (x queues) move(ctx context.Context, in *moveQueueInput) (*output[api.Moved], error) {
-	return answered(api.Moved{Queue: in.Queue, Node: in.Body.value.Node}, x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
+	return answered(api.Moved{Queue: in.Queue, Node: in.Body.value.Node},
+		x.engine.Nodes().Move(ctx, in.Queue, in.Body.value.Node), asIs)
 }
 
 func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Queue]], error) {

@@ -9,9 +9,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// allowedAt says which numbers the field at a pointer of a request may have, as docs/LIFECYCLE.md and the document do. It is "" where its
-// type says it all. The engine refuses with the same words what fits the type. This is for numbers that do not: their refusal must
-// name the limit of the field too, not that of some type.
+// allowedAt says which numbers the field at a pointer of a request may have, as
+// docs/LIFECYCLE.md and the document do. It is "" where its type says it all. The engine
+// refuses with the same words what fits the type. This is for numbers that do not: their
+// refusal must name the limit of the field too, not that of some type.
 func allowedAt(request reflect.Type, pointer string) string {
 	r, ok := queue.NumberRange(pointer)
 	if below, found := strings.CutPrefix(pointer, "/settings"); found {

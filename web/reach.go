@@ -71,7 +71,8 @@ func inPath(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	return at, nil
 }
 
-// ofSubmission is the node that serves the queue of the submission that the path names. An id that is none is refused by the handler.
+// ofSubmission is the node that serves the queue of the submission that the path names. An
+// id that is none is refused by the handler.
 func ofSubmission(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	id, err := queue.ParseSubmissionID(c.Param("id"))
 	if err != nil {
@@ -126,8 +127,9 @@ func common(at []*engine.Elsewhere) (*engine.Elsewhere, error) {
 		return nil, nil
 	}
 	if other := slices.IndexFunc(at, func(a *engine.Elsewhere) bool { return urlOf(a) != urlOf(at[0]) }); other >= 0 {
-		return nil, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Different nodes of the cluster serve what this is about: "+
-			"the queue %s and others. Ask for each queue by itself.", oneOf(at[0], at[other]))}
+		return nil, &queue.Error{Code: queue.CodeConflict,
+			Message: fmt.Sprintf("Different nodes of the cluster serve what this is about: "+
+				"the queue %s and others. Ask for each queue by itself.", oneOf(at[0], at[other]))}
 	}
 	return at[0], nil
 }

@@ -12,22 +12,27 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file writes refused acts to the audit log: changes that were asked for with a token that does not allow them. Reads, and calls of
-// producers and consumers, are no acts. A request without a valid token is not stored: its sender is unknown, and anyone can send millions.
-// quern_http_request_seconds counts them by route, with the code 401.
+// This file writes refused acts to the audit log: changes that were asked for with a token
+// that does not allow them. Reads, and calls of producers and consumers, are no acts. A
+// request without a valid token is not stored: its sender is unknown, and anyone can send
+// millions. quern_http_request_seconds counts them by route, with the code 401.
 
-// recordRefusal records that a call of an operation was refused. One that failed for another reason is not recorded.
+// recordRefusal records that a call of an operation was refused. One that failed for
+// another reason is not recorded.
 func recordRefusal(tokens *engine.Tokens, c echo.Context, op *operation, p *problem) {
 	ctx := c.Request().Context()
-	if op == nil || op.act.action == "" || access.Of(ctx).Token == nil || p.Code != string(codeForbidden) && !errors.Is(p, errUncovered) {
+	if op == nil || op.act.action == "" || access.Of(ctx).Token == nil || p.Code != string(codeForbidden) &&
+		!errors.Is(p, errUncovered) {
 		return
 	}
 	tokens.RecordRefused(ctx, engine.Refusal{
-		Action: op.act.action, Queue: shown(c.Param("queue")), Target: op.act.targetOf(c), Code: queue.Code(p.Code), Detail: p.Detail,
+		Action: op.act.action, Queue: shown(c.Param("queue")), Target: op.act.targetOf(c), Code: queue.Code(p.Code),
+		Detail: p.Detail,
 	})
 }
 
-// targetOf is the target with the parameters of a request filled in, as the client sent them: they are not validated yet.
+// targetOf is the target with the parameters of a request filled in, as the client sent
+// them: they are not validated yet.
 func (a *act) targetOf(c echo.Context) string {
 	target := a.target
 	for _, name := range c.ParamNames() {

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// maxFinishBytes bounds the bodies that may carry outputs: a full batch of tokens is 0.6 MB, the rest is for outputs.
+	// maxFinishBytes bounds the bodies that may carry outputs: a full batch of tokens is
+	// 0.6 MB, the rest is for outputs.
 	maxFinishBytes = 16 << 20
 
 	// stoppedRetry is the time after which a waiting consumer is asked to come back when the server stops.
@@ -62,10 +63,12 @@ func (x *consuming) routes(r *router) {
 		summary: "Move the deadlines of reservations", about: resultsAbout}, finishShape[api.ExtendRequest](), x.extend)
 	r.raw(operation{id: "release", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/release",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Give chunks back without working on them", about: resultsAbout}, finishShape[api.ReleaseRequest](), x.release)
+		summary: "Give chunks back without working on them", about: resultsAbout}, finishShape[api.ReleaseRequest](),
+		x.release)
 	r.raw(operation{id: "exchange", hot: true, method: "POST", path: "/v1/queues/{queue}/reservations/exchange",
 		scope: scopeConsume, narrow: inQueue | inHandler, tag: tagReservations,
-		summary: "Finish chunks and reserve the next ones in one call", about: "The server commits the results first, and then " +
+		summary: "Finish chunks and reserve the next ones in one call",
+		about: "The server commits the results first, and then " +
 			"reserves. This is the fast path of consumers."}, exchangeShape, x.exchange)
 }
 
@@ -137,8 +140,10 @@ func (x *consuming) reserve(c echo.Context) error {
 	return x.handOver(c, q, ask, &call.response, result.Reservations, out.b)
 }
 
-// decodeReserve reads the body and gives its buffer back; what it returns points into nothing that is reused.
-func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue, body *buffer) (engine.ReserveRequest, error) {
+// decodeReserve reads the body and gives its buffer back; what it returns points into
+// nothing that is reused.
+func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *engine.Queue,
+	body *buffer) (engine.ReserveRequest, error) {
 	defer x.bodies.free(body)
 	if err := call.request.Decode(body.b); err != nil {
 		return engine.ReserveRequest{}, wireProblem[api.ReserveRequest](err, body.b, contentJSON)
@@ -146,13 +151,15 @@ func (x *consuming) decodeReserve(ctx context.Context, call *reserveCall, q *eng
 	return reserveRequest(ctx, &call.request, q, "")
 }
 
-// reserveRequest resolves the strategy and checks what the engine's types cannot hold; all else is the engine's to check.
-// prefix is where the request stands in the body.
-func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queue, prefix string) (engine.ReserveRequest, error) {
+// reserveRequest resolves the strategy and checks what the engine's types cannot hold; all
+// else is the engine's to check. prefix is where the request stands in the body.
+func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queue,
+	prefix string) (engine.ReserveRequest, error) {
 	var out engine.ReserveRequest
 	switch {
 	case in.WaitMS < 0 || in.WaitMS > queue.MaxWait.Milliseconds():
-		return out, queue.Invalid(prefix+"/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS, queue.MaxWait.Milliseconds())
+		return out, queue.Invalid(prefix+"/wait_ms", "is %d; 0 to %d are allowed", in.WaitMS,
+			queue.MaxWait.Milliseconds())
 	case in.TimeoutMS < 0 || in.TimeoutMS > queue.MaxReservation.Milliseconds():
 		return out, queue.Invalid(prefix+"/timeout_ms", "is %d; %d to %d are allowed, or 0 for the queue's default",
 			in.TimeoutMS, queue.MinReservation.Milliseconds(), queue.MaxReservation.Milliseconds())
@@ -169,7 +176,8 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queu
 		return out, prefixed(err, prefix)
 	}
 	out = engine.ReserveRequest{
-		Max: in.Max, Plan: asked.Plan, Strategy: asked.Name, Unusable: asked.Unusable, Consumer: string(in.Consumer), Context: about,
+		Max: in.Max, Plan: asked.Plan, Strategy: asked.Name, Unusable: asked.Unusable, Consumer: string(in.Consumer),
+		Context: about,
 		Wait:    time.Duration(in.WaitMS) * time.Millisecond,
 		Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 		Limited: queue.MaxLimited,
@@ -180,7 +188,8 @@ func reserveRequest(ctx context.Context, in *wire.ReserveRequest, q *engine.Queu
 	return out, err
 }
 
-// narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer, which does not count what others have in flight.
+// narrowReserve keeps a reserve to what a tenant's token is bound to: also the answer,
+// which does not count what others have in flight.
 func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engine.ReserveRequest) (err error) {
 	r.Limited = 0
 	if r.Plan, err = narrowPlan(ctx, q, r.Plan); err == nil {
@@ -189,9 +198,10 @@ func narrowReserve(ctx context.Context, q *engine.Queue, prefix string, r *engin
 	return prefixed(err, prefix)
 }
 
-// park waits for work. It ends when there is some, when the wait is over, when the client goes away (an error) or when
-// the server stops (an empty answer that asks to come back).
-func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking, request engine.ReserveRequest) (engine.ReserveResult, error) {
+// park waits for work. It ends when there is some, when the wait is over, when the client
+// goes away (an error) or when the server stops (an empty answer that asks to come back).
+func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking,
+	request engine.ReserveRequest) (engine.ReserveResult, error) {
 	stopped := nothingNow()
 	by := x.auth.credentialOf(c.Request())
 	access.Of(ask) // whose answer it is stands in the headers
@@ -210,11 +220,13 @@ func (x *consuming) park(c echo.Context, q *engine.Queue, ask *asking, request e
 	return result, err
 }
 
-// handOver sends the answer with what was reserved. A client that is gone before the first byte gets nothing, and its chunks go back. From
-// the first byte on only the client knows what it has: a client that closes behind the answer looks like one that never read it, also when
-// the write fails. What a lost answer handed out waits for its deadline. A large answer for which there is no room is not sent either.
-func (x *consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, response *wire.ReserveResponse, reserved []queue.Reservation,
-	answer []byte) error {
+// handOver sends the answer with what was reserved. A client that is gone before the first
+// byte gets nothing, and its chunks go back. From the first byte on only the client knows
+// what it has: a client that closes behind the answer looks like one that never read it,
+// also when the write fails. What a lost answer handed out waits for its deadline. A large
+// answer for which there is no room is not sent either.
+func (x *consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, response *wire.ReserveResponse,
+	reserved []queue.Reservation, answer []byte) error {
 	ctx := c.Request().Context()
 	kept := ctx.Err()
 	if kept != nil && x.waits.stopped() {
@@ -240,7 +252,8 @@ func (x *consuming) handOver(c echo.Context, q *engine.Queue, ask *asking, respo
 	return nil
 }
 
-// fillReservations puts a result into the answer. Tokens and meta objects are appended to scratch, which is returned.
+// fillReservations puts a result into the answer. Tokens and meta objects are appended to
+// scratch, which is returned.
 func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.ReserveResult) []byte {
 	out.Reservations = out.Reservations[:0]
 	out.Reason, out.HasRetryAfter, out.RetryAfterMS, out.Limited = "", false, 0, out.Limited[:0]
@@ -272,7 +285,8 @@ func fillReservations(out *wire.ReserveResponse, scratch []byte, result engine.R
 			out.HasRetryAfter, out.RetryAfterMS = true, max(1, result.RetryAfter.Milliseconds())
 		}
 		for _, v := range result.Limited {
-			out.Limited = append(out.Limited, wire.Saturated{Key: v.Key, Value: v.Value, InFlight: v.InFlight, Limit: v.Limit})
+			out.Limited = append(out.Limited, wire.Saturated{Key: v.Key, Value: v.Value, InFlight: v.InFlight,
+				Limit: v.Limit})
 		}
 	}
 	return scratch
@@ -395,14 +409,15 @@ func (x *consuming) release(c echo.Context) error {
 	})
 }
 
-// maySettle refuses tokens of reservations that are beyond what the access token is bound to, and traces the others.
+// maySettle refuses tokens of reservations that are beyond what the access token is bound
+// to, and traces the others.
 func (x *consuming) maySettle(c echo.Context, n int, token func(int) *queue.Token) error {
 	x.tracing.settling(x.tracing.spanOf(c), n, token)
 	return mayFinish(c.Request().Context(), x.engine, "/items", n, token)
 }
 
-// tokenOf reads a token. What is none becomes the zero token, which no server ever gave out: its result is "unknown",
-// and the other items of the batch are not touched by it.
+// tokenOf reads a token. What is none becomes the zero token, which no server ever gave
+// out: its result is "unknown", and the other items of the batch are not touched by it.
 func tokenOf(text []byte) queue.Token {
 	token, _ := queue.ParseToken(text)
 	return token
@@ -419,7 +434,8 @@ func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 	for i := range in {
 		dst = append(dst, queue.FailItem{
 			Token: tokenOf(in[i].Token), Error: string(clipText(in[i].Error, queue.MaxErrorBytes)), Fatal: in[i].Fatal,
-			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS), RetryAt: queue.Time(in[i].RetryAt),
+			HasRetry: in[i].HasRetryAfter, RetryAfter: queue.Time(in[i].RetryAfterMS),
+			RetryAt: queue.Time(in[i].RetryAt),
 		})
 	}
 	return dst
@@ -427,7 +443,8 @@ func failItems(dst []queue.FailItem, in []wire.FailItem) []queue.FailItem {
 
 func extendItems(dst []queue.ExtendItem, in []wire.ExtendItem, name string) []queue.ExtendItem {
 	for i := range in {
-		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS), Consumer: name})
+		dst = append(dst, queue.ExtendItem{Token: tokenOf(in[i].Token), Timeout: queue.Time(in[i].TimeoutMS),
+			Consumer: name})
 	}
 	return dst
 }
@@ -461,7 +478,8 @@ func clipText(text []byte, most int) []byte {
 func appendResults(dst []wire.Result, results []queue.Result) []wire.Result {
 	for i := range results {
 		in := &results[i]
-		dst = append(dst, wire.Result{Status: in.Outcome.String(), Code: in.Code, Detail: in.Detail, Deadline: int64(in.Deadline)})
+		dst = append(dst, wire.Result{Status: in.Outcome.String(), Code: in.Code, Detail: in.Detail,
+			Deadline: int64(in.Deadline)})
 	}
 	return dst
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Scopes: what a token must be allowed to do for an operation. Every operation declares them; of several any one is enough.
+// Scopes: what a token must be allowed to do for an operation. Every operation declares
+// them; of several any one is enough.
 const (
 	scopeProduce = access.Produce
 	scopeConsume = access.Consume
@@ -56,13 +57,14 @@ type operation struct {
 	about   string // longer description; may be empty
 	act     act    // its name in the audit log; zero: it is no act of an operator
 
-	public   bool                                 // needs no token
-	narrow   narrow                               // how it keeps to what a token is bound to
-	compress bool                                 // the answer may be long and microseconds do not matter
-	traced   string                               // the type of its spans; "": it has none
-	brings   bool                                 // brings something new onto the disk: refused while that is full
-	hot      bool                                 // answers by writeJSON only
-	streams  bool                                 // answers for as long as there is something: no page of another site may open it
+	public   bool   // needs no token
+	narrow   narrow // how it keeps to what a token is bound to
+	compress bool   // the answer may be long and microseconds do not matter
+	traced   string // the type of its spans; "": it has none
+	brings   bool   // brings something new onto the disk: refused while that is full
+	hot      bool   // answers by writeJSON only
+	// answers for as long as there is something: no page of another site may open it
+	streams  bool
 	waits    bool                                 // Prefer: wait is honoured
 	turns    bool                                 // takes its turn among the reads of its token by itself
 	freeform bool                                 // reads query parameters that the document cannot name one by one
@@ -73,8 +75,8 @@ type operation struct {
 	ok       *atomic.Pointer[prometheus.Observer] // of status 200, looked up once
 }
 
-// act names a refused call of an operation in the audit log. The entry of one that succeeds is written by the engine,
-// which knows what changed.
+// act names a refused call of an operation in the audit log. The entry of one that
+// succeeds is written by the engine, which knows what changed.
 type act struct {
 	action string // such as "rule.lift"; a PUT that creates or replaces is a "set"
 	target string // with parameters of the path: "rule {id}"; "": the queue, the server, or what only the body names
@@ -91,8 +93,8 @@ type router struct {
 	waits      *waits
 }
 
-// routes registers the operations of all resources. A new endpoint is a line in the routes of its resource and a handler; the tests
-// ask for its script and its place in the golden document.
+// routes registers the operations of all resources. A new endpoint is a line in the routes of
+// its resource and a handler; the tests ask for its script and its place in the golden document.
 func (s *Server) routes(o *Options) error {
 	files, err := loadDashboard()
 	if err != nil {
@@ -126,7 +128,8 @@ func (s *Server) routes(o *Options) error {
 		wait,
 		submissions{s.engine, wait, s.streams, s.bodies.buffers},
 		following{s.engine, s.streams},
-		&consuming{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, waits: s.waits, tracing: s.tracing},
+		&consuming{engine: s.engine, auth: s.auth, bodies: s.bodies, answers: s.answers, waits: s.waits,
+			tracing: s.tracing},
 		health{s.engine, o.Plugins, s.waits, o.Version, append([]api.ServerOption{}, o.Config...), o.Gatherer},
 		files,
 		pages,
@@ -137,8 +140,9 @@ func (s *Server) routes(o *Options) error {
 	return r.finishSchemas()
 }
 
-// answerHead adds HEAD wherever GET is: probes, proxies and crawlers send it. net/http leaves the body out. The OpenAPI document does not
-// list it. Streams have none, as they would never end, and attaching changes something.
+// answerHead adds HEAD wherever GET is: probes, proxies and crawlers send it. net/http
+// leaves the body out. The OpenAPI document does not list it. Streams have none, as they
+// would never end, and attaching changes something.
 func answerHead(e *echo.Echo, operations map[string]map[string]*operation) {
 	for path, methods := range operations {
 		if get := methods[http.MethodGet]; get != nil && !get.streams {
@@ -190,7 +194,8 @@ func register[I, O any](r *router, op operation, handler func(context.Context, *
 	})
 }
 
-// cold is the frame of the operations that huma decodes: content type, body limit and the deadlines of a wait.
+// cold is the frame of the operations that huma decodes: content type, body limit and the
+// deadlines of a wait.
 func (r *router) cold(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		c := unwrap(ctx)

@@ -35,13 +35,16 @@ func (x rules) routes(r *router) {
 	registerIn(r, operation{id: "list-rules", method: "GET", path: "/v1/queues/{queue}/rules", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules, compress: true,
 		summary: "List a queue's pauses and blocks", about: listRulesAbout}, x.list)
-	registerIn(r, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST", path: "/v1/queues/{queue}/rules",
-		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules, creates: reflect.TypeFor[api.Rule](),
+	registerIn(r, operation{id: "set-rule", act: act{"rule.create", ""}, method: "POST",
+		path:  "/v1/queues/{queue}/rules",
+		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
+		creates: reflect.TypeFor[api.Rule](),
 		summary: "Pause or block a queue, a value of a meta key or a submission", about: setRuleAbout}, x.set)
 	registerIn(r, operation{id: "get-rule", method: "GET", path: "/v1/queues/{queue}/rules/{id}", scope: scopeRead,
 		narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Read a rule"}, x.get)
-	registerIn(r, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE", path: "/v1/queues/{queue}/rules/{id}",
+	registerIn(r, operation{id: "lift-rule", act: act{"rule.lift", "rule {id}"}, method: "DELETE",
+		path:  "/v1/queues/{queue}/rules/{id}",
 		scope: scopeConsume | scopeOperate, narrow: inQueue | inHandler, tag: tagRules,
 		summary: "Lift a pause or a block", about: liftRuleAbout}, x.lift)
 }
@@ -156,7 +159,8 @@ func (x rules) lift(ctx context.Context, q *engine.Queue, in *liftRuleInput) (*s
 	return nil, err
 }
 
-// covers says whether a rule is within what the token is bound to: about its entry, or about a submission that it covers.
+// covers says whether a rule is within what the token is bound to: about its entry, or
+// about a submission that it covers.
 func (x rules) covers(ctx context.Context, r *queue.Rule) bool {
 	token := tenantOf(ctx)
 	return token == nil || r.Match.Entry == token.Entry || r.Match.Submission != 0 &&
@@ -167,7 +171,8 @@ func unknownRule() error {
 	return uncovered(queue.CodeUnknownRule, "such rule")
 }
 
-// mayRule refuses blocks to all but admins: a pause is for those who work with the queue, a block is kept from them.
+// mayRule refuses blocks to all but admins: a pause is for those who work with the queue,
+// a block is kept from them.
 func mayRule(ctx context.Context, action queue.RuleAction) error {
 	token := access.Of(ctx).Token
 	if token == nil || action != queue.Block || token.Scopes.Allow(scopeAdmin) {
@@ -182,8 +187,8 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	if !ok {
 		return r, queue.Invalid("/action", "must be pause or block")
 	}
-	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert, Revoke: in.Effects.Revoke,
-		Until: queue.At(in.Until.Time)}
+	r = queue.Rule{Action: action, Reason: in.Reason, Actor: in.Actor, Insert: in.Effects.Insert,
+		Revoke: in.Effects.Revoke, Until: queue.At(in.Until.Time)}
 	given := 0
 	if in.Match.Queue {
 		given++
@@ -191,7 +196,8 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 	if in.Match.Meta != nil {
 		given++
 		if len(in.Match.Meta) != 1 {
-			return r, queue.Invalid("/match/meta", "has %d keys; a rule is about one value of one key", len(in.Match.Meta))
+			return r, queue.Invalid("/match/meta", "has %d keys; a rule is about one value of one key",
+				len(in.Match.Meta))
 		}
 		for key, value := range in.Match.Meta {
 			r.Match.Entry = queue.MetaEntry{Key: key, Value: value}
@@ -208,7 +214,8 @@ func ruleOf(in *api.RuleRequest) (r queue.Rule, err error) {
 		}
 	}
 	if given != 1 {
-		return r, queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
+		return r,
+			queue.Invalid("/match", `must be one of {"queue":true}, {"meta":{"KEY":VALUE}} and {"submission":"ID"}`)
 	}
 	return r, nil
 }

@@ -34,14 +34,14 @@ type schedules struct{}
 // routes are the part of the table about schedules.
 func (x schedules) routes(r *router) {
 	const all, one = "/v1/queues/{queue}/schedules", "/v1/queues/{queue}/schedules/{name}"
-	registerIn(r, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead, narrow: inQueue | noTenants,
-		tag: tagSchedules, compress: true,
+	registerIn(r, operation{id: "list-schedules", method: "GET", path: all, scope: scopeRead,
+		narrow: inQueue | noTenants, tag: tagSchedules, compress: true,
 		summary: "List a queue's schedules by name"}, x.list)
 	registerIn(r, operation{id: "preview-schedule", method: "POST", path: all + "/preview", scope: scopeRead,
 		narrow: inQueue | noTenants, tag: tagSchedules,
 		summary: "Describe a spec in plain words, with its next ticks", about: previewAbout}, x.preview)
-	registerIn(r, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants, tag: tagSchedules,
-		summary: "Read a schedule and its state"}, x.get)
+	registerIn(r, operation{id: "get-schedule", method: "GET", path: one, scope: scopeRead, narrow: inQueue | noTenants,
+		tag: tagSchedules, summary: "Read a schedule and its state"}, x.get)
 	registerIn(r, operation{id: "put-schedule", act: act{"schedule.set", "schedule {name}"},
 		brings: true, method: "PUT", path: one, scope: scopeOperate,
 		narrow: inQueue | noTenants, tag: tagSchedules, creates: reflect.TypeFor[api.Schedule](),
@@ -151,7 +151,8 @@ type triggerScheduleOutput struct {
 	Body     api.Submission
 }
 
-func (x schedules) trigger(ctx context.Context, q *engine.Queue, in *triggerScheduleInput) (*triggerScheduleOutput, error) {
+func (x schedules) trigger(ctx context.Context, q *engine.Queue,
+	in *triggerScheduleInput) (*triggerScheduleOutput, error) {
 	if err := validKey(in.Key); err != nil {
 		return nil, err
 	}
@@ -159,7 +160,8 @@ func (x schedules) trigger(ctx context.Context, q *engine.Queue, in *triggerSche
 	if err != nil {
 		return nil, err
 	}
-	out := &triggerScheduleOutput{Status: http.StatusCreated, Location: "/v1/submissions/" + made.ID.String(), Body: apiSubmission(&made)}
+	out := &triggerScheduleOutput{Status: http.StatusCreated, Location: "/v1/submissions/" + made.ID.String(),
+		Body: apiSubmission(&made)}
 	if replayed {
 		out.Status, out.Replayed = http.StatusOK, "true"
 	}
@@ -194,7 +196,8 @@ type backfillScheduleInput struct {
 	Body decoded[api.BackfillRequest]
 }
 
-func (x schedules) backfill(ctx context.Context, q *engine.Queue, in *backfillScheduleInput) (*output[api.Backfilled], error) {
+func (x schedules) backfill(ctx context.Context, q *engine.Queue,
+	in *backfillScheduleInput) (*output[api.Backfilled], error) {
 	if err := validKey(in.Key); err != nil {
 		return nil, err
 	}
@@ -209,7 +212,8 @@ type previewScheduleInput struct {
 
 const defaultTicks = 5
 
-func (x schedules) preview(_ context.Context, q *engine.Queue, in *previewScheduleInput) (*output[api.SchedulePreview], error) {
+func (x schedules) preview(_ context.Context, q *engine.Queue,
+	in *previewScheduleInput) (*output[api.SchedulePreview], error) {
 	asked := &in.Body.value
 	n := int(asked.N)
 	if n == 0 {
@@ -249,8 +253,9 @@ func apiSchedule(in *queue.ScheduleInfo) api.Schedule {
 	out := api.Schedule{
 		Name: in.Name, Description: in.Words, State: in.State.String(), Reason: in.Reason, NextAt: nextOf(in),
 		LastAt:    in.Last.API(),
-		WaitingAt: in.Waiting.API(), Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late, SkippedOverlap: in.Overlapped,
-		Version: in.Version, ETag: scheduleETag(in), CreatedAt: in.Created.API(), ChangedAt: in.Changed.API(),
+		WaitingAt: in.Waiting.API(), Emitted: in.Emitted, SkippedMissed: in.Missed, SkippedLate: in.Late,
+		SkippedOverlap: in.Overlapped,
+		Version:        in.Version, ETag: scheduleETag(in), CreatedAt: in.Created.API(), ChangedAt: in.Changed.API(),
 		Definition: apiDefinition(in),
 	}
 	if in.LastID != 0 {
@@ -283,7 +288,8 @@ func apiDefinition(in *queue.ScheduleInfo) api.ScheduleDefinition {
 	return out
 }
 
-// scheduleOf turns a definition into the engine's words, with the defaults. Whether it makes sense is the engine's to say.
+// scheduleOf turns a definition into the engine's words, with the defaults. Whether it
+// makes sense is the engine's to say.
 func scheduleOf(in *api.ScheduleDefinition) (out queue.Schedule, err error) {
 	out = queue.DefaultSchedule()
 	if err := readFields(queue.ScheduleFields(), in, &out); err != nil {
@@ -312,7 +318,8 @@ func templateOf(in *api.ScheduleTemplate) (queue.NewSubmission, error) {
 	}
 	switch {
 	case forms != 1:
-		return out, queue.Invalid("/chunks", `must have exactly one of "prefix" (with "count"), "template" (with "count") and "inline"`)
+		return out, queue.Invalid("/chunks",
+			`must have exactly one of "prefix" (with "count"), "template" (with "count") and "inline"`)
 	case len(in.Chunks.Inline) > 0 && in.Chunks.Count != 0:
 		return out, queue.Invalid("/chunks/count", `must be left out beside "inline", whose entries are counted`)
 	}

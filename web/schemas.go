@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The types of package api that write their own JSON say here what they write. Each is a component with a name, so
-// that generated clients have one type for it.
+// The types of package api that write their own JSON say here what they write. Each is a
+// component with a name, so that generated clients have one type for it.
 type (
 	bytesSchema     struct{}
 	contentSchema   struct{}
@@ -24,16 +24,20 @@ type (
 
 func (*bytesSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Bytes", &huma.Schema{
-		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; written as {text} when they " +
-			"are UTF-8, else as {base64}. A string is not an object, and of the objects the one field tells which it is",
-		OneOf: []*huma.Schema{{Type: huma.TypeString}, single(r, "Text", "text", ""), single(r, "Base64", "base64", "base64")},
+		Description: "Opaque bytes: read from a bare string (text), {text} or {base64}; " +
+			"written as {text} when they are UTF-8, else as {base64}. " +
+			"A string is not an object, and of the objects the one field tells which it is",
+		OneOf: []*huma.Schema{{Type: huma.TypeString}, single(r, "Text", "text", ""),
+			single(r, "Base64", "base64", "base64")},
 	})
 }
 
 func (*contentSchema) Schema(r huma.Registry) *huma.Schema {
 	return component(r, "Content", &huma.Schema{
-		Description: "What a chunk carries: bytes, or the key of an object in object storage. It is an object whose one field tells which",
-		OneOf:       []*huma.Schema{single(r, "Text", "text", ""), single(r, "Base64", "base64", "base64"), single(r, "Key", "key", "")},
+		Description: "What a chunk carries: bytes, or the key of an object in object storage. It is an object whose " +
+			"one field tells which",
+		OneOf: []*huma.Schema{single(r, "Text", "text", ""), single(r, "Base64", "base64", "base64"),
+			single(r, "Key", "key", "")},
 	})
 }
 
@@ -41,7 +45,8 @@ func (*metaValueSchema) Schema(r huma.Registry) *huma.Schema {
 	most := queue.MaxMetaValueBytes
 	return component(r, "MetaValue", &huma.Schema{
 		Description: `A string or a whole number of 64 bits; "7" and 7 are different values`,
-		OneOf:       []*huma.Schema{{Type: huma.TypeString, MaxLength: &most}, {Type: huma.TypeInteger, Format: "int64"}},
+		OneOf: []*huma.Schema{{Type: huma.TypeString, MaxLength: &most},
+			{Type: huma.TypeInteger, Format: "int64"}},
 	})
 }
 
@@ -49,7 +54,8 @@ func (*metaSchema) Schema(r huma.Registry) *huma.Schema {
 	(*metaValueSchema)(nil).Schema(r)
 	most := queue.MaxMetaKeys
 	return component(r, "Meta", &huma.Schema{
-		Type: huma.TypeObject, Description: "What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes",
+		Type:                 huma.TypeObject,
+		Description:          "What strategies see: letters, digits, '_', '-' and '.' in keys of at most 64 bytes",
 		AdditionalProperties: &huma.Schema{Ref: "#/components/schemas/MetaValue"}, MaxProperties: &most,
 	})
 }
@@ -58,7 +64,8 @@ func (*timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
 
-// ofBytes are the sentences about the objects that bytes and contents are: components with names, so that generators have a type for each.
+// ofBytes are the sentences about the objects that bytes and contents are: components with
+// names, so that generators have a type for each.
 var ofBytes = map[string]string{
 	"Text":   "Bytes that are UTF-8",
 	"Base64": "Bytes in base64",
@@ -79,8 +86,9 @@ func component(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }
 
-// finishSchemas adds what Go types cannot say: sentences, limits, and which values a string may have. It fails when a
-// sentence has no property or a property has no sentence, so that the document stays complete.
+// finishSchemas adds what Go types cannot say: sentences, limits, and which values a
+// string may have. It fails when a sentence has no property or a property has no sentence,
+// so that the document stays complete.
 func (d *document) finishSchemas() error {
 	schemas := d.schema.Map()
 	said, notes := sentences(), propertyNotes()
@@ -98,8 +106,8 @@ func (d *document) finishSchemas() error {
 				n.text = said[name+"."+property]
 			}
 			if n.text == "" {
-				return fmt.Errorf("web: openapi: nothing says what %s.%s is: give its field in package api a comment, then `make golden`",
-					name, property)
+				return fmt.Errorf("web: openapi: nothing says what %s.%s is: give its field in package api a "+
+					"comment, then `make golden`", name, property)
 			}
 			n.apply(schemas[name].Properties[property])
 		}
@@ -119,8 +127,8 @@ func (n note) apply(s *huma.Schema) {
 	if n.null && s.Ref != "" {
 		s.OneOf, s.Ref = []*huma.Schema{{Ref: s.Ref}, {Type: "null"}}, ""
 	}
-	// huma calls an unsigned number of 32 bits an int32, which ends at half of its range, and lists nullable, which
-	// ours never are.
+	// huma calls an unsigned number of 32 bits an int32, which ends at half of its range,
+	// and lists nullable, which ours never are.
 	if s.Format == "int32" {
 		s.Format = "int64"
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-// patience is how long the face waits for what. A request that waits (long poll) or streams moves its own deadlines; all
-// others live within these.
+// patience is how long the face waits for what. A request that waits (long poll) or
+// streams moves its own deadlines; all others live within these.
 type patience struct {
 	header time.Duration // request line and headers
 	read   time.Duration // headers and an ordinary body
@@ -51,12 +51,12 @@ const (
 	maxBodyBytes   = 1 << 20
 	maxInsertBytes = queue.MaxInlineBytes
 
-	// maxHeldUploads bounds what all modules that are being uploaded may hold together, apart from other bodies: uploads must not
-	// keep inserts out, nor the reverse.
+	// maxHeldUploads bounds what all modules that are being uploaded may hold together,
+	// apart from other bodies: uploads must not keep inserts out, nor the reverse.
 	maxHeldUploads = 8 * maxUploadBytes
 
-	// maxHeldBytes bounds what all bodies over maxBodyBytes that are being read or decoded may hold together. Eight of
-	// the largest fit; the next one is refused, and may come back.
+	// maxHeldBytes bounds what all bodies over maxBodyBytes that are being read or decoded may
+	// hold together. Eight of the largest fit; the next one is refused, and may come back.
 	maxHeldBytes = 8 * maxInsertBytes
 )
 
@@ -78,8 +78,9 @@ type Options struct {
 	Version     api.Version           // what /version says
 	Config      []api.ServerOption    // what /v1/config says: nothing in it may be secret
 
-	Node  api.Node                                  // this server, without its queues
-	Nodes func(context.Context) ([]api.Node, error) // the nodes of the cluster, with their queues; nil: the server is alone
+	Node api.Node // this server, without its queues
+	// the nodes of the cluster, with their queues; nil: the server is alone
+	Nodes func(context.Context) ([]api.Node, error)
 }
 
 // clock is what the face takes the time from, and how long it waits.
@@ -93,8 +94,8 @@ type clock struct {
 // elapsed is the time since the server began.
 func (c *clock) elapsed() time.Duration { return c.now().Sub(c.began) }
 
-// Server is the HTTP face: what is done around every request, and the parts that resources share. No resource holds it: each is given the
-// parts that it uses. Make it with New.
+// Server is the HTTP face: what is done around every request, and the parts that resources
+// share. No resource holds it: each is given the parts that it uses. Make it with New.
 type Server struct {
 	engine      *engine.Engine
 	log         *slog.Logger
@@ -121,8 +122,8 @@ type Server struct {
 	forwarding *forwarding
 }
 
-// New builds the routes and the document. It fails on an allowed host that is not a bare name, on a metric that is
-// already registered, and on an operation that cannot be documented.
+// New builds the routes and the document. It fails on an allowed host that is not a bare name,
+// on a metric that is already registered, and on an operation that cannot be documented.
 func New(o Options) (*Server, error) {
 	if o.Engine == nil || o.Now == nil || o.Seed == nil || o.Logger == nil || o.Registerer == nil || o.Gatherer == nil {
 		return nil, errors.New("web: options: Engine, Now, Seed, Logger, Registerer and Gatherer are all required")
@@ -139,13 +140,15 @@ func New(o Options) (*Server, error) {
 		o.Wall = o.Now
 	}
 	s := &Server{
-		engine: o.Engine, log: o.Logger, hosts: allowed, certificate: o.Certificate, crossOrigin: http.NewCrossOriginProtection(),
-		gzip: compress, echo: echo.New(), tracing: &tracing{o.Tracer, o.Engine},
+		engine: o.Engine, log: o.Logger, hosts: allowed, certificate: o.Certificate,
+		crossOrigin: http.NewCrossOriginProtection(),
+		gzip:        compress, echo: echo.New(), tracing: &tracing{o.Tracer, o.Engine},
 		clock: &clock{now: o.Now, wall: o.Wall, began: o.Now(), patience: defaultPatience()},
 	}
 	free := new(buffers)
 	s.waits = &waits{clock: s.clock}
-	s.auth = &auth{engine: o.Engine, clock: s.clock, waits: s.waits, limits: o.Limits, answers: access.Answers{Most: maxAnswers}}
+	s.auth = &auth{engine: o.Engine, clock: s.clock, waits: s.waits, limits: o.Limits,
+		answers: access.Answers{Most: maxAnswers}}
 	s.forwarding = newForwarding(o.Engine.Nodes(), s.auth, o.Logger)
 	if nodes := o.Engine.Nodes(); nodes != nil {
 		s.auth.hops = &hops{nodes.HopKey()}
@@ -157,7 +160,8 @@ func New(o Options) (*Server, error) {
 	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.streams.count, &s.auth.answers); err != nil {
 		return nil, err
 	}
-	if s.connections, err = newConnections(o.Registerer, o.Connections, func() time.Time { return s.clock.now() }); err != nil {
+	now := func() time.Time { return s.clock.now() }
+	if s.connections, err = newConnections(o.Registerer, o.Connections, now); err != nil {
 		return nil, err
 	}
 	s.echo.Use(s.observe)
@@ -176,9 +180,9 @@ func (s *Server) Handler() http.Handler { return s.echo }
 // Document is the OpenAPI 3.1 document as served at /openapi.json. The caller must not change it.
 func (s *Server) Document() ([]byte, error) { return s.document() }
 
-// Serve answers requests on listeners until ctx ends or one of them fails; then waiting calls answer at once, the others get some time
-// to finish, and Serve returns. It returns nil when ctx has ended. It speaks TLS where there is a certificate, but for Unix sockets. It
-// owns the listeners.
+// Serve answers requests on listeners until ctx ends or one of them fails; then waiting calls answer
+// at once, the others get some time to finish, and Serve returns. It returns nil when ctx has ended.
+// It speaks TLS where there is a certificate, but for Unix sockets. It owns the listeners.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
@@ -237,7 +241,8 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 	defer cancel()
 	err := server.Shutdown(grace)
 	if err != nil {
-		// A request that is still busy after the grace time is cut off: commits that were acknowledged are safe.
+		// A request that is still busy after the grace time is cut off: commits that were
+		// acknowledged are safe.
 		err = server.Close()
 	}
 	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
@@ -249,22 +254,25 @@ func (s *Server) serve(ctx context.Context, server *http.Server, listener net.Li
 	return nil
 }
 
-// Stop lets all calls that wait (long polls) answer now, and every later one at once. Serve calls it; those who use
-// Handler call it themselves before they shut their server down. It may be called more than once.
+// Stop lets all calls that wait (long polls) answer now, and every later one at once.
+// Serve calls it; those who use Handler call it themselves before they shut their server
+// down. It may be called more than once.
 func (s *Server) Stop() { s.waits.stop() }
 
-// probes are the paths that ServeProbes answers: what a supervisor and Prometheus ask for. None takes a body or changes anything.
+// probes are the paths that ServeProbes answers: what a supervisor and Prometheus ask for.
+// None takes a body or changes anything.
 var probes = []string{"/livez", "/readyz", "/metrics"}
 
-// probing is where the context of a request says that it came in by the listener for probes, which asks for no token.
+// probing is where the context of a request says that it came in by the listener for
+// probes, which asks for no token.
 type probing struct{}
 
 // isProbe says whether a request came in by that listener.
 func isProbe(r *http.Request) bool { return r.Context().Value(probing{}) != nil }
 
-// ServeProbes answers the probes, and nothing else, on a listener of their own until ctx ends; it returns nil then. It serves
-// plain HTTP and asks for no token, so that a supervisor and Prometheus need no secret: anyone who can reach the address can read the
-// metrics. It owns the listener.
+// ServeProbes answers the probes, and nothing else, on a listener of their own until ctx ends; it
+// returns nil then. It serves plain HTTP and asks for no token, so that a supervisor and Prometheus
+// need no secret: anyone who can reach the address can read the metrics. It owns the listener.
 func (s *Server) ServeProbes(ctx context.Context, listener net.Listener) error {
 	only := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(probes, r.URL.Path) {

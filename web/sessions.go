@@ -22,8 +22,9 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// A session is how the dashboard shows who it is: a token is sent once, and a cookie that no script can read stands for it. Sessions
-// are in memory: a restart of the server ends them, and people log in again.
+// A session is how the dashboard shows who it is: a token is sent once, and a cookie that
+// no script can read stands for it. Sessions are in memory: a restart of the server ends
+// them, and people log in again.
 
 const (
 	sessionCookie   = "quern_session"
@@ -74,7 +75,8 @@ func (s *session) end() {
 	s.until = time.Time{}
 }
 
-// begin makes a session and returns the text of its cookie. It says no when there are too many, of all tokens or of this one.
+// begin makes a session and returns the text of its cookie. It says no when there are too
+// many, of all tokens or of this one.
 func (l *sessions) begin(proof access.Proof, now time.Time) (string, *session, bool) {
 	var b [32]byte
 	rand.Read(b[:]) // it never fails: the program ends first
@@ -102,7 +104,8 @@ func (l *sessions) end(hash access.Hash, s *session) {
 	}
 }
 
-// find is the session of a cookie, if it is still good. One that is refused ends: a clock that is set back does not bring it back.
+// find is the session of a cookie, if it is still good. One that is refused ends: a clock
+// that is set back does not bring it back.
 func (l *sessions) find(id string, now time.Time) *session {
 	if len(id) != sessionIDLength {
 		return nil
@@ -138,8 +141,8 @@ func (l *sessions) drop(good func(*session) bool) {
 	}
 }
 
-// sessionOf is the session that a request's cookie names. A cookie counts only for requests of a page of this server: browsers send it
-// along from pages of other ports of the same host too.
+// sessionOf is the session that a request's cookie names. A cookie counts only for requests of
+// a page of this server: browsers send it along from pages of other ports of the same host too.
 func (a *auth) sessionOf(r *http.Request, now time.Time) *session {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return nil
@@ -216,8 +219,9 @@ func (t *tokens) openSession(c echo.Context) error {
 	defer token.Leave()
 	id, opened, ok := t.auth.sessions.begin(proof, now)
 	if !ok {
-		return newProblem(queue.CodeOverloaded, "There are as many sessions as the server keeps, or as it keeps of one token. "+
-			"They end after an hour without a request; log out where you are logged in.")
+		return newProblem(queue.CodeOverloaded,
+			"There are as many sessions as the server keeps, or as it keeps of one token. "+
+				"They end after an hour without a request; log out where you are logged in.")
 	}
 	token.Note(queue.At(now))
 	c.SetCookie(sessionCookieOf(c.Request(), id, int(sessionMost/time.Second)))
@@ -242,7 +246,8 @@ func (t *tokens) closeSession(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// sessionCookieOf is the cookie of a session, for a browser. Behind a proxy that serves TLS the browser keeps it to TLS too.
+// sessionCookieOf is the cookie of a session, for a browser. Behind a proxy that serves
+// TLS the browser keeps it to TLS too.
 func sessionCookieOf(r *http.Request, id string, seconds int) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: id, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,

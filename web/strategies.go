@@ -25,15 +25,16 @@ type strategies struct{ engine *engine.Engine }
 
 // routes are the part of the table about named strategies.
 func (x strategies) routes(r *router) {
-	registerIn(r, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies", scope: scopeRead,
-		narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
+	registerIn(r, operation{id: "list-strategies", method: "GET", path: "/v1/queues/{queue}/strategies",
+		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies, compress: true,
 		summary: "List a queue's named strategies by name"}, x.list)
 	registerIn(r, operation{id: "get-strategy", method: "GET", path: "/v1/queues/{queue}/strategies/{name}",
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagStrategies,
 		summary: "Read a named strategy, or an older version of it"}, x.get)
 	registerIn(r, operation{id: "put-strategy", act: act{"strategy.set", "strategy {name}"},
 		brings: true, method: "PUT", path: "/v1/queues/{queue}/strategies/{name}",
-		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies, creates: reflect.TypeFor[api.NamedStrategy](),
+		scope: scopeOperate, narrow: inQueue | noTenants, tag: tagStrategies,
+		creates: reflect.TypeFor[api.NamedStrategy](),
 		summary: "Store a strategy under a name, or change it", about: putStrategyAbout}, x.put)
 	registerIn(r, operation{id: "delete-strategy", act: act{"strategy.delete", "strategy {name}"},
 		method: "DELETE", path: "/v1/queues/{queue}/strategies/{name}",
@@ -45,7 +46,8 @@ func (x strategies) routes(r *router) {
 		summary: "Validate a strategy", about: validateAbout}, x.validate)
 }
 
-func (x strategies) list(_ context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.NamedStrategy]], error) {
+func (x strategies) list(_ context.Context, q *engine.Queue,
+	in *queuePage) (*output[api.Page[api.NamedStrategy]], error) {
 	page, err := q.Strategies.List(in.Cursor, in.Limit)
 	return answeredPage(page, err, asIs)
 }
@@ -103,7 +105,8 @@ func (x strategies) put(ctx context.Context, q *engine.Queue, in *putStrategyInp
 	return out, nil
 }
 
-// operationName says whether the path of a strategy of this name is that of an operation, there now or to come.
+// operationName says whether the path of a strategy of this name is that of an operation,
+// there now or to come.
 func operationName(name string) bool {
 	return name == "validate" || name == "explain" || name == "preview" || name == "compare" || name == "in-use"
 }
@@ -122,7 +125,8 @@ type validateInput struct {
 	Body decoded[api.StrategyRequest]
 }
 
-func (x strategies) validate(ctx context.Context, q *engine.Queue, in *validateInput) (*output[api.ValidStrategy], error) {
+func (x strategies) validate(ctx context.Context, q *engine.Queue,
+	in *validateInput) (*output[api.ValidStrategy], error) {
 	read, err := q.Strategies.Read(in.Body.value.Strategy)
 	if err != nil {
 		return nil, err

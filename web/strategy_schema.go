@@ -13,8 +13,8 @@ const (
 	schemaBlock    = "StrategyBlock"
 )
 
-// strategySchemas are the components that describe a strategy: the three ways to give one, and a component for each block, which the field
-// type tells apart.
+// strategySchemas are the components that describe a strategy: the three ways to give one,
+// and a component for each block, which the field type tells apart.
 func strategySchemas() map[string]*huma.Schema {
 	blocks := &huma.Schema{
 		Description:   "A block with its arguments; type says which",
@@ -22,17 +22,17 @@ func strategySchemas() map[string]*huma.Schema {
 	}
 	schemas := map[string]*huma.Schema{
 		schemaStrategy: {
-			Description: `What to hand out next: a string is the text form (OrElse(SelectOnly("mode", "preview", Random), ` +
-				`OldestFirst)), an object with the field name one that the queue keeps under a name, and an object with ` +
-				`the field type a block`,
+			Description: `What to hand out next: a string is the text form ` +
+				`(OrElse(SelectOnly("mode", "preview", Random), OldestFirst)), an object with the field name ` +
+				`one that the queue keeps under a name, and an object with the field type a block`,
 			OneOf: []*huma.Schema{{Type: huma.TypeString}, refTo(schemaByName), refTo(schemaBlock)},
 		},
 		schemaByName: closed("A strategy that the queue keeps under this name", "name", map[string]*huma.Schema{
 			"name": {Type: huma.TypeString, Description: "The name"},
 		}),
 		schemaNode: {
-			Description: `A strategy within another: a string is the text form, or the type of a block without arguments; ` +
-				`an object is a block`,
+			Description: `A strategy within another: a string is the text form, ` +
+				`or the type of a block without arguments; an object is a block`,
 			OneOf: []*huma.Schema{{Type: huma.TypeString}, refTo(schemaBlock)},
 		},
 		schemaBlock: blocks,
@@ -61,9 +61,10 @@ func blockSchema(form strategy.Form) *huma.Schema {
 
 // fieldNotes are what fields mean of which there is more than one of their kind.
 var fieldNotes = map[string]string{
-	"max":        "How many chunks of one value are in flight at once",
-	"window":     "How many candidates are scored at once",
-	"explore":    "Every so many of the candidates that go out is the first in the order of underlying, regardless of its score; 0: none",
+	"max":    "How many chunks of one value are in flight at once",
+	"window": "How many candidates are scored at once",
+	"explore": "Every so many of the candidates that go out is the first in the order of underlying, regardless " +
+		"of its score; 0: none",
 	"underlying": "The strategy that it works on",
 	"try_first":  "The strategy that is asked first, instead of branches",
 	"fallback":   "The strategy that is asked for what try_first could not fill",
@@ -89,13 +90,15 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 	case strategy.FieldVersion:
 		return text("Version of the plugin, or the first digits of its sha256; without it, the active one")
 	case strategy.FieldConfig:
-		return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "Configuration of the plugin"}
+		return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+			Description: "Configuration of the plugin"}
 	case strategy.FieldExpression:
 		return text("Expression whose value is the score")
 	case strategy.FieldBlocks:
 		two := 2
 		return &huma.Schema{Type: huma.TypeArray, Items: refTo(schemaNode), MinItems: &two,
-			Description: "The strategies, in the order in which they are asked; of two they may be given as try_first and fallback"}
+			Description: "The strategies, in the order in which they are asked; of two they may be given as " +
+				"try_first and fallback"}
 	default:
 		return &huma.Schema{Ref: refTo(schemaNode).Ref, Description: fieldNotes[f.Name]}
 	}
@@ -106,6 +109,7 @@ func refTo(name string) *huma.Schema { return &huma.Schema{Ref: "#/components/sc
 // closed is an object of which one field is required and no others are known.
 func closed(about, required string, properties map[string]*huma.Schema) *huma.Schema {
 	return &huma.Schema{
-		Type: huma.TypeObject, Description: about, AdditionalProperties: false, Required: []string{required}, Properties: properties,
+		Type: huma.TypeObject, Description: about, AdditionalProperties: false, Required: []string{required},
+		Properties: properties,
 	}
 }

@@ -24,7 +24,8 @@ const (
 	heartbeat = 15 * time.Second
 )
 
-// streams are the answers that go on: events, for as long as the client stays, and content that is sent as fast as its reader takes it.
+// streams are the answers that go on: events, for as long as the client stays, and content
+// that is sent as fast as its reader takes it.
 type streams struct {
 	auth    *auth
 	clock   *clock
@@ -43,8 +44,9 @@ func (s *streams) begin(c echo.Context) (leave func(), err error) {
 		by = token.ID
 	}
 	if !s.enter(by) {
-		return nil, newProblem(queue.CodeOverloaded, fmt.Sprintf("%d event streams are open, the most this server serves, "+
-			"or %d of this access token. Close one.", maxSubscribers, maxOwnStreams))
+		return nil, newProblem(queue.CodeOverloaded,
+			fmt.Sprintf("%d event streams are open, the most this server serves, "+
+				"or %d of this access token. Close one.", maxSubscribers, maxOwnStreams))
 	}
 	end, err := s.start(c)
 	if err != nil {
@@ -69,7 +71,8 @@ func (s *streams) start(c echo.Context) (end func(), err error) {
 	return func() { s.waits.leave(w) }, nil
 }
 
-// enter counts a subscriber in, by its access token ("": none is needed); false: there are as many as may be.
+// enter counts a subscriber in, by its access token ("": none is needed); false: there are
+// as many as may be.
 func (s *streams) enter(by access.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +103,8 @@ func (s *streams) leave(by access.ID) {
 	}
 }
 
-// send writes an event, or several, at once. A subscriber that does not read has the time of an ordinary answer, then its stream ends;
-// meanwhile it holds nothing but its place.
+// send writes an event, or several, at once. A subscriber that does not read has the time
+// of an ordinary answer, then its stream ends; meanwhile it holds nothing but its place.
 func (s *streams) send(c echo.Context, event []byte) error {
 	answer := access.Of(c.Request().Context()).Answer
 	if err := answer.Hold(int64(len(event))); err != nil {
@@ -124,5 +127,6 @@ func (s *streams) fail(c echo.Context, err error) {
 	if err != nil {
 		data = []byte(`{"title":"Internal error","status":500,"code":"internal"}`)
 	}
-	_ = s.send(c, append(append([]byte("event: problem\ndata: "), data...), "\n\n"...)) // a client that is gone needs none
+	// a client that is gone needs none
+	_ = s.send(c, append(append([]byte("event: problem\ndata: "), data...), "\n\n"...))
 }

@@ -20,7 +20,8 @@ const (
 		"`meta.KEY=VALUE` (repeated for several keys, all of which must match): " +
 		"a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, " +
 		"`meta.company=s:123` the text). " +
-		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. " +
+		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that " +
+		"time or later. " +
 		"`next` is the cursor of the next page and absent on the last. " + shortPages
 
 	defaultListLimit = 100
@@ -57,13 +58,14 @@ func (x submissions) routes(r *router) {
 	registerIn(r, operation{id: "list-chunks", method: "GET", path: "/v1/submissions/{id}/chunks", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, freeform: true,
 		summary: "List a submission's chunks by index", about: shortPages, params: chunkList().document()}, x.chunks)
-	registerIn(r, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}", scope: scopeRead,
-		narrow: inSub, tag: tagSubmissions,
+	registerIn(r, operation{id: "get-chunk", method: "GET", path: "/v1/submissions/{id}/chunks/{index}",
+		scope: scopeRead, narrow: inSub, tag: tagSubmissions,
 		summary: "Read one chunk"}, x.chunk)
 	r.raw(operation{id: "list-outputs", method: "GET", path: "/v1/submissions/{id}/outputs", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true, streams: true,
 		summary: "Stream a submission's outputs in index order", about: "One JSON line per chunk that has an output. " +
-			"Only the end of the body marks the last line: an answer that breaks off is incomplete."}, outputsShape, x.outputs)
+			"Only the end of the body marks the last line: an answer that breaks off is incomplete."}, outputsShape,
+		x.outputs)
 	registerIn(r, operation{id: "get-chunk-map", method: "GET", path: "/v1/submissions/{id}/map", scope: scopeRead,
 		narrow: inSub, tag: tagSubmissions, compress: true,
 		summary: "Count a submission's chunks by state, in ranges of indexes", about: mapAbout}, x.chunkMap)
@@ -103,7 +105,8 @@ func (x submissions) get(ctx context.Context, q *engine.Queue, in *getSubmission
 	return &submissionOutput{Body: submissionFor(ctx)(&found), Applied: applied}, nil
 }
 
-// preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait is granted as the longest.
+// preferredWait finds wait=N among the preferences of RFC 7240. More than the longest wait
+// is granted as the longest.
 func preferredWait(header string) (time.Duration, error) {
 	for preference := range strings.SplitSeq(header, ",") {
 		preference, _, _ = strings.Cut(preference, ";")
@@ -126,7 +129,8 @@ func (x submissions) cancel(ctx context.Context, q *engine.Queue, in *Submission
 }
 
 // changedSubmission is the answer to a change of a submission.
-func changedSubmission(ctx context.Context, q *engine.Queue, changed queue.Submission, err error) (*submissionOutput, error) {
+func changedSubmission(ctx context.Context, q *engine.Queue, changed queue.Submission,
+	err error) (*submissionOutput, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -144,13 +148,15 @@ type changeInput struct {
 
 func (x submissions) change(ctx context.Context, q *engine.Queue, in *changeInput) (*submissionOutput, error) {
 	if in.Body.value.Priority == nil {
-		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority, queue.MaxPriority)
+		return nil, queue.Invalid("/priority", "is missing: a whole number from %d to %d", -queue.MaxPriority,
+			queue.MaxPriority)
 	}
 	changed, err := q.Submissions.SetPriority(ctx, in.id, *in.Body.value.Priority)
 	return changedSubmission(ctx, q, changed, err)
 }
 
-func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) (*output[api.Page[api.Submission]], error) {
+func (x submissions) list(ctx context.Context, q *engine.Queue,
+	in *queueQuery) (*output[api.Page[api.Submission]], error) {
 	request := engine.ListRequest{Limit: defaultListLimit}
 	if err := submissionList().read(in.raw, &request); err != nil {
 		return nil, err
@@ -160,13 +166,15 @@ func (x submissions) list(ctx context.Context, q *engine.Queue, in *queueQuery) 
 	return answeredPage(page, err, submissionFor(ctx))
 }
 
-// submissionFilter are the parameters that say which submissions are meant, of a list and of a stream of ends; states are those there are.
+// submissionFilter are the parameters that say which submissions are meant, of a list and
+// of a stream of ends; states are those there are.
 func submissionFilter(states ...string) parameters[engine.ListRequest] {
 	return parameters[engine.ListRequest]{
-		stateParameter(queue.ParseSubmissionState, func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States }, states...),
+		stateParameter(queue.ParseSubmissionState,
+			func(r *engine.ListRequest) *[]queue.SubmissionState { return &r.States }, states...),
 		metaParameter(func(r *engine.ListRequest) *queue.Meta { return &r.Meta }),
-		textParameter("schedule", "Only submissions of this schedule, even if it was deleted", queue.MaxScheduleNameBytes,
-			func(r *engine.ListRequest) *string { return &r.Schedule }),
+		textParameter("schedule", "Only submissions of this schedule, even if it was deleted",
+			queue.MaxScheduleNameBytes, func(r *engine.ListRequest) *string { return &r.Schedule }),
 	}
 }
 
@@ -178,11 +186,13 @@ func submissionList() parameters[engine.ListRequest] {
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedBefore }),
 		timeParameter("created_after", "Only submissions that were inserted at this time or later", at,
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedAfter }),
-	}, submissionFilter(queue.SubmissionStateNames()...), pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
-		func(r *engine.ListRequest) *int { return &r.Limit }))
+	}, submissionFilter(queue.SubmissionStateNames()...),
+		pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
+			func(r *engine.ListRequest) *int { return &r.Limit }))
 }
 
-// metaKeyOf takes the key out of a parameter's name: meta.KEY, or meta[KEY], as generated clients write it (deepObject).
+// metaKeyOf takes the key out of a parameter's name: meta.KEY, or meta[KEY], as generated
+// clients write it (deepObject).
 func metaKeyOf(name string) (key string, is bool) {
 	if key, is = strings.CutPrefix(name, "meta["); is {
 		return strings.CutSuffix(key, "]")
@@ -190,8 +200,8 @@ func metaKeyOf(name string) (key string, is bool) {
 	return strings.CutPrefix(name, "meta.")
 }
 
-// queryValue reads a meta value: a bare whole number is the integer, what follows "s:" is a string, and so is anything
-// else.
+// queryValue reads a meta value: a bare whole number is the integer, what follows "s:" is
+// a string, and so is anything else.
 func queryValue(pointer, text string) (queue.MetaValue, error) {
 	if rest, ok := strings.CutPrefix(text, "s:"); ok {
 		return queue.StringValue(rest), nil

@@ -42,7 +42,8 @@ type keySeriesInput struct {
 
 func (x queues) keySeries(_ context.Context, q *engine.Queue, in *keySeriesInput) (*output[api.KeySeries], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
-		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",
+			queue.MaxMetaKeyBytes)
 	}
 	list, ends := q.KeySeries(in.Key)
 	out := &output[api.KeySeries]{Body: api.KeySeries{Key: in.Key, StepSeconds: int(engine.HeatStep / time.Second),

@@ -41,12 +41,12 @@ type tokens struct {
 // routes are the part of the table about access tokens.
 func (t *tokens) routes(r *router) {
 	const all, one = "/v1/tokens", "/v1/tokens/{id}"
-	register(r, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all, scope: scopeAdmin,
-		tag: tagAccess, creates: reflect.TypeFor[api.Token](),
+	register(r, operation{id: "create-token", act: act{"token.create", ""}, brings: true, method: "POST", path: all,
+		scope: scopeAdmin, tag: tagAccess, creates: reflect.TypeFor[api.Token](),
 		summary: "Make an access token", about: newTokenAbout}, t.create)
-	register(r, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess, compress: true,
-		summary: "List the access tokens, the oldest first",
-		about:   "Secrets are never returned."}, t.list)
+	register(r, operation{id: "list-tokens", method: "GET", path: all, scope: scopeAdmin, tag: tagAccess,
+		compress: true, summary: "List the access tokens, the oldest first",
+		about: "Secrets are never returned."}, t.list)
 	register(r, operation{id: "get-token", method: "GET", path: one, scope: scopeAdmin, tag: tagAccess,
 		summary: "Read an access token"}, t.get)
 	register(r, operation{id: "revoke-token", act: act{"token.revoke", "token {id}"},
@@ -55,9 +55,9 @@ func (t *tokens) routes(r *router) {
 	register(r, operation{id: "rotate-token", act: act{"token.rotate", "token {id}"},
 		method: "POST", path: one + "/rotate", scope: scopeAdmin, tag: tagAccess,
 		summary: "Rotate the secret of an access token", about: rotateTokenAbout}, t.rotate)
-	register(r, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free, tag: tagAccess,
-		summary: "Show which identity the server sees in the request",
-		about:   "Any token may ask. Where no token is needed, the scopes are all."}, t.whoami)
+	register(r, operation{id: "whoami", method: "GET", path: "/v1/whoami", scope: access.None, narrow: free,
+		tag: tagAccess, summary: "Show which identity the server sees in the request",
+		about: "Any token may ask. Where no token is needed, the scopes are all."}, t.whoami)
 	r.raw(operation{id: "open-session", method: "POST", path: "/v1/session", public: true, tag: tagAccess,
 		summary: "Log in with an access token", about: openSessionAbout}, openSessionShape, t.openSession)
 	r.raw(operation{id: "close-session", method: "DELETE", path: "/v1/session", public: true, tag: tagAccess,

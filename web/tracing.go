@@ -10,8 +10,9 @@ import (
 	"github.com/quern-queue/quern/web/trace"
 )
 
-// The names of attributes, all in one place: OpenTelemetry's conventions for messaging still change
-// (https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/). What they have no name for is ours.
+// The names of attributes, all in one place: OpenTelemetry's conventions for messaging
+// still change (https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/).
+// What they have no name for is ours.
 const (
 	attrSystem      = "messaging.system"
 	attrQueue       = "messaging.destination.name"
@@ -38,8 +39,9 @@ const (
 // spanKey is where a request has its span.
 const spanKey = "quern.span"
 
-// tracedAs are the operations that have spans, with the type that OpenTelemetry gives to each. Of extending, which consumers do all the
-// time, there is one only where the caller has a trace that it is a part of.
+// tracedAs are the operations that have spans, with the type that OpenTelemetry gives to
+// each. Of extending, which consumers do all the time, there is one only where the caller
+// has a trace that it is a part of.
 func tracedAs(id string) string {
 	switch id {
 	case "insert", "insert-batch":
@@ -58,7 +60,8 @@ type tracing struct {
 	engine *engine.Engine
 }
 
-// start begins the span of a request, as part of the trace that the caller named; nil if it is not recorded.
+// start begins the span of a request, as part of the trace that the caller named; nil if
+// it is not recorded.
 func (t *tracing) start(c echo.Context, op *operation) *trace.Span {
 	if t.tracer == nil || op == nil || op.traced == "" {
 		return nil
@@ -78,7 +81,8 @@ func (t *tracing) start(c echo.Context, op *operation) *trace.Span {
 	return span
 }
 
-// endSpan ends it, or drops it if it is about nothing: a call that found no work, from a consumer without a trace.
+// endSpan ends it, or drops it if it is about nothing: a call that found no work, from a
+// consumer without a trace.
 func endSpan(span *trace.Span, c echo.Context, status int, failure *problem) {
 	if span == nil {
 		return
@@ -105,8 +109,8 @@ func (t *tracing) spanOf(c echo.Context) *trace.Span {
 	return span
 }
 
-// contextFor is what a submission carries to its consumers: what its body says, or else the request's headers; or the request's
-// own span, if a trace begins with it.
+// contextFor is what a submission carries to its consumers: what its body says, or else
+// the request's headers; or the request's own span, if a trace begins with it.
 func (t *tracing) contextFor(c echo.Context, body []byte) (string, error) {
 	if body != nil {
 		given := string(body)
@@ -172,8 +176,8 @@ func (t *tracing) reserved(c echo.Context, asked *engine.ReserveRequest, found *
 	}
 }
 
-// settling links the span to the producers' of the chunks that these tokens are of. It is called before they are settled:
-// what is settled may be over.
+// settling links the span to the producers' of the chunks that these tokens are of. It is
+// called before they are settled: what is settled may be over.
 func (t *tracing) settling(span *trace.Span, n int, token func(i int) *queue.Token) {
 	if span == nil {
 		return

@@ -17,9 +17,11 @@ func OwnSpans(t *trace.Tracer) engine.Spans {
 	return ownSpans{t}
 }
 
-// Emit implements engine.Spans. What is emitted carries the span's context: consumers' spans are linked to it.
+// Emit implements engine.Spans. What is emitted carries the span's context: consumers'
+// spans are linked to it.
 func (o ownSpans) Emit(queueName, schedule string) engine.Span {
-	return o.begin("emit "+queueName, trace.Producer, queueName, "emit", trace.Text(attrType, "send"), trace.Text(attrSchedule, schedule))
+	return o.begin("emit "+queueName, trace.Producer, queueName, "emit", trace.Text(attrType, "send"),
+		trace.Text(attrSchedule, schedule))
 }
 
 // Bulk implements engine.Spans.

@@ -43,16 +43,19 @@ func (x metaValues) routes(r *router) {
 		scope: scopeRead, narrow: inQueue | noTenants, tag: tagQueues, compress: true,
 		summary: "List the values of a meta key with their chunks and settings"}, x.list)
 	registerIn(r, operation{id: "get-meta-value", method: "GET",
-		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler, tag: tagQueues,
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeRead, narrow: inQueue | inHandler,
+		tag:     tagQueues,
 		summary: "Read a value of a meta key, with its chunks and settings", about: valueAbout}, x.get)
 	registerIn(r, operation{id: "put-meta-value", act: act{"value.set", "{key}={value}"}, brings: true, method: "PUT",
 		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
 		tag: tagQueues, creates: reflect.TypeFor[api.ValueCount](),
 		summary: "Set a limit and a weight for a value of a meta key", about: putValueAbout}, x.put)
 	registerIn(r, operation{id: "delete-meta-value", act: act{"value.delete", "{key}={value}"}, method: "DELETE",
-		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants, tag: tagQueues,
+		path: "/v1/queues/{queue}/meta-keys/{key}/values/{value}", scope: scopeOperate, narrow: inQueue | noTenants,
+		tag:     tagQueues,
 		summary: "Remove the limit and weight of a value of a meta key",
-		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."}, x.delete)
+		about:   "It is not limited any more, from the next reservation on, and weighs 1. If-Match as for PUT."},
+		x.delete)
 }
 
 func (x metaValues) keys(ctx context.Context, q *engine.Queue, in *queuePage) (*output[api.Page[api.MetaKey]], error) {
@@ -67,9 +70,11 @@ type listValuesInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items"`
 }
 
-func (x metaValues) list(ctx context.Context, q *engine.Queue, in *listValuesInput) (*output[api.Page[api.ValueCount]], error) {
+func (x metaValues) list(ctx context.Context, q *engine.Queue,
+	in *listValuesInput) (*output[api.Page[api.ValueCount]], error) {
 	if queue.ValidMetaKey(in.Key) != nil {
-		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'", queue.MaxMetaKeyBytes)
+		return nil, queue.Invalid("/path/key", "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",
+			queue.MaxMetaKeyBytes)
 	}
 	list, err := q.Values.List(ctx, in.Key, in.Sort, in.Limit)
 	return answeredShort(list, err, asIs)
@@ -87,7 +92,8 @@ type ValuePath struct {
 
 var _ huma.Resolver = (*ValuePath)(nil)
 
-// Resolve notes which form of the path the parts were cut from: echo takes the escaped one where a part has an escaped '/'.
+// Resolve notes which form of the path the parts were cut from: echo takes the escaped one
+// where a part has an escaped '/'.
 func (p *ValuePath) Resolve(ctx huma.Context) []error {
 	address := ctx.URL()
 	p.escaped = address.RawPath != ""
@@ -128,7 +134,8 @@ type valueOutput struct {
 
 func (x metaValues) get(ctx context.Context, q *engine.Queue, in *ValuePath) (*valueOutput, error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
-		return nil, &queue.Error{Code: queue.CodeUnknownValue, Message: "There is no such value that this token covers."}
+		return nil, &queue.Error{Code: queue.CodeUnknownValue,
+			Message: "There is no such value that this token covers."}
 	}
 	v, err := q.Values.Get(ctx, in.entry)
 	if err != nil {
@@ -175,12 +182,14 @@ func (x metaValues) delete(ctx context.Context, q *engine.Queue, in *deleteValue
 	return nil, q.Values.Delete(ctx, in.entry, in.valueGuard)
 }
 
-// valueSettings reads the settings as JSON has them: null for none, and the weight with up to three decimals.
+// valueSettings reads the settings as JSON has them: null for none, and the weight with up
+// to three decimals.
 func valueSettings(in *api.ValueSettings) (queue.ValueSettings, error) {
 	out := queue.NoSettings()
 	if in.Limit != nil {
 		if *in.Limit > queue.MaxValueLimit { // the largest numbers would mean "none" to the engine
-			return out, queue.Invalid("/limit", "is %d; 0 to %d are allowed, or null for none", *in.Limit, queue.MaxValueLimit)
+			return out, queue.Invalid("/limit", "is %d; 0 to %d are allowed, or null for none", *in.Limit,
+				queue.MaxValueLimit)
 		}
 		out.Limit = *in.Limit
 	}

@@ -71,7 +71,8 @@ func (w waiting) many(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 && (len(known) == len(ids) || in.All && len(known) > 0) {
+	if wait := time.Duration(in.WaitMS) * time.Millisecond; wait > 0 &&
+		(len(known) == len(ids) || in.All && len(known) > 0) {
 		if ctx, err = w.wait(c, known, wait, in.All); err != nil {
 			return err
 		}
@@ -83,7 +84,8 @@ func (w waiting) many(c echo.Context) error {
 }
 
 // report says how the submissions stand, as far as it fits into an answer.
-func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown map[queue.SubmissionID]bool, out *api.WaitResponse) error {
+func (w waiting) report(ctx context.Context, ids []queue.SubmissionID, unknown map[queue.SubmissionID]bool,
+	out *api.WaitResponse) error {
 	answer, full := access.Gather(ctx), false
 	for _, id := range ids { // in one order, which does not tell what is unknown from what is another's
 		sub, err := queue.Submission{}, error(nil)
@@ -149,9 +151,10 @@ func (w waiting) wait(c echo.Context, ids []queue.SubmissionID, wait time.Durati
 	return ctx, err
 }
 
-// ends waits for the ends of submissions. The context that it returns is for reading how they stand: when the server stops, what is
-// known then is a better answer than an error.
-func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.Duration, all bool) (context.Context, error) {
+// ends waits for the ends of submissions. The context that it returns is for reading how
+// they stand: when the server stops, what is known then is a better answer than an error.
+func (w waiting) ends(ctx context.Context, ids []queue.SubmissionID, wait time.Duration,
+	all bool) (context.Context, error) {
 	if w.waits.stopped() {
 		return ctx, nil
 	}

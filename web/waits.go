@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// waits are the requests that wait for something, so that they can be ended when the server stops. It is a set and not a
-// tree of contexts, because ten thousand contexts that can be cancelled from above cost megabytes.
+// waits are the requests that wait for something, so that they can be ended when the
+// server stops. It is a set and not a tree of contexts, because ten thousand contexts that
+// can be cancelled from above cost megabytes.
 type waits struct {
 	clock *clock
 
@@ -16,9 +17,10 @@ type waits struct {
 	over bool
 }
 
-// enter adds a request before it waits. It says no when the server stops: then there is no waiting any more. Before that the
-// deadlines of the request are moved, as stopping sets one too: reading only serves to notice that the client went away, so it has no
-// limit, and the time for the answer starts when the wait ends.
+// enter adds a request before it waits. It says no when the server stops: then there is no
+// waiting any more. Before that the deadlines of the request are moved, as stopping sets
+// one too: reading only serves to notice that the client went away, so it has no limit,
+// and the time for the answer starts when the wait ends.
 func (w *waits) enter(writer http.ResponseWriter, by *credential, wait time.Duration) bool {
 	control := http.NewResponseController(writer)
 	// A writer that knows no deadlines (a test's recorder) has none to move.
@@ -49,8 +51,9 @@ func (w *waits) stopped() bool {
 	return w.over
 }
 
-// stop ends all waits: while a handler runs, net/http reads ahead to notice that the client went away, and takes a read
-// that fails for that, which ends the request's context. Writing is not touched, so the answer still goes out.
+// stop ends all waits: while a handler runs, net/http reads ahead to notice that the
+// client went away, and takes a read that fails for that, which ends the request's
+// context. Writing is not touched, so the answer still goes out.
 func (w *waits) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,8 +85,8 @@ func (w *waits) each(fn func(*credential)) {
 	}
 }
 
-// forgetHeaders drops what a waiting request holds for nothing: its headers, but the one that its answer repeats.
-// net/http reads none once a handler runs.
+// forgetHeaders drops what a waiting request holds for nothing: its headers, but the one
+// that its answer repeats. net/http reads none once a handler runs.
 func forgetHeaders(r *http.Request) {
 	id := r.Header[headerRequestID]
 	r.Header = nil

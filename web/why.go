@@ -25,8 +25,9 @@ func (ask questions) why(ctx context.Context, q *engine.Queue, in *whyInput) (*o
 		return nil, err
 	}
 	out := &output[api.WhyResponse]{Body: api.WhyResponse{State: found.State.String(), Strategy: plan.Text(),
-		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: found.Standing, RestartGraceUntil: found.Grace.API(),
-		Warnings: unscored(resting)}}
+		Branches: make([]api.WhyBranch, len(found.Leaves)), Standing: found.Standing,
+		RestartGraceUntil: found.Grace.API(),
+		Warnings:          unscored(resting)}}
 	paths, leaves := pathsOf(plan), plan.Leaves()
 	for i := range leaves {
 		out.Body.Branches[i] = found.Leaves[i].API(i, &leaves[i], paths[i])
@@ -40,17 +41,22 @@ const diagnosisAbout = "One sentence with its parts: the open chunks by the caus
 	"examines chunks in slices and does other work between them, so under load the counts are of slightly " +
 	"different moments. Of very many submissions it examines a part, and `examined` says how many. "
 
-const queueDiagnosisAbout = "One sentence for the whole queue, with its parts: what waits at the limits of values, behind rules, for a " +
-	"time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at any backlog. It " +
-	"names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind them, and it does not " +
+const queueDiagnosisAbout = "One sentence for the whole queue, with its parts: what waits at the limits of values, " +
+	"behind rules, for a " +
+	"time, and for a consumer, with the end of each. It is made of counters once a second, so it costs the same at " +
+	"any backlog. It " +
+	"names the 10 causes with the most chunks. Of several meta keys with limits it has the one with most behind " +
+	"them, and it does not " +
 	"know what the filters of strategies refuse."
 
-func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue, _ *QueuePath) (*output[api.Diagnosis], error) {
+func (ask questions) queueDiagnosis(ctx context.Context, q *engine.Queue,
+	_ *QueuePath) (*output[api.Diagnosis], error) {
 	d, err := q.Questions.DiagnoseQueue(ctx)
 	return answered(d, err, asIs)
 }
 
-func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *ValuePath) (*output[api.Diagnosis], error) {
+func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue,
+	in *ValuePath) (*output[api.Diagnosis], error) {
 	if token := tenantOf(ctx); token != nil && token.Entry != in.entry {
 		return nil, uncovered(queue.CodeUnknownValue, "such value")
 	}
@@ -58,7 +64,8 @@ func (ask questions) valueDiagnosis(ctx context.Context, q *engine.Queue, in *Va
 	return diagnosed(ctx, q, &found, err)
 }
 
-func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue, in *SubmissionPath) (*output[api.Diagnosis], error) {
+func (ask questions) submissionDiagnosis(ctx context.Context, q *engine.Queue,
+	in *SubmissionPath) (*output[api.Diagnosis], error) {
 	found, err := q.Questions.DiagnoseSubmission(ctx, in.id)
 	return diagnosed(ctx, q, &found, err)
 }

@@ -46,8 +46,9 @@ func New() *Backlog {
 	return b
 }
 
-// Insert adds a submission, all of whose chunks are available. It is hidden: known, but in no view. The spec must pass
-// Check, and its id and seq must be new; anything else is a mistake of the caller and panics.
+// Insert adds a submission, all of whose chunks are available. It is hidden: known, but in
+// no view. The spec must pass Check, and its id and seq must be new; anything else is a
+// mistake of the caller and panics.
 func (b *Backlog) Insert(spec Spec) *Submission {
 	if err := b.check(&spec); err != nil {
 		panic(err.Error())
@@ -145,8 +146,8 @@ func (s *Submission) place(term, place uint32) {
 	}
 }
 
-// Remove forgets the submission. What it has in flight is no longer counted, so gates may open. To remove it again, or to
-// use it in any other way, does nothing.
+// Remove forgets the submission. What it has in flight is no longer counted, so gates may
+// open. To remove it again, or to use it in any other way, does nothing.
 func (b *Backlog) Remove(s *Submission) {
 	if s.home == nil {
 		return
@@ -182,8 +183,8 @@ func (b *Backlog) BySeq(seq uint32) *Submission { return b.subs.withSeq(seq) }
 // Len is how many submissions there are, hidden ones too.
 func (b *Backlog) Len() int { return len(b.subs.byID) }
 
-// Each calls fn for every submission, hidden ones too, in order of insertion, until fn returns false. fn may remove the
-// submission it is given, and no other.
+// Each calls fn for every submission, hidden ones too, in order of insertion, until fn
+// returns false. fn may remove the submission it is given, and no other.
 func (b *Backlog) Each(fn func(*Submission) bool) {
 	for slot := b.subs.first; slot != none; {
 		s := b.subs.list[slot]
@@ -197,6 +198,6 @@ func (b *Backlog) Each(fn func(*Submission) bool) {
 // Available is how many chunks are available in shown submissions.
 func (b *Backlog) Available() uint64 { return b.subs.available }
 
-// Examined is how many submissions, cells and combinations of values Take has looked at since New: what a pick costs, whatever
-// the machine.
+// Examined is how many submissions, cells and combinations of values Take has looked at
+// since New: what a pick costs, whatever the machine.
 func (b *Backlog) Examined() uint64 { return b.meter.examined }

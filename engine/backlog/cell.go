@@ -5,13 +5,15 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// cell is the submissions of a group that the same counters hold back: in a view of two or more limits they stand in cells, and
-// the cells in gates. A cell whose gate is open may be under another limit that is reached; then a pick moves all of it at
-// once. Cells are found by what they are under as well (grid.go).
+// cell is the submissions of a group that the same counters hold back: in a view of two or
+// more limits they stand in cells, and the cells in gates. A cell whose gate is open may
+// be under another limit that is reached; then a pick moves all of it at once. Cells are
+// found by what they are under as well (grid.go).
 //
-// What a cell is under is a row: for each limit of the view the value that the submissions have, then an extra one, of a key
-// that the view does not limit but an operator does; none where there is none. A submission gets the extra only when a pick
-// meets it while that value has its maximum in flight. If it has several such values, the others are in grid.further.
+// What a cell is under is a row: for each limit of the view the value that the submissions
+// have, then an extra one, of a key that the view does not limit but an operator does; none
+// where there is none. A submission gets the extra only when a pick meets it while that value
+// has its maximum in flight. If it has several such values, the others are in grid.further.
 type cell struct {
 	pool
 	group uint32
@@ -22,7 +24,8 @@ type cell struct {
 	gateExp uint8 // by which it stands there, under Random
 }
 
-// cells are where the submissions of a frame of two or more limits stand: in the cells of its grid, which stand in its gates.
+// cells are where the submissions of a frame of two or more limits stand: in the cells of
+// its grid, which stand in its gates.
 type cells struct {
 	of *frame
 	grid
@@ -54,7 +57,8 @@ func (c *cells) enter(s *Submission, at, group uint32) {
 	f.put(s, at, c.cellFor(group))
 }
 
-// extend moves a submission that an operator's limit of another key holds back to the cell that is under that, too.
+// extend moves a submission that an operator's limit of another key holds back to the cell
+// that is under that, too.
 func (c *cells) extend(s *Submission, at uint32, t *term) {
 	f := c.of
 	number := s.members[at].gate
@@ -70,7 +74,8 @@ func (c *cells) extend(s *Submission, at uint32, t *term) {
 	f.put(s, at, c.cellFor(group))
 }
 
-// reseat moves a cell whose content changed to its new place: into its gate, elsewhere in the gate, or out of it.
+// reseat moves a cell whose content changed to its new place: into its gate, elsewhere in
+// the gate, or out of it.
 func (c *cells) reseat(number uint32) {
 	f := c.of
 	x := &c.list[number]
@@ -131,7 +136,8 @@ func (c *cells) lift(number uint32) {
 	}
 }
 
-// homeOf is the gate for a cell: one that is shut, so that no pick examines it for nothing; otherwise that of its scarcest value.
+// homeOf is the gate for a cell: one that is shut, so that no pick examines it for
+// nothing; otherwise that of its scarcest value.
 func (c *cells) homeOf(number uint32) (gate uint32) {
 	group, x := c.list[number].group, c.obstacleOf(number)
 	if x == none {
@@ -147,8 +153,8 @@ func (c *cells) homeOf(number uint32) (gate uint32) {
 	return c.of.gateFor(group, c.values[x].tally())
 }
 
-// evade moves a cell that stands in an open gate, but is under another limit that is reached, to the shut gate of that
-// value. There no pick meets it again until the gate opens.
+// evade moves a cell that stands in an open gate, but is under another limit that is reached,
+// to the shut gate of that value. There no pick meets it again until the gate opens.
 func (c *cells) evade(number, obstacle uint32) {
 	c.unseat(number)
 	c.seat(number, c.of.gateFor(c.list[number].group, c.values[obstacle].tally()))

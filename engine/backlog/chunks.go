@@ -9,21 +9,24 @@ import (
 const (
 	// MaxSkip is how many chunks of one submission may be taken ahead of its cursors.
 	MaxSkip = 4096
-	// MaxPutBackAll is up to how many put-back chunks of the backlog Random draws evenly from all available chunks of a submission.
-	// Beyond it, put-back chunks are handed out first, so that consumers that take and drop cannot grow the sets without end.
+	// MaxPutBackAll is up to how many put-back chunks of the backlog Random draws evenly
+	// from all available chunks of a submission. Beyond it, put-back chunks are handed out
+	// first, so that consumers that take and drop cannot grow the sets without end.
 	MaxPutBackAll = 1_000_000
 )
 
-// A cursor steps over what the other one has visited. Where the other one has visited nearly all that takes many steps, so then
-// what is left is gathered among the put-back chunks, unless that were still too many steps. So a pick in a submission that both
-// orders have nearly emptied costs hundreds of steps; the most, chunks/maxGather, is met where one order has left but a
-// hundred-thousandth of 4*10^9 chunks to the other.
+// A cursor steps over what the other one has visited. Where the other one has visited
+// nearly all that takes many steps, so then what is left is gathered among the put-back
+// chunks, unless that were still too many steps. So a pick in a submission that both
+// orders have nearly emptied costs hundreds of steps; the most, chunks/maxGather, is met
+// where one order has left but a hundred-thousandth of 4*10^9 chunks to the other.
 const (
 	longWalk  = 64
 	maxGather = 1 << 16
 )
 
-// exceptions take chunks and give them back where cursors do not tell it all, and count those that are put back, of all submissions.
+// exceptions take chunks and give them back where cursors do not tell it all, and count
+// those that are put back, of all submissions.
 type exceptions struct {
 	putBack    int // chunks in all piles
 	emptyPiles []*pile
@@ -50,7 +53,8 @@ func (s *Submission) visited(index uint32) bool {
 	return index < s.l || s.p > 0 && s.positionOf(index) < s.p
 }
 
-// IsAvailable says whether the chunk could be taken now: it is put back, or no cursor visited it and it was not withdrawn.
+// IsAvailable says whether the chunk could be taken now: it is put back, or no cursor
+// visited it and it was not withdrawn.
 func (s *Submission) IsAvailable(index uint32) bool {
 	if s.home == nil || index >= s.chunks {
 		return false
@@ -61,8 +65,9 @@ func (s *Submission) IsAvailable(index uint32) bool {
 	return !s.ahead.has(index)
 }
 
-// next removes the next chunk in the given order from the available ones. There must be one. Under Random, draw is uniform
-// over 0..available-1: one number decides both between put-back and unvisited, and which of the put-back.
+// next removes the next chunk in the given order from the available ones. There must be
+// one. Under Random, draw is uniform over 0..available-1: one number decides both between
+// put-back and unvisited, and which of the put-back.
 func (b *Backlog) next(s *Submission, random bool, draw uint32, rnd *rand.Rand) uint32 {
 	if count := s.putBack; count > 0 {
 		switch {
@@ -150,8 +155,8 @@ func (e *exceptions) gather(s *Submission, nth uint32) (picked uint32) {
 	return picked
 }
 
-// drawn takes one of the chunks that no cursor visited, any of them equally likely. It gives up where both cursors have visited
-// nearly all.
+// drawn takes one of the chunks that no cursor visited, any of them equally likely. It
+// gives up where both cursors have visited nearly all.
 func (b *Backlog) drawn(s *Submission) (index uint32, found bool) {
 	for range longWalk {
 		if s.p >= s.l {
@@ -204,15 +209,15 @@ func (e *exceptions) addBack(s *Submission, index uint32) {
 	s.putBack++
 }
 
-// maxEmptyPiles is how many empty piles are kept for the next submission that needs one, so that a chunk that goes to and
-// fro allocates nothing.
+// maxEmptyPiles is how many empty piles are kept for the next submission that needs one,
+// so that a chunk that goes to and fro allocates nothing.
 const maxEmptyPiles = 1024
 
 // Withdrawn is the result of Withdraw.
 type Withdrawn uint8
 
-// The results: the chunk was available and is taken now; it was not available; or it was, but the skip set is full and
-// nothing changed.
+// The results: the chunk was available and is taken now; it was not available; or it was,
+// but the skip set is full and nothing changed.
 const (
 	Taken Withdrawn = iota
 	WasTaken
@@ -263,7 +268,8 @@ func (e *exceptions) giveBack(s *Submission, index uint32) {
 		return
 	}
 	if index >= s.chunks || s.IsAvailable(index) {
-		panic(fmt.Sprintf("backlog: submission %v: chunk %d of %d is put back but was not taken", s.id, index, s.chunks))
+		panic(fmt.Sprintf("backlog: submission %v: chunk %d of %d is put back but was not taken", s.id, index,
+			s.chunks))
 	}
 	e.addBack(s, index)
 }

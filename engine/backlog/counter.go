@@ -8,10 +8,11 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// A limit is a number that a counter must not exceed. Each value has a counter for each strategy.Measure. This file has all of it: what
-// changes a counter (taken, landed), what a counter holds back (obstacle, overrun), and the gates that it opens and shuts when it passes
-// their numbers. The rest of the package knows a limit as a gate that is open or shut. So another measure has its counters changed here,
-// and needs nothing else.
+// A limit is a number that a counter must not exceed. Each value has a counter for each
+// strategy.Measure. This file has all of it: what changes a counter (taken, landed), what
+// a counter holds back (obstacle, overrun), and the gates that it opens and shuts when it
+// passes their numbers. The rest of the package knows a limit as a gate that is open or
+// shut. So another measure has its counters changed here, and needs nothing else.
 
 // counter counts the chunks of a value by one measure.
 type counter struct {
@@ -33,7 +34,8 @@ type tally struct {
 	of strategy.Measure
 }
 
-// counter is the counter. (The remainder changes nothing: with it the compiler needs no check, and where there is one measure no index.)
+// counter is the counter. (The remainder changes nothing: with it the compiler needs no
+// check, and where there is one measure no index.)
 func (t tally) counter() *counter { return &t.counters[t.of%strategy.Measures] }
 
 // watchers are the gates that the counter opens and shuts, with the number of shut ones.
@@ -87,8 +89,8 @@ func (l limits) putFirst(key *metaKey) {
 	})
 }
 
-// obstacle is the first of the submission's tallies that is at its limit, by the limits of a view whose number is `most` or by what an
-// operator set; none if there is none.
+// obstacle is the first of the submission's tallies that is at its limit, by the limits of
+// a view whose number is `most` or by what an operator set; none if there is none.
 func (f *frame) obstacle(s *Submission, most uint32) tally {
 	for i := range f.limits {
 		l := &f.limits[i]
@@ -128,7 +130,8 @@ func (v *values) landed(t *term, chunks uint32) {
 	}
 }
 
-// raise counts more, and says whether a gate shuts by that or the limit is reached: the counter itself knows when none does.
+// raise counts more, and says whether a gate shuts by that or the limit is reached: the
+// counter itself knows when none does.
 func (c *counter) raise(by uint32) (passed bool) {
 	c.count += by
 	return c.count >= c.shuts
@@ -174,7 +177,8 @@ func (v *values) openGates(of *term, by strategy.Measure) {
 	v.regardMoved()
 }
 
-// foresee notes what the counter has to reach for a gate to shut or open, or for the limit to be reached or to have room.
+// foresee notes what the counter has to reach for a gate to shut or open, or for the limit
+// to be reached or to have room.
 func (t tally) foresee() {
 	c := t.counter()
 	gates, shut := t.watchers()
@@ -192,8 +196,8 @@ func (t tally) foresee() {
 	}
 }
 
-// counted tells a gate, or a value, that its counter passed its number. One that stands in a band is told after all others, as that changes
-// what its counter has to tell.
+// counted tells a gate, or a value, that its counter passed its number. One that stands in
+// a band is told after all others, as that changes what its counter has to tell.
 func (v *values) counted(ref gateRef) {
 	f := v.frames.list[ref.frame]
 	if f.bands.on {
@@ -229,8 +233,8 @@ func (t tally) watch(ref gateRef) {
 	t.foresee()
 }
 
-// unwatch has the counter tell a gate, or a value, once less, and says whether it told it at all. Gates are given up from the last one on,
-// so it looks from the end.
+// unwatch has the counter tell a gate, or a value, once less, and says whether it told it
+// at all. Gates are given up from the last one on, so it looks from the end.
 func (t tally) unwatch(frame, gate uint32) bool {
 	gates, shut := t.watchers()
 	for at := len(*gates) - 1; at >= 0; at-- {

@@ -8,9 +8,9 @@ import "github.com/quern-queue/quern/engine/queue"
 //	SetValue             the books change places: the change is one step, and all counts are exact before and after it
 //	Reconcile ...        the other book is brought up to it
 //
-// Reconcile also undoes a draft that comes to nothing. At any time anything may happen to the backlog: whatever is counted is counted in
-// both books, each submission by what the book says of its values. Only OldestAvailable may miss what came out of a rule until that is
-// reconciled.
+// Reconcile also undoes a draft that comes to nothing. At any time anything may happen to the
+// backlog: whatever is counted is counted in both books, each submission by what the book says
+// of its values. Only OldestAvailable may miss what came out of a rule until that is reconciled.
 type draft struct {
 	entry  queue.MetaEntry
 	ruling queue.Ruling
@@ -37,8 +37,8 @@ func (r *rulings) rulingsOf(entry queue.MetaEntry) (said [2]queue.Ruling) {
 	return said
 }
 
-// Prepare enters up to `most` submissions of the draft's value in the other book, from the place `from` (-1: the end) of its list down, and
-// returns the place to go on from; 0 when all are entered.
+// Prepare enters up to `most` submissions of the draft's value in the other book, from the place
+// `from` (-1: the end) of its list down, and returns the place to go on from; 0 when all are entered.
 func (r *rulings) Prepare(from, most int) (next int) {
 	d := r.draft
 	if d == nil {
@@ -60,7 +60,8 @@ func (r *rulings) turn(entry queue.MetaEntry, ruling queue.Ruling) bool {
 	return true
 }
 
-// rebook enters all submissions of a value whose ruling changed in both books at once. A draft about it comes to nothing.
+// rebook enters all submissions of a value whose ruling changed in both books at once. A
+// draft about it comes to nothing.
 func (r *rulings) rebook(entry queue.MetaEntry) {
 	if d := r.draft; d != nil && d.entry == entry {
 		d.ruling, d.ready = r.ofValues[entry], false
@@ -74,8 +75,9 @@ func (r *rulings) rebook(entry queue.MetaEntry) {
 	}
 }
 
-// Reconcile brings the other book up to the one in effect, of up to `most` submissions of the draft's value, from the place `from` (-1: the
-// end, with which it begins) of its list down, and returns the place to go on from; 0 when there is no draft any more.
+// Reconcile brings the other book up to the one in effect, of up to `most` submissions of
+// the draft's value, from the place `from` (-1: the end, with which it begins) of its list
+// down, and returns the place to go on from; 0 when there is no draft any more.
 func (r *rulings) Reconcile(from, most int) (next int) {
 	d := r.draft
 	if d == nil {

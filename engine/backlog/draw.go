@@ -7,14 +7,15 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// few is up to how many combinations are looked up as soon as a drawn cell is blocked. It is not moved then: that costs more
-// than to look them up, and a tenant's cells are best left where no other tenant's chunks open the gate.
+// few is up to how many combinations are looked up as soon as a drawn cell is blocked. It
+// is not moved then: that costs more than to look them up, and a tenant's cells are best
+// left where no other tenant's chunks open the gate.
 const few = 12
 
-// choose is frame.choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes on for longer
-// than it would take to look up every combination of open values, it does this. So a pick costs at most a small multiple of
-// the cheaper of the two: where many limits leave much open nearly every draw is good, and where they leave little there are
-// few combinations.
+// choose is frame.choose for a view of cells. It draws, and moves each drawn cell that is blocked;
+// if that goes on for longer than it would take to look up every combination of open values, it does
+// this. So a pick costs at most a small multiple of the cheaper of the two: where many limits leave
+// much open nearly every draw is good, and where they leave little there are few combinations.
 func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	f := c.of
 	met, searches := uint64(0), true
@@ -49,8 +50,8 @@ func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 	return nil, 0
 }
 
-// draw draws a cell of a group that offers some by its weight, and a number that is uniform over the bounds in it; of
-// an ordered group it takes the first.
+// draw draws a cell of a group that offers some by its weight, and a number that is
+// uniform over the bounds in it; of an ordered group it takes the first.
 func (c *cells) draw(group uint32, rnd *rand.Rand) (cell uint32, number uint64, ok bool) {
 	f := c.of
 	if f.order != strategy.Random {
@@ -80,7 +81,8 @@ const (
 	chosen
 )
 
-// pickFrom is the submission of a cell on which a number falls, and what is left of it; of an ordered cell the first.
+// pickFrom is the submission of a cell on which a number falls, and what is left of it; of
+// an ordered cell the first.
 func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32, is verdict) {
 	var x entry
 	f := c.of

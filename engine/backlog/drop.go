@@ -8,8 +8,9 @@ import (
 // dropSlice is how much of dropped views one Drop takes apart: about half a millisecond.
 const dropSlice = 4096
 
-// Stirred returns the watched views that were empty, have something to take now, and became so since the last call, each
-// once, in the order in which they did. The slice is valid until the next call but one.
+// Stirred returns the watched views that were empty, have something to take now, and
+// became so since the last call, each once, in the order in which they did. The slice is
+// valid until the next call but one.
 func (vs *views) Stirred() []*View {
 	notified := vs.frames.stirred
 	vs.frames.stirred, vs.notified = vs.notified[:0], notified
@@ -24,10 +25,11 @@ func (vs *views) Stirred() []*View {
 	return kept
 }
 
-// Drop drops the least recently used views that are not watched, until at most keep are left, and returns how many: first those
-// that only questions made.
-// A dropped view offers nothing; View makes a new one for the same branch. Its memory goes in slices, so that no call holds
-// the lock for long: this call does a bounded part, and so do the next ones and Sweep.
+// Drop drops the least recently used views that are not watched, until at most keep are
+// left, and returns how many: first those that only questions made.
+// A dropped view offers nothing; View makes a new one for the same branch. Its memory goes
+// in slices, so that no call holds the lock for long: this call does a bounded part, and
+// so do the next ones and Sweep.
 func (vs *views) Drop(keep int) (count int) {
 	if len(vs.byKey) > keep {
 		var idle []*View
@@ -57,8 +59,8 @@ func (vs *views) Drop(keep int) (count int) {
 	return count
 }
 
-// drop takes the view out of everybody's reach. If no other one stands on its frame, what that holds of submissions and terms is left to
-// Sweep.
+// drop takes the view out of everybody's reach. If no other one stands on its frame, what
+// that holds of submissions and terms is left to Sweep.
 func (vs *views) drop(v *View) {
 	delete(vs.byKey, v.key)
 	v.state = dropped
@@ -89,8 +91,9 @@ func (vs *views) detach(f *frame) {
 	vs.dropped = append(vs.dropped, f)
 }
 
-// Sweep takes apart what dropped views still hold, and has the gates of others stand in their bands. It takes at most `most` submissions
-// and gates, and reports whether nothing is left. Until then the remains cost what a view costs.
+// Sweep takes apart what dropped views still hold, and has the gates of others stand in
+// their bands. It takes at most `most` submissions and gates, and reports whether nothing
+// is left. Until then the remains cost what a view costs.
 func (vs *views) Sweep(most int) (clean bool) {
 	for len(vs.dropped) > 0 {
 		last := len(vs.dropped) - 1
@@ -120,8 +123,8 @@ func (f *frame) remains() bool {
 	return len(f.gates) > 0 || f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
 }
 
-// shed lets go of one submission of the last gate, or of that gate if it has none; then of one value; of a fair view, of one
-// tenant.
+// shed lets go of one submission of the last gate, or of that gate if it has none; then of
+// one value; of a fair view, of one tenant.
 func (f *frame) shed() {
 	if f.fair != nil {
 		f.fair.shed()

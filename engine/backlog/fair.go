@@ -11,14 +11,16 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// MaxLedgers is how many fair views there may be at once for those who take, and again as many that only questions made.
+// MaxLedgers is how many fair views there may be at once for those who take, and again as
+// many that only questions made.
 const MaxLedgers = 64
 
-// idleUses is after how many uses of other views a fair view that no consumer waits on may be dropped to make room for another.
+// idleUses is after how many uses of other views a fair view that no consumer waits on may
+// be dropped to make room for another.
 const idleUses = 1 << 20
 
-// Charge records the charge for a chunk from a fair view, so that it can be refunded or corrected. The zero Charge
-// is none. It is small, as it is kept for every reservation.
+// Charge records the charge for a chunk from a fair view, so that it can be refunded or
+// corrected. The zero Charge is none. It is small, as it is kept for every reservation.
 type Charge struct {
 	Ledger   uint8  // names the view; the name of one that was dropped is given again only after all others
 	Leaf     uint8  // which of its leaves gave the chunk
@@ -28,8 +30,8 @@ type Charge struct {
 // ledgers are the ledgers of the fair views. They correct the charge of a chunk long after it was taken.
 type ledgers struct{ views *views }
 
-// fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a view that is made again starts with
-// even lags.
+// fairness is what makes a view a fair one. Its ledgers know nothing that outlives it: a
+// view that is made again starts with even lags.
 type fairness struct {
 	view   *View
 	name   uint8 // Charge.Ledger
@@ -41,8 +43,8 @@ type fairness struct {
 // Charged returns the charge for the last chunk that Take gave; the zero Charge if the view is not fair.
 func (v *View) Charged() Charge { return v.charge }
 
-// Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error. Views that were not used for
-// long, and that no consumer waits on, make room.
+// Admit refuses a plan whose fair branches would need more than MaxLedgers: a *queue.Error.
+// Views that were not used for long, and that no consumer waits on, make room.
 func (vs *views) Admit(p *strategy.Plan) error { return admit(p, vs.Of) }
 
 // AdmitQuestion is Admit for a question, whose views are asked for with Ask.
@@ -60,8 +62,8 @@ func admit(p *strategy.Plan, view func(*strategy.Branch) *View) error {
 	return nil
 }
 
-// makeRoom says whether there may be one more fair view. It drops the least recently used one if that is long ago; of those that
-// questions made, one that no question looked at for a while.
+// makeRoom says whether there may be one more fair view. It drops the least recently used one if
+// that is long ago; of those that questions made, one that no question looked at for a while.
 func (vs *views) makeRoom(asked bool) bool {
 	n, oldest := vs.oldestFair(asked)
 	if n < MaxLedgers {
@@ -78,7 +80,8 @@ func (vs *views) makeRoom(asked bool) bool {
 	return true
 }
 
-// oldestFair counts the fair views that are of questions, or not, and finds the one that was used the longest ago.
+// oldestFair counts the fair views that are of questions, or not, and finds the one that
+// was used the longest ago.
 func (vs *views) oldestFair(asked bool) (n int, oldest *View) {
 	for v := range vs.frames.views() {
 		if v.fair == nil || v.asked != asked {
@@ -134,8 +137,8 @@ func (vs *views) divide(f *fairness, br *strategy.Branch, path []int) *division 
 	return d
 }
 
-// ownLimitFirst has the leaves look at limits of the division's key first: then a tenant has one gate, which no other's chunks
-// open or shut.
+// ownLimitFirst has the leaves look at limits of the division's key first: then a tenant
+// has one gate, which no other's chunks open or shut.
 func (d *division) ownLimitFirst() {
 	for _, a := range d.arms {
 		if a.leaf == nil {
@@ -213,8 +216,8 @@ func (f *fairness) shed() {
 	x.tenants = x.tenants[:last]
 }
 
-// choose chooses of the tenant whose turn it is, and charges it: before the chunk is taken, as what that entails (it leaves,
-// it is blocked) is to see it charged.
+// choose chooses of the tenant whose turn it is, and charges it: before the chunk is
+// taken, as what that entails (it leaves, it is blocked) is to see it charged.
 func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
 	v.charge = Charge{}
 	if from, s, draw = f.root.shares[0].choose(rnd, &v.charge); s != nil {
@@ -223,8 +226,8 @@ func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, 
 	return from, s, draw
 }
 
-// choose is the next submission of the share. A tenant that turns out to have nothing but submissions under limits that are
-// reached is blocked, and another one asked.
+// choose is the next submission of the share. A tenant that turns out to have nothing but
+// submissions under limits that are reached is blocked, and another one asked.
 func (s *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission, draw uint32) {
 	s.save()
 	around := charge.Estimate
@@ -276,8 +279,8 @@ func (d *division) cost(estimate uint32) fair.Cost {
 	return fair.Time(time.Duration(estimate) * time.Millisecond)
 }
 
-// estimate is how long a chunk of the tenant is likely to be held, in milliseconds: as its last ones were; as those of all, if
-// none of it ended yet; a second, if none at all did.
+// estimate is how long a chunk of the tenant is likely to be held, in milliseconds: as its
+// last ones were; as those of all, if none of it ended yet; a second, if none at all did.
 func (s *share) estimate(number uint32) uint32 {
 	pace := s.tenants[number].pace
 	if pace == 0 {
@@ -289,7 +292,8 @@ func (s *share) estimate(number uint32) uint32 {
 	return uint32(max(1, pace*1000))
 }
 
-// learn moves an average by an eighth towards the time that a chunk took, as TCP does with round trips (RFC 6298).
+// learn moves an average by an eighth towards the time that a chunk took, as TCP does with
+// round trips (RFC 6298).
 func learn(pace *float32, seconds float32) {
 	if *pace == 0 {
 		*pace = seconds
@@ -298,14 +302,15 @@ func learn(pace *float32, seconds float32) {
 	*pace += (seconds - *pace) / 8
 }
 
-// Refund takes back what was charged for a chunk of the submission that was not worked on: it was released, or never
-// delivered. Put the chunk back before. A view that is gone, and a tenant that it does not know any more, are no mistake.
+// Refund takes back what was charged for a chunk of the submission that was not worked on:
+// it was released, or never delivered. Put the chunk back before. A view that is gone, and
+// a tenant that it does not know any more, are no mistake.
 func (l *ledgers) Refund(s *Submission, c Charge) {
 	l.chargesOf(s, c, func(x *share, number uint32) { x.Refund(number, x.of.cost(c.Estimate)) })
 }
 
-// Ended corrects the estimate that was charged for a chunk of the submission, now that it is known how long it was held. It
-// changes nothing where chunks are counted.
+// Ended corrects the estimate that was charged for a chunk of the submission, now that it
+// is known how long it was held. It changes nothing where chunks are counted.
 func (l *ledgers) Ended(s *Submission, c Charge, heldFor time.Duration) {
 	if c.Estimate == 0 {
 		return

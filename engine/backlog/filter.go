@@ -2,8 +2,8 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/strategy"
 
-// filter is a filter of a branch with the terms of its index: they admit a submission that has one of them. Without an index, the
-// filter decides.
+// filter is a filter of a branch with the terms of its index: they admit a submission that
+// has one of them. Without an index, the filter decides.
 type filter struct {
 	strategy.Filter
 	index []*term

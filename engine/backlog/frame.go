@@ -2,20 +2,23 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/strategy"
 
-// frame is what views stand on: the submissions that filters admit and that have an available chunk, in gates, in one order.
+// frame is what views stand on: the submissions that filters admit and that have an
+// available chunk, in gates, in one order.
 //
-// That of a fair branch keeps no submissions itself: each leaf of the branch has a view with a frame of its own, which has one group
-// of gates per tenant, and the fair one has the shares that say whose turn it is (share.go).
+// That of a fair branch keeps no submissions itself: each leaf of the branch has a view
+// with a frame of its own, which has one group of gates per tenant, and the fair one has
+// the shares that say whose turn it is (share.go).
 type frame struct {
 	// The fields that every pick reads stand together.
 	*ground
-	fair    *fairness // nil: the branch is not fair
-	cells   *cells    // nil: there is one limit at most, and submissions stand in gates
-	outer   *View     // the fair view of which this is a leaf's; nil: none
-	groups  []group   // of a leaf one per tenant; otherwise only groups[0]
-	gates   []gate
-	order   strategy.Order
-	strays  bool   // a gate was made for an operator's limit of another key: who stands there may be under the view's own
+	fair   *fairness // nil: the branch is not fair
+	cells  *cells    // nil: there is one limit at most, and submissions stand in gates
+	outer  *View     // the fair view of which this is a leaf's; nil: none
+	groups []group   // of a leaf one per tenant; otherwise only groups[0]
+	gates  []gate
+	order  strategy.Order
+	// a gate was made for an operator's limit of another key: who stands there may be under the view's own
+	strays  bool
 	leaf    uint8  // its place among the leaves of outer
 	dropped bool   // no view stands on it
 	number  uint32 // in frames.list
@@ -71,12 +74,12 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 	return f
 }
 
-// Build looks at up to most further submissions and takes those that match into the view; where it shares those of another view that
-// differs in a number, it looks at gates. It reports whether the view is complete now. Between two calls anything may happen to the
-// backlog.
+// Build looks at up to most further submissions and takes those that match into the view; where
+// it shares those of another view that differs in a number, it looks at gates. It reports
+// whether the view is complete now. Between two calls anything may happen to the backlog.
 //
-// The list is walked from its end: what is shown meanwhile is appended, and joins the view by itself; what is hidden
-// meanwhile is replaced by the list's last, which at worst is looked at twice.
+// The list is walked from its end: what is shown meanwhile is appended, and joins the view by itself;
+// what is hidden meanwhile is replaced by the list's last, which at worst is looked at twice.
 func (v *View) Build(most int) (complete bool) {
 	if v.state != building {
 		return true
@@ -161,8 +164,8 @@ func (f *frame) join(s *Submission) {
 	f.report(group)
 }
 
-// count adds to what the frame offers and holds, and stirs its view when it has something again. Where there are bands that is for each
-// view to say.
+// count adds to what the frame offers and holds, and stirs its view when it has something
+// again. Where there are bands that is for each view to say.
 func (f *frame) count(offered, size int) {
 	if f.outer != nil {
 		f.outer.count(offered, size)

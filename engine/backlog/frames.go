@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// frames are the frames of all views. They learn of every change of a submission or value that concerns them.
+// frames are the frames of all views. They learn of every change of a submission or value
+// that concerns them.
 type frames struct {
 	values *values
 	oldest *oldest

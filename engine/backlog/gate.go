@@ -50,8 +50,8 @@ func (g *gate) tally() tally { return tally{g.watched, g.of} }
 // gateKey identifies a gate: the number of a tally.
 type gateKey struct{ group, tally uint32 }
 
-// pool is the submissions of a gate or a cell, or the cells of a gate. Random draws them by their available chunks; of other
-// orders the entries of the one bucket are a heap.
+// pool is the submissions of a gate or a cell, or the cells of a gate. Random draws them
+// by their available chunks; of other orders the entries of the one bucket are a heap.
 type pool struct{ sampler }
 
 func (p *pool) empty() bool { return len(p.entries) == 0 }
@@ -78,8 +78,8 @@ const emptiedCap = 8
 
 func (g *gate) isOpen() bool { return g.watched == nil || !g.tally().counter().reached(g.max) }
 
-// home is the gate for a submission of a view without cells: one that is shut, so that no pick examines it for nothing;
-// otherwise that of its first limit.
+// home is the gate for a submission of a view without cells: one that is shut, so that no
+// pick examines it for nothing; otherwise that of its first limit.
 func (f *frame) home(s *Submission, group uint32) uint32 {
 	if t := f.obstacle(s, queue.NoLimit); t.term != nil {
 		return f.gateFor(group, t)
@@ -92,7 +92,8 @@ func (f *frame) home(s *Submission, group uint32) uint32 {
 	return f.freeGate(group)
 }
 
-// gateFor is the group's gate for a tally; made when there is none, and kept as long as the group and the term.
+// gateFor is the group's gate for a tally; made when there is none, and kept as long as
+// the group and the term.
 func (f *frame) gateFor(group uint32, t tally) uint32 {
 	key := gateKey{group, t.number()}
 	if number, ok := f.gateOf[key]; ok {
@@ -153,7 +154,8 @@ func (f *frame) dropRef(number uint32) {
 	f.dropGate(number)
 }
 
-// relimit is called when the operator's limit of a gate's or value's term changed. It returns the number at which it shuts now.
+// relimit is called when the operator's limit of a gate's or value's term changed. It
+// returns the number at which it shuts now.
 func (f *frame) relimit(number, limit uint32) (max uint32) {
 	if number&valueRef != 0 {
 		return f.cells.relimit(number&^valueRef, limit)
@@ -284,7 +286,8 @@ func (f *frame) counted(number uint32) {
 	f.report(f.gates[number].group)
 }
 
-// refresh puts a gate into its group's top, takes it out or moves it there, after its content or its counter changed.
+// refresh puts a gate into its group's top, takes it out or moves it there, after its
+// content or its counter changed.
 func (f *frame) refresh(number uint32) {
 	g := &f.gates[number]
 	in := &f.groups[g.group]
@@ -370,7 +373,8 @@ func (f *frame) move(t *top, number uint32, stays bool) {
 	if stays && exponent(g.total) == g.topExp {
 		return
 	}
-	f.trail.noteRemoval(spot{frame: f, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place}, &t.sampler)
+	f.trail.noteRemoval(spot{frame: f, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place},
+		&t.sampler)
 	if moved, ok := t.remove(g.topExp, g.place); ok {
 		f.gates[moved.of].place = g.place
 	}

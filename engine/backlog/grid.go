@@ -58,8 +58,8 @@ func (g *grid) rowOf(number uint32) []uint32 {
 	return g.rows[number*width : (number+1)*width]
 }
 
-// hash is of a group and a row: a step of SplitMix64's finaliser for each number. The group's comes first, alone, as numbers
-// that are both small would cancel out.
+// hash is of a group and a row: a step of SplitMix64's finaliser for each number. The
+// group's comes first, alone, as numbers that are both small would cancel out.
 func hash(group uint32, row []uint32) uint64 {
 	h := (uint64(group) + 1) * 0xbf58476d1ce4e5b9
 	h ^= h >> 31
@@ -80,7 +80,8 @@ func (g *grid) cellFor(group uint32) (number uint32) {
 		head = none
 	}
 	for number = head; number != none; number = g.list[number].next {
-		if g.list[number].group == group && slices.Equal(g.rowOf(number), row) && slices.Equal(g.further[number], further) {
+		if g.list[number].group == group && slices.Equal(g.rowOf(number), row) &&
+			slices.Equal(g.further[number], further) {
 			return number
 		}
 	}
@@ -162,8 +163,9 @@ func (g *grid) obstacleOf(number uint32) uint32 {
 	return none
 }
 
-// room is how many chunks of all values of a dimension may be in flight. Where there is the least, a value is shut the most of
-// the time: a cell in the gate of that one is the least often examined for nothing.
+// room is how many chunks of all values of a dimension may be in flight. Where there is
+// the least, a value is shut the most of the time: a cell in the gate of that one is the
+// least often examined for nothing.
 func (g *grid) room(dim uint32) uint64 {
 	switch d := &g.dims[dim]; {
 	case d.fixed:
@@ -186,7 +188,8 @@ func (g *grid) valueFor(t tally, dim, base uint32) (number uint32) {
 		number = uint32(len(g.values))
 		g.values = append(g.values, value{})
 	}
-	g.values[number] = value{term: t.term, of: t.of, base: base, max: min(base, t.counter().limit), dim: dim, place: none}
+	g.values[number] = value{term: t.term, of: t.of, base: base, max: min(base, t.counter().limit), dim: dim,
+		place: none}
 	g.valueOf[t] = number
 	t.watch(gateRef{g.values[number].max, g.frame, number | valueRef})
 	return number
@@ -233,8 +236,8 @@ func (g *grid) listValue(number uint32) {
 	}
 }
 
-// combinations is how many rows there are of values that are not shut, among them all rows of cells of the group from which
-// something may be taken. The cell is one of the group.
+// combinations is how many rows there are of values that are not shut, among them all rows
+// of cells of the group from which something may be taken. The cell is one of the group.
 func (g *grid) combinations(like uint32) uint64 {
 	count := uint64(1)
 	for i := range g.dims {
@@ -256,8 +259,8 @@ func (g *grid) combinations(like uint32) uint64 {
 	return count
 }
 
-// search finds the group's cells from which something may be taken, by looking up every combination. The cell is one of the
-// group. What it finds is valid until a cell changes.
+// search finds the group's cells from which something may be taken, by looking up every
+// combination. The cell is one of the group. What it finds is valid until a cell changes.
 func (g *grid) search(like uint32) (found []uint32) {
 	g.found, g.row = g.found[:0], g.row[:len(g.dims)]
 	if g.combinations(like) > 0 {

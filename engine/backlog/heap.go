@@ -66,8 +66,8 @@ func heapUp[T any, R ranking[T]](r R, h []T, i int, x T) {
 	r.moved(x, i)
 }
 
-// appended is append for lists with about one element per tenant: once they are long, they grow by an eighth,
-// not by a quarter, to waste less memory.
+// appended is append for lists with about one element per tenant: once they are long, they
+// grow by an eighth, not by a quarter, to waste less memory.
 func appended[T any](s []T, x T) []T {
 	if len(s) == cap(s) && len(s) >= longList {
 		longer := make([]T, len(s), len(s)+len(s)/8)
@@ -79,8 +79,8 @@ func appended[T any](s []T, x T) []T {
 
 const longList = 1024
 
-// trimmed gives back the memory of a slice that was once much longer. Small slices are left alone, so that a set that
-// breathes a little allocates nothing.
+// trimmed gives back the memory of a slice that was once much longer. Small slices are
+// left alone, so that a set that breathes a little allocates nothing.
 func trimmed[T any](s []T) []T {
 	if cap(s) <= keepCap || len(s) > cap(s)/4 {
 		return s

@@ -5,8 +5,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Division is a Fair block of a branch that has a standing view. It may be kept while the backlog changes: once its view is gone,
-// it has no tenants.
+// Division is a Fair block of a branch that has a standing view. It may be kept while the
+// backlog changes: once its view is gone, it has no tenants.
 type Division struct {
 	Branch string        // text of the branch
 	Number int           // its place among the Fair blocks of the branch, the outermost first
@@ -47,13 +47,15 @@ func (d *division) each(depth int, fn func(*division, int)) {
 // Place is how far a walk over the tenants of a Division came. The zero Place is the beginning.
 type Place struct{ share, tenant int }
 
-// Member is a tenant of a Division, at the place where it is: inside of these tenants of the blocks around it, the outermost first.
+// Member is a tenant of a Division, at the place where it is: inside of these tenants of
+// the blocks around it, the outermost first.
 type Member struct {
 	Tenant
 	share *share
 }
 
-// Around are the tenants that the member is inside of, the outermost first. It is to be called before the backlog changes.
+// Around are the tenants that the member is inside of, the outermost first. It is to be
+// called before the backlog changes.
 func (m *Member) Around() (list []Tenant) {
 	for x := m.share; x.in != nil; x = x.in {
 		list = append([]Tenant{x.in.tenant(x.as)}, list...)
@@ -61,8 +63,9 @@ func (m *Member) Around() (list []Tenant) {
 	return list
 }
 
-// Members calls fn for the tenants that are not idle, looking at up to `most` numbers from a place on; done says that it met all.
-// Between two calls anything may happen to the backlog, and then a tenant may be met twice or not at all. fn must not change it.
+// Members calls fn for the tenants that are not idle, looking at up to `most` numbers from
+// a place on; done says that it met all. Between two calls anything may happen to the
+// backlog, and then a tenant may be met twice or not at all. fn must not change it.
 func (d Division) Members(at *Place, most int, fn func(*Member)) (done bool) {
 	if d.of.of.view.state == dropped {
 		return true

@@ -4,8 +4,8 @@ import (
 	"unsafe"
 )
 
-// What views hold, in bytes: worked out from the lengths of what they are made of, as nothing else is known without a walk. A test
-// holds it against the heap.
+// What views hold, in bytes: worked out from the lengths of what they are made of, as
+// nothing else is known without a walk. A test holds it against the heap.
 
 // The bytes of a list per element, with its unused capacity.
 const (
@@ -15,7 +15,8 @@ const (
 	rankBytes   = entryBytes
 )
 
-// What an entry of a map costs: its key and value, a control byte, and an eighth to a half of the room is unused.
+// What an entry of a map costs: its key and value, a control byte, and an eighth to a half
+// of the room is unused.
 const (
 	gateOfBytes   = 24
 	firstBytes    = 24
@@ -36,8 +37,8 @@ const ledgerBytes = 96
 // viewBytes are the bytes of a view beside its frame.
 const viewBytes = uint64(unsafe.Sizeof(View{})) + uint64(unsafe.Sizeof(top{})) + 64
 
-// Bytes is about how much memory the view takes: of a frame that it shares with others an equal part, and nothing if only questions made it
-// and the others not. So the views together say what all take.
+// Bytes is about how much memory the view takes: of a frame that it shares with others an equal part,
+// and nothing if only questions made it and the others not. So the views together say what all take.
 func (v *View) Bytes() uint64 {
 	n := viewBytes + uint64(len(v.key))
 	sharing := uint64(0)
@@ -90,8 +91,8 @@ func (d *division) bytes() (n uint64) {
 	return n + groups*each + uint64(len(d.shares))*uint64(unsafe.Sizeof(share{}))
 }
 
-// Memory is what the standing views take, in bytes: those of who takes, and those that only questions made. What was dropped and
-// is not swept yet does not count.
+// Memory is what the standing views take, in bytes: those of who takes, and those that
+// only questions made. What was dropped and is not swept yet does not count.
 type Memory struct{ Views, Asked uint64 }
 
 // Memory adds up the views.
@@ -106,8 +107,9 @@ func (vs *views) Memory() (m Memory) {
 	return m
 }
 
-// Promise is about how much memory a view may take that is to be built now; 0: it asks for nothing, as it is, or was promised before. Of
-// what it shares with others that is its part. From now on that counts as taken. If there is not so much, call Forgo.
+// Promise is about how much memory a view may take that is to be built now; 0: it asks for
+// nothing, as it is, or was promised before. Of what it shares with others that is its
+// part. From now on that counts as taken. If there is not so much, call Forgo.
 func (vs *views) Promise(v *View) uint64 {
 	if v.state != building || v.granted {
 		return 0
@@ -148,7 +150,8 @@ func (f *frame) foreseen() (n uint64) {
 	return n
 }
 
-// foreseen is what tenants add. Of an inner division there may be a share for every tenant around it, and a tenant for each submission.
+// foreseen is what tenants add. Of an inner division there may be a share for every tenant
+// around it, and a tenant for each submission.
 func (d *division) foreseen(subs uint64) (n uint64) {
 	tenants := subs
 	if d.key != nil && d == d.of.root {
@@ -190,8 +193,8 @@ func (vs *views) idle(v *View, since int) bool {
 	return since == 0 || v.used <= vs.ticks.uses[(vs.ticks.at+n-since+1)%n]
 }
 
-// DropIdle drops the view that was used the longest ago, if that is a while, of those that only questions made or of the others. It says
-// how many bytes that was; 0: there is none.
+// DropIdle drops the view that was used the longest ago, if that is a while, of those that
+// only questions made or of the others. It says how many bytes that was; 0: there is none.
 func (vs *views) DropIdle(asked bool, how Idleness) (bytes uint64) {
 	return vs.dropIdle(func(v *View) bool { return v.asked == asked }, how)
 }
@@ -243,7 +246,8 @@ func (v *View) Asked() bool { return v.asked }
 // Branch is beside Asked.
 func (v *View) Branch() string { return v.key }
 
-// EachView calls fn for every standing view, of a fair branch for the one of all of it. fn must not change the backlog.
+// EachView calls fn for every standing view, of a fair branch for the one of all of it. fn
+// must not change the backlog.
 func (b *Backlog) EachView(fn func(*View)) {
 	for v := range b.frames.views() {
 		fn(v)

@@ -7,11 +7,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Take takes the next chunk in the view's order and counts it in flight. It finds none when every submission of the view is
-// hidden, exhausted or under a limit that is reached. rnd is drawn from by Random only (and not at all when the view is
-// empty). An ordered view takes put-back chunks first, smallest index first, then goes on in index order; Random takes every
-// available chunk of the view with the same probability, where those that were never taken from a submission come in the
-// order of its permutation (see MaxPutBackAll for the exception).
+// Take takes the next chunk in the view's order and counts it in flight. It finds none when
+// every submission of the view is hidden, exhausted or under a limit that is reached. rnd is
+// drawn from by Random only (and not at all when the view is empty). An ordered view takes
+// put-back chunks first, smallest index first, then goes on in index order; Random takes every
+// available chunk of the view with the same probability, where those that were never taken from
+// a submission come in the order of its permutation (see MaxPutBackAll for the exception).
 func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok bool) {
 	if v.state == dropped {
 		return nil, 0, false
@@ -26,8 +27,8 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 	return s, b.takeFrom(from, s, draw, rnd), true
 }
 
-// chooseNext is the submission whose turn it is in the view, the frame that gives it, of a fair view a leaf's, and for Random a number that
-// is uniform over its available chunks.
+// chooseNext is the submission whose turn it is in the view, the frame that gives it, of a
+// fair view a leaf's, and for Random a number that is uniform over its available chunks.
 func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
 	if f.Rules.Halted() {
 		return nil, nil, 0
@@ -46,8 +47,8 @@ func (b *Backlog) takeFrom(f *frame, s *Submission, draw uint32, rnd *rand.Rand)
 	return index
 }
 
-// choose is the next submission of a group for a view whose number is `most`, and for Random a number that is uniform over its available
-// chunks.
+// choose is the next submission of a group for a view whose number is `most`, and for
+// Random a number that is uniform over its available chunks.
 func (f *frame) choose(group, most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
 	if f.cells != nil {
 		return f.cells.choose(group, rnd)
@@ -82,8 +83,8 @@ func (f *frame) head(group, most uint32) *Submission {
 	return nil
 }
 
-// sample draws a submission with a probability proportional to its available chunks. What is left of the random number is
-// uniform over them.
+// sample draws a submission with a probability proportional to its available chunks. What
+// is left of the random number is uniform over them.
 func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32) {
 	for f.groups[group].offered > 0 && !f.meter.tired() {
 		g, number := f.sampleGate(&f.groups[group], most, rnd)
@@ -109,8 +110,8 @@ func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32)
 	return nil, 0
 }
 
-// sampleGate draws a gate of a group that offers some, and a number that if it is below the gate's total is uniform
-// there. It is nil if none is open to a view whose number is `most`.
+// sampleGate draws a gate of a group that offers some, and a number that if it is below the
+// gate's total is uniform there. It is nil if none is open to a view whose number is `most`.
 func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
 	if f.bands.on {
 		return f.bands.draw(in, most, rnd)
@@ -127,8 +128,8 @@ func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, num
 	return g, rnd.Uint64N(g.total)
 }
 
-// heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that is reached, into the
-// shut gate of that one. There no pick meets it again until the gate opens.
+// heldBack moves a submission that stands in an open gate, but is under a limit of an operator's that
+// is reached, into the shut gate of that one. There no pick meets it again until the gate opens.
 func (f *frame) heldBack(s *Submission, at, most uint32) bool {
 	if f.Values.limited == 0 && !f.strays {
 		return false
@@ -191,12 +192,12 @@ func (b *Backlog) given(s *Submission) {
 	}
 }
 
-// TakeChunk takes this very chunk and counts it in flight, whatever the limits. It refuses when the chunk is not available,
-// or when no cursor visited it and the skip set is full.
+// TakeChunk takes this very chunk and counts it in flight, whatever the limits. It refuses
+// when the chunk is not available, or when no cursor visited it and the skip set is full.
 func (b *Backlog) TakeChunk(s *Submission, index uint32) bool { return b.take(s, index, true) }
 
-// Retake is TakeChunk before ShrinkSkips, for a chunk that was in flight when the submission was restored: however many cursors did not
-// visit, as they visited them before.
+// Retake is TakeChunk before ShrinkSkips, for a chunk that was in flight when the
+// submission was restored: however many cursors did not visit, as they visited them before.
 func (b *Backlog) Retake(s *Submission, index uint32) bool { return b.take(s, index, false) }
 
 func (b *Backlog) take(s *Submission, index uint32, bounded bool) bool {
@@ -207,8 +208,8 @@ func (b *Backlog) take(s *Submission, index uint32, bounded bool) bool {
 	return true
 }
 
-// Withdraw takes a chunk without its ever being in flight: a late completion, or one that is replayed. With bounded, the
-// skip set is kept to MaxSkip.
+// Withdraw takes a chunk without its ever being in flight: a late completion, or one that
+// is replayed. With bounded, the skip set is kept to MaxSkip.
 func (b *Backlog) Withdraw(s *Submission, index uint32, bounded bool) Withdrawn {
 	result := b.exceptions.pluck(s, index, bounded)
 	if result == Taken {
@@ -232,7 +233,8 @@ func (b *Backlog) Land(s *Submission) {
 	}
 }
 
-// PutBack makes a taken chunk available again. A chunk that is in flight must Land too; the order of the two is free.
+// PutBack makes a taken chunk available again. A chunk that is in flight must Land too;
+// the order of the two is free.
 func (b *Backlog) PutBack(s *Submission, index uint32) {
 	if s.home == nil {
 		return

@@ -1,7 +1,7 @@
 package backlog
 
-// pile is the set of put-back chunks of one submission: a min-heap of indexes and, once it is large, a map of where each
-// is. Membership, the smallest, any place and removal are O(log n) or better.
+// pile is the set of put-back chunks of one submission: a min-heap of indexes and, once it is large,
+// a map of where each is. Membership, the smallest, any place and removal are O(log n) or better.
 type pile struct {
 	heap   []uint32
 	places *table // nil while small

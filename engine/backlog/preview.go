@@ -2,7 +2,8 @@ package backlog
 
 import "math/rand/v2"
 
-// Pick is one chunk that Preview says would be taken next, by the view of this number. Of a fair view, Leaf gives it.
+// Pick is one chunk that Preview says would be taken next, by the view of this number. Of
+// a fair view, Leaf gives it.
 type Pick struct {
 	Submission *Submission
 	Index      uint32
@@ -12,14 +13,16 @@ type Pick struct {
 
 // trail records the changes of a running Lookahead, so that it can undo them.
 type trail struct {
-	depth   int        // how many are under way: one that is not the first is inside of another; 0: none
-	draws   *rand.Rand // which of the chunks that no cursor visited come next under Random; nil: those that Take would give
-	skipped []uint32   // chunks of the skip set that the cursor of the present pick passed
+	depth int // how many are under way: one that is not the first is inside of another; 0: none
+	// which of the chunks that no cursor visited come next under Random; nil: those that Take would give
+	draws   *rand.Rand
+	skipped []uint32 // chunks of the skip set that the cursor of the present pick passed
 	ledgers []savedShare
 	stood   map[spot]uint32
 }
 
-// savedShare is a share whose ledger will be rolled back, with the depth at which it was saved before; 0: never.
+// savedShare is a share whose ledger will be rolled back, with the depth at which it was
+// saved before; 0: never.
 type savedShare struct {
 	share  *share
 	before int
@@ -32,8 +35,8 @@ type traces struct {
 	skipped    []uint32 // of the skip set
 }
 
-// Preview appends what Take would give now, the first view that has something first, at most `most` chunks: a Lookahead
-// that takes from one view after the other.
+// Preview appends what Take would give now, the first view that has something first, at
+// most `most` chunks: a Lookahead that takes from one view after the other.
 func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst []Pick) []Pick {
 	from := len(dst)
 	a := LookAhead(b, rnd, chunks, dst)
@@ -43,11 +46,11 @@ func (b *Backlog) Preview(views []*View, most int, rnd, chunks *rand.Rand, dst [
 	return a.End()
 }
 
-// Lookahead takes chunks and gives them all back at its End: what is available, in flight, put back and skipped is then
-// as before, and so is every lag, and what the same draws would give. Only behind which of two shut gates a submission
-// stands may change, which no rule depends on, and the order in which put-back chunks of one submission lie, from which
-// Random draws. The cost is that of the picks, twice, and of a note of what they touch. The backlog must not change
-// otherwise before End.
+// Lookahead takes chunks and gives them all back at its End: what is available, in flight, put back
+// and skipped is then as before, and so is every lag, and what the same draws would give. Only behind
+// which of two shut gates a submission stands may change, which no rule depends on, and the order in
+// which put-back chunks of one submission lie, from which Random draws. The cost is that of the
+// picks, twice, and of a note of what they touch. The backlog must not change otherwise before End.
 type Lookahead struct {
 	Picks []Pick // so far, behind those that the caller had
 
@@ -63,9 +66,9 @@ type Lookahead struct {
 
 // LookAhead begins a Lookahead, whose picks are appended to dst. It may begin and end inside of another.
 //
-// Which chunks of a submission Random has not visited yet come next was decided when it was inserted. With chunks the
-// lookahead draws them from there instead, so that what it foresees is one of all that are equally likely; without, it
-// is what Take will give.
+// Which chunks of a submission Random has not visited yet come next was decided when it
+// was inserted. With chunks the lookahead draws them from there instead, so that what it
+// foresees is one of all that are equally likely; without, it is what Take will give.
 func LookAhead(b *Backlog, rnd, chunks *rand.Rand, dst []Pick) *Lookahead {
 	a := &Lookahead{Picks: dst, in: b, rnd: rnd, from: len(dst), outer: b.trail,
 		examined: b.meter.examined, uses: b.Views.uses, work: b.meter.work}
@@ -86,8 +89,8 @@ func (l *Lookahead) Take(v *View, number, most int) {
 	v.used, v.charge = used, Charge{}
 }
 
-// TakeOf takes what Backlog.TakeOf would; number is what the picks call the first of the views, and from there on they
-// count.
+// TakeOf takes what Backlog.TakeOf would; number is what the picks call the first of the
+// views, and from there on they count.
 func (l *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
 	at, leaf := giverOf(views, s)
 	if leaf == nil {
@@ -155,8 +158,8 @@ func (s *share) save() {
 	s.Begin()
 }
 
-// restoreLedgers makes the ledgers what they were before the lookahead. It may have found out that a tenant has only
-// submissions under limits; that stays found out.
+// restoreLedgers makes the ledgers what they were before the lookahead. It may have found
+// out that a tenant has only submissions under limits; that stays found out.
 func (t *trail) restoreLedgers() {
 	for _, of := range t.ledgers {
 		x := of.share

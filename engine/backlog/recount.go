@@ -8,11 +8,13 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// This file counts the totals again, in all and for each value, in slices between which anything may happen to the backlog. What is
-// counted is the moment at which the recount began: a submission is met as it was then, either by the walk or, before that, by the
-// first change of it (Changing); from then on it costs a look at one bit. What comes later is not of that moment, and is born met. The
-// kept totals of that moment are copied as the recount begins; those of a value when the first of its submissions is met, or a new one
-// born with it, as up to then nothing of it can have changed. So found and kept are of one moment, however long the walk takes.
+// This file counts the totals again, in all and for each value, in slices between which anything
+// may happen to the backlog. What is counted is the moment at which the recount began: a
+// submission is met as it was then, either by the walk or, before that, by the first change of it
+// (Changing); from then on it costs a look at one bit. What comes later is not of that moment, and
+// is born met. The kept totals of that moment are copied as the recount begins; those of a value
+// when the first of its submissions is met, or a new one born with it, as up to then nothing of it
+// can have changed. So found and kept are of one moment, however long the walk takes.
 
 // recount is one under way.
 type recount struct {
@@ -47,11 +49,12 @@ type valueSum struct {
 	ValueSums
 }
 
-// sumsPage is how many sums are made at once: few, so that a slice that meets values all over the place does not make many.
+// sumsPage is how many sums are made at once: few, so that a slice that meets values all
+// over the place does not make many.
 const sumsPage = 16
 
-// Begin begins a recount; one that is under way is forgotten. each is told of every submission that is met, before anything of
-// it changes; it must not change the backlog.
+// Begin begins a recount; one that is under way is forgotten. each is told of every
+// submission that is met, before anything of it changes; it must not change the backlog.
 func (r *recount) Begin(each func(*Submission)) {
 	seen := r.seen[:0]
 	if words := (len(r.subs.list) + 63) / 64; words <= cap(seen) {
@@ -60,7 +63,8 @@ func (r *recount) Begin(each func(*Submission)) {
 	} else {
 		seen = make([]uint64, words)
 	}
-	*r = recount{subs: r.subs, values: r.values, rules: r.rules, running: true, seen: seen, end: uint32(len(r.subs.list)), each: each,
+	*r = recount{subs: r.subs, values: r.values, rules: r.rules, running: true, seen: seen,
+		end: uint32(len(r.subs.list)), each: each,
 		sums: make([]*[sumsPage]valueSum, (len(r.values.list)+sumsPage-1)/sumsPage)}
 	t := &r.totals
 	t.Available = -int64(r.subs.available)
@@ -71,7 +75,8 @@ func (r *recount) Begin(each func(*Submission)) {
 	}
 }
 
-// Changing has to be called before anything that a recount counts changes for a submission, also in what each was told of.
+// Changing has to be called before anything that a recount counts changes for a
+// submission, also in what each was told of.
 func (r *recount) Changing(s *Submission) {
 	if r.running {
 		r.changing(s)
@@ -84,7 +89,8 @@ func (r *recount) changing(s *Submission) {
 	}
 }
 
-// Next goes on with the walk: it takes about `most` steps and says how many; more: some submissions are left.
+// Next goes on with the walk: it takes about `most` steps and says how many; more: some
+// submissions are left.
 func (r *recount) Next(most int) (steps int, more bool) {
 	for ; steps < most && r.at < r.end; r.at++ {
 		steps++
@@ -132,8 +138,8 @@ func (r *recount) born(s *Submission) {
 	r.seen[s.slot/64] |= 1 << (s.slot % 64)
 }
 
-// sumOf is the sum of a term; at first what is kept is copied. It is that of another term if that one went and this one has its number
-// now: then all that have this one came during the recount.
+// sumOf is the sum of a term; at first what is kept is copied. It is that of another term if that
+// one went and this one has its number now: then all that have this one came during the recount.
 func (r *recount) sumOf(t *term) *valueSum {
 	page := int(t.number / sumsPage)
 	for page >= len(r.sums) {
@@ -162,8 +168,9 @@ func (r *recount) End() Sums {
 	return r.totals
 }
 
-// Values calls fn for values whose counters differed, after looking at up to `most`, from the place `from` on, and returns the
-// place to go on from; 0 when all were looked at. fn may call CorrectValue. looked is how many values were compared.
+// Values calls fn for values whose counters differed, after looking at up to `most`, from
+// the place `from` on, and returns the place to go on from; 0 when all were looked at. fn
+// may call CorrectValue. looked is how many values were compared.
 func (r *recount) Values(from, most int, fn func(queue.MetaEntry, ValueSums)) (next, looked int) {
 	if r.mixed {
 		r.sums = nil
@@ -233,8 +240,8 @@ func (s *Submission) Recounted() uint32 {
 	return s.chunks - (s.p - s.both) - s.l - uint32(s.ahead.len()) + uint32(s.back.len())
 }
 
-// SetAvailable corrects how many chunks of a submission are available; totals stay as they are. false: where it stands in views cannot
-// be told any more, and nothing is changed.
+// SetAvailable corrects how many chunks of a submission are available; totals stay as they
+// are. false: where it stands in views cannot be told any more, and nothing is changed.
 func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	weight, known := s.weight()
 	if !known {
@@ -252,7 +259,8 @@ func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	return true
 }
 
-// weight is a number of available chunks with which the submission stands where it does in all Random views.
+// weight is a number of available chunks with which the submission stands where it does in
+// all Random views.
 func (s *Submission) weight() (weight uint32, known bool) {
 	weight = max(s.available, 1)
 	if len(s.members) == 0 {
@@ -284,13 +292,15 @@ func (s *Submission) stands(m member, exp uint8) bool {
 	return int(m.place) < len(entries) && entries[m.place].of == s.slot
 }
 
-// SetInFlight corrects how many chunks of a submission are in flight; what is kept of its values stays as it is.
+// SetInFlight corrects how many chunks of a submission are in flight; what is kept of its
+// values stays as it is.
 func (b *Backlog) SetInFlight(s *Submission, n uint32) {
 	b.Recount.Changing(s)
 	s.inFlight = n
 }
 
-// InBook is how many available chunks of shown submissions a book has under a ruling of values and submissions.
+// InBook is how many available chunks of shown submissions a book has under a ruling of
+// values and submissions.
 func (r *rulings) InBook(book int, ruling queue.Ruling) uint64 { return r.chunks[book][ruling] }
 
 // Kept are the counters of one value.

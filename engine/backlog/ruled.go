@@ -2,13 +2,15 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// What rules cover is kept apart in two ways. No view gives it: a value under a rule has an operator's limit of 0, so its gates are
-// shut, in every view, and nothing is looked for (settings.go); a submission with a rule of its own stands in no view; and while a rule
-// covers the whole queue no view is asked. And it is counted apart: every shown submission knows what the rules of its values and its own
-// say, and its available chunks count for that, in all and for each of its values.
+// What rules cover is kept apart in two ways. No view gives it: a value under a rule has an operator's
+// limit of 0, so its gates are shut, in every view, and nothing is looked for (settings.go); a
+// submission with a rule of its own stands in no view; and while a rule covers the whole queue no view
+// is asked. And it is counted apart: every shown submission knows what the rules of its values and its
+// own say, and its available chunks count for that, in all and for each of its values.
 
-// rulings are what rules say. What they cover is counted in two books: one is in effect, in the other a change of what rules say of a
-// value is counted beforehand, slice by slice, so that the change itself is one step (draft.go).
+// rulings are what rules say. What they cover is counted in two books: one is in effect,
+// in the other a change of what rules say of a value is counted beforehand, slice by
+// slice, so that the change itself is one step (draft.go).
 type rulings struct {
 	subs     *submissions
 	values   *values
@@ -20,14 +22,15 @@ type rulings struct {
 	whole    queue.Ruling // of the queue
 	own      int          // submissions that have one of their own
 
-	book    int                                // the one in effect
-	chunks  [2][queue.BlockedByRule + 1]uint64 // by book: available ones of shown submissions, by what values and the submission say
+	book int // the one in effect
+	// by book: available ones of shown submissions, by what values and the submission say
+	chunks  [2][queue.BlockedByRule + 1]uint64
 	draft   *draft
 	changed func(s *Submission, book int, before, after queue.Ruling)
 }
 
-// OnChange has fn called whenever it changes what a book has of the rules of values and its own for a shown submission. fn must not
-// change the backlog.
+// OnChange has fn called whenever it changes what a book has of the rules of values and
+// its own for a shown submission. fn must not change the backlog.
 func (r *rulings) OnChange(fn func(s *Submission, book int, before, after queue.Ruling)) {
 	r.changed = fn
 }
@@ -35,8 +38,9 @@ func (r *rulings) OnChange(fn func(s *Submission, book int, before, after queue.
 // Book is the book that is in effect, 0 or 1.
 func (r *rulings) Book() int { return r.book }
 
-// SetValue says what rules say of one value of a key, from the next Take on. The value may be unknown yet. It costs a step for each
-// gate that the value has in a view; and, unless the change was prepared by a Draft, one for each submission that has the value.
+// SetValue says what rules say of one value of a key, from the next Take on. The value may
+// be unknown yet. It costs a step for each gate that the value has in a view; and, unless
+// the change was prepared by a Draft, one for each submission that has the value.
 func (r *rulings) SetValue(entry queue.MetaEntry, ruling queue.Ruling) {
 	if r.ofValues[entry] == ruling {
 		return
@@ -81,7 +85,8 @@ func (r *rulings) SetSubmission(s *Submission, ruling queue.Ruling) {
 	r.enter(s, 1)
 }
 
-// SetAll says what rules say of the whole queue, from the next Take on. Watched views that have something to take again are stirred.
+// SetAll says what rules say of the whole queue, from the next Take on. Watched views that
+// have something to take again are stirred.
 func (r *rulings) SetAll(ruling queue.Ruling) {
 	halted := r.whole != queue.Unruled
 	r.whole = ruling
@@ -118,7 +123,8 @@ func (f *frame) cover(s *Submission, by int) {
 	}
 }
 
-// coverIn counts submissions of the view that by a book rules cover, of a leaf for the view that it is a leaf of as well.
+// coverIn counts submissions of the view that by a book rules cover, of a leaf for the
+// view that it is a leaf of as well.
 func (f *frame) coverIn(book, by int) {
 	f.ruled[book] += by
 	if f.outer != nil {
@@ -158,7 +164,8 @@ func (r *rulings) enter(s *Submission, book int) {
 	}
 }
 
-// coverMembers tells the views in which a submission stands that by a book rules begin or cease to cover it.
+// coverMembers tells the views in which a submission stands that by a book rules begin or
+// cease to cover it.
 func (r *rulings) coverMembers(s *Submission, book int, before, after queue.Ruling) {
 	by := 1
 	switch {
@@ -200,7 +207,8 @@ func (s *Submission) Ruling() queue.Ruling {
 	return max(s.home.rules.rulingIn(s, s.home.rules.book), s.home.rules.whole)
 }
 
-// Counted is how by a book the available chunks of a shown submission are counted: Ruling without the rules of the queue.
+// Counted is how by a book the available chunks of a shown submission are counted: Ruling
+// without the rules of the queue.
 func (s *Submission) Counted(book int) queue.Ruling { return s.ruling[book] }
 
 // Amounts are available chunks of shown submissions, by what rules say of them: the three sum up.

@@ -2,19 +2,22 @@ package backlog
 
 import "math/bits"
 
-// sampler draws entries with a probability proportional to their weight, exactly, in O(1) expected time, while weights
-// change. Entries stand in buckets by a bound that covers their weight, of which there are four to a power of two: 1, 2, 3,
-// 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 ... A number drawn from 0..total-1 falls on an entry and on a place below the bound
-// within it; the caller rejects places at or beyond the weight (a fifth at most) and draws again. An entry moves only when
-// its weight crosses a bound. (With powers of two alone two draws in five were rejected, and each costs a look at a
-// submission anywhere in memory.)
+// sampler draws entries with a probability proportional to their weight, exactly, in O(1)
+// expected time, while weights change. Entries stand in buckets by a bound that covers their
+// weight, of which there are four to a power of two: 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16,
+// 20 ... A number drawn from 0..total-1 falls on an entry and on a place below the bound
+// within it; the caller rejects places at or beyond the weight (a fifth at most) and draws
+// again. An entry moves only when its weight crosses a bound. (With powers of two alone two
+// draws in five were rejected, and each costs a look at a submission anywhere in memory.)
 //
-// There are very many samplers of one bucket, so the first is part of the sampler itself: it costs neither an allocation nor a
-// look elsewhere in memory.
+// There are very many samplers of one bucket, so the first is part of the sampler itself:
+// it costs neither an allocation nor a look elsewhere in memory.
 type sampler struct {
-	bucket           // of the largest exp; empty only if there is no entry at all
-	total  uint64    // sum of the bounds of all entries
-	rest   *[]bucket // the others, largest exp first, none empty; those beyond the length keep small memory for reuse. nil: none yet
+	bucket        // of the largest exp; empty only if there is no entry at all
+	total  uint64 // sum of the bounds of all entries
+	// the others, largest exp first, none empty; those beyond the length keep small memory
+	// for reuse. nil: none yet
+	rest *[]bucket
 }
 
 type bucket struct {
@@ -41,8 +44,8 @@ func (s *sampler) nth(i int) *bucket {
 	return &(*s.rest)[i-1]
 }
 
-// entry stands for a submission in a gate (its slot, and which of its members this is) or for a gate in a view's top (its
-// number).
+// entry stands for a submission in a gate (its slot, and which of its members this is) or
+// for a gate in a view's top (its number).
 type entry struct{ of, at uint32 }
 
 // exponent numbers the smallest bound that covers the weight: 0 for weights 0 and 1.
@@ -75,8 +78,8 @@ func (s *sampler) add(exp uint8, x entry) (place uint32) {
 	return uint32(len(b.entries) - 1)
 }
 
-// remove takes out the entry at a place of the bucket of exp. The bucket's last entry moves there; it is returned if it is
-// another one.
+// remove takes out the entry at a place of the bucket of exp. The bucket's last entry
+// moves there; it is returned if it is another one.
 func (s *sampler) remove(exp uint8, place uint32) (moved entry, ok bool) {
 	s.total -= bound(exp)
 	i := s.search(exp)

@@ -1,7 +1,8 @@
 package backlog
 
-// seqs finds slots by seq. Seqs are drawn one after the other and go away roughly in that order, so pages of them, of
-// which only those in use are kept, are several times faster than a map: every completion looks one up.
+// seqs finds slots by seq. Seqs are drawn one after the other and go away roughly in that
+// order, so pages of them, of which only those in use are kept, are several times faster
+// than a map: every completion looks one up.
 type seqs struct {
 	pages []*seqPage // by seq / seqPageSize; nil where nothing is in use
 	count int

@@ -6,10 +6,11 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Set changes what an operator demands of one value of a key, from the next Take on: queue.NoSettings() removes it. The
-// value may be unknown yet. It costs a step for each gate that the value has in a view.
+// Set changes what an operator demands of one value of a key, from the next Take on: queue.NoSettings()
+// removes it. The value may be unknown yet. It costs a step for each gate that the value has in a view.
 //
-// Nothing is looked for that a new limit holds back: a pick that meets such a submission moves it behind the value's gate.
+// Nothing is looked for that a new limit holds back: a pick that meets such a submission
+// moves it behind the value's gate.
 func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSettings) {
 	entry := queue.MetaEntry{Key: key, Value: value}
 	before, limit := v.Settings(key, value), v.limitOf(entry)
@@ -24,7 +25,8 @@ func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSett
 	}
 }
 
-// limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an operator set, and nothing under a rule.
+// limitOf is how many chunks of a value may be in flight, whatever strategy asks: what an
+// operator set, and nothing under a rule.
 func (v *values) limitOf(entry queue.MetaEntry) uint32 {
 	if len(v.rules.ofValues) > 0 && v.rules.ofValues[entry] != queue.Unruled {
 		return 0
@@ -74,7 +76,8 @@ func (v *values) find(key queue.MetaKey, value queue.MetaValue) *term {
 	return nil
 }
 
-// SetPriority changes the priority of a submission: views of order CustomPriority give it its new place at once.
+// SetPriority changes the priority of a submission: views of order CustomPriority give it
+// its new place at once.
 func (b *Backlog) SetPriority(s *Submission, priority int64) {
 	if s.home == nil {
 		return

@@ -2,10 +2,10 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/fair"
 
-// A division is a Fair block of a branch. What it shares out is in arms: an arm is a leaf of the branch, which has a view of
-// its own, or a division again. A share is a division at one place: the outermost has one, an inner one has one for every
-// tenant of the share around it. A share has a ledger that says which tenant's turn it is, and knows for each tenant where its
-// part of every arm is.
+// A division is a Fair block of a branch. What it shares out is in arms: an arm is a leaf of the
+// branch, which has a view of its own, or a division again. A share is a division at one place: the
+// outermost has one, an inner one has one for every tenant of the share around it. A share has a ledger
+// that says which tenant's turn it is, and knows for each tenant where its part of every arm is.
 type division struct {
 	of     *fairness
 	key    *metaKey // nil: every submission is a tenant
@@ -49,7 +49,9 @@ type share struct {
 
 // tenant is kept small: a queue may have a million. While there is one, its term is kept.
 type tenant struct {
-	value    uint32  // the number of the term or, where every submission is a tenant, the seq; none: of number 0 and free ones
+	// the number of the term or, where every submission is a tenant, the seq; none: of
+	// number 0 and free ones
+	value    uint32
 	pace     float32 // seconds that a chunk of it is held for, on average; 0: not known
 	offering uint8   // arms that offer something
 	gated    uint8   // arms that only hold something
@@ -105,8 +107,9 @@ func (s *share) state() state {
 	return gone
 }
 
-// tell tells the ledger how an arm of a tenant stands after it changed, and the shares around it how this one does. It is
-// called between whole steps only: a submission that moves from gate to gate must not seem to have left.
+// tell tells the ledger how an arm of a tenant stands after it changed, and the shares
+// around it how this one does. It is called between whole steps only: a submission that
+// moves from gate to gate must not seem to have left.
 func (s *share) tell(number uint32, before, after state) {
 	for s != nil && before != after {
 		s.save()
@@ -218,9 +221,10 @@ func (s *share) inner(number uint32, arm int) *share {
 	return *at
 }
 
-// reuse looks at two of the tenants that became empty, and gives up those that owe nothing any more. As it is called for every
-// new tenant, numbers stay dense: the empty ones are at most as many as the others and those that owe. Not while a preview
-// runs: the ledger as it was before would come back with what the number's last tenant had.
+// reuse looks at two of the tenants that became empty, and gives up those that owe nothing
+// any more. As it is called for every new tenant, numbers stay dense: the empty ones are
+// at most as many as the others and those that owe. Not while a preview runs: the ledger
+// as it was before would come back with what the number's last tenant had.
 func (s *share) reuse() {
 	if s.of.of.view.trail.depth > 0 {
 		return
@@ -270,8 +274,8 @@ func (s *share) busy(number uint32) bool {
 	return value != none && v.Values.list[value].inFlight() > 0
 }
 
-// clear gives up what an empty tenant has of the arms. Of an inner division that has many tenants it gives up a few, and says
-// false.
+// clear gives up what an empty tenant has of the arms. Of an inner division that has many
+// tenants it gives up a few, and says false.
 func (s *share) clear(number uint32) bool {
 	for k := range s.of.arms {
 		at := int(number)*len(s.of.arms) + k
@@ -353,7 +357,8 @@ func (f *frame) groupOf(s *Submission) uint32 {
 	return x.group(x.tenantOf(s), f.path[len(f.path)-1])
 }
 
-// seatOf is where the submission's tenant has the share that a leaf's chunks are charged to, false if it is not there.
+// seatOf is where the submission's tenant has the share that a leaf's chunks are charged
+// to, false if it is not there.
 func (f *frame) seatOf(s *Submission) (x *share, number uint32, known bool) {
 	x = f.outer.fair.root.shares[0]
 	for i, k := range f.path {

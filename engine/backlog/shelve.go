@@ -2,19 +2,21 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// A pick that meets something that a limit or a rule holds back moves it behind a shut gate, once. Where much came under a rule at once
-// that is much work for one pick, so the caller can bound it, and can have it done beforehand, slice by slice.
+// A pick that meets something that a limit or a rule holds back moves it behind a shut
+// gate, once. Where much came under a rule at once that is much work for one pick, so the
+// caller can bound it, and can have it done beforehand, slice by slice.
 
-// Allow bounds how many submissions that are held back the picks from now on move aside, all together, before they give up: Tired then
-// says so. 0 is no bound.
+// Allow bounds how many submissions that are held back the picks from now on move aside,
+// all together, before they give up: Tired then says so. 0 is no bound.
 func (b *Backlog) Allow(most int) { b.meter.allowed, b.meter.moved = most, 0 }
 
 // Tired says that picks gave up at the bound that Allow set: there may be something to take all the same.
 func (b *Backlog) Tired() bool { return b.meter.tired() }
 
-// Shelve puts submissions that have the value and are held back by something behind shut gates, in every view where they stand in open
-// ones: then no pick meets them. It looks at up to `most` places in views, from the place `from` (-1: the end) of the value's list down,
-// and returns the place to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
+// Shelve puts submissions that have the value and are held back by something behind shut gates,
+// in every view where they stand in open ones: then no pick meets them. It looks at up to `most`
+// places in views, from the place `from` (-1: the end) of the value's list down, and returns the
+// place to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
 func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 	t := b.Values.find(entry.Key, entry.Value)
 	if t == nil {
@@ -35,7 +37,8 @@ func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 	return next
 }
 
-// shelve moves a submission that stands in an open gate of the view behind a shut one, if something holds it back.
+// shelve moves a submission that stands in an open gate of the view behind a shut one, if
+// something holds it back.
 func (f *frame) shelve(s *Submission, at uint32) {
 	if f.dropped {
 		return

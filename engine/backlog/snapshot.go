@@ -20,8 +20,8 @@ import (
 // In flight is not in it: a restart forgets reservations, so held chunks are written as available (`out`).
 const snapshotVersion = 1
 
-// AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that are to come back as
-// available, in any order: those held, and those that wait for another try.
+// AppendSnapshot appends the submission's state, for Restore. out lists the taken chunks that
+// are to come back as available, in any order: those held, and those that wait for another try.
 func (s *Submission) AppendSnapshot(dst []byte, out []uint32) []byte {
 	back, skipped := s.exceptions(out)
 	for _, n := range [...]uint32{snapshotVersion, s.p, s.l, s.both} {
@@ -72,8 +72,8 @@ func appendAscending(dst []byte, indexes []uint32) []byte {
 
 var errSnapshot = errors.New("the snapshot is cut off or holds a number that is too large")
 
-// Restore adds a submission in the state that AppendSnapshot wrote. It is hidden and has nothing in flight. After an error
-// the backlog is as before.
+// Restore adds a submission in the state that AppendSnapshot wrote. It is hidden and has
+// nothing in flight. After an error the backlog is as before.
 func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 	if err := b.check(&spec); err != nil {
 		return nil, err
@@ -115,7 +115,8 @@ func (b *Backlog) Restore(spec Spec, snapshot []byte) (*Submission, error) {
 	return s, nil
 }
 
-// counts checks how many chunks both cursors are said to have visited: exactly where that takes few steps, else whether it can be.
+// counts checks how many chunks both cursors are said to have visited: exactly where that
+// takes few steps, else whether it can be.
 func (s *Submission) counts() bool {
 	both := uint32(0)
 	switch steps := min(s.p, s.l, s.chunks-s.p, s.chunks-s.l); {
@@ -191,9 +192,9 @@ func (s *snapshotReader) ascending() []uint32 {
 	return indexes
 }
 
-// ShrinkSkips makes the skip set smaller after a replay, which knows what was completed but not in which order it was taken: where
-// completed chunks lie densely behind a cursor, the cursor moves over them, and the few it leaves out become put-back
-// chunks. What is available does not change.
+// ShrinkSkips makes the skip set smaller after a replay, which knows what was completed but not in
+// which order it was taken: where completed chunks lie densely behind a cursor, the cursor moves
+// over them, and the few it leaves out become put-back chunks. What is available does not change.
 func (b *Backlog) ShrinkSkips(s *Submission) {
 	if s.home == nil {
 		return
@@ -215,7 +216,8 @@ func (b *Backlog) ShrinkSkips(s *Submission) {
 	}
 }
 
-// reach is how far a cursor should move so that the fewest exceptions are left, and how many fewer they are.
+// reach is how far a cursor should move so that the fewest exceptions are left, and how
+// many fewer they are.
 func (s *Submission) reach(cursor uint32, place func(index uint32) uint32) (to uint32, gain int) {
 	places := s.ahead.appendKeys(make([]uint32, 0, s.ahead.len()))
 	for i, index := range places {
@@ -232,12 +234,12 @@ func (s *Submission) reach(cursor uint32, place func(index uint32) uint32) (to u
 	return to, gain
 }
 
-// Remains are the chunks of a removed submission as they were when it went. They never change, so they may be read without
-// whatever guards the backlog.
+// Remains are the chunks of a removed submission as they were when it went. They never
+// change, so they may be read without whatever guards the backlog.
 type Remains struct{ was Submission }
 
-// RemoveKeeping forgets the submission as Remove does, and returns what is left of its chunks. It costs the same however
-// many of them are taken or put back: nothing is copied.
+// RemoveKeeping forgets the submission as Remove does, and returns what is left of its
+// chunks. It costs the same however many of them are taken or put back: nothing is copied.
 func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 	left := &Remains{was: Submission{
 		chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key, back: s.back, ahead: s.ahead,
@@ -246,7 +248,8 @@ func (b *Backlog) RemoveKeeping(s *Submission) *Remains {
 	return left
 }
 
-// Copy is the submission's chunks as they are now. Of what is put back or taken ahead the numbers are copied as they lie, four bytes each.
+// Copy is the submission's chunks as they are now. Of what is put back or taken ahead the
+// numbers are copied as they lie, four bytes each.
 func (s *Submission) Copy() *Remains {
 	left := &Remains{was: Submission{chunks: s.chunks, p: s.p, l: s.l, both: s.both, key: s.key}}
 	if s.back != nil {

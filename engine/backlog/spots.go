@@ -1,8 +1,8 @@
 package backlog
 
-// What a Random view draws depends on where entries stand in the buckets of its samplers. A preview shuffles them, as a bucket's
-// last entry fills the gap that another one leaves. So it notes who stood where at first, and puts them back there, for the same
-// draws to give the same once more.
+// What a Random view draws depends on where entries stand in the buckets of its samplers. A preview
+// shuffles them, as a bucket's last entry fills the gap that another one leaves. So it notes who
+// stood where at first, and puts them back there, for the same draws to give the same once more.
 
 // spot is a place in a bucket of a sampler.
 type spot struct {
@@ -22,8 +22,8 @@ const (
 	ofCells
 )
 
-// noteRemoval is called before the entry at a place is removed from a sampler: that place and the last one of the bucket will
-// change hands.
+// noteRemoval is called before the entry at a place is removed from a sampler: that place
+// and the last one of the bucket will change hands.
 func (t *trail) noteRemoval(x spot, in *sampler) {
 	if t.depth == 0 {
 		return
@@ -40,8 +40,9 @@ func (t *trail) noteRemoval(x spot, in *sampler) {
 	}
 }
 
-// standAgain puts every entry where it stood, except those that stand behind another gate now. The order does not matter:
-// each entry has one spot, and the one that makes room for it goes to a spot that is still to be looked at, or to none's.
+// standAgain puts every entry where it stood, except those that stand behind another gate
+// now. The order does not matter: each entry has one spot, and the one that makes room for
+// it goes to a spot that is still to be looked at, or to none's.
 func (t *trail) standAgain() {
 	for x, of := range t.stood {
 		if at, there := x.placeOf(of); there && at != x.place {

@@ -7,9 +7,10 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Walk calls fn for up to `most` shown submissions, from place `from` (-1: the end) down, and returns the place to go on from;
-// 0 when it met all. Between two calls anything may happen to the backlog: what is shown meanwhile may be missed, and what
-// moves into the place of one that is hidden may be met twice. fn must not change the backlog.
+// Walk calls fn for up to `most` shown submissions, from place `from` (-1: the end) down,
+// and returns the place to go on from; 0 when it met all. Between two calls anything may
+// happen to the backlog: what is shown meanwhile may be missed, and what moves into the
+// place of one that is hidden may be met twice. fn must not change the backlog.
 func (b *Backlog) Walk(from, most int, fn func(*Submission)) (next int) {
 	if from < 0 {
 		from = len(b.subs.shown)
@@ -46,16 +47,18 @@ func (s *Submission) Before(other *Submission, order strategy.Order) bool {
 	return s != other && before(order, s, other)
 }
 
-// sampled is how many exceptions of one submission a look at it reads at most; of more it reads some and infers the rest.
+// sampled is how many exceptions of one submission a look at it reads at most; of more it
+// reads some and infers the rest.
 const sampled = 512
 
-// AvailableBefore is how many chunks of the submission an ordered view would take before this available one: exactly, if few lie
-// before it and few are put back or taken ahead of the cursors.
+// AvailableBefore is how many chunks of the submission an ordered view would take before this
+// available one: exactly, if few lie before it and few are put back or taken ahead of the cursors.
 func (s *Submission) AvailableBefore(index uint32) uint32 {
 	if s.back.find(index) >= 0 {
 		return countSmaller(s.back.heap, index)
 	}
-	// Unvisited: all that is put back, and those from the cursor on that Random's cursor did not visit either.
+	// Unvisited: all that is put back, and those from the cursor on that Random's cursor
+	// did not visit either.
 	n := uint32(s.back.len()) + index - s.l - s.visitedByRandom(s.l, index)
 	if s.ahead != nil {
 		n -= min(n, countSmaller(s.ahead.keys, index))
@@ -63,8 +66,8 @@ func (s *Submission) AvailableBefore(index uint32) uint32 {
 	return n
 }
 
-// visitedByRandom is about how many of the chunks from..to-1, none of which the ordered cursor has visited, Random's has. It is
-// spread evenly over all of them.
+// visitedByRandom is about how many of the chunks from..to-1, none of which the ordered
+// cursor has visited, Random's has. It is spread evenly over all of them.
 func (s *Submission) visitedByRandom(from, to uint32) (n uint32) {
 	if to-from > sampled {
 		return uint32(uint64(s.p-s.both) * uint64(to-from) / uint64(s.chunks-s.l))
@@ -88,7 +91,8 @@ func countSmaller(numbers []uint32, bound uint32) (n uint32) {
 	return min(n, uint32(len(numbers)))
 }
 
-// Withheld is a value of the submission that has as many chunks in flight as an operator allows it; false if there is none.
+// Withheld is a value of the submission that has as many chunks in flight as an operator
+// allows it; false if there is none.
 func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
 	if s.home.limited == 0 {
 		return at, false
@@ -103,8 +107,8 @@ func (s *Submission) Withheld() (at queue.Saturated, withheld bool) {
 	return at, false
 }
 
-// Gives says whether the view would give a chunk now, and which of its leaves. Of a fair view it costs a copy of ledgers, as a
-// Preview does.
+// Gives says whether the view would give a chunk now, and which of its leaves. Of a fair
+// view it costs a copy of ledgers, as a Preview does.
 func (b *Backlog) Gives(v *View) (leaf int, ok bool) {
 	if v.Empty() {
 		return 0, false
@@ -116,9 +120,9 @@ func (b *Backlog) Gives(v *View) (leaf int, ok bool) {
 	return int(picks[0].Leaf), true
 }
 
-// Overtaken says whether an earlier alternative gives something to the tenants that the submission belongs to in this leaf of a
-// fair view, and which leaf does: as long as there is one, this leaf gives these tenants nothing. Where Fair is in Fair it may
-// cost a copy of ledgers, as a Preview does.
+// Overtaken says whether an earlier alternative gives something to the tenants that the submission
+// belongs to in this leaf of a fair view, and which leaf does: as long as there is one, this leaf
+// gives these tenants nothing. Where Fair is in Fair it may cost a copy of ledgers, as a Preview does.
 func (b *Backlog) Overtaken(v *View, s *Submission, leaf int) (by int, ok bool) {
 	if v.fair == nil {
 		return 0, false

@@ -32,11 +32,11 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// Submission is one submission of the backlog. It is valid until it is removed; after that it has nothing available and
-// nothing in flight, and every operation on it does nothing.
+// Submission is one submission of the backlog. It is valid until it is removed; after that
+// it has nothing available and nothing in flight, and every operation on it does nothing.
 //
-// Its size counts: 10^6 of them are kept. Places in lists are numbers rather than pointers, and the meta is kept only as
-// the terms it shares with others.
+// Its size counts: 10^6 of them are kept. Places in lists are numbers rather than
+// pointers, and the meta is kept only as the terms it shares with others.
 type Submission struct {
 	// The fields that every pick reads come first: a cache line of 64 bytes, and most of the next.
 	home      *values // nil once removed
@@ -99,7 +99,8 @@ const none = 1<<32 - 1
 // termRef says which term, and where in its list of shown submissions this one stands.
 type termRef struct{ term, place uint32 }
 
-// member is a submission's place in one frame: in a gate or, if the frame has cells, in the cell of this number.
+// member is a submission's place in one frame: in a gate or, if the frame has cells, in
+// the cell of this number.
 type member struct{ frame, gate, place uint32 }
 
 // ID is the submission's public id.
@@ -174,8 +175,8 @@ func (s *Submission) memberOf(frame uint32) bool {
 	return false
 }
 
-// dropMember forgets a place whose entry is already out of its view. The last member moves into the gap, and its entry is
-// told.
+// dropMember forgets a place whose entry is already out of its view. The last member moves
+// into the gap, and its entry is told.
 func (s *Submission) dropMember(at uint32) {
 	last := len(s.members) - 1
 	if int(at) != last {

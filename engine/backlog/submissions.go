@@ -2,7 +2,8 @@ package backlog
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// submissions are those of a backlog, by slot, id and seq, in the order of their insertion, and which of them are shown.
+// submissions are those of a backlog, by slot, id and seq, in the order of their
+// insertion, and which of them are shown.
 type submissions struct {
 	list  []*Submission // by slot; nil where free
 	free  []uint32

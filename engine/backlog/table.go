@@ -1,8 +1,9 @@
 package backlog
 
-// table maps chunk indexes to small numbers, or with bare set is a set of chunk indexes: open addressing, linear probing,
-// deletion by shifting back. It costs 4 to 16 bytes per entry, allocates only when it grows, and (unlike a Go map) looks the
-// same after the same calls. No chunk has the index 2^32-1, which marks an empty place.
+// table maps chunk indexes to small numbers, or with bare set is a set of chunk indexes:
+// open addressing, linear probing, deletion by shifting back. It costs 4 to 16 bytes per
+// entry, allocates only when it grows, and (unlike a Go map) looks the same after the same
+// calls. No chunk has the index 2^32-1, which marks an empty place.
 type table struct {
 	keys   []uint32
 	values []uint32 // nil for a set

@@ -6,9 +6,10 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the submission's id as a string. Without HasValue
-// it is the one tenant of all submissions that do not have the key. Each is what one chunk of it is expected to cost: 1, or
-// where time is shared so many seconds; lags are counted in the same.
+// Tenant is how a tenant of a fair view stands. Of the pseudo key, Value is the
+// submission's id as a string. Without HasValue it is the one tenant of all submissions
+// that do not have the key. Each is what one chunk of it is expected to cost: 1, or where
+// time is shared so many seconds; lags are counted in the same.
 type Tenant struct {
 	Value    queue.MetaValue
 	HasValue bool
@@ -18,7 +19,8 @@ type Tenant struct {
 
 // API is the tenant as JSON carries it, of a Fair block with this key.
 func (t *Tenant) API(key queue.MetaKey) api.Tenant {
-	out := api.Tenant{Key: key, State: t.State.String(), Weight: float64(t.Weight) / queue.DefaultWeight, Share: t.Share, Lag: t.Lag}
+	out := api.Tenant{Key: key, State: t.State.String(), Weight: float64(t.Weight) / queue.DefaultWeight,
+		Share: t.Share, Lag: t.Lag}
 	if t.HasValue {
 		out.Value = new(t.Value)
 	}
@@ -28,8 +30,9 @@ func (t *Tenant) API(key queue.MetaKey) api.Tenant {
 // Competes says whether the tenant has something to offer and may.
 func (t *Tenant) Competes() bool { return t.State == fair.Active }
 
-// Share is one Fair block at one place: the outermost of a view, or an inner one inside of one tenant of that around it. It may
-// be kept while the backlog changes: once its place or its view is gone, it tells of tenants that do not compete.
+// Share is one Fair block at one place: the outermost of a view, or an inner one inside of
+// one tenant of that around it. It may be kept while the backlog changes: once its place
+// or its view is gone, it tells of tenants that do not compete.
 type Share struct{ share *share }
 
 // Seat is where a submission's tenant has its part of a share.
@@ -50,8 +53,9 @@ func (s Share) Next() (Tenant, bool) {
 	return s.share.tenant(number), true
 }
 
-// Tenants calls fn for the tenants that are not idle, looking at up to `most` numbers from `from` on, and returns the number to
-// go on from; 0 when it met all. Between two calls anything may happen to the backlog. fn must not change it.
+// Tenants calls fn for the tenants that are not idle, looking at up to `most` numbers from
+// `from` on, and returns the number to go on from; 0 when it met all. Between two calls
+// anything may happen to the backlog. fn must not change it.
 func (s Share) Tenants(from, most int, fn func(Tenant)) (next int) {
 	for i := from; i < len(s.share.tenants); i++ {
 		if i-from == most {
@@ -88,8 +92,9 @@ func (s *share) tenant(number uint32) Tenant {
 	return t
 }
 
-// Seats are the seats of the submission's tenants on the way to a leaf of a fair view, the outermost first; none if the view is
-// not fair. Where a tenant is not known, as the submission is not in the leaf, they end.
+// Seats are the seats of the submission's tenants on the way to a leaf of a fair view, the
+// outermost first; none if the view is not fair. Where a tenant is not known, as the
+// submission is not in the leaf, they end.
 func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
 	if v.fair == nil || v.state == dropped {
 		return nil
@@ -115,8 +120,9 @@ func (v *View) Seats(s *Submission, leaf int) (seats []Seat) {
 	return seats
 }
 
-// NextShares are the shares on the way to a leaf of a fair view through the tenants whose turn it is, the outermost first; none if
-// the view is not fair. They end where no tenant competes, and where that tenant has nothing that is for the leaf.
+// NextShares are the shares on the way to a leaf of a fair view through the tenants whose
+// turn it is, the outermost first; none if the view is not fair. They end where no tenant
+// competes, and where that tenant has nothing that is for the leaf.
 func (v *View) NextShares(leaf int) (shares []Share) {
 	if v.fair == nil || v.state == dropped {
 		return nil
@@ -136,12 +142,13 @@ func (v *View) NextShares(leaf int) (shares []Share) {
 	return shares
 }
 
-// Totals counts the tenants of a Fair block wherever it is: of an inner one inside of every tenant around it, where it has a
-// share each.
+// Totals counts the tenants of a Fair block wherever it is: of an inner one inside of
+// every tenant around it, where it has a share each.
 type Totals struct{ Shares, Active, Owing, Blocked int }
 
-// Totals adds up to `most` shares of the Fair block that is this many levels inside of the outermost on the way to a leaf, from
-// number `from` on, and returns the number to go on from; 0 when it met all. Between two calls anything may happen to the backlog.
+// Totals adds up to `most` shares of the Fair block that is this many levels inside of the
+// outermost on the way to a leaf, from number `from` on, and returns the number to go on
+// from; 0 when it met all. Between two calls anything may happen to the backlog.
 func (v *View) Totals(leaf, level, from, most int, sum *Totals) (next int) {
 	if v.fair == nil || v.state == dropped {
 		return 0

@@ -14,10 +14,11 @@ type metaKey struct {
 	left    uint64  // how often a term went, and another one may have taken its place
 }
 
-// term is a key with a value that some submission has, some view filters by or some share has a tenant for; it goes with the last
-// of them.
+// term is a key with a value that some submission has, some view filters by or some share
+// has a tenant for; it goes with the last of them.
 type term struct {
-	// The fields that every pick reads share a cache line: the last two are what a reservation tells of its submission.
+	// The fields that every pick reads share a cache line: the last two are what a
+	// reservation tells of its submission.
 	available uint64 // chunks, of the shown submissions that have it
 	counters  [strategy.Measures]counter
 	key       *metaKey
@@ -37,8 +38,8 @@ type term struct {
 	// 192 bytes: whole cache lines
 }
 
-// values are the keys and values that submissions have, views ask for and operators demand something of. They count the chunks in flight of
-// each, and their counters open and shut gates.
+// values are the keys and values that submissions have, views ask for and operators demand
+// something of. They count the chunks in flight of each, and their counters open and shut gates.
 type values struct {
 	subs     *submissions
 	rules    *rulings

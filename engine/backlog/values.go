@@ -26,7 +26,8 @@ func (v *values) Of(key queue.MetaKey, value queue.MetaValue) ValueCount {
 func (t *term) count(r *rulings) ValueCount {
 	n := t.amounts(r)
 	return ValueCount{
-		Value: t.value, InFlight: uint64(t.inFlight()), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked, Submissions: int(t.all),
+		Value: t.value, InFlight: uint64(t.inFlight()), Available: n.Ready, Paused: n.Paused, Blocked: n.Blocked,
+		Submissions: int(t.all),
 	}
 }
 
@@ -54,16 +55,16 @@ func (v *values) Having(entry queue.MetaEntry) int {
 	return 0
 }
 
-// Keys calls fn for every key that submissions have or standing views ask for, in no particular order. fn must not change the
-// backlog.
+// Keys calls fn for every key that submissions have or standing views ask for, in no
+// particular order. fn must not change the backlog.
 func (v *values) Keys(fn func(queue.MetaKey)) {
 	for key := range v.keys {
 		fn(key)
 	}
 }
 
-// Each calls fn for every value of the key that some submission has, until fn returns false. The order is arbitrary, but
-// the same after the same calls. fn must not change the backlog.
+// Each calls fn for every value of the key that some submission has, until fn returns false.
+// The order is arbitrary, but the same after the same calls. fn must not change the backlog.
 func (v *values) Each(key queue.MetaKey, fn func(ValueCount) bool) {
 	k := v.keys[key]
 	if k == nil {
@@ -79,8 +80,9 @@ func (v *values) Each(key queue.MetaKey, fn func(ValueCount) bool) {
 	}
 }
 
-// ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins one. Between its steps the backlog
-// may change: what comes meanwhile may be missed, what goes too, and everything else is met.
+// ValueWalk is how far a walk over the values of a key has come. The zero ValueWalk begins
+// one. Between its steps the backlog may change: what comes meanwhile may be missed, what
+// goes too, and everything else is met.
 type ValueWalk struct {
 	// Twice says that values went between two steps, so that others may have been met twice.
 	Twice bool
@@ -91,9 +93,9 @@ type ValueWalk struct {
 	begun bool
 }
 
-// Walk calls fn for the next values of the key, after looking at `most` of them at most, and says whether more are left.
-// fn must not change the backlog. It walks from the end: when a value goes, the last one takes its place, which a walk from the
-// front would never meet.
+// Walk calls fn for the next values of the key, after looking at `most` of them at most, and
+// says whether more are left. fn must not change the backlog. It walks from the end: when a
+// value goes, the last one takes its place, which a walk from the front would never meet.
 func (v *values) Walk(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCount)) (more bool) {
 	k := v.keys[key]
 	if k == nil {
@@ -116,7 +118,8 @@ func (v *values) Walk(key queue.MetaKey, w *ValueWalk, most int, fn func(ValueCo
 	return w.at > 0
 }
 
-// EachShown calls fn for up to `most` shown submissions that have a value, from a place of its list down, and returns where to go on.
+// EachShown calls fn for up to `most` shown submissions that have a value, from a place of
+// its list down, and returns where to go on.
 func (v *values) EachShown(entry queue.MetaEntry, from, most int, fn func(*Submission)) (next int) {
 	t := v.find(entry.Key, entry.Value)
 	if t == nil {

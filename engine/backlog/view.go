@@ -5,11 +5,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// View is the standing index of one branch: the shown submissions that its filters admit and that have an available chunk,
-// kept in its order. It is got from Backlog.Views and is valid until that drops it, beyond it if it is watched.
+// View is the standing index of one branch: the shown submissions that its filters admit
+// and that have an available chunk, kept in its order. It is got from Backlog.Views and is
+// valid until that drops it, beyond it if it is watched.
 //
-// The submissions stand in a frame. Views that differ only in the number of their limit have the same frame (band.go), every other view
-// has one of its own.
+// The submissions stand in a frame. Views that differ only in the number of their limit
+// have the same frame (band.go), every other view has one of its own.
 type View struct {
 	Watch bool // Stirred is to tell when there is something to take again
 	Data  any  // the caller's own
@@ -38,8 +39,8 @@ const (
 // Built says whether every submission that the view's branch admits is in it. Until then Take sees a part.
 func (v *View) Built() bool { return v.state != building }
 
-// Empty says that Take would find nothing at this moment. With two or more limits, or where an operator limits values, it may
-// say false although what is left is limited; Take finds out.
+// Empty says that Take would find nothing at this moment. With two or more limits, or where an
+// operator limits values, it may say false although what is left is limited; Take finds out.
 func (v *View) Empty() bool {
 	if v.bands.on {
 		return v.open == 0
@@ -47,25 +48,27 @@ func (v *View) Empty() bool {
 	return v.offered == 0
 }
 
-// Gated says that the view has submissions with available chunks, whether or not their limits let them be taken: of an
-// Empty view, that limits are all that is in the way.
+// Gated says that the view has submissions with available chunks, whether or not their
+// limits let them be taken: of an Empty view, that limits are all that is in the way.
 func (v *View) Gated() bool { return v.size > 0 }
 
 // views are the standing views, which are made when they are asked for, and the frames that they stand on.
 type views struct {
 	*ground
-	byKey    map[string]*View  // by the branch's key; without the dropped ones
-	frameOf  map[string]*frame // of views with one limit, by the branch's key without the number; without the dropped ones
-	fair     map[uint8]*View   // the fair ones by Charge.Ledger
-	named    uint8             // the Charge.Ledger that was given last
-	dropped  []*frame          // those not yet taken apart
-	notified []*View           // what the last Stirred returned, for reuse
-	uses     uint64            // clock of View.used
+	byKey map[string]*View // by the branch's key; without the dropped ones
+	// of views with one limit, by the branch's key without the number; without the dropped ones
+	frameOf  map[string]*frame
+	fair     map[uint8]*View // the fair ones by Charge.Ledger
+	named    uint8           // the Charge.Ledger that was given last
+	dropped  []*frame        // those not yet taken apart
+	notified []*View         // what the last Stirred returned, for reuse
+	uses     uint64          // clock of View.used
 	ticks    ticks
 }
 
-// Of is the standing view of the branch. On first use it is made, unbuilt: ask Promise whether there is room for it, then call
-// Build until it is built. It is nil if the branch is fair and not even dropping makes room for its ledger: ask Admit before.
+// Of is the standing view of the branch. On first use it is made, unbuilt: ask Promise
+// whether there is room for it, then call Build until it is built. It is nil if the branch
+// is fair and not even dropping makes room for its ledger: ask Admit before.
 func (vs *views) Of(br *strategy.Branch) *View {
 	key := br.Key()
 	v := vs.byKey[key]
@@ -89,8 +92,8 @@ func (vs *views) replace(asked *View, br *strategy.Branch, key string) *View {
 	return vs.make(br, key)
 }
 
-// Ask is View for a question, which changes nothing: a view that it has to make counts as one of questions, until View is called
-// for the branch; and the use of another one does not count.
+// Ask is View for a question, which changes nothing: a view that it has to make counts as one
+// of questions, until View is called for the branch; and the use of another one does not count.
 func (vs *views) Ask(br *strategy.Branch) *View {
 	key := br.Key()
 	v := vs.byKey[key]
@@ -125,7 +128,8 @@ func (vs *views) makeView(br *strategy.Branch, key string) *View {
 		return v
 	}
 	v.most = br.Limits[0].Max
-	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{{Key: br.Limits[0].Key, Of: br.Limits[0].Of}}, Order: br.Order}
+	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{
+		{Key: br.Limits[0].Key, Of: br.Limits[0].Of}}, Order: br.Order}
 	f := vs.frameOf[shape.Key()]
 	if f == nil || !f.bands.fits(v.most) {
 		f = vs.makeFrame(br)
@@ -152,8 +156,9 @@ func (v *View) stir() {
 // passedOver bounds how many submissions that rules cover one OldestAvailable puts aside.
 const passedOver = 1000
 
-// OldestAvailable is the smallest id among the shown submissions that have an available chunk and that no rule covers. Where very many
-// came under a rule since it was asked last, it says false until it was asked some more times.
+// OldestAvailable is the smallest id among the shown submissions that have an available
+// chunk and that no rule covers. Where very many came under a rule since it was asked
+// last, it says false until it was asked some more times.
 func (b *Backlog) OldestAvailable() (queue.SubmissionID, bool) {
 	if b.Rules.Halted() {
 		return 0, false

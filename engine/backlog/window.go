@@ -10,16 +10,20 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fairWindow is how many picks of a fair view a window looks ahead: who comes when has to be tried out, pick by pick.
+// fairWindow is how many picks of a fair view a window looks ahead: who comes when has to
+// be tried out, pick by pick.
 const fairWindow = 64
 
-// mostLooked bounds how many submissions a window looks at in one view: of those under several limits many may be held back.
+// mostLooked bounds how many submissions a window looks at in one view: of those under
+// several limits many may be held back.
 const mostLooked = 4 * strategy.MaxWindow
 
-// Window appends the submissions that the views would take from, each once, at most `most` of them: those of the first
-// view in its order, then those of the second that were not among them, and so on. Submissions for which skip says true
-// are left out. A Random view gives a random choice, where more chunks make an early place likelier. Nothing is taken.
-func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand, dst []*Submission) []*Submission {
+// Window appends the submissions that the views would take from, each once, at most `most`
+// of them: those of the first view in its order, then those of the second that were not
+// among them, and so on. Submissions for which skip says true are left out. A Random view
+// gives a random choice, where more chunks make an early place likelier. Nothing is taken.
+func (b *Backlog) Window(views []*View, most int, skip func(*Submission) bool, rnd *rand.Rand,
+	dst []*Submission) []*Submission {
 	b.windows++
 	w := window{subs: &b.subs, number: b.windows, most: len(dst) + most, rnd: rnd, skip: skip, list: dst}
 	if b.Rules.Halted() {
@@ -65,8 +69,8 @@ func (v *View) mayGive(s *Submission) bool {
 	return v.obstacle(s, v.most).term == nil
 }
 
-// cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the heap of a gate, that of
-// a cell. It stands for the first submission at or below that place.
+// cursor is a place in one of the heaps that an ordered view is made of: the top of gates, the
+// heap of a gate, that of a cell. It stands for the first submission at or below that place.
 type cursor struct {
 	first  uint32 // the submission's slot
 	depth  uint8  // 0: top, 1: gate, 2: cell
@@ -75,8 +79,8 @@ type cursor struct {
 	place  uint32
 }
 
-// ordered goes through the heaps from their first submissions on, without touching them: of what it has not entered yet it
-// knows the first ones, and goes on with the least.
+// ordered goes through the heaps from their first submissions on, without touching them:
+// of what it has not entered yet it knows the first ones, and goes on with the least.
 func (w *window) ordered(v *View) {
 	in := &v.groups[0]
 	if v.Empty() || w.full() {
@@ -186,8 +190,8 @@ func (w *window) random(v *View) {
 	}
 }
 
-// shuffled orders all submissions of a view by the keys of Efraimidis and Spirakis (2006), random numbers to the power of
-// 1/weight: a weighted choice without replacement.
+// shuffled orders all submissions of a view by the keys of Efraimidis and Spirakis (2006),
+// random numbers to the power of 1/weight: a weighted choice without replacement.
 func (w *window) shuffled(v *View) {
 	type keyed struct {
 		key float64
@@ -236,8 +240,8 @@ func (w *window) picked(list []Pick) {
 	}
 }
 
-// TakeOf takes the next chunk of this submission by the first of the views that may give it, and charges for it as Take
-// does; ok is false if none may. by.Charged tells the charge.
+// TakeOf takes the next chunk of this submission by the first of the views that may give it,
+// and charges for it as Take does; ok is false if none may. by.Charged tells the charge.
 func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index uint32, by *View, ok bool) {
 	at, leaf := giverOf(views, s)
 	if leaf == nil {
@@ -250,8 +254,8 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 	return b.takeFrom(leaf.frame, s, leaf.drawOf(s, rnd), rnd), by, true
 }
 
-// giverOf is the first of the views that may give a chunk of this submission, and the leaf of it that does: itself,
-// unless it is fair. No leaf: none may.
+// giverOf is the first of the views that may give a chunk of this submission, and the leaf
+// of it that does: itself, unless it is fair. No leaf: none may.
 func giverOf(views []*View, s *Submission) (at int, leaf *View) {
 	if s.home == nil || s.available == 0 || s.home.rules.Halted() {
 		return 0, nil
@@ -299,16 +303,17 @@ func (f *fairness) bill(v, leaf *View, s *Submission) {
 	}
 }
 
-// Changes grows whenever what a view holds or offers changes, and when an operator's limit has room again. While it is
-// the same, a window of an ordered view has, in their order, all that the view may give, and may have more that a limit
-// holds back by now.
+// Changes grows whenever what a view holds or offers changes, and when an operator's limit
+// has room again. While it is the same, a window of an ordered view has, in their order,
+// all that the view may give, and may have more that a limit holds back by now.
 func (v *View) Changes() uint64 { return v.changes + v.Values.room }
 
 // Ordered says whether the view gives its submissions in the same order while nothing changes.
 func (v *View) Ordered() bool { return v.fair == nil && v.order != strategy.Random }
 
-// Next is the index of the chunk that would be taken next: put-back chunks are first. It is a guess of a Random order while
-// chunks are put back, as chance decides, and where the cursor has to step over many chunks.
+// Next is the index of the chunk that would be taken next: put-back chunks are first. It
+// is a guess of a Random order while chunks are put back, as chance decides, and where the
+// cursor has to step over many chunks.
 func (s *Submission) Next(random bool) (index uint32) {
 	if s.back.len() > 0 {
 		return s.back.heap[0]
@@ -323,14 +328,15 @@ func (s *Submission) Next(random bool) (index uint32) {
 	return index
 }
 
-// Key finds what is known of the values of a key, to ask submissions for it; it is good until the backlog changes.
+// Key finds what is known of the values of a key, to ask submissions for it; it is good
+// until the backlog changes.
 type Key struct{ key *metaKey }
 
 // Key finds a key; an unused one is found as well: no submission has it.
 func (b *Backlog) Key(name queue.MetaKey) Key { return Key{b.Values.keys[name]} }
 
-// Value is the submission's value of a key, how many chunks of submissions with it are in flight, and the limit that an
-// operator set for it, or queue.NoLimit.
+// Value is the submission's value of a key, how many chunks of submissions with it are in
+// flight, and the limit that an operator set for it, or queue.NoLimit.
 func (s *Submission) Value(k Key) (value queue.MetaValue, inFlight, limit uint32, has bool) {
 	if k.key == nil {
 		return value, 0, queue.NoLimit, false

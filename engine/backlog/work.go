@@ -8,8 +8,9 @@ import (
 // Work is what Take did for one kind of view since New, to find what it gave.
 type Work struct {
 	Examined uint64 // submissions, cells and combinations of values that were looked at
-	Limited  uint64 // of them, that were moved out of the way, to where the limit that holds them back lets them out again
-	Redrawn  uint64 // draws of Random that fell on nothing, and were made again
+	// of them, that were moved out of the way, to where the limit that holds them back lets them out again
+	Limited uint64
+	Redrawn uint64 // draws of Random that fell on nothing, and were made again
 }
 
 // Kinds are the blocks that Work is counted by: the orders, and Fair for everything inside of it.
@@ -57,15 +58,17 @@ func (f *frame) redrawn() { f.meter.work[f.kind()].Redrawn++ }
 
 // LedgerSums is how the ledgers of all fair views stand together.
 type LedgerSums struct {
-	Ledgers                int     // shares: one for each Fair, and for one inside of another one for each tenant around it
-	Active, Owing, Blocked int     // tenants
-	Lag                    float64 // the sum of all lags in chunks, or seconds where time is shared: anything but 0 is a mistake
-	Most                   float64 // the largest lag of a tenant, whichever way, in the same: to be found by MostLag
-	Whole                  bool    // Lag and Most are of all shares: otherwise there were too many tenants to add up
+	// shares: one for each Fair, and for one inside of another one for each tenant around it
+	Ledgers                int
+	Active, Owing, Blocked int // tenants
+	// the sum of all lags in chunks, or seconds where time is shared: anything but 0 is a mistake
+	Lag   float64
+	Most  float64 // the largest lag of a tenant, whichever way, in the same: to be found by MostLag
+	Whole bool    // Lag and Most are of all shares: otherwise there were too many tenants to add up
 }
 
-// Sums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags, and appends their shares to dst;
-// all else costs what there are shares.
+// Sums adds up the ledgers, but for Most. It looks at `most` tenants at most for the lags,
+// and appends their shares to dst; all else costs what there are shares.
 func (l *ledgers) Sums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
 	for v := range l.views.frames.views() {
@@ -106,8 +109,8 @@ func (s *share) unit() fair.Cost {
 	return s.Unit
 }
 
-// MostLag is the largest lag, whichever way, of up to `most` tenants from the number `from` on, and the number to go on from; 0
-// when there are no more. Between two calls anything may happen to the backlog.
+// MostLag is the largest lag, whichever way, of up to `most` tenants from the number `from` on, and the
+// number to go on from; 0 when there are no more. Between two calls anything may happen to the backlog.
 func (s Share) MostLag(from, most int) (lag float64, next int) {
 	for number := from; number < len(s.share.tenants); number++ {
 		if number-from == most {

@@ -5,8 +5,8 @@ import "github.com/quern-queue/quern/engine/queue"
 // actVersion is the first byte of an act as the store keeps it.
 const actVersion = 1
 
-// Act is an entry of the audit log. It stands in the batch of what it tells of, so that there is the one if and only if there is the
-// other.
+// Act is an entry of the audit log. It stands in the batch of what it tells of, so that
+// there is the one if and only if there is the other.
 type Act struct {
 	Number uint64 // within the shard: rises by at least 1 with each
 	queue.Act

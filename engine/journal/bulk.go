@@ -2,8 +2,8 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Bulk is how far a bulk operation got. It stands in one batch with what it tells of, so both are there or neither is. The numbers
-// are totals, so applying it twice is applying it once.
+// Bulk is how far a bulk operation got. It stands in one batch with what it tells of, so both
+// are there or neither is. The numbers are totals, so applying it twice is applying it once.
 type Bulk struct {
 	ID      queue.SubmissionID // drawn like that of a submission
 	Step    uint64             // one more each time; 0 starts the operation
@@ -34,7 +34,8 @@ func (b *Bulk) fields(c *coder) {
 	c.text(&b.EndedBy)
 }
 
-// AppendBulk appends the encoding of the op without its code. The store keeps the same bytes as the operation's row.
+// AppendBulk appends the encoding of the op without its code. The store keeps the same
+// bytes as the operation's row.
 func AppendBulk(dst []byte, b *Bulk) []byte {
 	c := coder{b: dst}
 	b.fields(&c)

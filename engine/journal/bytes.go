@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Contents is the op that carries the inline chunks and the attachment of a submission. It stands before the op of its insert, in the same
-// batch, so that both are durable or neither is. Bytes that are too many for a batch are in Blobs.
+// Contents is the op that carries the inline chunks and the attachment of a submission. It
+// stands before the op of its insert, in the same batch, so that both are durable or
+// neither is. Bytes that are too many for a batch are in Blobs.
 type Contents struct {
 	Seq        uint32
 	Pages      []Page
@@ -40,8 +41,9 @@ func (c *Contents) Clone() *Contents {
 	return clone
 }
 
-// Blobs names the bytes of a submission that are too many for its batch. They were durable before its insert: blobs, one for each part,
-// whose keys have the epoch, the seq and the number of the part (package blobs). The attachment is a part of its own, the last one.
+// Blobs names the bytes of a submission that are too many for its batch. They were durable
+// before its insert: blobs, one for each part, whose keys have the epoch, the seq and the
+// number of the part (package blobs). The attachment is a part of its own, the last one.
 type Blobs struct {
 	Epoch  uint32   // of the shard when they were put
 	Firsts []uint32 // of each part with chunks, the index of its first chunk
@@ -60,7 +62,8 @@ func (x *Blobs) fields(c *coder) {
 	c.raw(x.Sum[:])
 }
 
-// Output is the op that carries what a consumer returned for a chunk. It stands before the op of the chunk's completion, in the same batch.
+// Output is the op that carries what a consumer returned for a chunk. It stands before the
+// op of the chunk's completion, in the same batch.
 type Output struct {
 	Seq, Index uint32
 	Bytes      []byte // may be empty: an empty output is an output

@@ -2,8 +2,9 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Change is one change of the catalogue. Where several servers share a catalogue, each change is a batch of its own in the catalogue's
-// journal, and every server applies it. So it holds all that its result depends on, and no server looks at its clock for it.
+// Change is one change of the catalogue. Where several servers share a catalogue, each
+// change is a batch of its own in the catalogue's journal, and every server applies it. So
+// it holds all that its result depends on, and no server looks at its clock for it.
 type Change struct {
 	Steps []Step
 	Acts  []queue.Act // entries of the audit log about it

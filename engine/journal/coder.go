@@ -10,9 +10,9 @@ import (
 // errDamaged marks a batch that ends inside an op or holds an impossible number.
 var errDamaged = errors.New("the batch is cut short or damaged")
 
-// coder goes through the fields of an op in the order in which they are in a batch. An op lists its fields once, in its method fields:
-// writing, the coder appends what they hold, and changes none of them; reading, it puts into them what it finds. So what is written and
-// what is read cannot differ.
+// coder goes through the fields of an op in the order in which they are in a batch. An op lists its
+// fields once, in its method fields: writing, the coder appends what they hold, and changes none of
+// them; reading, it puts into them what it finds. So what is written and what is read cannot differ.
 type coder struct {
 	b        []byte // what is written so far, or what is still to be read
 	reading  bool
@@ -44,8 +44,8 @@ func (c *coder) whole() error {
 
 // unknownVersion is the error of something that was written in a version that this build does not know.
 func unknownVersion(what string, version, known byte) error {
-	return fmt.Errorf("the %s has version %d; this build knows version %d: it was written by a newer Quern (start that one) or is damaged",
-		what, version, known)
+	return fmt.Errorf("the %s has version %d; this build knows version %d: it was written by a newer Quern (start "+
+		"that one) or is damaged", what, version, known)
 }
 
 // appendRow appends a row for the store: a version, then the fields.
@@ -127,7 +127,8 @@ func signed[T ~int64](c *coder, n *T) {
 	}
 }
 
-// zigzag has the sign of a number in its last bit, so that numbers near zero are small; zagzig is the way back.
+// zigzag has the sign of a number in its last bit, so that numbers near zero are small;
+// zagzig is the way back.
 func zigzag(n int64) uint64 { return uint64(n<<1) ^ uint64(n>>63) }
 func zagzig(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
 
@@ -193,7 +194,8 @@ func (c *coder) fixed(n *uint64) {
 	}
 }
 
-// token is the sequence of a reservation: its difference to the one before it, as those that are written together are near each other.
+// token is the sequence of a reservation: its difference to the one before it, as those
+// that are written together are near each other.
 func (c *coder) token(sequence *uint64) {
 	step := *sequence - c.sequence
 	if v := c.number(zigzag(int64(step)), math.MaxUint64); c.reading {
@@ -231,11 +233,12 @@ func many[L ~[]T, T any](c *coder, list *L, most uint64, fields func(*T)) {
 	}
 }
 
-// manyAtOnce bounds the room that is made for a list before its entries were read, as what says how many there are may be damaged.
+// manyAtOnce bounds the room that is made for a list before its entries were read, as what
+// says how many there are may be damaged.
 const manyAtOnce = 256
 
-// ascending is a list of at most MaxRedrive ascending numbers: how many there are, the first, and each next as its distance to the one
-// before.
+// ascending is a list of at most MaxRedrive ascending numbers: how many there are, the
+// first, and each next as its distance to the one before.
 func (c *coder) ascending(list *[]uint32) {
 	last := uint32(0)
 	many(c, list, MaxRedrive, func(n *uint32) {

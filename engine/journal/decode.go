@@ -18,8 +18,8 @@ type Applier interface {
 	ApplyPart(op PartOp) error // op is valid during the call only
 }
 
-// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move, *Output, Redrive, Rule, *Schedule, *Set or
-// *Snapshot.
+// PartOp is an op that belongs to one feature: *Act, *Bulk, *Contents, *Held, Move,
+// *Output, Redrive, Rule, *Schedule, *Set or *Snapshot.
 type PartOp interface{ ofPart() }
 
 func (*Act) ofPart()      {}
@@ -81,7 +81,8 @@ func Epoch(batch []byte) (uint32, error) {
 	return d.c.epoch, d.err
 }
 
-// Decode reads a whole batch: begin is told its time, then a gets every op in order. It stops at the first error.
+// Decode reads a whole batch: begin is told its time, then a gets every op in order. It
+// stops at the first error.
 func Decode(batch []byte, begin func(at queue.Time), a Applier) error {
 	d := NewDecoder(batch)
 	if d.err == nil {

@@ -2,16 +2,16 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Encoder builds a batch. Sequence numbers are written as differences to the last one, so a common completion takes 8 to
-// 10 bytes.
+// Encoder builds a batch. Sequence numbers are written as differences to the last one, so
+// a common completion takes 8 to 10 bytes.
 type Encoder struct {
 	c      coder
 	ops    int
 	packed []byte // the memory of Packed
 }
 
-// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it is written down so that a batch
-// can be read without those before it, which may be trimmed.
+// Reset starts a new batch in the encoder's buffer. `epoch` is the shard's current one; it
+// is written down so that a batch can be read without those before it, which may be trimmed.
 func (e *Encoder) Reset(epoch uint32, at queue.Time) {
 	e.c = coder{b: append(e.c.b[:0], Version)}
 	e.ops = 0
@@ -72,7 +72,8 @@ func (e *Encoder) run(items []Completed) (code byte, count uint32) {
 		return opCompleteOld, 1
 	}
 	n := 1
-	for n < len(items) && n < maxRun && items[n].Seq == first.Seq && items[n].Epoch == first.Epoch && items[n].Output == first.Output {
+	for n < len(items) && n < maxRun && items[n].Seq == first.Seq && items[n].Epoch == first.Epoch &&
+		items[n].Output == first.Output {
 		n++
 	}
 	if n == 1 {

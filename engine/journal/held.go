@@ -2,8 +2,9 @@ package journal
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Held is the op that tells what a consumer held when its shard was closed in order. The next start takes it up again. One
-// without a consumer and without chunks stands behind the others, and says that they are all there is.
+// Held is the op that tells what a consumer held when its shard was closed in order. The
+// next start takes it up again. One without a consumer and without chunks stands behind
+// the others, and says that they are all there is.
 type Held struct {
 	Consumer string
 	Attached bool       // the consumer kept a stream, and is missed from the start on
@@ -11,8 +12,8 @@ type Held struct {
 	Chunks   []HeldChunk
 }
 
-// HeldChunk is one reservation of a Held, under which token. The batch's time is when the shard was closed, so Deadline minus it is the
-// time that was left.
+// HeldChunk is one reservation of a Held, under which token. The batch's time is when the
+// shard was closed, so Deadline minus it is the time that was left.
 type HeldChunk struct {
 	Seq, Index         uint32
 	Epoch              uint32

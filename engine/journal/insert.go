@@ -29,9 +29,11 @@ func (s *Insert) flags() (flags uint64) {
 		there bool
 		flag  uint64
 	}{
-		{len(s.Meta) > 0, hasMeta}, {s.Prefix != "", hasPrefix}, {s.Template != "", hasTemplate}, {s.Group != "", hasGroup},
+		{len(s.Meta) > 0, hasMeta}, {s.Prefix != "", hasPrefix}, {s.Template != "", hasTemplate},
+		{s.Group != "", hasGroup},
 		{s.Trace != "", hasTrace}, {s.OperationsPerChunk > 1, hasOperations}, {s.RunAt != 0, hasRunAt},
-		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts}, {s.OnExhausted != queue.Inherit, hasOnExhausted},
+		{s.DeadDeadline != 0, hasDeadDeadline}, {s.MaxAttempts != 0, hasMaxAttempts},
+		{s.OnExhausted != queue.Inherit, hasOnExhausted},
 		{s.Inline, hasInline}, {s.Attachment, hasAttachment}, {s.IdempotencyKey != "", hasIdempotencyKey},
 		{s.MaxFailed != 0, hasMaxFailed}, {s.Schedule != "", hasSchedule}, {s.Origin != nil, hasOrigin},
 		{s.Blobs != nil, hasBlobs},
@@ -170,8 +172,8 @@ func metaValue(c *coder, v *queue.MetaValue) {
 	}
 }
 
-// AppendInsert appends the encoding of a submission's unchanging part. The store keeps the same bytes as the
-// submission's row.
+// AppendInsert appends the encoding of a submission's unchanging part. The store keeps the
+// same bytes as the submission's row.
 func AppendInsert(dst []byte, s *Insert) []byte {
 	c := coder{b: dst}
 	s.fields(&c)

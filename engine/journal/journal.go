@@ -1,8 +1,9 @@
-// Package journal is the durable log of a shard: the interface for its writer, the failures that the writer tells apart, and the
-// encoding of the ops in a batch. The implementations are in the folders below; nothing else knows which one is used.
+// Package journal is the durable log of a shard: the interface for its writer, the
+// failures that the writer tells apart, and the encoding of the ops in a batch. The
+// implementations are in the folders below; nothing else knows which one is used.
 //
-// A batch is the unit of durability: either all of its ops survive a crash or none does. So ops that belong together, such as an
-// output and its completion, are in one batch.
+// A batch is the unit of durability: either all of its ops survive a crash or none does.
+// So ops that belong together, such as an output and its completion, are in one batch.
 //
 //	┌─────────┬──────┬───────┬─────────────┬─────────────┬─────
 //	│ version │ time │ epoch │ code fields │ code fields │ ...    one batch, one append
@@ -21,33 +22,39 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Position is the number of a batch. The first batch is 1, every further one is one more; 0 is the position of an empty
-// journal.
+// Position is the number of a batch. The first batch is 1, every further one is one more;
+// 0 is the position of an empty journal.
 type Position uint64
 
-// MaxBatchBytes is the size of the largest batch that Append takes: what arrived during one sync, and the contents of one call, which are
-// up to 64 MiB where all bytes go through the journal.
+// MaxBatchBytes is the size of the largest batch that Append takes: what arrived during one sync,
+// and the contents of one call, which are up to 64 MiB where all bytes go through the journal.
 const MaxBatchBytes = 80 << 20
 
-// Journal is a handle of the durable log of one shard: batches in order, each chained to the one before it. It knows the batches that were
-// there when it was opened, and those that it has appended or read since, and only behind these it appends. All methods may be called from
-// several goroutines at once. journaltest has the conformance suite that every implementation passes.
+// Journal is a handle of the durable log of one shard: batches in order, each chained to the one
+// before it. It knows the batches that were there when it was opened, and those that it has
+// appended or read since, and only behind these it appends. All methods may be called from several
+// goroutines at once. journaltest has the conformance suite that every implementation passes.
 type Journal interface {
-	// Append adds one batch behind `expect` and returns its position, if the journal ends there and has the batches that this handle knows.
-	// Else it is ErrConflict: the batch is certainly not in the journal, and will not come into it; another writer has taken its place, and
-	// this handle is never to be used again for writing. While the outcome is not known it tries again, until it knows or ctx ends: then
-	// it is ErrUnknown, and the next Append finds out first. ErrFull says that the batch is certainly not in the journal, and may be
-	// tried again, any other error that it is not and would be refused again; after ErrSync the process must end.
-	// On nil the batch is durable, as far as the durability set promises. An empty batch is a batch. It is not kept after the call.
+	// Append adds one batch behind `expect` and returns its position, if the journal ends there and
+	// has the batches that this handle knows. Else it is ErrConflict: the batch is certainly not in
+	// the journal, and will not come into it; another writer has taken its place, and this handle is
+	// never to be used again for writing. While the outcome is not known it tries again, until it
+	// knows or ctx ends: then it is ErrUnknown, and the next Append finds out first. ErrFull says that
+	// the batch is certainly not in the journal, and may be tried again, any other error that it is
+	// not and would be refused again; after ErrSync the process must end. On nil the batch is durable,
+	// as far as the durability set promises. An empty batch is a batch. It is not kept after the call.
 	Append(ctx context.Context, expect Position, batch []byte) (Position, error)
 
-	// Read calls fn for every batch behind `after`, in order and without a gap, up to the tail of the moment it gets there.
-	// `batch` is valid during the call only. fn may call Append and Trim. The first error of fn ends the reading and is
-	// returned. ErrTrimmed means that the batch after `after` is trimmed, *queue.FormatError that what is stored is damaged: a batch
-	// is not what its chain says. ErrConflict means that it is not what this handle knows: the journal was taken back, and has grown again.
+	// Read calls fn for every batch behind `after`, in order and without a gap, up to the
+	// tail of the moment it gets there. `batch` is valid during the call only. fn may call
+	// Append and Trim. The first error of fn ends the reading and is returned. ErrTrimmed
+	// means that the batch after `after` is trimmed, *queue.FormatError that what is
+	// stored is damaged: a batch is not what its chain says. ErrConflict means that it is
+	// not what this handle knows: the journal was taken back, and has grown again.
 	Read(ctx context.Context, after Position, fn func(pos Position, batch []byte) error) error
 
-	// Trimmed is the position up to which nothing can be read any more, as this handle knows it: the journal begins behind it.
+	// Trimmed is the position up to which nothing can be read any more, as this handle
+	// knows it: the journal begins behind it.
 	Trimmed() Position
 	// Tail is the position of the last batch.
 	Tail(ctx context.Context) (Position, error)
@@ -55,19 +62,22 @@ type Journal interface {
 	// Wait returns when there is a batch behind `after`, or with the error of ctx.
 	Wait(ctx context.Context, after Position) error
 
-	// Trim says that the batches up to and including `upTo` are not needed any more. It is cheap: the room is reclaimed in
-	// slices by the following appends and by Close. Positions past the tail are taken as the tail; the tail never moves back.
-	// A trim that was not yet reclaimed may be forgotten by a crash: then the batches are there again.
+	// Trim says that the batches up to and including `upTo` are not needed any more. It is
+	// cheap: the room is reclaimed in slices by the following appends and by Close.
+	// Positions past the tail are taken as the tail; the tail never moves back. A trim that
+	// was not yet reclaimed may be forgotten by a crash: then the batches are there again.
 	Trim(ctx context.Context, upTo Position) error
 
-	// Hold keeps every batch that can be read now from being trimmed, until release is called: for those who read what a Trim may let go
-	// of meanwhile. A trim that comes while it is held takes effect with the release. After a Close it holds nothing.
+	// Hold keeps every batch that can be read now from being trimmed, until release is
+	// called: for those who read what a Trim may let go of meanwhile. A trim that comes
+	// while it is held takes effect with the release. After a Close it holds nothing.
 	Hold() (release func())
 
 	// SetDurability says what the nil of the following appends promises.
 	SetDurability(d queue.Durability) error
 
-	// Size is the room that the journal takes on its medium, in bytes. Trimmed room is used again but need not be given back.
+	// Size is the room that the journal takes on its medium, in bytes. Trimmed room is
+	// used again but need not be given back.
 	Size() (bytes int64)
 
 	// Close reclaims what is trimmed and lets go of the journal. No other method may be called after it.
@@ -82,6 +92,7 @@ var (
 	ErrSync     = errors.New("journal: the disk failed to sync: what it holds is unknown until a restart")
 )
 
-// ErrFull says that the disk is full and that nothing was written. It is what a caller can act on, wherever it comes through.
+// ErrFull says that the disk is full and that nothing was written. It is what a caller can
+// act on, wherever it comes through.
 var ErrFull error = &queue.Error{Code: queue.CodeDiskFull,
 	Message: "The disk is full: nothing of this request was done. Free some space; the server recovers by itself."}

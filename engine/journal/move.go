@@ -5,14 +5,17 @@ import "github.com/quern-queue/quern/engine/queue"
 // MoveKind is the effect of a Move on chunks that no consumer holds.
 type MoveKind uint8
 
-// The kinds. A chunk that is not what the kind is about stays as it is, so that applying a Move twice is applying it once.
+// The kinds. A chunk that is not what the kind is about stays as it is, so that applying a
+// Move twice is applying it once.
 const (
 	MoveForward   MoveKind = iota // dead letters leave for another queue: they are put into the outbox
 	MoveDelivered                 // the other queue has them: they leave the outbox
 	MoveDiscard                   // dead letters are given up for good
 	MoveOffer                     // chunks that wait for a retry are offered at once
-	MoveStuck                     // entries of the outbox that cannot be read, and did not arrive: later ones overtake them
-	MoveRenumber                  // a stuck entry can be read again: it gets a new number, behind those that overtook it
+	// entries of the outbox that cannot be read, and did not arrive: later ones overtake them
+	MoveStuck
+	// a stuck entry can be read again: it gets a new number, behind those that overtook it
+	MoveRenumber
 	endOfMoves
 )
 
@@ -22,17 +25,18 @@ func (k MoveKind) ofEntries() bool { return k == MoveDelivered || k == MoveStuck
 // enters says that a kind puts chunks into the outbox.
 func (k MoveKind) enters() bool { return k == MoveForward || k == MoveRenumber }
 
-// Move is what becomes of some chunks of one submission without a try (Forward, Discard, Offer), or of entries of the outbox
-// (Delivered, Stuck, Renumber).
+// Move is what becomes of some chunks of one submission without a try (Forward, Discard,
+// Offer), or of entries of the outbox (Delivered, Stuck, Renumber).
 type Move struct {
 	Kind MoveKind
 	Seq  uint32             // of the submission; 0 of a Delivered or Stuck
 	ID   queue.SubmissionID // the same submission
-	// of a Forward: in the outbox, of the first chunk; the others have the next ones. Of a Renumber: the new one. Of a
-	// Delivered or Stuck: the first
+	// of a Forward: in the outbox, of the first chunk; the others have the next ones. Of a
+	// Renumber: the new one. Of a Delivered or Stuck: the first
 	Number uint64
 	Queue  string // of a Forward or Renumber: where to
-	// ascending, 1 to MaxRedrive (a Renumber: 1); of a Delivered or Stuck: the distances of their numbers to Number
+	// ascending, 1 to MaxRedrive (a Renumber: 1); of a Delivered or Stuck: the distances
+	// of their numbers to Number
 	Indexes []uint32
 	Was     uint64 // of a Renumber: the number that it had
 }

@@ -70,9 +70,10 @@ type Completed struct {
 // ReturnReason says why a chunk came back undone.
 type ReturnReason uint8
 
-// The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up. Redriven and Forwarded are not written
-// in a Return: they are what a chunk's history says after a Redrive, and after it went on to another queue, which ends it here.
-// The others offer the chunk again, at once or later.
+// The reasons. Dead and Skipped end the chunk: Dead may be redriven, Skipped is given up.
+// Redriven and Forwarded are not written in a Return: they are what a chunk's history says
+// after a Redrive, and after it went on to another queue, which ends it here. The others
+// offer the chunk again, at once or later.
 const (
 	Failed ReturnReason = iota
 	Expired
@@ -83,8 +84,8 @@ const (
 	Forwarded
 )
 
-// Returned is a chunk that came back undone with a try counted. The counts are the new totals, so applying it twice is
-// applying it once.
+// Returned is a chunk that came back undone with a try counted. The counts are the new
+// totals, so applying it twice is applying it once.
 type Returned struct {
 	Seq, Index uint32
 	Epoch      uint32
@@ -112,8 +113,9 @@ type Priority struct {
 	Priority int64
 }
 
-// Redrive offers dead chunks of a submission again, with no try counted. A chunk that is not dead stays as it is, so
-// applying it twice is applying it once. If the submission ended with dead chunks, it is open again.
+// Redrive offers dead chunks of a submission again, with no try counted. A chunk that is
+// not dead stays as it is, so applying it twice is applying it once. If the submission
+// ended with dead chunks, it is open again.
 type Redrive struct {
 	Seq     uint32
 	Indexes []uint32 // ascending, 1 to MaxRedrive
@@ -134,7 +136,8 @@ func (x *Completed) chunk(c *coder, code byte) {
 	c.token(&x.Sequence)
 }
 
-// completions is what stands before the chunks of an op of completions: their submission, and how many there are.
+// completions is what stands before the chunks of an op of completions: their submission,
+// and how many there are.
 func (c *coder) completions(code byte, seq, count *uint32) {
 	unsigned(c, seq)
 	if code == opCompleteRun {

@@ -6,8 +6,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Rule sets or lifts a rule. Setting one replaces that of the same action and match, whose id and beginning stay; lifting one that is not
-// there does nothing: so applying either twice is applying it once.
+// Rule sets or lifts a rule. Setting one replaces that of the same action and match, whose
+// id and beginning stay; lifting one that is not there does nothing: so applying either
+// twice is applying it once.
 type Rule struct {
 	Lift  bool
 	Rule  queue.Rule    // of a lift, only the id
@@ -124,7 +125,8 @@ func activeRule(c *coder, rule *queue.Rule) {
 	*rule = set.Rule
 }
 
-// AppendRules appends the encoding of rules. It is that of a version of its own, described in docs/formats/ops.md.
+// AppendRules appends the encoding of rules. It is that of a version of its own, described
+// in docs/formats/ops.md.
 func AppendRules(dst []byte, r *Rules) []byte {
 	return appendRow(dst, rulesVersion, (*Rules).fields, r)
 }

@@ -11,7 +11,8 @@ import (
 // ScheduleChange says what a Schedule op is about.
 type ScheduleChange uint8
 
-// The changes. Tick stands in one batch with the inserts of what was emitted, so that either all of it happened or nothing.
+// The changes. Tick stands in one batch with the inserts of what was emitted, so that
+// either all of it happened or nothing.
 const (
 	SchedulePut    ScheduleChange = iota // it is created, or redefined
 	ScheduleTick                         // ticks became due
@@ -20,8 +21,8 @@ const (
 	endOfScheduleChanges
 )
 
-// Schedule is a change of a schedule. Every field is absolute, so that applying it twice is applying it once; each change has only
-// the fields that it names.
+// Schedule is a change of a schedule. Every field is absolute, so that applying it twice
+// is applying it once; each change has only the fields that it names.
 type Schedule struct {
 	Change     ScheduleChange
 	Name       string
@@ -102,8 +103,8 @@ func DecodeScheduleRow(b []byte) (*ScheduleRow, error) {
 	return &r, nil
 }
 
-// definition is how a schedule's definition stands in the journal: names and units that never change, whatever becomes of the Go type.
-// A field that is not there has its zero value.
+// definition is how a schedule's definition stands in the journal: names and units that never
+// change, whatever becomes of the Go type. A field that is not there has its zero value.
 type definition struct {
 	Spec            string            `json:"spec"`
 	Seconds         bool              `json:"seconds,omitempty"`
@@ -143,10 +144,12 @@ func EncodeDefinition(s *queue.Schedule) (string, error) {
 	d := definition{
 		Spec: s.Spec, Seconds: s.Seconds, Zone: s.Zone, Anchor: s.Anchor, DeadAfterMs: s.DeadAfter.Milliseconds(),
 		Missed:  s.Missed.String(),
-		CatchUp: s.CatchUp, CatchUpWindowMs: s.CatchUpWindow.Milliseconds(), Overlap: s.Overlap.String(), JitterMs: s.Jitter.Milliseconds(),
-		Start: s.Start, End: s.End, PauseOnFailure: s.PauseOnFailure, RunOnCreate: s.RunOnCreate,
+		CatchUp: s.CatchUp, CatchUpWindowMs: s.CatchUpWindow.Milliseconds(), Overlap: s.Overlap.String(),
+		JitterMs: s.Jitter.Milliseconds(),
+		Start:    s.Start, End: s.End, PauseOnFailure: s.PauseOnFailure, RunOnCreate: s.RunOnCreate,
 		Submission: definedSubmission{
-			Group: t.Group, Meta: MetaFields(t.Meta), Priority: t.Priority, Count: t.Chunks.Count, Prefix: t.Chunks.Prefix,
+			Group: t.Group, Meta: MetaFields(t.Meta), Priority: t.Priority, Count: t.Chunks.Count,
+			Prefix:   t.Chunks.Prefix,
 			Template: t.Chunks.Template, Inline: t.Chunks.Inline,
 			Attachment: t.Attachment, Operations: t.OperationsPerChunk, MaxAttempts: t.MaxAttempts,
 			OnExhausted: t.OnExhausted, MaxFailed: t.MaxFailedChunks,
@@ -168,7 +171,8 @@ func DecodeDefinition(text string) (*queue.Schedule, error) {
 	x := &d.Submission
 	s := &queue.Schedule{
 		Spec: d.Spec, Seconds: d.Seconds, Zone: d.Zone, Anchor: d.Anchor, DeadAfter: milliseconds(d.DeadAfterMs),
-		CatchUp: d.CatchUp, CatchUpWindow: milliseconds(d.CatchUpWindowMs), Jitter: milliseconds(d.JitterMs), Start: d.Start, End: d.End,
+		CatchUp: d.CatchUp, CatchUpWindow: milliseconds(d.CatchUpWindowMs), Jitter: milliseconds(d.JitterMs),
+		Start: d.Start, End: d.End,
 		PauseOnFailure: d.PauseOnFailure, RunOnCreate: d.RunOnCreate,
 		Template: queue.NewSubmission{
 			Group: x.Group, Priority: x.Priority,

@@ -14,8 +14,8 @@ const (
 
 func (k SetKind) String() string { return [...]string{"queue", "value", "strategy"}[k] }
 
-// Set is what an operator sets, from the batch on that has it. It says all that is known of one version, so applying it twice is applying
-// it once.
+// Set is what an operator sets, from the batch on that has it. It says all that is known
+// of one version, so applying it twice is applying it once.
 type Set struct {
 	Kind    SetKind
 	Version uint32 // from 1, each change makes the next; 0: what is set is removed

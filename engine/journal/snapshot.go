@@ -1,8 +1,8 @@
 package journal
 
-// Snapshot says of what the store can be made again, should it be lost: of a copy that is kept elsewhere, and of the journal behind its
-// position. From the first one on, every byte that a client brings is in the journal. A later one takes its place, so applying it twice is
-// applying it once.
+// Snapshot says of what the store can be made again, should it be lost: of a copy that is kept
+// elsewhere, and of the journal behind its position. From the first one on, every byte that a client
+// brings is in the journal. A later one takes its place, so applying it twice is applying it once.
 type Snapshot struct {
 	Kept     bool     // false: of nothing, snapshots are not kept any more
 	Key      string   // of the copy; "": there is none yet, the journal has everything from its first batch on
@@ -25,7 +25,8 @@ func (s *Snapshot) fields(c *coder) {
 	}
 }
 
-// AppendSnapshot appends the encoding of a Snapshot as the store keeps it, described in docs/formats/ops.md.
+// AppendSnapshot appends the encoding of a Snapshot as the store keeps it, described in
+// docs/formats/ops.md.
 func AppendSnapshot(dst []byte, s *Snapshot) []byte {
 	return appendRow(dst, snapshotVersion, (*Snapshot).fields, s)
 }

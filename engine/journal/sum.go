@@ -6,9 +6,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Sum is the sum of a chain of batches: of the last one, of its position, and of the sum before it. Two journals that have the same sum
-// at a position have the same batches up to there. A position alone does not say so: a journal of which the end was lost may have grown
-// again to the same length. The zero Sum is that of a chain without batches.
+// Sum is the sum of a chain of batches: of the last one, of its position, and of the sum
+// before it. Two journals that have the same sum at a position have the same batches up to
+// there. A position alone does not say so: a journal of which the end was lost may have
+// grown again to the same length. The zero Sum is that of a chain without batches.
 type Sum [16]byte
 
 // The seeds of the two halves of a sum.

@@ -8,8 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// asides writes the rows that changed, of one kind or (0) of all. They are taken in slices: a later one may be further ahead, which does no
-// harm. None is taken between two ops of one batch, as some rows say up to which batch they are true.
+// asides writes the rows that changed, of one kind or (0) of all. They are taken in
+// slices: a later one may be further ahead, which does no harm. None is taken between two
+// ops of one batch, as some rows say up to which batch they are true.
 func (p *checkpointer) asides(ctx context.Context, m *machine.Machine, kind uint8) error {
 	var keys []machine.Aside
 	p.Look(func(*machine.Machine) { keys = m.Asides.Take(kind) })

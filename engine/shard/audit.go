@@ -11,8 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Audit counts everything again and compares it with the counters that are kept; the error names every difference. It holds the
-// mutex for as long as it walks over all submissions: for tests and for looking into trouble.
+// Audit counts everything again and compares it with the counters that are kept; the error
+// names every difference. It holds the mutex for as long as it walks over all submissions:
+// for tests and for looking into trouble.
 func (s *Shard) Audit() error {
 	return (*doors)(s).Locked(func(m *machine.Machine, _ queue.Time) error {
 		return errors.Join(audit.Machine(m), s.roster.Audit(), s.auditIntents())

@@ -16,11 +16,13 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Bytes of a submission that are too many for a batch are blobs. They are durable before the batch with the insert that names them, so an
-// insert never waits for its bytes and is never without them. What a crash or a failed insert leaves is named by no insert: it is garbage,
-// which the next start finds by listing the keys. Keys have the epoch, so garbage is never taken for the blob of a later owner.
+// Bytes of a submission that are too many for a batch are blobs. They are durable before the batch with
+// the insert that names them, so an insert never waits for its bytes and is never without them. What a
+// crash or a failed insert leaves is named by no insert: it is garbage, which the next start finds by
+// listing the keys. Keys have the epoch, so garbage is never taken for the blob of a later owner.
 //
-// The blobs are in the store. Where the store is a cache they are in Options.Blobs, and the store gets a copy with its next checkpoint.
+// The blobs are in the store. Where the store is a cache they are in Options.Blobs, and
+// the store gets a copy with its next checkpoint.
 
 // named is an insert with the bytes that its blobs are to have.
 type named struct {
@@ -34,7 +36,8 @@ func (o *Options) bytes() stored.Bytes { return stored.Bytes{ID: o.ID, Store: o.
 // remote says that the store has copies of blobs only.
 func (o *Options) remote() bool { return o.Copies.Blobs != blobs.Blobs(&o.Store.Blobs) }
 
-// put stores the bytes of inserts, and has these name them. After an error, and when the inserts are not made, the caller discards them.
+// put stores the bytes of inserts, and has these name them. After an error, and when the
+// inserts are not made, the caller discards them.
 func (c *contents) put(ctx context.Context, list []named) error {
 	w := wave{c: c, ctx: ctx}
 	var err error
@@ -47,7 +50,8 @@ func (c *contents) put(ctx context.Context, list []named) error {
 	return storeError(err)
 }
 
-// discard deletes the blobs of inserts that failed. Blobs that it cannot delete are garbage until the next start.
+// discard deletes the blobs of inserts that failed. Blobs that it cannot delete are
+// garbage until the next start.
 func (c *contents) discard(list []named) {
 	o := c.options
 	for i := range list {
@@ -57,7 +61,8 @@ func (c *contents) discard(list []named) {
 				err = errors.Join(err, o.Copies.Blobs.Delete(context.Background(), key))
 			}
 			if err != nil {
-				o.Logger.Warn("a blob of an insert that failed is left to the next start", "queue", o.Queue, "key", key, "error", err)
+				o.Logger.Warn("a blob of an insert that failed is left to the next start", "queue", o.Queue, "key", key,
+					"error", err)
 				return
 			}
 		}
@@ -135,11 +140,13 @@ func (c *contents) putOne(ctx context.Context, b blob) error {
 	return err
 }
 
-// naming is held for reading from before blobs are put until the batch is durable whose inserts name them. Who holds it for writing finds
-// no insert in the journal whose bytes have not come to the store's memtable.
+// naming is held for reading from before blobs are put until the batch is durable whose
+// inserts name them. Who holds it for writing finds no insert in the journal whose bytes
+// have not come to the store's memtable.
 type naming struct{ mu sync.RWMutex }
 
-// begin begins an insert with such bytes, unless the blobs are in the store: there its file has them before the journal names them.
+// begin begins an insert with such bytes, unless the blobs are in the store: there its
+// file has them before the journal names them.
 func (n *naming) begin(o *Options) (end func()) {
 	if !o.remote() {
 		return func() {}
@@ -148,8 +155,8 @@ func (n *naming) begin(o *Options) (end func()) {
 	return n.mu.RUnlock
 }
 
-// still flushes the memtable of the store, and keeps inserts with blobs away until release is called: the file has all blobs that the
-// journal names.
+// still flushes the memtable of the store, and keeps inserts with blobs away until release
+// is called: the file has all blobs that the journal names.
 func (n *naming) still(ctx context.Context, s *Shard) (release func(), err error) {
 	if !s.options.remote() {
 		return func() {}, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// CatchUp ticks until nothing is due any more and what followed from it is committed. What is due again because of a commit, like a
-// chunk that expired and needs no back-off, is done too.
+// CatchUp ticks until nothing is due any more and what followed from it is committed. What is
+// due again because of a commit, like a chunk that expired and needs no back-off, is done too.
 func (s *Shard) CatchUp(ctx context.Context) error {
 	for {
 		s.Worker.Tick()

@@ -18,7 +18,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/submissions"
 )
 
-// checkpointer decides when to checkpoint. A checkpoint writes the rows of everything that changed, so that the journal before them can go.
+// checkpointer decides when to checkpoint. A checkpoint writes the rows of everything that
+// changed, so that the journal before them can go.
 type checkpointer struct {
 	shell.Shell
 	checkpointMeans
@@ -39,8 +40,8 @@ type checkpointMeans struct {
 	keys      *keys.Keys
 	snapshots *snapshotter
 	ahead     *atomic.Bool // rows of the store may be younger than the position that a replay begins at
-	// subject is what a checkpoint is of. With an error nothing is to be written any more: rows and journal may be another writer's,
-	// or go to a file that no one finds again. The mutex is held.
+	// subject is what a checkpoint is of. With an error nothing is to be written any more: rows and
+	// journal may be another writer's, or go to a file that no one finds again. The mutex is held.
 	subject  func() (parts, journal.Journal, error)
 	handOver func(ctx context.Context, m *machine.Machine) error // gives entries to the audit log
 }
@@ -60,8 +61,8 @@ func (p *checkpointer) restart(bytes int64) { p.bytes.Store(bytes) }
 // batchCost is the approximate size of a journal row beyond its ops.
 const batchCost = 64
 
-// note counts a batch that was appended, and begins a checkpoint when one is due: run is woken only then, as those who wait for the batch
-// would wait for it to look.
+// note counts a batch that was appended, and begins a checkpoint when one is due: run is
+// woken only then, as those who wait for the batch would wait for it to look.
 func (p *checkpointer) note(bytes int) {
 	p.bytes.Add(int64(bytes) + batchCost)
 	p.snapshots.note(bytes)
@@ -86,7 +87,8 @@ func (p *checkpointer) run() {
 		case <-p.wake:
 			if p.due() {
 				if err := p.write(); err != nil {
-					p.options.Logger.Error("a checkpoint failed; it is tried again later", "queue", p.options.Queue, "error", err)
+					p.options.Logger.Error("a checkpoint failed; it is tried again later", "queue", p.options.Queue,
+						"error", err)
 				}
 			}
 		}
@@ -101,7 +103,8 @@ func (p *checkpointer) due() (due bool) {
 	return due
 }
 
-// Checkpoint writes all rows now and forgets the journal before them. If that makes a snapshot due, it returns when there was one.
+// Checkpoint writes all rows now and forgets the journal before them. If that makes a
+// snapshot due, it returns when there was one.
 func (s *Shard) Checkpoint() error {
 	err := s.checkpoints.now()
 	s.snapshots.making.Lock()
@@ -120,7 +123,8 @@ func (p *checkpointer) now() error {
 	}
 }
 
-// pause waits for the checkpoint that is being made, or for the reload, and keeps others from beginning until resume is called.
+// pause waits for the checkpoint that is being made, or for the reload, and keeps others
+// from beginning until resume is called.
 func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -130,9 +134,9 @@ func (p *checkpointer) pause(ctx context.Context) (resume func(), err error) {
 	}
 }
 
-// write writes the rows of everything that changed up to a position, then lets the journal forget what came before.
-// Rows hold absolute state and the position up to which they are true, so a checkpoint can be cut off anywhere: replay skips
-// what a row already has.
+// write writes the rows of everything that changed up to a position, then lets the journal
+// forget what came before. Rows hold absolute state and the position up to which they are
+// true, so a checkpoint can be cut off anywhere: replay skips what a row already has.
 func (p *checkpointer) write() error {
 	resume, _ := p.pause(context.Background()) // a reload that a stop ends does not last
 	defer resume()
@@ -170,7 +174,7 @@ func (p *checkpointer) write() error {
 		return err
 	}
 	for len(dirty) > 0 || len(gone) > 0 {
-		slice := checkpointSlice{dirty: dirty[:min(len(dirty), checkpointMost)], gone: gone[:min(len(gone), checkpointMost)]}
+		slice := firstSlice(dirty, gone)
 		p.encode(m, &slice)
 		p.historyRows(m, &slice)
 		err := p.disk.Write(func() error { return p.Store().Checkpoint(ctx, slice.rows, slice.ended) })
@@ -204,6 +208,15 @@ func (p *checkpointer) write() error {
 	return nil
 }
 
+// firstSlice is what the next transaction of a checkpoint writes: at most checkpointMost
+// of either list, so that one transaction has a bound however much changed.
+func firstSlice(dirty, gone []*machine.Record) checkpointSlice {
+	return checkpointSlice{
+		dirty: dirty[:min(len(dirty), checkpointMost)],
+		gone:  gone[:min(len(gone), checkpointMost)],
+	}
+}
+
 // between calls fn between two batches, with the mutex held.
 func (p *checkpointer) between(fn func(m *machine.Machine)) {
 	p.applying.Lock()
@@ -227,8 +240,9 @@ func bySeq(list []*machine.Record) {
 	}
 }
 
-// checkpointMost is how many submissions of either list one transaction carries: enough that a page which holds many of their rows is
-// written once for most of them. checkpointHold is how many one hold of the mutex looks at.
+// checkpointMost is how many submissions of either list one transaction carries: enough
+// that a page which holds many of their rows is written once for most of them.
+// checkpointHold is how many one hold of the mutex looks at.
 const (
 	checkpointMost = 2048
 	checkpointHold = 512
@@ -242,8 +256,9 @@ type checkpointSlice struct {
 	ending      []*machine.Record // whose history rows are in ended
 }
 
-// encode takes the rows between two batches, never within one, so that their position is exact; each has its own. A submission that
-// ended since the checkpoint began gets its history row too, before the journal that tells of it is trimmed.
+// encode takes the rows between two batches, never within one, so that their position is
+// exact; each has its own. A submission that ended since the checkpoint began gets its
+// history row too, before the journal that tells of it is trimmed.
 func (p *checkpointer) encode(m *machine.Machine, f *checkpointSlice) {
 	for rest := f.dirty; len(rest) > 0; {
 		rest = rest[p.encodeSome(m, f, rest):]
@@ -278,8 +293,10 @@ func (p *checkpointer) encodeSome(m *machine.Machine, f *checkpointSlice, list [
 	return n
 }
 
-// encodeHeld is encodeSome with the mutex held. large is the last one of these, when its state is too much for one hold.
-func (p *checkpointer) encodeHeld(m *machine.Machine, f *checkpointSlice, list []*machine.Record) (n int, large *machine.Record) {
+// encodeHeld is encodeSome with the mutex held. large is the last one of these, when its
+// state is too much for one hold.
+func (p *checkpointer) encodeHeld(m *machine.Machine, f *checkpointSlice,
+	list []*machine.Record) (n int, large *machine.Record) {
 	for room := p.options.CheckpointItems; n < min(len(list), checkpointHold) && room > 0; n++ {
 		r := m.Current(list[n])
 		if r == nil {
@@ -320,7 +337,8 @@ func (f *checkpointSlice) end(r *machine.Record) {
 	f.ending = append(f.ending, r)
 }
 
-// historyRows makes the history rows. What they tell does not change any more, so the mutex is held for slices only.
+// historyRows makes the history rows. What they tell does not change any more, so the
+// mutex is held for slices only.
 func (p *checkpointer) historyRows(m *machine.Machine, f *checkpointSlice) {
 	f.ended = make([]checkpoint.Ended, 0, len(f.ending))
 	for _, r := range f.ending {
@@ -347,8 +365,8 @@ func (p *checkpointer) forget(m *machine.Machine, parts *parts, f *checkpointSli
 	})
 }
 
-// pack brings the outputs of ended submissions into index order. A failure leaves them as they are, which is only slower
-// to read.
+// pack brings the outputs of ended submissions into index order. A failure leaves them as
+// they are, which is only slower to read.
 func (p *checkpointer) pack(ctx context.Context, ended []*machine.Record) {
 	for _, r := range ended {
 		if !r.Outputs.Some() {

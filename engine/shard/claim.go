@@ -9,8 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Claim makes the shard the owner of its journal, and starts its goroutines. Its error has the code moved when another writer has claimed
-// the journal since it was prepared. After an error the journal is closed.
+// Claim makes the shard the owner of its journal, and starts its goroutines. Its error has
+// the code moved when another writer has claimed the journal since it was prepared. After
+// an error the journal is closed.
 func (p *Prepared) Claim(ctx context.Context) (*Shard, error) {
 	s := newShard(ctx, p)
 	err := p.claim(ctx)
@@ -34,8 +35,9 @@ func deposed(err error) error {
 	return err
 }
 
-// claim begins an epoch in the journal, before its first token is handed out. The conditional append makes sure that no one else writes
-// this journal, and that no append of unknown outcome comes to it later. What the life before has left is removed behind it.
+// claim begins an epoch in the journal, before its first token is handed out. The
+// conditional append makes sure that no one else writes this journal, and that no append of
+// unknown outcome comes to it later. What the life before has left is removed behind it.
 func (p *Prepared) claim(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
@@ -63,8 +65,8 @@ func (p *Prepared) claim(ctx context.Context) error {
 	return p.journal.SetDurability(p.m.Settings.Durability)
 }
 
-// begin appends the batch that begins the epoch. A server that stood still since it was its turn does not: it would depose the one that is
-// the owner now.
+// begin appends the batch that begins the epoch. A server that stood still since it was
+// its turn does not: it would depose the one that is the owner now.
 func (p *Prepared) begin(ctx context.Context) (err error) {
 	if p.options.Own != nil && !p.options.Own() {
 		return errMoving
@@ -89,7 +91,8 @@ func (p *Prepared) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// sweep removes contents whose insert was never published, and reserves their numbers so that they are not used again.
+// sweep removes contents whose insert was never published, and reserves their numbers so
+// that they are not used again.
 func (p *Prepared) sweep(ctx context.Context) error {
 	m, rows := p.m, p.options.Store
 	ended := make(map[uint32]bool, len(m.Endings.InOrder))
@@ -101,14 +104,16 @@ func (p *Prepared) sweep(ctx context.Context) error {
 		return err
 	}
 	if n > 0 {
-		p.options.Logger.Info("removed contents of inserts that were never answered", "queue", p.options.Queue, "rows", n)
+		p.options.Logger.Info("removed contents of inserts that were never answered", "queue", p.options.Queue, "rows",
+			n)
 	}
 	last, err := rows.MaxSeq(ctx)
 	m.Numbered(last)
 	return err
 }
 
-// take starts the shard from its prepared and claimed state. The mutex is held, or no other goroutine knows the shard yet.
+// take starts the shard from its prepared and claimed state. The mutex is held, or no
+// other goroutine knows the shard yet.
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
 	m.Roster, m.Ran, parts.settings.Report = s.roster, s.options.Seconds.Run, s.options.Set

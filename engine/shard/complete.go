@@ -17,8 +17,9 @@ type scratch struct {
 	valid []bool // by item: is the token one of ours?
 }
 
-// check finds out which tokens are valid. It needs nothing of the machine, so it is done outside of the mutex. A token of a deleted queue
-// that had the number of this one may have the epoch and the sequence of one of its own. Its submission is older than this queue.
+// check finds out which tokens are valid. It needs nothing of the machine, so it is done
+// outside of the mutex. A token of a deleted queue that had the number of this one may have
+// the epoch and the sequence of one of its own. Its submission is older than this queue.
 func (c *scratch) check(key reserver.Key, born queue.Time, items []queue.CompleteItem) {
 	c.valid = c.valid[:0]
 	for i := range items {
@@ -27,10 +28,12 @@ func (c *scratch) check(key reserver.Key, born queue.Time, items []queue.Complet
 	}
 }
 
-// outputSlice bounds the outputs, in bytes, that one hold of the mutex encodes. One output alone may be larger.
+// outputSlice bounds the outputs, in bytes, that one hold of the mutex encodes. One output
+// alone may be larger.
 const outputSlice = 256 << 10
 
-// nextSlice is how many of these completions, from the first on, one hold of the mutex works on, and the bytes of their outputs.
+// nextSlice is how many of these completions, from the first on, one hold of the mutex
+// works on, and the bytes of their outputs.
 func nextSlice(items []queue.CompleteItem) (n, bytes int) {
 	for ; n < min(len(items), shell.SliceItems); n++ {
 		more := 0
@@ -45,8 +48,8 @@ func nextSlice(items []queue.CompleteItem) (n, bytes int) {
 	return n, bytes
 }
 
-// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the commit. An output travels in the batch of
-// its completion, so that both are durable or neither is.
+// Complete finishes chunks: one result per item, in order, appended to dst. It returns after the
+// commit. An output travels in the batch of its completion, so that both are durable or neither is.
 func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	scratch := s.pools.takeScratch()
@@ -70,7 +73,8 @@ func (s *Shard) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 }
 
 // completeSlice decides and encodes completions, with the outputs that they bring.
-func (s *Shard) completeSlice(items []queue.CompleteItem, dst []queue.Result, scratch *scratch, waits *commit.Set) ([]queue.Result, error) {
+func (s *Shard) completeSlice(items []queue.CompleteItem, dst []queue.Result, scratch *scratch,
+	waits *commit.Set) ([]queue.Result, error) {
 	scratch.check(s.options.Key, s.options.Born, items)
 	err := (*doors)(s).Locked(func(m *machine.Machine, now queue.Time) error {
 		from := len(dst)
@@ -89,7 +93,8 @@ func (s *Shard) completeSlice(items []queue.CompleteItem, dst []queue.Result, sc
 	return dst, err
 }
 
-// encodeOutputs encodes the outputs of accepted completions. list has the completions, in the order of their items.
+// encodeOutputs encodes the outputs of accepted completions. list has the completions, in
+// the order of their items.
 func encodeOutputs(enc *journal.Encoder, items []queue.CompleteItem, results []queue.Result, list []journal.Completed) {
 	for i := range items {
 		if results[i].Outcome != queue.OutcomeOK {

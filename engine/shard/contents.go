@@ -10,9 +10,10 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// This file brings inline chunks, attachments and outputs to the disk. They travel in the batch of the op that they belong to: one append
-// makes both durable, the store keeps them in memory, and the next checkpoint writes them. Large contents would make everyone wait who
-// shares the append, so they are blobs, which the op names (blobs.go).
+// This file brings inline chunks, attachments and outputs to the disk. They travel in the
+// batch of the op that they belong to: one append makes both durable, the store keeps them
+// in memory, and the next checkpoint writes them. Large contents would make everyone wait
+// who shares the append, so they are blobs, which the op names (blobs.go).
 
 // contents are the bytes of chunks and attachments in the store.
 type contents struct {
@@ -23,7 +24,8 @@ type contents struct {
 	naming      naming
 }
 
-// keptTimes bounds the bytes in memory that wait for a checkpoint, as a multiple of Options.CheckpointBytes.
+// keptTimes bounds the bytes in memory that wait for a checkpoint, as a multiple of
+// Options.CheckpointBytes.
 const keptTimes = 4
 
 // most is how many bytes may wait.
@@ -31,8 +33,9 @@ func (c *contents) most() int64 { return keptTimes * c.options.CheckpointBytes }
 
 func (c *contents) over() bool { return c.options.Store.Memtable.Bytes() > c.most() }
 
-// room has a caller that brings so many bytes wait for a checkpoint while too much waits for one. Its error is that of the checkpoint: a
-// disk that takes nothing has to be noticed by those who bring more. The mutex is not held.
+// room has a caller that brings so many bytes wait for a checkpoint while too much waits
+// for one. Its error is that of the checkpoint: a disk that takes nothing has to be
+// noticed by those who bring more. The mutex is not held.
 func (c *contents) room(bytes int) error {
 	if bytes == 0 || !c.over() {
 		return nil
@@ -59,8 +62,8 @@ func bytesOf(n *queue.NewSubmission) (bytes int) {
 	return bytes
 }
 
-// pack makes the op that carries the bytes of as many submissions as `times` says, which have the same ones and go into one batch; nil if
-// they have none. large: they are too many, and have to be blobs.
+// pack makes the op that carries the bytes of as many submissions as `times` says, which have the same
+// ones and go into one batch; nil if they have none. large: they are too many, and have to be blobs.
 func (c *contents) pack(n *queue.NewSubmission, times int) (op *journal.Contents, large bool) {
 	bytes := bytesOf(n)
 	if times == 0 || bytes == 0 {

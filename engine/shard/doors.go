@@ -85,5 +85,6 @@ func (s *Shard) putActs(ctx context.Context, list []journal.Act) error {
 
 // queue is what parts say of the shard.
 func (d *doors) queue() shell.Queue {
-	return shell.Queue{Name: d.options.Queue, Logger: d.options.Logger.With("queue", d.options.Queue), Seed: d.options.Seed}
+	return shell.Queue{Name: d.options.Queue, Logger: d.options.Logger.With("queue", d.options.Queue),
+		Seed: d.options.Seed}
 }

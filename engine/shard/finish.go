@@ -32,8 +32,8 @@ func (s *Shard) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written to disk; before it
-// says that a chunk is gone it waits for what ended it to be there.
+// Extend moves deadlines: one result per item, in order, appended to dst. Nothing is written
+// to disk; before it says that a chunk is gone it waits for what ended it to be there.
 func (s *Shard) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
 	from := len(dst)
 	var waits commit.Set
@@ -70,8 +70,8 @@ func (s *Shard) Release(ctx context.Context, items []queue.ReleaseItem, dst []qu
 	return dst, s.askHistory(ctx, dst[from:], func(i int) *queue.Token { return &items[i].Token })
 }
 
-// untilGone is what has to be waited for before someone is told that a chunk is gone: what ends it may be on its way to the disk. The
-// mutex is held.
+// untilGone is what has to be waited for before someone is told that a chunk is gone: what
+// ends it may be on its way to the disk. The mutex is held.
 func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 	for i := range results {
 		if results[i].Outcome == queue.OutcomeGone {
@@ -82,8 +82,9 @@ func (s *Shard) untilGone(results []queue.Result) (waits commit.Set) {
 	return waits
 }
 
-// askHistory replaces "unknown submission" by what the history knows: the submission ended long ago. When it cannot be read, that is an
-// error, and so is a token of a later life of the queue: who hears "unknown" drops the work.
+// askHistory replaces "unknown submission" by what the history knows: the submission ended
+// long ago. When it cannot be read, that is an error, and so is a token of a later life of
+// the queue: who hears "unknown" drops the work.
 func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token func(i int) *queue.Token) error {
 	for i := range results {
 		if results[i].Code == "unknown_token" && ofLaterLife(s, token(i)) {
@@ -106,11 +107,14 @@ func (s *Shard) askHistory(ctx context.Context, results []queue.Result, token fu
 	return nil
 }
 
-// errNewer refuses a call with a token of a later life of the queue. What else was in the call is done, and is recognised when it is sent
-// again.
-var errNewer = &queue.Error{Code: queue.CodeMoved, Message: "A later life of this queue than the one that runs here has given out a " +
-	"token of this call: another server has the queue, or this one runs on older files. Keep the work, and send the call again to the " +
-	"server that has the queue."}
+// errNewer refuses a call with a token of a later life of the queue. What else was in the
+// call is done, and is recognised when it is sent again.
+var errNewer = &queue.Error{Code: queue.CodeMoved,
+	Message: "A later life of this queue than the one that runs here has given out a " +
+		"token of this call: another server has the queue, or this one runs on older files. Keep the work, and send " +
+		"the " +
+		"call again to the " +
+		"server that has the queue."}
 
 // Epoch is that of the claim with which this life of the queue began.
 func (s *Shard) Epoch() (epoch uint32) {
@@ -118,8 +122,8 @@ func (s *Shard) Epoch() (epoch uint32) {
 	return epoch
 }
 
-// ofLaterLife says whether a token was given out by a later life of this queue. One of a queue that had its number before is not: that
-// one's submissions are older than this queue.
+// ofLaterLife says whether a token was given out by a later life of this queue. One of a
+// queue that had its number before is not: that one's submissions are older than this queue.
 func ofLaterLife(s *Shard, t *queue.Token) bool {
 	return t.Epoch > s.Epoch() && s.options.Key.Valid(t) && t.Submission.Time() >= s.options.Born
 }

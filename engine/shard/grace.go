@@ -11,7 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// endGrace ends a grace that is over, a slice of the values at a time. It returns `most` while there are more. The mutex is held.
+// endGrace ends a grace that is over, a slice of the values at a time. It returns `most`
+// while there are more. The mutex is held.
 func (s *Shard) endGrace(m *machine.Machine, now queue.Time, most int) int {
 	g := m.ValueLimits.Grace
 	if g == nil || g.Until > now {
@@ -33,13 +34,15 @@ func (s *Shard) endGrace(m *machine.Machine, now queue.Time, most int) int {
 	return 0
 }
 
-// noteSpecial keeps the note whether a reserve has to look at orders or at the restart grace. The mutex is held.
+// noteSpecial keeps the note whether a reserve has to look at orders or at the restart
+// grace. The mutex is held.
 func (s *Shard) noteSpecial() { s.special.Store(s.roster.Ordered > 0 || s.m.ValueLimits.Grace != nil) }
 
 // retryOrdered is when a consumer that is kept from work may ask again.
 const retryOrdered = time.Second
 
-// restrict applies orders and the restart grace to a request for a plan: it either answers it, or says what plan to follow.
+// restrict applies orders and the restart grace to a request for a plan: it either answers
+// it, or says what plan to follow.
 func (s *Shard) restrict(q *machine.Request, asked *strategy.Plan) (answer machine.Reserved, over bool) {
 	var order queue.ConsumerOrder
 	(*doors)(s).Look(func(m *machine.Machine) {

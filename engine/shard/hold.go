@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// holdLock is the shard's mutex. A measurement is told how long each hold of it took: that is what everybody else had to
-// wait for.
+// holdLock is the shard's mutex. A measurement is told how long each hold of it took: that
+// is what everybody else had to wait for.
 type holdLock struct {
 	locks.Mutex[shell.InMachine]
 	now    func() time.Time

@@ -8,9 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Insert makes a submission exist and returns it as it was at that moment. A repeated idempotency key returns the first
-// one's submission as it is now and replayed = true: who repeats an insert wants to know what became of it. With another
-// request under the same key it is refused. CodeUnknownSubmission: the first one's retention is over.
+// Insert makes a submission exist and returns it as it was at that moment. A repeated
+// idempotency key returns the first one's submission as it is now and replayed = true: who
+// repeats an insert wants to know what became of it. With another request under the same
+// key it is refused. CodeUnknownSubmission: the first one's retention is over.
 func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, replayed bool, err error) {
 	one := []queue.Insertion{{New: n}}
 	if err := s.InsertMany(ctx, one, false); err != nil {
@@ -19,8 +20,8 @@ func (s *Shard) Insert(ctx context.Context, n *queue.NewSubmission) (sub queue.S
 	return one[0].Submission, one[0].Replayed, one[0].Err
 }
 
-// Repeated answers an insert whose idempotency key came before, as Insert does, and makes none. known is false when it did not; with an
-// error that is not known.
+// Repeated answers an insert whose idempotency key came before, as Insert does, and makes
+// none. known is false when it did not; with an error that is not known.
 func (s *Shard) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
 	return s.keys.Repeated(ctx, n)
 }

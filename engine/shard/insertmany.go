@@ -56,9 +56,10 @@ type asked struct {
 	large   bool              // there are, and they are too many: they have to be blobs before
 }
 
-// InsertMany makes submissions exist, in one commit, and sets in the list what became of each, as Insert says it. Those that are decided
-// already stay as they are. An atomic call inserts all or none. With an error of the call nothing is known of any, as after a commit that
-// failed: with idempotency keys it can be repeated.
+// InsertMany makes submissions exist, in one commit, and sets in the list what became of
+// each, as Insert says it. Those that are decided already stay as they are. An atomic call
+// inserts all or none. With an error of the call nothing is known of any, as after a
+// commit that failed: with idempotency keys it can be repeated.
 func (s *Shard) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
 	return s.inserts.many(ctx, list, atomic)
 }
@@ -108,8 +109,8 @@ func (x *inserter) many(ctx context.Context, list []queue.Insertion, atomic bool
 	return nil
 }
 
-// decide looks at all of them in one hold of the mutex, so that of two calls with the same keys one has them all; and publishes them,
-// unless something has to be prepared first.
+// decide looks at all of them in one hold of the mutex, so that of two calls with the same
+// keys one has them all; and publishes them, unless something has to be prepared first.
 func (c *insertCall) decide(m *machine.Machine, since queue.Time) error {
 	if err := c.takesIn(); err != nil {
 		return err
@@ -164,8 +165,8 @@ func (c *insertCall) decideOne(n *queue.NewSubmission, a *asked, since queue.Tim
 	return nil
 }
 
-// prepares says that something has to be done before the inserts are published: contents are written, or, of an atomic call, the inserts
-// that it repeats are awaited, as any of them may fail.
+// prepares says that something has to be done before the inserts are published: contents are
+// written, or, of an atomic call, the inserts that it repeats are awaited, as any of them may fail.
 func (c *insertCall) prepares() bool { return len(c.large) > 0 || c.repeats }
 
 // publishPrepared does it, and publishes the inserts if all went well.
@@ -190,7 +191,8 @@ func (c *insertCall) publishPrepared(ctx context.Context) (err error) {
 func (c *insertCall) publishNow() error {
 	return c.Locked(func(m *machine.Machine, now queue.Time) error {
 		if m != c.m {
-			return commitError(journal.ErrUnknown) // reloaded meanwhile: the numbers were no one's, and may be drawn again
+			// reloaded meanwhile: the numbers were no one's, and may be drawn again
+			return commitError(journal.ErrUnknown)
 		}
 		c.publish(now)
 		return nil

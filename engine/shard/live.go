@@ -7,9 +7,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// LiveLimit bounds how many submissions may be open in all shards of a server together, so that inserts are refused before memory
-// is at its end. Whatever exists is not affected: it is recovered, redriven and ended as ever, and schedules go on inserting, a
-// submission for each tick. Dead letters that come from another queue wait there until there is room. It is safe for concurrent use.
+// LiveLimit bounds how many submissions may be open in all shards of a server together, so that
+// inserts are refused before memory is at its end. Whatever exists is not affected: it is recovered,
+// redriven and ended as ever, and schedules go on inserting, a submission for each tick. Dead letters
+// that come from another queue wait there until there is room. It is safe for concurrent use.
 type LiveLimit struct {
 	most    int64 // 0: as many as there are
 	open    atomic.Int64
@@ -19,8 +20,8 @@ type LiveLimit struct {
 // NewLiveLimit allows so many open submissions; 0: any number.
 func NewLiveLimit(most int64) *LiveLimit { return &LiveLimit{most: most} }
 
-// admit lets inserts in as long as there is room for one. They count until release, which is to be called when they are committed and
-// count as open, or failed.
+// admit lets inserts in as long as there is room for one. They count until release, which
+// is to be called when they are committed and count as open, or failed.
 func (l *LiveLimit) admit(n int) error {
 	if n == 0 {
 		return nil
@@ -29,7 +30,8 @@ func (l *LiveLimit) admit(n int) error {
 		l.release(n)
 		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
 			"The server has %d open submissions, the most that its option max-live-submissions allows. Send this "+
-				"again when some have ended, put more chunks into fewer submissions, or have the option raised.", l.most)}
+				"again when some have ended, put more chunks into fewer submissions, or have the option raised.",
+			l.most)}
 	}
 	return nil
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/quern-queue/quern/engine/shard/stored"
 )
 
-// This file holds the blobs that there are against those that inserts name, at a start: what is named has to be there, and what is not
-// named goes.
+// This file holds the blobs that there are against those that inserts name, at a start:
+// what is named has to be there, and what is not named goes.
 
-// whole reads the blobs of a submission, and gives them to fn if they are what its insert names. Else its error is damage.
-func (o *Options) whole(ctx context.Context, from blobs.Blobs, r *machine.Record, fn func(key string, b []byte) error) error {
+// whole reads the blobs of a submission, and gives them to fn if they are what its insert
+// names. Else its error is damage.
+func (o *Options) whole(ctx context.Context, from blobs.Blobs, r *machine.Record,
+	fn func(key string, b []byte) error) error {
 	b, sum := r.Details().Blobs, sha256.New()
 	var list []blob
 	for _, key := range stored.Keys(o.ID, r.Seq, &b.Blobs, r.Attached) {
@@ -35,7 +37,8 @@ func (o *Options) whole(ctx context.Context, from blobs.Blobs, r *machine.Record
 		list = append(list, blob{key, part})
 	}
 	if [32]byte(sum.Sum(nil)) != b.Sum {
-		return o.Store.Lacks("the bytes of submission " + r.ID.String() + ": its blobs are not those that its insert names, which")
+		return o.Store.Lacks("the bytes of submission " + r.ID.String() +
+			": its blobs are not those that its insert names, which")
 	}
 	for _, part := range list {
 		if err := fn(part.key, part.bytes); err != nil {
@@ -57,8 +60,9 @@ func (p *Prepared) records(fn func(r *machine.Record) error) (err error) {
 	return err
 }
 
-// checkBlobs makes sure that the bytes are there that the inserts in memory name. Copies that the store lacks are fetched by Claim. What is
-// missing or different is logged here, and set aside when it is reserved, as all contents are that cannot be read.
+// checkBlobs makes sure that the bytes are there that the inserts in memory name. Copies
+// that the store lacks are fetched by Claim. What is missing or different is logged here,
+// and set aside when it is reserved, as all contents are that cannot be read.
 func (p *Prepared) checkBlobs(ctx context.Context) error {
 	o := &p.options
 	return p.records(func(r *machine.Record) error {
@@ -75,10 +79,11 @@ func (p *Prepared) checkBlobs(ctx context.Context) error {
 			}
 			return err
 		case !o.remote() && p.parts.snapshots.Newest().Kept:
-			return fmt.Errorf("%w. The server kept snapshots before, whose folder may have them: start it with snapshot-dir again", err)
+			return fmt.Errorf("%w. The server kept snapshots before, whose folder may have them: start it with "+
+				"snapshot-dir again", err)
 		}
-		o.Logger.Error("the bytes of a submission are missing or damaged: its chunks are set aside when they are reserved",
-			"queue", o.Queue, "submission", r.ID, "error", err)
+		o.Logger.Error("the bytes of a submission are missing or damaged: its chunks are set aside when they are "+
+			"reserved", "queue", o.Queue, "submission", r.ID, "error", err)
 		return nil
 	})
 }
@@ -99,9 +104,9 @@ func (p *Prepared) fetchBlobs(ctx context.Context) error {
 	return nil
 }
 
-// sweepBlobs deletes blobs that no insert names. Those of this epoch are of inserts that are under way, those of a later one of an owner
-// that has taken the journal over meanwhile. journaled are those that have to stay where the store is a cache: the newest snapshot has the
-// others.
+// sweepBlobs deletes blobs that no insert names. Those of this epoch are of inserts that are under
+// way, those of a later one of an owner that has taken the journal over meanwhile. journaled are
+// those that have to stay where the store is a cache: the newest snapshot has the others.
 func (p *Prepared) sweepBlobs(ctx context.Context, journaled map[string]bool) error {
 	o := &p.options
 	var known map[uint32]*machine.Record // made for the first blob: most queues have none
@@ -131,7 +136,8 @@ func (p *Prepared) sweepBlobs(ctx context.Context, journaled map[string]bool) er
 			if there, err := stays(b.Key); there || err != nil {
 				return err
 			}
-			o.Logger.Info("removed bytes of an insert that was never answered", "queue", o.Queue, "blob", b.Key, "bytes", b.Bytes)
+			o.Logger.Info("removed bytes of an insert that was never answered", "queue", o.Queue, "blob", b.Key,
+				"bytes", b.Bytes)
 			return of.Delete(ctx, b.Key)
 		})
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/stops"
 )
 
-// parts are the features of a machine that are packages of their own. A recovery makes them with their machine, and a reload replaces both.
+// parts are the features of a machine that are packages of their own. A recovery makes
+// them with their machine, and a reload replaces both.
 type parts struct {
 	bulks     *bulks.Part
 	letters   *deadletters.Part

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// appendPatience is how long an append may go on trying when it does not know what came of a try. A fault that passes is passed by then;
-// and no one in the batch hears anything meanwhile.
+// appendPatience is how long an append may go on trying when it does not know what came of a
+// try. A fault that passes is passed by then; and no one in the batch hears anything meanwhile.
 const appendPatience = time.Second
 
-// patience gives the appends of a writer their context: one for all of them, until one took too long, as a timer for each would cost every
-// commit. Its methods are called with the mutex held.
+// patience gives the appends of a writer their context: one for all of them, until one took too
+// long, as a timer for each would cost every commit. Its methods are called with the mutex held.
 type patience struct {
 	ctx    context.Context
 	giveUp context.CancelFunc

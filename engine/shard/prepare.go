@@ -16,8 +16,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Prepared is a shard as its files have it: the rows of its store, and the journal behind them. Nothing of them has been changed, and
-// another writer may still have the journal. Claim makes it the owner. A start, a reload and a takeover are these two steps.
+// Prepared is a shard as its files have it: the rows of its store, and the journal behind
+// them. Nothing of them has been changed, and another writer may still have the journal.
+// Claim makes it the owner. A start, a reload and a takeover are these two steps.
 type Prepared struct {
 	options Options
 	journal journal.Journal
@@ -117,8 +118,9 @@ func (p *Prepared) load(ctx context.Context) error {
 	})
 }
 
-// replay applies the journal behind the checkpointed position and counts its bytes. Of the batch at the checkpointed position, which
-// every checkpoint leaves in the journal, only the epoch is read: no other place holds it.
+// replay applies the journal behind the checkpointed position and counts its bytes. Of the
+// batch at the checkpointed position, which every checkpoint leaves in the journal, only
+// the epoch is read: no other place holds it.
 func (p *Prepared) replay(ctx context.Context) error {
 	err := p.readOn(ctx, max(p.checkpointed, 1)-1)
 	trimmed := errors.Is(err, journal.ErrTrimmed)
@@ -126,18 +128,21 @@ func (p *Prepared) replay(ctx context.Context) error {
 	case trimmed && p.before != nil: // this shard has trimmed nothing that it needs for a reload
 		return fmt.Errorf("%w: %w", err, journal.ErrConflict)
 	case trimmed:
-		return fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: the two files "+
+		return fmt.Errorf("the journal begins behind batch %d, but the store holds only what was done up to there: "+
+			"the two files "+
 			"are not of one moment; restore both from the same backup", p.checkpointed)
 	case err == nil && p.before != nil && m.AppliedAt < p.before.AppliedAt:
-		return fmt.Errorf("it ends at batch %d, and batch %d was acknowledged: %w", m.AppliedAt, p.before.AppliedAt, journal.ErrConflict)
+		return fmt.Errorf("it ends at batch %d, and batch %d was acknowledged: %w", m.AppliedAt, p.before.AppliedAt,
+			journal.ErrConflict)
 	}
 	return err
 }
 
 // readOn applies the batches behind a position.
 //
-// A reload stops at the first batch of a newer epoch that it did not begin: while the outcome of an append was unknown, another writer has
-// claimed the journal. Its handle is a fresh one, which would append behind whatever there is.
+// A reload stops at the first batch of a newer epoch that it did not begin: while the
+// outcome of an append was unknown, another writer has claimed the journal. Its handle is
+// a fresh one, which would append behind whatever there is.
 func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	m := p.m
 	return p.journal.Read(ctx, after, func(position journal.Position, batch []byte) error {
@@ -146,7 +151,8 @@ func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 			p.own.epoch = epoch
 		}
 		if p.before != nil && epoch > p.own.epoch {
-			return fmt.Errorf("batch %d is of epoch %d, after this one's %d: %w", position, epoch, p.own.epoch, journal.ErrConflict)
+			return fmt.Errorf("batch %d is of epoch %d, after this one's %d: %w", position, epoch, p.own.epoch,
+				journal.ErrConflict)
 		}
 		m.Epoch = max(m.Epoch, epoch)
 		if err == nil && position > p.checkpointed {
@@ -161,8 +167,8 @@ func (p *Prepared) readOn(ctx context.Context, after journal.Position) error {
 	})
 }
 
-// CatchUp reads what another writer has appended since Prepare, so that Claim has the least to do. journal.ErrTrimmed: that was too long
-// ago, and the shard has to be prepared again.
+// CatchUp reads what another writer has appended since Prepare, so that Claim has the least
+// to do. journal.ErrTrimmed: that was too long ago, and the shard has to be prepared again.
 func (p *Prepared) CatchUp(ctx context.Context) error {
 	before := p.m.AppliedAt
 	if err := p.readOn(ctx, before); err != nil || p.m.AppliedAt == before {
@@ -172,7 +178,8 @@ func (p *Prepared) CatchUp(ctx context.Context) error {
 	return p.checkBlobs(ctx)
 }
 
-// recall takes from the history what must outlive a submission: its id is not drawn again, even if the clock was set back.
+// recall takes from the history what must outlive a submission: its id is not drawn again,
+// even if the clock was set back.
 func (p *Prepared) recall(ctx context.Context) error {
 	rows := p.options.Store
 	newest, err := rows.History.ListEnded(ctx, 0, submissions.EndStates(), 1)
@@ -185,8 +192,9 @@ func (p *Prepared) recall(ctx context.Context) error {
 	return deadletters.Recall(ctx, rows, p.parts.letters)
 }
 
-// endedIDs answers whether the history holds a submission, for the inserts of a replay. They come in nearly growing order,
-// so it reads all ids from a little before the first one at once: a query each would take longer than all the rest.
+// endedIDs answers whether the history holds a submission, for the inserts of a replay.
+// They come in nearly growing order, so it reads all ids from a little before the first
+// one at once: a query each would take longer than all the rest.
 type endedIDs struct {
 	store *store.Store
 	from  queue.SubmissionID // ids from here on are in the set; 0: nothing is read yet
@@ -199,7 +207,8 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	if e.from == 0 || id < e.from {
 		e.from = queue.MakeSubmissionID(max(id.Time().Add(-endedMargin), 1), 0, 0)
 		e.ids = map[queue.SubmissionID]struct{}{}
-		if err := e.store.History.EndedSince(ctx, e.from, func(id queue.SubmissionID) { e.ids[id] = struct{}{} }); err != nil {
+		note := func(id queue.SubmissionID) { e.ids[id] = struct{}{} }
+		if err := e.store.History.EndedSince(ctx, e.from, note); err != nil {
 			return false, err
 		}
 	}
@@ -207,8 +216,9 @@ func (e *endedIDs) has(ctx context.Context, id queue.SubmissionID) (bool, error)
 	return held, nil
 }
 
-// pastRows reads the history for the ops of a replay that came before a row of it was written: a kill cut a checkpoint off behind that
-// row. Ops about one submission come near each other, so what was read last is kept.
+// pastRows reads the history for the ops of a replay that came before a row of it was
+// written: a kill cut a checkpoint off behind that row. Ops about one submission come near
+// each other, so what was read last is kept.
 type pastRows struct {
 	store *store.Store
 	bySeq map[uint32]*machine.Past // nil: the history does not hold it

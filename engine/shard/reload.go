@@ -8,12 +8,14 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file is the reload after a commit of unknown outcome: what is durable is read again, and what is in memory only is carried over,
-// as a failed commit makes none of it less true. Consumers go on with what they hold, and limits go on counting it.
+// This file is the reload after a commit of unknown outcome: what is durable is read
+// again, and what is in memory only is carried over, as a failed commit makes none of it
+// less true. Consumers go on with what they hold, and limits go on counting it.
 
-// reload replaces the state by what the journal says, and carries over what it does not hold. It is a start in all but that, and has to
-// claim the journal likewise. It runs in the writer, so nothing is appended meanwhile, and without the mutexes: reloading has calls that
-// change anything refused, and others see the state as it was. A stop ends it.
+// reload replaces the state by what the journal says, and carries over what it does not
+// hold. It is a start in all but that, and has to claim the journal likewise. It runs in
+// the writer, so nothing is appended meanwhile, and without the mutexes: reloading has
+// calls that change anything refused, and others see the state as it was. A stop ends it.
 func (s *Shard) reload(cause error) {
 	resume, err := s.checkpoints.pause(s.alive)
 	defer resume()
@@ -87,13 +89,13 @@ func (s *Shard) refused(cause error) (reloads bool) {
 	return reloads
 }
 
-// depose ends all writing, for good: another writer has the journal. Whatever is in memory may be behind what that one does. The mutex is
-// held.
+// depose ends all writing, for good: another writer has the journal. Whatever is in memory
+// may be behind what that one does. The mutex is held.
 func (s *Shard) depose(cause error) {
 	if s.lost == nil {
 		s.lost = cause
 		s.dismiss()
-		s.options.Logger.Error("another writer has the journal: this queue is not served here any more", "queue", s.options.Queue,
-			"error", cause)
+		s.options.Logger.Error("another writer has the journal: this queue is not served here any more", "queue",
+			s.options.Queue, "error", cause)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/waiters"
 )
 
-// Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first. The reservations are appended to
-// dst.
+// Reserve hands out up to q.Max chunks by the plan, waiting up to q.Wait for the first.
+// The reservations are appended to dst.
 func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Reservation) (machine.Reserved, error) {
 	asked := q.Plan
 	defer func() {
@@ -44,7 +44,8 @@ func (s *Shard) stale(q *machine.Request) error {
 	return nil
 }
 
-// lookAt is the time of a call's next look: when the call came, which its caller has just read, and after that the present.
+// lookAt is the time of a call's next look: when the call came, which its caller has just
+// read, and after that the present.
 func (s *Shard) lookAt(q *machine.Request) queue.Time {
 	now := q.Now
 	q.Now = 0
@@ -87,7 +88,8 @@ type picked struct {
 	waiter *waiters.Waiter   // nothing was had at all, and the caller waits
 }
 
-// pick takes the next slice of picks, in one hold of the mutex. With an error those that were taken before are given back.
+// pick takes the next slice of picks, in one hold of the mutex. With an error those that
+// were taken before are given back.
 func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked) (err error) {
 	now, seed := s.lookAt(q), s.options.Seed()
 	s.mu.held(func() {
@@ -99,7 +101,8 @@ func (s *Shard) pick(ctx context.Context, q *machine.Request, got *[]machine.Pic
 }
 
 // pickHeld is pick with the mutex held.
-func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked, now queue.Time, seed uint64) error {
+func (s *Shard) pickHeld(ctx context.Context, q *machine.Request, got *[]machine.Pick, p *picked, now queue.Time,
+	seed uint64) error {
 	if err := s.handsOut(now); err != nil {
 		return err
 	}
@@ -143,7 +146,8 @@ func (s *Shard) pickScored(ctx context.Context, q *machine.Request, got *[]machi
 }
 
 // await waits for work, as long as the caller does.
-func (s *Shard) await(ctx context.Context, q *machine.Request, w *waiters.Waiter, dst []queue.Reservation) (machine.Reserved, error) {
+func (s *Shard) await(ctx context.Context, q *machine.Request, w *waiters.Waiter,
+	dst []queue.Reservation) (machine.Reserved, error) {
 	if q.Over == nil {
 		q.Over = time.NewTimer(q.Wait)
 	}
@@ -153,9 +157,10 @@ func (s *Shard) await(ctx context.Context, q *machine.Request, w *waiters.Waiter
 	return answer, err
 }
 
-// waitFor waits until the waiter is served or its time is over. One whose strategy scores is not handed work but told to ask again, as
-// nothing is scored under the mutex; it does so from time to time, too.
-func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Waiter, dst []queue.Reservation) (machine.Reserved, error) {
+// waitFor waits until the waiter is served or its time is over. One whose strategy scores is not handed
+// work but told to ask again, as nothing is scored under the mutex; it does so from time to time, too.
+func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Waiter,
+	dst []queue.Reservation) (machine.Reserved, error) {
 	var retry <-chan time.Time
 	if machine.Scores(q.Plan) {
 		timer := time.NewTimer(machine.RetryScored)
@@ -181,8 +186,8 @@ func (s *Shard) waitFor(ctx context.Context, q *machine.Request, w *waiters.Wait
 	return s.stopWaiting(ctx, w, dst)
 }
 
-// stopWaiting ends a wait. What was handed over at the last moment is delivered when the caller is still there, and given back
-// when it is not.
+// stopWaiting ends a wait. What was handed over at the last moment is delivered when the
+// caller is still there, and given back when it is not.
 func (s *Shard) stopWaiting(ctx context.Context, w *waiters.Waiter, dst []queue.Reservation) (machine.Reserved, error) {
 	var (
 		now    = s.now()

@@ -32,7 +32,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/worker"
 )
 
-// resources are the features of a shard beside insert, reserve and complete. Each is a type of its own, with the state that only it needs.
+// resources are the features of a shard beside insert, reserve and complete. Each is a
+// type of its own, with the state that only it needs.
 type resources struct {
 	Answers      *answers.Answers
 	Acts         acts.Acts
@@ -73,7 +74,8 @@ func (r *resources) of(s *Shard) {
 	r.Ends = ends.Face(door(s, func() *ends.Part { return s.parts.ends }))
 	r.Submissions = submissions.New(d, s.options.Queue, s.options.bytes(), history)
 	r.Views = views.New(d, s.options.ViewMemory)
-	r.Scoring = scoring.Face(door(s, func() *scoring.Part { return s.parts.scoring }), s.options.Scorers, r.Views, s.stale)
+	r.Scoring = scoring.Face(door(s, func() *scoring.Part { return s.parts.scoring }), s.options.Scorers, r.Views,
+		s.stale)
 	questions := &shell.Questions{Shell: d}
 	r.Consumers = consumers.New(questions, s.roster, s.waiters, s.noteSpecial)
 	r.Reservations = consumers.Reservations{Questions: questions}
@@ -81,7 +83,8 @@ func (r *resources) of(s *Shard) {
 	r.Settings = settings.Face(door(s, func() *settings.Part { return s.parts.settings }), s.setDurability)
 	letters := door(s, func() *deadletters.Part { return s.parts.letters })
 	r.DeadLetters = deadletters.Face(letters, history.RLocker(), r.Submissions)
-	r.Forwarding = deadletters.FaceForwarding(letters, uint64(s.options.Born)*queue.MaxShards+uint64(s.options.ID), book, s.intake())
+	r.Forwarding = deadletters.FaceForwarding(letters, uint64(s.options.Born)*queue.MaxShards+uint64(s.options.ID),
+		book, s.intake())
 	r.Bulks = bulks.Face(door(s, func() *bulks.Part { return s.parts.bulks }), r.DeadLetters, history.RLocker())
 	r.Retention = retention.New(door(s, func() retention.Kept { return s.parts.letters }), retention.Options{
 		History: history, Letters: r.DeadLetters, Book: book, Checkpoint: s.checkpoints.now, Ahead: s.ahead.Load,
@@ -144,7 +147,8 @@ func (i *inner) of(s *Shard) {
 	}
 	i.waiters = waiters.New(func() *machine.Machine { return s.m }, s.stale, s.options.Seed)
 	i.checkpoints.init((*doors)(s), checkpointMeans{
-		options: &s.options, applying: &s.applying, disk: i.disk, keys: i.keys, snapshots: &i.snapshots, ahead: &s.ahead,
+		options: &s.options, applying: &s.applying, disk: i.disk, keys: i.keys, snapshots: &i.snapshots,
+		ahead:    &s.ahead,
 		subject:  func() (parts, journal.Journal, error) { return s.parts, s.writer.journal, s.lost },
 		handOver: func(ctx context.Context, m *machine.Machine) error { return s.Acts.HandOver(ctx, m) },
 	})
@@ -152,18 +156,19 @@ func (i *inner) of(s *Shard) {
 		options: &s.options, alive: s.alive, journal: func() journal.Journal { return s.writer.journal },
 		since: i.checkpoints.bytes.Load, cut: func() (*cuts.Cut, error) { return s.Cuts.Prepare() },
 	}
-	i.writer = writer{wake: make(chan struct{}, 1), heal: make(chan chan struct{}), ended: make(chan struct{}), writerMeans: writerMeans{
-		options: &s.options, mu: &s.mu, applying: &s.applying, disk: i.disk, alive: s.alive,
-		appended: i.checkpoints.note, reload: s.reload, again: s.reloadAgain, refused: s.refused,
-		lost: func() error { return s.lost },
-		applied: func(position journal.Position) {
-			s.parts.ends.Reach(position)
-			s.Ends.Tell()
-			s.countLive()
-		},
-		serve: func() bool {
-			s.waiters.Serve(s.now())
-			return s.parts.letters.Posted()
-		},
-	}}
+	i.writer = writer{wake: make(chan struct{}, 1), heal: make(chan chan struct{}), ended: make(chan struct{}),
+		writerMeans: writerMeans{
+			options: &s.options, mu: &s.mu, applying: &s.applying, disk: i.disk, alive: s.alive,
+			appended: i.checkpoints.note, reload: s.reload, again: s.reloadAgain, refused: s.refused,
+			lost: func() error { return s.lost },
+			applied: func(position journal.Position) {
+				s.parts.ends.Reach(position)
+				s.Ends.Tell()
+				s.countLive()
+			},
+			serve: func() bool {
+				s.waiters.Serve(s.now())
+				return s.parts.letters.Posted()
+			},
+		}}
 }

@@ -26,8 +26,9 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Options are the dependencies of a shard. Every field but Full, Held, Set, Seconds, Scorers, Born,
-// Posted, Live, ViewMemory, Own, RecountEvery, Copies, CheckpointBytes, CheckpointEnded and CheckpointItems is needed.
+// Options are the dependencies of a shard. Every field but Full, Held, Set, Seconds,
+// Scorers, Born, Posted, Live, ViewMemory, Own, RecountEvery, Copies, CheckpointBytes,
+// CheckpointEnded and CheckpointItems is needed.
 type Options struct {
 	ID       queue.ShardID
 	Queue    string
@@ -43,26 +44,31 @@ type Options struct {
 	Fatal     func(error)                              // ends the process: what memory says can no longer be trusted
 	// the disk is full: inserts are refused; shared with other shards; nil: one of its own
 	Full *atomic.Bool
-	// Own says that no other server can own the shard at this moment. It is asked under the mutex, and must not wait; nil: none ever can
+	// Own says that no other server can own the shard at this moment. It is asked under
+	// the mutex, and must not wait; nil: none ever can
 	Own         func() bool
-	FreeBallast func() bool              // makes room on a full disk; false when there is none left to free
-	Held        func(took time.Duration) // told of every hold of the mutex, while it is held; nil: holds are not measured
+	FreeBallast func() bool // makes room on a full disk; false when there is none left to free
+	// told of every hold of the mutex, while it is held; nil: holds are not measured
+	Held func(took time.Duration)
 
-	// Set is told what operators have set: at the start, and when the state is made again after a failed commit, all of it; then each
-	// change. It must not call the shard. nil: no one is.
+	// Set is told what operators have set: at the start, and when the state is made again after
+	// a failed commit, all of it; then each change. It must not call the shard. nil: no one is.
 	Set func(list []journal.Set, all bool)
 
 	Seconds Seconds
 
 	Scorers strategy.Scorers // for Plugin and Score blocks; nil: no plan has any
 
-	Born   queue.Time // when the shard was made: with ID it identifies its outbox for ever
-	Posted func()     // told when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
+	Born queue.Time // when the shard was made: with ID it identifies its outbox for ever
+	// told when dead letters left for another queue, see Outgoing; must not call the shard. nil: no one is
+	Posted func()
 
 	Live       *LiveLimit    // how many submissions may be open, shared with other shards; nil: any number
 	ViewMemory *views.Memory // what its views may take, shared with other shards; nil: views.DefaultMemory of its own
 
-	RecountEvery time.Duration // how long one recount of everything takes, and how often one is made; default an hour; below 0: none is
+	// how long one recount of everything takes, and how often one is made; default an
+	// hour; below 0: none is
+	RecountEvery time.Duration
 
 	Audit AuditLog // both nil: there is no log, and nothing is forgotten
 
@@ -70,26 +76,28 @@ type Options struct {
 
 	Copies Copies
 
-	OpBytes         int   // contents and attachments of an insert up to so many go into its batch; default 64 KiB, below 0 none
+	// contents and attachments of an insert up to so many go into its batch; default 64 KiB, below 0 none
+	OpBytes         int
 	CheckpointBytes int64 // journal bytes that start a checkpoint; default 16 MiB
 	CheckpointEnded int   // ended submissions that start one; default 20,000
-	// tries, reservations and exceptions of submissions that one hold of the mutex encodes for a checkpoint; default
-	// 2,000
+	// tries, reservations and exceptions of submissions that one hold of the mutex encodes
+	// for a checkpoint; default 2,000
 	CheckpointItems int
 }
 
 // Copies make the store of a shard a cache that can be rebuilt; all zero: the store is no cache.
 type Copies struct {
 	Snapshots Snapshots // keeps copies of the store; nil: none are kept, and the journal is trimmed at every checkpoint
-	// journal bytes behind the newest snapshot that start the next one, or those of half the store if that is more; default 64 MiB;
-	// below 0, every checkpoint does
+	// journal bytes behind the newest snapshot that start the next one, or those of half
+	// the store if that is more; default 64 MiB; below 0, every checkpoint does
 	SnapshotBytes int64
 	Blobs         blobs.Blobs // has the contents and attachments that are too many for a batch; nil: the store has them
 }
 
 // AuditLog is where the entries of the audit log end up.
 type AuditLog struct {
-	Last func() (uint64, error) // the largest number of an entry that the log has of the shard, also from a queue that had it before
+	// the largest number of an entry that the log has of the shard, also from a queue that had it before
+	Last func() (uint64, error)
 	// Put puts entries into the log, durably, each number once
 	Put func(ctx context.Context, list []journal.Act) error
 }
@@ -114,10 +122,13 @@ type Shard struct {
 	views   []*backlog.View // of the plan being followed
 	live    int64           // submissions that LiveLimit was told to be open
 	closed  bool
-	// The state is being made again: until it is there, nothing is changed. The journal is closed, and being opened again.
+	// The state is being made again: until it is there, nothing is changed. The journal is
+	// closed, and being opened again.
 	reloading bool
 	broken    error // a reload failed: nothing works until Heal succeeds
-	lost      error // its files are not where they were, or another writer has its journal: nothing is written any more, for good
+	// its files are not where they were, or another writer has its journal: nothing is
+	// written any more, for good
+	lost error
 
 	roster *roster.Roster
 
@@ -192,26 +203,33 @@ type pools struct {
 }
 
 var (
-	errClosing = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is closing or reloading. Ask again in a moment."}
-	errBroken  = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is degraded: it could not be reloaded " +
+	errClosing = &queue.Error{Code: queue.CodeUnavailable,
+		Message: "The queue is closing or reloading. Ask again in a moment."}
+	errBroken = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue is degraded: it could not be reloaded " +
 		"after a failed commit. It is tried again every second; the server's log says what is wrong."}
 )
 
 // errDraining refuses inserts; a repeated one is answered all the same.
 var errDraining = &queue.Error{Code: queue.CodeDraining,
-	Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting \"draining\"."}
+	Message: "The queue is draining: it takes no submissions any more, until an operator changes its setting " +
+		"\"draining\"."}
 
 var errLost = &queue.Error{Code: queue.CodeUnavailable, Message: "A file of the data directory was deleted, moved or " +
 	"replaced under the running server, so nothing is acknowledged any more. The server's log and /readyz?verbose " +
 	"say which one; what was there can still be read. Put the files back, then restart the server."}
 
-// errMoved refuses what a shard cannot do any more because another writer has its journal. Nothing of it was done.
-var errMoved = &queue.Error{Code: queue.CodeMoved, Message: "Another server has taken this queue over, so nothing of this request was " +
-	"done. If no other one should have, stop this server; its log and /readyz?verbose say what it found."}
+// errMoved refuses what a shard cannot do any more because another writer has its journal.
+// Nothing of it was done.
+var errMoved = &queue.Error{Code: queue.CodeMoved,
+	Message: "Another server has taken this queue over, so nothing of this request was " +
+		"done. If no other one should have, stop this server; its log and /readyz?verbose say what it found."}
 
-// errMoving refuses what a shard cannot answer while another server may have it: there is no append that would find out.
-var errMoving = &queue.Error{Code: queue.CodeMoving, Message: "This server cannot say at this moment that the queue is still its own: it " +
-	"does not reach the database, or has been standing still. Send this again in a moment; another server may take the queue over."}
+// errMoving refuses what a shard cannot answer while another server may have it: there is
+// no append that would find out.
+var errMoving = &queue.Error{Code: queue.CodeMoving,
+	Message: "This server cannot say at this moment that the queue is still its own: it " +
+		"does not reach the database, or has been standing still. " +
+		"Send this again in a moment; another server may take the queue over."}
 
 // owned is nil while no other server may own the shard.
 func (s *Shard) owned() error {
@@ -226,9 +244,10 @@ func moved(cause error) error {
 	return &queue.Error{Code: errMoved.Code, Message: errMoved.Message, Err: cause}
 }
 
-// Lose ends all writing, for good, if gone still says why, and returns that: what would be acknowledged from now on might go to a file that
-// no one finds again. gone is not asked while a reload has the journal closed, as opening it makes a new file of its log.
-// Memory and the files that are still open can be read until the server ends.
+// Lose ends all writing, for good, if gone still says why, and returns that: what would be
+// acknowledged from now on might go to a file that no one finds again. gone is not asked
+// while a reload has the journal closed, as opening it makes a new file of its log. Memory
+// and the files that are still open can be read until the server ends.
 func (s *Shard) Lose(gone func() error) (cause error) {
 	s.mu.held(func() {
 		if s.reloading || s.broken != nil {
@@ -259,11 +278,12 @@ func (s *Shard) usable() error {
 	return s.owned()
 }
 
-// now is the time given to commands. When the clock is set back, deadlines come later by as much and ids go on growing.
+// now is the time given to commands. When the clock is set back, deadlines come later by
+// as much and ids go on growing.
 func (s *Shard) now() queue.Time { return queue.At(s.options.Now()) }
 
-// Close commits what is open, answers everybody who waits, writes what is held for the next start, and closes the journal. The store
-// stays open.
+// Close commits what is open, answers everybody who waits, writes what is held for the
+// next start, and closes the journal. The store stays open.
 func (s *Shard) Close() error {
 	closed := false
 	s.mu.held(func() {
@@ -286,7 +306,8 @@ func (s *Shard) Close() error {
 	s.snapshots.ended.Wait()
 	s.mu.held(s.leaveHeld)
 	var err error
-	if s.options.remote() && s.lost == nil { // so that the next server needs no folder of snapshots for what this one has
+	if s.options.remote() && s.lost == nil {
+		// so that the next server needs no folder of snapshots for what this one has
 		err = s.store.Memtable.Flush(context.Background())
 	}
 	return errors.Join(err, s.writer.journal.Close())
@@ -299,7 +320,8 @@ func (s *Shard) dismiss() {
 	s.waiters.Dismiss()
 }
 
-// Heal makes a failed reload again, and, when writes fail, tries whether they do; the engine calls it every second.
+// Heal makes a failed reload again, and, when writes fail, tries whether they do; the
+// engine calls it every second.
 func (s *Shard) Heal() {
 	broken := false
 	s.mu.held(func() {
@@ -318,7 +340,8 @@ func (s *Shard) Tidy() {
 	s.Consumers.Tidy()
 }
 
-// probe tries a write to each file that the last ones failed to, so that the shard recovers although no one calls it.
+// probe tries a write to each file that the last ones failed to, so that the shard
+// recovers although no one calls it.
 func (s *Shard) probe() {
 	row := checkpoint.Aside{Kind: machine.AsideSeq}
 	s.mu.held(func() {
@@ -329,7 +352,8 @@ func (s *Shard) probe() {
 		row.Bytes = s.m.Asides.Of(machine.AsideSeq).Row(0)
 	})
 	if s.disk.Writes.Degraded() {
-		_ = s.disk.Write(func() error { return s.store.PutAside(context.Background(), []checkpoint.Aside{row}) }) // noted, which is all
+		// noted, which is all
+		_ = s.disk.Write(func() error { return s.store.PutAside(context.Background(), []checkpoint.Aside{row}) })
 	}
 }
 

@@ -16,10 +16,12 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// With snapshots, the store is a cache: a copy of it is kept elsewhere, and the journal has all that came after the copy. Three rules make
-// that true. Every byte that a client brings goes through the journal, or is in a blob that the journal names and that is kept beside the
-// copies until one of them has it. A snapshot counts from the op on that names it, which is appended when the copy is durable, so a writer
-// that was deposed cannot publish one. And the journal is trimmed no further than the newest snapshot.
+// With snapshots, the store is a cache: a copy of it is kept elsewhere, and the journal
+// has all that came after the copy. Three rules make that true. Every byte that a client
+// brings goes through the journal, or is in a blob that the journal names and that is kept
+// beside the copies until one of them has it. A snapshot counts from the op on that names
+// it, which is appended when the copy is durable, so a writer that was deposed cannot
+// publish one. And the journal is trimmed no further than the newest snapshot.
 
 // Snapshots keeps copies of a shard's store where the loss of the store does not reach them.
 type Snapshots interface {
@@ -31,8 +33,8 @@ type Snapshots interface {
 	Keep(s journal.Snapshot) error
 }
 
-// snapshotBytes is how much the journal has behind the newest snapshot before there is another one, if half the store is not more: what is
-// copied stays in proportion to what is journaled.
+// snapshotBytes is how much the journal has behind the newest snapshot before there is another
+// one, if half the store is not more: what is copied stays in proportion to what is journaled.
 const snapshotBytes = 64 << 20
 
 // copies is the shard's knowledge of the copies of its store.
@@ -67,8 +69,8 @@ func (p *snapshotter) note(bytes int) {
 	}
 }
 
-// findCopies finds out, at a start, how much the journal has behind the newest snapshot, and the blobs that it names there; nil: they are
-// not known, as there is no snapshot.
+// findCopies finds out, at a start, how much the journal has behind the newest snapshot,
+// and the blobs that it names there; nil: they are not known, as there is no snapshot.
 func (p *Prepared) findCopies(ctx context.Context) (names map[string]bool, err error) {
 	newest := p.parts.snapshots.Newest()
 	if p.begun != nil {
@@ -103,8 +105,9 @@ func (p *Prepared) findCopies(ctx context.Context) (names map[string]bool, err e
 	return names, nil
 }
 
-// ofCopies is what a start says of snapshots before anything else happens: of a new queue that its journal has everything, and of one that
-// kept snapshots when it does not keep them any more. nil: nothing.
+// ofCopies is what a start says of snapshots before anything else happens: of a new queue
+// that its journal has everything, and of one that kept snapshots when it does not keep
+// them any more. nil: nothing.
 func (p *Prepared) ofCopies() *journal.Snapshot {
 	switch {
 	case p.before != nil:
@@ -116,8 +119,8 @@ func (p *Prepared) ofCopies() *journal.Snapshot {
 	return nil
 }
 
-// needless is up to where the journal may be trimmed when the rows of the store are true up to a position. The batch there stays, as a
-// replay reads the epoch from it.
+// needless is up to where the journal may be trimmed when the rows of the store are true
+// up to a position. The batch there stays, as a replay reads the epoch from it.
 func (c *copies) needless(upTo journal.Position) journal.Position {
 	if c.kept {
 		upTo = min(upTo, journal.Position(c.rests.Load()))
@@ -125,8 +128,8 @@ func (c *copies) needless(upTo journal.Position) journal.Position {
 	return max(upTo, 1) - 1
 }
 
-// checkpointed begins a snapshot when one is due behind a checkpoint, unless one is being made. It is called by who makes checkpoints: no
-// other one trims the journal meanwhile.
+// checkpointed begins a snapshot when one is due behind a checkpoint, unless one is being
+// made. It is called by who makes checkpoints: no other one trims the journal meanwhile.
 func (p *snapshotter) checkpointed(upTo journal.Position) {
 	if !p.kept || !p.due() || !p.making.TryLock() {
 		return
@@ -137,8 +140,8 @@ func (p *snapshotter) checkpointed(upTo journal.Position) {
 	p.ended.Go(func() {
 		defer p.making.Unlock()
 		if err := p.make(p.alive); err != nil && p.alive.Err() == nil {
-			p.options.Logger.Error("a snapshot failed; it is tried again after the next checkpoint", "queue", p.options.Queue,
-				"error", err)
+			p.options.Logger.Error("a snapshot failed; it is tried again after the next checkpoint", "queue",
+				p.options.Queue, "error", err)
 		}
 	})
 }
@@ -171,15 +174,16 @@ func (p *snapshotter) make(ctx context.Context) error {
 	if err := log.Trim(ctx, p.needless(made.Position)); err != nil {
 		return err
 	}
-	p.options.Logger.Info("a snapshot was made", "queue", p.options.Queue, "key", made.Key, "bytes", made.Size, "position", made.Position)
+	p.options.Logger.Info("a snapshot was made", "queue", p.options.Queue, "key", made.Key, "bytes", made.Size,
+		"position", made.Position)
 	return p.options.Copies.Snapshots.Keep(made)
 }
 
 // errEnough ends the reading of a journal that has more than is wanted.
 var errEnough = errors.New("shard: no more is wanted")
 
-// dropBlobs deletes the blobs of inserts behind one position and up to another: a snapshot has their bytes. What a crash leaves of them the
-// next start sweeps.
+// dropBlobs deletes the blobs of inserts behind one position and up to another: a snapshot
+// has their bytes. What a crash leaves of them the next start sweeps.
 func (p *snapshotter) dropBlobs(ctx context.Context, log journal.Journal, after, upTo journal.Position) (err error) {
 	o := p.options
 	names := namesIn{o.ID, func(key string) { err = errors.Join(err, o.Copies.Blobs.Delete(ctx, key)) }}

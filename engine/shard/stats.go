@@ -34,8 +34,9 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 		},
 		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals, EndedAs: c.EndedAs,
 		ConsumersAway: uint64(s.roster.Gone),
-		Schedules:     uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts, NextTick: schedules.NextTick(),
-		Unsaved: uint64(s.store.Memtable.Bytes()), UnsavedMost: uint64(s.contents.most()),
+		Schedules:     uint64(len(schedules.ByName)), Ticks: schedules.Totals.ScheduleCounts,
+		NextTick: schedules.NextTick(),
+		Unsaved:  uint64(s.store.Memtable.Bytes()), UnsavedMost: uint64(s.contents.most()),
 		Keys: uint64(s.keys.Len(m)), KeysMost: uint64(s.store.Keys.Most), KeysRefused: s.keys.Refused,
 		InsertsRefused: s.inserts.crowded, ViewBytes: s.Views.Counted.Views, QuestionViewBytes: s.Views.Counted.Asked,
 		ViewsRefused: s.Views.Refused.Views, QuestionsRefused: s.Views.Refused.Asked,
@@ -67,7 +68,8 @@ func oneIf(is bool) uint8 {
 	return 0
 }
 
-// Examined is the number of submissions that all reserves have examined so far. It measures the cost of a reservation.
+// Examined is the number of submissions that all reserves have examined so far. It
+// measures the cost of a reservation.
 func (s *Shard) Examined() (n uint64) {
 	(*doors)(s).Look(func(m *machine.Machine) { n = m.Backlog.Examined() })
 	return n

@@ -9,8 +9,8 @@ import (
 // heldBatch is the approximate number of bytes of reservations in one batch.
 const heldBatch = 8 << 20
 
-// leaveHeld is the last thing that is written to the journal of a shard that is closed in order. Should it fail, the next start knows as
-// much as after a kill.
+// leaveHeld is the last thing that is written to the journal of a shard that is closed in
+// order. Should it fail, the next start knows as much as after a kill.
 func (s *Shard) leaveHeld() {
 	m := s.m
 	if s.broken != nil || s.lost != nil || (m.Holds.Len() == 0 && m.Settings.RestartGrace == 0) {
@@ -39,7 +39,8 @@ func (s *Shard) leaveHeld() {
 	enc.Held(&journal.Held{}) // that is all
 	flush()
 	if err != nil {
-		s.options.Logger.Warn("what consumers hold could not be written: the next start offers it again, after the restart grace "+
+		s.options.Logger.Warn("what consumers hold could not be written: the next start offers it again, after the "+
+			"restart grace "+
 			"where there is one", "queue", s.options.Queue, "held", m.Holds.Len(), "error", err)
 	}
 }

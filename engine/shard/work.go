@@ -24,7 +24,8 @@ type Work struct {
 	Recount  recount.State
 }
 
-// Suspects are the chunks whose last try burnt a reservation, and how many of them may be worked on beside other work.
+// Suspects are the chunks whose last try burnt a reservation, and how many of them may be
+// worked on beside other work.
 type Suspects struct {
 	api.Suspects
 	Ready uint64 // of the lent, those that no one holds
@@ -33,8 +34,9 @@ type Suspects struct {
 // API is it as JSON carries it.
 func (w *Work) API() api.Lifecycle {
 	return api.Lifecycle{
-		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices, Suspects: w.Suspects.Suspects,
-		Kinds: w.Kinds, Parked: w.Parked, Recount: w.Recount.API(),
+		LagSeconds: w.Lag.Seconds(), Degraded: w.Degraded, GraceUntil: w.Grace.API(), Slices: w.Slices,
+		Suspects: w.Suspects.Suspects,
+		Kinds:    w.Kinds, Parked: w.Parked, Recount: w.Recount.API(),
 	}
 }
 
@@ -53,7 +55,8 @@ func (s *Shard) work(now queue.Time) Work {
 		t, acts := &s.Worker.Trouble.Kinds[kind], s.m.Stats.Acts[kind]
 		k := &w.Kinds[kind]
 		*k = api.LifecycleKind{
-			Kind: kind.String(), Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale, Failed: t.Failed,
+			Kind: kind.String(), Pending: uint64(len(s.m.Lifecycle.Timers[kind])), Done: acts.Done, Stale: acts.Stale,
+			Failed:   t.Failed,
 			Failures: t.Failures,
 		}
 		if t.Success != 0 {
@@ -76,8 +79,10 @@ func (s *Shard) work(now queue.Time) Work {
 		Shelved: uint64(s.m.Suspects.Shelved), Lent: uint64(s.m.Suspects.Lent),
 		Quota: uint64(s.m.Suspects.Quota(now)), Slots: s.m.Suspects.LiveSlots(now),
 	}, uint64(s.m.Suspects.Ready)}
-	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved, uint64(s.parts.letters.Outbox.Len())
-	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()), s.m.Stats.Orphaned
+	w.Kinds[machine.KindSuspect].Pending, w.Kinds[machine.KindForward].Pending = w.Suspects.Shelved,
+		uint64(s.parts.letters.Outbox.Len())
+	w.Kinds[machine.KindExpiry].Pending, w.Kinds[machine.KindSweep].Pending = uint64(s.m.Holds.Len()),
+		s.m.Stats.Orphaned
 	w.Kinds[machine.KindRetention].Pending = s.Retention.Pending(s.m)
 	for a := range s.Worker.Trouble.Parked {
 		w.Kinds[a.Kind].Parked++
@@ -100,10 +105,11 @@ func (s *Shard) takesIn() error {
 	return errDegraded
 }
 
-// handsOut says whether reserves can be served: also by a degraded shard, as long as what was handed out comes back in time.
-// The mutex is held.
+// handsOut says whether reserves can be served: also by a degraded shard, as long as what
+// was handed out comes back in time. The mutex is held.
 func (s *Shard) handsOut(now queue.Time) error {
-	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded || worker.Lag(s.m, now) < s.m.Settings.ReservationTimeout {
+	if err := s.usable(); err != nil || !s.Worker.Trouble.Degraded ||
+		worker.Lag(s.m, now) < s.m.Settings.ReservationTimeout {
 		return err
 	}
 	return errDegraded

@@ -8,8 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// The audit log is a table of the catalogue, so that it outlives the queues that it tells of. What the catalogue itself does enters it
-// in the same transaction. What a queue does is in the queue's journal first, and comes here at a checkpoint of the queue.
+// The audit log is a table of the catalogue, so that it outlives the queues that it tells
+// of. What the catalogue itself does enters it in the same transaction. What a queue does
+// is in the queue's journal first, and comes here at a checkpoint of the queue.
 
 // CatalogueActs replaces a shard for acts that are in no queue's journal.
 const CatalogueActs = -1
@@ -67,7 +68,8 @@ func (a *ActRow) sum(bytes []byte) int64 {
 }
 
 func (c *Catalogue) lastAct(shard int) (last uint64, err error) {
-	err = c.act.last.Query(func(row sqlitedb.Row) (bool, error) { last = uint64(row.Int(0)); return false, nil }, int64(shard))
+	err = c.act.last.Query(func(row sqlitedb.Row) (bool, error) { last = uint64(row.Int(0)); return false, nil },
+		int64(shard))
 	return last, err
 }
 
@@ -97,15 +99,16 @@ func (c *Catalogue) PutAct(act *queue.Act) error {
 	return err
 }
 
-// Acts calls fn for the entries before a place, the latest first, until it returns false. fn must not call the catalogue.
+// Acts calls fn for the entries before a place, the latest first, until it returns false.
+// fn must not call the catalogue.
 func (c *Catalogue) Acts(before ActPlace, fn func(*ActRow) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.listActs(c.act.latest, before, fn)
 }
 
-// ActsAfter calls fn for the entries after a place, the oldest first, until it returns false. No more rows are read than
-// fn is called for. fn must not call the catalogue.
+// ActsAfter calls fn for the entries after a place, the oldest first, until it returns
+// false. No more rows are read than fn is called for. fn must not call the catalogue.
 func (c *Catalogue) ActsAfter(after ActPlace, fn func(*ActRow) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,8 @@ func (s *Store) PutAside(ctx context.Context, rows []checkpoint.Aside) error {
 	}))
 }
 
-// Asides calls fn for every row, by kind and key as signed numbers. The row's bytes may be kept. fn must not call the store.
+// Asides calls fn for every row, by kind and key as signed numbers. The row's bytes may be
+// kept. fn must not call the store.
 func (s *Store) Asides(ctx context.Context, fn func(checkpoint.Aside) error) error {
 	return wrap("asides", s.scan.with(ctx, func(r *reader) error {
 		return r.asides.Query(func(row sqlitedb.Row) (bool, error) {

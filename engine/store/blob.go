@@ -13,11 +13,12 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Blobs are the blobs in the file of a shard: contents that are too large for a batch of the journal. They are written before the op that
-// names them and stay where they are. It implements blobs.Blobs.
+// Blobs are the blobs in the file of a shard: contents that are too large for a batch of the journal.
+// They are written before the op that names them and stay where they are. It implements blobs.Blobs.
 //
-// A blob is a row of the table blob, and its pages. One that consists of pages of content keeps these, with the number of the first chunk
-// in the key, so a chunk is read as one of content is: with one query. Any other blob is cut into pieces, each the only chunk of a page.
+// A blob is a row of the table blob, and its pages. One that consists of pages of content keeps
+// these, with the number of the first chunk in the key, so a chunk is read as one of content
+// is: with one query. Any other blob is cut into pieces, each the only chunk of a page.
 type Blobs struct{ s *Store }
 
 // cutBlob is a blob in pages.
@@ -75,7 +76,8 @@ func PagesOf(b []byte) (pages []journal.Page, are bool) {
 
 // sum is over what a row of the table blob tells.
 func (c *cutBlob) sum(n int64) sum {
-	return sum(0).number(n).number(int64(len(c.key))).bytes([]byte(c.key)).number(c.seq).number(c.size).number(flag(c.raw))
+	return sum(0).number(n).number(int64(len(c.key))).bytes([]byte(c.key)).number(c.seq).number(c.size).number(
+		flag(c.raw))
 }
 
 func flag(is bool) int64 {
@@ -247,11 +249,16 @@ func (w *writer) dropBlob(n int64) (rows int64, err error) {
 	return rows + 1, err
 }
 
-// eraseBlobs deletes the blobs of a submission as far as the budget goes; `gone` says that there is none left.
+// eraseBlobs deletes the blobs of a submission as far as the budget goes; `gone` says that
+// there is none left.
 func (w *writer) eraseBlobs(seq uint32, room *budget) (gone bool, err error) {
 	for {
 		n, size := int64(0), int64(0)
-		err := w.blobOf.Query(func(row sqlitedb.Row) (bool, error) { n, size = row.Int(0), row.Int(1); return false, nil }, int64(seq))
+		err := w.blobOf.Query(func(row sqlitedb.Row) (bool, error) {
+			n, size = row.Int(0), row.Int(1)
+			return false,
+				nil
+		}, int64(seq))
 		if err != nil || n == 0 || room.spent() {
 			return n == 0, err
 		}

@@ -13,14 +13,15 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Catalogue is the file of the whole server: which queues there are, the plugins, the access tokens, and its secrets. It is read at the
-// start and written when an operator changes something, so one connection does.
+// Catalogue is the file of the whole server: which queues there are, the plugins, the
+// access tokens, and its secrets. It is read at the start and written when an operator
+// changes something, so one connection does.
 type Catalogue struct {
 	path string
 
-	// Around runs every change that an operator makes, and returns what its caller is told; nil: they run plainly. On a
-	// full disk it may make room and run the change once more. It must not call the catalogue. Set it before the
-	// catalogue is shared.
+	// Around runs every change that an operator makes, and returns what its caller is
+	// told; nil: they run plainly. On a full disk it may make room and run the change once
+	// more. It must not call the catalogue. Set it before the catalogue is shared.
 	Around func(write func() error) error
 
 	mu                      sync.Mutex
@@ -45,8 +46,9 @@ type QueueRow struct {
 	Oldest      uint64     // generation that its files may have when it is quarantined
 }
 
-// OpenCatalogue opens the catalogue at path, makes it if there is none, and brings an older one up to date. A file that is
-// damaged, foreign or of a version that is not known is a *queue.FormatError and stays as it was.
+// OpenCatalogue opens the catalogue at path, makes it if there is none, and brings an
+// older one up to date. A file that is damaged, foreign or of a version that is not known
+// is a *queue.FormatError and stays as it was.
 func OpenCatalogue(ctx context.Context, path string) (*Catalogue, error) {
 	c := &Catalogue{path: path}
 	if err := c.open(ctx); err != nil {
@@ -63,7 +65,8 @@ func (c *Catalogue) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.conn, err = sqlitedb.Open(c.path, CatalogueKind, sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
+	if c.conn, err = sqlitedb.Open(c.path, CatalogueKind,
+		sqlitedb.Options{Durability: queue.Full, Owner: &sqlitedb.Owner{}}); err != nil {
 		return err
 	}
 	if err := c.checkSums(); err != nil {
@@ -73,14 +76,16 @@ func (c *Catalogue) open(ctx context.Context) error {
 		return err
 	}
 	return prepareAll(c.conn, slices.Concat(c.plugin.prepare(), c.token.prepare(), c.act.prepare(), []prepared{
-		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue ORDER BY name"},
+		{&c.list, "SELECT name, shard, settings, created, coalesce(quarantined, 0), coalesce(oldest, 0) FROM queue " +
+			"ORDER BY name"},
 		{&c.leftovers, "SELECT shard FROM leftover ORDER BY shard"},
 		{&c.secret, "SELECT bytes FROM secret WHERE name = ?"},
 	}))
 }
 
-// Begin raises the generation of the data directory, at the first start of all with an id that it draws from rnd, and returns the identity
-// that all files are to come to. Without room on the disk the generation stays.
+// Begin raises the generation of the data directory, at the first start of all with an id
+// that it draws from rnd, and returns the identity that all files are to come to. Without
+// room on the disk the generation stays.
 func (c *Catalogue) Begin(rnd io.Reader) (queue.Identity, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +103,8 @@ func (c *Catalogue) Begin(rnd io.Reader) (queue.Identity, error) {
 	return id, wrap("begin", err)
 }
 
-// Identity is that of the data directory, as its last start left it: for files that are opened without a start.
+// Identity is that of the data directory, as its last start left it: for files that are
+// opened without a start.
 func (c *Catalogue) Identity() (queue.Identity, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,32 +166,39 @@ func rowsOf[T any](list *sqlitedb.Stmt, read func(sqlitedb.Row) (T, error), args
 
 // damaged is the error of something that the catalogue has and that cannot be.
 func (c *Catalogue) damaged(cause error, format string, args ...any) error {
-	return &queue.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...), Advice: sqlitedb.AdviceDamaged, Err: cause}
+	return &queue.FormatError{Path: c.path, Reason: "has " + fmt.Sprintf(format, args...),
+		Advice: sqlitedb.AdviceDamaged, Err: cause}
 }
 
-// PutQueue stores a queue durably. Of a queue that is there already only the settings change; its shard and its time of
-// creation stay. A new queue in another's shard is an error.
+// PutQueue stores a queue durably. Of a queue that is there already only the settings change;
+// its shard and its time of creation stay. A new queue in another's shard is an error.
 func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
 	return c.change("put queue", acts, do("leftover.drop", int64(q.Shard)),
 		do("queue.put", int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created)))
 }
 
-// Quarantine stores durably since when a queue does not serve, and how old its files may be when it does again. 0 for both: it serves.
+// Quarantine stores durably since when a queue does not serve, and how old its files may
+// be when it does again. 0 for both: it serves.
 func (c *Catalogue) Quarantine(name string, since queue.Time, oldest uint64) error {
 	_, err := c.note("quarantine", nil, do("queue.quarantine", int64(since), int64(oldest), name))
 	return err
 }
 
-// Leftovers lists the shards whose files, if there are any, belong to no queue: of one that was not made to the end, or is deleted.
+// Leftovers lists the shards whose files, if there are any, belong to no queue: of one
+// that was not made to the end, or is deleted.
 func (c *Catalogue) Leftovers() (all []queue.ShardID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, err = rowsOf(c.leftovers, func(row sqlitedb.Row) (queue.ShardID, error) { return queue.ShardID(row.Int(0)), nil })
+	all, err = rowsOf(c.leftovers, func(row sqlitedb.Row) (queue.ShardID, error) {
+		return queue.ShardID(row.Int(0)),
+			nil
+	})
 	return all, wrap("leftovers", err)
 }
 
-// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before the first file of a queue is
-// made: those of a shard that the catalogue does not know are taken as a sign that it has lost something.
+// Leave makes a shard a leftover, durably, until a queue is put into it. It comes before
+// the first file of a queue is made: those of a shard that the catalogue does not know are
+// taken as a sign that it has lost something.
 func (c *Catalogue) Leave(shard queue.ShardID) error {
 	_, err := c.note("leave", nil, do("leftover.put", int64(shard)))
 	return err
@@ -196,8 +209,8 @@ func (c *Catalogue) DeleteQueue(name string, acts ...queue.Act) error {
 	return c.change("delete queue", acts, do("leftover.of", name), do("queue.drop", name))
 }
 
-// Secret is the random key of this name, of so many bytes. The first call draws it from rnd and stores it durably; from then
-// on it is always the same.
+// Secret is the random key of this name, of so many bytes. The first call draws it from
+// rnd and stores it durably; from then on it is always the same.
 func (c *Catalogue) Secret(name string, bytes int, rnd io.Reader) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

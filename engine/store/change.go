@@ -9,12 +9,13 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Everything that changes the catalogue is a list of steps: statements by their names, with plain arguments. The steps of one change, and
-// the entries of the audit log about it, are one transaction. Servers that share a catalogue apply the same steps in the same order, so
-// what a statement does depends on its arguments and on the tables alone.
+// Everything that changes the catalogue is a list of steps: statements by their names,
+// with plain arguments. The steps of one change, and the entries of the audit log about
+// it, are one transaction. Servers that share a catalogue apply the same steps in the same
+// order, so what a statement does depends on its arguments and on the tables alone.
 
-// changeStatements are the statements that change the catalogue. Their names are in the journals of shared catalogues: a name keeps its
-// meaning for good.
+// changeStatements are the statements that change the catalogue. Their names are in the
+// journals of shared catalogues: a name keeps its meaning for good.
 var changeStatements = map[string]string{
 	"queue.put": "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
 		"UPDATE SET settings = excluded.settings",
@@ -77,7 +78,8 @@ func (c *Catalogue) change(operation string, acts []queue.Act, steps ...journal.
 	return change()
 }
 
-// note makes a change that no operator asked for, and says how many rows it changed. No room is made for it on a full disk.
+// note makes a change that no operator asked for, and says how many rows it changed. No
+// room is made for it on a full disk.
 func (c *Catalogue) note(operation string, acts []queue.Act, steps ...journal.Step) (rows int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 // commitBytes bounds one shared commit: larger ones make everybody behind them wait for longer than a sync.
 const commitBytes = 4 << 20
 
-// commits lets callers that come while a commit runs share the next one. There is no goroutine and no timer: the first caller
-// of a batch writes for all, and when its own request is done it hands the lead to the first of those that came meanwhile.
+// commits lets callers that come while a commit runs share the next one. There is no
+// goroutine and no timer: the first caller of a batch writes for all, and when its own
+// request is done it hands the lead to the first of those that came meanwhile.
 type commits struct {
 	mu      sync.Mutex
 	waiting []*request
@@ -29,8 +30,8 @@ type signal struct {
 	err  error
 }
 
-// commit adds the request to the next shared transaction and returns when that is durable. The context counts only before:
-// a commit that has begun is waited for.
+// commit adds the request to the next shared transaction and returns when that is durable.
+// The context counts only before: a commit that has begun is waited for.
 func (s *Store) commit(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -9,8 +9,9 @@ import (
 
 const compactTx = 1 << 20 // bytes of one transaction of compacting and packing: others wait no longer than for a commit
 
-// CompactOutputs sorts the log of outputs into runs when it is long enough to be worth it, and does nothing otherwise. Call it
-// every now and then from a background loop; it works in short transactions, and others append and read meanwhile.
+// CompactOutputs sorts the log of outputs into runs when it is long enough to be worth it,
+// and does nothing otherwise. Call it every now and then from a background loop; it works
+// in short transactions, and others append and read meanwhile.
 func (s *Store) CompactOutputs(ctx context.Context) error {
 	if !s.outputs.over(1) {
 		return nil
@@ -23,8 +24,8 @@ func (s *Store) CompactOutputs(ctx context.Context) error {
 	return wrap("compact outputs", s.compact(ctx))
 }
 
-// compact moves all of the log into runs. A crash at any point leaves some outputs in both places, which is harmless: the log is asked
-// first, and compacting again makes a run more.
+// compact moves all of the log into runs. A crash at any point leaves some outputs in both
+// places, which is harmless: the log is asked first, and compacting again makes a run more.
 func (s *Store) compact(ctx context.Context) error {
 	from, upTo, isDropped := s.outputs.uncompacted()
 	var entries []logEntry
@@ -149,8 +150,8 @@ func cutRun(entries []logEntry) int {
 	return cut(len(entries), func(i int) int { return sizeInRun(&entries[i]) })
 }
 
-// nextRun is the number of the first page of a submission's next run. Numbers that the packed run counts as its own are not
-// used again.
+// nextRun is the number of the first page of a submission's next run. Numbers that the
+// packed run counts as its own are not used again.
 func nextRun(r *reader, seq uint32) (uint32, error) {
 	last, top, found, err := lastOutput(r, seq, lastNumber)
 	if err != nil || !found {
@@ -166,9 +167,10 @@ func nextRun(r *reader, seq uint32) (uint32, error) {
 	return max(top, below) + 1, nil
 }
 
-// PackOutputs merges the runs of a submission into one, so that reading its outputs is one walk through its pages. Call it
-// when the submission has ended. It is cheap for a submission whose outputs lie in order already, as those of most small ones
-// do, and may be called again after a crash or an error: it goes on where it was.
+// PackOutputs merges the runs of a submission into one, so that reading its outputs is one
+// walk through its pages. Call it when the submission has ended. It is cheap for a
+// submission whose outputs lie in order already, as those of most small ones do, and may
+// be called again after a crash or an error: it goes on where it was.
 func (s *Store) PackOutputs(ctx context.Context, seq uint32) error {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()
@@ -290,11 +292,13 @@ func (s *Store) writePacked(ctx context.Context, seq uint32, all []run, packed *
 	}
 }
 
-// dropRuns deletes the pages up to this number, the oldest first: while some are left, the newer of two outputs still wins.
+// dropRuns deletes the pages up to this number, the oldest first: while some are left, the
+// newer of two outputs still wins.
 func (s *Store) dropRuns(ctx context.Context, seq, upTo uint32) error {
 	for gone := false; !gone; {
 		err := s.tx(ctx, func(w *writer) (err error) {
-			gone, err = eraseRange(w.sizeOutput, w.dropOutput, keyOf(seq, 0), keyOf(seq, upTo), &budget{rows: eraseRows, bytes: eraseBytes})
+			gone, err = eraseRange(w.sizeOutput, w.dropOutput, keyOf(seq, 0), keyOf(seq, upTo),
+				&budget{rows: eraseRows, bytes: eraseBytes})
 			return err
 		})
 		if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// ErrMissing says that content or an attachment is not in the store: it was never written, or is deleted by now.
+// ErrMissing says that content or an attachment is not in the store: it was never written,
+// or is deleted by now.
 var ErrMissing = errors.New("store: there is no such content")
 
 // PackContent makes the pages of all inline chunks of a submission, for a journal.Contents.
@@ -23,7 +24,8 @@ func PackContent(chunks [][]byte) []journal.Page {
 	return packContent(0, chunks, bytes)
 }
 
-// PackBlob packs chunks, from the first on, into the pages of one blob, and says for how many there was room: for one in any case.
+// PackBlob packs chunks, from the first on, into the pages of one blob, and says for how
+// many there was room: for one in any case.
 func PackBlob(chunks [][]byte) (b []byte, n int) {
 	const most = 8 // bytes that describe a chunk, with its share of the page
 	size := 0
@@ -39,7 +41,8 @@ func PackBlob(chunks [][]byte) (b []byte, n int) {
 	return b, n
 }
 
-// packContent makes the pages of the chunks, whose sizes sum up to about `bytes`. The pages lie in one piece of memory.
+// packContent makes the pages of the chunks, whose sizes sum up to about `bytes`. The
+// pages lie in one piece of memory.
 func packContent(first uint32, chunks [][]byte, bytes int) []journal.Page {
 	buf := make([]byte, 0, bytes+3*len(chunks)+16)
 	pages := make([]journal.Page, 0, bytes/smallPage+1)
@@ -54,10 +57,12 @@ func packContent(first uint32, chunks [][]byte, bytes int) []journal.Page {
 	return pages
 }
 
-// ReadContents is the content of several chunks of one submission, in the order of the indexes; ErrMissing when one has none.
-// Chunks that lie side by side are read together when their indexes stand side by side. It ends before the content that would bring the sum
-// over `most` bytes; the first is read in any case. The bytes must not be changed.
-func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32, most int) (contents [][]byte, err error) {
+// ReadContents is the content of several chunks of one submission, in the order of the
+// indexes; ErrMissing when one has none. Chunks that lie side by side are read together
+// when their indexes stand side by side. It ends before the content that would bring the
+// sum over `most` bytes; the first is read in any case. The bytes must not be changed.
+func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32,
+	most int) (contents [][]byte, err error) {
 	missing := func(index uint32) error { return missingChunk(seq, index) }
 	if kept := s.Memtable.content(seq); kept != nil {
 		contents, err = chunksOf(indexes, most, missing, func(index uint32) (uint32, []byte, error) {
@@ -81,8 +86,8 @@ func (s *Store) ReadContents(ctx context.Context, seq uint32, indexes []uint32, 
 	return contents, nil
 }
 
-// chunksOf takes chunks of up to `most` bytes out of pages, which at gives: the one that holds a chunk, if any does, and the index of its
-// first one. missing is the error of one that is in none.
+// chunksOf takes chunks of up to `most` bytes out of pages, which at gives: the one that holds a
+// chunk, if any does, and the index of its first one. missing is the error of one that is in none.
 func chunksOf(indexes []uint32, most int, missing func(index uint32) error,
 	at func(index uint32) (start uint32, page []byte, err error)) ([][]byte, error) {
 	contents := make([][]byte, len(indexes))
@@ -119,7 +124,8 @@ func missingChunk(seq, index uint32) error {
 }
 
 // pageOf is the page that holds the chunk: the last one that begins at or before it.
-func pageOf(pages []journal.Page, index uint32, missing func(index uint32) error) (start uint32, page []byte, err error) {
+func pageOf(pages []journal.Page, index uint32, missing func(index uint32) error) (start uint32, page []byte,
+	err error) {
 	n := sort.Search(len(pages), func(i int) bool { return pages[i].First > index })
 	if n == 0 {
 		return 0, nil, missing(index)
@@ -143,7 +149,8 @@ func (s *Store) contentPage(r *reader, seq, index uint32) (start uint32, page []
 	return start, page, err
 }
 
-// ReadAttachment is a submission's attachment; ErrMissing when there is none. The bytes must not be changed.
+// ReadAttachment is a submission's attachment; ErrMissing when there is none. The bytes
+// must not be changed.
 func (s *Store) ReadAttachment(ctx context.Context, seq uint32) (b []byte, err error) {
 	if kept := s.Memtable.content(seq); kept != nil && kept.Attachment != nil {
 		return kept.Attachment, nil

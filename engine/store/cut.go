@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Cut is a file of this package as it is at one moment. The file is written beside it; its log grows until Close.
+// Cut is a file of this package as it is at one moment. The file is written beside it; its
+// log grows until Close.
 type Cut struct {
 	snapshot *sqlitedb.Snapshot
 	writer   *sync.Mutex
@@ -30,7 +31,8 @@ func cutOf(path string, kind sqlitedb.Kind, writer *sync.Mutex) (*Cut, error) {
 	return &Cut{snapshot, writer}, nil
 }
 
-// Take makes now the moment of the cut, and calls `at` in it: the file is not written meanwhile. `at` must be quick.
+// Take makes now the moment of the cut, and calls `at` in it: the file is not written
+// meanwhile. `at` must be quick.
 func (c *Cut) Take(at func() error) error {
 	c.writer.Lock()
 	defer c.writer.Unlock()
@@ -46,8 +48,9 @@ func (c *Cut) Checkpointed() (journal.Position, error) {
 	return journal.Position(n), wrap("cut", err)
 }
 
-// CopyTo makes a file of the cut at path, where none may be: one of this identity, that was closed in good order. It is not synced.
-// pace is called after each few pages with how many bytes these were; an error of it ends the copy.
+// CopyTo makes a file of the cut at path, where none may be: one of this identity, that
+// was closed in good order. It is not synced. pace is called after each few pages with how
+// many bytes these were; an error of it ends the copy.
 func (c *Cut) CopyTo(path string, id queue.Identity, pace func(bytes int) error) error {
 	return wrap("cut", c.snapshot.CopyTo(path, id, pace))
 }
@@ -55,11 +58,12 @@ func (c *Cut) CopyTo(path string, id queue.Identity, pace func(bytes int) error)
 // Close ends the cut.
 func (c *Cut) Close() error { return wrap("cut", c.snapshot.Close()) }
 
-// Assign gives a file of a data directory that is not in use another identity. A journal is such a file too.
+// Assign gives a file of a data directory that is not in use another identity. A journal
+// is such a file too.
 func Assign(path string, id queue.Identity) error { return wrap("assign", sqlitedb.Assign(path, id)) }
 
-// Renew makes the catalogue at path, which is not in use, that of another data directory. The secret of this name is forgotten: the next
-// start draws a new one.
+// Renew makes the catalogue at path, which is not in use, that of another data directory.
+// The secret of this name is forgotten: the next start draws a new one.
 func Renew(ctx context.Context, path, secret string, id queue.Identity) error {
 	c, err := OpenCatalogue(ctx, path)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// endedChange is the change of one transaction in the history. The index gets it when the transaction is durable.
+// endedChange is the change of one transaction in the history. The index gets it when the
+// transaction is durable.
 type endedChange struct {
 	index   *endedIndex
 	next    int64
@@ -56,8 +57,9 @@ func (c *endedChange) drop(page int64, i int) {
 // sparse says that a page has so little left that it is worth writing that into another one.
 func (s *span) sparse() bool { return s.left > 0 && s.left <= s.count/8 }
 
-// gather moves what is left of sparse pages into new ones, so that few submissions which stay for long do not keep all that ended beside
-// them on the disk. Pages in `stay` are left alone: a transaction to come looks for submissions where they are now.
+// gather moves what is left of sparse pages into new ones, so that few submissions which
+// stay for long do not keep all that ended beside them on the disk. Pages in `stay` are
+// left alone: a transaction to come looks for submissions where they are now.
 func (c *endedChange) gather(st *Store, w *writer, stay map[int64]bool) error {
 	var list []checkpoint.Ended
 	for page, s := range c.changed {

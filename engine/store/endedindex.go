@@ -8,9 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// endedIndex has the spans of all pages of the history in memory, about a byte for an ended submission, so that a look-up reads only pages
-// that can hold what it looks for. As a checkpoint sorts what it ends, the spans of its pages do not overlap; those of two checkpoints do
-// where submissions did not end in the order in which they came.
+// endedIndex has the spans of all pages of the history in memory, about a byte for an
+// ended submission, so that a look-up reads only pages that can hold what it looks for. As
+// a checkpoint sorts what it ends, the spans of its pages do not overlap; those of two
+// checkpoints do where submissions did not end in the order in which they came.
 type endedIndex struct {
 	mu     sync.RWMutex
 	blocks []*endedBlock // by page number
@@ -51,7 +52,8 @@ func (x *endedIndex) find(page int64) (block, at int, found bool) {
 	if block == len(x.blocks) {
 		return 0, 0, false
 	}
-	at, found = slices.BinarySearchFunc(x.blocks[block].pages, page, func(s *span, page int64) int { return cmp.Compare(s.page, page) })
+	at, found = slices.BinarySearchFunc(x.blocks[block].pages, page,
+		func(s *span, page int64) int { return cmp.Compare(s.page, page) })
 	return block, at, found
 }
 
@@ -119,8 +121,8 @@ func (x *endedIndex) begin(o *walk) (list steps, moves uint64) {
 	return list, x.moves
 }
 
-// of lists the pages of a block whose span matches. errMoved says that submissions went elsewhere since the walk began, perhaps to where
-// it does not look.
+// of lists the pages of a block whose span matches. errMoved says that submissions went
+// elsewhere since the walk began, perhaps to where it does not look.
 func (x *endedIndex) of(b *endedBlock, match func(*span) bool, moves uint64) (list []*span, err error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

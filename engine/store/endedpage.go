@@ -10,13 +10,14 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The history is kept in pages: what a checkpoint ends is sorted by id and packed, so that an ended submission costs a share of a row and
-// not a row with four indexes. A page never changes. Its span, in a row of its own, tells what it holds, and which of it is gone.
+// The history is kept in pages: what a checkpoint ends is sorted by id and packed, so that
+// an ended submission costs a share of a row and not a row with four indexes. A page never
+// changes. Its span, in a row of its own, tells what it holds, and which of it is gone.
 
 // appendEndedPage packs ended submissions, which are sorted by id:
 //
-//	uvarint n | n times (uvarint id, varint seq, uvarint state, varint finished, varint position, uvarint spec length, uvarint
-//	final length) | bytes
+//	uvarint n | n times (uvarint id, varint seq, uvarint state, varint finished, varint position,
+//	                     uvarint spec length, uvarint final length) | bytes
 //
 // Ids, seqs, times and positions are differences to those before, the first as they are.
 func appendEndedPage(dst []byte, list []checkpoint.Ended) []byte {
@@ -69,7 +70,8 @@ func endedPage(kept []byte) ([]checkpoint.Ended, error) {
 	return list, d.err()
 }
 
-// span tells of a page of the history, or of a block of pages, what they hold: the least and the largest of each.
+// span tells of a page of the history, or of a block of pages, what they hold: the least
+// and the largest of each.
 type span struct {
 	firstID, lastID   queue.SubmissionID
 	firstSeq, lastSeq uint32
@@ -88,8 +90,8 @@ func spanOf(number int64, list []checkpoint.Ended) span {
 	s := span{page: number, meta: new(metaFilter)}
 	for i := range list {
 		e := &list[i]
-		s.cover(&span{firstID: e.ID, lastID: e.ID, firstSeq: e.Seq, lastSeq: e.Seq, firstEnd: e.Finished, lastEnd: e.Finished,
-			firstPos: e.Position, lastPos: e.Position, count: 1, left: 1, states: 1 << e.State})
+		s.cover(&span{firstID: e.ID, lastID: e.ID, firstSeq: e.Seq, lastSeq: e.Seq, firstEnd: e.Finished,
+			lastEnd: e.Finished, firstPos: e.Position, lastPos: e.Position, count: 1, left: 1, states: 1 << e.State})
 	}
 	return s
 }

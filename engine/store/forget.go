@@ -26,8 +26,9 @@ type Outlived struct {
 	at       int
 }
 
-// Outlived lists submissions that finished from one time on and before another, the longest ended first and at most `most`, without those
-// that skip (nil: none) says. It is asked about each in their order, perhaps more than once.
+// Outlived lists submissions that finished from one time on and before another, the
+// longest ended first and at most `most`, without those that skip (nil: none) says. It is
+// asked about each in their order, perhaps more than once.
 func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore queue.Time, most int,
 	skip func(id queue.SubmissionID, finished queue.Time) bool) (list []Outlived, err error) {
 	if most <= 0 {
@@ -52,9 +53,10 @@ func (h *History) Outlived(ctx context.Context, finishedFrom, finishedBefore que
 	return list, wrap("outlived", err)
 }
 
-// Forget deletes submissions that Outlived listed from the history, with their content, attachments and outputs. It sorts the list by
-// number, and says how many of it are gone, from its start. It works in transactions of bounded size, the place in the history last, so
-// after a crash or a failure it is simply called again with the rest.
+// Forget deletes submissions that Outlived listed from the history, with their content,
+// attachments and outputs. It sorts the list by number, and says how many of it are gone,
+// from its start. It works in transactions of bounded size, the place in the history last,
+// so after a crash or a failure it is simply called again with the rest.
 func (h *History) Forget(ctx context.Context, list []Outlived) (gone int, err error) {
 	slices.SortFunc(list, func(a, b Outlived) int { return cmp.Compare(a.Seq, b.Seq) })
 	h.s.outputs.moves.mu.Lock()
@@ -128,11 +130,13 @@ func (h *History) forget(w *writer, list []Outlived) (n int, err error) {
 // bareMost is how many submissions one question of bare is about.
 const bareMost = 64
 
-// bare is about the submissions of a list from the n-th up to one, whose numbers follow each other: whether none of them has a row of its
-// own that erase would have to delete. That is one question instead of several for each.
+// bare is about the submissions of a list from the n-th up to one, whose numbers follow
+// each other: whether none of them has a row of its own that erase would have to delete.
+// That is one question instead of several for each.
 func (w *writer) bare(list []Outlived, n int) (upTo int, none bool, err error) {
 	upTo = n + 1
-	for upTo < min(len(list), n+bareMost) && list[upTo].Seq == list[upTo-1].Seq+1 && list[upTo].Seq != 1<<31 { // there keys turn negative
+	for upTo < min(len(list), n+bareMost) && list[upTo].Seq == list[upTo-1].Seq+1 && list[upTo].Seq != 1<<31 {
+		// there keys turn negative
 		upTo++
 	}
 	first, last := list[n].Seq, list[upTo-1].Seq
@@ -166,11 +170,12 @@ type budget struct{ rows, bytes int64 }
 
 func (b *budget) spent() bool { return b.rows <= 0 || b.bytes <= 0 }
 
-// erase deletes content (but for singles), blobs, outputs and attachment of a submission as far as the budget goes; `gone` says that
-// nothing is left.
+// erase deletes content (but for singles), blobs, outputs and attachment of a submission
+// as far as the budget goes; `gone` says that nothing is left.
 func (w *writer) erase(seq uint32, room *budget) (gone bool, err error) {
 	first, last := keyOf(seq, 0), keyOf(seq, lastNumber)
-	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent}, {w.sizeOutput, w.dropOutput}} {
+	for _, from := range []struct{ size, drop *sqlitedb.Stmt }{{w.sizeContent, w.dropContent},
+		{w.sizeOutput, w.dropOutput}} {
 		if gone, err := eraseRange(from.size, from.drop, first, last, room); err != nil || !gone {
 			return false, err
 		}

@@ -11,16 +11,18 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Found is what a store that may be damaged has of submissions: one that is open, some that ended, or why something cannot be read.
+// Found is what a store that may be damaged has of submissions: one that is open, some
+// that ended, or why something cannot be read.
 type Found struct {
 	Open   checkpoint.Row // with an id
 	Ended  []checkpoint.Ended
 	Damage string // with the table and the row; "": none
 }
 
-// Submissions gives fn what the store at path, which no one else has open and which may be damaged, has of submissions: first the open ones
-// that have rows of their own, then those in pages, then those that ended. Where SQLite cannot go on, fn is told of it, and gets what can
-// be read from the table's end backwards. The error is one of fn or of ctx.
+// Submissions gives fn what the store at path, which no one else has open and which may be
+// damaged, has of submissions: first the open ones that have rows of their own, then those
+// in pages, then those that ended. Where SQLite cannot go on, fn is told of it, and gets
+// what can be read from the table's end backwards. The error is one of fn or of ctx.
 func Submissions(ctx context.Context, path string, fn func(Found) error) error {
 	f := finding{ctx: ctx, s: &Store{path: path}, fn: fn}
 	for _, step := range []func() error{f.openRows, f.openPages, f.ended} {
@@ -40,17 +42,19 @@ type finding struct {
 
 // openRows finds those with rows of their own.
 func (f *finding) openRows() error {
-	return around(f.ctx, f.s.path, "SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p USING (seq) "+
-		"WHERE s.seq > ? ORDER BY s.seq", func(row sqlitedb.Row, damage string) error {
-		if damage != "" {
-			return f.fn(Found{Damage: "table submission: " + damage})
-		}
-		r, err := f.s.specRow(row)
-		if r.State = row.Blob(5); err == nil && r.State != nil && sum(0).number(row.Int(0)).bytes(r.State).stored() != row.Int(4) {
-			err = f.s.damaged("progress", row.Int(0))
-		}
-		return f.found(r, err)
-	})
+	return around(f.ctx, f.s.path,
+		"SELECT s.seq, s.id, s.crc, s.spec, p.crc, p.state FROM submission s LEFT JOIN progress p USING (seq) "+
+			"WHERE s.seq > ? ORDER BY s.seq", func(row sqlitedb.Row, damage string) error {
+			if damage != "" {
+				return f.fn(Found{Damage: "table submission: " + damage})
+			}
+			r, err := f.s.specRow(row)
+			if r.State = row.Blob(5); err == nil && r.State != nil &&
+				sum(0).number(row.Int(0)).bytes(r.State).stored() != row.Int(4) {
+				err = f.s.damaged("progress", row.Int(0))
+			}
+			return f.found(r, err)
+		})
 }
 
 func (f *finding) found(r checkpoint.Row, err error) error {
@@ -81,7 +85,8 @@ func (f *finding) openPages() error {
 		b := blocks[int64(blockOfPage(row.Int(0)))]
 		if p := b.pageAt(row.Int(0)); p != nil {
 			rows = p.present(nil, rows)
-		} else if err := f.fn(Found{Damage: f.s.damaged("open_block", int64(blockOfPage(row.Int(0)))).Error()}); err != nil {
+		} else if err := f.fn(Found{Damage: f.s.damaged("open_block",
+			int64(blockOfPage(row.Int(0)))).Error()}); err != nil {
 			return err
 		}
 		return f.withStates(b, rows)
@@ -101,7 +106,8 @@ func (f *finding) withStates(b *openBlock, rows []checkpoint.Row) error {
 			damage[seq] = f.s.damaged("progress", int64(seq))
 		}
 		return nil
-	}, "SELECT seq, crc, state FROM progress WHERE seq BETWEEN ? AND ?", int64(rows[0].Seq), int64(rows[len(rows)-1].Seq))
+	}, "SELECT seq, crc, state FROM progress WHERE seq BETWEEN ? AND ?", int64(rows[0].Seq),
+		int64(rows[len(rows)-1].Seq))
 	for _, r := range rows {
 		state, there := states[r.Seq]
 		if there {
@@ -116,8 +122,8 @@ func (f *finding) withStates(b *openBlock, rows []checkpoint.Row) error {
 	return nil
 }
 
-// OpenIDs are the ids of open submissions that the store at path has, by their number. It may be open elsewhere, and damaged: then it has
-// some of them, or none.
+// OpenIDs are the ids of open submissions that the store at path has, by their number. It
+// may be open elsewhere, and damaged: then it has some of them, or none.
 func OpenIDs(ctx context.Context, path string) map[uint32]queue.SubmissionID {
 	ids := map[uint32]queue.SubmissionID{}
 	_ = sqlitedb.StillRows(ctx, path, func(row sqlitedb.Row) error {
@@ -145,30 +151,32 @@ func (f *finding) ended() error {
 		}
 		return nil
 	}, "SELECT n, bytes FROM history_span")
-	return around(ctx, path, "SELECT n, crc, bytes FROM history_page WHERE n > ? ORDER BY n", func(row sqlitedb.Row, damage string) error {
-		if damage != "" {
-			return fn(Found{Damage: "table history_page: " + damage})
-		}
-		s := Found{}
-		list, err := endedPage(row.Blob(2))
-		switch {
-		case sum(0).number(row.Int(0)).bytes(row.Blob(2)).stored() != row.Int(1):
-			s.Damage = f.s.damaged("history_page", row.Int(0)).Error()
-		case err != nil:
-			s.Damage = err.Error()
-		default:
-			bits := gone[row.Int(0)]
-			for i := range list {
-				if i/8 >= len(bits) || bits[i/8]&(1<<(i%8)) == 0 {
-					s.Ended = append(s.Ended, list[i])
+	return around(ctx, path, "SELECT n, crc, bytes FROM history_page WHERE n > ? ORDER BY n",
+		func(row sqlitedb.Row, damage string) error {
+			if damage != "" {
+				return fn(Found{Damage: "table history_page: " + damage})
+			}
+			s := Found{}
+			list, err := endedPage(row.Blob(2))
+			switch {
+			case sum(0).number(row.Int(0)).bytes(row.Blob(2)).stored() != row.Int(1):
+				s.Damage = f.s.damaged("history_page", row.Int(0)).Error()
+			case err != nil:
+				s.Damage = err.Error()
+			default:
+				bits := gone[row.Int(0)]
+				for i := range list {
+					if i/8 >= len(bits) || bits[i/8]&(1<<(i%8)) == 0 {
+						s.Ended = append(s.Ended, list[i])
+					}
 				}
 			}
-		}
-		return fn(s)
-	})
+			return fn(s)
+		})
 }
 
-// around calls fn for the rows of a query by their first column. Where it cannot go on, fn is told why, once.
+// around calls fn for the rows of a query by their first column. Where it cannot go on, fn
+// is told why, once.
 func around(ctx context.Context, path, query string, fn func(row sqlitedb.Row, damage string) error) error {
 	var stop error
 	after := int64(math.MinInt64)

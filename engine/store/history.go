@@ -58,12 +58,14 @@ func readEnded(s *Store, stmt *sqlitedb.Stmt, page int64) (list []checkpoint.End
 
 // Ended finds an ended submission in the history.
 func (h *History) Ended(ctx context.Context, id queue.SubmissionID) (e checkpoint.Ended, found bool, err error) {
-	return h.findEnded(ctx, func(p *span) bool { return p.hasID(id) }, func(e *checkpoint.Ended) bool { return e.ID == id })
+	return h.findEnded(ctx, func(p *span) bool { return p.hasID(id) },
+		func(e *checkpoint.Ended) bool { return e.ID == id })
 }
 
 // EndedBySeq finds it by its number in the shard.
 func (h *History) EndedBySeq(ctx context.Context, seq uint32) (e checkpoint.Ended, found bool, err error) {
-	return h.findEnded(ctx, func(p *span) bool { return p.hasSeq(seq) }, func(e *checkpoint.Ended) bool { return e.Seq == seq })
+	return h.findEnded(ctx, func(p *span) bool { return p.hasSeq(seq) },
+		func(e *checkpoint.Ended) bool { return e.Seq == seq })
 }
 
 func (h *History) findEnded(ctx context.Context, match func(*span) bool,
@@ -110,7 +112,8 @@ type walk struct {
 	scan  *scan            // bounds what is read; nil: all of it may be
 }
 
-// step is a block, a page or an ended submission that the walk has come to, by the smallest key that it may have.
+// step is a block, a page or an ended submission that the walk has come to, by the
+// smallest key that it may have.
 type step struct {
 	key   uint64
 	block *endedBlock
@@ -142,9 +145,11 @@ func (h *steps) Pop() any {
 	return last
 }
 
-// walk calls fn for what is wanted of the history, in order, until it returns false. Pages are read when their turn comes. fn is called
-// without a lock. errMoved says that a page is no longer where the index had it: the caller begins again behind what it has.
-func (h *History) walk(ctx context.Context, o walk, fn func(e *checkpoint.Ended, page int64, at int) (more bool, err error)) error {
+// walk calls fn for what is wanted of the history, in order, until it returns false. Pages
+// are read when their turn comes. fn is called without a lock. errMoved says that a page
+// is no longer where the index had it: the caller begins again behind what it has.
+func (h *History) walk(ctx context.Context, o walk,
+	fn func(e *checkpoint.Ended, page int64, at int) (more bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -216,7 +221,8 @@ func (h *History) wanted(ctx context.Context, p *span, o *walk) (list []step, er
 func byID(from queue.SubmissionID) walk {
 	return walk{
 		match: func(p *span) bool { return p.lastID >= from }, from: func(p *span) uint64 { return uint64(p.firstID) },
-		want: func(e *checkpoint.Ended) bool { return e.ID >= from }, key: func(e *checkpoint.Ended) uint64 { return uint64(e.ID) },
+		want: func(e *checkpoint.Ended) bool { return e.ID >= from },
+		key:  func(e *checkpoint.Ended) uint64 { return uint64(e.ID) },
 	}
 }
 
@@ -245,7 +251,8 @@ func (h *History) each(ctx context.Context, match func(*span) bool, fn func(*che
 	})
 }
 
-// EndedSince calls fn for the id of every ended submission from `from` on, in no order and perhaps more than once.
+// EndedSince calls fn for the id of every ended submission from `from` on, in no order and
+// perhaps more than once.
 func (h *History) EndedSince(ctx context.Context, from queue.SubmissionID, fn func(queue.SubmissionID)) error {
 	return wrap("ended since", h.each(ctx, byID(from).match, func(e *checkpoint.Ended) {
 		if e.ID >= from {
@@ -277,8 +284,8 @@ func (h *History) endedSeqs(ctx context.Context) (seqSet, error) {
 	return seqs, h.each(ctx, func(*span) bool { return true }, func(e *checkpoint.Ended) { seqs.add(e.Seq) })
 }
 
-// ListEnded lists ended submissions in one of the states, the newest id first, beginning below `before` (0: at the newest),
-// at most `limit`.
+// ListEnded lists ended submissions in one of the states, the newest id first, beginning
+// below `before` (0: at the newest), at most `limit`.
 func (h *History) ListEnded(ctx context.Context, before queue.SubmissionID, states []queue.SubmissionState,
 	limit int) ([]checkpoint.Ended, error) {
 	list, _, err := h.ScanEnded(ctx, EndedScan{Before: before, States: states, Limit: limit})
@@ -299,8 +306,9 @@ func maskOf(states []queue.SubmissionState) (mask uint32) {
 	return mask
 }
 
-// EndedIn lists the ids of ended submissions in a state, those below `before` and the newest first, at most `limit`. It reads none of
-// what the history tells about them, which is long for a submission with many dead letters.
+// EndedIn lists the ids of ended submissions in a state, those below `before` and the
+// newest first, at most `limit`. It reads none of what the history tells about them, which
+// is long for a submission with many dead letters.
 func (h *History) EndedIn(ctx context.Context, before queue.SubmissionID, state queue.SubmissionState,
 	limit int) (ids []queue.SubmissionID, err error) {
 	o := newest(before, maskOf([]queue.SubmissionState{state}))

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// This file has the forms in which idempotency keys are stored: pages of a slot by the first bits of the hash, the row of a slot, and the
-// filter that is kept of it.
+// This file has the forms in which idempotency keys are stored: pages of a slot by the
+// first bits of the hash, the row of a slot, and the filter that is kept of it.
 
 // keyPageBits is how many bits of the hash choose the page: a slot of 256 Ki keys has some 32 keys in each.
 const keyPageBits = 13
@@ -44,7 +44,8 @@ func readKey(b []byte) (k checkpoint.Key) {
 // keysIn are the keys of a page, the first one first.
 func keysIn(page []byte) iter.Seq[[]byte] { return slices.Chunk(page, keyBytes) }
 
-// sameKey is how much of a key has to be the same for it to be the same use of it: the hash and the submission.
+// sameKey is how much of a key has to be the same for it to be the same use of it: the
+// hash and the submission.
 const sameKey = 24
 
 func holdsKey(page, key []byte) bool {
@@ -98,8 +99,8 @@ func (s *keySlot) put(w *writer) error {
 	return err
 }
 
-// filter is a Bloom filter in blocks of a cache line: two bytes for each key, with 7 bits set in one block. Of keys that are not in it, it
-// says of about one in 500 that they may be.
+// filter is a Bloom filter in blocks of a cache line: two bytes for each key, with 7 bits set
+// in one block. Of keys that are not in it, it says of about one in 500 that they may be.
 type filter []byte
 
 const (

@@ -14,9 +14,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Keys are the idempotency keys that checkpoints have written. They are kept in slots by time, so that those whose window is over go
-// together. Within a slot they are in pages by hash. What memory keeps of a slot says of most keys that they are not in it: an insert with
-// a new key reads nothing.
+// Keys are the idempotency keys that checkpoints have written. They are kept in slots by time, so
+// that those whose window is over go together. Within a slot they are in pages by hash. What memory
+// keeps of a slot says of most keys that they are not in it: an insert with a new key reads nothing.
 type Keys struct {
 	Most int // that may be known: the callers see to it
 
@@ -44,7 +44,8 @@ type keySlot struct {
 type keyBit struct{}
 
 const (
-	// slotKeys bounds the memory of the slot that is being filled to some 5 MB, and what a checkpoint writes again of it to 20 MB.
+	// slotKeys bounds the memory of the slot that is being filled to some 5 MB, and what a
+	// checkpoint writes again of it to 20 MB.
 	slotKeys = 256 << 10
 	// slotSpan is how much later than the others of its slot a key may leave.
 	slotSpan = time.Hour
@@ -56,7 +57,8 @@ func (k *Keys) init(s *Store, o *Options) {
 	k.s, k.next, k.Most, k.slotKeys = s, 1, cmp.Or(o.Keys, queue.MaxIdempotencyKeys), cmp.Or(o.SlotKeys, slotKeys)
 }
 
-// load reads the slots. It reads the keys of those that have no filter yet: of the one that is being filled.
+// load reads the slots. It reads the keys of those that have no filter yet: of the one
+// that is being filled.
 func (k *Keys) load() error {
 	err := k.s.write.keySlots.Query(func(row sqlitedb.Row) (bool, error) {
 		n, b := row.Int(0), row.Blob(2)
@@ -142,7 +144,8 @@ func (s *keySlot) may(bits uint64) bool {
 // Len is how many keys the slots have.
 func (k *Keys) Len() int { return int(k.held.Load()) }
 
-// Oldest is the latest moment at which a key of the oldest slot was used: a window after it that slot leaves.
+// Oldest is the latest moment at which a key of the oldest slot was used: a window after
+// it that slot leaves.
 func (k *Keys) Oldest() (at queue.Time, any bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -152,8 +155,9 @@ func (k *Keys) Oldest() (at queue.Time, any bool) {
 	return k.slots[0].last, true
 }
 
-// Put writes keys, which are in the order of their inserts, durably. It may change the order of the list. A key that was written with the
-// same submission before is not written again while its slot is being filled: after an error the whole list can be put again.
+// Put writes keys, which are in the order of their inserts, durably. It may change the
+// order of the list. A key that was written with the same submission before is not written
+// again while its slot is being filled: after an error the whole list can be put again.
 func (k *Keys) Put(ctx context.Context, list []checkpoint.Key) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
@@ -182,7 +186,8 @@ func (k *Keys) Put(ctx context.Context, list []checkpoint.Key) error {
 // takes says whether a key of that moment belongs into the slot.
 func (s *keySlot) takes(at queue.Time) bool { return at >= s.first && at < s.first.Add(slotSpan) }
 
-// open is the slot that a key of that moment goes to. A new slot begins when the last one is full, or of another time.
+// open is the slot that a key of that moment goes to. A new slot begins when the last one
+// is full, or of another time.
 func (k *Keys) open(ctx context.Context, at queue.Time) (*keySlot, error) {
 	last := &keySlot{}
 	if n := len(k.slots); n > 0 {
@@ -263,8 +268,8 @@ func (k *Keys) add(w *writer, n int64, list []checkpoint.Key) (added int, err er
 	return added, err
 }
 
-// Expire removes slots whose keys were all used before a moment: from memory at once, from the file at most so many pages. more says that
-// there are more.
+// Expire removes slots whose keys were all used before a moment: from memory at once, from
+// the file at most so many pages. more says that there are more.
 func (k *Keys) Expire(ctx context.Context, before queue.Time, most int) (more bool, err error) {
 	if !k.writing.TryLock() { // a checkpoint writes keys: expired ones can wait
 		return false, nil
@@ -276,7 +281,8 @@ func (k *Keys) Expire(ctx context.Context, before queue.Time, most int) (more bo
 	}
 	slot, all := k.gone[0], false
 	err = k.s.tx(ctx, func(w *writer) error {
-		n, err := w.dropKeyPages.Exec(keyPageOf(slot, queue.KeyHash{}), keyPageOf(slot+1, queue.KeyHash{})-1, int64(most))
+		n, err := w.dropKeyPages.Exec(keyPageOf(slot, queue.KeyHash{}), keyPageOf(slot+1, queue.KeyHash{})-1,
+			int64(most))
 		if all = n < int64(most); err == nil && all {
 			_, err = w.dropKeySlot.Exec(slot)
 		}

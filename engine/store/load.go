@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Load calls fn for every open submission, by ascending seq. The row's bytes may be kept. The first error of fn ends the
-// loading and is returned.
+// Load calls fn for every open submission, by ascending seq. The row's bytes may be kept.
+// The first error of fn ends the loading and is returned.
 func (s *Store) Load(ctx context.Context, fn func(checkpoint.Row) error) error {
 	for from := int64(0); from <= math.MaxUint32; {
 		var rows []checkpoint.Row
@@ -35,7 +35,8 @@ func (s *Store) Load(ctx context.Context, fn func(checkpoint.Row) error) error {
 	return nil
 }
 
-// nextRows reads the open submissions of the first block from a seq on that has any, and says where the block behind it begins.
+// nextRows reads the open submissions of the first block from a seq on that has any, and
+// says where the block behind it begins.
 func (r *reader) nextRows(s *Store, from int64) (rows []checkpoint.Row, behind int64, err error) {
 	first := int64(0)
 	err = r.nextBlock.Query(func(row sqlitedb.Row) (bool, error) { first = row.Int(0); return false, nil }, from)

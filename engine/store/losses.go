@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// What a repair could not keep of submissions that are still there stands in the store, under the name "lost". Reading it goes on being an
-// error, as it was before the repair; what it is for is that a check can tell a loss that was told from one that is new.
+// What a repair could not keep of submissions that are still there stands in the store,
+// under the name "lost". Reading it goes on being an error, as it was before the repair;
+// what it is for is that a check can tell a loss that was told from one that is new.
 
 const lostName = "lost"
 

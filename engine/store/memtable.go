@@ -13,9 +13,10 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// Memtable has the contents, attachments and outputs that the journal holds and the file does not hold yet. They are durable already, so a
-// client never waits for the file: a checkpoint writes them, before it lets the journal forget them, and until then they are read from
-// here. After a crash the replay of the journal fills the memtable again. (The name and the two tables, one that grows while the other is
+// Memtable has the contents, attachments and outputs that the journal holds and the file does not hold
+// yet. They are durable already, so a client never waits for the file: a checkpoint writes them, before
+// it lets the journal forget them, and until then they are read from here. After a crash the replay of
+// the journal fills the memtable again. (The name and the two tables, one that grows while the other is
 // written, are those of log-structured stores: O'Neil et al., "The Log-Structured Merge-Tree", 1996.)
 type Memtable struct {
 	s     *Store
@@ -25,16 +26,19 @@ type Memtable struct {
 
 	mu     sync.RWMutex
 	active table
-	frozen table // being written to the file; changes under the writer's lock too, so that it can be read with that alone
+	// being written to the file; changes under the writer's lock too, so that it can be
+	// read with that alone
+	frozen table
 }
 
 // table is one generation of a memtable. Its entries never change.
 type table struct {
 	contents map[uint32]*journal.Contents // by seq
-	arrived  []uint32                     // seqs of contents in order of arrival, some of which may be gone: neighbours in the file
-	outputs  map[int64][]byte             // by keyOf(seq, index)
-	indexes  map[uint32][]uint32          // by seq: the chunks that have an output here, in order of completion
-	blobs    map[string]*cutBlob          // by key: copies of what another medium has
+	// seqs of contents in order of arrival, some of which may be gone: neighbours in the file
+	arrived []uint32
+	outputs map[int64][]byte    // by keyOf(seq, index)
+	indexes map[uint32][]uint32 // by seq: the chunks that have an output here, in order of completion
+	blobs   map[string]*cutBlob // by key: copies of what another medium has
 }
 
 // entryCost is the approximate memory of an entry beside its bytes.
@@ -118,7 +122,8 @@ func (m *Memtable) output(seq, index uint32) (b []byte, found bool) {
 	return b, found
 }
 
-// tableSlice is how many entries one hold of the lock collects or drops: who keeps something waits no longer.
+// tableSlice is how many entries one hold of the lock collects or drops: who keeps
+// something waits no longer.
 const tableSlice = 512
 
 // outputsOf lists the outputs of a submission from an index on, by index.
@@ -171,7 +176,8 @@ func (m *Memtable) drop(seq uint32) {
 	m.bytes.Add(-m.active.drop(seq) - m.frozen.drop(seq))
 }
 
-// KeepContents keeps a copy of a submission's bytes, which the journal has made durable, until a Flush writes them.
+// KeepContents keeps a copy of a submission's bytes, which the journal has made durable,
+// until a Flush writes them.
 func (m *Memtable) KeepContents(c *journal.Contents) {
 	c = c.Clone()
 	m.mu.Lock()
@@ -185,7 +191,8 @@ func (m *Memtable) KeepContents(c *journal.Contents) {
 	m.bytes.Add(sizeOf(c))
 }
 
-// KeepOutput keeps a copy of the output of a chunk, which the journal has made durable, until a Flush writes it.
+// KeepOutput keeps a copy of the output of a chunk, which the journal has made durable,
+// until a Flush writes it.
 func (m *Memtable) KeepOutput(o *journal.Output) {
 	key, own := keyOf(o.Seq, o.Index), append([]byte{}, o.Bytes...)
 	m.mu.Lock()
@@ -199,7 +206,8 @@ func (m *Memtable) KeepOutput(o *journal.Output) {
 	m.bytes.Add(int64(len(own)) + entryCost)
 }
 
-// KeepBlob keeps a blob, which is durable elsewhere, until a Flush writes it. b is the memtable's from then on.
+// KeepBlob keeps a blob, which is durable elsewhere, until a Flush writes it. b is the
+// memtable's from then on.
 func (m *Memtable) KeepBlob(key string, b []byte) {
 	c := newBlob(key, b)
 	m.mu.Lock()
@@ -226,8 +234,9 @@ func (m *Memtable) dropBlob(key string) {
 // Bytes is how much memory waits for a Flush.
 func (m *Memtable) Bytes() int64 { return m.bytes.Load() }
 
-// Flush writes everything that was kept before its call. It works in transactions of bounded size, so after a crash or an error some of it
-// is in the file, and the rest is written by the next call. When CompactOutputs is not called for long, it does that work too.
+// Flush writes everything that was kept before its call. It works in transactions of bounded
+// size, so after a crash or an error some of it is in the file, and the rest is written by
+// the next call. When CompactOutputs is not called for long, it does that work too.
 func (m *Memtable) Flush(ctx context.Context) error {
 	m.flushing.Lock()
 	defer m.flushing.Unlock()
@@ -268,8 +277,8 @@ func (m *Memtable) flushFrozen(ctx context.Context) error {
 	}
 }
 
-// flushPortion writes some of the frozen table in one transaction. What Forget removes before is not in it, what it removes later is in the
-// file by then.
+// flushPortion writes some of the frozen table in one transaction. What Forget removes
+// before is not in it, what it removes later is in the file by then.
 func (m *Memtable) flushPortion(w *writer) error {
 	s, f := m.s, m.portion()
 	pages := s.outputs.newPages()
@@ -310,7 +319,8 @@ type portion struct {
 	blobs    []*cutBlob
 }
 
-// portion needs no lock but the writer's: no one else changes the frozen table, and who keeps something must not wait for this.
+// portion needs no lock but the writer's: no one else changes the frozen table, and who
+// keeps something must not wait for this.
 func (m *Memtable) portion() portion {
 	f, bytes := portion{}, int64(0)
 	for ; len(m.frozen.arrived) > f.seqs && bytes < commitBytes; f.seqs++ {

@@ -12,11 +12,12 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A backup moves a catalogue between a file and the journal that servers share: Replica makes a file of a journal as of one moment, and
-// MoveTo fills an empty journal with the rows of a file.
+// A backup moves a catalogue between a file and the journal that servers share: Replica makes a
+// file of a journal as of one moment, and MoveTo fills an empty journal with the rows of a file.
 
 // ErrRestoring says that a shared catalogue is not whole.
-var ErrRestoring = errors.New("a restore into this cluster is not finished, so not all of it is there: run \"quern restore --cluster\" " +
+var ErrRestoring = errors.New("a restore into this cluster is not finished, so not all of it is there: run \"quern " +
+	"restore --cluster\" " +
 	"again, which begins with nothing, or choose another schema with --cluster-schema")
 
 // The steps around what a restore puts into the journal of a catalogue. They change no table.
@@ -26,7 +27,8 @@ const (
 )
 
 // movedSteps are the steps that put whole rows, in an order in which they can be done.
-var movedSteps = []string{"queue.put", "leftover.put", "secret.put", "plugin.version", "plugin.put", "token.put", "audit.put"}
+var movedSteps = []string{"queue.put", "leftover.put", "secret.put", "plugin.version", "plugin.put", "token.put",
+	"audit.put"}
 
 // inserts takes the table and its columns out of the statement of such a step.
 var inserts = regexp.MustCompile(`INTO (\w+) \(([^)]*)\)`)
@@ -34,8 +36,10 @@ var inserts = regexp.MustCompile(`INTO (\w+) \(([^)]*)\)`)
 // movedBytes is about how much one change of a move has.
 const movedBytes = 1 << 20
 
-// Replica makes a catalogue at path, where none may be, of what a shared one was when its journal ended at upTo, and lists its queues.
-func Replica(ctx context.Context, path string, log journal.Journal, upTo journal.Position) (rows []QueueRow, err error) {
+// Replica makes a catalogue at path, where none may be, of what a shared one was when its
+// journal ended at upTo, and lists its queues.
+func Replica(ctx context.Context, path string, log journal.Journal,
+	upTo journal.Position) (rows []QueueRow, err error) {
 	c, err := OpenCatalogue(ctx, path)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,8 @@ func Replica(ctx context.Context, path string, log journal.Journal, upTo journal
 // errEnough ends the reading of a journal that has more than is wanted.
 var errEnough = errors.New("no more is wanted")
 
-// Restoring says whether the journal of a shared catalogue has the beginning of a restore and not its end. It reads an empty one as whole.
+// Restoring says whether the journal of a shared catalogue has the beginning of a restore
+// and not its end. It reads an empty one as whole.
 func Restoring(ctx context.Context, log journal.Journal) (is bool, err error) {
 	err = log.Read(ctx, 0, func(at journal.Position, batch []byte) error {
 		x, err := journal.DecodeChange(batch)
@@ -79,7 +84,8 @@ func Restoring(ctx context.Context, log journal.Journal) (is bool, err error) {
 	return is, wrap("restoring", err)
 }
 
-// Move puts catalogues into an empty journal. No server uses it before End: a change of another writer ends the move with a conflict.
+// Move puts catalogues into an empty journal. No server uses it before End: a change of
+// another writer ends the move with a conflict.
 type Move struct {
 	ctx  context.Context
 	log  journal.Journal
@@ -128,7 +134,8 @@ func (m *Move) flush() (err error) {
 const movePatience = 15 * time.Second
 
 // AppendMoved appends a batch of a move: no caller waits for it who would give up.
-func AppendMoved(ctx context.Context, log journal.Journal, at journal.Position, batch []byte) (journal.Position, error) {
+func AppendMoved(ctx context.Context, log journal.Journal, at journal.Position,
+	batch []byte) (journal.Position, error) {
 	ctx, stop := context.WithTimeout(ctx, movePatience)
 	defer stop()
 	return log.Append(ctx, at, batch)
@@ -144,7 +151,8 @@ func (c *Catalogue) MoveTo(m *Move) error {
 			return wrap("move", err)
 		}
 	}
-	err := c.moveRows(m, "queue.quarantine", "SELECT quarantined, oldest, name FROM queue WHERE quarantined IS NOT NULL")
+	err := c.moveRows(m, "queue.quarantine",
+		"SELECT quarantined, oldest, name FROM queue WHERE quarantined IS NOT NULL")
 	required, err2 := c.first("SELECT required FROM access")
 	if err = errors.Join(err, err2); err == nil && required != nil && *required != 0 {
 		err = m.put(do("access.required"))

@@ -11,7 +11,9 @@ import (
 type openBlock struct {
 	pages  []openPage // by number
 	stated seqBits    // of those in pages, who has a row in the table progress
-	rows   seqBits    // who has a row each in the tables submission and progress, and no place in a page. The directory's row is without it
+	// who has a row each in the tables submission and progress, and no place in a page.
+	// The directory's row is without it
+	rows seqBits
 }
 
 // openPage is a directory's entry for a page.
@@ -45,7 +47,8 @@ func (b *openBlock) drop(seq uint32) (row, state bool) {
 // sparse says that a page has so little left that it is worth writing that into another one.
 func (p *openPage) sparse() bool { return p.here.count() <= int(p.count/8) }
 
-// small says that a page is worth writing again with what is added behind it: else many checkpoints that write a few would make many pages.
+// small says that a page is worth writing again with what is added behind it: else many
+// checkpoints that write a few would make many pages.
 func (p *openPage) small() bool { return p.size < openPageBytes/4 }
 
 // next is the number of the next page.

@@ -49,7 +49,8 @@ func (s *Store) openBlock(n, crc int64, bytes []byte) (*openBlock, error) {
 	return nil, s.damaged("open_block", n)
 }
 
-// openChange is the change of one transaction in the open submissions. The index gets it when the transaction is durable.
+// openChange is the change of one transaction in the open submissions. The index gets it
+// when the transaction is durable.
 type openChange struct {
 	index  *openIndex
 	blocks map[uint32]*changedBlock
@@ -209,8 +210,8 @@ func (c *openChange) writeBlock(s *Store, w *writer, number uint32) error {
 	return c.writeDirectory(w, number)
 }
 
-// gather deletes pages that are not worth keeping, and adds who is still in them to the list of those that get a new place: few who stay
-// for long do not keep all that came with them on the disk.
+// gather deletes pages that are not worth keeping, and adds who is still in them to the list of
+// those that get a new place: few who stay for long do not keep all that came with them on the disk.
 func (c *openChange) gather(s *Store, w *writer, number uint32, list []checkpoint.Row) ([]checkpoint.Row, error) {
 	b := c.blocks[number]
 	kept := make([]openPage, 0, len(b.pages)+1)

@@ -7,13 +7,16 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Open submissions are kept in pages, as ended ones are: a checkpoint packs those that it writes for the first time, with the state that
-// they have then. Most have one chunk, and nothing is written of them again until they end. The state of one that changes before gets a row
-// in the table progress, which counts in place of the page's. A page never changes; the directory of its block tells who is still in it.
+// Open submissions are kept in pages, as ended ones are: a checkpoint packs those that it
+// writes for the first time, with the state that they have then. Most have one chunk, and
+// nothing is written of them again until they end. The state of one that changes before
+// gets a row in the table progress, which counts in place of the page's. A page never
+// changes; the directory of its block tells who is still in it.
 
 const (
 	openPageBytes = 16 << 10 // about how large a page is, unpacked
-	openLoneBytes = 1 << 10  // a longer spec has a row of its own in the table submission, a longer state one in progress
+	// a longer spec has a row of its own in the table submission, a longer state one in progress
+	openLoneBytes = 1 << 10
 )
 
 func sizeInOpen(r *checkpoint.Row) int { return 12 + len(r.Spec) + len(r.State) }

@@ -12,8 +12,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// How the store keeps outputs. Completions of many submissions come mixed, so writing each output to its own place would dirty one
-// page of the database per output. Instead the outputs move in three steps, each of which writes large sorted pieces:
+// How the store keeps outputs. Completions of many submissions come mixed, so writing each
+// output to its own place would dirty one page of the database per output. Instead the
+// outputs move in three steps, each of which writes large sorted pieces:
 //
 //	memtable ──flush──► log: pages that all submissions share      ┌ 7/0 9/3 7/1 ┐ ┌ 9/4 8/0 7/2 ┐
 //	                     │                                         └─────────────┘ └─────────────┘
@@ -25,8 +26,8 @@ import (
 //	                     ▼                                         submission 7:  [0 1 2 5 6]     the packed run
 //	                packed run
 //
-// Memory knows which submissions are in which page of the log. If a chunk has several outputs, the latest wins: the log before the
-// runs, a later page or run before an earlier one.
+// Memory knows which submissions are in which page of the log. If a chunk has several outputs,
+// the latest wins: the log before the runs, a later page or run before an earlier one.
 
 // Output is what a consumer returned for one chunk.
 type Output struct {
@@ -36,8 +37,8 @@ type Output struct {
 
 const (
 	logPageBytes = 16 << 10
-	// The log is compacted when it is over one of these. Compacting in large portions is cheaper per output, but the log is read
-	// at every start and indexed in memory.
+	// The log is compacted when it is over one of these. Compacting in large portions is
+	// cheaper per output, but the log is read at every start and indexed in memory.
 	compactBytes   = 16 << 20
 	compactEntries = 100_000
 )
@@ -167,7 +168,8 @@ func (l *outputLog) keepFrom(seq uint32, pages []int64, first int64) {
 	}
 }
 
-// uncompacted says what compacting has to take: the pages between two numbers (from excluded), and what to leave out.
+// uncompacted says what compacting has to take: the pages between two numbers (from
+// excluded), and what to leave out.
 func (l *outputLog) uncompacted() (from, upTo int64, isDropped func(seq uint32, page int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +180,8 @@ func (l *outputLog) uncompacted() (from, upTo int64, isDropped func(seq uint32, 
 	}
 }
 
-// compact takes the pages up to upTo out of the index. Those that had not been compacted before held so much.
+// compact takes the pages up to upTo out of the index. Those that had not been compacted
+// before held so much.
 func (l *outputLog) compact(upTo int64, bytes, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,9 +212,10 @@ func (s *Store) indexLog() error {
 	return err
 }
 
-// eachLogPage reads the pages of the log between two numbers (from excluded) in slices, and counts what it read. The slice of
-// entries is used again for the next page, the bytes in it are not.
-func (s *Store) eachLogPage(ctx context.Context, from, upTo int64, fn func(n int64, entries []logEntry)) (bytes, count int, err error) {
+// eachLogPage reads the pages of the log between two numbers (from excluded) in slices, and counts
+// what it read. The slice of entries is used again for the next page, the bytes in it are not.
+func (s *Store) eachLogPage(ctx context.Context, from, upTo int64,
+	fn func(n int64, entries []logEntry)) (bytes, count int, err error) {
 	var entries []logEntry
 	for more := true; more; {
 		more = false

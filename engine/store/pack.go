@@ -2,8 +2,9 @@ package store
 
 import "github.com/klauspost/compress/s2"
 
-// What clients bring, and what describes submissions, is mostly texts that resemble each other. A page of such is kept compressed, so
-// that it takes fewer bytes to write, twice each, and less room. A page of the output log is not: it is soon written again, into a run.
+// What clients bring, and what describes submissions, is mostly texts that resemble each
+// other. A page of such is kept compressed, so that it takes fewer bytes to write, twice
+// each, and less room. A page of the output log is not: it is soon written again, into a run.
 //
 //	0 | an S2 block of the page
 //

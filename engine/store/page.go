@@ -6,18 +6,21 @@ import (
 	"slices"
 )
 
-// A row of up to smallPage bytes fills one page of the database, one of up to largePage a page and one more behind it;
-// a byte more would take a whole further page (https://sqlite.org/fileformat.html, section 1.6).
+// A row of up to smallPage bytes fills one page of the database, one of up to largePage a
+// page and one more behind it; a byte more would take a whole further page
+// (https://sqlite.org/fileformat.html, section 1.6).
 const (
 	smallPage = 4040
 	largePage = 8130
-	// Chunks and outputs over this get a row each: packing them would leave the rest of a page empty anyway.
+	// Chunks and outputs over this get a row each: packing them would leave the rest of a
+	// page empty anyway.
 	loneBytes = 1024
 )
 
 var errPage = errors.New("store: the page is cut short")
 
-// cut decides how many of the n items that are to come go into the next page. size is the room of item i with what describes it.
+// cut decides how many of the n items that are to come go into the next page. size is the
+// room of item i with what describes it.
 func cut(n int, size func(i int) int) int {
 	if n == 0 {
 		return 0
@@ -126,7 +129,9 @@ func logEntries(dst []logEntry, page []byte) ([]logEntry, error) {
 
 // appendRunPage packs outputs of one submission, which are sorted by index:
 //
-//	uvarint n | n times (uvarint index, the first as it is and the others as distance to the last; uvarint length) | bytes
+//	uvarint n | n times (uvarint index, uvarint length) | bytes
+//
+// The first index is as it is, each other one is the distance to the one before.
 func appendRunPage(dst []byte, entries []logEntry) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(entries)))
 	last := uint32(0)

@@ -43,8 +43,8 @@ func (c *Catalogue) PluginVersions() (all []queue.PluginVersion, err error) {
 	return all, wrap("plugin versions", err)
 }
 
-// PluginModule gives the bytes of a version's module; found is false if there is no such version. That they are those that the
-// sum names is for the caller to see.
+// PluginModule gives the bytes of a version's module; found is false if there is no such
+// version. That they are those that the sum names is for the caller to see.
 func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +57,8 @@ func (c *Catalogue) PluginModule(sum queue.SHA256) (module []byte, found bool, e
 
 // PutPluginVersion stores a new version with its module durably. One that is there already is an error.
 func (c *Catalogue) PutPluginVersion(v queue.PluginVersion, module []byte, acts ...queue.Act) error {
-	return c.change("put plugin version", acts, do("plugin.version", v.SHA256[:], v.Name, v.Version, v.State, v.Reason, v.Size,
-		v.Manifest, v.Report, int64(v.Created), v.Actor, module))
+	return c.change("put plugin version", acts, do("plugin.version", v.SHA256[:], v.Name, v.Version, v.State, v.Reason,
+		v.Size, v.Manifest, v.Report, int64(v.Created), v.Actor, module))
 }
 
 // SetPluginState changes the state of a version durably.
@@ -86,7 +86,8 @@ func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 			use.Config = row.Blob(3 + 2*i)
 		}
 		if r.Percent < 0 || r.Percent > 100 || row.Int(1) < 1 {
-			return r, c.damaged(nil, "the plugin %q with the revision %d and %d per cent", r.Name, row.Int(1), r.Percent)
+			return r, c.damaged(nil, "the plugin %q with the revision %d and %d per cent", r.Name, row.Int(1),
+				r.Percent)
 		}
 		return r, nil
 	})

@@ -9,9 +9,10 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A run is a range of a submission's output pages whose outputs are in index order. The pages of all runs are numbered
-// upwards from 0, each with its run's first number in the column `run`. The packed run stands above, from firstPacked on; its
-// `run` is the last page below that went into it, so that a reader that finds it unfinished knows which runs belong to it.
+// A run is a range of a submission's output pages whose outputs are in index order. The pages
+// of all runs are numbered upwards from 0, each with its run's first number in the column
+// `run`. The packed run stands above, from firstPacked on; its `run` is the last page below
+// that went into it, so that a reader that finds it unfinished knows which runs belong to it.
 const firstPacked = 1 << 31
 
 type run struct{ first, last uint32 }
@@ -71,7 +72,8 @@ func (s *Store) pageFrom(r *reader, seq, number, last uint32) (at uint32, entrie
 	return at, entries, found, err
 }
 
-// seek finds the page of a run in which index stands, if it is in the run: the last one that begins at or before it.
+// seek finds the page of a run in which index stands, if it is in the run: the last one
+// that begins at or before it.
 func (s *Store) seek(r *reader, seq uint32, in run, index uint32) (number uint32, err error) {
 	pages := uint64(in.last-in.first) + 1
 	n := sort.Search(int(pages), func(i int) bool {
@@ -116,9 +118,9 @@ func (s *Store) outputInRuns(ctx context.Context, seq, index uint32) (out []byte
 	return out, found, err
 }
 
-// Outputs calls fn for every output of a submission from index `from` on, in index order. It holds a page per run in memory,
-// however many outputs there are, and fn may be slow: no writer waits for it. The bytes may be
-// kept, and must not be changed. The first error of fn ends
+// Outputs calls fn for every output of a submission from index `from` on, in index order. It
+// holds a page per run in memory, however many outputs there are, and fn may be slow: no writer
+// waits for it. The bytes may be kept, and must not be changed. The first error of fn ends
 // the reading and is returned. What is appended meanwhile may or may not be seen.
 func (s *Store) Outputs(ctx context.Context, seq, from uint32, fn func(index uint32, out []byte) error) error {
 	for {
@@ -146,7 +148,8 @@ func (s *Store) Outputs(ctx context.Context, seq, from uint32, fn func(index uin
 	}
 }
 
-// source is one of the sorted sequences that are merged. Of two with the same index the one of smaller rank wins.
+// source is one of the sorted sequences that are merged. Of two with the same index the
+// one of smaller rank wins.
 type source struct {
 	rank    int
 	entries []logEntry // in hand
@@ -232,7 +235,8 @@ func (m *merger) fill(r *reader, src *source) error {
 	return nil
 }
 
-// next is the next output in index order; `more` is false at the end. errMoved says that the sources are not where they were.
+// next is the next output in index order; `more` is false at the end. errMoved says that
+// the sources are not where they were.
 func (m *merger) next(ctx context.Context) (e logEntry, more bool, err error) {
 	if m.primed != nil {
 		for _, src := range m.primed {

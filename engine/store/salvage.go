@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A damaged file is not fixed in place: SQLite's own trees may be what is damaged. Every row that can be read, and whose checksum
-// matches, goes into a new file; the others are told of.
+// A damaged file is not fixed in place: SQLite's own trees may be what is damaged. Every row
+// that can be read, and whose checksum matches, goes into a new file; the others are told of.
 
 // LeftOut is what of a damaged file could not be taken over: the rows from Row to Upto of a table.
 type LeftOut struct {
@@ -37,7 +37,8 @@ type Salvaging struct {
 	Tell     func(LeftOut)
 }
 
-// Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no one has open. There may be no file `from`.
+// Salvage makes a store at `to` of what can be read of the damaged one at `from`, which no
+// one has open. There may be no file `from`.
 func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 	return wrap("salvage", salvageInto(ctx, Kind, from, to, o.Identity, func(tx salvageTx) error {
 		s := salvage{Salvaging: o, salvageTx: tx, salvageOpen: newSalvageOpen()}
@@ -46,7 +47,8 @@ func Salvage(ctx context.Context, from, to string, o Salvaging) error {
 }
 
 // salvageInto makes the file of this kind at `to`, which fn fills with what it reads of the one at `from`.
-func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id queue.Identity, fn func(salvageTx) error) error {
+func salvageInto(ctx context.Context, kind sqlitedb.Kind, from, to string, id queue.Identity,
+	fn func(salvageTx) error) error {
 	err := sqlitedb.Create(to, kind, func(temporary string) error { return fill(ctx, from, temporary, fn) })
 	if err != nil {
 		return err
@@ -83,8 +85,8 @@ type salvageTx struct {
 	tx  *sql.Tx
 }
 
-// put takes a row over, unless it is there already or is none that the table may hold. Columns that the new table does not have are left
-// out.
+// put takes a row over, unless it is there already or is none that the table may hold.
+// Columns that the new table does not have are left out.
 func (s *salvageTx) put(table string, r *sqlitedb.Salvaged, columns []string) (taken bool, err error) {
 	var names []string
 	var values []any
@@ -93,8 +95,8 @@ func (s *salvageTx) put(table string, r *sqlitedb.Salvaged, columns []string) (t
 			names, values = append(names, name), append(values, r.Values[i])
 		}
 	}
-	result, err := s.tx.ExecContext(s.ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", table, strings.Join(names, ", "),
-		strings.Repeat(", ?", len(names)-1)), values...)
+	result, err := s.tx.ExecContext(s.ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", table,
+		strings.Join(names, ", "), strings.Repeat(", ?", len(names)-1)), values...)
 	if err != nil {
 		return false, err
 	}
@@ -109,7 +111,8 @@ func (s *salvageTx) columns(table string) (names []string, err error) {
 
 // names are the texts that a query of the new file selects.
 func (s *salvageTx) names(query string, args ...any) (all []string, err error) {
-	err = sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error { all = append(all, row.Text(0)); return nil }, query, args...)
+	err = sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error { all = append(all, row.Text(0)); return nil },
+		query, args...)
 	return all, err
 }
 
@@ -131,7 +134,8 @@ func (s *salvage) run() error {
 	}
 	s.lostPages()
 	table := func() error { return s.table(&tables[states]) }
-	for _, step := range []func() error{s.rebuild, table, s.states, s.directories, s.spans, s.keySlots, s.position, s.lastSeq} {
+	for _, step := range []func() error{s.rebuild, table, s.states, s.directories, s.spans, s.keySlots, s.position,
+		s.lastSeq} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -187,7 +191,8 @@ func (s *salvage) left(d sqlitedb.LeftOut) {
 		out.Seq = seqIn(d.Table, &sqlitedb.Salvaged{Rowid: d.Row})
 	}
 	spec, _ := d.Values["spec"].([]byte)
-	if insert, err := journal.DecodeInsert(spec); err == nil && d.Values["id"] == int64(insert.ID) && insert.Seq == out.Seq {
+	if insert, err := journal.DecodeInsert(spec); err == nil && d.Values["id"] == int64(insert.ID) &&
+		insert.Seq == out.Seq {
 		out.ID = insert.ID
 	}
 	if page, is := d.Values["bytes"].([]byte); is {
@@ -211,7 +216,8 @@ func (s *salvage) tell(out LeftOut) {
 	}
 }
 
-// certain are the submissions of a damaged page of the history whose inserts are whole: these tell of themselves what the page tells.
+// certain are the submissions of a damaged page of the history whose inserts are whole:
+// these tell of themselves what the page tells.
 func certain(page []byte) (ids []queue.SubmissionID) {
 	list, _ := endedPage(page)
 	for i := range list {
@@ -236,7 +242,8 @@ func (s *salvage) states() error {
 			return err
 		}
 		crc := sum(0).number(int64(seq)).bytes(state).stored()
-		_, err = s.tx.ExecContext(s.ctx, "INSERT INTO progress (seq, crc, state) VALUES (?, ?, ?)", int64(seq), crc, state)
+		_, err = s.tx.ExecContext(s.ctx, "INSERT INTO progress (seq, crc, state) VALUES (?, ?, ?)", int64(seq), crc,
+			state)
 		if err != nil {
 			return err
 		}
@@ -316,16 +323,21 @@ func (s *salvage) keySlots() error {
 
 // putBytes writes a row of a table with the columns n, crc and bytes.
 func (s *salvage) putBytes(table string, n int64, b []byte) error {
-	_, err := s.tx.ExecContext(s.ctx, "INSERT INTO "+table+" (n, crc, bytes) VALUES (?, ?, ?)", n, sum(0).number(n).bytes(b).stored(), b)
+	_, err := s.tx.ExecContext(s.ctx, "INSERT INTO "+table+" (n, crc, bytes) VALUES (?, ?, ?)", n,
+		sum(0).number(n).bytes(b).stored(), b)
 	return err
 }
 
 func (s *salvage) blobs(query string) (map[int64][]byte, error) {
 	all := map[int64][]byte{}
-	return all, sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error { all[row.Int(0)] = row.Blob(1); return nil }, query)
+	return all, sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error {
+		all[row.Int(0)] = row.Blob(1)
+		return nil
+	}, query)
 }
 
-// position takes over up to which position of the journal the rows are complete. The journal begins at or before it.
+// position takes over up to which position of the journal the rows are complete. The
+// journal begins at or before it.
 func (s *salvage) position() error {
 	position := int64(-1)
 	err := sqlitedb.Salvage(s.ctx, s.old, "folded", func(r *sqlitedb.Salvaged) error {
@@ -346,7 +358,8 @@ func (s *salvage) position() error {
 	return err
 }
 
-// seqKind is the kind of the row beside the submissions that has the largest number given out (docs/formats/store.md, Aside).
+// seqKind is the kind of the row beside the submissions that has the largest number given
+// out (docs/formats/store.md, Aside).
 const seqKind = 6
 
 // lastSeq keeps the numbers of what is lost from being given out again.
@@ -360,7 +373,7 @@ func (s *salvage) lastSeq() error {
 	d := pageReader{rest: b}
 	row.Bytes = binary.AppendUvarint(nil, max(d.uint(), uint64(s.maxSeq)))
 	kind, key := int64(row.Kind), int64(row.Key)
-	_, err = s.tx.ExecContext(s.ctx, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)", kind, key,
-		sum(0).number(kind).number(key).bytes(row.Bytes).stored(), row.Bytes)
+	_, err = s.tx.ExecContext(s.ctx, "INSERT OR REPLACE INTO aside (kind, key, crc, bytes) VALUES (?, ?, ?, ?)", kind,
+		key, sum(0).number(kind).number(key).bytes(row.Bytes).stored(), row.Bytes)
 	return err
 }

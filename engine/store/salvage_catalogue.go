@@ -12,10 +12,11 @@ import (
 )
 
 // auditSummed is the audit log with what its checksums are over.
-var auditSummed = sqlitedb.Summed{Table: "audit", Columns: "shard, number, at, length(CAST(queue AS BLOB)), queue, bytes"}
+var auditSummed = sqlitedb.Summed{Table: "audit",
+	Columns: "shard, number, at, length(CAST(queue AS BLOB)), queue, bytes"}
 
-// SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which no one has open. Where it cannot be
-// told whether requests need an access token, they do from now on.
+// SalvageCatalogue makes a catalogue at `to` of what can be read of the damaged one at `from`, which
+// no one has open. Where it cannot be told whether requests need an access token, they do from now on.
 func SalvageCatalogue(ctx context.Context, from, to string, id queue.Identity, tell func(LeftOut)) error {
 	return wrap("salvage the catalogue", salvageInto(ctx, CatalogueKind, from, to, id, func(tx salvageTx) error {
 		s := catalogueSalvage{salvageTx: tx, tell: tell, sums: map[string]map[int64]int64{}}
@@ -57,15 +58,20 @@ func (s *catalogueSalvage) run() error {
 		_, err = s.tx.ExecContext(s.ctx, "INSERT OR REPLACE INTO access (one, required) VALUES (1, 1)")
 	}
 	if err == nil {
-		_, err = s.tx.ExecContext(s.ctx, "INSERT INTO row_sum (tab, row, crc) VALUES ('', 0, 0)") // the first open makes them
+		// the first open makes them
+		_, err = s.tx.ExecContext(s.ctx, "INSERT INTO row_sum (tab, row, crc) VALUES ('', 0, 0)")
 	}
 	return err
 }
 
 // tables are those of the new file whose rows are taken over.
 func (s *catalogueSalvage) tables() (names []string, err error) {
-	names, err = s.salvageTx.names("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
-	return slices.DeleteFunc(names, func(name string) bool { return name != auditSummed.Table && slices.Contains(unsummed, name) }), err
+	names, err = s.salvageTx.names("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' " +
+		"ORDER BY name")
+	return slices.DeleteFunc(names, func(name string) bool {
+		return name != auditSummed.Table &&
+			slices.Contains(unsummed, name)
+	}), err
 }
 
 func (s *catalogueSalvage) table(table string) error {
@@ -146,8 +152,8 @@ func (s *catalogueSalvage) plugins() error {
 	for _, use := range []string{"active", "previous", "shadow", "canary"} {
 		lost := fmt.Sprintf("%[1]s IS NOT NULL AND %[1]s NOT IN (SELECT sha256 FROM plugin_version)", use)
 		err := sqlitedb.EachRow(s.ctx, s.tx, func(row sqlitedb.Row) error {
-			s.left(oneRow("plugin", row.Int(0), fmt.Sprintf("has as %s of plugin %q a version that is lost: none is from now on", use,
-				row.Text(1))))
+			s.left(oneRow("plugin", row.Int(0), fmt.Sprintf("has as %s of plugin %q a version that is lost: none is "+
+				"from now on", use, row.Text(1))))
 			return nil
 		}, "SELECT rowid, name FROM plugin WHERE "+lost)
 		if err != nil {

@@ -20,11 +20,12 @@ type salvageOpen struct {
 }
 
 func newSalvageOpen() salvageOpen {
-	return salvageOpen{map[uint32]*openBlock{}, map[int64]bool{}, map[int64][]checkpoint.Row{}, map[uint32][]byte{}, map[uint32]bool{}}
+	return salvageOpen{map[uint32]*openBlock{}, map[int64]bool{}, map[int64][]checkpoint.Row{}, map[uint32][]byte{},
+		map[uint32]bool{}}
 }
 
-// takeOpen takes over a row of open submissions. Directories come before pages, and both before states; it says whether the row is to be
-// put into the new file.
+// takeOpen takes over a row of open submissions. Directories come before pages, and both
+// before states; it says whether the row is to be put into the new file.
 func (s *salvage) takeOpen(table string, r *sqlitedb.Salvaged) (put bool, err error) {
 	seq := seqIn(table, r)
 	b, _ := r.Value("bytes").([]byte)
@@ -80,7 +81,8 @@ func (s *salvage) lostPages() {
 			}
 			first, last := p.here.span(number)
 			s.note(last)
-			s.tell(LeftOut{LeftOut: oneRow("open_page", key, "is lost"), Gone: uint32(p.here.count()), Seqs: [2]uint32{first, last}})
+			s.tell(LeftOut{LeftOut: oneRow("open_page", key, "is lost"), Gone: uint32(p.here.count()),
+				Seqs: [2]uint32{first, last}})
 			for seq := uint64(first); seq <= uint64(last); seq++ {
 				if p.here.has(uint32(seq)) {
 					b.stated.remove(uint32(seq))
@@ -91,7 +93,8 @@ func (s *salvage) lostPages() {
 	}
 }
 
-// rebuild makes directories for pages that have none. Submissions that the history has are not open any more.
+// rebuild makes directories for pages that have none. Submissions that the history has are
+// not open any more.
 func (s *salvage) rebuild() error {
 	if len(s.orphaned) == 0 {
 		return nil
@@ -100,7 +103,8 @@ func (s *salvage) rebuild() error {
 	if err != nil {
 		return err
 	}
-	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.orphaned))) { // of two places of a submission the later one counts
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(s.orphaned))) {
+		// of two places of a submission the later one counts
 		number := blockOfPage(key)
 		b := s.blocks[number]
 		if b == nil {

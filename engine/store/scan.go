@@ -25,9 +25,11 @@ type EndedScan struct {
 	Look  int // about so many submissions are read; 0: any number
 }
 
-// ScanEnded lists ended submissions, the newest id first. All that it is to list from an id `to` on is in the list: 0 says that there is
-// nothing else. Whatever it is to look at, `to` is smaller than Before.
-func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint.Ended, to queue.SubmissionID, err error) {
+// ScanEnded lists ended submissions, the newest id first. All that it is to list from an
+// id `to` on is in the list: 0 says that there is nothing else. Whatever it is to look at,
+// `to` is smaller than Before.
+func (h *History) ScanEnded(ctx context.Context, s EndedScan) (list []checkpoint.Ended, to queue.SubmissionID,
+	err error) {
 	if s.Limit <= 0 {
 		return nil, s.Before, nil
 	}
@@ -68,8 +70,8 @@ type scan struct {
 	ended        bool
 }
 
-// may says whether one more page may be read. The first ones may, up to one that only has keys behind the start: else a scan that begins
-// again where this one ended would come no further.
+// may says whether one more page may be read. The first ones may, up to one that only has keys
+// behind the start: else a scan that begins again where this one ended would come no further.
 func (s *scan) may(key uint64, p *span) bool {
 	if s.look > 0 && s.looked >= s.look && key > s.start {
 		s.ended, s.at = true, key
@@ -79,8 +81,9 @@ func (s *scan) may(key uint64, p *span) bool {
 	return true
 }
 
-// metaFilter is a Bloom filter of the entries of meta in a page of the history, of about a byte for each. It is made when the page is first
-// read for a list by meta, and kept in memory. A page never changes, so all spans of one share it.
+// metaFilter is a Bloom filter of the entries of meta in a page of the history, of about a
+// byte for each. It is made when the page is first read for a list by meta, and kept in
+// memory. A page never changes, so all spans of one share it.
 type metaFilter struct{ bits atomic.Pointer[[]uint64] }
 
 // metaBits are the two bits of an entry in a filter.

@@ -11,7 +11,8 @@ const blockSeqs = 4096
 
 func blockOf(seq uint32) uint32 { return seq / blockSeqs }
 
-// seqBits is a set of seqs of one block: a bit for each, without the bytes before the first and behind the last that was ever in it.
+// seqBits is a set of seqs of one block: a bit for each, without the bytes before the
+// first and behind the last that was ever in it.
 type seqBits struct {
 	at   int // where the bytes begin
 	bits []byte

@@ -10,9 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A catalogue that several servers share is a journal of changes. The file is a copy that each server makes from it: a change is appended
-// first, and done when it is the next one that this server has not done. What one server refuses all refuse, as they have the same tables
-// when they come to it.
+// A catalogue that several servers share is a journal of changes. The file is a copy that each server
+// makes from it: a change is appended first, and done when it is the next one that this server has
+// not done. What one server refuses all refuse, as they have the same tables when they come to it.
 
 // sharePatience is how long one change waits for the journal.
 const sharePatience = 30 * time.Second
@@ -29,8 +29,9 @@ type shared struct {
 	broken error            // the copy cannot follow the journal any more
 }
 
-// Share makes an empty catalogue the copy of a journal, and returns when it has all changes of that moment. From then on each change is in
-// the journal before it is done. open opens a handle of the journal, each time a new one.
+// Share makes an empty catalogue the copy of a journal, and returns when it has all
+// changes of that moment. From then on each change is in the journal before it is done.
+// open opens a handle of the journal, each time a new one.
 func (c *Catalogue) Share(ctx context.Context, open func(context.Context) (journal.Journal, error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +43,8 @@ func (c *Catalogue) Share(ctx context.Context, open func(context.Context) (journ
 	return wrap("share", c.shared.catchUp(ctx, c))
 }
 
-// Follow does what other servers change, until ctx ends, and calls changed after that, without the mutex. It returns why it ended.
+// Follow does what other servers change, until ctx ends, and calls changed after that,
+// without the mutex. It returns why it ended.
 func (c *Catalogue) Follow(ctx context.Context, changed func()) error {
 	c.mu.Lock()
 	notified := c.shared.others
@@ -94,7 +96,8 @@ func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
 		return nil
 	})
 	if errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrTrimmed) {
-		s.broken = fmt.Errorf("the journal of the catalogue is not the one that this server has followed: start the server again: %w", err)
+		s.broken = fmt.Errorf("the journal of the catalogue is not the one that this server has followed: start the "+
+			"server again: %w", err)
 		return s.broken
 	}
 	if err == nil && c.restoring {
@@ -135,7 +138,8 @@ func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 				s.done = at
 				return rows, err
 			}
-			// Perhaps for want of room. A caller that makes room and tries again must not make the change twice.
+			// Perhaps for want of room. A caller that makes room and tries again must not
+			// make the change twice.
 			return 0, fmt.Errorf("%w: it is in the journal, and not yet in the tables: %v", journal.ErrUnknown, err)
 		case !errors.Is(err, journal.ErrConflict):
 			return 0, err
@@ -145,7 +149,8 @@ func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("%d other changes of the catalogue came before this one: %w", conflictsMost, journal.ErrConflict)
+	return 0, fmt.Errorf("%d other changes of the catalogue came before this one: %w", conflictsMost,
+		journal.ErrConflict)
 }
 
 // reopen takes a new handle: one that was refused is not used for writing again.

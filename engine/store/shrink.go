@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Free pages are kept for what comes next, up to a quarter of what the file holds or freeBytes, if that is more. On a full disk others need
-// the room: then as good as none are kept.
+// Free pages are kept for what comes next, up to a quarter of what the file holds or freeBytes,
+// if that is more. On a full disk others need the room: then as good as none are kept.
 const (
 	freeBytes      = 16 << 20
 	freeBytesTight = 1 << 20
@@ -20,8 +20,9 @@ type Space struct {
 	free atomic.Int64
 }
 
-// Shrink has the file give free room back to the disk, about `most` bytes in one transaction; more says that there is more to give back.
-// `tight` says that the disk is full. Other writes wait for one call no longer than for each other.
+// Shrink has the file give free room back to the disk, about `most` bytes in one
+// transaction; more says that there is more to give back. `tight` says that the disk is
+// full. Other writes wait for one call no longer than for each other.
 func (p *Space) Shrink(ctx context.Context, tight bool, most int64) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -38,7 +39,8 @@ func (p *Space) Shrink(ctx context.Context, tight bool, most int64) (more bool, 
 	return more, wrap("shrink", err)
 }
 
-// Free is how many bytes of the file were free inside it when Shrink was called last: inserts have this room also on a full disk.
+// Free is how many bytes of the file were free inside it when Shrink was called last:
+// inserts have this room also on a full disk.
 func (p *Space) Free() int64 { return p.free.Load() }
 
 // Shrink is that of the catalogue.

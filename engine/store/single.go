@@ -13,10 +13,12 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A single is the content of a submission that has one small chunk and no attachment, as most have that bring bytes. In a row of its own it
-// costs a statement to write and a query to read, which take longer than all else that is done with the chunk. So the singles that a
-// checkpoint writes share pages: those of submissions whose numbers follow each other, sorted, in the encoding of a page of outputs with
-// the seq in the place of the index. No two pages overlap, so a single is in the last page that begins at or before its seq, or nowhere.
+// A single is the content of a submission that has one small chunk and no attachment, as most
+// have that bring bytes. In a row of its own it costs a statement to write and a query to
+// read, which take longer than all else that is done with the chunk. So the singles that a
+// checkpoint writes share pages: those of submissions whose numbers follow each other, sorted,
+// in the encoding of a page of outputs with the seq in the place of the index. No two pages
+// overlap, so a single is in the last page that begins at or before its seq, or nowhere.
 
 // singleOf is the single that these contents are, if they are one.
 func singleOf(c *journal.Contents) (e logEntry, is bool) {
@@ -30,7 +32,8 @@ func singleOf(c *journal.Contents) (e logEntry, is bool) {
 	return logEntry{index: c.Seq, bytes: d.rest}, true
 }
 
-// nearSingles bounds the distance of two neighbours in a page: to write one, what there is already in its span has to be read.
+// nearSingles bounds the distance of two neighbours in a page: to write one, what there is
+// already in its span has to be read.
 const nearSingles = 4096
 
 // putSingles writes singles, which are sorted by seq.
@@ -48,8 +51,8 @@ func (w *writer) putSingles(s *Store, list []logEntry) error {
 	return nil
 }
 
-// putNear writes singles, together with what is in the pages that they overlap. There are such when the journal is replayed from before a
-// flush that was followed by a crash.
+// putNear writes singles, together with what is in the pages that they overlap. There are
+// such when the journal is replayed from before a flush that was followed by a crash.
 func (w *writer) putNear(s *Store, list []logEntry) error {
 	first, last := list[0].index, list[len(list)-1].index
 	overlapped, err := w.overlapped(s, first, last)
@@ -73,8 +76,8 @@ func (w *writer) putNear(s *Store, list []logEntry) error {
 	return w.putPages(list)
 }
 
-// singlesBytes is about how large a page of singles is. A larger one would take fewer statements to write, but longer to read for one of
-// them.
+// singlesBytes is about how large a page of singles is. A larger one would take fewer
+// statements to write, but longer to read for one of them.
 const singlesBytes = 4000
 
 // putPages makes pages of singles, which are sorted by seq.
@@ -114,8 +117,8 @@ func (w *writer) overlapped(s *Store, first, last uint32) (pages []singlePage, e
 	return pages, w.singlesIn.Query(read, int64(first), int64(last))
 }
 
-// eraseSingles deletes the singles of these submissions, which are sorted by seq, if they have any. A damaged page stays: what it has
-// cannot be told.
+// eraseSingles deletes the singles of these submissions, which are sorted by seq, if they
+// have any. A damaged page stays: what it has cannot be told.
 func (w *writer) eraseSingles(s *Store, seqs []uint32) error {
 	for len(seqs) > 0 {
 		pages, err := w.overlapped(s, seqs[0], seqs[0])
@@ -136,7 +139,10 @@ func (w *writer) eraseSingles(s *Store, seqs []uint32) error {
 			return err
 		}
 		before := len(left)
-		left = slices.DeleteFunc(left, func(e logEntry) bool { _, gone := slices.BinarySearch(seqs[:n], e.index); return gone })
+		left = slices.DeleteFunc(left, func(e logEntry) bool {
+			_, gone := slices.BinarySearch(seqs[:n], e.index)
+			return gone
+		})
 		if len(left) < before {
 			if err := w.dropPageOf(s, p); err != nil {
 				return err
@@ -174,7 +180,8 @@ func (x *Singles) pageInto(dst []byte, n, crc int64, page []byte) (p singlePage,
 	return p, x.s.damaged("content_page", n)
 }
 
-// spanOfRun is the first and the last index of a page in the encoding of outputs; whole: it has both, and all of its bytes.
+// spanOfRun is the first and the last index of a page in the encoding of outputs; whole:
+// it has both, and all of its bytes.
 func spanOfRun(page []byte) (first, last uint32, whole bool) {
 	d, bytes := pageReader{rest: page}, uint64(0)
 	n := d.uint()
@@ -213,10 +220,14 @@ type Singles struct {
 	kept singlesKept
 }
 
-// ReadFirst reads the chunk 0 of several submissions: fn gets each content, with its place in the list. It reads no more from the file when
-// that has brought more than `most` bytes; n, 1 or more, says up to where all were read. The bytes must not be changed.
-func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, most int, fn func(i int, content []byte)) (n int, err error) {
-	var rest []int // what is in the file only. It is there before the transaction begins that reads it: a flush may go on beside
+// ReadFirst reads the chunk 0 of several submissions: fn gets each content, with its place
+// in the list. It reads no more from the file when that has brought more than `most`
+// bytes; n, 1 or more, says up to where all were read. The bytes must not be changed.
+func (x *Singles) ReadFirst(ctx context.Context, seqs []uint32, most int,
+	fn func(i int, content []byte)) (n int, err error) {
+	// what is in the file only. It is there before the transaction begins that reads it: a
+	// flush may go on beside
+	var rest []int
 	for i, seq := range seqs {
 		content, err := x.inMemory(seq)
 		switch {
@@ -301,7 +312,8 @@ func (x *Singles) read(r *reader, seq uint32) (content []byte, err error) {
 	return content, err
 }
 
-// visit calls fn for the seq of every single, in order. It passes over damaged pages: they are told of when they are read.
+// visit calls fn for the seq of every single, in order. It passes over damaged pages: they
+// are told of when they are read.
 func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
 	for from := int64(0); ; {
 		var list []logEntry
@@ -330,10 +342,12 @@ func (x *Singles) visit(ctx context.Context, fn func(seq uint32) error) error {
 	}
 }
 
-// singlesKept has pages of singles that were read twice lately, so that consumers who take submissions in about the order in which they
-// came do not read each page for each of them. Those who take them at random out of a large backlog would fill the memory with pages that
-// no one asks for again, which costs more than to read a page. Its slots are for the seqs around one; a page has those of all that it
-// holds. What it gives never changes: one that is read while it is deleted may stay in here, and is the same bytes.
+// singlesKept has pages of singles that were read twice lately, so that consumers who take
+// submissions in about the order in which they came do not read each page for each of
+// them. Those who take them at random out of a large backlog would fill the memory with
+// pages that no one asks for again, which costs more than to read a page. Its slots are
+// for the seqs around one; a page has those of all that it holds. What it gives never
+// changes: one that is read while it is deleted may stay in here, and is the same bytes.
 type singlesKept struct {
 	slots atomic.Pointer[singleSlots] // nil until the first page
 	seen  [512]atomic.Uint64          // by a hash of the first seq: the page that was read last, plus one

@@ -8,8 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Checkpoint stores the snapshot of submissions that changed and moves the ended ones into the history, in one durable
-// transaction. Content and outputs of the ended stay until Forget. It sorts the list of these.
+// Checkpoint stores the snapshot of submissions that changed and moves the ended ones into
+// the history, in one durable transaction. Content and outputs of the ended stay until
+// Forget. It sorts the list of these.
 func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []checkpoint.Ended) error {
 	if err := ctx.Err(); err != nil {
 		return wrap("checkpoint", err)
@@ -45,7 +46,8 @@ func (s *Store) Checkpoint(ctx context.Context, rows []checkpoint.Row, ended []c
 	}))
 }
 
-// SetCheckpointed records durably that the snapshot holds everything up to and including this position of the journal.
+// SetCheckpointed records durably that the snapshot holds everything up to and including
+// this position of the journal.
 func (s *Store) SetCheckpointed(ctx context.Context, pos journal.Position) error {
 	return wrap("set checkpointed", s.tx(ctx, func(w *writer) error {
 		_, err := w.setCheckpointed.Exec(int64(pos))

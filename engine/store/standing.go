@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// PutStanding stores durably what holds for the queue as a whole under a name ("lost"), in the place of what was stored before. What
-// the bytes hold is the shard's affair.
+// PutStanding stores durably what holds for the queue as a whole under a name ("lost"), in
+// the place of what was stored before. What the bytes hold is the shard's affair.
 func (s *Store) PutStanding(ctx context.Context, name string, state []byte) error {
 	return wrap("put "+name, s.tx(ctx, func(w *writer) error {
 		_, err := w.putStanding.Exec(name, sum(0).bytes([]byte(name)).bytes(state).stored(), state)

@@ -28,7 +28,8 @@ type keyStmts struct {
 	keySlots, keyPages, keyPage, putKeyPage, putKeySlot, dropKeyPages, dropKeySlot *sqlitedb.Stmt
 }
 
-// eraseStmts are those that delete what belongs to a submission, and anyRows, which asks whether there is any of it.
+// eraseStmts are those that delete what belongs to a submission, and anyRows, which asks
+// whether there is any of it.
 type eraseStmts struct {
 	anyRows, sizeContent, dropContent, dropAttachment, sizeOutput, dropOutput *sqlitedb.Stmt
 }
@@ -81,9 +82,10 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.dropSinglePage, "DELETE FROM content_page WHERE n = ?"},
 		{&w.putAttachment, "INSERT OR REPLACE INTO attachment (seq, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.dropAttachment, "DELETE FROM attachment WHERE seq = ?"},
-		{&w.anyRows, "SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
-			"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4) " +
-			"OR EXISTS (SELECT 1 FROM blob WHERE seq BETWEEN ?3 AND ?4)"},
+		{&w.anyRows,
+			"SELECT EXISTS (SELECT 1 FROM content WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM output " +
+				"WHERE k BETWEEN ?1 AND ?2) OR EXISTS (SELECT 1 FROM attachment WHERE seq BETWEEN ?3 AND ?4) " +
+				"OR EXISTS (SELECT 1 FROM blob WHERE seq BETWEEN ?3 AND ?4)"},
 		{&w.putLog, "INSERT INTO output_log (n, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.sizeLog, "SELECT n, length(bytes) FROM output_log WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?"},
 		{&w.dropLog, "DELETE FROM output_log WHERE n BETWEEN ? AND ?"},
@@ -95,7 +97,8 @@ func (w *writeStmts) prepare(conn *sqlitedb.Conn) error {
 		{&w.keyPage, keyPageSQL},
 		{&w.putKeyPage, "INSERT OR REPLACE INTO key_page (n, crc, bytes) VALUES (?, ?, ?)"},
 		{&w.putKeySlot, "INSERT OR REPLACE INTO key_slot (n, crc, bytes) VALUES (?, ?, ?)"},
-		{&w.dropKeyPages, "DELETE FROM key_page WHERE n IN (SELECT n FROM key_page WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?)"},
+		{&w.dropKeyPages,
+			"DELETE FROM key_page WHERE n IN (SELECT n FROM key_page WHERE n BETWEEN ? AND ? ORDER BY n LIMIT ?)"},
 		{&w.dropKeySlot, "DELETE FROM key_slot WHERE n = ?"},
 	}...))
 }
@@ -123,15 +126,17 @@ const endedPageSQL = "SELECT crc, bytes FROM history_page WHERE n = ?"
 func (r *readStmts) prepare(conn *sqlitedb.Conn) error {
 	return prepareAll(conn, append(r.blobs.prepared(), []prepared{
 		{&r.listBlobs, "SELECT key, size FROM blob WHERE key > ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4"},
-		{&r.blobPageAt, "SELECT k, crc, bytes FROM blob_page WHERE k BETWEEN (SELECT n FROM blob WHERE key = ?1) << 32 " +
-			"AND ((SELECT n FROM blob WHERE key = ?1) << 32) + ?2 ORDER BY k DESC LIMIT 1"},
+		{&r.blobPageAt,
+			"SELECT k, crc, bytes FROM blob_page WHERE k BETWEEN (SELECT n FROM blob WHERE key = ?1) << 32 " +
+				"AND ((SELECT n FROM blob WHERE key = ?1) << 32) + ?2 ORDER BY k DESC LIMIT 1"},
 		{&r.checkpointed, "SELECT position FROM folded WHERE one = 1"},
 		{&r.asides, "SELECT kind, key, crc, bytes FROM aside ORDER BY kind, key"},
 		{&r.standing, "SELECT crc, state FROM standing WHERE name = ?"},
 		{&r.nextBlock, "SELECT ifnull(min(seq), 1 << 32) FROM (" +
 			"SELECT * FROM (SELECT seq FROM submission WHERE seq >= ?1 ORDER BY seq LIMIT 1) " +
 			"UNION ALL SELECT * FROM (SELECT n * 4096 FROM open_block WHERE n >= ?1 / 4096 ORDER BY n LIMIT 1) " +
-			"UNION ALL SELECT * FROM (SELECT (n >> 20) * 4096 FROM open_page WHERE n >= (?1 / 4096) << 20 ORDER BY n LIMIT 1))"},
+			"UNION ALL SELECT * FROM (SELECT (n >> 20) * 4096 FROM open_page WHERE n >= (?1 / 4096) << 20 ORDER BY n " +
+			"LIMIT 1))"},
 		{&r.lastBlock, "SELECT n, crc, bytes FROM open_block ORDER BY n DESC LIMIT 1"},
 		{&r.openBlock, "SELECT crc, bytes FROM open_block WHERE n = ?"},
 		{&r.openPages, "SELECT n, crc, bytes FROM open_page WHERE n BETWEEN ? AND ? ORDER BY n"},

@@ -21,8 +21,9 @@ type Options struct {
 	Keys       int            // idempotency keys that may be known; 0: queue.MaxIdempotencyKeys
 	SlotKeys   int            // those in one slot; 0: 256 Ki
 
-	// Around runs every transaction of the one writer, and returns what its caller is told; nil: they run plainly. It is called without a
-	// lock of the writer: how tests hold a write back, let it fail, or lose its answer.
+	// Around runs every transaction of the one writer, and returns what its caller is
+	// told; nil: they run plainly. It is called without a lock of the writer: how tests
+	// hold a write back, let it fail, or lose its answer.
 	Around func(write func() error) error
 }
 
@@ -52,8 +53,8 @@ type readers struct {
 // moves are those of outputs from one place to another, and out of the file.
 type moves struct {
 	mu sync.Mutex // one at a time; taken before write.mu
-	// Raised after outputs were written to their new place and before they leave the old one, so that a reader can tell that
-	// it may have looked in neither.
+	// Raised after outputs were written to their new place and before they leave the old
+	// one, so that a reader can tell that it may have looked in neither.
 	n atomic.Uint64
 }
 
@@ -75,8 +76,9 @@ type reader struct {
 	scratch []byte // a page that was unpacked, for the next one
 }
 
-// Open opens the store at path, makes it if there is none, and brings an older one up to date. A file that is damaged,
-// foreign or of a version that is not known is a *queue.FormatError and stays as it was.
+// Open opens the store at path, makes it if there is none, and brings an older one up to
+// date. A file that is damaged, foreign or of a version that is not known is a
+// *queue.FormatError and stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{path: path, around: o.Around}
 	s.Memtable.init(s)
@@ -95,8 +97,8 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 		return err
 	}
 	owner := sqlitedb.Owner{Identity: &o.Identity, Relaxed: o.Durability == queue.Relaxed}
-	if s.write.conn, err = sqlitedb.Open(s.path, Kind,
-		sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10, Owner: &owner}); err != nil {
+	options := sqlitedb.Options{Durability: o.Durability, MaxPages: o.MaxPages, CacheKiB: 8 << 10, Owner: &owner}
+	if s.write.conn, err = sqlitedb.Open(s.path, Kind, options); err != nil {
 		return err
 	}
 	if _, err := s.write.conn.Own(o.Identity); err != nil {
@@ -128,11 +130,12 @@ func (s *Store) openFile(ctx context.Context, o Options) error {
 	return s.indexLog()
 }
 
-// errClosed refuses what comes after Close: a queue is closed while calls and the housekeeping still have it, when it is deleted or goes to
-// another node.
+// errClosed refuses what comes after Close: a queue is closed while calls and the
+// housekeeping still have it, when it is deleted or goes to another node.
 var errClosed = &queue.Error{Code: queue.CodeUnavailable, Message: "The queue was closed here. Ask again in a moment."}
 
-// Close waits for what is under way, and lets go of the file. From then on everything that needs the file fails with CodeUnavailable.
+// Close waits for what is under way, and lets go of the file. From then on everything that
+// needs the file fails with CodeUnavailable.
 func (s *Store) Close() error {
 	var problems []error
 	for _, r := range []*reader{&s.hot, &s.scan} {
@@ -162,15 +165,16 @@ func (s *Store) SetDurability(d queue.Durability) error {
 	return wrap("set durability", s.write.conn.SetDurability(d))
 }
 
-// SetMaxPages bounds the file to n pages of 4,096 bytes from now on, 0 for no bound: how tests fill a disk and make room again.
+// SetMaxPages bounds the file to n pages of 4,096 bytes from now on, 0 for no bound: how
+// tests fill a disk and make room again.
 func (s *Store) SetMaxPages(n int) error {
 	s.write.mu.Lock()
 	defer s.write.mu.Unlock()
 	return wrap("set max pages", s.write.conn.SetMaxPages(n))
 }
 
-// Size is the room that the store takes on disk, in bytes, its write-ahead log included. Room that was freed is used again, or given
-// back by Space.Shrink.
+// Size is the room that the store takes on disk, in bytes, its write-ahead log included.
+// Room that was freed is used again, or given back by Space.Shrink.
 func (s *Store) Size() int64 { return sqlitedb.Size(s.path) }
 
 // tx runs fn in one transaction of the writer. fn must not be long: every other write waits for it.
@@ -226,8 +230,8 @@ func (s *Store) Lacks(what string) error {
 		Advice: "Stop the server, keep a copy of the whole data directory, and restore all of it from a backup"}
 }
 
-// wrap names the operation and turns what the database says into what callers test for: journal.ErrFull (nothing was
-// written), journal.ErrSync (the process must end), *queue.FormatError.
+// wrap names the operation and turns what the database says into what callers test for:
+// journal.ErrFull (nothing was written), journal.ErrSync (the process must end), *queue.FormatError.
 func wrap(operation string, err error) error {
 	if err == nil {
 		return nil
@@ -244,8 +248,8 @@ func wrap(operation string, err error) error {
 	return fmt.Errorf("store: %s: %w", operation, err)
 }
 
-// sum is the CRC-32C of a row: of its numbers, as 8 bytes each, big endian, and its bytes, one after the other. A row in
-// another's place does not match.
+// sum is the CRC-32C of a row: of its numbers, as 8 bytes each, big endian, and its bytes,
+// one after the other. A row in another's place does not match.
 type sum uint32
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -263,8 +267,9 @@ func (c sum) bytes(b []byte) sum { return sum(crc32.Update(uint32(c), castagnoli
 // stored is the sum as a column: signed, because SQLite keeps small signed numbers in four bytes.
 func (c sum) stored() int64 { return int64(int32(c)) }
 
-// keyOf composes the key of the row of one submission: seq<<32 | number. As SQLite's integers are signed, submissions from
-// seq 1<<31 on sort before the others; within a submission the order is that of the numbers.
+// keyOf composes the key of the row of one submission: seq<<32 | number. As SQLite's
+// integers are signed, submissions from seq 1<<31 on sort before the others; within a
+// submission the order is that of the numbers.
 func keyOf(seq, number uint32) int64 { return int64(uint64(seq)<<32 | uint64(number)) }
 
 func seqOf(key int64) uint32 { return uint32(uint64(key) >> 32) }

@@ -9,24 +9,26 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// This file gives every row of the catalogue a checksum, so that a bit that flipped on the disk is never read as another setting. The
-// checksums stand in the table row_sum. Temporary triggers keep them, so no statement that writes has to think of it, and a table that
-// a later migration adds is covered too. All are compared at every open.
+// This file gives every row of the catalogue a checksum, so that a bit that flipped on the
+// disk is never read as another setting. The checksums stand in the table row_sum.
+// Temporary triggers keep them, so no statement that writes has to think of it, and a
+// table that a later migration adds is covered too. All are compared at every open.
 
 // Tables with checksums of their own.
 var unsummed = []string{"row_sum", "identity", "audit"}
 
-// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that loads it compares. It is too
-// large to be read at each open.
+// unsummedColumn is the module of a plugin: its SHA-256 is in its row, and the caller that
+// loads it compares. It is too large to be read at each open.
 const unsummedColumn = "module"
 
-// checkSums compares the checksums of all rows, and has them kept from now on. A catalogue that was salvaged gets them first: in
-// row_sum it has a row for a table without a name.
+// checkSums compares the checksums of all rows, and has them kept from now on. A catalogue
+// that was salvaged gets them first: in row_sum it has a row for a table without a name.
 func (c *Catalogue) checkSums() error {
 	if err := c.conn.Function("sum_of", sumOf); err != nil {
 		return err
 	}
-	tables, err := c.texts("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+	tables,
+		err := c.texts("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
 	if err != nil {
 		return err
 	}
@@ -73,8 +75,9 @@ func sumSQL(of, table string, columns []string) string {
 	return "sum_of(" + strings.Join(args, ", ") + ")"
 }
 
-// sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of a table's row these are the
-// name of the table, and the name and the value of each column that is not NULL: a column that a later version adds changes no checksum.
+// sumOf is the CRC-32C of texts, numbers and blobs, each with its kind and its length. Of
+// a table's row these are the name of the table, and the name and the value of each column
+// that is not NULL: a column that a later version adds changes no checksum.
 func sumOf(args ...any) int64 {
 	var enc []byte
 	put := func(kind byte, value string) {
@@ -118,7 +121,8 @@ func (c *Catalogue) compareSums(table string, columns []string) error {
 		return c.damagedRow(table, *row, "its checksum does not match")
 	}
 	if err == nil {
-		row, err = c.first(fmt.Sprintf("SELECT row FROM row_sum WHERE tab = '%s' AND row NOT IN (SELECT rowid FROM %[1]s) LIMIT 1", table))
+		row, err = c.first(fmt.Sprintf("SELECT row FROM row_sum WHERE tab = '%s' AND row NOT IN (SELECT rowid FROM "+
+			"%[1]s) LIMIT 1", table))
 	}
 	if err == nil && row != nil {
 		return c.damagedRow(table, *row, "it is missing")
@@ -135,7 +139,8 @@ func (c *Catalogue) keepSums(table string, columns []string) error {
 	forget := func(of string) string {
 		return fmt.Sprintf("DELETE FROM row_sum WHERE tab = '%s' AND row = %s.rowid; ", table, of)
 	}
-	note := fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) VALUES ('%s', new.rowid, %s); ", table, sumSQL("new", table, columns))
+	note := fmt.Sprintf("INSERT INTO row_sum (tab, row, crc) VALUES ('%s', new.rowid, %s); ", table,
+		sumSQL("new", table, columns))
 	for event, body := range map[string]string{"INSERT": forget("new") + note,
 		"UPDATE": forget("old") + forget("new") + note, "DELETE": forget("old")} {
 		if err := c.do(fmt.Sprintf("CREATE TEMP TRIGGER sum_%[1]s_%[2]s AFTER %[2]s ON main.%[1]s BEGIN %[3]s END",

@@ -8,9 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// SweepOrphans deletes content, attachments and outputs of submissions that are neither `known` nor in the history: what an
-// insert left that was never published. It visits each submission once, not each row. Call it when no insert is under way, or
-// let `known` say yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
+// SweepOrphans deletes content, attachments and outputs of submissions that are neither
+// `known` nor in the history: what an insert left that was never published. It visits each
+// submission once, not each row. Call it when no insert is under way, or let `known` say
+// yes to those; the store is not held while `known` is asked. `deleted` counts submissions.
 func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (deleted int, err error) {
 	s.outputs.moves.mu.Lock()
 	defer s.outputs.moves.mu.Unlock()
@@ -53,8 +54,8 @@ func (s *Store) SweepOrphans(ctx context.Context, known func(seq uint32) bool) (
 	return deleted, nil
 }
 
-// visit calls fn for every submission that has content, outputs or an attachment, perhaps more than once. From each it leaps
-// to the next by the key, without reading what is between.
+// visit calls fn for every submission that has content, outputs or an attachment, perhaps
+// more than once. From each it leaps to the next by the key, without reading what is between.
 func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 	last := func(seq uint32) int64 { return keyOf(seq, lastNumber) }
 	for _, table := range []struct {
@@ -71,7 +72,11 @@ func (s *Store) visit(ctx context.Context, fn func(seq uint32) error) error {
 		for from := table.from; ; {
 			key, found := int64(0), false
 			err := s.scan.with(ctx, func(r *reader) error {
-				return table.next(r).Query(func(row sqlitedb.Row) (bool, error) { key, found = row.Int(0), true; return false, nil }, from)
+				return table.next(r).Query(func(row sqlitedb.Row) (bool, error) {
+					key, found = row.Int(0),
+						true
+					return false, nil
+				}, from)
 			})
 			if err != nil {
 				return err

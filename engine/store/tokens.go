@@ -34,7 +34,11 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 		return t, err
 	})
 	if err == nil {
-		err = c.token.required.Query(func(row sqlitedb.Row) (bool, error) { required = row.Int(0) != 0; return false, nil })
+		err = c.token.required.Query(func(row sqlitedb.Row) (bool, error) {
+			required = row.Int(0) != 0
+			return false,
+				nil
+		})
 	}
 	if err != nil {
 		return nil, false, wrap("tokens", err)
@@ -44,7 +48,8 @@ func (c *Catalogue) Tokens() (all []access.Token, required bool, err error) {
 
 func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	t = access.Token{
-		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)), Expires: queue.Time(max(row.Int(7), -row.Int(7))),
+		ID: access.ID(row.Text(0)), Name: row.Text(1), Created: queue.Time(row.Int(6)),
+		Expires:       queue.Time(max(row.Int(7), -row.Int(7))),
 		Expired:       row.Int(7) < 0,
 		Used:          queue.Time(row.Int(8)),
 		PreviousUntil: queue.Time(row.Int(11)), Subject: row.Text(12), Use: new(access.Use),
@@ -84,7 +89,8 @@ func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	return t, nil
 }
 
-// PutToken stores a token durably, and that requests need one from now on. Of one that is there already only the secrets change.
+// PutToken stores a token durably, and that requests need one from now on. Of one that is
+// there already only the secrets change.
 func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
 	queues, err := json.Marshal(t.Queues)
 	if err != nil {
@@ -120,7 +126,8 @@ func previousOf(t *access.Token) any {
 	return t.Previous[:]
 }
 
-// EndTokens stores durably, in one commit, that these tokens or the secrets before their last rotation are over.
+// EndTokens stores durably, in one commit, that these tokens or the secrets before their
+// last rotation are over.
 func (c *Catalogue) EndTokens(list []access.Token) error {
 	var steps []journal.Step
 	for i := range list {

@@ -1,5 +1,5 @@
-// Package certificate keeps the certificate that a server shows: read from files, which may be replaced while the server runs, or
-// made by the server itself for a first try.
+// Package certificate keeps the certificate that a server shows: read from files, which
+// may be replaced while the server runs, or made by the server itself for a first try.
 package certificate
 
 import (
@@ -39,7 +39,8 @@ const lookEvery = time.Second
 // maxFileBytes bounds a file: a chain and a bundle of authorities are much smaller.
 const maxFileBytes = 4 << 20
 
-// Source gives every new connection the certificate that the files hold at that time. Connections that exist keep theirs.
+// Source gives every new connection the certificate that the files hold at that time.
+// Connections that exist keep theirs.
 type Source struct {
 	files   Files
 	now     func() time.Time
@@ -64,7 +65,8 @@ type stamp struct {
 	size     int64
 }
 
-// Open reads the files. It fails when they cannot be read, do not belong together, or hold a certificate whose time is over.
+// Open reads the files. It fails when they cannot be read, do not belong together, or hold
+// a certificate whose time is over.
 func Open(o Options) (*Source, error) {
 	s := &Source{files: o.Files, now: o.Now, log: o.Logger}
 	read, err := s.read()
@@ -95,18 +97,19 @@ func (s *Source) Config() *tls.Config {
 	}
 }
 
-// Covers says whether the certificate is for host, a name or a literal address without port: then it is a name of this server.
+// Covers says whether the certificate is for host, a name or a literal address without
+// port: then it is a name of this server.
 func (s *Source) Covers(host string) bool { return s.current.Load().leaf.VerifyHostname(host) == nil }
 
-// Fingerprint is the SHA-256 of the server's certificate, in hexadecimal, as `openssl x509 -fingerprint -sha256` shows it but for
-// the colons.
+// Fingerprint is the SHA-256 of the server's certificate, in hexadecimal, as `openssl x509
+// -fingerprint -sha256` shows it but for the colons.
 func (s *Source) Fingerprint() string {
 	sum := sha256.Sum256(s.current.Load().leaf.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// latest looks at the files when the last look is lookEvery ago. Files that cannot be used leave what is in use as it is: an operator
-// who replaces two files one after the other is seen between the two.
+// latest looks at the files when the last look is lookEvery ago. Files that cannot be used leave what
+// is in use as it is: an operator who replaces two files one after the other is seen between the two.
 func (s *Source) latest() *version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +134,8 @@ func (s *Source) latest() *version {
 	return read
 }
 
-// latestTime is the latest time that was seen: a client's certificate that expired stays so when the clock is set back.
+// latestTime is the latest time that was seen: a client's certificate that expired stays
+// so when the clock is set back.
 func (s *Source) latestTime() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,10 +168,11 @@ func (s *Source) read() (*version, error) {
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return nil, fmt.Errorf("certificate: %s and the key %s cannot be used: %w", s.files.Certificate, s.files.Key, err)
+		return nil, fmt.Errorf("certificate: %s and the key %s cannot be used: %w", s.files.Certificate, s.files.Key,
+			err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, Certificates: []tls.Certificate{pair},
-		Time: s.latestTime}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		Certificates: []tls.Certificate{pair}, Time: s.latestTime}
 	if s.files.ClientCA != "" {
 		bundle, err := readFile(s.files.ClientCA)
 		if err != nil {

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// selfSignedFor is how long a certificate of the server's own making is valid. Browsers refuse more than 398 days.
+	// selfSignedFor is how long a certificate of the server's own making is valid.
+	// Browsers refuse more than 398 days.
 	selfSignedFor = 397 * 24 * time.Hour
 	// renewBefore is how long before its end such a certificate is replaced, at a start.
 	renewBefore = 30 * 24 * time.Hour
@@ -27,9 +28,10 @@ const (
 	clockSkew = time.Hour
 )
 
-// SelfSigned makes sure that the directory has a certificate for the names (host names and literal addresses) that signed itself,
-// and returns its files. One that is there, covers the names and stays valid for a month is kept, so that clients which pinned it
-// go on. It gives no protection against a man in the middle to clients that do not compare its fingerprint.
+// SelfSigned makes sure that the directory has a certificate for the names (host names and
+// literal addresses) that signed itself, and returns its files. One that is there, covers the
+// names and stays valid for a month is kept, so that clients which pinned it go on. It gives
+// no protection against a man in the middle to clients that do not compare its fingerprint.
 func SelfSigned(dir string, names []string, now time.Time) (Files, error) {
 	files := Files{Certificate: filepath.Join(dir, "self-signed.crt"), Key: filepath.Join(dir, "self-signed.key")}
 	kept, err := usable(files, names, now)
@@ -50,8 +52,8 @@ func SelfSigned(dir string, names []string, now time.Time) (Files, error) {
 	return files, nil
 }
 
-// usable says whether the files hold a certificate that will do. Files that hold anything else are replaced; only files that
-// cannot be read are an error.
+// usable says whether the files hold a certificate that will do. Files that hold anything
+// else are replaced; only files that cannot be read are an error.
 func usable(files Files, names []string, now time.Time) (bool, error) {
 	read, err := (&Source{files: files}).read()
 	if errors.Is(err, fs.ErrPermission) {
@@ -74,7 +76,8 @@ func selfSign(names []string, now time.Time) (chain, key []byte, err error) {
 	template := x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "quern, self-signed"},
 		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(selfSignedFor),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}
 	for _, name := range names {
@@ -96,7 +99,8 @@ func selfSign(names []string, now time.Time) (chain, key []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
 }
 
-// replaceFile puts content, readable for the owner only, in the place of the file at path, whole or not at all.
+// replaceFile puts content, readable for the owner only, in the place of the file at path,
+// whole or not at all.
 func replaceFile(path string, content []byte) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, 0o600); err != nil {

@@ -11,10 +11,12 @@ const (
 	maxFound   = 40  // parts that a search shows
 	maxQuery   = 200 // bytes of a query that are looked at
 	excerptHas = 240 // bytes of a part that are shown
-	phraseRank = 100 // what a part gains that has the query's words side by side, as single words in a title count 20 each
+	// what a part gains that has the query's words side by side, as single words in a title count 20 each
+	phraseRank = 100
 )
 
-// Search is the page of what is found: parts that have all words of the query, those that have them together or in their titles first.
+// Search is the page of what is found: parts that have all words of the query, those that
+// have them together or in their titles first.
 func (s *Site) Search(query string) ([]byte, error) {
 	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
 	return s.page(&shown{Title: "Search", Query: query, Found: s.find(query), Search: true})

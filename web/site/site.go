@@ -1,5 +1,5 @@
-// Package site makes pages for people of documents in Markdown: with a list of all pages beside each, links between them, and a search.
-// It needs no script and no other server.
+// Package site makes pages for people of documents in Markdown: with a list of all pages
+// beside each, links between them, and a search. It needs no script and no other server.
 package site
 
 import (
@@ -33,7 +33,8 @@ const (
 // source is where links go to what is no page: the code.
 const source = "https://github.com/quern-queue/quern/blob/main/"
 
-// section is a part of the list of pages. A pattern of files stands for all that match and stand nowhere else.
+// section is a part of the list of pages. A pattern of files stands for all that match and
+// stand nowhere else.
 type section struct {
 	title string
 	files []string
@@ -43,7 +44,8 @@ var sections = []section{
 	{"Start", []string{first, "CONCEPTS.md", "GLOSSARY.md"}},
 	{"Think", []string{"LIFECYCLE.md", "STRATEGIES.md", "GUARANTEES.md"}},
 	{"Do", []string{"RECIPES.md", "PLUGINS.md", "GUESTS.md"}},
-	{"Run", []string{"OPERATIONS.md", "CLUSTER.md", "SIZING.md", "BACKUP.md", "UPGRADING.md", "ACCESS.md", "PLATFORMS.md", "FIGURES.md"}},
+	{"Run", []string{"OPERATIONS.md", "CLUSTER.md", "SIZING.md", "BACKUP.md", "UPGRADING.md", "ACCESS.md",
+		"PLATFORMS.md", "FIGURES.md"}},
 	{"Reference", []string{"CLI.md", "ARCHITECTURE.md", "BEHAVIOURS.md", "formats/*.md", "STYLE.md", "decisions/*.md"}},
 	{"Compared", []string{"COMPARED.md"}},
 }
@@ -58,7 +60,8 @@ type Site struct {
 	style template.CSS
 }
 
-// Part is what a search can find: a page from one heading to the next, or something that is shown elsewhere.
+// Part is what a search can find: a page from one heading to the next, or something that
+// is shown elsewhere.
 type Part struct{ URL, Page, Title, Text string }
 
 type group struct {
@@ -78,7 +81,8 @@ type shown struct {
 	Search       bool
 }
 
-// New renders the documents. The style stands in each page; more are parts of other pages that a search finds, too.
+// New renders the documents. The style stands in each page; more are parts of other pages
+// that a search finds, too.
 func New(files fs.FS, style string, more []Part) (*Site, error) {
 	parsed, err := template.New("page").Parse(pageTemplate)
 	if err != nil {
@@ -172,7 +176,8 @@ type rendered struct {
 }
 
 var markdown = goldmark.New(
-	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Linkify),
+	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+		extension.Linkify),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 func render(files fs.FS, file string) (*rendered, error) {
@@ -208,7 +213,8 @@ func render(files fs.FS, file string) (*rendered, error) {
 	return out, nil
 }
 
-// inline puts an SVG file in the place of the image that names it: the page needs no other file, and its style gives the text its colour.
+// inline puts an SVG file in the place of the image that names it: the page needs no other
+// file, and its style gives the text its colour.
 func inline(files fs.FS, file string, image *ast.Image) error {
 	at := path.Join(path.Dir(file), string(image.Destination))
 	if path.Ext(at) != ".svg" {
@@ -292,7 +298,8 @@ type ids struct{ used []string }
 var notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
 func (i *ids) Generate(value []byte, _ ast.NodeKind) []byte {
-	id := strings.ReplaceAll(notInID.ReplaceAllString(strings.Map(unicode.ToLower, strings.TrimSpace(string(value))), ""), " ", "-")
+	id := strings.ReplaceAll(notInID.ReplaceAllString(strings.Map(unicode.ToLower, strings.TrimSpace(string(value))),
+		""), " ", "-")
 	for n, base := 1, id; slices.Contains(i.used, id); n++ {
 		id = fmt.Sprintf("%s-%d", base, n)
 	}

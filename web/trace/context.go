@@ -1,10 +1,11 @@
-// Package trace follows work from the producer to the consumer: W3C trace contexts that come in and go out, spans of what the
-// server does in between, and an exporter that sends them to a collector, as OTLP over HTTP in JSON
+// Package trace follows work from the producer to the consumer: W3C trace contexts that
+// come in and go out, spans of what the server does in between, and an exporter that sends
+// them to a collector, as OTLP over HTTP in JSON
 // (https://opentelemetry.io/docs/specs/otlp/, .../specs/otel/protocol/file-exporter).
 //
-// A queue takes work from many traces and hands it to consumers that have traces of their own. So a span of the consumer's side
-// is linked to the producers' spans and never their child: a trace would last as long as the queue is deep, and a reserve of
-// chunks of ten submissions would have ten parents.
+// A queue takes work from many traces and hands it to consumers that have traces of their own. So a
+// span of the consumer's side is linked to the producers' spans and never their child: a trace would
+// last as long as the queue is deep, and a reserve of chunks of ten submissions would have ten parents.
 package trace
 
 import (
@@ -14,14 +15,15 @@ import (
 
 // Limits of what is taken in.
 const (
-	// MaxText bounds a Context as text: a traceparent is 55 bytes, a tracestate up to 512 by its specification.
+	// MaxText bounds a Context as text: a traceparent is 55 bytes, a tracestate up to 512
+	// by its specification.
 	MaxText = 512
 
 	parentBytes = 55
 )
 
-// Context is a W3C trace context (https://www.w3.org/TR/trace-context/): which trace, and which span of it. The zero Context is
-// none.
+// Context is a W3C trace context (https://www.w3.org/TR/trace-context/): which trace, and
+// which span of it. The zero Context is none.
 type Context struct {
 	Trace [16]byte
 	Span  [8]byte
@@ -35,14 +37,15 @@ func (c *Context) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]by
 // Sampled reports whether the caller asked for the trace to be recorded.
 func (c *Context) Sampled() bool { return c.Flags&1 != 0 }
 
-// Parse reads a traceparent, and behind a ';', if there is one, the tracestate. What is not well formed is no context, as the
-// specification asks for; a tracestate that is not is left out.
+// Parse reads a traceparent, and behind a ';', if there is one, the tracestate. What is not well
+// formed is no context, as the specification asks for; a tracestate that is not is left out.
 func Parse(text string) (c Context, ok bool) {
 	parent, state, _ := strings.Cut(text, ";")
 	return parse(parent, state)
 }
 
-// FromHeaders reads the values of the headers traceparent and tracestate: more than one of the first is none.
+// FromHeaders reads the values of the headers traceparent and tracestate: more than one of
+// the first is none.
 func FromHeaders(parents, states []string) (c Context, ok bool) {
 	if len(parents) != 1 {
 		return c, false

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// What is sent is an ExportTraceServiceRequest in the JSON of OTLP: ids are hexadecimal, numbers of 64 bits are strings, names are
-// in lowerCamelCase, kinds and codes are numbers, and what is empty is left out.
+// What is sent is an ExportTraceServiceRequest in the JSON of OTLP: ids are hexadecimal,
+// numbers of 64 bits are strings, names are in lowerCamelCase, kinds and codes are
+// numbers, and what is empty is left out.
 
 // errorCode is OTLP's STATUS_CODE_ERROR.
 const errorCode = 2

@@ -67,15 +67,17 @@ func New(o Options) (*Tracer, error) {
 	t := &Tracer{
 		options: o, endpoint: endpoint, wake: make(chan struct{}, 1), backoff: time.Second, head: appendHead(nil, &o),
 		client: &http.Client{
-			Timeout:       patience,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it is not what was configured
+			Timeout: patience,
+			// it is not what was configured
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "quern_trace_spans_total", Help: "Spans by what became of them: sent, dropped for want of room, or " +
 			"failed because the collector did not take them.",
 	}, []string{"outcome"})
-	t.sent, t.dropped, t.failed = spans.WithLabelValues("sent"), spans.WithLabelValues("dropped"), spans.WithLabelValues("failed")
+	t.sent, t.dropped, t.failed = spans.WithLabelValues("sent"), spans.WithLabelValues("dropped"),
+		spans.WithLabelValues("failed")
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(spans); err != nil {
 			return nil, fmt.Errorf("trace: metrics: %w", err)
@@ -88,16 +90,18 @@ func New(o Options) (*Tracer, error) {
 func CheckEndpoint(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("it must be http://HOST:PORT or https://HOST:PORT, with a path or without, and nothing else")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "":
+		return "",
+			errors.New("it must be http://HOST:PORT or https://HOST:PORT, with a path or without, and nothing else")
 	case u.Path == "" || u.Path == "/":
 		u.Path = "/v1/traces"
 	}
 	return u.String(), nil
 }
 
-// Run sends what has ended, batch by batch, until ctx ends; then what is under way and what is left has a few seconds more. It
-// never fails.
+// Run sends what has ended, batch by batch, until ctx ends; then what is under way and
+// what is left has a few seconds more. It never fails.
 func (t *Tracer) Run(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -147,7 +151,8 @@ func (t *Tracer) once(ctx context.Context) bool {
 	return true
 }
 
-// send posts a batch, again where the specification asks for it, and returns how many of the spans the collector refused.
+// send posts a batch, again where the specification asks for it, and returns how many of
+// the spans the collector refused.
 func (t *Tracer) send(ctx context.Context, body []byte) (refused int64, err error) {
 	wait := t.backoff
 	for try := 1; ; try++ {

@@ -16,8 +16,9 @@ const (
 	maxHeaderBytes = 8 << 10
 )
 
-// ParseHeaders reads NAME=VALUE pairs with commas between, as OTEL_EXPORTER_OTLP_HEADERS has them
-// (https://opentelemetry.io/docs/specs/otel/protocol/exporter/): in values %2C is a comma. Its errors never have a value in them.
+// ParseHeaders reads NAME=VALUE pairs with commas between, as OTEL_EXPORTER_OTLP_HEADERS
+// has them (https://opentelemetry.io/docs/specs/otel/protocol/exporter/): in values %2C is
+// a comma. Its errors never have a value in them.
 func ParseHeaders(text string) (list []Header, err error) {
 	if len(text) > maxHeaderBytes {
 		return nil, fmt.Errorf("is longer than %d bytes", maxHeaderBytes)

@@ -9,7 +9,8 @@ import (
 // Kind is the role of a span, with OTLP's number.
 type Kind int
 
-// The kinds in use: Internal is work that the server starts itself, Server answers a call, Producer makes work for others.
+// The kinds in use: Internal is work that the server starts itself, Server answers a call,
+// Producer makes work for others.
 const (
 	Internal Kind = 1
 	Server   Kind = 2
@@ -36,8 +37,8 @@ func Text(key, value string) Attribute { return Attribute{Key: key, Text: value,
 // Int makes an attribute that is a number.
 func Int(key string, value int64) Attribute { return Attribute{Key: key, Number: value} }
 
-// Span is something that takes time. Its methods may be called on nil, which is a span that is not recorded; they are for one
-// goroutine at a time.
+// Span is something that takes time. Its methods may be called on nil, which is a span
+// that is not recorded; they are for one goroutine at a time.
 type Span struct {
 	tracer       *Tracer
 	own          Context
@@ -73,8 +74,8 @@ func (s *Span) Set(attributes ...Attribute) {
 	s.attributes = append(s.attributes, attributes[:min(room, len(attributes))]...)
 }
 
-// Link says that the span has to do with another one, given as Context.String wrote it: once for each. What is no context is
-// nothing; beyond what a span may have, links are counted only.
+// Link says that the span has to do with another one, given as Context.String wrote it: once
+// for each. What is no context is nothing; beyond what a span may have, links are counted only.
 func (s *Span) Link(text string) {
 	if s == nil || s.ended || text == "" {
 		return
@@ -123,7 +124,8 @@ func (s *Span) size() int {
 	return n
 }
 
-// Start begins a span below a parent, or a trace of its own. It is nil if the tracer is, or if the trace is not recorded.
+// Start begins a span below a parent, or a trace of its own. It is nil if the tracer is,
+// or if the trace is not recorded.
 func (t *Tracer) Start(name string, kind Kind, parent Context) *Span {
 	if t == nil {
 		return nil
@@ -146,7 +148,8 @@ func (t *Tracer) Start(name string, kind Kind, parent Context) *Span {
 	return s
 }
 
-// chosen decides by the trace's random part whether a trace that begins here is one of those that are wanted.
+// chosen decides by the trace's random part whether a trace that begins here is one of
+// those that are wanted.
 func (t *Tracer) chosen(c *Context) bool {
 	const bits = 53
 	return float64(binary.BigEndian.Uint64(c.Trace[:8])>>(64-bits)) < t.options.Ratio*(1<<bits)

@@ -1,5 +1,5 @@
-// Package journaltest is the conformance suite of journal.Journal: what the engine relies on, and therefore what every
-// implementation must do.
+// Package journaltest is the conformance suite of journal.Journal: what the engine relies
+// on, and therefore what every implementation must do.
 package journaltest
 
 import (
@@ -21,10 +21,11 @@ type Medium struct {
 	Open func(t *testing.T, dir string) journal.Journal
 	// Beside is Open for a journal of which several handles are open at a time, all made with it.
 	Beside func(t *testing.T, dir string) journal.Journal
-	// Rewind takes the last batches from a journal, so that it ends at `to`: a copy that takes its place may lack them.
-	// Its handles do not know.
+	// Rewind takes the last batches from a journal, so that it ends at `to`: a copy that
+	// takes its place may lack them. Its handles do not know.
 	Rewind func(t *testing.T, dir string, to journal.Position)
-	// Fail has so many tries of the next appends of a handle end without its knowing how. It calls made within each, if that is not nil.
+	// Fail has so many tries of the next appends of a handle end without its knowing how.
+	// It calls made within each, if that is not nil.
 	Fail func(j journal.Journal, o Outcome, tries int, made func())
 }
 
@@ -194,7 +195,8 @@ func roundTrip(t *testing.T, s *subject) {
 	if got := s.Size(); got < 1<<21 {
 		t.Errorf("Size() = %d with a batch of 2 MiB inside", got)
 	}
-	if _, err := s.Append(context.Background(), journal.Position(len(want)), make([]byte, journal.MaxBatchBytes+1)); err == nil {
+	tooLarge := make([]byte, journal.MaxBatchBytes+1)
+	if _, err := s.Append(context.Background(), journal.Position(len(want)), tooLarge); err == nil {
 		t.Error("Append took a batch over MaxBatchBytes")
 	}
 	s.wantTail(journal.Position(len(want)))
@@ -216,7 +218,8 @@ func reopen(_ *testing.T, s *subject) {
 func conflict(t *testing.T, s *subject) {
 	s.fill(3)
 	for _, expect := range []journal.Position{0, 1, 2, 4, 1 << 40} {
-		if pos, err := s.Append(context.Background(), expect, []byte("intruder")); !errors.Is(err, journal.ErrConflict) {
+		pos, err := s.Append(context.Background(), expect, []byte("intruder"))
+		if !errors.Is(err, journal.ErrConflict) {
 			t.Errorf("Append(expect %d) with the tail at 3 = %d, %v; want ErrConflict", expect, pos, err)
 		}
 	}
@@ -318,7 +321,8 @@ func trimLazily(t *testing.T, s *subject) {
 		}
 	}
 	if late := s.Size(); late > 2*early+1<<20 {
-		t.Errorf("the journal grew from %d to %d bytes although all but a few batches were trimmed all the time", early, late)
+		t.Errorf("the journal grew from %d to %d bytes although all but a few batches were trimmed all the time", early,
+			late)
 	}
 	s.wantTrimmed(rounds*each - 4)
 	seen := 0
@@ -405,7 +409,8 @@ func ended(t *testing.T, s *subject) {
 	_, appending := s.Append(ctx, 2, []byte("x"))
 	_, tail := s.Tail(ctx)
 	reading := s.Read(ctx, 0, func(journal.Position, []byte) error { return errors.New("a batch was read") })
-	for name, err := range map[string]error{"Append": appending, "Tail": tail, "Read": reading, "Trim": s.Trim(ctx, 1)} {
+	for name, err := range map[string]error{"Append": appending, "Tail": tail, "Read": reading,
+		"Trim": s.Trim(ctx, 1)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s = %v; want context.Canceled", name, err)
 		}

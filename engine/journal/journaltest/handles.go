@@ -172,7 +172,8 @@ func endedBetween(t *testing.T, h *handles) {
 		s.fill(2)
 		ctx, cancel := context.WithCancel(context.Background())
 		h.m.Fail(s.Journal, outcome, 1, cancel)
-		if _, err := s.Append(ctx, 2, []byte(batch(3))); !errors.Is(err, journal.ErrUnknown) || !errors.Is(err, context.Canceled) {
+		if _, err := s.Append(ctx, 2, []byte(batch(3))); !errors.Is(err, journal.ErrUnknown) ||
+			!errors.Is(err, context.Canceled) {
 			t.Fatalf("%v: Append = %v; want ErrUnknown, as its context ended", outcome, err)
 		}
 		want := journal.Position(2)

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// What one append reclaims at most: enough to keep ahead of the appends, little enough not to be felt by who waits for it.
+	// What one append reclaims at most: enough to keep ahead of the appends, little enough
+	// not to be felt by who waits for it.
 	trimRows  = 32
 	trimBytes = 1 << 20
 
@@ -20,8 +21,9 @@ const (
 	longestPause = 500 * time.Millisecond
 )
 
-// insertSQL adds a batch if the one before it is the one that the writer knows: the last argument is the sum up to there. Else the column
-// sum gets no value, which it must have. That no batch is behind it follows, as its position is free.
+// insertSQL adds a batch if the one before it is the one that the writer knows: the last
+// argument is the sum up to there. Else the column sum gets no value, which it must have.
+// That no batch is behind it follows, as its position is free.
 const insertSQL = `INSERT INTO batch (n, crc, sum, bytes) VALUES (?1, ?2, CASE WHEN ?5 =
 	coalesce((SELECT sum FROM batch WHERE n = ?1 - 1), (SELECT sum FROM trimmed WHERE upto = ?1 - 1)) THEN ?3 END, ?4)`
 
@@ -33,7 +35,8 @@ func (l *Log) Append(ctx context.Context, expect journal.Position, batch []byte)
 		return 0, err
 	}
 	if len(batch) > journal.MaxBatchBytes {
-		return 0, fmt.Errorf("sqlitelog: append: a batch of %d bytes; at most %d are taken", len(batch), journal.MaxBatchBytes)
+		return 0, fmt.Errorf("sqlitelog: append: a batch of %d bytes; at most %d are taken", len(batch),
+			journal.MaxBatchBytes)
 	}
 	a := appending{expect: expect, batch: batch}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -83,7 +86,8 @@ func (l *Log) try(a *appending) (done bool, err error) {
 		return l.has(a) // an earlier try may have been written after all
 	}
 	if a.expect != l.tail {
-		return false, fmt.Errorf("sqlitelog: append: the last batch that is known is %d, not %d: %w", l.tail, a.expect, journal.ErrConflict)
+		return false, fmt.Errorf("sqlitelog: append: the last batch that is known is %d, not %d: %w", l.tail, a.expect,
+			journal.ErrConflict)
 	}
 	a.sum = l.sum.Next(a.expect+1, a.batch)
 	if !l.shared {
@@ -136,7 +140,8 @@ func (l *Log) putFaulty(a appending) (low journal.Position, err error) {
 	return low, err
 }
 
-// late finds out whether what refused a further try is an earlier one, which came to the file after it was looked at.
+// late finds out whether what refused a further try is an earlier one, which came to the
+// file after it was looked at.
 func (l *Log) late(a *appending, conflict error) (done bool, err error) {
 	l.doubt, l.unknown = true, a.sum
 	if err := l.resolve(); err != nil {
@@ -190,8 +195,8 @@ type sumArgs struct {
 	mine, before any // slices of sums
 }
 
-// resolve finds out what became of a batch whose outcome is unknown, if there is one. What it finds is durable when it returns: the
-// database may show what a failed write left in its log.
+// resolve finds out what became of a batch whose outcome is unknown, if there is one. What it
+// finds is durable when it returns: the database may show what a failed write left in its log.
 func (l *Log) resolve() error {
 	if !l.doubt {
 		return nil
@@ -218,8 +223,8 @@ func (l *Log) resolve() error {
 	return nil
 }
 
-// reclaim deletes one slice of the trimmed rows and returns the new low. It runs in a transaction; the caller sets l.low after
-// the commit.
+// reclaim deletes one slice of the trimmed rows and returns the new low. It runs in a
+// transaction; the caller sets l.low after the commit.
 func (l *Log) reclaim() (low journal.Position, err error) {
 	low = l.low
 	room := int64(trimBytes)

@@ -11,9 +11,11 @@ import (
 // copyBytes is about what one transaction of a copy writes.
 const copyBytes = 4 << 20
 
-// WriteCopy makes a journal at path, where none may be, that begins behind `after` and holds the batches that each gives, in order and
-// without a gap, with a chain of its own. It is of this identity, and was closed in good order.
-func WriteCopy(path string, id queue.Identity, after journal.Position, each func(fn func(journal.Position, []byte) error) error) error {
+// WriteCopy makes a journal at path, where none may be, that begins behind `after` and
+// holds the batches that each gives, in order and without a gap, with a chain of its own.
+// It is of this identity, and was closed in good order.
+func WriteCopy(path string, id queue.Identity, after journal.Position,
+	each func(fn func(journal.Position, []byte) error) error) error {
 	err := sqlitedb.Create(path, Kind, func(temporary string) error {
 		conn, err := sqlitedb.OpenUnfinished(temporary)
 		if err != nil {

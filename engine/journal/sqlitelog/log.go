@@ -1,5 +1,6 @@
-// Package sqlitelog keeps a shard's journal in an SQLite database of its own: one row per batch, so that one append is one
-// prepared INSERT and one sync of the write-ahead log. docs/formats/journal.md has the tables.
+// Package sqlitelog keeps a shard's journal in an SQLite database of its own: one row per
+// batch, so that one append is one prepared INSERT and one sync of the write-ahead log.
+// docs/formats/journal.md has the tables.
 package sqlitelog
 
 import (
@@ -28,10 +29,12 @@ CREATE TABLE batch (n INTEGER PRIMARY KEY, crc INTEGER NOT NULL, sum BLOB NOT NU
 CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL, sum BLOB NOT NULL) STRICT;
 INSERT INTO trimmed (one, upto, sum) VALUES (1, 0, zeroblob(16));`
 
-// Kind is what the files of this package are: "QueJ". An append writes whole pages to the log, and most have less than a kilobyte to say.
-// Pages of 1,024 bytes write still less, but the appends of large calls take a quarter more processor time with them. A later version adds
-// to Migrations what makes it of the one before.
-var Kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x5175654a, Unreleased: 0x51726e4a, Schema: schema, PageSize: 2048}
+// Kind is what the files of this package are: "QueJ". An append writes whole pages to the
+// log, and most have less than a kilobyte to say. Pages of 1,024 bytes write still less,
+// but the appends of large calls take a quarter more processor time with them. A later
+// version adds to Migrations what makes it of the one before.
+var Kind = sqlitedb.Kind{Name: "journal", ApplicationID: 0x5175654a, Unreleased: 0x51726e4a, Schema: schema,
+	PageSize: 2048}
 
 var _ journal.Journal = (*Log)(nil)
 
@@ -40,7 +43,8 @@ type Options struct {
 	Durability queue.Durability
 	Identity   queue.Identity // that the file has, or gets if it has none
 	MaxPages   int            // bound of the file in units of 4,096 bytes, 0 for none: how tests make a full disk
-	// it is not made this handle's own, but checked if there is an Identity: for reading before a start, and how tests make two writers
+	// it is not made this handle's own, but checked if there is an Identity: for reading
+	// before a start, and how tests make two writers
 	Shared bool
 }
 
@@ -62,7 +66,8 @@ type Log struct {
 	holds   int              // readers that do
 	closed  bool
 	shared  bool
-	refused bool          // an append was: another writer may have the journal, and what is trimmed of it is that one's affair
+	// an append was: another writer may have the journal, and what is trimmed of it is that one's affair
+	refused bool
 	grown   chan struct{} // closed at the next append; nil: no one waits for it
 	scratch [8]byte
 	args    sumArgs
@@ -70,16 +75,17 @@ type Log struct {
 	fault func(write func() error) error // makes one try of an append, as a bad disk would; nil: it is just made
 }
 
-// Open opens the journal at path, or creates an empty one. The file is this Log's alone until Close: opening it twice is an
-// error, after two seconds of waiting. A file that is damaged, foreign or of a version that is not known is a *queue.FormatError and
-// stays as it was.
+// Open opens the journal at path, or creates an empty one. The file is this Log's alone until
+// Close: opening it twice is an error, after two seconds of waiting. A file that is damaged,
+// foreign or of a version that is not known is a *queue.FormatError and stays as it was.
 func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	exists, err := sqlitedb.Exists(path)
 	switch {
-	case err == nil && !exists && o.Identity.Oldest > 0: // a reload: an empty journal would take the place of what was acknowledged
+	// a reload: an empty journal would take the place of what was acknowledged
+	case err == nil && !exists && o.Identity.Oldest > 0:
 		err = &queue.FormatError{Path: path, Reason: "is missing", Advice: sqlitedb.AdviceDamaged}
 	case err == nil && !exists:
 		err = sqlitedb.Create(path, Kind, nil)
@@ -149,7 +155,8 @@ func (l *Log) locate() (x extent, err error) {
 			first, last = upTo+1, upTo
 		}
 		if first != upTo+1 {
-			return false, l.damaged(fmt.Sprintf("begins with batch %d after everything up to %d was trimmed", first, upTo))
+			return false, l.damaged(fmt.Sprintf("begins with batch %d after everything up to %d was trimmed", first,
+				upTo))
 		}
 		found = true
 		x.low, x.tail = journal.Position(upTo), journal.Position(last)
@@ -169,7 +176,8 @@ func (l *Log) sumOf(sum *journal.Sum, b []byte, at int64) error {
 	return nil
 }
 
-// sumAt is the sum of the chain up to a batch that is there, or that was the last one to be trimmed. false: there is none.
+// sumAt is the sum of the chain up to a batch that is there, or that was the last one to
+// be trimmed. false: there is none.
 func (l *Log) sumAt(at journal.Position) (sum journal.Sum, found bool, err error) {
 	err = l.before.Query(func(r sqlitedb.Row) (bool, error) {
 		found = true
@@ -178,8 +186,8 @@ func (l *Log) sumAt(at journal.Position) (sum journal.Sum, found bool, err error
 	return sum, found, err
 }
 
-// checksum covers the position too, so that a batch in another's place is found. It is signed because SQLite stores small
-// signed numbers in four bytes.
+// checksum covers the position too, so that a batch in another's place is found. It is
+// signed because SQLite stores small signed numbers in four bytes.
 func (l *Log) checksum(pos journal.Position, batch []byte) int32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	binary.BigEndian.PutUint64(l.scratch[:], uint64(pos))
@@ -216,7 +224,8 @@ func (l *Log) Read(ctx context.Context, after journal.Position, fn func(journal.
 	}
 }
 
-// readSome reads some batches behind `after`, where the sum of the chain is `before`; nil: it is to be looked up.
+// readSome reads some batches behind `after`, where the sum of the chain is `before`; nil:
+// it is to be looked up.
 func (l *Log) readSome(slice []entry, after journal.Position, before *journal.Sum) ([]entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +252,8 @@ func (l *Log) readSome(slice []entry, after journal.Position, before *journal.Su
 			return false, err
 		}
 		if sum = sum.Next(x.pos, x.batch); sum != x.sum {
-			return false, l.damaged(fmt.Sprintf("has a batch %d that does not follow the one before it: its sum does not match", x.pos))
+			return false, l.damaged(fmt.Sprintf("has a batch %d that does not follow the one before it: its sum does "+
+				"not match", x.pos))
 		}
 		slice = append(slice, x)
 		bytes += len(x.batch)
@@ -357,7 +367,8 @@ func (l *Log) SetDurability(d queue.Durability) error {
 	return wrap("set durability", l.conn.SetDurability(d))
 }
 
-// SetMaxPages bounds the file to n times 4,096 bytes from now on, 0 for no bound: how tests fill a disk and make room again.
+// SetMaxPages bounds the file to n times 4,096 bytes from now on, 0 for no bound: how
+// tests fill a disk and make room again.
 func (l *Log) SetMaxPages(n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -389,11 +400,13 @@ func (l *Log) Close() error {
 	return wrap("close", errors.Join(err, l.conn.Close()))
 }
 
-// keepFree is how many free bytes the file keeps for the batches to come: about twice what there is between two checkpoints.
+// keepFree is how many free bytes the file keeps for the batches to come: about twice what
+// there is between two checkpoints.
 const keepFree = 32 << 20
 
-// shrink gives back to the disk what the file took while it could not be trimmed, as when no checkpoint came through. Only Close does it,
-// as appends would have to wait. A failure leaves the file as it was: it is only too long.
+// shrink gives back to the disk what the file took while it could not be trimmed, as when
+// no checkpoint came through. Only Close does it, as appends would have to wait. A failure
+// leaves the file as it was: it is only too long.
 func (l *Log) shrink() {
 	if _, free, err := l.conn.Usage(); err == nil && free > keepFree {
 		_, _ = l.conn.GiveBack(free)
@@ -425,7 +438,8 @@ func wrap(operation string, err error) error {
 	case sqlitedb.Refused: // certainly, and it would be again
 		return fmt.Errorf("sqlitelog: %s: %w", operation, err)
 	case sqlitedb.InUse:
-		return fmt.Errorf("sqlitelog: %s: the file is in use, by another process or by a journal that was not closed: %w", operation, err)
+		return fmt.Errorf("sqlitelog: %s: the file is in use, by another process or by a journal that was not "+
+			"closed: %w", operation, err)
 	default:
 		if operation != "append" {
 			return fmt.Errorf("sqlitelog: %s: %w", operation, err)

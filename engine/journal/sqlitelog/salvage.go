@@ -16,9 +16,10 @@ type Batch struct {
 	Damage   string // why it cannot be used; "": it is whole
 }
 
-// Salvage gives fn the batches behind a position, in order, of a journal that no one else has open and that may be damaged. Where SQLite
-// cannot go on, fn gets one damaged batch, and then those that can be read from the journal's end backwards. A batch that is missing is not
-// told of. The error is one of fn or of ctx.
+// Salvage gives fn the batches behind a position, in order, of a journal that no one else
+// has open and that may be damaged. Where SQLite cannot go on, fn gets one damaged batch,
+// and then those that can be read from the journal's end backwards. A batch that is
+// missing is not told of. The error is one of fn or of ctx.
 func Salvage(ctx context.Context, path string, after journal.Position, fn func(Batch) error) error {
 	for {
 		var stop error
@@ -48,7 +49,8 @@ func Salvage(ctx context.Context, path string, after journal.Position, fn func(B
 	}
 }
 
-// firstBehind is the first batch behind a position that SQLite comes to from the journal's end; 0: there is none.
+// firstBehind is the first batch behind a position that SQLite comes to from the journal's
+// end; 0: there is none.
 func firstBehind(ctx context.Context, path string, after journal.Position) (first journal.Position) {
 	_ = sqlitedb.Rows(ctx, path, func(row sqlitedb.Row) error { // its error is that SQLite cannot read all of them
 		first = journal.Position(row.Int(0))

@@ -1,5 +1,5 @@
-// Package acts is how the entries of the audit log that lie in a shard's journal get there, and from there into the log. The machine keeps
-// those that the log does not have yet.
+// Package acts is how the entries of the audit log that lie in a shard's journal get there,
+// and from there into the log. The machine keeps those that the log does not have yet.
 package acts
 
 import (
@@ -15,12 +15,13 @@ import (
 // Acts are the entries, as callers of the shard see them.
 type Acts struct {
 	shell.Shell
-	// Put puts entries into the audit log: durably, and each once, however often it is told of it. nil: there is no log.
+	// Put puts entries into the audit log: durably, and each once, however often it is
+	// told of it. nil: there is no log.
 	Put func(ctx context.Context, list []journal.Act) error
 }
 
-// Record makes an entry of the audit log durable by itself, for acts that change only what memory has. after is what it says of the
-// outcome; nil: nothing.
+// Record makes an entry of the audit log durable by itself, for acts that change only what
+// memory has. after is what it says of the outcome; nil: nothing.
 func (a Acts) Record(act queue.Act, after any) error {
 	return shell.Change(a, func(m *machine.Machine, now queue.Time) error {
 		m.ActLog.Tell(now, []queue.Act{act}, nil, after)
@@ -28,7 +29,8 @@ func (a Acts) Record(act queue.Act, after any) error {
 	})
 }
 
-// Fresh are the entries that the audit log does not have yet, the oldest first. The list must not be changed.
+// Fresh are the entries that the audit log does not have yet, the oldest first. The list
+// must not be changed.
 func (a Acts) Fresh() (list []journal.Act) {
 	a.Look(func(m *machine.Machine) { list = slices.Clip(m.ActLog.Fresh) })
 	return list

@@ -1,5 +1,5 @@
-// Package answers is the part of a shard that fills the answers of reserves, without the mutex. What cannot be read on the disk does not
-// stop what can.
+// Package answers is the part of a shard that fills the answers of reserves, without the
+// mutex. What cannot be read on the disk does not stop what can.
 package answers
 
 import (
@@ -44,9 +44,10 @@ func New(s shell.Shell, q shell.Queue, key reserver.Key, rules Rules, waits *mea
 // ErrAgain tells Reserve to retry: the state that it was decided on has changed.
 var ErrAgain = errors.New("shard: reserve again")
 
-// Fill makes the answer of a reserve: tokens are signed and contents gathered outside the mutex. When contents cannot be read the
-// chunks are given back and the error is returned, unless they are damaged: such chunks are set aside, and the others go out. What is more
-// than an answer may hold is given back too: no try is counted, and it is ready for the next call.
+// Fill makes the answer of a reserve: tokens are signed and contents gathered outside the
+// mutex. When contents cannot be read the chunks are given back and the error is returned,
+// unless they are damaged: such chunks are set aside, and the others go out. What is more than
+// an answer may hold is given back too: no try is counted, and it is ready for the next call.
 func (a *Answers) Fill(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (machine.Reserved, error) {
 	from := len(dst)
 	var arena []byte
@@ -93,8 +94,8 @@ func (a *Answers) giveBack(picks []machine.Pick) {
 	})
 }
 
-// waited measures how long the chunks of an answer waited for their first reservation; those of one submission waited equally
-// long.
+// waited measures how long the chunks of an answer waited for their first reservation;
+// those of one submission waited equally long.
 func (a *Answers) waited(picks []machine.Pick) {
 	for i := 0; i < len(picks); {
 		first, n := &picks[i], uint64(0)

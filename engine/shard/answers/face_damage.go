@@ -11,21 +11,25 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// What cannot be read on the disk must not stop what can. A chunk whose content is damaged becomes a dead letter,
-// whatever the policy of its submission says: no one has tried it, and once the content is fixed it is redriven like
-// any other. A submission whose attachment is damaged is paused by a rule, as none of its chunks can go out.
+// What cannot be read on the disk must not stop what can. A chunk whose content is damaged
+// becomes a dead letter, whatever the policy of its submission says: no one has tried it,
+// and once the content is fixed it is redriven like any other. A submission whose
+// attachment is damaged is paused by a rule, as none of its chunks can go out.
 
 // errorDamaged begins the error of such a dead letter, and the reason of such a rule.
 const errorDamaged = "damaged: "
 
-// IsDamage says whether a failure to read is for good: what was written is not there, or is not what it was.
+// IsDamage says whether a failure to read is for good: what was written is not there, or
+// is not what it was.
 func IsDamage(err error) bool {
 	_, format := errors.AsType[*queue.FormatError](err)
 	return format || errors.Is(err, store.ErrMissing)
 }
 
-// withoutDamaged answers with those picks whose contents can be read, after the others were set aside. ErrAgain: none can.
-func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (machine.Reserved, error) {
+// withoutDamaged answers with those picks whose contents can be read, after the others
+// were set aside. ErrAgain: none can.
+func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick,
+	dst []queue.Reservation) (machine.Reserved, error) {
 	var sound, bad []machine.Pick
 	var causes []error
 	held := map[*machine.Record]bool{} // paused for its attachment
@@ -67,8 +71,9 @@ func (a *Answers) withoutDamaged(ctx context.Context, picks []machine.Pick, dst 
 	return a.Fill(ctx, sound, dst)
 }
 
-// setAside makes dead letters of reserved chunks, durably. Which of the store's rows is damaged is for the log; the letter says what was
-// found. No try is counted. When that fails they are offered again: no one got them.
+// setAside makes dead letters of reserved chunks, durably. Which of the store's rows is
+// damaged is for the log; the letter says what was found. No try is counted. When that
+// fails they are offered again: no one got them.
 func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
 	if len(picks) == 0 {
 		return nil
@@ -84,7 +89,8 @@ func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
 			op := m.Tries.Count(r, picks[i].Token.Index, journal.Dead, now)
 			op.Attempts--
 			op.Epoch, op.Sequence = picks[i].Token.Epoch, picks[i].Token.Sequence
-			op.Error = errorDamaged + "the content cannot be read; the server's log says why. Fix it, then redrive the chunk"
+			op.Error = errorDamaged +
+				"the content cannot be read; the server's log says why. Fix it, then redrive the chunk"
 			m.Encode(now).Return(op)
 			m.Batch.Dies(r)
 			m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
@@ -101,8 +107,8 @@ func (a *Answers) setAside(picks []machine.Pick, causes []error) error {
 	}
 	a.Look(func(m *machine.Machine) { m.Stats.Damaged += dead })
 	for i := range picks {
-		a.queue.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be redriven when it is fixed",
-			"submission", picks[i].R.ID, "chunk", picks[i].Token.Index, "error", causes[i])
+		a.queue.Logger.Error("the content of a chunk is damaged: it is set aside as a dead letter, and can be "+
+			"redriven when it is fixed", "submission", picks[i].R.ID, "chunk", picks[i].Token.Index, "error", causes[i])
 	}
 	return nil
 }
@@ -114,8 +120,8 @@ func (a *Answers) pause(id queue.SubmissionID, cause error) error {
 		Reason: errorDamaged + "the attachment cannot be read; the server's log says why. Fix it, then lift this rule",
 	})
 	if created {
-		a.queue.Logger.Error("the attachment of a submission is damaged: the submission is paused, and can go on when it is fixed",
-			"submission", id, "error", cause)
+		a.queue.Logger.Error("the attachment of a submission is damaged: the submission is paused, and can go on "+
+			"when it is fixed", "submission", id, "error", cause)
 	}
 	return err
 }

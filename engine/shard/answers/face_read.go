@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// read reads inline bytes and attachments, in one query for each run of chunks of one submission. n is how many of the picks, from the
-// first on, fit into the answer: at least one.
+// read reads inline bytes and attachments, in one query for each run of chunks of one
+// submission. n is how many of the picks, from the first on, fit into the answer: at least one.
 func (a *Answers) read(ctx context.Context, picks []machine.Pick, dst []queue.Reservation) (n int, err error) {
 	answer := tally{Gathering: access.Gather(ctx)}
 	for n < len(picks) {
@@ -27,8 +27,9 @@ func (a *Answers) read(ctx context.Context, picks []machine.Pick, dst []queue.Re
 	return n, nil
 }
 
-// tally counts the bytes of an answer. A pick does not touch the metadata of its reservation, which is often in no cache. So the tally
-// looks at metadata only when the reservations might need more than an answer may have without being counted.
+// tally counts the bytes of an answer. A pick does not touch the metadata of its
+// reservation, which is often in no cache. So the tally looks at metadata only when the
+// reservations might need more than an answer may have without being counted.
 type tally struct {
 	access.Gathering
 	most    int // bytes that the reservations might need while none is counted; 0 afterwards
@@ -53,8 +54,10 @@ func (t *tally) add(all []queue.Reservation) (fits bool) {
 
 func contentBytes(r *queue.Reservation) int { return len(r.Content.Bytes) + len(r.Attachment) }
 
-// readRun reads for the first run of picks: for as many of it as there is room for in `left` bytes, and for one in any case.
-func (a *Answers) readRun(ctx context.Context, picks []machine.Pick, dst []queue.Reservation, left int) (read int, err error) {
+// readRun reads for the first run of picks: for as many of it as there is room for in
+// `left` bytes, and for one in any case.
+func (a *Answers) readRun(ctx context.Context, picks []machine.Pick, dst []queue.Reservation,
+	left int) (read int, err error) {
 	if n := firstOnly(picks); n > 1 {
 		return a.readFirst(ctx, picks[:n], dst[:n], left)
 	}
@@ -77,9 +80,11 @@ func (a *Answers) readRun(ctx context.Context, picks []machine.Pick, dst []queue
 	return a.readInline(ctx, picks[:run], dst[:run], left)
 }
 
-// firstOnly is how many picks, from the first on, are the first inline chunk of their submission, which has no attachment and no blobs.
+// firstOnly is how many picks, from the first on, are the first inline chunk of their
+// submission, which has no attachment and no blobs.
 func firstOnly(picks []machine.Pick) (n int) {
-	for n < len(picks) && picks[n].R.Inline && !picks[n].R.Attached && picks[n].Token.Index == 0 && picks[n].R.Details().Blobs == nil {
+	for n < len(picks) && picks[n].R.Inline && !picks[n].R.Attached && picks[n].Token.Index == 0 &&
+		picks[n].R.Details().Blobs == nil {
 		n++
 	}
 	return n
@@ -95,7 +100,8 @@ func (a *Answers) readFirst(ctx context.Context, picks []machine.Pick, dst []que
 }
 
 // readInline reads the inline bytes of chunks of one submission.
-func (a *Answers) readInline(ctx context.Context, picks []machine.Pick, dst []queue.Reservation, left int) (int, error) {
+func (a *Answers) readInline(ctx context.Context, picks []machine.Pick, dst []queue.Reservation,
+	left int) (int, error) {
 	indexes := make([]uint32, len(picks))
 	for i := range picks {
 		indexes[i] = picks[i].Token.Index

@@ -58,7 +58,8 @@ func (p auditor) run() error {
 		{"orphaned", c.Orphaned, sum.Orphaned},
 		{"reservations", uint64(m.Holds.Len()), uint64(held) + sum.Orphaned},
 		{"shelved", uint64(m.Suspects.Shelved), uint64(suspects.Shelved)},
-		{"lent", uint64(m.Suspects.Lent), uint64(suspects.Lent)}, {"lent and ready", uint64(m.Suspects.Ready), uint64(suspects.Ready)},
+		{"lent", uint64(m.Suspects.Lent), uint64(suspects.Lent)},
+		{"lent and ready", uint64(m.Suspects.Ready), uint64(suspects.Ready)},
 	} {
 		if pair.kept != pair.now {
 			found = append(found, fmt.Errorf("%s: %d are counted, %d there", pair.name, pair.kept, pair.now))
@@ -77,7 +78,8 @@ func (p auditor) record(r *machine.Record) error {
 	for index, t := range r.Tries {
 		switch {
 		case t.Gone() && (t.Waiting || r.Sub.IsAvailable(index) || m.IsHeld(r, index)):
-			return fmt.Errorf("chunk %s is dead or skipped, and offered or held too", queue.ChunkID{Submission: r.ID, Index: index})
+			return fmt.Errorf("chunk %s is dead or skipped, and offered or held too",
+				queue.ChunkID{Submission: r.ID, Index: index})
 		case t.Waiting:
 			waiting++
 			if !m.IsHeld(r, index) { // else a late completion is on its way
@@ -119,7 +121,8 @@ func (p auditor) record(r *machine.Record) error {
 		return fmt.Errorf("submission %s: %d are shelved, %d lent, %d of them not held; counted are %d, %d and %d",
 			r.ID, shelf, out, ready, r.Shelved, r.Lent, r.Ready)
 	}
-	if all := uint64(r.Sub.Available()) + uint64(taken) + uint64(r.Done) + uint64(dead) + uint64(skips); all != uint64(r.Chunks) {
+	all := uint64(r.Sub.Available()) + uint64(taken) + uint64(r.Done) + uint64(dead) + uint64(skips)
+	if all != uint64(r.Chunks) {
 		return fmt.Errorf("submission %s: its states sum up to %d of %d chunks", r.ID, all, r.Chunks)
 	}
 	return nil

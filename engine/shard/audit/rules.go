@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// rules compares what rules cover, submission by submission as the rules say it, with what is counted: in all, for each value, and
-// of operations.
+// rules compares what rules cover, submission by submission as the rules say it, with what
+// is counted: in all, for each value, and of operations.
 func (p auditor) rules() error {
 	m := p.m
 	var found []error
@@ -25,7 +25,8 @@ func (p auditor) rules() error {
 			want = rule.Ruling()
 		}
 		if got := sub.Ruling(); got != want {
-			found = append(found, fmt.Errorf("submission %s: it counts as under ruling %d, the rules say %d", r.ID, got, want))
+			found = append(found, fmt.Errorf("submission %s: it counts as under ruling %d, the rules say %d", r.ID, got,
+				want))
 		}
 		for _, entry := range sub.Meta() {
 			flying[entry] += uint64(sub.InFlight())
@@ -53,13 +54,15 @@ func (p auditor) rules() error {
 	}
 	for entry, want := range flying {
 		if got := m.Backlog.Values.Of(entry.Key, entry.Value).InFlight; got != want {
-			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key, entry.Value.Quoted(), got, want))
+			found = append(found, fmt.Errorf("%s=%s: %d are counted as in flight, %d are", entry.Key,
+				entry.Value.Quoted(), got, want))
 		}
 	}
 	for entry, want := range values {
 		v := m.Backlog.Values.Of(entry.Key, entry.Value)
 		if got := (backlog.Amounts{Ready: v.Available, Paused: v.Paused, Blocked: v.Blocked}); got != want {
-			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value.Quoted(), got, want))
+			found = append(found, fmt.Errorf("%s=%s: %+v are counted, %+v there", entry.Key, entry.Value.Quoted(), got,
+				want))
 		}
 	}
 	return errors.Join(found...)

@@ -23,16 +23,19 @@ type Bulks struct {
 
 // Letters are the dead letters of the shard, as bulk operations take them.
 type Letters interface {
-	// Survey lists up to `limit` dead letters behind `after` that the filter means, and has what it looks at counted. It breaks off when
-	// that has been enough.
-	Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int, seen *survey.Survey) ([]queue.DeadChunk, error)
-	// Settle calls fn once, with the mutex held. In it, act does what is asked for with those of the indexes that are dead letters of the
-	// submission, as far as their state allows it. Settle returns the commit to wait for.
+	// Survey lists up to `limit` dead letters behind `after` that the filter means, and
+	// has what it looks at counted. It breaks off when that has been enough.
+	Survey(ctx context.Context, f *queue.BulkFilter, after queue.ChunkID, limit int,
+		seen *survey.Survey) ([]queue.DeadChunk, error)
+	// Settle calls fn once, with the mutex held. In it, act does what is asked for with
+	// those of the indexes that are dead letters of the submission, as far as their state
+	// allows it. Settle returns the commit to wait for.
 	Settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
 		fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error)
 }
 
-// Face is what callers ask. history is held while a page is made and committed: meanwhile the history loses no submission.
+// Face is what callers ask. history is held while a page is made and committed: meanwhile
+// the history loses no submission.
 func Face(door shell.Door[*Part], letters Letters, history sync.Locker) *Bulks {
 	return &Bulks{Door: door, letters: letters, history: history}
 }
@@ -56,7 +59,8 @@ func (b *Bulks) Start(r queue.BulkRequest, acts ...queue.Act) (queue.Bulk, error
 		m.LastID = op.ID
 		op.Walk = queue.BulkWalk{ToExamine: part.present(&r)}
 		part.begin(&op, now)
-		m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(op.ID).String()), nil, json.RawMessage(request))
+		m.ActLog.Tell(now, machine.Aimed(acts, "bulk operation "+queue.BulkID(op.ID).String()), nil,
+			json.RawMessage(request))
 		return nil
 	})
 	if err != nil {
@@ -75,7 +79,8 @@ func (b *Bulks) Get(id queue.BulkID) (info queue.Bulk, there bool) {
 	return info, there
 }
 
-// List lists the bulk operations, oldest first: all that run, and the last queue.MaxBulkKept that have ended.
+// List lists the bulk operations, oldest first: all that run, and the last
+// queue.MaxBulkKept that have ended.
 func (b *Bulks) List() (list []queue.Bulk) {
 	b.Look(func(*machine.Machine) {
 		list = make([]queue.Bulk, len(b.Part().List))
@@ -86,13 +91,14 @@ func (b *Bulks) List() (list []queue.Bulk) {
 	return list
 }
 
-// End ends a bulk operation that runs: cancelled by someone ("": he did not say who he is), or failed for a reason. What it did stays
-// done. It returns after the commit.
+// End ends a bulk operation that runs: cancelled by someone ("": he did not say who he
+// is), or failed for a reason. What it did stays done. It returns after the commit.
 func (b *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, acts ...queue.Act) error {
 	return shell.Change(b, func(m *machine.Machine, now queue.Time) error {
 		if x := b.Part().find(id); x != nil && x.Plan.State == queue.BulkRunning {
 			b.Part().step(x, now, func(next *journal.Bulk) {
-				next.State, next.EndedBy, next.Failure, next.Ended = state, by, machine.Clip(failure, queue.MaxErrorBytes), now
+				next.State, next.EndedBy, next.Failure, next.Ended = state, by,
+					machine.Clip(failure, queue.MaxErrorBytes), now
 				m.ActLog.Tell(now, acts, nil, nil)
 			})
 		}
@@ -100,9 +106,9 @@ func (b *Bulks) End(id queue.BulkID, state queue.BulkState, by, failure string, 
 	})
 }
 
-// Step does the next page of a bulk operation, at most `most` chunks or submissions, and says how many there were and whether
-// there may be more. When it fails nothing is lost: the next call goes on where the last commit was. most is at most
-// journal.MaxRedrive.
+// Step does the next page of a bulk operation, at most `most` chunks or submissions, and
+// says how many there were and whether there may be more. When it fails nothing is lost:
+// the next call goes on where the last commit was. most is at most journal.MaxRedrive.
 func (b *Bulks) Step(ctx context.Context, id queue.BulkID, most int) (n int, more bool, err error) {
 	p := page{Bulks: b, id: id, most: most}
 	runs := false

@@ -26,7 +26,8 @@ type page struct {
 	overtaken bool   // someone else did something to the operation, or the state was made again: the page ends here
 }
 
-// started is the moment after which nothing that happens is meant: what is redriven and dies again is not met again.
+// started is the moment after which nothing that happens is meant: what is redriven and
+// dies again is not met again.
 func (p *page) started() queue.Time { return p.id.Created() + 1 }
 
 // change calls fn with the mutex held. The page waits for what it encodes.
@@ -39,8 +40,9 @@ func (p *page) change(fn func(m *machine.Machine, now queue.Time)) error {
 	return err
 }
 
-// note encodes what came of some chunks or submissions, in the batch of what act does with them; it does nothing if the page is overtaken.
-// The mutex is held. seen is what the page has looked at by then.
+// note encodes what came of some chunks or submissions, in the batch of what act does with
+// them; it does nothing if the page is overtaken. The mutex is held. seen is what the page
+// has looked at by then.
 func (p *page) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act func() (done, refused int)) {
 	part := p.Part()
 	b := part.at(p.id, p.step)
@@ -64,8 +66,10 @@ func (p *page) note(now queue.Time, n int, last queue.ChunkID, seen uint64, act 
 // nothing is done with what a page only walks over.
 func nothing() (done, refused int) { return 0, 0 }
 
-// bySubmission calls fn for the chunks of each submission of a list, with what the page had seen up to and with the last of them.
-func (p *page) bySubmission(list []queue.DeadChunk, fn func(id queue.SubmissionID, indexes []uint32, seen uint64) error) (err error) {
+// bySubmission calls fn for the chunks of each submission of a list, with what the page
+// had seen up to and with the last of them.
+func (p *page) bySubmission(list []queue.DeadChunk,
+	fn func(id queue.SubmissionID, indexes []uint32, seen uint64) error) (err error) {
 	for start := 0; start < len(list) && err == nil && !p.overtaken; {
 		id := list[start].Chunk.Submission
 		var indexes []uint32
@@ -104,8 +108,9 @@ func (p *page) deadLetters(ctx context.Context) (n int, err error) {
 	})
 }
 
-// walk visits the open submissions, newest first from the cursor on, until fn, which is told whether the filter means it, returns false.
-// Those that were inserted after the operation was started are not visited. The mutex is held during fn, and given up between slices.
+// walk visits the open submissions, newest first from the cursor on, until fn, which is told
+// whether the filter means it, returns false. Those that were inserted after the operation
+// was started are not visited. The mutex is held during fn, and given up between slices.
 func (p *page) walk(fn func(r *machine.Record, meant bool) bool) {
 	before := queue.SubmissionID(p.id)
 	if p.after.Submission != 0 {
@@ -235,8 +240,10 @@ type passedOver struct {
 	n  uint64 // chunks of it that wait
 }
 
-// appendWaiting appends what the filter means of a slice, and counts what was walked over, in the order of the walk.
-func (p *page) appendWaiting(list, slice []queue.DeadChunk, others []passedOver, f *queue.BulkFilter) []queue.DeadChunk {
+// appendWaiting appends what the filter means of a slice, and counts what was walked over,
+// in the order of the walk.
+func (p *page) appendWaiting(list, slice []queue.DeadChunk, others []passedOver,
+	f *queue.BulkFilter) []queue.DeadChunk {
 	w := survey.Walk{Filter: f, Seen: &p.seen, Visit: func(d *queue.DeadChunk) bool {
 		list = append(list, *d)
 		return len(list) < p.most
@@ -256,7 +263,8 @@ func (p *page) appendWaiting(list, slice []queue.DeadChunk, others []passedOver,
 	return list
 }
 
-// complete ends the operation, unless someone else did something to it since the page was begun. All is walked over.
+// complete ends the operation, unless someone else did something to it since the page was
+// begun. All is walked over.
 func (p *page) complete() error {
 	return p.change(func(_ *machine.Machine, now queue.Time) {
 		if b := p.Part().at(p.id, p.step); b != nil {

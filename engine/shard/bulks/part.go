@@ -1,5 +1,5 @@
-// Package bulks is the part of a shard that knows how far each bulk operation got: how far stands in the commit of what it did, so that
-// after a crash it goes on exactly there, and its counts are exact.
+// Package bulks is the part of a shard that knows how far each bulk operation got: how far stands in
+// the commit of what it did, so that after a crash it goes on exactly there, and its counts are exact.
 package bulks
 
 import (
@@ -32,7 +32,8 @@ type Part struct {
 type Tries interface {
 	// Of is how many dead letters a submission has.
 	Of(id queue.SubmissionID) uint32
-	// Hasten encodes that chunks that wait for a retry are offered at once, and says how many; of a dry run, it would be.
+	// Hasten encodes that chunks that wait for a retry are offered at once, and says how
+	// many; of a dry run, it would be.
 	Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now queue.Time) int
 }
 
@@ -48,7 +49,9 @@ func (p *Part) find(id queue.BulkID) *Bulk {
 }
 
 func (p *Part) place(id queue.SubmissionID) (at int, there bool) {
-	return slices.BinarySearchFunc(p.List, id, func(x *Bulk, id queue.SubmissionID) int { return cmp.Compare(x.At.ID, id) })
+	return slices.BinarySearchFunc(p.List, id, func(x *Bulk, id queue.SubmissionID) int {
+		return cmp.Compare(x.At.ID, id)
+	})
 }
 
 // info is the operation as it stands.
@@ -146,8 +149,8 @@ func (p *Part) Load(_ uint64, row []byte) error {
 	return p.add(op)
 }
 
-// step encodes that an operation got further. What it tells of is encoded under the same hold of the mutex, so that both are in
-// one batch.
+// step encodes that an operation got further. What it tells of is encoded under the same
+// hold of the mutex, so that both are in one batch.
 func (p *Part) step(b *Bulk, now queue.Time, change func(next *journal.Bulk)) {
 	next := b.Plan
 	next.Step++
@@ -176,7 +179,8 @@ func (p *Part) running() int {
 	return n
 }
 
-// startingBulk is an operation that is about to exist, steppingBulk one that has got further than the disk knows.
+// startingBulk is an operation that is about to exist, steppingBulk one that has got
+// further than the disk knows.
 type (
 	startingBulk struct{ p *Part }
 	steppingBulk Bulk

@@ -8,7 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// bulkRow is how a request stands in the journal: names and units that never change, whatever becomes of the Go types.
+// bulkRow is how a request stands in the journal: names and units that never change,
+// whatever becomes of the Go types.
 type bulkRow struct {
 	Action        string              `json:"action"`
 	Submission    queue.SubmissionID  `json:"submission,omitempty"`
@@ -35,7 +36,8 @@ type ageRow struct {
 	Index      uint32             `json:"index"`
 }
 
-// writeBulkRequest is a request as the op and the row of a bulk operation keep it; readBulkRequest is its inverse.
+// writeBulkRequest is a request as the op and the row of a bulk operation keep it;
+// readBulkRequest is its inverse.
 func writeBulkRequest(r *queue.BulkRequest) (string, error) {
 	f := &r.Filter
 	row := bulkRow{
@@ -62,7 +64,8 @@ func readBulkRequest(text string) (r queue.BulkRequest, err error) {
 		return r, err
 	}
 	action, ok := queue.ParseBulkAction(row.Action)
-	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun, Actor: row.Actor}
+	r = queue.BulkRequest{Action: action, To: row.To, Priority: row.Priority, Rate: row.Rate, DryRun: row.DryRun,
+		Actor: row.Actor}
 	f := &r.Filter
 	f.Dead = queue.DeadFilter{Submission: row.Submission, Fingerprint: row.Fingerprint,
 		DiedBefore: row.DiedBefore, DiedAfter: row.DiedAfter, Oldest: row.Oldest}

@@ -1,5 +1,6 @@
-// Package commit is how callers wait for what they asked for to be durable. A Commit is the fate of one batch of ops: a machine decides
-// what is in the batch, the shard appends it, and the callers whose ops are in it wait here.
+// Package commit is how callers wait for what they asked for to be durable. A Commit is
+// the fate of one batch of ops: a machine decides what is in the batch, the shard appends
+// it, and the callers whose ops are in it wait here.
 package commit
 
 import "github.com/quern-queue/quern/engine/queue"

@@ -1,5 +1,5 @@
-// Package consumers is the part of a shard that knows its consumers: who is attached or away, what operators told them, and what each of
-// them holds. Its state is a roster, which the machine has too.
+// Package consumers is the part of a shard that knows its consumers: who is attached or away, what
+// operators told them, and what each of them holds. Its state is a roster, which the machine has too.
 package consumers
 
 import (
@@ -83,8 +83,9 @@ func (c *Consumers) Attends(name string) (attends bool) {
 	return attends
 }
 
-// List lists consumers by name, at most limit, from the first whose name is not before `from`: those that are attached or
-// were a moment ago, hold something or have an order. next is where to go on, "" when there are no more.
+// List lists consumers by name, at most limit, from the first whose name is not before
+// `from`: those that are attached or were a moment ago, hold something or have an order.
+// next is where to go on, "" when there are no more.
 func (c *Consumers) List(ctx context.Context, from string, limit int) (list []queue.Consumer, next string, err error) {
 	names, err := c.names(ctx, from)
 	if err != nil {
@@ -138,9 +139,9 @@ func (c *Consumers) names(ctx context.Context, from string) (names []string, err
 	})
 }
 
-// Get tells about one consumer, and lists what it holds, the oldest reservation first, at most limit of them, and as many as
-// an answer has room for, from a place on; the zero place is the beginning. last is the place of the last one; more says that there are
-// others behind it.
+// Get tells about one consumer, and lists what it holds, the oldest reservation first, at most
+// limit of them, and as many as an answer has room for, from a place on; the zero place is the
+// beginning. last is the place of the last one; more says that there are others behind it.
 func (c *Consumers) Get(name string, after reserver.Place, limit int) (info queue.Consumer, held []queue.HeldChunk,
 	last reserver.Place, more bool, err error) {
 	now := c.Now()
@@ -175,8 +176,8 @@ func known(c *queue.Consumer) bool {
 	return c.Attached || c.Away != 0 || c.Order != queue.NoOrder || c.Reserved > 0
 }
 
-// Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of whom nothing is
-// known is an error. The order itself is memory; that it was given is durable first.
+// Order tells a consumer what an operator wants of it: NoOrder takes back what was told before. One of
+// whom nothing is known is an error. The order itself is memory; that it was given is durable first.
 func (c *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.Act) (info queue.Consumer, err error) {
 	now := queue.Time(0)
 	err = shell.Change(c, func(m *machine.Machine, at queue.Time) error {
@@ -204,17 +205,18 @@ func (c *Consumers) Order(name string, order queue.ConsumerOrder, acts ...queue.
 	return info, nil
 }
 
-// Release takes a consumer's reservations from it, with no try counted, and tells it so if it is attached. It says how
-// many chunks that were. It may get others.
+// Release takes a consumer's reservations from it, with no try counted, and tells it so if
+// it is attached. It says how many chunks that were. It may get others.
 func (c *Consumers) Release(name string) (released int, err error) {
 	return c.giveBack(name, func(m *machine.Machine, id queue.SubmissionID, slot uint32) {
 		m.Revoked(id, slot, queue.RevokedOperator)
 	})
 }
 
-// giveBack offers what a consumer holds again, slice by slice. What is finishing or expiring takes its course. tell is called
-// before each goes.
-func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue.SubmissionID, slot uint32)) (released int, err error) {
+// giveBack offers what a consumer holds again, slice by slice. What is finishing or
+// expiring takes its course. tell is called before each goes.
+func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue.SubmissionID,
+	slot uint32)) (released int, err error) {
 	var slots []uint32
 	for more := true; more && err == nil; {
 		err = c.Locked(func(m *machine.Machine, now queue.Time) error {
@@ -234,9 +236,9 @@ func (c *Consumers) giveBack(name string, tell func(m *machine.Machine, id queue
 	return released, err
 }
 
-// Lose ends what consumers hold that are away for longer than the queue's grace, with at most `most` consumers looked at and about as
-// many tries counted, and says whether more is due now. One that was heard of meanwhile, by a call about what it holds, gets the
-// grace again. The mutex is held.
+// Lose ends what consumers hold that are away for longer than the queue's grace, with at most `most`
+// consumers looked at and about as many tries counted, and says whether more is due now. One that
+// was heard of meanwhile, by a call about what it holds, gets the grace again. The mutex is held.
 func (c *Consumers) Lose(m *machine.Machine, now queue.Time, most int) (more bool) {
 	r, grace := c.roster, m.Settings.ConsumerGrace
 	stay, i := 0, 0 // away[:stay] are looked at and stay; so does what follows from i on

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Attached is one stream of an attached consumer. Its server waits for Wake, calls Next, and ends with Close. A consumer
-// may have several, as when it comes back before the server notices that it was gone.
+// Attached is one stream of an attached consumer. Its server waits for Wake, calls Next, and ends with
+// Close. A consumer may have several, as when it comes back before the server notices that it was gone.
 type Attached struct {
 	consumers *Consumers
 	wake      chan struct{}
@@ -34,8 +34,9 @@ type Notice struct {
 // maxAttached bounds the streams of a queue.
 const maxAttached = 20_000
 
-// Attach makes a consumer known: when its last stream ends other than by Detach, what it holds is lost after the queue's consumer
-// grace. It fails while the shard is closed or cannot work, and beyond maxAttached streams.
+// Attach makes a consumer known: when its last stream ends other than by Detach, what it
+// holds is lost after the queue's consumer grace. It fails while the shard is closed or
+// cannot work, and beyond maxAttached streams.
 func (c *Consumers) Attach(name string) (*Attached, error) {
 	a := &Attached{consumers: c, wake: make(chan struct{}, 1)}
 	a.stream.Stir = a.stir
@@ -62,7 +63,8 @@ func (a *Attached) Wake() <-chan struct{} { return a.wake }
 func (a *Attached) Next() (n Notice) {
 	a.consumers.Look(func(m *machine.Machine) {
 		of := a.stream.Of
-		n = Notice{Over: a.stream.Over || a.consumers.closed, Ordered: a.stream.Ordered, Order: of.Order, Revoked: a.stream.Revokes}
+		n = Notice{Over: a.stream.Over || a.consumers.closed, Ordered: a.stream.Ordered, Order: of.Order,
+			Revoked: a.stream.Revokes}
 		if n.Over {
 			return
 		}
@@ -82,8 +84,8 @@ func (a *Attached) Alive() {
 	a.consumers.Look(func(*machine.Machine) { a.stream.Of.Seen = max(a.stream.Of.Seen, now) })
 }
 
-// Close ends the stream. missed says that the consumer is missed from now on, if this was its last stream: false when it is the
-// server that ends it.
+// Close ends the stream. missed says that the consumer is missed from now on, if this was
+// its last stream: false when it is the server that ends it.
 func (a *Attached) Close(missed bool) {
 	c := a.consumers
 	now := c.Now()
@@ -97,8 +99,9 @@ func (a *Attached) stir() {
 	}
 }
 
-// Detach ends a consumer's attachment: it leaves, all its streams end, and what it holds goes back with no try counted. It says
-// how many chunks that were. One that is not attached and holds nothing has left already.
+// Detach ends a consumer's attachment: it leaves, all its streams end, and what it holds
+// goes back with no try counted. It says how many chunks that were. One that is not
+// attached and holds nothing has left already.
 func (c *Consumers) Detach(name string) (released int, err error) {
 	c.Look(func(*machine.Machine) {
 		if of := c.roster.ByName[name]; of != nil {

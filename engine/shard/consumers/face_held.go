@@ -26,17 +26,19 @@ func (p HeldPlace) compare(q HeldPlace) int {
 	return cmp.Or(cmp.Compare(p.At, q.At), cmp.Compare(p.Sequence, q.Sequence), cmp.Compare(p.Epoch, q.Epoch))
 }
 
-// List lists the reservations that the filter means, at most limit of them behind a place. last is the place of the last one; more says
-// that there are others behind it. All slots are looked at in holds of the mutex of bounded length, so the page is about several moments:
-// what comes or goes meanwhile may be missed, and a page may have fewer than limit though there are more.
-func (r Reservations) List(ctx context.Context, f *queue.HeldFilter, after HeldPlace, limit int) (list []queue.HeldChunk,
-	last HeldPlace, more bool, err error) {
+// List lists the reservations that the filter means, at most limit of them behind a place. last
+// is the place of the last one; more says that there are others behind it. All slots are looked
+// at in holds of the mutex of bounded length, so the page is about several moments: what comes
+// or goes meanwhile may be missed, and a page may have fewer than limit though there are more.
+func (r Reservations) List(ctx context.Context, f *queue.HeldFilter, after HeldPlace,
+	limit int) (list []queue.HeldChunk, last HeldPlace, more bool, err error) {
 	w := heldWalk{filter: f, after: after, most: limit + 1}
 	for !w.over {
 		if err := ctx.Err(); err != nil {
 			return nil, last, false, err
 		}
-		if err := r.Ask(func(m *machine.Machine) (machine.Looks, error) { return w.slice(m, r.Now()), nil }); err != nil {
+		look := func(m *machine.Machine) (machine.Looks, error) { return w.slice(m, r.Now()), nil }
+		if err := r.Ask(look); err != nil {
 			return nil, last, false, err
 		}
 		w.cut() // sorted without the mutex
@@ -62,8 +64,9 @@ func (r Reservations) List(ctx context.Context, f *queue.HeldFilter, after HeldP
 	return list, last, more, err
 }
 
-// heldWalk finds the first reservations behind a place, in the order of the list, by looking at all of them slice by slice: there is no
-// index by age or deadline, as every reserve and every extension would pay for it.
+// heldWalk finds the first reservations behind a place, in the order of the list, by
+// looking at all of them slice by slice: there is no index by age or deadline, as every
+// reserve and every extension would pay for it.
 type heldWalk struct {
 	filter *queue.HeldFilter
 	after  HeldPlace
@@ -80,7 +83,8 @@ type heldSlot struct {
 	slot uint32
 }
 
-// slice looks at the next slots. When the filter names a consumer or a submission with few reservations, it looks at only those.
+// slice looks at the next slots. When the filter names a consumer or a submission with few
+// reservations, it looks at only those.
 func (w *heldWalk) slice(m *machine.Machine, now queue.Time) (n machine.Looks) {
 	look := func(slot uint32, h *reserver.Hold) bool {
 		n++
@@ -105,7 +109,8 @@ func (w *heldWalk) slice(m *machine.Machine, now queue.Time) (n machine.Looks) {
 	return n
 }
 
-// few calls fn for all that the consumer or the submission of the filter holds, if that is little enough for one slice.
+// few calls fn for all that the consumer or the submission of the filter holds, if that is
+// little enough for one slice.
 func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold) bool) bool {
 	if id := w.filter.Submission; id != 0 {
 		r := m.Live(id)
@@ -125,7 +130,8 @@ func (w *heldWalk) few(m *machine.Machine, fn func(slot uint32, h *reserver.Hold
 	return false
 }
 
-// means says whether the filter means a reservation. The submission is looked up last: it is elsewhere in memory.
+// means says whether the filter means a reservation. The submission is looked up last: it
+// is elsewhere in memory.
 func (w *heldWalk) means(m *machine.Machine, h *reserver.Hold, now queue.Time) bool {
 	f := w.filter
 	if f.Overdue && !machine.Overdue(m, h, now) || f.Consumer != "" && f.Consumer != m.Holds.Consumer(h) {
@@ -175,9 +181,10 @@ func heldAt(m *machine.Machine, slot uint32, sequence uint64, epoch uint32) (*ma
 	return m.LiveSeq(h.Seq), h
 }
 
-// Release takes a chunk from the consumer that holds it, tells the consumer if it is attached, and offers the chunk again, with no try
-// counted. It returns what was held, once the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is just
-// ending; a consumer that finishes the chunk before the act is on the disk comes first.
+// Release takes a chunk from the consumer that holds it, tells the consumer if it is
+// attached, and offers the chunk again, with no try counted. It returns what was held, once
+// the act is on the disk. CodeConflict: no consumer holds the chunk, or the reservation is
+// just ending; a consumer that finishes the chunk before the act is on the disk comes first.
 func (r Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (held queue.HeldChunk, err error) {
 	var taken *takenBack
 	err = shell.Change(r, func(m *machine.Machine, now queue.Time) error {
@@ -195,7 +202,8 @@ func (r Reservations) Release(id queue.ChunkID, reason string, act queue.Act) (h
 	return held, err
 }
 
-// heldOf is the reservation of a chunk that nothing is happening to, and its submission; nil: there is none.
+// heldOf is the reservation of a chunk that nothing is happening to, and its submission;
+// nil: there is none.
 func heldOf(m *machine.Machine, id queue.ChunkID) (*machine.Record, uint32) {
 	r := m.Live(id.Submission)
 	if r == nil || r.Ending {
@@ -208,9 +216,10 @@ func heldOf(m *machine.Machine, id queue.ChunkID) (*machine.Record, uint32) {
 	return r, slot
 }
 
-// takeBack encodes the act of taking a reservation back. As with a deadline that passed, its consumer may still come first, until the act
-// is on the disk.
-func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act, now queue.Time) *takenBack {
+// takeBack encodes the act of taking a reservation back. As with a deadline that passed,
+// its consumer may still come first, until the act is on the disk.
+func takeBack(m *machine.Machine, slot uint32, held *queue.HeldChunk, reason string, act queue.Act,
+	now queue.Time) *takenBack {
 	h := m.Holds.At(slot)
 	x := &takenBack{slot: slot, sequence: h.Sequence, epoch: h.Epoch}
 	h.State = reserver.Expiring
@@ -227,7 +236,8 @@ func notHeld(id queue.ChunkID) error {
 
 // heldState is what the audit log says of a reservation, with the names of the HTTP API.
 func heldState(h *queue.HeldChunk) map[string]any {
-	return map[string]any{"consumer": h.Consumer, "attempt": h.Attempt, "since": h.Reserved.Std().UTC(), "deadline": h.Deadline.Std().UTC()}
+	return map[string]any{"consumer": h.Consumer, "attempt": h.Attempt, "since": h.Reserved.Std().UTC(),
+		"deadline": h.Deadline.Std().UTC()}
 }
 
 // takenBack is a reservation that an operator takes back, by its slot and the numbers of its token.
@@ -238,7 +248,8 @@ type takenBack struct {
 	gone     bool // the chunk is offered again
 }
 
-// Applied offers the chunk again, unless its consumer came first. When the commit fails, the mark of the reservation is undone.
+// Applied offers the chunk again, unless its consumer came first. When the commit fails,
+// the mark of the reservation is undone.
 func (x *takenBack) Applied(m *machine.Machine) {
 	r, h := heldAt(m, x.slot, x.sequence, x.epoch)
 	if r == nil || h.State != reserver.Expiring {

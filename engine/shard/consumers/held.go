@@ -11,7 +11,8 @@ import (
 func (c *Consumers) describe(m *machine.Machine, name string, now queue.Time) (info queue.Consumer, n machine.Looks) {
 	info.Name = name
 	if in := c.roster.ByName[name]; in != nil {
-		info.Attached, info.Since, info.Away, info.Seen, info.Order = len(in.Streams) > 0, in.Since, in.Away, in.Seen, in.Order
+		info.Attached, info.Since, info.Away, info.Seen, info.Order = len(in.Streams) > 0, in.Since, in.Away, in.Seen,
+			in.Order
 	}
 	if h, holds := m.Holds.Holding(name); holds {
 		info.Reserved, info.Oldest, info.Seen = uint64(h.Held), h.Oldest, max(info.Seen, h.Seen)
@@ -30,9 +31,11 @@ func (c *Consumers) describe(m *machine.Machine, name string, now queue.Time) (i
 	return info, n
 }
 
-// heldNow appends the slots of reservations of a consumer that nothing is happening to, from a place on, at most `most`, and
-// says where it stopped; the zero place: it met all. Those of submissions that ended are none of them.
-func heldNow(m *machine.Machine, name string, from reserver.Place, slots []uint32, most int) ([]uint32, reserver.Place) {
+// heldNow appends the slots of reservations of a consumer that nothing is happening to,
+// from a place on, at most `most`, and says where it stopped; the zero place: it met all.
+// Those of submissions that ended are none of them.
+func heldNow(m *machine.Machine, name string, from reserver.Place, slots []uint32,
+	most int) ([]uint32, reserver.Place) {
 	last, all := from, true
 	m.Holds.HeldBy(name, from, func(at reserver.Place, h *reserver.Hold) bool {
 		if len(slots) == most {

@@ -17,15 +17,18 @@ import (
 type Cuts struct {
 	shell.Shell
 	Journal func() journal.Journal // which a reload opens again. The mutex is held
-	// Still has the file of the store have all blobs that the journal names, until goOn is called. nil: it always has.
+	// Still has the file of the store have all blobs that the journal names, until goOn is
+	// called. nil: it always has.
 	Still func(context.Context) (goOn func(), err error)
 }
 
-// Cut is a shard as the end of the process at one moment would have left it: the store of that moment, and the journal up to the last batch
-// that was applied then. A start recovers from it as after any crash.
+// Cut is a shard as the end of the process at one moment would have left it: the store of
+// that moment, and the journal up to the last batch that was applied then. A start
+// recovers from it as after any crash.
 //
-// The two have to be of the very same moment. A journal that goes on behind the store would name blobs that were written to the store
-// later; one that ends before it would not have what the store's rows hold.
+// The two have to be of the very same moment. A journal that goes on behind the store
+// would name blobs that were written to the store later; one that ends before it would not
+// have what the store's rows hold.
 type Cut struct {
 	Store *store.Cut
 	Span
@@ -69,7 +72,8 @@ func (c *Cut) Take(ctx context.Context) error {
 		}
 		defer goOn()
 	}
-	err := c.Store.Take(func() error { // the store's writer waits meanwhile, so the journal, which may be on another machine, is not asked
+	err := c.Store.Take(func() error {
+		// the store's writer waits meanwhile, so the journal, which may be on another machine, is not asked
 		c.look(func(m *machine.Machine) { c.UpTo = m.AppliedAt })
 		return nil
 	})
@@ -79,7 +83,8 @@ func (c *Cut) Take(ctx context.Context) error {
 	return err
 }
 
-// After is what the journal of the cut begins behind: what came before is in the rows of the store, but for the last batch, see replay.
+// After is what the journal of the cut begins behind: what came before is in the rows of
+// the store, but for the last batch, see replay.
 func (s Span) After() journal.Position { return max(s.Checkpointed, 1) - 1 }
 
 // Batches calls fn for the batches of the journal, in order. fn may be slow: no commit waits for it.
@@ -101,7 +106,8 @@ func (s Span) Read(ctx context.Context, log journal.Journal, fn func(journal.Pos
 		return err
 	}
 	if last != s.UpTo {
-		return fmt.Errorf("shard: cut: the journal was read up to batch %d, not %d: it was opened again meanwhile", last, s.UpTo)
+		return fmt.Errorf("shard: cut: the journal was read up to batch %d, not %d: it was opened again meanwhile",
+			last, s.UpTo)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Audit lists and groups the dead letters that are in memory once more. Of a submission that is in the history only the number of
-// its letters is compared.
+// Audit lists and groups the dead letters that are in memory once more. Of a submission
+// that is in the history only the number of its letters is compared.
 func (p *Part) Audit() error {
 	m := p.m
 	there, inMemory := lettergroups.New(math.MaxInt), map[queue.SubmissionID]bool{}
@@ -43,8 +43,8 @@ func (p *Part) Audit() error {
 		}
 	}
 	if p.Index.Len() != holders || m.Stats.EndedLetters != endedLetters {
-		found = append(found, fmt.Errorf("submissions with dead letters, and letters of ended ones: %d and %d are counted, %d and %d there",
-			p.Index.Len(), m.Stats.EndedLetters, holders, endedLetters))
+		found = append(found, fmt.Errorf("submissions with dead letters, and letters of ended ones: %d and %d are "+
+			"counted, %d and %d there", p.Index.Len(), m.Stats.EndedLetters, holders, endedLetters))
 	}
 	listed, of := p.Groups.Others, map[queue.SubmissionID]int64{}
 	for fingerprint, x := range p.Groups.Of {
@@ -71,7 +71,8 @@ func (p *Part) Audit() error {
 	}
 	for id, n := range of {
 		if letters := int64(p.Of(id)); n > letters || p.Groups.Others == 0 && n < letters {
-			found = append(found, fmt.Errorf("dead letters of submission %s: %d are in groups, %d there", id, n, letters))
+			found = append(found, fmt.Errorf("dead letters of submission %s: %d are in groups, %d there", id, n,
+				letters))
 		}
 	}
 	if all := int64(m.Stats.Dead + m.Stats.EndedLetters); listed != all || p.Groups.Others < 0 {

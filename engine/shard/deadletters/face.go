@@ -26,30 +26,37 @@ type Endings interface {
 	EndedRow(ctx context.Context, id queue.SubmissionID) (*checkpoint.Ended, error)
 }
 
-// Face is what callers ask. history is held while something is done with letters: meanwhile the history loses no submission.
+// Face is what callers ask. history is held while something is done with letters:
+// meanwhile the history loses no submission.
 func Face(door shell.Door[*Part], history sync.Locker, endings Endings) *Letters {
 	return &Letters{Door: door, history: history, endings: endings}
 }
 
-// Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of the indexes that are
-// not dead stay as they are. A submission that completed with dead chunks is open again. It returns after the commit. The
-// indexes ascend; there are at most journal.MaxRedrive.
-func (l *Letters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32, acts ...queue.Act) (n int, err error) {
+// Redrive offers dead chunks of a submission again, with no try counted, and says how many: those of
+// the indexes that are not dead stay as they are. A submission that completed with dead chunks is
+// open again. It returns after the commit. The indexes ascend; there are at most journal.MaxRedrive.
+func (l *Letters) Redrive(ctx context.Context, id queue.SubmissionID, indexes []uint32,
+	acts ...queue.Act) (n int, err error) {
 	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkRedrive}, acts...)
 }
 
-// Delete gives dead chunks of a submission up for good: they count as skipped from then on. Otherwise it is as Redrive.
-func (l *Letters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32, acts ...queue.Act) (n int, err error) {
+// Delete gives dead chunks of a submission up for good: they count as skipped from then
+// on. Otherwise it is as Redrive.
+func (l *Letters) Delete(ctx context.Context, id queue.SubmissionID, indexes []uint32,
+	acts ...queue.Act) (n int, err error) {
 	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkDelete}, acts...)
 }
 
-// Forward has dead chunks of a submission leave for another queue: they count as skipped from then on. Otherwise it is as Redrive.
-func (l *Letters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string, acts ...queue.Act) (n int, err error) {
+// Forward has dead chunks of a submission leave for another queue: they count as skipped
+// from then on. Otherwise it is as Redrive.
+func (l *Letters) Forward(ctx context.Context, id queue.SubmissionID, indexes []uint32, to string,
+	acts ...queue.Act) (n int, err error) {
 	return l.settle(ctx, id, indexes, Fate{Action: queue.BulkForward, To: to}, acts...)
 }
 
 // settle does one thing with dead letters of a submission, and says with how many.
-func (l *Letters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f Fate, acts ...queue.Act) (n int, err error) {
+func (l *Letters) settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, f Fate,
+	acts ...queue.Act) (n int, err error) {
 	l.history.Lock()
 	defer l.history.Unlock()
 	n, c, err := l.begin(ctx, id, indexes, f, acts...)
@@ -80,13 +87,16 @@ func (l *Letters) begin(ctx context.Context, id queue.SubmissionID, indexes []ui
 	return n, c, err
 }
 
-// GiveUp is Delete without the wait for the commit that it returns. The caller holds the history until then.
-func (l *Letters) GiveUp(ctx context.Context, id queue.SubmissionID, indexes []uint32) (n int, c *commit.Commit, err error) {
+// GiveUp is Delete without the wait for the commit that it returns. The caller holds the
+// history until then.
+func (l *Letters) GiveUp(ctx context.Context, id queue.SubmissionID,
+	indexes []uint32) (n int, c *commit.Commit, err error) {
 	return l.begin(ctx, id, indexes, Fate{Action: queue.BulkDelete})
 }
 
-// Settle calls fn once, with the mutex held. In it, act does what a bulk operation asks for with those of the indexes that are dead letters
-// of the submission, as far as their state allows it. The caller holds the history until the commit that is returned.
+// Settle calls fn once, with the mutex held. In it, act does what a bulk operation asks
+// for with those of the indexes that are dead letters of the submission, as far as their
+// state allows it. The caller holds the history until the commit that is returned.
 func (l *Letters) Settle(ctx context.Context, id queue.SubmissionID, indexes []uint32, r *queue.BulkRequest,
 	fn func(now queue.Time, act func() (done, refused int))) (*commit.Commit, error) {
 	return l.at(ctx, id, func(_ *machine.Machine, h *Holder, now queue.Time) error {
@@ -104,8 +114,9 @@ func (l *Letters) Settle(ctx context.Context, id queue.SubmissionID, indexes []u
 	})
 }
 
-// at calls act with the dead letters of a submission, once, with the mutex held, and returns the commit to wait for. act encodes. The
-// caller holds the history until the commit. CodeUnknownSubmission: there is no such submission.
+// at calls act with the dead letters of a submission, once, with the mutex held, and
+// returns the commit to wait for. act encodes. The caller holds the history until the
+// commit. CodeUnknownSubmission: there is no such submission.
 func (l *Letters) at(ctx context.Context, id queue.SubmissionID,
 	act func(m *machine.Machine, h *Holder, now queue.Time) error) (*commit.Commit, error) {
 	var ended *machine.Record

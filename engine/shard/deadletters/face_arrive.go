@@ -19,8 +19,8 @@ type Intake struct {
 	// Admit lets so many submissions in, unless too many are open. They count until release.
 	Admit   func(n int) error
 	Release func(n int)
-	// Pack makes the op that carries the bytes of a submission, which shares its batch with as many as `times` says; nil: it has none.
-	// large: they are too many for that, and have to be blobs.
+	// Pack makes the op that carries the bytes of a submission, which shares its batch with as many
+	// as `times` says; nil: it has none. large: they are too many for that, and have to be blobs.
 	Pack  func(n *queue.NewSubmission, times int) (op *journal.Contents, large bool)
 	Blobs Blobs
 	Bytes Bytes // of submissions here
@@ -36,14 +36,16 @@ type Bytes interface {
 type Blobs interface {
 	// Begin comes before Put, and its end after the commit of the inserts.
 	Begin() (end func())
-	// Put stores the bytes of a submission for each of the inserts, and has these name them. The mutex is not held.
+	// Put stores the bytes of a submission for each of the inserts, and has these name
+	// them. The mutex is not held.
 	Put(ctx context.Context, inserts []*journal.Insert, of *queue.NewSubmission) error
 	// Discard deletes the blobs of inserts that were not made. The mutex is not held.
 	Discard(inserts []*journal.Insert)
 }
 
-// Deliver makes submissions of dead letters that another queue forwards, and leaves out those that have arrived before. They come
-// from one outbox, by ascending number, at most journal.MaxRedrive. It returns after the commit.
+// Deliver makes submissions of dead letters that another queue forwards, and leaves out
+// those that have arrived before. They come from one outbox, by ascending number, at most
+// journal.MaxRedrive. It returns after the commit.
 func (f *Forwarding) Deliver(ctx context.Context, list []queue.Delivery) error {
 	if err := f.intake.Room(list); err != nil {
 		return err
@@ -98,7 +100,8 @@ func (f *Forwarding) publish(of *machine.Machine, arrivals []arrival, published 
 	})
 }
 
-// Arrived is up to which number the dead letters of an outbox have arrived here. It is an error while that is not known.
+// Arrived is up to which number the dead letters of an outbox have arrived here. It is an
+// error while that is not known.
 func (f *Forwarding) Arrived(source uint64) (number uint64, err error) {
 	err = f.Locked(func(*machine.Machine, queue.Time) error {
 		number = f.Part().inbox[source]
@@ -117,8 +120,10 @@ type arrival struct {
 // deliverAtOnce is how many contents are written at a time: they share commits of the store.
 const deliverAtOnce = 16
 
-// writeContents packs the contents of several inserts for their batch. Those that are too large it puts as blobs, which the inserts name.
-func (f *Forwarding) writeContents(ctx context.Context, arrivals []arrival, epoch uint32) (large []*journal.Insert, err error) {
+// writeContents packs the contents of several inserts for their batch. Those that are too
+// large it puts as blobs, which the inserts name.
+func (f *Forwarding) writeContents(ctx context.Context, arrivals []arrival,
+	epoch uint32) (large []*journal.Insert, err error) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	turn := make(chan struct{}, deliverAtOnce)

@@ -19,8 +19,8 @@ type Forwarding struct {
 	intake Intake
 }
 
-// FaceForwarding is what the carrier of dead letters asks. source identifies the outbox for ever: no other one has had it, or will have it.
-// The book knows which letters cannot be read.
+// FaceForwarding is what the carrier of dead letters asks. source identifies the outbox for
+// ever: no other one has had it, or will have it. The book knows which letters cannot be read.
 func FaceForwarding(door shell.Door[*Part], source uint64, book *trouble.Book, intake Intake) *Forwarding {
 	return &Forwarding{Door: door, source: source, book: book, intake: intake}
 }
@@ -28,8 +28,8 @@ func FaceForwarding(door shell.Door[*Part], source uint64, book *trouble.Book, i
 // Source identifies the outbox.
 func (f *Forwarding) Source() uint64 { return f.source }
 
-// Outgoing lists up to `most` dead letters that are on their way to another queue with a number above `after`, by number, but for those
-// that are parked.
+// Outgoing lists up to `most` dead letters that are on their way to another queue with a
+// number above `after`, by number, but for those that are parked.
 func (f *Forwarding) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 	f.Look(func(*machine.Machine) {
 		box := &f.Part().Outbox
@@ -49,7 +49,8 @@ func (f *Forwarding) Outgoing(after uint64, most int) (list []queue.Outgoing) {
 	return list
 }
 
-// Overtaken is how many dead letters on their way are stuck: they cannot be read, and those behind them have overtaken them.
+// Overtaken is how many dead letters on their way are stuck: they cannot be read, and
+// those behind them have overtaken them.
 func (f *Forwarding) Overtaken() (n int) {
 	f.Look(func(*machine.Machine) {
 		for i := range f.Part().Outbox.List {
@@ -61,8 +62,8 @@ func (f *Forwarding) Overtaken() (n int) {
 	return n
 }
 
-// OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to any queue included whose end is not
-// committed yet.
+// OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to
+// any queue included whose end is not committed yet.
 func (f *Forwarding) OutgoingTo(name string) (n int) {
 	f.Look(func(*machine.Machine) { n = f.Part().OutgoingTo(name) })
 	return n
@@ -78,7 +79,8 @@ func (f *Forwarding) Delivered(numbers []uint64) error {
 		at = now
 		for start := 0; start < len(numbers); {
 			op := journal.Move{Kind: journal.MoveDelivered, Number: numbers[start]}
-			for ; start < len(numbers) && len(op.Indexes) < journal.MaxRedrive && numbers[start]-op.Number < 1<<32; start++ {
+			for ; start < len(numbers) && len(op.Indexes) < journal.MaxRedrive &&
+				numbers[start]-op.Number < 1<<32; start++ {
 				op.Indexes = append(op.Indexes, uint32(numbers[start]-op.Number))
 			}
 			m.Encode(now).Move(op)

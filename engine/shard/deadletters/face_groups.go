@@ -12,11 +12,12 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Groups are the dead letters that the filter means by the fingerprint of their errors, in no order. There are at most lettergroups.Max
-// groups. The answer comes from counters, and costs what there are groups, with two exceptions: after letters
-// went that were the first or the last of their kind in a submission, those of that submission are looked at, once; and all letters are
-// looked at when the filter asks for more than the counters know: a time of death, anything of a submission but its id, or one of very many
-// kinds.
+// Groups are the dead letters that the filter means by the fingerprint of their errors, in
+// no order. There are at most lettergroups.Max groups. The answer comes from counters, and
+// costs what there are groups, with two exceptions: after letters went that were the first
+// or the last of their kind in a submission, those of that submission are looked at, once;
+// and all letters are looked at when the filter asks for more than the counters know: a
+// time of death, anything of a submission but its id, or one of very many kinds.
 func (l *Letters) Groups(ctx context.Context, f queue.BulkFilter) (list api.DeadGroups, err error) {
 	known := false
 	if !f.Dead.Timed() && f.AnySubmission() {
@@ -78,7 +79,8 @@ func (l *Letters) lookAgain(ctx context.Context, f *queue.DeadFilter) error {
 // Recall counts and groups the dead letters of the history, when the shard starts.
 func Recall(ctx context.Context, from *store.Store, p *Part) error {
 	for before, more := queue.SubmissionID(0), true; more; {
-		rows, err := from.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead}, machine.ListSlice)
+		rows, err := from.History.ListEnded(ctx, before, []queue.SubmissionState{queue.CompletedWithDead},
+			machine.ListSlice)
 		if err != nil {
 			return err
 		}

@@ -12,14 +12,16 @@ import (
 	"github.com/quern-queue/quern/engine/shard/survey"
 )
 
-// List returns up to `limit` dead letters behind `after` (zero: from the start) that the filter means: those of the
-// newest submission first, and of one submission by index.
-func (l *Letters) List(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk, err error) {
+// List returns up to `limit` dead letters behind `after` (zero: from the start) that the
+// filter means: those of the newest submission first, and of one submission by index.
+func (l *Letters) List(ctx context.Context, f queue.BulkFilter, after queue.ChunkID,
+	limit int) (list []queue.DeadChunk, err error) {
 	return l.Survey(ctx, &f, after, limit, nil)
 }
 
-// Page is a list that looks at a bounded number of dead letters, and has as many as fit into an answer: it may have fewer than `limit`, or
-// none, before the end. next is what the following page begins behind; zero: there is none.
+// Page is a list that looks at a bounded number of dead letters, and has as many as fit
+// into an answer: it may have fewer than `limit`, or none, before the end. next is what
+// the following page begins behind; zero: there is none.
 func (l *Letters) Page(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) (list []queue.DeadChunk,
 	next queue.ChunkID, err error) {
 	var seen survey.Survey
@@ -83,7 +85,8 @@ func (l *Letters) walk(ctx context.Context, after queue.ChunkID, w *survey.Walk)
 const deadPage = 200
 
 // submissions are ids of submissions below `before` (0: all) that have dead letters, the newest first.
-func (l *Letters) submissions(ctx context.Context, before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
+func (l *Letters) submissions(ctx context.Context,
+	before queue.SubmissionID) (ids []queue.SubmissionID, more bool, err error) {
 	if before == 0 {
 		before = 1<<63 - 1
 	}
@@ -148,8 +151,8 @@ func (l *Letters) of(ctx context.Context, id queue.SubmissionID, from uint64, w 
 	return nil
 }
 
-// slice is the next of the dead letters of an open submission, at most shell.SliceItems, without their fingerprints: those are worked
-// out without the mutex. open: it is open.
+// slice is the next of the dead letters of an open submission, at most shell.SliceItems,
+// without their fingerprints: those are worked out without the mutex. open: it is open.
 func (l *Letters) slice(id queue.SubmissionID, f *queue.BulkFilter, from uint64,
 	seen *survey.Survey) (slice []queue.DeadChunk, next uint64, open bool) {
 	next = from

@@ -10,15 +10,17 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// A dead letter whose content cannot be read any more must not hold up those behind it. But the other queue only knows up to which
-// number it has the letters of an outbox, so one that is overtaken could not be told from one that arrived. Therefore it is first noted
-// durably that it is stuck, which says that it did not arrive, then it is overtaken; and when it can be read again it gets a new number,
-// behind those that overtook it, before it is delivered.
+// A dead letter whose content cannot be read any more must not hold up those behind it. But
+// the other queue only knows up to which number it has the letters of an outbox, so one that
+// is overtaken could not be told from one that arrived. Therefore it is first noted durably
+// that it is stuck, which says that it did not arrive, then it is overtaken; and when it can
+// be read again it gets a new number, behind those that overtook it, before it is delivered.
 
-// Unread is what the outbox does about a letter that Parcel gave an error for, other than the end of the context. One whose content is
-// damaged or missing is parked at once, with any other error at the third time: it is left alone, as an action of the kind KindForward,
-// and those behind it may be delivered. false: it has to be read again first, and nothing behind it may be delivered. The caller knows
-// that it did not arrive. It returns after the commit.
+// Unread is what the outbox does about a letter that Parcel gave an error for, other than the
+// end of the context. One whose content is damaged or missing is parked at once, with any
+// other error at the third time: it is left alone, as an action of the kind KindForward, and
+// those behind it may be delivered. false: it has to be read again first, and nothing behind
+// it may be delivered. The caller knows that it did not arrive. It returns after the commit.
 func (f *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err error) {
 	a, late := delivering(o), false
 	var at queue.Time
@@ -43,7 +45,8 @@ func (f *Forwarding) Unread(o queue.Outgoing, cause error) (parked bool, err err
 	return true, nil
 }
 
-// Unstick has a stuck letter that can be read again take its place behind all others, under another number. It returns after the commit.
+// Unstick has a stuck letter that can be read again take its place behind all others,
+// under another number. It returns after the commit.
 func (f *Forwarding) Unstick(o queue.Outgoing) error {
 	return shell.Change(f, func(m *machine.Machine, now queue.Time) error {
 		box := &f.Part().Outbox
@@ -69,5 +72,6 @@ func lasting(err error) bool {
 	if _, damaged := errors.AsType[*queue.FormatError](err); damaged {
 		return true
 	}
-	return errors.Is(err, store.ErrMissing) || errors.Is(err, machine.ErrSnapshot) || queue.CodeOf(err) == queue.CodeUnknownSubmission
+	return errors.Is(err, store.ErrMissing) || errors.Is(err, machine.ErrSnapshot) ||
+		queue.CodeOf(err) == queue.CodeUnknownSubmission
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Dying sends a chunk on whose death was encoded a moment ago, if the queue has a queue for its dead letters.
+// Dying sends a chunk on whose death was encoded a moment ago, if the queue has a queue
+// for its dead letters.
 func (p *Part) Dying(r *machine.Record, index uint32, now queue.Time) {
 	if to := p.m.Settings.DeadLetterQueue; to != "" {
 		p.send(r, []uint32{index}, to, now)
@@ -33,8 +34,8 @@ type sending struct {
 func (x sending) Applied(*machine.Machine) { x.p.sending -= x.n }
 func (x sending) Undo(*machine.Machine)    { x.p.sending -= x.n }
 
-// OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to any queue included whose end is not
-// committed yet.
+// OutgoingTo is how many dead letters are on their way to a queue ("": to any), those to
+// any queue included whose end is not committed yet.
 func (p *Part) OutgoingTo(name string) (n int) {
 	n = p.sending
 	if name == "" {
@@ -71,12 +72,14 @@ func (p *Part) queued(o queue.Outgoing) {
 	p.posted = true
 }
 
-// requeued puts those chunks of a Forward into the outbox that a row which is younger than the op says to have gone by it.
+// requeued puts those chunks of a Forward into the outbox that a row which is younger than
+// the op says to have gone by it.
 func (p *Part) requeued(r *machine.Record, op *journal.Move) {
 	for i, index := range op.Indexes {
 		if t := r.Tries[index]; t != nil && t.Reason == journal.Forwarded && t.Number == op.Number+uint64(i) {
 			marks.Hit("a forwarded letter is put into the outbox by a replay that its row has overtaken")
-			p.queued(queue.Outgoing{Number: t.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: r.ID, Index: index}})
+			p.queued(queue.Outgoing{Number: t.Number, Queue: op.Queue,
+				Chunk: queue.ChunkID{Submission: r.ID, Index: index}})
 		}
 	}
 }
@@ -107,14 +110,15 @@ func (p *Part) stuck(op *journal.Move) {
 // renumbered applies that a stuck entry takes its place behind all others.
 func (p *Part) renumbered(op *journal.Move) {
 	p.remove(op.Was)
-	p.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue, Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
+	p.queued(queue.Outgoing{Number: op.Number, Queue: op.Queue,
+		Chunk: queue.ChunkID{Submission: op.ID, Index: op.Indexes[0]}})
 }
 
 // pinMost is how many dead letters on their way the retention looks at; as long as there are more it waits.
 const pinMost = 1000
 
-// Pinned are the submissions of which the outbox still has something: the other queue needs their content. known: there are not too
-// many to tell.
+// Pinned are the submissions of which the outbox still has something: the other queue
+// needs their content. known: there are not too many to tell.
 func (p *Part) Pinned() (ids map[queue.SubmissionID]bool, known bool) {
 	ids = map[queue.SubmissionID]bool{}
 	if p.Outbox.Len() > pinMost {

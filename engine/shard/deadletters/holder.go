@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Holder is where the dead letters of one submission are: in one that is open, or in one that has ended, in memory or in the history.
+// Holder is where the dead letters of one submission are: in one that is open, or in one
+// that has ended, in memory or in the history.
 type Holder struct {
 	p    *Part
 	r    *machine.Record   // its tries are true
@@ -15,7 +16,8 @@ type Holder struct {
 	row  *checkpoint.Ended // the history row, unless the submission is in memory
 }
 
-// Holder finds the dead letters of a submission; nil: its history row has to be read first. ended is what the row tells.
+// Holder finds the dead letters of a submission; nil: its history row has to be read
+// first. ended is what the row tells.
 func (p *Part) Holder(id queue.SubmissionID, ended *machine.Record, row *checkpoint.Ended) *Holder {
 	m := p.m
 	if r := m.Live(id); r != nil {
@@ -79,8 +81,8 @@ func (h *Holder) Decide(fate Fate, indexes []uint32, now queue.Time) {
 	h.p.intend(h.r, h.row, indexes)
 }
 
-// moving is a submission with ops on their way to the disk about what is dead in it. It is known until they are applied, whatever
-// becomes of the submission meanwhile.
+// moving is a submission with ops on their way to the disk about what is dead in it. It is
+// known until they are applied, whatever becomes of the submission meanwhile.
 type moving struct {
 	id    queue.SubmissionID
 	taken map[uint32]bool // the chunks of those ops
@@ -113,7 +115,8 @@ func (p *Part) Hasten(id queue.SubmissionID, indexes []uint32, dry bool, now que
 	return len(taken)
 }
 
-// intend notes that the op that was encoded last is about these chunks: nothing else may be decided about them until it is applied.
+// intend notes that the op that was encoded last is about these chunks: nothing else may
+// be decided about them until it is applied.
 func (p *Part) intend(r *machine.Record, row *checkpoint.Ended, indexes []uint32) {
 	v := p.moving[r.Seq]
 	if v == nil {

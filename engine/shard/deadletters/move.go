@@ -112,7 +112,8 @@ func (p *Part) moveOne(r *machine.Record, t *machine.Try, op *journal.Move, i in
 	}
 }
 
-// reopen brings an ended submission back, from what endedFor found. Its letters are in their groups already, or will be.
+// reopen brings an ended submission back, from what endedFor found. Its letters are in
+// their groups already, or will be.
 func (p *Part) reopen(row *checkpoint.Ended) (*machine.Record, error) {
 	if old := p.m.Endings.ByID[row.ID]; old != nil {
 		marks.Hit("a submission is opened again before the history has it")
@@ -143,8 +144,9 @@ func (p *Part) idOf(seq uint32) queue.SubmissionID {
 	return 0
 }
 
-// endedFor finds an ended submission for an op, with what its row tells: in memory, as it was read when the op was decided, or, at
-// recovery, in the history. nil: there is none. At recovery its row may be younger than the op, and then in any state: the last of its
+// endedFor finds an ended submission for an op, with what its row tells: in memory, as it
+// was read when the op was decided, or, at recovery, in the history. nil: there is none.
+// At recovery its row may be younger than the op, and then in any state: the last of its
 // dead letters may have left with this very op.
 func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ended, known *machine.Record, err error) {
 	m := p.m
@@ -172,8 +174,9 @@ func (p *Part) endedFor(seq uint32, id queue.SubmissionID) (row *checkpoint.Ende
 	return row, known, err
 }
 
-// younger says that a record holds what the op that is being applied did, or more: at recovery, when it is of a row of the history. One
-// that ended in the replay itself has what came before this op, perhaps of the same batch, and not this op.
+// younger says that a record holds what the op that is being applied did, or more: at
+// recovery, when it is of a row of the history. One that ended in the replay itself has
+// what came before this op, perhaps of the same batch, and not this op.
 func (p *Part) younger(known *machine.Record) bool {
 	return p.m.Replay && p.m.Endings.ByID[known.ID] == nil && p.m.AppliedAt <= known.AppliedAt
 }

@@ -9,13 +9,15 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Part knows the dead letters of a shard, those on their way to other queues, and how far those of other queues have come.
+// Part knows the dead letters of a shard, those on their way to other queues, and how far
+// those of other queues have come.
 type Part struct {
 	m       *machine.Machine
 	Index   *machine.Ordered              // the submissions that have some, open or not yet in the history, by id
 	OfEnded map[queue.SubmissionID]uint32 // how many the ended ones have
 	Groups  *lettergroups.Groups          // all by what went wrong; during a replay nothing
-	moving  map[uint32]*moving            // by seq: the submissions with ops on their way to the disk about what is dead in them
+	// by seq: the submissions with ops on their way to the disk about what is dead in them
+	moving map[uint32]*moving
 
 	Outbox   outbox.Outbox     // dead letters on their way to another queue
 	sending  int               // chunks whose way into the outbox is on its way to the disk
@@ -27,7 +29,8 @@ type Part struct {
 // New is the part of a machine without dead letters.
 func New(m *machine.Machine) *Part {
 	return &Part{
-		m: m, Index: &machine.Ordered{}, OfEnded: map[queue.SubmissionID]uint32{}, Groups: lettergroups.New(lettergroups.Max),
+		m: m, Index: &machine.Ordered{}, OfEnded: map[queue.SubmissionID]uint32{},
+		Groups: lettergroups.New(lettergroups.Max),
 		moving: map[uint32]*moving{}, inbox: map[uint64]uint64{}, arriving: map[uint64]uint64{},
 	}
 }
@@ -67,7 +70,8 @@ func group(g *lettergroups.Groups, r *machine.Record) {
 	}
 }
 
-// Died notes that a chunk of an open submission is dead, or (delta -1) no longer. What a replay comes by is listed when it is through.
+// Died notes that a chunk of an open submission is dead, or (delta -1) no longer. What a
+// replay comes by is listed when it is through.
 func (p *Part) Died(r *machine.Record, index uint32, delta int) {
 	switch t := r.Tries[index]; {
 	case p.m.Replay:
@@ -96,7 +100,8 @@ func (p *Part) Ended(r *machine.Record) {
 	}
 }
 
-// Holders are how many dead letters the ended submissions have that have some. The mutex is held while the caller reads it.
+// Holders are how many dead letters the ended submissions have that have some. The mutex
+// is held while the caller reads it.
 func (p *Part) Holders() map[queue.SubmissionID]uint32 { return p.OfEnded }
 
 // Keep notes how many dead letters an ended submission has.
@@ -109,7 +114,8 @@ func (p *Part) Keep(id queue.SubmissionID, letters uint32) {
 	p.OfEnded[id] = letters
 }
 
-// Written notes that the history has the row of an ended submission, which is not in memory any more: ops about it need the row.
+// Written notes that the history has the row of an ended submission, which is not in
+// memory any more: ops about it need the row.
 func (p *Part) Written(r *machine.Record) {
 	if v := p.moving[r.Seq]; v != nil {
 		v.row = new(r.EndedRow())

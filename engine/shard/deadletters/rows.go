@@ -38,7 +38,8 @@ func (p outboxRows) Load(number uint64, row []byte) error {
 		return machine.AsideError(machine.AsideOutbox)
 	}
 	p.Outbox.Add(queue.Outgoing{
-		Number: number, Chunk: queue.ChunkID{Submission: queue.SubmissionID(submission), Index: uint32(index)}, Queue: string(row[n+size:]),
+		Number: number, Chunk: queue.ChunkID{Submission: queue.SubmissionID(submission), Index: uint32(index)},
+		Queue: string(row[n+size:]),
 	})
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package disk is what becomes of writes to the files of a shard: room that is kept back for completions, writes that fail again and again,
-// and a failed sync, after which no one knows what the disk holds.
+// Package disk is what becomes of writes to the files of a shard: room that is kept back
+// for completions, writes that fail again and again, and a failed sync, after which no one
+// knows what the disk holds.
 package disk
 
 import (
@@ -35,8 +36,8 @@ func (d *Disk) Failing() error {
 		"log says what is wrong.", k.failed.Load(), file)}
 }
 
-// Write makes a write to the store, with the room that is kept back for completions, and counts how it ended. After a failed sync no one
-// knows what the disk holds: the process ends.
+// Write makes a write to the store, with the room that is kept back for completions, and
+// counts how it ended. After a failed sync no one knows what the disk holds: the process ends.
 func (d *Disk) Write(write func() error) error { return d.Wrote(d.Roomy(write)) }
 
 // Wrote counts how a write to the store ended, and returns its error.
@@ -51,8 +52,8 @@ func (d *Disk) Wrote(err error) error {
 	return err
 }
 
-// Roomy runs a write; when the disk is full it frees the ballast and tries once more, so that completions get through on a disk that
-// inserts have filled.
+// Roomy runs a write; when the disk is full it frees the ballast and tries once more, so
+// that completions get through on a disk that inserts have filled.
 func (d *Disk) Roomy(write func() error) error {
 	err := write()
 	if errors.Is(err, journal.ErrFull) {
@@ -64,8 +65,8 @@ func (d *Disk) Roomy(write func() error) error {
 	return err
 }
 
-// Streak counts the writes to one file that failed in a row. A full disk is none of them: it has a check of its own, and inserts are
-// refused until it has room.
+// Streak counts the writes to one file that failed in a row. A full disk is none of them:
+// it has a check of its own, and inserts are refused until it has room.
 type Streak struct{ failed atomic.Int32 }
 
 // Note counts how a write ended.

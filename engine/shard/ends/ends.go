@@ -37,7 +37,8 @@ func (p *Part) behind(position journal.Position) int {
 	return sort.Search(len(p.list), func(i int) bool { return p.list[i].Ended.Position > position })
 }
 
-// Stands says whether an end of a submission is still its last: it is not open again, and has not ended again.
+// Stands says whether an end of a submission is still its last: it is not open again, and
+// has not ended again.
 func (p *Part) Stands(id queue.SubmissionID, position journal.Position) bool {
 	r := p.m.Endings.ByID[id]
 	return p.m.Live(id) == nil && (r == nil || r.Ended.Position == position)
@@ -48,8 +49,10 @@ func endPlace(r *machine.Record) queue.EndPlace {
 	return queue.EndPlace{Position: uint64(r.Ended.Position), Seq: r.Seq}
 }
 
-// After lists ends behind a place, about `limit` that match and at most about `look` in all; to is the place up to which that is all.
-func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int, name string) (list []queue.End, to queue.EndPlace) {
+// After lists ends behind a place, about `limit` that match and at most about `look` in
+// all; to is the place up to which that is all.
+func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int,
+	name string) (list []queue.End, to queue.EndPlace) {
 	const look = machine.ListSlice
 	to = queue.EndPlace{Position: uint64(p.Reached), Seq: math.MaxUint32}
 	last, looked := journal.Position(0), 0

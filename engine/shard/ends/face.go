@@ -12,7 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Ends are the ends of a shard's submissions, in the order in which they became durable, as those see them who follow them.
+// Ends are the ends of a shard's submissions, in the order in which they became durable,
+// as those see them who follow them.
 type Ends struct {
 	shell.Door[*Part]
 	followers map[chan struct{}]struct{} // the shard's mutex guards it
@@ -50,15 +51,16 @@ func (e *Ends) Last() (last queue.EndPlace) {
 	return last
 }
 
-// Page is some ends, in their order. To is where to go on: all that matches up to there was listed, but for what retention has removed;
-// Gone is the last place of such.
+// Page is some ends, in their order. To is where to go on: all that matches up to there
+// was listed, but for what retention has removed; Gone is the last place of such.
 type Page struct {
 	List     []queue.End
 	To, Gone queue.EndPlace
 }
 
-// After lists what ended behind a place and matches, about `limit` of it at most. A submission that was opened again, and is open or ended
-// again, has its last end only. It fails while the shard is closed or cannot work.
+// After lists what ended behind a place and matches, about `limit` of it at most. A
+// submission that was opened again, and is open or ended again, has its last end only. It
+// fails while the shard is closed or cannot work.
 func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter, limit int) (page Page, err error) {
 	err = e.Locked(func(*machine.Machine, queue.Time) error {
 		page.List, page.To = e.Part().After(after, &f, limit, e.Queue.Name)
@@ -86,14 +88,15 @@ func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter
 const pastLook = 20_000
 
 // past is what the history has of them.
-func (e *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Position, f *machine.Filter, limit int) (list []queue.End,
-	to queue.EndPlace, err error) {
-	rows, to, err := e.Store().History.Ends(ctx, after, upTo, limit, pastLook, func(row *checkpoint.Ended) (bool, error) {
-		if len(f.States) > 0 && !slices.Contains(f.States, row.State) {
-			return false, nil
-		}
-		return f.MatchesEnded(row)
-	})
+func (e *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Position, f *machine.Filter,
+	limit int) (list []queue.End, to queue.EndPlace, err error) {
+	rows, to, err := e.Store().History.Ends(ctx, after, upTo, limit, pastLook,
+		func(row *checkpoint.Ended) (bool, error) {
+			if len(f.States) > 0 && !slices.Contains(f.States, row.State) {
+				return false, nil
+			}
+			return f.MatchesEnded(row)
+		})
 	if err != nil {
 		return nil, to, err
 	}

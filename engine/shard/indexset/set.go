@@ -5,8 +5,8 @@ package indexset
 
 import "slices"
 
-// Set is an ordered set of chunk indexes that is walked in slices: sorted leaves of bounded size, so that adding, removing and
-// going on from anywhere cost the same at any size. The zero value is empty.
+// Set is an ordered set of chunk indexes that is walked in slices: sorted leaves of bounded size, so
+// that adding, removing and going on from anywhere cost the same at any size. The zero value is empty.
 type Set struct {
 	leaves [][]uint32 // none is empty; each is behind the one before
 	n      int

@@ -20,7 +20,8 @@ func (ins *Inspector) Blocks() []NodeWork {
 	ins.Look(func(m *machine.Machine) {
 		for kind := range backlog.Kinds {
 			w := m.Backlog.Work(kind)
-			list = append(list, NodeWork{Node: backlog.KindName(kind), Examined: w.Examined, Limited: w.Limited, Redrawn: w.Redrawn})
+			list = append(list, NodeWork{Node: backlog.KindName(kind), Examined: w.Examined, Limited: w.Limited,
+				Redrawn: w.Redrawn})
 		}
 	})
 	for _, w := range ins.scoring.Work() {
@@ -29,12 +30,12 @@ func (ins *Inspector) Blocks() []NodeWork {
 	return list
 }
 
-// mostSummed is how many tenants one hold of the mutex adds up the lags of: that cannot be done in parts, as each lag is of the
-// moment.
+// mostSummed is how many tenants one hold of the mutex adds up the lags of: that cannot be
+// done in parts, as each lag is of the moment.
 const mostSummed = 10_000
 
-// LedgerSums is how the fair ledgers stand together. The largest lag is looked for in slices, between which everybody else has a
-// turn.
+// LedgerSums is how the fair ledgers stand together. The largest lag is looked for in
+// slices, between which everybody else has a turn.
 func (ins *Inspector) LedgerSums() (sums backlog.LedgerSums) {
 	var shares []backlog.Share
 	ins.Look(func(m *machine.Machine) { sums, shares = m.Backlog.Ledgers.Sums(mostSummed, nil) })

@@ -11,14 +11,17 @@ import (
 // MaxMapped is how many chunks one map looks at.
 const MaxMapped = 1 << 20
 
-// Map counts the chunks from index `from` up to `to` (not included; both are within the submission, and at most MaxMapped apart)
-// by their state, in cells of `each` (1 or more). It is of several moments: between any two slices others work.
-func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to, each uint32) (out api.ChunkMap, err error) {
+// Map counts the chunks from index `from` up to `to` (not included; both are within the
+// submission, and at most MaxMapped apart) by their state, in cells of `each` (1 or more).
+// It is of several moments: between any two slices others work.
+func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
+	each uint32) (out api.ChunkMap, err error) {
 	cells := func() []uint32 { return make([]uint32, (to-from+each-1)/each) }
 	out = api.ChunkMap{From: from, To: to, Each: each,
 		Ready: cells(), Waiting: cells(), Reserved: cells(), Done: cells(), Dead: cells(), Skipped: cells()}
 	of := [...][]uint32{queue.ChunkReady: out.Ready, queue.ChunkWaiting: out.Waiting, queue.ChunkReserved: out.Reserved,
-		queue.ChunkDone: out.Done, queue.ChunkDead: out.Dead, queue.ChunkSkipped: out.Skipped, queue.ChunkForwarded: out.Skipped}
+		queue.ChunkDone: out.Done, queue.ChunkDead: out.Dead, queue.ChunkSkipped: out.Skipped,
+		queue.ChunkForwarded: out.Skipped}
 	count := func(index uint32, state queue.ChunkState) { of[state][(index-from)/each]++ }
 	for next := from; next < to; {
 		if err := ctx.Err(); err != nil {
@@ -59,9 +62,10 @@ func (ins *Inspector) mapSlice(id queue.SubmissionID, from, to uint32, fn func(u
 	return open
 }
 
-// Attempts are the ended tries of a chunk that are remembered, oldest first: the last queue.MaxAttemptsKept. What is remembered of
-// a chunk is forgotten when it is done.
-func (ins *Inspector) Attempts(ctx context.Context, id queue.SubmissionID, index uint32) (list []queue.Attempt, err error) {
+// Attempts are the ended tries of a chunk that are remembered, oldest first: the last
+// queue.MaxAttemptsKept. What is remembered of a chunk is forgotten when it is done.
+func (ins *Inspector) Attempts(ctx context.Context, id queue.SubmissionID,
+	index uint32) (list []queue.Attempt, err error) {
 	open := false
 	ins.Look(func(m *machine.Machine) {
 		if r := m.Live(id); r != nil {

@@ -12,7 +12,8 @@ import (
 
 // This file says in words what Why found.
 
-// API is it as it stands in answers, with a sentence; leaf is the one of this index, and path the way to it.
+// API is it as it stands in answers, with a sentence; leaf is the one of this index, and
+// path the way to it.
 func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBranch {
 	out := api.WhyBranch{Branch: index + 1, Path: path, Obstacle: w.Obstacle.String(), Until: w.Until.API(),
 		Consumer: w.Consumer}
@@ -49,7 +50,8 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 	case queue.ObstacleGrace:
 		out.Key, out.Max = w.Limit.Key, &w.Limit.Max
 		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+
-			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(w.Until), w.Limit.Key, own, w.Limit.Max)
+			"consumers can extend what they hold first; %s=%s is under a limit of %d.", timeText(w.Until), w.Limit.Key,
+			own, w.Limit.Max)
 	case queue.ObstacleLimit:
 		out.Key, out.InFlight, out.Max = w.Limit.Key, &w.InFlight, &w.Limit.Max
 		out.Detail = fmt.Sprintf("%s=%s has %d of %d chunks in flight.", w.Limit.Key, own, w.InFlight, w.Limit.Max)
@@ -62,12 +64,14 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Detail = fmt.Sprintf("Branch %d comes first and has something to hand out.", w.HiddenBy+1)
 	case queue.ObstacleAlternative:
 		out.HiddenBy = w.HiddenBy + 1
-		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.", w.HiddenBy+1)
+		out.Detail = fmt.Sprintf("For the same tenant branch %d comes first and has something to hand out.",
+			w.HiddenBy+1)
 	case queue.ObstacleTurn:
 		out.Detail = turnText(w.Seats, leaf)
 	case queue.ObstacleScore:
-		out.Detail = "The scores of the branch pass over the chunk, or there are none: its submission is not among the " +
-			"first candidates, or nothing can score them now."
+		out.Detail =
+			"The scores of the branch pass over the chunk, or there are none: its submission is not among the " +
+				"first candidates, or nothing can score them now."
 	default:
 		out.Detail = "Nothing keeps the branch from handing the chunk out."
 	}
@@ -97,7 +101,8 @@ func turnText(seats []Seat, leaf *strategy.Leaf) string {
 
 // ruleText is the sentence about a rule that is the obstacle.
 func ruleText(r *queue.Rule) string {
-	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " + strconv.FormatUint(uint64(r.ID), 10)
+	text := "A " + r.Action.String() + " of " + r.Match.String() + " covers the submission (rule " +
+		strconv.FormatUint(uint64(r.ID), 10)
 	if r.Actor != "" {
 		text += ", set by " + strconv.Quote(r.Actor)
 	}

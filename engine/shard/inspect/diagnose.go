@@ -13,8 +13,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Diagnosis is what keeps the open chunks of a value or of a submission from being handed out, counted by cause. Every open chunk that
-// was met is in flight or counts for exactly one cause, but for those whose submission is just ending.
+// Diagnosis is what keeps the open chunks of a value or of a submission from being handed
+// out, counted by cause. Every open chunk that was met is in flight or counts for exactly
+// one cause, but for those whose submission is just ending.
 type Diagnosis struct {
 	At           queue.Time
 	Causes       []Cause         // those with most chunks first, at most topMost
@@ -28,9 +29,10 @@ type Diagnosis struct {
 	FirstReserved queue.Time // of one submission: when its first chunk was reserved; 0: none was, or it is not known
 }
 
-// Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they can be, by Plan), ObstacleDead,
-// ObstacleWaiting, ObstacleNotDue, ObstaclePaused, ObstacleBlocked, ObstacleFilter (no plan asks for them), ObstacleGrace, ObstacleLimit
-// (by Plan) and ObstacleValueLimit. Until of ObstacleWaiting and ObstacleNotDue is the earliest known; 0: none is.
+// Cause is one reason for which chunks are not handed out. Its obstacle is one of NoObstacle (they
+// can be, by Plan), ObstacleDead, ObstacleWaiting, ObstacleNotDue, ObstaclePaused, ObstacleBlocked,
+// ObstacleFilter (no plan asks for them), ObstacleGrace, ObstacleLimit (by Plan) and
+// ObstacleValueLimit. Until of ObstacleWaiting and ObstacleNotDue is the earliest known; 0: none is.
 type Cause struct {
 	BranchWhy
 	Held api.Amount // submissions, and the chunks of them that this cause is about
@@ -38,7 +40,8 @@ type Cause struct {
 }
 
 const (
-	maxDiagnosis  = 400                   // holds of the mutex that a diagnosis takes at most: beyond that it is of a part
+	// holds of the mutex that a diagnosis takes at most: beyond that it is of a part
+	maxDiagnosis  = 400
 	diagnosisMost = machine.LookMost / 2  // looks after which a hold of the mutex begins with no other submission
 	mostHolds     = machine.LookMost / 4  // reservations of one submission that are looked at
 	mostDelays    = machine.LookMost / 10 // chunks of one submission whose next try is looked at
@@ -48,8 +51,9 @@ const (
 type Asked struct {
 	Plans []*strategy.Plan // those that consumers reserve by, the one used last first
 
-	// Full says that a value has been at its operator's limit lately. One whose chunks are short is below its limit for a moment
-	// whenever one ends, and its work is held back all the same. nil: only what is in flight now counts.
+	// Full says that a value has been at its operator's limit lately. One whose chunks are
+	// short is below its limit for a moment whenever one ends, and its work is held back
+	// all the same. nil: only what is in flight now counts.
 	Full func(queue.MetaEntry) bool
 }
 
@@ -62,7 +66,8 @@ func (ins *Inspector) Diagnose(ctx context.Context, entry queue.MetaEntry, asked
 			d.At, d.Present = ins.Now(), d.m.Backlog.Values.Of(entry.Key, entry.Value).Submissions
 		}
 		for next = from; n < diagnosisMost && next != 0; {
-			next = d.m.Backlog.Values.EachShown(entry, next, 1, func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
+			next = d.m.Backlog.Values.EachShown(entry, next, 1,
+				func(x *backlog.Submission) { n += d.count(x.Data.(*machine.Record)) })
 		}
 		return next, n
 	})
@@ -257,7 +262,8 @@ func (d *diagnosing) result() Diagnosis {
 		d.Causes = append(d.Causes, *c)
 	}
 	slices.SortFunc(d.Causes, func(a, b Cause) int {
-		return cmp.Or(cmp.Compare(b.Held.Chunks, a.Held.Chunks), cmp.Compare(a.Obstacle, b.Obstacle), cmp.Compare(a.Rule.ID, b.Rule.ID),
+		return cmp.Or(cmp.Compare(b.Held.Chunks, a.Held.Chunks), cmp.Compare(a.Obstacle, b.Obstacle),
+			cmp.Compare(a.Rule.ID, b.Rule.ID),
 			cmp.Compare(a.Limit.Key, b.Limit.Key), cmp.Compare(a.Value.Quoted(), b.Value.Quoted()))
 	})
 	for len(d.Causes) > machine.TopMost {

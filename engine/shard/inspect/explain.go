@@ -15,9 +15,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it would hand out. Met
-// of the Shown submissions were looked at: all of them, unless there are very many. Withheld is what limits of
-// operators keep from every strategy: it does not enter the tree.
+// Explained is how a strategy stands: the blocks of its tree, the leaves of its plan, and what it
+// would hand out. Met of the Shown submissions were looked at: all of them, unless there are very
+// many. Withheld is what limits of operators keep from every strategy: it does not enter the tree.
 type Explained struct {
 	Tree       []api.ExplainBlock  // as Plan.Nodes
 	Branches   []api.ExplainBranch // as Leaves of Plan.Unscored
@@ -25,12 +25,15 @@ type Explained struct {
 	Faults     []error // as in Foreseen
 	Met, Shown int
 	Withheld   api.Withheld
-	Grace      queue.Time        // the end of the restart grace, until which all that a limit counts is left out; 0: there is none
-	Ruled      []api.RuledAmount // by rule, those that keep most first, at most topMost; they do not enter the tree either
+	// the end of the restart grace, until which all that a limit counts is left out; 0: there is none
+	Grace queue.Time
+	// by rule, those that keep most first, at most topMost; they do not enter the tree either
+	Ruled []api.RuledAmount
 }
 
-// fairState is how a Fair block stands. Its numbers are those of all places where it is: of an inner one inside of
-// every tenant around it. next and owed are those inside the tenant that comes next in the block around it.
+// fairState is how a Fair block stands. Its numbers are those of all places where it is:
+// of an inner one inside of every tenant around it. next and owed are those inside the
+// tenant that comes next in the block around it.
 type fairState struct {
 	backlog.Totals
 	next    backlog.Tenant
@@ -55,8 +58,8 @@ func (f *fairState) api(br *strategy.Branch) api.ExplainFair {
 	return out
 }
 
-// ExplainedPick is a chunk that would be handed out, and what kept each leaf before its own from it. The chunks before it
-// in this preview count as in flight.
+// ExplainedPick is a chunk that would be handed out, and what kept each leaf before its
+// own from it. The chunks before it in this preview count as in flight.
 type ExplainedPick struct {
 	Previewed
 	Skipped []BranchWhy
@@ -96,8 +99,8 @@ func (ins *Inspector) followed(plans []*strategy.Plan) (list []*strategy.Plan, u
 	return list, until
 }
 
-// Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of plan.Unscored: scores refuse
-// nothing that a limit or filter lets pass.
+// Explain tells how a strategy stands, with a preview. Its blocks and leaves are those of
+// plan.Unscored: scores refuse nothing that a limit or filter lets pass.
 func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Question) (Explained, error) {
 	followed, grace := ins.followed([]*strategy.Plan{plan})
 	f := foresee(ins.scoring, followed[0])
@@ -120,12 +123,13 @@ func (ins *Inspector) Explain(ctx context.Context, plan *strategy.Plan, q *Quest
 	}
 	before, unscored := map[queue.MetaEntry]valueState{}, followed[0].Unscored()
 	plans := append([]*strategy.Plan{plan}, followed...)
-	err = ins.foreseeAll(ctx, plans, []*foresight{f}, q, func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
-		for i := range leaves {
-			fairs[i] = fairStates(views[0][leaves[i].Of], &leaves[i])
-		}
-		return questions{m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + machine.Looks(len(leaves))
-	})
+	err = ins.foreseeAll(ctx, plans, []*foresight{f}, q,
+		func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
+			for i := range leaves {
+				fairs[i] = fairStates(views[0][leaves[i].Of], &leaves[i])
+			}
+			return questions{m}.explain(&x, f.picks, unscored.Leaves(), views[1], before) + machine.Looks(len(leaves))
+		})
 	if err != nil {
 		return Explained{}, err
 	}
@@ -188,7 +192,8 @@ func (qs questions) explain(x *Explained, picks []Previewed, leaves []strategy.L
 	return machine.Looks(len(views) + len(x.Picks))
 }
 
-// scoredBranches is for each branch of plan.Unscored which scored branch of the plan it is inside of, from 1; 0: none.
+// scoredBranches is for each branch of plan.Unscored which scored branch of the plan it is
+// inside of, from 1; 0: none.
 func scoredBranches(plan *strategy.Plan) (of []int) {
 	for i := range plan.Branches {
 		switch br := &plan.Branches[i]; {
@@ -205,13 +210,15 @@ func scoredBranches(plan *strategy.Plan) (of []int) {
 }
 
 // explainPicks says of every pick why the leaves before its own did not give it.
-func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, values map[queue.MetaEntry]valueState, grace queue.Time) {
+func explainPicks(leaves []strategy.Leaf, scored []int, picks []ExplainedPick, values map[queue.MetaEntry]valueState,
+	grace queue.Time) {
 	now := func(entry queue.MetaEntry) valueState { return values[entry] }
 	for i := range picks {
 		p := &picks[i]
 		for j := range leaves[:p.Leaf] {
 			why := whyLeaf(leaves[j].Branch, p.Meta, now, grace)
-			if inside := scored[leaves[j].Of]; why.Obstacle == queue.NoObstacle && inside != 0 && inside != scored[leaves[p.Leaf].Of] {
+			if inside := scored[leaves[j].Of]; why.Obstacle == queue.NoObstacle && inside != 0 &&
+				inside != scored[leaves[p.Leaf].Of] {
 				why.Obstacle = queue.ObstacleScore
 			}
 			p.Skipped = append(p.Skipped, why)
@@ -235,14 +242,16 @@ func fairStates(v *backlog.View, leaf *strategy.Leaf) []fairState {
 	return states
 }
 
-// explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the first of them in common, the
-// block is looked at once.
-func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf, states [][]fairState) error {
+// explainFair counts the tenants of the Fair blocks around leaves. Of leaves that have the
+// first of them in common, the block is looked at once.
+func (ins *Inspector) explainFair(ctx context.Context, plan *strategy.Plan, leaves []strategy.Leaf,
+	states [][]fairState) error {
 	for i := range leaves {
 		leaf := &leaves[i]
 		for level := range leaf.Around {
 			f := &states[i][level]
-			if i > 0 && leaf.Number > 0 && level < len(leaves[i-1].Around) && leaves[i-1].Around[level] == leaf.Around[level] {
+			if i > 0 && leaf.Number > 0 && level < len(leaves[i-1].Around) &&
+				leaves[i-1].Around[level] == leaf.Around[level] {
 				known := &states[i-1][level]
 				f.Totals, f.owed = known.Totals, known.owed
 				continue

@@ -11,9 +11,9 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// foresight is the preview of one plan. What it picks is of one moment, and nothing is scored under the mutex: so it
-// takes chunks until it needs a window that is not scored, copies that, and gives all of them back. Once the window is
-// scored it begins again.
+// foresight is the preview of one plan. What it picks is of one moment, and nothing is
+// scored under the mutex: so it takes chunks until it needs a window that is not scored,
+// copies that, and gives all of them back. Once the window is scored it begins again.
 type foresight struct {
 	plan  *strategy.Plan
 	first []int // by view: the number of its first leaf
@@ -44,7 +44,8 @@ type scoredWindow struct {
 
 // foresee begins the preview of a plan.
 func foresee(s *scoring.Scoring, plan *strategy.Plan) *foresight {
-	f := &foresight{plan: plan, windows: s.Part, first: firstLeaves(plan.Unscored()), steps: make([]step, len(plan.Branches))}
+	f := &foresight{plan: plan, windows: s.Part, first: firstLeaves(plan.Unscored()),
+		steps: make([]step, len(plan.Branches))}
 	for i := range plan.Branches {
 		if scored := plan.Branches[i].Scored; scored != nil {
 			f.steps[i].scorer, f.steps[i].absent = s.Dry(scored)
@@ -69,7 +70,8 @@ func (f *foresight) score(ctx context.Context) error {
 	return nil
 }
 
-// run is one try at the preview, with the views of the plan. It is done unless f.wants says what to score first.
+// run is one try at the preview, with the views of the plan. It is done unless f.wants
+// says what to score first.
 func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, now queue.Time) (n machine.Looks) {
 	if f.of != m { // the state was loaded again: its candidates are others
 		f.of = m
@@ -91,8 +93,9 @@ func (f *foresight) run(m *machine.Machine, views []*backlog.View, q *Question, 
 	f.picks = make([]Previewed, len(picks))
 	for i, p := range picks {
 		f.picks[i] = Previewed{
-			Submission: p.Submission.ID(), Index: p.Index, Meta: metaOf(p.Submission), Priority: p.Submission.Priority(),
-			Leaf: f.first[p.View] + int(p.Leaf),
+			Submission: p.Submission.ID(), Index: p.Index, Meta: metaOf(p.Submission),
+			Priority: p.Submission.Priority(),
+			Leaf:     f.first[p.View] + int(p.Leaf),
 		}
 	}
 	return machine.Looks(2 * len(picks))
@@ -137,7 +140,8 @@ func (p *previewing) follow(views []*backlog.View) {
 	}
 }
 
-// byScore takes in the order of the scores that are known, and finds the window to score next if these are not enough.
+// byScore takes in the order of the scores that are known, and finds the window to score
+// next if these are not enough.
 func (p *previewing) byScore(x *step, br *strategy.Branch, views []*backlog.View, at int) (fault bool) {
 	kept := p.windows().ByKey[br.Key()]
 	emitted := uint64(0)

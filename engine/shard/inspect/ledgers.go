@@ -24,7 +24,8 @@ type ledger struct {
 }
 
 func (l *ledger) api() api.Ledger {
-	out := api.Ledger{ID: l.id, Branch: l.Branch, Key: cmp.Or(l.Key, strategy.SubmissionKey), Cost: strategy.ByChunk.String(),
+	out := api.Ledger{ID: l.id, Branch: l.Branch, Key: cmp.Or(l.Key, strategy.SubmissionKey),
+		Cost:  strategy.ByChunk.String(),
 		Depth: l.Depth, Places: l.Shares, Active: l.Active, Owing: l.Owing, Blocked: l.Blocked}
 	if l.Time {
 		out.Cost = strategy.ByTime.String()
@@ -58,7 +59,8 @@ func (t *seated) api() api.LedgerTenant {
 	return out
 }
 
-// lagBounds divide the lags into classes: what an ideal division allows in the middle, and twice as much from class to class.
+// lagBounds divide the lags into classes: what an ideal division allows in the middle, and
+// twice as much from class to class.
 var lagBounds = [...]float64{-32, -16, -8, -4, -2, -1, -0.5, -0.1, 0.1, 0.5, 1, 2, 4, 8, 16, 32}
 
 // leastLag is the lag up to which a tenant is owed nothing: less than anyone could be given.
@@ -83,12 +85,14 @@ func ledgers(m *machine.Machine) (list []ledger) {
 		_, _ = h.Write([]byte(d.Branch)) // never fails
 		list = append(list, ledger{Division: d, id: strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.Itoa(d.Number)})
 	})
-	slices.SortStableFunc(list, func(a, b ledger) int { return cmp.Or(cmp.Compare(a.Branch, b.Branch), a.Number-b.Number) })
+	slices.SortStableFunc(list, func(a, b ledger) int {
+		return cmp.Or(cmp.Compare(a.Branch, b.Branch), a.Number-b.Number)
+	})
 	return list
 }
 
-// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use when someone reserved by it, waits by it
-// or asked about it, until others are needed more.
+// Ledgers are the Fair blocks in use, by branch, the outer ones first. A block is in use
+// when someone reserved by it, waits by it or asked about it, until others are needed more.
 func (ins *Inspector) Ledgers(ctx context.Context) ([]api.Ledger, error) {
 	var all []ledger
 	err := ins.Ask(func(m *machine.Machine) (machine.Looks, error) {
@@ -124,8 +128,9 @@ func (ins *Inspector) members(ctx context.Context, l *ledger, fn func(*backlog.M
 	return whole, err
 }
 
-// Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. The sums are over all that were looked at: of a
-// ledger that is at one place the lags add up to 0, when no one reserves meanwhile. found is false when no ledger in use has the id.
+// Tenants lists up to `most` tenants of a ledger in this order, of all or of one value. The
+// sums are over all that were looked at: of a ledger that is at one place the lags add up
+// to 0, when no one reserves meanwhile. found is false when no ledger in use has the id.
 func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder, only *queue.MetaValue, most int) (
 	sums api.LedgerTenants, found bool, err error) {
 	var l ledger
@@ -153,7 +158,8 @@ func (ins *Inspector) Tenants(ctx context.Context, id string, order LedgerOrder,
 		if only != nil && (!m.HasValue || m.Value != *only) {
 			return
 		}
-		at, _ := slices.BinarySearchFunc(list, m.Tenant, func(a seated, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
+		at, _ := slices.BinarySearchFunc(list, m.Tenant,
+			func(a seated, b backlog.Tenant) int { return order.compare(&a.Tenant, &b) })
 		if at < most {
 			list = slices.Insert(list, at, seated{m.Tenant, m.Around()})
 			list = list[:min(most, len(list))]

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// withViews calls fn in one hold of the mutex with the views of the plans, all built: as for a reserve, slice by slice.
+// withViews calls fn in one hold of the mutex with the views of the plans, all built: as
+// for a reserve, slice by slice.
 func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 	fn func(m *machine.Machine, views [][]*backlog.View) machine.Looks) error {
 	for done := false; !done; {
@@ -38,12 +39,14 @@ func (ins *Inspector) withViews(ctx context.Context, plans []*strategy.Plan,
 	return nil
 }
 
-// maxWalk is how many holds of the mutex a walk takes at most: what the shard has beyond that is not looked at.
+// maxWalk is how many holds of the mutex a walk takes at most: what the shard has beyond
+// that is not looked at.
 const maxWalk = 4000
 
-// walk calls fn for the shown submissions, in slices, each of which counts for `each` looks. It says how many there were, and
-// how many it met: fewer if it ended early.
-func (ins *Inspector) walk(ctx context.Context, each int, fn func(*machine.Machine, *backlog.Submission)) (met, shown int, err error) {
+// walk calls fn for the shown submissions, in slices, each of which counts for `each`
+// looks. It says how many there were, and how many it met: fewer if it ended early.
+func (ins *Inspector) walk(ctx context.Context, each int,
+	fn func(*machine.Machine, *backlog.Submission)) (met, shown int, err error) {
 	most := max(1, machine.LookMost/max(each, 1))
 	for from, n := -1, 0; from != 0 && n < maxWalk; n++ {
 		if err := ctx.Err(); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Previewed is one chunk that a reserve would hand out now. Leaf is the index, in Plan.Leaves, of the branch that gave it.
+// Previewed is one chunk that a reserve would hand out now. Leaf is the index, in
+// Plan.Leaves, of the branch that gave it.
 type Previewed struct {
 	Submission queue.SubmissionID
 	Index      uint32
@@ -18,30 +19,32 @@ type Previewed struct {
 	Leaf       int
 }
 
-// Foreseen is what a reserve by one plan would hand out. Faults are why blocks that were asked do not score, so that
-// what follows them was gone on with.
+// Foreseen is what a reserve by one plan would hand out. Faults are why blocks that were
+// asked do not score, so that what follows them was gone on with.
 type Foreseen struct {
 	Picks  []Previewed
 	Faults []error
 }
 
-// Question is the reserve that is foreseen. The same seed on the same state gives the same, as far as scores do not
-// depend on the time.
+// Question is the reserve that is foreseen. The same seed on the same state gives the
+// same, as far as scores do not depend on the time.
 type Question struct {
 	Max     int        // 1 to MaxPreview
 	Seed    uint64     // what is drawn by
 	Context queue.Meta // what the consumer would say of itself to plugins and formulas
 }
 
-// MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex, as what it foresees
-// is taken and given back. Beside its picks a preview copies the ledger of every Fair block that it asks, once: 64
-// bytes for each tenant, which MostLooks does not count.
+// MaxPreview is how many chunks one preview foresees at most: it is done in one hold of the mutex,
+// as what it foresees is taken and given back. Beside its picks a preview copies the ledger of
+// every Fair block that it asks, once: 64 bytes for each tenant, which MostLooks does not count.
 const MaxPreview = queue.MaxPicks
 
-// Preview tells for each plan what a reserve would hand out, all of them on the same state, with scores of which
-// nothing counts for those who score. Nothing is reserved and nothing changes. Previewed.Leaf is in Plan.Unscored.
-// grace: until then the restart grace keeps back what a limit counts, and it is left out; 0: there is none.
-func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan, q *Question) (all []Foreseen, grace queue.Time, err error) {
+// Preview tells for each plan what a reserve would hand out, all of them on the same
+// state, with scores of which nothing counts for those who score. Nothing is reserved and
+// nothing changes. Previewed.Leaf is in Plan.Unscored. grace: until then the restart grace
+// keeps back what a limit counts, and it is left out; 0: there is none.
+func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan,
+	q *Question) (all []Foreseen, grace queue.Time, err error) {
 	followed, grace := ins.followed(plans)
 	foreseen := make([]*foresight, len(plans))
 	for i := range plans {
@@ -61,8 +64,8 @@ func (ins *Inspector) Preview(ctx context.Context, plans []*strategy.Plan, q *Qu
 	return all, grace, nil
 }
 
-// foreseeAll runs previews until none of them lacks a score, and calls fn in the hold of the mutex in which all are
-// done. The views are those of plans; the previews are of the last ones.
+// foreseeAll runs previews until none of them lacks a score, and calls fn in the hold of the
+// mutex in which all are done. The views are those of plans; the previews are of the last ones.
 func (ins *Inspector) foreseeAll(ctx context.Context, plans []*strategy.Plan, previews []*foresight, q *Question,
 	fn func(*machine.Machine, [][]*backlog.View) machine.Looks) error {
 	for {

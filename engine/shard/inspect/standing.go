@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in each Fair block. Leaves
-// of one branch share the blocks around them, and are asked about them once.
+// turns finds out for the leaves that could hand the chunk out how many tenants come before its own, in
+// each Fair block. Leaves of one branch share the blocks around them, and are asked about them once.
 func (ins *Inspector) turns(ctx context.Context, list []BranchWhy) error {
 	known := map[backlog.Share]int{}
 	for i := range list {
@@ -48,12 +48,15 @@ type place struct {
 	leaf   *strategy.Leaf
 	index  uint32
 	before uint64 // available chunks that an earlier branch admits
-	same   uint64 // of those of the innermost tenant that the leaf is the first to admit: under an order before the chunk, under Random all
+	// of those of the innermost tenant that the leaf is the first to admit: under an order
+	// before the chunk, under Random all
+	same   uint64
 	levels []placeLevel
 }
 
-// placeLevel is what is before a chunk in one of the Fair blocks around its leaf: inside of its tenant in that block, and so of
-// all those around, what an earlier alternative admits; and what the block admits of other tenants.
+// placeLevel is what is before a chunk in one of the Fair blocks around its leaf: inside
+// of its tenant in that block, and so of all those around, what an earlier alternative
+// admits; and what the block admits of other tenants.
 type placeLevel struct {
 	overtaking uint64
 	others     map[tenantID]uint64
@@ -73,8 +76,8 @@ func newPlace(plan *strategy.Plan, leaf *strategy.Leaf, index uint32) *place {
 	return p
 }
 
-// standing tells about where the chunk stands with the first leaf that admits it. Limits that would be reached on the way are not
-// foreseen, nor that what they hold back now may come before it.
+// standing tells about where the chunk stands with the first leaf that admits it. Limits that would
+// be reached on the way are not foreseen, nor that what they hold back now may come before it.
 func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index uint32, plan *strategy.Plan,
 	leaves []strategy.Leaf, list []BranchWhy) (*api.WhyStanding, error) {
 	number := 0
@@ -118,9 +121,11 @@ func (ins *Inspector) standing(ctx context.Context, id queue.SubmissionID, index
 	return at, nil
 }
 
-// othersBefore is about how many chunks the other tenants of a Fair block get before one that has so many of its own tenant before
-// it: by the time that its tenant is due those and half of it, each of the others has got what it is due, or all it has.
-func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64, others map[tenantID]uint64) (uint64, error) {
+// othersBefore is about how many chunks the other tenants of a Fair block get before one
+// that has so many of its own tenant before it: by the time that its tenant is due those
+// and half of it, each of the others has got what it is due, or all it has.
+func (ins *Inspector) othersBefore(ctx context.Context, own *Seat, ahead uint64,
+	others map[tenantID]uint64) (uint64, error) {
 	due := ((float64(ahead)+0.5)*own.Each - own.Lag) / float64(own.Weight)
 	got := 0.0
 	err := ins.eachTenant(ctx, own.share, func(t backlog.Tenant) {

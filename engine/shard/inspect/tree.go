@@ -11,8 +11,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// tree counts what reaches the blocks of a strategy's tree, in submissions that have available chunks. What does not pass a filter or a
-// limit is refused; what PreferDistinct puts last is refused and passes all the same.
+// tree counts what reaches the blocks of a strategy's tree, in submissions that have
+// available chunks. What does not pass a filter or a limit is refused; what PreferDistinct
+// puts last is refused and passes all the same.
 type tree struct {
 	nodes    []strategy.Node
 	blocks   []api.ExplainBlock
@@ -28,8 +29,9 @@ type refusedValues map[queue.MetaEntry]*api.RefusedValue
 
 func newTree(nodes []strategy.Node, graced bool) *tree {
 	t := &tree{
-		graced: graced, nodes: nodes, blocks: make([]api.ExplainBlock, len(nodes)), values: make([]refusedValues, len(nodes)),
-		none: make([]api.RefusedValue, len(nodes)), limited: refusedValues{},
+		graced: graced, nodes: nodes, blocks: make([]api.ExplainBlock, len(nodes)),
+		values: make([]refusedValues, len(nodes)),
+		none:   make([]api.RefusedValue, len(nodes)), limited: refusedValues{},
 	}
 	for i := range nodes {
 		n := &nodes[i]

@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on the obstacle, which they name without its prefix.
+// BranchWhy is how a chunk stands with one leaf of a plan. Which fields count depends on
+// the obstacle, which they name without its prefix.
 type BranchWhy struct {
 	Obstacle queue.Obstacle
 	Until    queue.Time      // Waiting, Reserved (the deadline), NotDue, Grace; Paused, Blocked: 0 for ever
@@ -25,8 +26,8 @@ type BranchWhy struct {
 	Seats    []Seat // under Fair, if the chunk is available and the filters admit it: whose it is, the outermost first
 }
 
-// Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how many tenants come before it there, told
-// if no other obstacle is in the way.
+// Seat is how the tenant that a chunk belongs to stands in one Fair block. Before is how
+// many tenants come before it there, told if no other obstacle is in the way.
 type Seat struct {
 	backlog.Tenant
 	Before int
@@ -35,10 +36,11 @@ type Seat struct {
 
 // Why is where a chunk stands.
 type Why struct {
-	State    queue.ChunkState
-	Leaves   []BranchWhy      // as Plan.Leaves
-	Standing *api.WhyStanding // not rounded, without a rate; nil if the chunk is not available, or no leaf admits it now
-	Grace    queue.Time       // when the restart grace ends; 0: there is none
+	State  queue.ChunkState
+	Leaves []BranchWhy // as Plan.Leaves
+	// not rounded, without a rate; nil if the chunk is not available, or no leaf admits it now
+	Standing *api.WhyStanding
+	Grace    queue.Time // when the restart grace ends; 0: there is none
 }
 
 // Why tells the first obstacle between a chunk and each leaf of the plan, and about where the chunk stands.
@@ -52,14 +54,15 @@ func (ins *Inspector) Why(ctx context.Context, id queue.SubmissionID, index uint
 	there := false
 	followed, grace := ins.followed([]*strategy.Plan{plan})
 	why.Grace = grace
-	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...), func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
-		r := m.Live(id)
-		if there = r != nil; !there {
-			return 0
-		}
-		giving, n := questions{m}.giving(views[1], followed[0], plan)
-		return n + questions{m}.why(r, index, leaves, views[0], giving, &why)
-	})
+	err = ins.withViews(ctx, append([]*strategy.Plan{plan}, followed...),
+		func(m *machine.Machine, views [][]*backlog.View) machine.Looks {
+			r := m.Live(id)
+			if there = r != nil; !there {
+				return 0
+			}
+			giving, n := questions{m}.giving(views[1], followed[0], plan)
+			return n + questions{m}.why(r, index, leaves, views[0], giving, &why)
+		})
 	if err != nil {
 		return Why{}, err
 	}
@@ -109,8 +112,8 @@ func whyRule(rule *queue.Rule) BranchWhy {
 	return BranchWhy{Obstacle: queue.ObstaclePaused, Rule: *rule, Until: rule.Until}
 }
 
-// giving is the first leaf of a plan that has something to give now, in the first branch that has; -1: none has. What is followed of
-// the plan has those views.
+// giving is the first leaf of a plan that has something to give now, in the first branch
+// that has; -1: none has. What is followed of the plan has those views.
 func (qs questions) giving(views []*backlog.View, followed, plan *strategy.Plan) (leaf int, n machine.Looks) {
 	first := firstLeaves(followed)
 	for i, view := range views {
@@ -159,7 +162,8 @@ func (qs questions) why(r *machine.Record, index uint32, leaves []strategy.Leaf,
 	return n
 }
 
-// valueState is what holds of a value at a moment: what is counted of it, and how many chunks in flight an operator allows.
+// valueState is what holds of a value at a moment: what is counted of it, and how many
+// chunks in flight an operator allows.
 type valueState struct {
 	counts backlog.Counts
 	limit  uint32
@@ -167,11 +171,12 @@ type valueState struct {
 }
 
 func (qs questions) valueNow(entry queue.MetaEntry) valueState {
-	return valueState{counts: qs.m.Backlog.Values.Counts(entry.Key, entry.Value), limit: qs.m.ValueLimits.Settings(entry).Limit}
+	return valueState{counts: qs.m.Backlog.Values.Counts(entry.Key, entry.Value),
+		limit: qs.m.ValueLimits.Settings(entry).Limit}
 }
 
-// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an operator, or until grace the restart grace for
-// the sake of either.
+// whyLeaf is the obstacle that the leaf's filters and limits are, or the limits of an
+// operator, or until grace the restart grace for the sake of either.
 func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) valueState, grace queue.Time) BranchWhy {
 	for _, f := range leaf.Filters {
 		if value, there := meta.Find(f.Key); !f.Admits(value, there) {
@@ -192,10 +197,12 @@ func whyLeaf(leaf *strategy.Branch, meta queue.Meta, now func(queue.MetaEntry) v
 		at := now(entry)
 		limit := strategy.Limit{Key: entry.Key, Max: at.limit}
 		if grace != 0 && at.limit != queue.NoLimit {
-			return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: limit, Value: entry.Value, HasValue: true}
+			return BranchWhy{Obstacle: queue.ObstacleGrace, Until: grace, Limit: limit, Value: entry.Value,
+				HasValue: true}
 		}
 		if n := at.counts[limit.Of]; at.full || limit.Reached(n) {
-			return BranchWhy{Obstacle: queue.ObstacleValueLimit, Limit: limit, Value: entry.Value, HasValue: true, InFlight: n}
+			return BranchWhy{Obstacle: queue.ObstacleValueLimit, Limit: limit, Value: entry.Value, HasValue: true,
+				InFlight: n}
 		}
 	}
 	return BranchWhy{}

@@ -1,6 +1,6 @@
-// Package keys is the idempotency keys of inserts: who used one before, and what became of it. Memory has those of inserts under way, and
-// those that no checkpoint has written yet; the store has the others. The store is asked before the mutex is taken: no call waits for
-// another's read.
+// Package keys is the idempotency keys of inserts: who used one before, and what became of it.
+// Memory has those of inserts under way, and those that no checkpoint has written yet; the store
+// has the others. The store is asked before the mutex is taken: no call waits for another's read.
 package keys
 
 import (
@@ -26,13 +26,14 @@ type Keys struct {
 
 	get   func(context.Context, queue.SubmissionID) (queue.Submission, error)
 	write func(func() error) error
-	// Raised before keys that are in the store leave memory. While it is the same, a key that was not in the store is in memory, or was not
-	// used.
+	// Raised before keys that are in the store leave memory. While it is the same, a key
+	// that was not in the store is in memory, or was not used.
 	moves atomic.Uint64
 }
 
 // New is the keys of a shard. get finds a submission, and write makes a write to the store.
-func New(s shell.Shell, get func(context.Context, queue.SubmissionID) (queue.Submission, error), write func(func() error) error) *Keys {
+func New(s shell.Shell, get func(context.Context, queue.SubmissionID) (queue.Submission, error),
+	write func(func() error) error) *Keys {
 	return &Keys{Shell: s, get: get, write: write}
 }
 
@@ -50,8 +51,9 @@ func Of(n *queue.NewSubmission) *Key {
 	return &Key{hash: queue.HashKey(n.IdempotencyKey)}
 }
 
-// Decide calls fn with the mutex held when it is known what the store has of the keys. Keys are known that were
-// used since the time that fn is told. It returns fn's error; while the shard cannot work it returns why, and does not call fn.
+// Decide calls fn with the mutex held when it is known what the store has of the keys.
+// Keys are known that were used since the time that fn is told. It returns fn's error;
+// while the shard cannot work it returns why, and does not call fn.
 func (k *Keys) Decide(ctx context.Context, list []*Key, fn func(m *machine.Machine, since queue.Time) error) error {
 	for { // again if a checkpoint moved keys meanwhile, which takes much longer than this
 		since, moves := k.Now().Add(-queue.IdempotencyWindow), k.moves.Load()
@@ -87,7 +89,8 @@ func (k *Keys) Find(m *machine.Machine, key *Key, since queue.Time) *machine.Key
 	return &machine.Keyed{Key: *key.stored}
 }
 
-// Room refuses a new key when there are as many as the queue may have: none is forgotten before its time. The mutex is held.
+// Room refuses a new key when there are as many as the queue may have: none is forgotten
+// before its time. The mutex is held.
 func (k *Keys) Room(m *machine.Machine) error {
 	stored := &k.Store().Keys
 	if k.Len(m) < stored.Most {
@@ -100,26 +103,31 @@ func (k *Keys) Room(m *machine.Machine) error {
 		oldest = now
 	}
 	wait := max(oldest.Add(queue.IdempotencyWindow).Sub(now), time.Second)
-	return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: wait, Message: fmt.Sprintf("The queue knows %d idempotency keys of the "+
-		"last %d hours, the most that it may, and forgets none of them early. Send this again when Retry-After is over, or insert "+
-		"without a key. To need fewer keys, put more chunks into each submission, or use several queues.",
-		stored.Most, int(queue.IdempotencyWindow.Hours()))}
+	return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: wait,
+		Message: fmt.Sprintf("The queue knows %d idempotency keys of the "+
+			"last %d hours, the most that it may, and forgets none of them early. Send this again when Retry-After is "+
+			"over, or insert "+
+			"without a key. To need fewer keys, put more chunks into each submission, or use several queues.",
+			stored.Most, int(queue.IdempotencyWindow.Hours()))}
 }
 
 // Len is how many keys there are. While a checkpoint writes keys, those count twice. The mutex is held.
 func (k *Keys) Len(m *machine.Machine) int { return m.Keys.Len() + k.Store().Keys.Len() }
 
 // Claim keeps others with the same key out until this insert is decided. The mutex is held.
-func (k *Keys) Claim(m *machine.Machine, key *Key, n *queue.NewSubmission, op *journal.Insert, now queue.Time) *machine.Keyed {
+func (k *Keys) Claim(m *machine.Machine, key *Key, n *queue.NewSubmission, op *journal.Insert,
+	now queue.Time) *machine.Keyed {
 	if key == nil {
 		return nil
 	}
-	entry := &machine.Keyed{Key: checkpoint.Key{Hash: key.hash, Fingerprint: n.Fingerprint, ID: op.ID, At: now}, Published: commit.New()}
+	entry := &machine.Keyed{Key: checkpoint.Key{Hash: key.hash, Fingerprint: n.Fingerprint, ID: op.ID, At: now},
+		Published: commit.New()}
 	m.Keys.Add(entry)
 	return entry
 }
 
-// Repeated answers an insert whose key came before, and makes none. known is false when it did not; with an error that is not known.
+// Repeated answers an insert whose key came before, and makes none. known is false when it
+// did not; with an error that is not known.
 func (k *Keys) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.Submission, known bool, err error) {
 	key := Of(n)
 	if key == nil {
@@ -142,7 +150,8 @@ func (k *Keys) Repeated(ctx context.Context, n *queue.NewSubmission) (sub queue.
 	return sub, true, err
 }
 
-// Repeat answers an insert whose key is known with the present state of its submission, once the first one is committed.
+// Repeat answers an insert whose key is known with the present state of its submission,
+// once the first one is committed.
 func (k *Keys) Repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Submission, err error) {
 	if entry.Published != nil {
 		select {
@@ -168,7 +177,8 @@ func (k *Keys) Repeat(ctx context.Context, entry *machine.Keyed) (sub queue.Subm
 // checkpointHold is how many keys one hold of the mutex drops.
 const checkpointHold = 512
 
-// Checkpoint writes keys that memory has into the store, and drops them. Those whose window is over are only dropped.
+// Checkpoint writes keys that memory has into the store, and drops them. Those whose
+// window is over are only dropped.
 func (k *Keys) Checkpoint(ctx context.Context, m *machine.Machine, fresh []*machine.Keyed) error {
 	since := k.Now().Add(-queue.IdempotencyWindow)
 	list := make([]checkpoint.Key, 0, len(fresh))

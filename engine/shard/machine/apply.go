@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// The machine's Apply methods are the only code that changes durable state, live and at recovery. They are total: an op
-// that is already in effect changes nothing.
+// The machine's Apply methods are the only code that changes durable state, live and at
+// recovery. They are total: an op that is already in effect changes nothing.
 var _ journal.Applier = (*Machine)(nil)
 
 // ApplyEpoch starts a new life: tokens of earlier ones are told by their epoch.
@@ -128,14 +128,16 @@ func (m *Machine) ApplyComplete(c journal.Completed) error {
 	return nil
 }
 
-// target is the live record an op is for: nil when the op is older than the record's row, or the submission has ended.
+// target is the live record an op is for: nil when the op is older than the record's row,
+// or the submission has ended.
 func (m *Machine) target(seq, index uint32) (*Record, error) {
 	r := m.LiveSeq(seq)
 	if r == nil || m.Replay && m.AppliedAt <= r.AppliedAt && !r.Dirty {
 		return nil, nil
 	}
 	if index >= r.Chunks {
-		return nil, fmt.Errorf("shard: an op names chunk %d of submission %s, which has %d: the journal is damaged", index, r.ID, r.Chunks)
+		return nil, fmt.Errorf("shard: an op names chunk %d of submission %s, which has %d: the journal is damaged",
+			index, r.ID, r.Chunks)
 	}
 	return r, nil
 }
@@ -223,8 +225,8 @@ func (m *Machine) returned(r *Record, op journal.Returned) {
 	}
 }
 
-// ApplyEnd ends a submission by decision: cancelled, failed. CompletedWithDead follows the death of a chunk that the
-// submission survives, and ends it if nothing is left to do.
+// ApplyEnd ends a submission by decision: cancelled, failed. CompletedWithDead follows the
+// death of a chunk that the submission survives, and ends it if nothing is left to do.
 func (m *Machine) ApplyEnd(x journal.End) error {
 	r, _ := m.target(x.Seq, 0)
 	if x.State == queue.Expired {
@@ -243,7 +245,8 @@ func (m *Machine) ApplyEnd(x journal.End) error {
 	return nil
 }
 
-// ApplyPriority gives a submission another priority: it changes places in the views of order CustomPriority.
+// ApplyPriority gives a submission another priority: it changes places in the views of
+// order CustomPriority.
 func (m *Machine) ApplyPriority(p journal.Priority) error {
 	r, _ := m.target(p.Seq, 0)
 	if r == nil {

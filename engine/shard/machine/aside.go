@@ -7,18 +7,19 @@ import (
 	"github.com/quern-queue/quern/engine/checkpoint"
 )
 
-// This file checkpoints what is beside the submissions. Rows are written before the position that they have to be true for, so they may be
-// ahead of it. Most ops about them tell totals, so that what is ahead is met again without an effect; other rows say up to where they are
-// true.
+// This file checkpoints what is beside the submissions. Rows are written before the position
+// that they have to be true for, so they may be ahead of it. Most ops about them tell totals, so
+// that what is ahead is met again without an effect; other rows say up to where they are true.
 
 // The kinds of rows. They are numbers in files: never used again for something else.
 const (
-	AsideOutbox   uint8 = 1  // by number
-	AsideLast     uint8 = 2  // key 0: the last number given out
-	AsideInbox    uint8 = 3  // by source
-	AsideBulk     uint8 = 4  // by id
-	AsideStuck    uint8 = 5  // by number: an entry of the outbox that is stuck
-	AsideSeq      uint8 = 6  // key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
+	AsideOutbox uint8 = 1 // by number
+	AsideLast   uint8 = 2 // key 0: the last number given out
+	AsideInbox  uint8 = 3 // by source
+	AsideBulk   uint8 = 4 // by id
+	AsideStuck  uint8 = 5 // by number: an entry of the outbox that is stuck
+	// key 0: the largest seq given out, also to what the history has lost: numbers are not given out twice
+	AsideSeq      uint8 = 6
 	AsideRecent   uint8 = 7  // by part: which tokens completed chunks lately
 	AsideSet      uint8 = 8  // by number: what an operator set
 	AsideSnapshot uint8 = 9  // key 0: the newest copy of the store that is kept
@@ -96,8 +97,8 @@ func (n *lastSeq) Load(_ uint64, row []byte) error {
 	return nil
 }
 
-// Numbered notes at a start that a seq was given out, if the row of the largest one does not say so: what tells of it now may be gone at
-// the next start.
+// Numbered notes at a start that a seq was given out, if the row of the largest one does
+// not say so: what tells of it now may be gone at the next start.
 func (m *Machine) Numbered(seq uint32) {
 	if seq > m.NextSeq {
 		m.NextSeq = seq

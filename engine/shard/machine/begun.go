@@ -7,8 +7,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Begun is when the first chunk of a submission was reserved: so many steps after its insert, the first one being 1. It is in memory only,
-// as reservations are: of a submission that was read from the disk it is not known.
+// Begun is when the first chunk of a submission was reserved: so many steps after its
+// insert, the first one being 1. It is in memory only, as reservations are: of a
+// submission that was read from the disk it is not known.
 type Begun uint32
 
 const (

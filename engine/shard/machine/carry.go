@@ -6,10 +6,12 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Carry takes over from the machine before what only memory holds. It is called when the replay is through, before anything is offered.
+// Carry takes over from the machine before what only memory holds. It is called when the
+// replay is through, before anything is offered.
 func (p *recovery) Carry(old *Machine, now queue.Time) {
 	m := p.m
-	m.NextSeq, m.LastID = max(m.NextSeq, old.NextSeq), max(m.LastID, old.LastID) // inserts that write their content have drawn theirs
+	// inserts that write their content have drawn theirs
+	m.NextSeq, m.LastID = max(m.NextSeq, old.NextSeq), max(m.LastID, old.LastID)
 	if g := old.ValueLimits.Grace; g != nil {
 		m.ValueLimits.Grace = newGrace(g.Began, g.Until)
 	}
@@ -25,11 +27,13 @@ func (p *recovery) Carry(old *Machine, now queue.Time) {
 	}
 }
 
-// Carry takes over who completed which chunks: the machine before knows more of that than the rows, and the replay adds to it.
+// Carry takes over who completed which chunks: the machine before knows more of that than
+// the rows, and the replay adds to it.
 func (p *tokens) Carry(old *Machine) { p.Recent = old.Tokens.Recent.clone() }
 
-// keep carries a reservation over, unless the journal turned out to end it, or it is only the shadow of a completion that came late.
-// What was on its way to the disk failed with the commit: the reservation is held as before.
+// keep carries a reservation over, unless the journal turned out to end it, or it is only
+// the shadow of a completion that came late. What was on its way to the disk failed with
+// the commit: the reservation is held as before.
 func (p *recovery) keep(old *Machine, slot uint32, of reserver.Holding) {
 	m := p.m
 	h := *old.Holds.At(slot)
@@ -79,7 +83,8 @@ func (t *Try) count() uint16 {
 // Carry keeps the running totals over a reload.
 func (c *Stats) Carry(old *Stats) {
 	c.Inserted, c.Reserved, c.Done, c.Failed = old.Inserted, old.Reserved, old.Done, old.Failed
-	c.Expired, c.Released, c.Submissions, c.SubmissionEnd = old.Expired, old.Released, old.Submissions, old.SubmissionEnd
+	c.Expired, c.Released, c.Submissions, c.SubmissionEnd = old.Expired, old.Released, old.Submissions,
+		old.SubmissionEnd
 	c.EndedAs, c.Damaged = old.EndedAs, old.Damaged
 	c.Commits, c.CommitBytes = old.Commits, old.CommitBytes
 	c.Forwarded, c.Arrived, c.Aged = old.Forwarded, old.Arrived, old.Aged

@@ -7,7 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/commit"
 )
 
-// Batch is what one journal append will make durable: the ops of every call that arrived during the previous append.
+// Batch is what one journal append will make durable: the ops of every call that arrived
+// during the previous append.
 type Batch struct {
 	*commit.Commit
 	Enc     journal.Encoder
@@ -26,7 +27,8 @@ type marked struct {
 // NewBatch is an open batch without ops.
 func NewBatch() *Batch { return &Batch{Commit: commit.New()} }
 
-// Mark notes a reservation that the batch finishes: should its commit fail, the reservation is held as before.
+// Mark notes a reservation that the batch finishes: should its commit fail, the
+// reservation is held as before.
 func (b *Batch) Mark(slot uint32, sequence uint64) {
 	b.Marked = append(b.Marked, marked{slot, sequence})
 }

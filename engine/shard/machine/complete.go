@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Completes checks completions and marks their reservations Finishing in the open batch. What has to be journaled is appended to list.
-// Outcomes that only the history knows are left as "unknown submission".
+// Completes checks completions and marks their reservations Finishing in the open batch. What has to be
+// journaled is appended to list. Outcomes that only the history knows are left as "unknown submission".
 func (m *Machine) Completes(items []queue.CompleteItem, valid []bool, now queue.Time, dst []queue.Result,
 	list []journal.Completed) ([]queue.Result, []journal.Completed) {
 	for i := range items {

@@ -6,14 +6,16 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// The backlog knows what rules say of every submission, so that nothing covered is handed out. Here is what the machine asks of the rules
-// themselves, and what it counts of those whom they cover.
+// The backlog knows what rules say of every submission, so that nothing covered is handed out. Here
+// is what the machine asks of the rules themselves, and what it counts of those whom they cover.
 
 // Rules are an operator's pauses and blocks, as the machine asks about them.
 type Rules interface {
-	// Covering is the rule that counts for a submission with this meta, false if none covers it. The id may be 0.
+	// Covering is the rule that counts for a submission with this meta, false if none
+	// covers it. The id may be 0.
 	Covering(id queue.SubmissionID, meta queue.Meta) (queue.Rule, bool)
-	// Spares says that a dead_deadline that passed ends nothing now. The submission is looked at again when that may have changed.
+	// Spares says that a dead_deadline that passed ends nothing now. The submission is
+	// looked at again when that may have changed.
 	Spares(r *Record, now queue.Time) bool
 	// TakenBack is the answer for the token of a reservation that a rule took back, false if none did.
 	TakenBack(r *Record) (queue.Result, bool)

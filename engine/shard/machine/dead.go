@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file counts the dead chunks of submissions, and opens a submission again that ended with some. What can become of dead letters is
-// the affair of their part.
+// This file counts the dead chunks of submissions, and opens a submission again that ended
+// with some. What can become of dead letters is the affair of their part.
 
 // deaths is the part of the machine that counts the chunks of open submissions that are dead.
 type deaths struct{ m *Machine }
@@ -36,7 +36,8 @@ func (p *deaths) GiveUp(r *Record, index uint32) {
 	p.m.Counting.skips(r, index)
 }
 
-// Offer ends the waiting of a chunk before its time. At a replay what its row tells waits only from the end of the replay on.
+// Offer ends the waiting of a chunk before its time. At a replay what its row tells waits
+// only from the end of the replay on.
 func (p *deaths) Offer(r *Record, index uint32, t *Try) {
 	m := p.m
 	switch {

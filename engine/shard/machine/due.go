@@ -2,15 +2,16 @@ package machine
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not removed when they become moot;
-// the one who pops it looks whether it still holds.
+// Due is one thing that waits for a time, of the kind in whose heap it is. Entries are not
+// removed when they become moot; the one who pops it looks whether it still holds.
 type Due struct {
 	At    queue.Time
 	Seq   uint32
 	index uint32 // of the chunk, where it is about one
 }
 
-// before is the order in which due things are done: by time, and of one time by when the submission was inserted.
+// before is the order in which due things are done: by time, and of one time by when the
+// submission was inserted.
 func (d *Due) before(e *Due) bool {
 	switch {
 	case d.At != e.At:
@@ -21,7 +22,8 @@ func (d *Due) before(e *Due) bool {
 	return d.index < e.index
 }
 
-// holds says that an entry still stands for something: for a delay of a chunk, or for the run_at of its submission.
+// holds says that an entry still stands for something: for a delay of a chunk, or for the
+// run_at of its submission.
 func (d *Due) holds(kind Kind, r *Record) bool {
 	if kind == KindRunAt {
 		return r.Parked

@@ -16,13 +16,15 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 	}
 	if Scores(q.Plan) {
 		views, _ := m.Views(q.Plan, nil)
-		if len(m.Backlog.Window(views, 1, nil, m.Rnd, nil)) > 0 { // there is something, of which the scorer wanted nothing
+		if len(m.Backlog.Window(views, 1, nil, m.Rnd, nil)) > 0 {
+			// there is something, of which the scorer wanted nothing
 			return Reserved{Reason: queue.AllSkipped, RetryAfter: RetryScored}
 		}
 	}
 	if saturated, limited := m.limited(q.Plan, q.Limited); limited {
 		if m.ValueLimits.Grace != nil {
-			return Reserved{Reason: queue.RestartGrace, RetryAfter: max(m.ValueLimits.Grace.Until.Sub(now), time.Millisecond)}
+			return Reserved{Reason: queue.RestartGrace,
+				RetryAfter: max(m.ValueLimits.Grace.Until.Sub(now), time.Millisecond)}
 		}
 		return Reserved{Reason: queue.AllLimited, Limited: saturated}
 	}
@@ -65,10 +67,11 @@ func (m *Machine) Empty(q *Request, now queue.Time) Reserved {
 // retryShelved is when a reserve may ask again that what is shelved would suit.
 const retryShelved = time.Second
 
-// limited says whether some branch, of which none yields anything, would if there were no limits: its own, or an operator's; and
-// names up to `most` values that are at theirs. A value that several branches or tenants are held back by is named once, with
-// the loosest limit, the one that has to give way. Later branches are the looser ones as a rule, so they go first; limits that a
-// later one does without are not in the way.
+// limited says whether some branch, of which none yields anything, would if there were no
+// limits: its own, or an operator's; and names up to `most` values that are at theirs. A
+// value that several branches or tenants are held back by is named once, with the loosest
+// limit, the one that has to give way. Later branches are the looser ones as a rule, so
+// they go first; limits that a later one does without are not in the way.
 func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Saturated, limited bool) {
 	views, _ := m.Views(plan, nil)
 	var branches []*strategy.Branch
@@ -90,7 +93,9 @@ func (m *Machine) limited(plan *strategy.Plan, most int) (saturated []queue.Satu
 			saturated = make([]queue.Saturated, 0, most)
 		}
 		v.Saturated(func(s queue.Saturated) bool {
-			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool { return known.MetaEntry == s.MetaEntry })
+			at := slices.IndexFunc(saturated, func(known queue.Saturated) bool {
+				return known.MetaEntry == s.MetaEntry
+			})
 			if at < 0 {
 				saturated = append(saturated, s)
 			} else {

@@ -11,10 +11,10 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// This file ends submissions bit by bit. The end itself is the same work for one chunk and for 10^6: the submission leaves the
-// backlog with all its chunks as they are. What depends on how much of it was held or tried follows in slices: its
-// reservations leave their table, and what the history says of its chunks is put together outside of the mutex, as nothing of
-// it changes any more.
+// This file ends submissions bit by bit. The end itself is the same work for one chunk and for 10^6:
+// the submission leaves the backlog with all its chunks as they are. What depends on how much of it
+// was held or tried follows in slices: its reservations leave their table, and what the history says
+// of its chunks is put together outside of the mutex, as nothing of it changes any more.
 
 // ending is how a submission ended, kept until its history row is written.
 type ending struct {
@@ -28,14 +28,18 @@ type ending struct {
 	spec     []byte  // the unchanging part
 
 	Left *backlog.Remains
-	Held [][]uint32 // chunks that were held, a page for each slice of the sweep; whole when the record has no reservation left
-	once sync.Once  // guards making Final
-	// Final is the changing part of the history row: why it ended, and the last snapshot; nil: not made yet.
+	// chunks that were held, a page for each slice of the sweep; whole when the record has
+	// no reservation left
+	Held [][]uint32
+	once sync.Once // guards making Final
+	// Final is the changing part of the history row: why it ended, and the last snapshot;
+	// nil: not made yet.
 	Final []byte
 }
 
-// EndedRow is the history row of an ended submission. Its changing part is why it ended and its last snapshot. The mutex is not
-// needed, and should not be held; but the submission's reservations have to be swept (see drain).
+// EndedRow is the history row of an ended submission. Its changing part is why it ended
+// and its last snapshot. The mutex is not needed, and should not be held; but the
+// submission's reservations have to be swept (see drain).
 func (r *Record) EndedRow() checkpoint.Ended {
 	e := r.Ended
 	e.once.Do(func() {
@@ -69,7 +73,8 @@ func (p *orphans) drop() {
 	}
 }
 
-// Shed removes at most `most` reservations of an ended submission, says how many, and notes for the history what they were for.
+// Shed removes at most `most` reservations of an ended submission, says how many, and
+// notes for the history what they were for.
 func (m *Machine) Shed(r *Record, most int) int {
 	page := make([]uint32, 0, min(most, int(r.Holds.Len())))
 	m.Holds.Each(&r.Holds, func(slot uint32, h *reserver.Hold) bool {

@@ -5,7 +5,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// endings keeps submissions that have ended until their history rows are written, and knows who waits for an end.
+// endings keeps submissions that have ended until their history rows are written, and
+// knows who waits for an end.
 type endings struct {
 	ByID    map[queue.SubmissionID]*Record   // ended, history row not yet written
 	InOrder []*Record                        // the same, in the order of their end
@@ -13,7 +14,8 @@ type endings struct {
 	Closing int                              // submissions whose end is on its way to the disk
 	Opened  int                              // records whose older row the history may still have
 	latest  queue.Time                       // the latest end of a submission
-	// of ended submissions whose last dead letters went since retention looked, the earliest end; 0: there are none
+	// of ended submissions whose last dead letters went since retention looked, the
+	// earliest end; 0: there are none
 	Freed queue.Time
 }
 
@@ -22,7 +24,8 @@ type Watcher interface {
 	Ended() // one of them has
 }
 
-// EndSubmission encodes the end of a submission. From now on nothing of it can be finished: those who are told "ok" come before.
+// EndSubmission encodes the end of a submission. From now on nothing of it can be
+// finished: those who are told "ok" come before.
 func (m *Machine) EndSubmission(r *Record, state queue.SubmissionState, reason string, now queue.Time) {
 	if r.Ending {
 		return // the first one decides
@@ -65,9 +68,9 @@ func (m *Machine) Finish(r *Record) {
 	m.end(r, state, "")
 }
 
-// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next call. It costs the same
-// however many chunks are held, wait or are dead: the reservations are swept in slices, and what the history will say of the
-// chunks is put together later, outside of the mutex.
+// end takes the submission out of the backlog. Who still holds chunks of it learns so from his next
+// call. It costs the same however many chunks are held, wait or are dead: the reservations are swept
+// in slices, and what the history will say of the chunks is put together later, outside of the mutex.
 func (m *Machine) end(r *Record, state queue.SubmissionState, reason string) {
 	m.Counting.Changing(r)
 	m.Touch(r)
@@ -124,9 +127,9 @@ func (p *endings) free(ended queue.Time) {
 	}
 }
 
-// Current is the record that tells of a submission now; nil: the history does. One that ended may have been opened
-// again since the checkpoint began, as another record: its row has to be written by this very checkpoint, which lets
-// the journal forget all that came before.
+// Current is the record that tells of a submission now; nil: the history does. One that ended
+// may have been opened again since the checkpoint began, as another record: its row has to be
+// written by this very checkpoint, which lets the journal forget all that came before.
 func (m *Machine) Current(r *Record) *Record {
 	if r.Ended != nil && r.Ended.replaced {
 		return m.Record(r.ID)

@@ -66,7 +66,8 @@ func (m *Machine) Extends(items []queue.ExtendItem, now queue.Time, dst []queue.
 			m.Suspects.taken(r, t.Index)
 			marks.Hit("a chunk is held again by an extend after a crash")
 			slot = m.Holds.Add(&r.Holds, reserver.Hold{
-				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.Attempt(t.Index), Counted: true,
+				Sequence: t.Sequence, Epoch: t.Epoch, Seq: r.Seq, Index: t.Index, Attempt: r.Attempt(t.Index),
+				Counted:  true,
 				Reserved: now, Deadline: now,
 			}, items[i].Consumer)
 			s = Holder
@@ -92,7 +93,8 @@ func extendStanding(s standing) standing {
 	return s
 }
 
-// Releases gives chunks back unworked; no try is counted and nothing is journaled, as reservations are memory only.
+// Releases gives chunks back unworked; no try is counted and nothing is journaled, as
+// reservations are memory only.
 func (m *Machine) Releases(items []queue.ReleaseItem, dst []queue.Result) []queue.Result {
 	for i := range items {
 		t := &items[i].Token

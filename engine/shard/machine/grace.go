@@ -8,12 +8,14 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// grace is the restart grace of a queue: after a start no one knows what consumers hold, until they extend it. Meanwhile nothing
-// is handed out that a limit counts, so that limits hold in the world outside, too. What no limit counts goes on.
+// grace is the restart grace of a queue: after a start no one knows what consumers hold,
+// until they extend it. Meanwhile nothing is handed out that a limit counts, so that
+// limits hold in the world outside, too. What no limit counts goes on.
 type grace struct {
 	Began, Until queue.Time
-	Values       map[queue.MetaEntry]queue.ValueSettings // with an operator's limit: the backlog has them at 0 meanwhile
-	plans        map[*strategy.Plan]*strategy.Plan       // without what their limits count
+	// with an operator's limit: the backlog has them at 0 meanwhile
+	Values map[queue.MetaEntry]queue.ValueSettings
+	plans  map[*strategy.Plan]*strategy.Plan // without what their limits count
 }
 
 // maxGracePlans bounds the plans that are kept.
@@ -34,7 +36,8 @@ func (p *valueLimits) Restrain(now queue.Time, length time.Duration) {
 
 // newGrace is a restart grace before the values that it holds back are known.
 func newGrace(began, until queue.Time) *grace {
-	return &grace{Began: began, Until: until, Values: map[queue.MetaEntry]queue.ValueSettings{}, plans: map[*strategy.Plan]*strategy.Plan{}}
+	return &grace{Began: began, Until: until, Values: map[queue.MetaEntry]queue.ValueSettings{},
+		plans: map[*strategy.Plan]*strategy.Plan{}}
 }
 
 // End is until when it runs, 0: it is over.
@@ -78,7 +81,8 @@ func (p *valueLimits) Set(entry queue.MetaEntry, settings queue.ValueSettings) {
 	p.backlog.Values.Set(entry.Key, entry.Value, settings)
 }
 
-// Shorten ends the restart grace at once, or as soon as one of this length would have ended. One that is over does not begin again.
+// Shorten ends the restart grace at once, or as soon as one of this length would have
+// ended. One that is over does not begin again.
 func (p *valueLimits) Shorten(grace time.Duration) {
 	if p.Grace != nil {
 		p.Grace.Until = min(p.Grace.Until, p.Grace.Began.Add(grace))

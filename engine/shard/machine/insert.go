@@ -25,12 +25,14 @@ func (m *Machine) Draw(n *queue.NewSubmission, now queue.Time) *journal.Insert {
 		Seq: m.NextSeq, ID: id, Chunks: n.Chunks.Count, Key: key, Priority: n.Priority, Meta: n.Meta,
 		Prefix: n.Chunks.Prefix, Template: n.Chunks.Template, Group: n.Group, Trace: n.Trace,
 		OperationsPerChunk: max(n.OperationsPerChunk, 1), RunAt: runAt, DeadDeadline: n.DeadDeadline,
-		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks, Inline: len(n.Chunks.Inline) > 0,
+		MaxAttempts: n.MaxAttempts, OnExhausted: n.OnExhausted, MaxFailed: n.MaxFailedChunks,
+		Inline:     len(n.Chunks.Inline) > 0,
 		Attachment: len(n.Attachment) > 0, IdempotencyKey: n.IdempotencyKey, Fingerprint: n.Fingerprint,
 		Origin:   n.Origin,
 		Schedule: n.Schedule, Scheduled: n.Scheduled,
 	}
 }
 
-// nearNow is how close a run_at has to be to count as now (Querator's rule): less would be a wait for nothing.
+// nearNow is how close a run_at has to be to count as now (Querator's rule): less would be
+// a wait for nothing.
 const nearNow = 100 * time.Millisecond

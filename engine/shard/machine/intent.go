@@ -2,10 +2,11 @@ package machine
 
 import "slices"
 
-// An intent is what the machine has decided and the disk does not have yet: a submission that is about to end, a schedule that is about to
-// change. What is decided next has to take it into account, so a decision leaves a mark in memory, which has to go when its op is applied,
-// or when its commit fails. The batch that holds the op holds the intent too, and sees to both: nothing else has to remember the mark, and
-// each intent ends exactly once.
+// An intent is what the machine has decided and the disk does not have yet: a submission
+// that is about to end, a schedule that is about to change. What is decided next has to take
+// it into account, so a decision leaves a mark in memory, which has to go when its op is
+// applied, or when its commit fails. The batch that holds the op holds the intent too, and
+// sees to both: nothing else has to remember the mark, and each intent ends exactly once.
 type intent interface {
 	Applied(m *Machine) // the op is on the disk, and was applied a moment ago
 	Undo(m *Machine)    // the commit failed; what was decided after it is undone already

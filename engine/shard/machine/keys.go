@@ -16,7 +16,8 @@ type keys struct {
 // Keyed is an idempotency key and the submission that was inserted with it.
 type Keyed struct {
 	checkpoint.Key
-	Published *commit.Commit // done when Commit is set or the insert failed; nil when it is from the journal or the store
+	// done when Commit is set or the insert failed; nil when it is from the journal or the store
+	Published *commit.Commit
 	Commit    *commit.Commit // the one that decides it; nil before and after
 	Forgotten bool
 }
@@ -66,17 +67,20 @@ func (k *keys) drop(entry *Keyed) {
 	}
 }
 
-// replay keeps the key of an insert that is replayed, also of one whose row the store has: a kill may have come before its key was written.
+// replay keeps the key of an insert that is replayed, also of one whose row the store has:
+// a kill may have come before its key was written.
 func (k *keys) replay(s *journal.Insert, at queue.Time) {
 	if s.IdempotencyKey == "" {
 		return
 	}
-	entry := &Keyed{Key: checkpoint.Key{Hash: queue.HashKey(s.IdempotencyKey), Fingerprint: s.Fingerprint, ID: s.ID, At: at}}
+	entry := &Keyed{Key: checkpoint.Key{Hash: queue.HashKey(s.IdempotencyKey), Fingerprint: s.Fingerprint, ID: s.ID,
+		At: at}}
 	k.Add(entry)
 	k.fresh = append(k.fresh, entry)
 }
 
-// Fresh are the keys that wait for a checkpoint. The list, and what stands in the entries, does not change any more.
+// Fresh are the keys that wait for a checkpoint. The list, and what stands in the entries,
+// does not change any more.
 func (k *keys) Fresh() []*Keyed { return k.fresh[:len(k.fresh):len(k.fresh)] }
 
 // Written drops the first keys that wait for a checkpoint, at most `most`: the store has them.

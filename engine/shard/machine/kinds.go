@@ -6,11 +6,12 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other: one that fails stops no other.
+// Kind is one kind of what the life-cycle worker does. Kinds do not depend on each other:
+// one that fails stops no other.
 type Kind uint8
 
-// The kinds. To add one: a name here, entries in Lifecycle.Timers, and what is done about one in Machine.act; or, if it
-// needs no timer, a case in Machine.Step.
+// The kinds. To add one: a name here, entries in Lifecycle.Timers, and what is done about
+// one in Machine.act; or, if it needs no timer, a case in Machine.Step.
 const (
 	KindExpiry       Kind = iota // deadlines of reservations that passed
 	KindLost                     // reservations of consumers that were lost
@@ -44,7 +45,8 @@ func (k Kind) Housekeeping() bool { return k == KindSweep || k == KindRule || k.
 // Apart says that a kind makes its slices by itself, beside those of the others.
 func (k Kind) Apart() bool { return k == KindRetention || k == KindSchedule || k == KindForward }
 
-// Action is one thing that the life-cycle worker does: what a kind does about a submission or a chunk of it.
+// Action is one thing that the life-cycle worker does: what a kind does about a submission
+// or a chunk of it.
 type Action struct {
 	Kind       Kind
 	Submission queue.SubmissionID
@@ -65,7 +67,8 @@ type lifecycle struct {
 	Acting Action             // what the life-cycle worker is at
 }
 
-// Acted counts an action: done, or stale when what it was for had changed meanwhile. A replay ends with new counts.
+// Acted counts an action: done, or stale when what it was for had changed meanwhile. A
+// replay ends with new counts.
 func (c *Stats) Acted(k Kind, done bool) {
 	if done {
 		c.Acts[k].Done++
@@ -74,8 +77,9 @@ func (c *Stats) Acted(k Kind, done bool) {
 	}
 }
 
-// Step does what is due of one kind, at most `most` actions, and says how many it looked at: with `most`, there may be more.
-// What needs the disk is encoded into the open batch, and looked at again when that is applied. parked are not touched.
+// Step does what is due of one kind, at most `most` actions, and says how many it looked
+// at: with `most`, there may be more. What needs the disk is encoded into the open batch,
+// and looked at again when that is applied. parked are not touched.
 func (m *Machine) Step(kind Kind, now queue.Time, most int, slots []uint32, parked map[Action]*Parking) (n int) {
 	if step := m.Joined.Steps[kind]; step != nil {
 		return step(now, most, parked)
@@ -192,8 +196,8 @@ func (p *lifecycle) next(kind Kind, now queue.Time) (Due, bool) {
 	return d, true
 }
 
-// OldestDue is since when something of a kind is due; false when nothing is. For deadlines it is up to when they were looked
-// through, which is at most reserver.Resolution more.
+// OldestDue is since when something of a kind is due; false when nothing is. For deadlines
+// it is up to when they were looked through, which is at most reserver.Resolution more.
 func (m *Machine) OldestDue(kind Kind, now queue.Time) (queue.Time, bool) {
 	switch kind {
 	case KindExpiry:

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Machine is the shard's state. Every input carries its time and its random seed; there is no clock, no goroutine and no
-// I/O in here. The caller holds the shard's mutex.
+// Machine is the shard's state. Every input carries its time and its random seed; there is
+// no clock, no goroutine and no I/O in here. The caller holds the shard's mutex.
 type Machine struct {
 	parts
 
@@ -45,7 +45,8 @@ type Machine struct {
 	Ran   *measure.Histogram // Options.Seconds.Run
 }
 
-// Stats are what the backlog and the reserver do not count themselves. The totals count from the server's start.
+// Stats are what the backlog and the reserver do not count themselves. The totals count
+// from the server's start.
 type Stats struct {
 	Waiting, Parked, Dead, Operations uint64
 	// of operations, by book those of submissions that rules about values or themselves cover
@@ -189,7 +190,8 @@ func (m *Machine) drop(r *Record, slot uint32) {
 	m.Holds.Remove(&r.Holds, slot)
 }
 
-// concluded removes the reservation of a chunk that someone held until now, whatever came of it; the chunk stays taken.
+// concluded removes the reservation of a chunk that someone held until now, whatever came
+// of it; the chunk stays taken.
 func (m *Machine) concluded(r *Record, slot uint32) {
 	if h := m.Holds.At(slot); h.Ledger != 0 {
 		m.Backlog.Ledgers.Ended(r.Sub, m.charges.of(slot, h), m.Now.Sub(h.Reserved))

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Ordered lists the records in memory by id, for listing newest first from a cursor. New ids come at or near the end, so
-// adding is cheap; removed ones are left as holes until half of the list is holes.
+// Ordered lists the records in memory by id, for listing newest first from a cursor. New ids come at
+// or near the end, so adding is cheap; removed ones are left as holes until half of the list is holes.
 type Ordered struct {
 	ids   []queue.SubmissionID
 	List  []*Record
@@ -58,8 +58,8 @@ func (o *Ordered) compact() {
 	o.List, o.ids, o.holes = o.List[:keep], o.ids[:keep], 0
 }
 
-// Before visits at most `most` places with ids below `before`, newest first, until fn returns false, and says where to go
-// on: 0 when nothing is left. No record is visited again.
+// Before visits at most `most` places with ids below `before`, newest first, until fn returns
+// false, and says where to go on: 0 when nothing is left. No record is visited again.
 func (o *Ordered) Before(before queue.SubmissionID, most int, fn func(*Record) bool) (next queue.SubmissionID) {
 	for at := o.below(before) - 1; at >= 0; at-- {
 		if most == 0 {

@@ -6,9 +6,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/consumers/roster"
 )
 
-// parts are the features of the machine. Each has its own state, and a file with its name says what changes it; the machine itself has
-// submissions, their chunks and reservations. Most parts do not know the machine: they are handed what they need, or ask for it by a small
-// interface. Deaths, Recovery, Tokens and Tries decide about submissions, so they have the machine.
+// parts are the features of the machine. Each has its own state, and a file with its name says
+// what changes it; the machine itself has submissions, their chunks and reservations. Most parts
+// do not know the machine: they are handed what they need, or ask for it by a small interface.
+// Deaths, Recovery, Tokens and Tries decide about submissions, so they have the machine.
 type parts struct {
 	Joined Joined
 
@@ -28,8 +29,9 @@ type parts struct {
 	ValueLimits valueLimits
 }
 
-// Part is a feature in a package of its own, with its own state and its own ops. The machine knows it by this interface only; the part
-// knows the machine, and is told of what happens by the events of Joined.
+// Part is a feature in a package of its own, with its own state and its own ops. The
+// machine knows it by this interface only; the part knows the machine, and is told of what
+// happens by the events of Joined.
 type Part interface {
 	// Apply changes the part by an op, if the op is one of its own.
 	Apply(op journal.PartOp) (mine bool, err error)
@@ -37,8 +39,8 @@ type Part interface {
 	Intended(count func(what string, n int))
 }
 
-// Step does what is due of a part's kind, at most `most` actions, but for those that are parked, and says how many it looked at: with
-// `most`, there may be more.
+// Step does what is due of a part's kind, at most `most` actions, but for those that are
+// parked, and says how many it looked at: with `most`, there may be more.
 type Step func(now queue.Time, most int, parked map[Action]*Parking) int
 
 // Rows are rows of a kind that a part keeps beside the submissions.
@@ -49,7 +51,8 @@ type Rows interface {
 	Load(key uint64, row []byte) error
 }
 
-// Joined are the parts in packages of their own, and what they are told of. The shard fills it in when it makes a machine, in one place.
+// Joined are the parts in packages of their own, and what they are told of. The shard
+// fills it in when it makes a machine, in one place.
 type Joined struct {
 	Parts []Part
 	Rows  map[uint8]Rows // by kind
@@ -113,7 +116,8 @@ func (m *Machine) ApplyPart(op journal.PartOp) error {
 	return nil
 }
 
-// Intended counts what the intents of each part have left, for the audit: nothing, while nothing is on its way to the disk.
+// Intended counts what the intents of each part have left, for the audit: nothing, while
+// nothing is on its way to the disk.
 func (p *parts) Intended(count func(what string, n int)) {
 	for _, part := range p.Joined.Parts {
 		part.Intended(count)

@@ -73,15 +73,17 @@ func (f *Filter) ofMeta(meta queue.Meta) bool {
 	return true
 }
 
-// ChunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices one call looks at most: a
-// sparse state in a huge submission is found over several calls.
+// ChunkSlice is how many chunks one hold of the mutex looks at, chunkSlices how many slices
+// one call looks at most: a sparse state in a huge submission is found over several calls.
 const (
 	ChunkSlice  = 1000
 	ChunkSlices = 200
 )
 
-// Scan appends the chunks in these states from *next on, at most limit of them, and looks at no more than ChunkSlice.
-func (r *Record) Scan(states []queue.ChunkState, next *uint32, limit int, list *[]queue.Chunk, chunk func(uint32) queue.Chunk) {
+// Scan appends the chunks in these states from *next on, at most limit of them, and looks
+// at no more than ChunkSlice.
+func (r *Record) Scan(states []queue.ChunkState, next *uint32, limit int, list *[]queue.Chunk,
+	chunk func(uint32) queue.Chunk) {
 	for n := 0; n < ChunkSlice && *next < r.Chunks && len(*list) < limit; n++ {
 		c := chunk(*next)
 		if len(states) == 0 || slices.Contains(states, c.State) {

@@ -7,10 +7,11 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// recent remembers which token completed a chunk, for the consumer that asks again because it never got the answer. It
-// is a direct-mapped table: a later completion may push an earlier one out, after which the answer is the careful one,
-// "lost". A checkpoint stores it in parts, and replaying the journal fills in what came since, so it also serves across restarts. What
-// place computes is therefore part of the files' format.
+// recent remembers which token completed a chunk, for the consumer that asks again because
+// it never got the answer. It is a direct-mapped table: a later completion may push an
+// earlier one out, after which the answer is the careful one, "lost". A checkpoint stores
+// it in parts, and replaying the journal fills in what came since, so it also serves
+// across restarts. What place computes is therefore part of the files' format.
 type recent struct {
 	Entries []uint64          // fingerprints of tokens, each where its chunk's hash says
 	changed [RecentParts]bool // since they were stored
@@ -24,15 +25,16 @@ const (
 	recentVersion = 1
 )
 
-const golden = 0x9E3779B97F4A7C15 // Fibonacci hashing (Knuth, TAOCP 3, 6.4), twice as ids of one shard differ in few bits
+// Fibonacci hashing (Knuth, TAOCP 3, 6.4), twice as ids of one shard differ in few bits
+const golden = 0x9E3779B97F4A7C15
 
 func scatter(n uint64) uint64 {
 	n *= golden
 	return (n ^ n>>32) * golden
 }
 
-// place is where a chunk's entry is, and the fingerprint of one of its tokens: 64 bits of chunk, epoch and sequence, so
-// that two tokens are taken for each other once in 2^63 tries.
+// place is where a chunk's entry is, and the fingerprint of one of its tokens: 64 bits of
+// chunk, epoch and sequence, so that two tokens are taken for each other once in 2^63 tries.
 func (r *recent) place(id queue.ChunkID, epoch uint32, sequence uint64) (at, fingerprint uint64) {
 	if r.Entries == nil {
 		r.Entries = make([]uint64, recentEntries)

@@ -13,8 +13,9 @@ import (
 
 // Record is what the shard knows of a submission beyond its chunks' availability, which the backlog keeps.
 //
-// Its size counts, as 10^6 of them are kept, and so does the order of its fields: a pick and a completion wait for memory more than for
-// anything else. It is three cache lines of 64 bytes (TestRecordLayout).
+// Its size counts, as 10^6 of them are kept, and so does the order of its fields: a pick
+// and a completion wait for memory more than for anything else. It is three cache lines of
+// 64 bytes (TestRecordLayout).
 type Record struct {
 	// What completions read, and all else.
 	Sub       *backlog.Submission // nil once ended
@@ -107,7 +108,8 @@ type Try struct {
 	Past      []queue.Attempt // the last queue.MaxAttemptsKept, oldest first
 }
 
-// OneMore is n+1, or n where the type has no larger number: a counter of tries stays at its end and never begins again at 0.
+// OneMore is n+1, or n where the type has no larger number: a counter of tries stays at
+// its end and never begins again at 0.
 func OneMore[T uint8 | uint16](n T) T { return max(n, n+1) }
 
 // Gone says that the chunk is not offered again, unless someone redrives it.
@@ -115,8 +117,9 @@ func (t *Try) Gone() bool {
 	return t.Reason == journal.Dead || t.Reason == journal.Skipped || t.Reason == journal.Forwarded
 }
 
-// delayed says that the chunk waits for a time that has come at `at`. An entry of the timers for an earlier one stands for nothing:
-// the chunk was offered meanwhile, and failed again, or was told to wait longer.
+// delayed says that the chunk waits for a time that has come at `at`. An entry of the
+// timers for an earlier one stands for nothing: the chunk was offered meanwhile, and
+// failed again, or was told to wait longer.
 func (t *Try) delayed(at queue.Time) bool {
 	return t.Waiting && t.Suspect != Shelved && t.NotBefore <= at
 }
@@ -164,7 +167,8 @@ func NewRecord(s *journal.Insert) *Record {
 	return r
 }
 
-// Spec encodes the unchanging part of a record that has not ended, as it came in. meta is its own: the caller may need it too.
+// Spec encodes the unchanging part of a record that has not ended, as it came in. meta is
+// its own: the caller may need it too.
 func (r *Record) Spec(meta queue.Meta) []byte {
 	d := r.Details()
 	insert := journal.Insert{
@@ -192,7 +196,8 @@ func (r *Record) Info(queueName string, meta queue.Meta, available uint32) queue
 		Waiting: r.Waiting, Reserved: r.Holds.Len(), Done: r.Done, Dead: r.Dead, Skipped: r.Skips,
 		Forwarded: r.Forwards, OperationsPerChunk: d.Operations,
 		Prefix: r.Prefix, Template: d.Template, HasAttachment: r.Attached, Created: r.ID.Time(), RunAt: d.RunAt,
-		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed, Trace: d.Trace,
+		DeadDeadline: d.DeadDeadline, MaxAttempts: d.attempts, OnExhausted: d.policy, MaxFailedChunks: d.maxFailed,
+		Trace:    d.Trace,
 		Schedule: d.Schedule, Scheduled: d.Scheduled, Origin: d.origin,
 	}
 	switch {

@@ -11,7 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// recovery is the part of the machine that makes it of rows, of the journal after them, and of what a machine before it held in memory.
+// recovery is the part of the machine that makes it of rows, of the journal after them,
+// and of what a machine before it held in memory.
 type recovery struct {
 	m       *Machine
 	History history // while the replay lasts
@@ -66,8 +67,8 @@ func (p *recovery) known(seq uint32, id queue.SubmissionID) (bool, error) {
 	return p.History.Holds(id)
 }
 
-// remembered notes, at a replay, who completed a chunk whose row has it already: a kill may have come before the checkpoint that wrote
-// that row stored who did.
+// remembered notes, at a replay, who completed a chunk whose row has it already: a kill
+// may have come before the checkpoint that wrote that row stored who did.
 func (p *recovery) remembered(c journal.Completed) error {
 	m := p.m
 	r := m.LiveSeq(c.Seq)
@@ -124,7 +125,8 @@ func (p *recovery) Replayed(now queue.Time) {
 func (p *recovery) resume(r *Record, index uint32, t *Try) {
 	m := p.m
 	over := t.NotBefore <= m.Now
-	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) || m.Backlog.Withdraw(r.Sub, index, false) != backlog.Taken {
+	if t.Gone() || t.Waiting || over && !m.Suspects.suspicious(t.Reason) ||
+		m.Backlog.Withdraw(r.Sub, index, false) != backlog.Taken {
 		return
 	}
 	m.Delays.Note(r, index, t)

@@ -27,9 +27,9 @@ type Request struct {
 	Waited     time.Duration
 }
 
-// Reserved is its answer. Waited is how long the call waited for work. The other fields are set when Reservations is
-// empty: RetryAfter 0 means "no idea", and Limited is for queue.AllLimited: as many as were asked for of the values
-// that are in the way.
+// Reserved is its answer. Waited is how long the call waited for work. The other fields
+// are set when Reservations is empty: RetryAfter 0 means "no idea", and Limited is for
+// queue.AllLimited: as many as were asked for of the values that are in the way.
 type Reserved struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason
@@ -49,8 +49,8 @@ type Pick struct {
 	Priority int64
 }
 
-// Views finds the standing views of a plan's branches; unbuilt is the first one that has to be built before the plan can
-// be followed, nil when there is none.
+// Views finds the standing views of a plan's branches; unbuilt is the first one that has
+// to be built before the plan can be followed, nil when there is none.
 func (m *Machine) Views(plan *strategy.Plan, dst []*backlog.View) (views []*backlog.View, unbuilt *backlog.View) {
 	return ViewsBy(plan, m.Backlog.Views.Of, dst)
 }
@@ -92,8 +92,8 @@ func (m *Machine) Timeout(q *Request) time.Duration {
 	return min(timeout, m.Settings.MaxReservation)
 }
 
-// Reserve follows the views of the plan's branches in their order until `most` chunks are picked, and says how many there
-// were. When there is nothing else it borrows suspects.
+// Reserve follows the views of the plan's branches in their order until `most` chunks are
+// picked, and says how many there were. When there is nothing else it borrows suspects.
 func (m *Machine) Reserve(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
 	n := m.Follow(q, views, most, now, picks)
 	if n == 0 && len(*picks) == 0 && m.Suspects.Borrow(q, most, now) {
@@ -103,7 +103,8 @@ func (m *Machine) Reserve(q *Request, views []*backlog.View, most int, now queue
 	return n
 }
 
-// Follow picks chunks by the branches of the plan, one after another, until there are most of them. It says how many it picked.
+// Follow picks chunks by the branches of the plan, one after another, until there are most
+// of them. It says how many it picked.
 func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) int {
 	timeout := m.Timeout(q)
 	n := 0
@@ -116,7 +117,8 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 			if !ok {
 				break
 			}
-			*picks = append(*picks, m.Hold(sub.Data.(*Record), index, view.Charged(), q.Consumer, now, now.Add(timeout)))
+			*picks = append(*picks, m.Hold(sub.Data.(*Record), index, view.Charged(), q.Consumer, now,
+				now.Add(timeout)))
 			if m.Suspects.Shelved > 0 && m.Suspects.strict() {
 				m.Suspects.Lend(now, 1) // it may be its turn now
 			}
@@ -129,9 +131,10 @@ func (m *Machine) Follow(q *Request, views []*backlog.View, most int, now queue.
 // ShelveMost is how many submissions that something holds back one hold of the mutex moves aside.
 const ShelveMost = 500
 
-// ReserveBriefly is reserve, but it gives up when it meets too much on its way that rules or limits hold back; tired says so: the
-// caller is to give way to others and go on.
-func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time, picks *[]Pick) (n int, tired bool) {
+// ReserveBriefly is reserve, but it gives up when it meets too much on its way that rules
+// or limits hold back; tired says so: the caller is to give way to others and go on.
+func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, now queue.Time,
+	picks *[]Pick) (n int, tired bool) {
 	m.Backlog.Allow(ShelveMost)
 	n = m.Reserve(q, views, most, now, picks)
 	tired = m.Backlog.Tired()
@@ -184,7 +187,8 @@ func (m *Machine) Unhold(r *Record, slot uint32) {
 	m.Backlog.Ledgers.Refund(r.Sub, charge)
 }
 
-// AppendContent makes the content of a chunk that is stored nowhere: the key below the prefix, or the filled-in template.
+// AppendContent makes the content of a chunk that is stored nowhere: the key below the
+// prefix, or the filled-in template.
 func AppendContent(dst []byte, r *Record, index uint32) []byte {
 	template := r.Details().Template
 	if template == "" {

@@ -22,7 +22,8 @@ const (
 	absent                  // no such submission in memory: the history has to be asked
 )
 
-// tokens is the part of the machine that knows what a token is worth, and remembers which ones completed chunks.
+// tokens is the part of the machine that knows what a token is worth, and remembers which
+// ones completed chunks.
 type tokens struct {
 	m      *Machine
 	key    reserver.Key
@@ -81,9 +82,10 @@ func (p *tokens) OfPick(pick *Pick) (*Record, uint32, standing) {
 	return p.Resolve(&t)
 }
 
-// held is the reservation that a token holds now and may finish, in the common case: the slot hint is right. Sequence and
-// epoch are given once, and the MAC binds them to the chunk, so nothing but the table has to be looked at. nil says
-// nothing: resolve knows all cases. That the token is valid is for the caller to find out, outside of the mutex.
+// held is the reservation that a token holds now and may finish, in the common case: the
+// slot hint is right. Sequence and epoch are given once, and the MAC binds them to the
+// chunk, so nothing but the table has to be looked at. nil says nothing: resolve knows all
+// cases. That the token is valid is for the caller to find out, outside of the mutex.
 func (m *Machine) held(t *queue.Token) *reserver.Hold {
 	if m.Endings.Closing > 0 || len(m.Orphans.List) > 0 {
 		return nil // it may be of a submission that ends or has ended
@@ -145,8 +147,8 @@ func Answer(s standing) queue.Result {
 var tooManyLate = queue.Result{Outcome: queue.OutcomeLost, Code: "too_many_late",
 	Detail: "too many chunks of this submission were finished without a reservation: this one will be offered again"}
 
-// claim makes an unheld chunk Finishing under an old token, without counting it in flight: a completion or failure that
-// comes late. false: the submission has too many such chunks already.
+// claim makes an unheld chunk Finishing under an old token, without counting it in flight: a
+// completion or failure that comes late. false: the submission has too many such chunks already.
 func (p *tokens) claim(r *Record, t *queue.Token, s standing, now queue.Time) (slot uint32, ok bool) {
 	m := p.m
 	if s == free && m.Withdraw(r, t.Index, true) != takenNow {
@@ -176,7 +178,8 @@ func (m *Machine) Abandon(slot uint32, sequence uint64) {
 	}
 	m.drop(r, slot)
 	if t := r.Tries[index]; t != nil && t.Waiting {
-		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index}) // the worker may have met it while it was held
+		// the worker may have met it while it was held
+		m.Lifecycle.Schedule(KindRetry, Due{At: t.NotBefore, Seq: r.Seq, index: index})
 		return
 	}
 	m.PutBack(r, index)

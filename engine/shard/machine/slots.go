@@ -7,10 +7,11 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// slots estimates how many chunks consumers can be expected to hold at once. It is the number of reservations held now, or, if that was
-// larger a moment ago, on its way down from there with a half-life of slotsHalf, so that the moment between two chunks of a consumer does
-// not count. A reservation whose deadline passed, or whose consumer was lost, takes its slot with it at once: a pool of workers that died
-// has no slots.
+// slots estimates how many chunks consumers can be expected to hold at once. It is the
+// number of reservations held now, or, if that was larger a moment ago, on its way down
+// from there with a half-life of slotsHalf, so that the moment between two chunks of a
+// consumer does not count. A reservation whose deadline passed, or whose consumer was
+// lost, takes its slot with it at once: a pool of workers that died has no slots.
 type slots struct {
 	n  float64
 	at queue.Time
@@ -23,7 +24,8 @@ const (
 	slotsLeast = 0.01
 )
 
-// rose notes that there may be more slots than thought, or as many still: their going down begins now at the earliest.
+// rose notes that there may be more slots than thought, or as many still: their going down
+// begins now at the earliest.
 func (s *slots) rose(held uint64, now queue.Time) {
 	if n := float64(held); n >= s.n {
 		s.n, s.at = n, now

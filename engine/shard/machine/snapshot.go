@@ -15,18 +15,19 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// A snapshot is the changing part of a submission as its store row holds it, true up to the position it carries:
+// A snapshot is the changing part of a submission as its store row holds it, true up to
+// the position it carries:
 //
 //	version 1 | flags | position | done | dead | chunk that failed it | outputs | number of tries | tries ... |
 //
 // cursors and exceptions (backlog)
 //
-// docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as available: reservations end with
-// the process, and what waits is told by its try.
+// docs/formats/ops.md gives it byte by byte. Reserved and waiting chunks are written as
+// available: reservations end with the process, and what waits is told by its try.
 const SnapshotVersion = 1
 
-// The flags: some chunk has an output, and it is told how many; each try is followed by its past; it failed, and the chunk that failed
-// it is told.
+// The flags: some chunk has an output, and it is told how many; each try is followed by
+// its past; it failed, and the chunk that failed it is told.
 const (
 	snapshotOutputs = 1 << iota
 	snapshotPast
@@ -62,8 +63,8 @@ func (r *Record) appendSnapshot(dst []byte, held []uint32, sub cursors) []byte {
 	return sub.AppendSnapshot(r.AppendTries(dst, r.Outputs), out)
 }
 
-// AppendTries appends what comes before the chunks. Only ops that are applied change it, so of an open submission the lock of who
-// applies is enough.
+// AppendTries appends what comes before the chunks. Only ops that are applied change it,
+// so of an open submission the lock of who applies is enough.
 func (r *Record) AppendTries(dst []byte, outputs OutputCount) []byte {
 	flags := byte(0)
 	if outputs.Some() {
@@ -118,7 +119,8 @@ func (t *Try) append(dst []byte) []byte {
 	return dst
 }
 
-// The flags of a past attempt: it ended by its deadline; its error is that of the try; it ended with its consumer.
+// The flags of a past attempt: it ended by its deadline; its error is that of the try; it
+// ended with its consumer.
 const (
 	pastExpired = 1 << iota
 	pastSameError
@@ -205,8 +207,10 @@ func (r *Record) restore(b []byte) ([]byte, error) {
 	}
 	for n := d.uint(); n > 0 && !d.bad; n-- {
 		index := uint32(d.within(uint64(r.Chunks - 1)))
-		t := &Try{Reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))), Attempts: uint16(d.within(math.MaxUint16)),
-			Expiries: uint8(d.within(math.MaxUint8)), NotBefore: queue.Time(d.int()), epoch: uint32(d.within(math.MaxUint32)),
+		t := &Try{Reason: journal.ReturnReason(d.within(uint64(journal.Forwarded))),
+			Attempts: uint16(d.within(math.MaxUint16)),
+			Expiries: uint8(d.within(math.MaxUint8)), NotBefore: queue.Time(d.int()),
+			epoch:    uint32(d.within(math.MaxUint32)),
 			sequence: d.uint(), Err: d.text()}
 		if t.Reason == journal.Forwarded {
 			t.Number, t.To = d.uint(), d.text()
@@ -275,8 +279,8 @@ func (d *fields) skip(size int) {
 	d.b = d.b[size:]
 }
 
-// consistent checks a row against itself: every chunk is available, done, dead or skipped in it, and a chunk with a try is
-// available unless it is dead or skipped.
+// consistent checks a row against itself: every chunk is available, done, dead or skipped
+// in it, and a chunk with a try is available unless it is dead or skipped.
 func (r *Record) consistent(sub *backlog.Submission) error {
 	if sub.Available()+r.Done+r.Dead+r.Skips != r.Chunks {
 		return fmt.Errorf("%w: of %d chunks %d are available, %d done, %d dead and %d skipped", ErrSnapshot, r.Chunks,

@@ -9,12 +9,13 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file keeps chunks whose last try burnt a whole reservation from crowding out fresh work. A chunk that expired is a suspect
-// until it is finished. When its back-off is over it is not offered at once but shelved, and lent out from the shelf as long
-// as no more than a share of the live consumer slots is lent: the others are for fresh work. With nothing else ready, all are
-// lent. A lent suspect is offered at its natural place, so no strategy needs to know. Measured in a discrete-event model of
-// 100 consumers: a share of 0.3 is the smallest that costs no submission its finish, and a burst leaves 70 % of the slots to
-// fresh work.
+// This file keeps chunks whose last try burnt a whole reservation from crowding out fresh
+// work. A chunk that expired is a suspect until it is finished. When its back-off is over it
+// is not offered at once but shelved, and lent out from the shelf as long as no more than a
+// share of the live consumer slots is lent: the others are for fresh work. With nothing else
+// ready, all are lent. A lent suspect is offered at its natural place, so no strategy needs to
+// know. Measured in a discrete-event model of 100 consumers: a share of 0.3 is the smallest
+// that costs no submission its finish, and a burst leaves 70 % of the slots to fresh work.
 
 // suspicion is where a chunk stands with that.
 type suspicion uint8
@@ -169,14 +170,15 @@ func (p *Suspects) chunk(d Due) (r *Record, t *Try) {
 		return nil, nil
 	}
 	t = r.Tries[d.index]
-	if t == nil || t.Suspect != Shelved || t.since != d.At || p.shard.IsHeld(r, d.index) { // held: a late completion is on its way
+	if t == nil || t.Suspect != Shelved || t.since != d.At || p.shard.IsHeld(r, d.index) {
+		// held: a late completion is on its way
 		return nil, nil
 	}
 	return r, t
 }
 
-// Lend puts suspects out, or back on the shelf, as the queue's settings and what else there is demand; it does at most `most`
-// things and says how many.
+// Lend puts suspects out, or back on the shelf, as the queue's settings and what else
+// there is demand; it does at most `most` things and says how many.
 func (p *Suspects) Lend(now queue.Time, most int) (n int) {
 	if p.Shelved == 0 && p.Ready == 0 {
 		p.shelf, p.out = p.shelf[:0], p.out[:0]
@@ -207,8 +209,8 @@ func (p *Suspects) before(d Due) bool {
 	return there && oldest.Time() <= d.At
 }
 
-// recall puts lent suspects that no one took back on the shelf: what is over the quota, as when they were lent while there was
-// nothing else, and, one for another, those that were out for long.
+// recall puts lent suspects that no one took back on the shelf: what is over the quota, as when
+// they were lent while there was nothing else, and, one for another, those that were out for long.
 func (p *Suspects) recall(now queue.Time, quota, most int) (n int) {
 	for ; n < most && p.Lent > quota && p.Ready > 0 && len(p.out) > 0; n++ {
 		last := len(p.out) - 1
@@ -268,8 +270,8 @@ func (p *Suspects) tidyOut() {
 	p.out = keep
 }
 
-// Borrow lends suspects to a reserve that found nothing else: those that its strategy matches, as it takes nothing from fresh
-// work. It says whether there are any.
+// Borrow lends suspects to a reserve that found nothing else: those that its strategy
+// matches, as it takes nothing from fresh work. It says whether there are any.
 func (p *Suspects) Borrow(q *Request, most int, now queue.Time) bool {
 	if p.Shelved == 0 {
 		return false

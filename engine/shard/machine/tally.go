@@ -5,13 +5,15 @@ import (
 	"github.com/quern-queue/quern/engine/shard/indexset"
 )
 
-// A recount (engine/shard/recount) counts the tries of a submission again while they change. What happens to one that it has met must not
-// be missed, so whatever changes what a try counts as notes it in the tally too.
+// A recount (engine/shard/recount) counts the tries of a submission again while they
+// change. What happens to one that it has met must not be missed, so whatever changes what
+// a try counts as notes it in the tally too.
 
 // Tally is what the tries of one submission come to.
 type Tally struct{ Waiting, Dead, Skips, Shelved, Lent, Ready uint32 }
 
-// Counting counts what tries stand for: in their submission, in the shard, and in the recount that is at their submission.
+// Counting counts what tries stand for: in their submission, in the shard, and in the
+// recount that is at their submission.
 type Counting struct {
 	Of      *Record // the submission whose tries a recount is counting; nil: none
 	Sum     Tally   // of the tries that were met
@@ -33,7 +35,8 @@ func (c *Counting) Meets(t *Try) bool {
 	return first
 }
 
-// tallied is where a change of what a try counts as is noted as well: nowhere, unless a recount has met the try.
+// tallied is where a change of what a try counts as is noted as well: nowhere, unless a
+// recount has met the try.
 func (c *Counting) tallied(r *Record, t *Try) *Tally {
 	if c.Of == r && t != nil && t.met == r.met {
 		return &c.Sum
@@ -41,7 +44,8 @@ func (c *Counting) tallied(r *Record, t *Try) *Tally {
 	return &c.off
 }
 
-// Changing has to be called before anything changes that a submission contributes to totals. The backlog does so for its own part.
+// Changing has to be called before anything changes that a submission contributes to
+// totals. The backlog does so for its own part.
 func (c *Counting) Changing(r *Record) {
 	if r.Sub != nil {
 		c.backlog.Recount.Changing(r.Sub)

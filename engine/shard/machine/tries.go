@@ -11,15 +11,17 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// tries is the part of the machine that counts tries of chunks, and decides what one that failed leads to: another one, or the end of the
-// chunk, and perhaps of its submission.
+// tries is the part of the machine that counts tries of chunks, and decides what one that
+// failed leads to: another one, or the end of the chunk, and perhaps of its submission.
 type tries struct {
-	m      *Machine
-	gaveUp struct{ seq, index uint32 } // the chunk that the last Return ended: if it fails its submission, the End follows at once
+	m *Machine
+	// the chunk that the last Return ended: if it fails its submission, the End follows at once
+	gaveUp struct{ seq, index uint32 }
 }
 
-// late is a failure that is told when no one holds the chunk any more. A try that was not counted yet is: its consumer worked through
-// a restart, or was told to give the chunk back. To one that was, by its deadline or with its consumer, what the consumer says is added.
+// late is a failure that is told when no one holds the chunk any more. A try that was not
+// counted yet is: its consumer worked through a restart, or was told to give the chunk back.
+// To one that was, by its deadline or with its consumer, what the consumer says is added.
 func (p *tries) late(r *Record, s standing, item *queue.FailItem, now queue.Time) queue.Result {
 	m := p.m
 	t, last := &item.Token, r.Tries[item.Token.Index]
@@ -50,8 +52,8 @@ func (t *Try) before(token *queue.Token) bool {
 	return t.epoch < token.Epoch || t.epoch == token.Epoch && t.sequence < token.Sequence
 }
 
-// revised encodes what a consumer says of a try that is counted already. It counts no other one: the chunk ends if it says so, otherwise
-// it is offered when the consumer wishes, or when it was to be.
+// revised encodes what a consumer says of a try that is counted already. It counts no other one: the
+// chunk ends if it says so, otherwise it is offered when the consumer wishes, or when it was to be.
 func (p *tries) revised(r *Record, item *queue.FailItem, last *Try, now queue.Time) {
 	op := journal.Returned{
 		Seq: r.Seq, Index: item.Token.Index, Reason: journal.Failed, Epoch: last.epoch, Sequence: last.sequence,
@@ -104,8 +106,8 @@ func (p *tries) Count(r *Record, index uint32, reason journal.ReturnReason, now 
 	return op
 }
 
-// over encodes that a reservation ended without its consumer, for the reason Expired or Lost. Until that is committed its consumer may
-// still come first, unless it was the last try.
+// over encodes that a reservation ended without its consumer, for the reason Expired or Lost.
+// Until that is committed its consumer may still come first, unless it was the last try.
 func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, why string, now queue.Time) {
 	m := p.m
 	op := p.Count(r, h.Index, reason, now)
@@ -157,7 +159,8 @@ const errorLost = "the consumer was lost: its connection ended and did not come 
 
 // spent says whether that was a chunk's last try. A limit of 0 is none.
 func spent(op *journal.Returned, attempts uint16, expiries uint8) bool {
-	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 && op.Expiries >= expiries
+	return attempts > 0 && op.Attempts >= attempts || op.Reason == journal.Expired && expiries > 0 &&
+		op.Expiries >= expiries
 }
 
 // MaxAttempts is how many tries a chunk of the submission has.
@@ -168,7 +171,8 @@ func (d *details) MaxAttempts(s *queue.Settings) uint16 {
 	return s.MaxAttempts
 }
 
-// exhausted ends a chunk that has no try left, and with it the submission unless its policy keeps the damage to the chunk.
+// exhausted ends a chunk that has no try left, and with it the submission unless its
+// policy keeps the damage to the chunk.
 func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	m := p.m
 	op.Reason, op.NotBefore = journal.Dead, 0
@@ -197,7 +201,8 @@ func (p *tries) exhausted(r *Record, op journal.Returned, now queue.Time) {
 	m.Encode(now).End(journal.End{Seq: r.Seq, State: queue.CompletedWithDead})
 }
 
-// Dies notes that a chunk is about to end for good while its submission goes on: it counts against its budget from now on.
+// Dies notes that a chunk is about to end for good while its submission goes on: it counts
+// against its budget from now on.
 func (b *Batch) Dies(r *Record) {
 	r.Dying++
 	b.Intend((*dying)(r))

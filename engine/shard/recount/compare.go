@@ -5,9 +5,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file compares what a recount found with what is kept, and corrects that. What a submission keeps of its own is corrected at once:
-// it was counted from the chunks themselves. A total is corrected when two rounds in a row find the same difference: the round between has
-// looked at all that the total is made of.
+// This file compares what a recount found with what is kept, and corrects that. What a
+// submission keeps of its own is corrected at once: it was counted from the chunks
+// themselves. A total is corrected when two rounds in a row find the same difference: the
+// round between has looked at all that the total is made of.
 
 // suspicionOf names a total that differs.
 type suspicionOf struct {
@@ -99,7 +100,8 @@ func (p *Part) endTotals() {
 func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 	kept := p.m.Backlog.Recount.Kept(entry)
 	each := func(counter Counter, book int, by, kept int64, add backlog.ValueSums) {
-		p.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept), func(int64) { p.m.Backlog.Recount.CorrectValue(entry, add) })
+		p.judge(suspicionOf{counter, uint8(book), entry}, by, uint64(kept),
+			func(int64) { p.m.Backlog.Recount.CorrectValue(entry, add) })
 	}
 	each(ValueAvailable, 0, d.Available, kept.Available, backlog.ValueSums{Available: d.Available})
 	each(ValueInFlight, 0, d.InFlight, kept.InFlight, backlog.ValueSums{InFlight: d.InFlight})
@@ -113,10 +115,12 @@ func (p *Part) judgeValue(entry queue.MetaEntry, d backlog.ValueSums) {
 	each(ValueSubmissions, 0, d.Submissions, kept.Submissions, backlog.ValueSums{Submissions: d.Submissions})
 }
 
-// mostSuspects bounds how many totals of one round are remembered to differ. Those beyond are found by a later one.
+// mostSuspects bounds how many totals of one round are remembered to differ. Those beyond
+// are found by a later one.
 const mostSuspects = 10_000
 
-// judge is for a total that is found to differ from what is kept by so much; correct adds that, nil: it cannot be.
+// judge is for a total that is found to differ from what is kept by so much; correct adds
+// that, nil: it cannot be.
 func (p *Part) judge(of suspicionOf, by int64, kept uint64, correct func(by int64)) {
 	switch {
 	case by == 0:
@@ -129,6 +133,7 @@ func (p *Part) judge(of suspicionOf, by int64, kept uint64, correct func(by int6
 		if correct != nil {
 			correct(by)
 		}
-		p.Judged(of.counter, &Drift{Counter: of.counter, Entry: of.entry, Kept: kept, Found: kept + uint64(by), Corrected: correct != nil})
+		p.Judged(of.counter, &Drift{Counter: of.counter, Entry: of.entry, Kept: kept, Found: kept + uint64(by),
+			Corrected: correct != nil})
 	}
 }

@@ -23,8 +23,10 @@ type Skip uint8
 
 // The reasons.
 const (
-	SkipLate Skip = iota // a submission's done: a late completion is on its way, so that what is taken does not follow from the rest
-	SkipMany             // a total of what has no order to be walked in slices, and is too much for one
+	// a submission's done: a late completion is on its way, so that what is taken does not
+	// follow from the rest
+	SkipLate Skip = iota
+	SkipMany      // a total of what has no order to be walked in slices, and is too much for one
 	Skips
 )
 

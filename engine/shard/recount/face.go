@@ -17,11 +17,14 @@ import (
 const DefaultEvery = time.Hour
 
 const (
-	// SliceMost is how many steps one slice has: a submission, a value, a try or a reservation each. It is some 100 µs.
+	// SliceMost is how many steps one slice has: a submission, a value, a try or a
+	// reservation each. It is some 100 µs.
 	SliceMost = 500
-	// passSlices bounds how many slices one pass of the worker makes: with 20 passes a second, 40,000 steps.
+	// passSlices bounds how many slices one pass of the worker makes: with 20 passes a
+	// second, 40,000 steps.
 	passSlices = 4
-	// First is how long after the start the first round begins, so that it is not in the way of what waits for the start.
+	// First is how long after the start the first round begins, so that it is not in the
+	// way of what waits for the start.
 	First = time.Minute
 	// loggedDrifts bounds how many drifts of one round are logged one by one.
 	loggedDrifts = 20
@@ -38,7 +41,8 @@ type Recounts struct {
 	logged int        // drifts of this round
 }
 
-// Face is the recounts of a shard that is opened now. every is how long one round takes, and how often one is made; below 0: none is.
+// Face is the recounts of a shard that is opened now. every is how long one round takes,
+// and how often one is made; below 0: none is.
 func Face(door shell.Door[*Part], every time.Duration) *Recounts {
 	r := &Recounts{Door: door, every: every, opened: door.Now()}
 	r.State.Every = queue.Time(max(every, 0).Milliseconds())
@@ -79,8 +83,8 @@ func (r *Recounts) due(now queue.Time) bool {
 	return float64(now.Sub(r.began)) >= r.Part().Progress()*float64(r.every)
 }
 
-// Step takes about `most` steps of the round under way, or begins one, whatever the pace, and says whether a round is over. For tests
-// and for looking into trouble.
+// Step takes about `most` steps of the round under way, or begins one, whatever the pace,
+// and says whether a round is over. For tests and for looking into trouble.
 func (r *Recounts) Step(most int) (over bool, err error) {
 	var broke *commit.Commit
 	err = r.Locked(func(_ *machine.Machine, now queue.Time) error {
@@ -93,14 +97,14 @@ func (r *Recounts) Step(most int) (over bool, err error) {
 	return over, err
 }
 
-// slice makes a slice. One that panics is the last: what it may have left half changed goes with the state, as the shard reloads; broke is
-// the commit to wait for then. The mutex is held.
+// slice makes a slice. One that panics is the last: what it may have left half changed goes with
+// the state, as the shard reloads; broke is the commit to wait for then. The mutex is held.
 func (r *Recounts) slice(most int, now queue.Time) (over bool, broke *commit.Commit) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err := fmt.Errorf("the recount broke off: %v", fault)
-			r.Queue.Logger.Error("a recount of counters panicked; the queue reloads, and makes none until the next start",
-				"error", err, "stack", string(debug.Stack()))
+			r.Queue.Logger.Error("a recount of counters panicked; the queue reloads, and makes none until the next "+
+				"start", "error", err, "stack", string(debug.Stack()))
 			r.Stopped = true
 			broke = r.Distrust(err, now)
 		}
@@ -143,7 +147,8 @@ func (r *Recounts) judged(d *Drift, now queue.Time) {
 	case OfValue:
 		attrs = append(attrs, "key", d.Entry.Key, "value", d.Entry.Value.Quoted())
 	}
-	r.Queue.Logger.Error("a kept counter was wrong", append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
+	r.Queue.Logger.Error("a kept counter was wrong",
+		append(attrs, "kept", d.Kept, "recounted", d.Found, "corrected", d.Corrected)...)
 	if r.logged == loggedDrifts {
 		r.Queue.Logger.Error("more counters that are wrong are only counted until the recount is through")
 	}

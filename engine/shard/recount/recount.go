@@ -20,10 +20,11 @@ type Part struct {
 	Suspects map[suspicionOf]int64 // differences of totals that the last round found
 	next     map[suspicionOf]int64 // that this one finds
 
-	Relist   func(r *machine.Record)       // told when how many dead chunks a submission has is corrected
-	Judged   func(c Counter, found *Drift) // told of every drift, once it is corrected; nil: a total differs for the first time
-	Compared func(s Scope, n int)          // told how much was compared
-	Skipped  func(reason Skip, n int)      // told of what could not be
+	Relist func(r *machine.Record) // told when how many dead chunks a submission has is corrected
+	// told of every drift, once it is corrected; nil: a total differs for the first time
+	Judged   func(c Counter, found *Drift)
+	Compared func(s Scope, n int)     // told how much was compared
+	Skipped  func(reason Skip, n int) // told of what could not be
 }
 
 // stage is how far a round is.
@@ -36,7 +37,8 @@ const (
 	values
 )
 
-// New is the part of a machine of which nothing was counted again yet. Other parts hand in the totals that they keep.
+// New is the part of a machine of which nothing was counted again yet. Other parts hand in
+// the totals that they keep.
 func New(m *machine.Machine, others map[Counter]Total) *Part {
 	p := &Part{m: m, Relist: func(*machine.Record) {}}
 	p.keep(others)

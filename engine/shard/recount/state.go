@@ -34,7 +34,8 @@ func (s *State) API() api.Recount {
 	}
 	for counter, n := range s.Drifts {
 		if c := Counter(counter); n > 0 {
-			out.ByCounter = append(out.ByCounter, api.RecountDrift{Scope: c.Scope().String(), Counter: c.String(), Drifts: n})
+			out.ByCounter = append(out.ByCounter, api.RecountDrift{Scope: c.Scope().String(), Counter: c.String(),
+				Drifts: n})
 		}
 	}
 	if d := s.Newest; d != nil {

@@ -11,8 +11,8 @@ type Total struct {
 	Kept func() uint64
 	Add  func(by int64) // corrects it; nil: it cannot be corrected
 
-	// What counts besides that which open submissions contribute, and of how many parts it is: it is counted in one go, or, of too many
-	// parts, not at all. Nil: nothing does.
+	// What counts besides that which open submissions contribute, and of how many parts it
+	// is: it is counted in one go, or, of too many parts, not at all. Nil: nothing does.
 	Parts func() int
 	Sum   func() uint64
 }
@@ -41,7 +41,8 @@ func (p *Part) keep(others map[Counter]Total) {
 		}
 		return n
 	}
-	reserved := Total{Kept: func() uint64 { return uint64(m.Holds.Len()) }, Parts: sweeping.Parts, Sum: sweeping.Sum} // the size of a table
+	// the size of a table
+	reserved := Total{Kept: func() uint64 { return uint64(m.Holds.Len()) }, Parts: sweeping.Parts, Sum: sweeping.Sum}
 	for _, list := range []map[Counter]Total{others, {
 		QueueWaiting: Of(&c.Waiting), QueueRunAt: Of(&c.Parked), QueueDead: Of(&c.Dead), QueueDone: Of(&c.Completed),
 		QueueSkipped:    Of(&c.Skipped),

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/trouble"
 )
 
-// stretch is where the retention of dead letters is: it goes through them again and again, a stretch at a time, for those that are older
-// than the queue keeps them.
+// stretch is where the retention of dead letters is: it goes through them again and again,
+// a stretch at a time, for those that are older than the queue keeps them.
 type stretch struct {
 	mu      locks.Mutex[shell.InStretch] // one stretch at a time
 	keep    time.Duration
@@ -25,16 +25,17 @@ type stretch struct {
 	tries   int
 }
 
-// How many dead letters one pass looks at: many, because it reads all that the history has of a submission for any of its letters. And how
-// soon a round follows the one before: later by up to agePause, or by a 64th of what letters are kept for, if that is less.
+// How many dead letters one pass looks at: many, because it reads all that the history has
+// of a submission for any of its letters. And how soon a round follows the one before:
+// later by up to agePause, or by a 64th of what letters are kept for, if that is less.
 const (
 	ageLook  = 5000
 	agePause = time.Minute
 )
 
-// Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are skipped for good, as if someone
-// had deleted them. It looks at some thousand of them, gives up `most` at most, and goes on from there when it is called again; more says
-// that its round is not over.
+// Age gives up dead letters whose last try ended longer than `keep` ago (more than 0): their chunks are
+// skipped for good, as if someone had deleted them. It looks at some thousand of them, gives up `most`
+// at most, and goes on from there when it is called again; more says that its round is not over.
 func (r *Retention) Age(ctx context.Context, keep time.Duration, most int) (more bool, err error) {
 	a := &r.stretch
 	a.mu.Lock()
@@ -74,8 +75,9 @@ func (r *Retention) Age(ctx context.Context, keep time.Duration, most int) (more
 	return false, nil
 }
 
-// agePage gives up those of a page that are too old, `most` at most, and says how many. They share commits, unless the page before failed:
-// then each submission has one of its own, so that the one to blame is found.
+// agePage gives up those of a page that are too old, `most` at most, and says how many.
+// They share commits, unless the page before failed: then each submission has one of its
+// own, so that the one to blame is found.
 func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now queue.Time, most int) (n int, err error) {
 	r.History.RLock()
 	defer r.History.RUnlock()
@@ -116,7 +118,8 @@ func (r *Retention) agePage(ctx context.Context, page []queue.DeadChunk, now que
 	return n, nil
 }
 
-// tooOld says whether a letter that died then is to be given up, and notes when the next one will be, or since when this one should be.
+// tooOld says whether a letter that died then is to be given up, and notes when the next
+// one will be, or since when this one should be.
 func (a *stretch) tooOld(died, now queue.Time) bool {
 	switch due := died.Add(a.keep); {
 	case died == 0: // of a time that did not note it

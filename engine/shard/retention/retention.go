@@ -1,5 +1,6 @@
-// Package retention is the part of a shard that knows when ended submissions and dead letters are over, and removes them. Both are of the
-// worker's kind KindRetention: after a failure it pauses, what cannot be removed is found and parked, and the others go.
+// Package retention is the part of a shard that knows when ended submissions and dead
+// letters are over, and removes them. Both are of the worker's kind KindRetention: after a
+// failure it pauses, what cannot be removed is found and parked, and the others go.
 package retention
 
 import (
@@ -23,14 +24,15 @@ type Retention struct {
 	kept    queue.Time // History guards it: of the history, all that ended before has dead letters
 	stretch stretch
 
-	// Since when the oldest ended submission and the oldest dead letter should be gone that are not, 0 for none. The shard's mutex guards
-	// both.
+	// Since when the oldest ended submission and the oldest dead letter should be gone
+	// that are not, 0 for none. The shard's mutex guards both.
 	endedSince, letterSince queue.Time
 }
 
 // Options are what retention needs of the rest of a shard.
 type Options struct {
-	// History is held for writing while the history loses or changes rows, for reading while a submission of it is opened again.
+	// History is held for writing while the history loses or changes rows, for reading
+	// while a submission of it is opened again.
 	History *locks.RWMutex[shell.InHistory]
 	Letters Letters
 	Book    *trouble.Book
@@ -40,7 +42,8 @@ type Options struct {
 	Ahead func() bool
 }
 
-// Kept are the dead letters that keep ended submissions from being removed, as another part of the machine knows them.
+// Kept are the dead letters that keep ended submissions from being removed, as another
+// part of the machine knows them.
 type Kept interface {
 	// Holders are how many letters the ended submissions have that have some. It is read, and not kept.
 	Holders() map[queue.SubmissionID]uint32
@@ -54,7 +57,8 @@ type Kept interface {
 type Letters interface {
 	// List lists up to `limit` dead letters behind `after` that the filter means.
 	List(ctx context.Context, f queue.BulkFilter, after queue.ChunkID, limit int) ([]queue.DeadChunk, error)
-	// GiveUp skips dead chunks of a submission for good, and says how many; the caller waits for the commit, and holds History until then.
+	// GiveUp skips dead chunks of a submission for good, and says how many; the caller
+	// waits for the commit, and holds History until then.
 	GiveUp(ctx context.Context, id queue.SubmissionID, indexes []uint32) (n int, c *commit.Commit, err error)
 }
 
@@ -69,7 +73,8 @@ func (r *Retention) Since() (at queue.Time, any bool) {
 	return r.endedSince, true
 }
 
-// Pending is how many ended submissions and dead letters wait for their retention to be over. The mutex is held.
+// Pending is how many ended submissions and dead letters wait for their retention to be
+// over. The mutex is held.
 func (r *Retention) Pending(m *machine.Machine) (n uint64) {
 	if m.Settings.Retention > 0 {
 		n = uint64(max(r.Store().History.Len()+len(m.Endings.ByID)-len(r.Part().Holders()), 0))
@@ -89,9 +94,9 @@ type slice struct {
 	stays  map[queue.SubmissionID]bool
 }
 
-// Retain removes ended submissions that finished before the given time from the history, at most `most`, with all that
-// belongs to them, but not those that have dead letters: no one is to lose one unasked (see Age). more says that there may be more of
-// them.
+// Retain removes ended submissions that finished before the given time from the history,
+// at most `most`, with all that belongs to them, but not those that have dead letters: no
+// one is to lose one unasked (see Age). more says that there may be more of them.
 func (r *Retention) Retain(ctx context.Context, finishedBefore queue.Time, most int) (more bool, err error) {
 	r.History.Lock()
 	defer r.History.Unlock()
@@ -130,8 +135,9 @@ func (r *Retention) begin(m *machine.Machine, x *slice, now queue.Time) (may boo
 	if kind.Limit > 0 {
 		x.most = min(x.most, kind.Limit)
 	}
-	// The history still has rows of submissions that are open again, or lacks some that are past their time. While it has others to remove,
-	// those can wait: a checkpoint for every slice would take longer than the slice.
+	// The history still has rows of submissions that are open again, or lacks some that
+	// are past their time. While it has others to remove, those can wait: a checkpoint for
+	// every slice would take longer than the slice.
 	gone := m.Endings.InOrder
 	x.due = m.Endings.Opened > 0 || r.endedSince == 0 && len(gone) > 0 && gone[0].Ended.At < x.before
 	if freed := &m.Endings.Freed; *freed != 0 {
@@ -139,7 +145,8 @@ func (r *Retention) begin(m *machine.Machine, x *slice, now queue.Time) (may boo
 		*freed = 0
 	}
 	x.kept = r.kept
-	if x.stays, may = r.Part().Pinned(); may { // else too many letters are on their way to tell which submissions have to stay for them
+	if x.stays, may = r.Part().Pinned(); may {
+		// else too many letters are on their way to tell which submissions have to stay for them
 		for a := range r.Book.Parked {
 			if a.Kind == machine.KindRetention {
 				x.stays[a.Submission] = true
@@ -149,18 +156,19 @@ func (r *Retention) begin(m *machine.Machine, x *slice, now queue.Time) (may boo
 	return may
 }
 
-// outlived finds submissions whose time is over, but for those that stay or have dead letters; and notes up to where there are none but
-// such.
+// outlived finds submissions whose time is over, but for those that stay or have dead
+// letters; and notes up to where there are none but such.
 func (r *Retention) outlived(ctx context.Context, x *slice) ([]store.Outlived, error) {
 	kept, onlyLetters := x.kept, true // up to here
-	found, err := r.Store().History.Outlived(ctx, x.kept, x.before, x.most, func(id queue.SubmissionID, finished queue.Time) bool {
-		var letters bool
-		r.Look(func(*machine.Machine) { letters = r.Part().Holders()[id] > 0 })
-		if onlyLetters = onlyLetters && letters; onlyLetters {
-			kept = finished
-		}
-		return letters || x.stays[id]
-	})
+	found, err := r.Store().History.Outlived(ctx, x.kept, x.before, x.most,
+		func(id queue.SubmissionID, finished queue.Time) bool {
+			var letters bool
+			r.Look(func(*machine.Machine) { letters = r.Part().Holders()[id] > 0 })
+			if onlyLetters = onlyLetters && letters; onlyLetters {
+				kept = finished
+			}
+			return letters || x.stays[id]
+		})
 	if err == nil {
 		r.kept = kept
 	}
@@ -168,7 +176,8 @@ func (r *Retention) outlived(ctx context.Context, x *slice) ([]store.Outlived, e
 }
 
 // conclude notes what came of a slice. The mutex is held.
-func (r *Retention) conclude(m *machine.Machine, x *slice, found []store.Outlived, removed int, err error, now queue.Time) (more bool) {
+func (r *Retention) conclude(m *machine.Machine, x *slice, found []store.Outlived, removed int, err error,
+	now queue.Time) (more bool) {
 	for _, gone := range found[:removed] {
 		r.Part().Keep(gone.ID, 0)
 	}

@@ -27,9 +27,12 @@ func (p *Part) allows(r *queue.Rule, there bool, now queue.Time) error {
 	return nil
 }
 
-// Encode encodes a rule that is set, in the place of the known one if there is one. Its id and beginning are drawn here.
+// Encode encodes a rule that is set, in the place of the known one if there is one. Its id
+// and beginning are drawn here.
 func (p *Part) Encode(r *queue.Rule, known *queue.Rule, now queue.Time, acts []queue.Act) {
-	if known != nil { // the op names it, so that a replay onto a row that is younger, and has it lifted already, lifts it again
+	if known != nil {
+		// the op names it, so that a replay onto a row that is younger, and has it lifted
+		// already, lifts it again
 		r.ID, r.Since = known.ID, known.Since
 	} else {
 		p.drawn++
@@ -47,8 +50,8 @@ func (p *Part) Encode(r *queue.Rule, known *queue.Rule, now queue.Time, acts []q
 func (p *Part) EncodeLift(id queue.RuleID, now queue.Time, end queue.RuleEnd, by string, acts []queue.Act) {
 	rule, _ := p.ByID(id)
 	p.lifting[id] = end == queue.RuleOver
-	p.m.Encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id}, Grace: now.Add(p.m.Settings.ReservationTimeout),
-		At: now, End: end, By: by})
+	p.m.Encode(now).Rule(journal.Rule{Lift: true, Rule: queue.Rule{ID: id},
+		Grace: now.Add(p.m.Settings.ReservationTimeout), At: now, End: end, By: by})
 	p.m.Batch.Intend(lifting{p, id})
 	p.log(now, acts, &rule, nil)
 }
@@ -88,8 +91,9 @@ func (p *Part) Step(now queue.Time, most int, parked map[machine.Action]*machine
 	return max(n, p.reconsider(most, now))
 }
 
-// end encodes the end of rules whose time is over, at most `most`, and says how many, and whether there are more. All together they
-// cover CountMost submissions at most: those of a larger rule are counted beforehand (Large). One that is just being set again may get
+// end encodes the end of rules whose time is over, at most `most`, and says how many, and
+// whether there are more. All together they cover CountMost submissions at most: those of
+// a larger rule are counted beforehand (Large). One that is just being set again may get
 // another time by that, and is looked at again.
 func (p *Part) end(now queue.Time, most int, parked map[machine.Action]*machine.Parking) (n int, more bool) {
 	room := CountMost
@@ -119,7 +123,8 @@ func (p *Part) Large(now queue.Time, parked map[machine.Action]*machine.Parking)
 	return 0, false
 }
 
-// over are the rules whose time is over, but for those that are on their way to be another, and those that are parked.
+// over are the rules whose time is over, but for those that are on their way to be
+// another, and those that are parked.
 func (p *Part) over(now queue.Time, parked map[machine.Action]*machine.Parking) (ids []queue.RuleID) {
 	if next := p.NextUntil(); next == 0 || next > now {
 		return nil

@@ -19,8 +19,8 @@ func (p *Part) coveringRecord(r *machine.Record) (queue.Rule, bool) {
 	return p.Covering(r.ID, r.Meta())
 }
 
-// Spares says that the dead_deadline of a submission ends nothing now: a rule covers it, or one that did was lifted so short a time ago
-// that no one can have worked on it since.
+// Spares says that the dead_deadline of a submission ends nothing now: a rule covers it,
+// or one that did was lifted so short a time ago that no one can have worked on it since.
 func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 	if _, covered := p.coveringRecord(r); covered {
 		marks.Hit("a dead_deadline passes under a pause")
@@ -35,7 +35,8 @@ func (p *Part) Spares(r *machine.Record, now queue.Time) bool {
 	return false
 }
 
-// reconsider looks at up to `most` of the submissions that were spared and may not be covered any more. It says how many.
+// reconsider looks at up to `most` of the submissions that were spared and may not be
+// covered any more. It says how many.
 func (p *Part) reconsider(most int, now queue.Time) (n int) {
 	for ; n < most && p.again > 0; n++ {
 		p.again--
@@ -44,7 +45,8 @@ func (p *Part) reconsider(most int, now queue.Time) (n int) {
 			if _, covered := p.coveringRecord(r); covered {
 				continue
 			}
-			p.m.Lifecycle.Schedule(machine.KindDeadDeadline, machine.Due{At: max(now, p.Grace(r.ID, r.Meta())), Seq: r.Seq})
+			p.m.Lifecycle.Schedule(machine.KindDeadDeadline,
+				machine.Due{At: max(now, p.Grace(r.ID, r.Meta())), Seq: r.Seq})
 		}
 		last := len(p.spared) - 1
 		p.spared[p.again], p.spared[last] = p.spared[last], nil // the last was looked at before
@@ -70,7 +72,8 @@ func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 		if r.Match.Submission == 0 {
 			continue
 		}
-		if x := p.m.Live(r.Match.Submission); x != nil && !x.Parked && x.Sub.Available() > 0 && machine.Matches(plan, x.Meta()) {
+		if x := p.m.Live(r.Match.Submission); x != nil && !x.Parked && x.Sub.Available() > 0 &&
+			machine.Matches(plan, x.Meta()) {
 			return true
 		}
 		if n++; n == looked {
@@ -80,8 +83,8 @@ func (p *Part) HoldsBack(plan *strategy.Plan) bool {
 	return false
 }
 
-// Revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from which one to go on; 0: that were
-// all. No try is counted, as no one says that anything failed.
+// Revokes gives up to `most` reservations back that a rule takes back, from a slot on, and says from
+// which one to go on; 0: that were all. No try is counted, as no one says that anything failed.
 func (p *Part) Revokes(id queue.RuleID, from uint32, most int) (next uint32) {
 	m := p.m
 	rule, is := p.ByID(id)
@@ -140,7 +143,8 @@ func (p *Part) Refusal(meta queue.Meta) error {
 	if rule.Until != 0 {
 		text += fmt.Sprintf(". It ends at %s", rule.Until.Std().Format(time.RFC3339))
 	}
-	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + ".", Err: &queue.RefusedBy{Rule: rule}}
+	return &queue.Error{Code: queue.CodeRefusedByRule, Message: "Inserts are refused by " + text + ".",
+		Err: &queue.RefusedBy{Rule: rule}}
 }
 
 // describe is a rule as part of a sentence.
@@ -155,7 +159,8 @@ func describe(r *queue.Rule) string {
 	return text
 }
 
-// Held is a rule that holds, with the chunks that it keeps from being handed out. Several rules may keep the same ones.
+// Held is a rule that holds, with the chunks that it keeps from being handed out. Several
+// rules may keep the same ones.
 type Held struct {
 	queue.Rule
 	Chunks uint64
@@ -170,7 +175,8 @@ func (p *Part) Held(list []queue.Rule) []Held {
 	return held
 }
 
-// keptBy counts the chunks that would be available, were it not for the rules on what is matched and those on others that cover it too.
+// keptBy counts the chunks that would be available, were it not for the rules on what is
+// matched and those on others that cover it too.
 func (p *Part) keptBy(match *queue.RuleMatch) uint64 {
 	m := p.m
 	switch {

@@ -25,9 +25,10 @@ func Face(door shell.Door[*Part], book *trouble.Book) *Rules {
 	return &Rules{Door: door, book: book}
 }
 
-// Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since are drawn here. There is one rule
-// for each action and match: a second one takes its place and keeps its id and beginning, and if it asks for the same nothing is
-// written. created is false then. It is refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
+// Set sets a rule, durably: from its commit on nothing that it covers is handed out. Its ID and Since
+// are drawn here. There is one rule for each action and match: a second one takes its place and keeps
+// its id and beginning, and if it asks for the same nothing is written. created is false then. It is
+// refused if its Until is not ahead, about a submission that is not open, and beyond MaxRules.
 func (r *Rules) Set(rule queue.Rule, acts ...queue.Act) (set queue.Rule, created bool, err error) {
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
@@ -81,8 +82,9 @@ func (r *Rules) revoke(id queue.RuleID) {
 	}
 }
 
-// Lift ends a rule, durably; what it alone covered is handed out from then on, to those who wait at once. was is false if it had ended
-// before: that is no mistake. An id that was never given is one. by is who asks, for Past.
+// Lift ends a rule, durably; what it alone covered is handed out from then on, to those
+// who wait at once. was is false if it had ended before: that is no mistake. An id that
+// was never given is one. by is who asks, for Past.
 func (r *Rules) Lift(id queue.RuleID, by string, acts ...queue.Act) (lifted queue.Rule, was bool, err error) {
 	return r.lift(id, 0, queue.RuleLifted, by, acts...)
 }
@@ -100,14 +102,17 @@ func (r *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 		if lifted.Action == queue.Pause {
 			other = queue.Block
 		}
-		defer r.reconcile(r.draft(lifted.Match, func(queue.Ruling) queue.Ruling { return r.Part().Only(other, lifted.Match) }))
+		defer r.reconcile(r.draft(lifted.Match, func(queue.Ruling) queue.Ruling {
+			return r.Part().Only(other, lifted.Match)
+		}))
 	}
 	err = shell.Change(r, func(_ *machine.Machine, now queue.Time) error {
 		part := r.Part()
 		lifted, was = part.ByID(id)
 		switch {
 		case !was && id > part.Last():
-			return &queue.Error{Code: queue.CodeUnknownRule, Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
+			return &queue.Error{Code: queue.CodeUnknownRule,
+				Message: fmt.Sprintf("There never was a rule %d in this queue.", id)}
 		case !was || part.Lifts(id):
 		case r.book.Suspected(action(id)): // no one else is to fail with it again
 			r.Seal()
@@ -126,7 +131,8 @@ func (r *Rules) lift(id queue.RuleID, over queue.Time, end queue.RuleEnd, by str
 	return lifted, true, nil
 }
 
-// EndLarge ends the rules whose time is over and that cover too many submissions for one step, as an operator would.
+// EndLarge ends the rules whose time is over and that cover too many submissions for one
+// step, as an operator would.
 func (r *Rules) EndLarge() {
 	for r.endLarge() {
 	}
@@ -162,8 +168,9 @@ func (r *Rules) endLarge() (more bool) {
 	return err == nil && was
 }
 
-// draft counts beforehand, slice by slice, what a value comes under if what rules say of it becomes what fn says, so that the change itself
-// is one step. It returns the machine that has the draft, nil if there is none; reconcile has to follow.
+// draft counts beforehand, slice by slice, what a value comes under if what rules say of
+// it becomes what fn says, so that the change itself is one step. It returns the machine
+// that has the draft, nil if there is none; reconcile has to follow.
 func (r *Rules) draft(match queue.RuleMatch, fn func(now queue.Ruling) queue.Ruling) (in *machine.Machine) {
 	if match.Entry.Key == "" {
 		return nil
@@ -188,8 +195,8 @@ func (r *Rules) reconcile(in *machine.Machine) {
 	r.slices(in, func(from int) int { return in.Backlog.Rules.Reconcile(from, CountMost) })
 }
 
-// shelve puts what has a value, and is held back, behind shut gates, slice by slice, so that no reserve has to: nothing depends on
-// when it is done.
+// shelve puts what has a value, and is held back, behind shut gates, slice by slice, so
+// that no reserve has to: nothing depends on when it is done.
 func (r *Rules) shelve(match queue.RuleMatch) {
 	if match.Entry.Key == "" {
 		return
@@ -199,7 +206,8 @@ func (r *Rules) shelve(match queue.RuleMatch) {
 	r.slices(in, func(from int) int { return in.Backlog.Shelve(match.Entry, from, machine.ShelveMost) })
 }
 
-// slices calls fn in holds of the mutex, first with -1, then with what it returned, until that is 0 or the machine is gone; nil is.
+// slices calls fn in holds of the mutex, first with -1, then with what it returned, until
+// that is 0 or the machine is gone; nil is.
 func (r *Rules) slices(in *machine.Machine, fn func(from int) (next int)) {
 	for from, more := -1, in != nil; more; more = from != 0 {
 		r.Look(func(m *machine.Machine) {

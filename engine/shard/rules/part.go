@@ -14,11 +14,14 @@ type Part struct {
 	*Set
 	drawn   queue.RuleID          // the last id that was drawn
 	lifting map[queue.RuleID]bool // those whose end is on its way to the disk; true: by itself
-	setting queue.RuleID          // the one of which a change is on its way there: its time is not known until then; 0: none
-	stored  journal.Position      // up to which they were true when they were loaded: what is older is not to be replayed
-	past    Past                  // that have ended
+	// the one of which a change is on its way there: its time is not known until then; 0: none
+	setting queue.RuleID
+	// up to which they were true when they were loaded: what is older is not to be replayed
+	stored journal.Position
+	past   Past // that have ended
 
-	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they are to be looked at again: a rule was lifted.
+	// Submissions whose dead_deadline passed while a rule covered them. Below `again` they
+	// are to be looked at again: a rule was lifted.
 	spared []*machine.Record
 	again  int
 }
@@ -71,7 +74,8 @@ func (p *Part) Audit() error {
 	for _, r := range p.List() {
 		there[r.Action]++
 	}
-	if kept := [queue.RuleActions]int{queue.Pause: p.Count(queue.Pause), queue.Block: p.Count(queue.Block)}; kept != there {
+	kept := [queue.RuleActions]int{queue.Pause: p.Count(queue.Pause), queue.Block: p.Count(queue.Block)}
+	if kept != there {
 		return fmt.Errorf("rules by action: %v are counted, %v there", kept, there)
 	}
 	return nil
@@ -99,7 +103,8 @@ func (p *Part) tell(match queue.RuleMatch) {
 	}
 }
 
-// Replayed ends a replay: before anything is offered the backlog knows all rules. Those about submissions that ended are gone.
+// Replayed ends a replay: before anything is offered the backlog knows all rules. Those
+// about submissions that ended are gone.
 func (p *Part) Replayed() {
 	p.drawn = p.Last()
 	for _, r := range p.List() {

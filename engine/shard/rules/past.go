@@ -7,13 +7,14 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Past is the rules of one queue that have ended, the last queue.MaxEndedRules of them. The zero value has none. It is not safe for
-// concurrent use.
+// Past is the rules of one queue that have ended, the last queue.MaxEndedRules of them.
+// The zero value has none. It is not safe for concurrent use.
 type Past struct {
 	list []queue.EndedRule // by their end
 }
 
-// Add notes the end of a rule. An id is never given again, so one that is known comes from a replay, and changes nothing.
+// Add notes the end of a rule. An id is never given again, so one that is known comes from
+// a replay, and changes nothing.
 func (p *Past) Add(r queue.EndedRule) {
 	if slices.ContainsFunc(p.list, func(known queue.EndedRule) bool { return known.ID == r.ID }) {
 		return

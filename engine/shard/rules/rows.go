@@ -11,8 +11,9 @@ import (
 // changed has the row written again.
 func (p *Part) changed() { p.m.Asides.Changed(machine.AsideRules, 0) }
 
-// Row is the row that the store keeps of rules. It says up to where it is true: a replay of what came before would not be without effect,
-// as a submission may have been opened again since, and have new rules.
+// Row is the row that the store keeps of rules. It says up to where it is true: a replay
+// of what came before would not be without effect, as a submission may have been opened
+// again since, and have new rules.
 func (p *Part) Row(uint64) []byte {
 	row := journal.Rules{Position: p.m.AppliedAt, Last: p.Last(), Rules: p.List(), Ended: p.past.list}
 	p.Graces(p.m.Now, func(match queue.RuleMatch, until queue.Time) {

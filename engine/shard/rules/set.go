@@ -27,7 +27,8 @@ type Set struct {
 
 // New makes an empty set.
 func New() *Set {
-	return &Set{by: map[scope]*queue.Rule{}, byID: map[queue.RuleID]*queue.Rule{}, graces: map[queue.RuleMatch]queue.Time{}}
+	return &Set{by: map[scope]*queue.Rule{}, byID: map[queue.RuleID]*queue.Rule{},
+		graces: map[queue.RuleMatch]queue.Time{}}
 }
 
 // Len is how many rules there are.
@@ -42,7 +43,8 @@ func (s *Set) Last() queue.RuleID { return s.last }
 // SetLast is for ids of rules that were lifted before the set was made.
 func (s *Set) SetLast(id queue.RuleID) { s.last = max(s.last, id) }
 
-// Put sets a rule, in the place of the one with its action and match if there is one: that one's id and beginning stay.
+// Put sets a rule, in the place of the one with its action and match if there is one: that
+// one's id and beginning stay.
 func (s *Set) Put(r queue.Rule) {
 	s.last = max(s.last, r.ID)
 	at := scope{r.Match, r.Action}
@@ -68,7 +70,8 @@ func (s *Set) remove(r *queue.Rule) {
 	}
 }
 
-// Lift removes a rule. Before grace no deadline of what it covered is to end anything. It says what it was; false if there was none.
+// Lift removes a rule. Before grace no deadline of what it covered is to end anything. It
+// says what it was; false if there was none.
 func (s *Set) Lift(id queue.RuleID, grace queue.Time) (r queue.Rule, was bool) {
 	known := s.byID[id]
 	if known == nil {
@@ -139,7 +142,8 @@ func (s *Set) Only(action queue.RuleAction, match queue.RuleMatch) queue.Ruling 
 	return queue.Unruled
 }
 
-// matches calls fn for every match that a submission with this meta is under, until fn returns false. id may be 0: not inserted yet.
+// matches calls fn for every match that a submission with this meta is under, until fn
+// returns false. id may be 0: not inserted yet.
 func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bool) {
 	if !fn(queue.RuleMatch{}) || id != 0 && !fn(queue.RuleMatch{Submission: id}) {
 		return
@@ -151,8 +155,9 @@ func matches(id queue.SubmissionID, meta queue.Meta, fn func(queue.RuleMatch) bo
 	}
 }
 
-// Covering is the rule that counts for a submission: a block before a pause, among several the one for the most, the queue before a
-// submission before a value. False if none covers it. id is 0 for what is not inserted yet.
+// Covering is the rule that counts for a submission: a block before a pause, among several
+// the one for the most, the queue before a submission before a value. False if none covers
+// it. id is 0 for what is not inserted yet.
 func (s *Set) Covering(id queue.SubmissionID, meta queue.Meta) (r queue.Rule, covered bool) {
 	return s.first(id, meta, func(*queue.Rule) bool { return true })
 }
@@ -211,8 +216,9 @@ func (s *Set) plan() {
 	}
 }
 
-// Grace is a time before which no deadline of a submission is to end anything, because a rule that covered it was lifted; 0 if there
-// is none. A submission that is younger than the lifting is meant too: it does no harm, and is simpler.
+// Grace is a time before which no deadline of a submission is to end anything, because a
+// rule that covered it was lifted; 0 if there is none. A submission that is younger than
+// the lifting is meant too: it does no harm, and is simpler.
 func (s *Set) Grace(id queue.SubmissionID, meta queue.Meta) (until queue.Time) {
 	if len(s.graces) > 0 {
 		matches(id, meta, func(match queue.RuleMatch) bool {
@@ -228,7 +234,8 @@ func (s *Set) SetGrace(match queue.RuleMatch, until queue.Time) {
 	s.graces[match] = max(s.graces[match], until)
 }
 
-// Graces calls fn for those that are not over by now, in an order that depends on nothing but them, and forgets the others.
+// Graces calls fn for those that are not over by now, in an order that depends on nothing
+// but them, and forgets the others.
 func (s *Set) Graces(now queue.Time, fn func(match queue.RuleMatch, until queue.Time)) {
 	maps.DeleteFunc(s.graces, func(_ queue.RuleMatch, until queue.Time) bool { return until <= now })
 	for _, match := range slices.SortedFunc(maps.Keys(s.graces), compareMatches) {
@@ -237,5 +244,6 @@ func (s *Set) Graces(now queue.Time, fn func(match queue.RuleMatch, until queue.
 }
 
 func compareMatches(a, b queue.RuleMatch) int {
-	return cmp.Or(cmp.Compare(a.Submission, b.Submission), cmp.Compare(a.Entry.Key, b.Entry.Key), a.Entry.Value.Compare(b.Entry.Value))
+	return cmp.Or(cmp.Compare(a.Submission, b.Submission), cmp.Compare(a.Entry.Key, b.Entry.Key),
+		a.Entry.Value.Compare(b.Entry.Value))
 }

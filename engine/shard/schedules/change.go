@@ -9,8 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Guard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It is called
-// with the shard's mutex held: it must be quick, and must not call the shard. nil lets everything pass.
+// Guard decides whether a change of a schedule may go on, seeing what is there now (exists
+// false: nothing is). It is called with the shard's mutex held: it must be quick, and must
+// not call the shard. nil lets everything pass.
 type Guard func(now *queue.ScheduleInfo, exists bool) error
 
 // Ask asks the guard about a schedule; nil: there is none of its name.
@@ -25,7 +26,8 @@ func (g Guard) Ask(sch *Scheduled) error {
 	return g(&info, true)
 }
 
-// put encodes a definition, with the place at which its rhythm goes on. sch is nil when there is no schedule of the name.
+// put encodes a definition, with the place at which its rhythm goes on. sch is nil when
+// there is no schedule of the name.
 func (p *Part) put(sch *Scheduled, name string, def queue.Schedule, now queue.Time, acts []queue.Act) error {
 	if sch == nil && len(p.ByName) >= queue.MaxSchedules {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue has %d schedules already, "+

@@ -44,7 +44,8 @@ func (p *Part) Due(now queue.Time, parked map[machine.Action]*machine.Parking) (
 		if sch.AsOf == 0 || sch.AsOf > now || sch.Next == 0 || sch.Rhythm.due(sch.Next) > sch.AsOf {
 			sch.AsOf = now
 		}
-		looks = append(looks, look{of: p, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next, asOf: sch.AsOf})
+		looks = append(looks, look{of: p, Sch: sch, stamp: sch.stamp, Rhythm: sch.Rhythm, next: sch.Next,
+			asOf: sch.AsOf})
 	}
 	slices.SortFunc(looks, func(a, b look) int { return strings.Compare(a.Sch.Name, b.Sch.Name) })
 	return looks
@@ -86,7 +87,8 @@ func action(name string) machine.Action {
 	return machine.Action{Kind: machine.KindSchedule, Schedule: name}
 }
 
-// Occupy notes that the op that was encoded last decides how a schedule goes on: nothing else may be decided about it meanwhile.
+// Occupy notes that the op that was encoded last decides how a schedule goes on: nothing
+// else may be decided about it meanwhile.
 func (p *Part) Occupy(sch *Scheduled) {
 	sch.Busy = p.m.Batch.Commit
 	sch.changes++
@@ -125,7 +127,8 @@ func (p *Part) emits(sch *Scheduled) bool {
 	return !covered
 }
 
-// decide turns the ticks that are due into those that are emitted now, by the overlap policy, and the schedule's state after them.
+// decide turns the ticks that are due into those that are emitted now, by the overlap
+// policy, and the schedule's state after them.
 func (p *Part) decide(sch *Scheduled, plan *tickPlan) (op *journal.Schedule, ticks []queue.Time, changes bool) {
 	op = &journal.Schedule{Change: journal.ScheduleTick, Name: sch.Name, Next: plan.next, Waiting: sch.Waiting,
 		Last: sch.Last, LastID: sch.LastID, Counts: sch.Counts}

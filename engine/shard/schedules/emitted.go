@@ -7,8 +7,9 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file remembers what schedules inserted lately, for those who look at them. Nothing is decided by it, so it is in memory only:
-// after a restart what the journal and the open submissions tell is there, and what ended before is not.
+// This file remembers what schedules inserted lately, for those who look at them. Nothing
+// is decided by it, so it is in memory only: after a restart what the journal and the open
+// submissions tell is there, and what ended before is not.
 
 // emissionsKept is how many submissions of one schedule are remembered: 24 bytes each.
 const emissionsKept = queue.MaxRecent

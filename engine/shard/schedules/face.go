@@ -51,11 +51,12 @@ func (s *Schedules) Get(name string) (info queue.ScheduleInfo, err error) {
 
 func unknown(name string) error {
 	return &queue.Error{Code: queue.CodeUnknownSchedule, Message: fmt.Sprintf("The queue has no schedule %q. PUT "+
-		"makes it; GET /v1/queues/{queue}/schedules lists those there are.", machine.Clip(name, queue.MaxScheduleNameBytes))}
+		"makes it; GET /v1/queues/{queue}/schedules lists those there are.",
+		machine.Clip(name, queue.MaxScheduleNameBytes))}
 }
 
-// changing runs fn once no change of the schedule is on its way to the disk, and waits for the commit of what it encodes. sch is nil when
-// there is none of the name. fn is called with the mutex held.
+// changing runs fn once no change of the schedule is on its way to the disk, and waits for the commit
+// of what it encodes. sch is nil when there is none of the name. fn is called with the mutex held.
 func (s *Schedules) changing(name string, guard Guard, fn func(p *Part, sch *Scheduled, now queue.Time) error) error {
 	for {
 		busy := false
@@ -83,8 +84,9 @@ func (s *Schedules) changing(name string, guard Guard, fn func(p *Part, sch *Sch
 	}
 }
 
-// Put makes a schedule or defines it again, durably; the definition was checked. The same definition as before changes
-// nothing. As long as the rhythm is the same, it goes on where it was; another one begins after now.
+// Put makes a schedule or defines it again, durably; the definition was checked. The same
+// definition as before changes nothing. As long as the rhythm is the same, it goes on
+// where it was; another one begins after now.
 func (s *Schedules) Put(name string, def queue.Schedule, guard Guard,
 	acts ...queue.Act) (info queue.ScheduleInfo, created bool, err error) {
 	err = s.changing(name, guard, func(p *Part, sch *Scheduled, now queue.Time) error {
@@ -109,8 +111,8 @@ func (s *Schedules) Delete(name string, guard Guard, acts ...queue.Act) error {
 	})
 }
 
-// Switch pauses or resumes a schedule, durably. What it is already is no change. After a pause the ticks that passed are
-// missed ones.
+// Switch pauses or resumes a schedule, durably. What it is already is no change. After a
+// pause the ticks that passed are missed ones.
 func (s *Schedules) Switch(name string, enabled bool, reason string, acts ...queue.Act) (queue.ScheduleInfo, error) {
 	err := s.changing(name, nil, func(p *Part, sch *Scheduled, now queue.Time) error {
 		if sch == nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file is the worker's kind of schedules. It takes the mutex several times, so it stands beside the other kinds. What all
-// schedules are due for goes into one commit, as long as that comes through. After a failure they are taken one at a time, each in a
-// batch of its own, until nothing is due any more: so the one that is to blame shows by itself, and the others emit.
+// This file is the worker's kind of schedules. It takes the mutex several times, so it stands
+// beside the other kinds. What all schedules are due for goes into one commit, as long as that
+// comes through. After a failure they are taken one at a time, each in a batch of its own, until
+// nothing is due any more: so the one that is to blame shows by itself, and the others emit.
 
 // emitAgain is how long a schedule is left alone that a rule or a failed write keeps from emitting.
 const emitAgain = time.Second
@@ -23,8 +24,8 @@ type Means struct {
 	Full func() bool // inserts are refused for want of room on the disk
 	// Room waits until the bytes of a submission may join those that wait for a checkpoint.
 	Room func(n *queue.NewSubmission) error
-	// Pack makes the op that carries the bytes of as many submissions as `times` says, which have the same ones; nil: they have none.
-	// large: they are too many for an op, and have to be blobs.
+	// Pack makes the op that carries the bytes of as many submissions as `times` says, which have
+	// the same ones; nil: they have none. large: they are too many for an op, and have to be blobs.
 	Pack  func(n *queue.NewSubmission, times int) (op *journal.Contents, large bool)
 	Blobs Blobs
 	Trace func(schedule string) Span // begins the span of an emission; nil: no one traces
@@ -34,7 +35,8 @@ type Means struct {
 type Blobs interface {
 	// Begin comes before Put, and its end after the commit of the inserts.
 	Begin() (end func())
-	// Put stores the bytes of a submission for each of the inserts, and has these name them. The mutex is not held.
+	// Put stores the bytes of a submission for each of the inserts, and has these name
+	// them. The mutex is not held.
 	Put(ctx context.Context, inserts []*journal.Insert, of *queue.NewSubmission) error
 	// Discard deletes the blobs of inserts that were not made. The mutex is not held.
 	Discard(inserts []*journal.Insert)
@@ -131,7 +133,8 @@ func (s *Schedules) postpone(l *look, err error, now queue.Time) {
 	s.blame(l.Sch.Name, err, now)
 }
 
-// blame notes that a schedule failed by itself, and parks it if it did so again and again. The mutex is held.
+// blame notes that a schedule failed by itself, and parks it if it did so again and again.
+// The mutex is held.
 func (s *Schedules) blame(name string, err error, now queue.Time) {
 	s.Queue.Logger.Error("what a schedule inserts cannot be written; it is tried again", "schedule", name, "error", err)
 	s.book.Blame(action(name), err, now)
@@ -150,11 +153,13 @@ type emission struct {
 	encoded bool
 }
 
-// emitOne inserts what one schedule is due for, and says with which commit; nil: with none. alone: nothing else is in it.
+// emitOne inserts what one schedule is due for, and says with which commit; nil: with
+// none. alone: nothing else is in it.
 //
-// Which ticks are due, and the bytes of what is inserted, are worked out without the mutex; then it is made sure that nothing happened
-// to the schedule meanwhile, and the inserts and the schedule's new state go into the journal in one batch: after a crash at any
-// moment a tick was emitted once, or is still due.
+// Which ticks are due, and the bytes of what is inserted, are worked out without the
+// mutex; then it is made sure that nothing happened to the schedule meanwhile, and the
+// inserts and the schedule's new state go into the journal in one batch: after a crash at
+// any moment a tick was emitted once, or is still due.
 func (s *Schedules) emitOne(l *look, now queue.Time, alone bool) *commit.Commit {
 	plan, broke := l.plan()
 	seed := s.Queue.Seed()
@@ -208,7 +213,8 @@ func (s *Schedules) draw(m *machine.Machine, e *emission) (large bool) {
 	return large
 }
 
-// encodeBehind puts the bytes of what an emission inserts, then encodes it if nothing happened to the schedule meanwhile.
+// encodeBehind puts the bytes of what an emission inserts, then encodes it if nothing
+// happened to the schedule meanwhile.
 func (s *Schedules) encodeBehind(e *emission) (c *commit.Commit, err error) {
 	defer func() {
 		if !e.encoded {

@@ -11,7 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file keeps the schedules: what the journal and the store say of them, and when each is to be looked at.
+// This file keeps the schedules: what the journal and the store say of them, and when each
+// is to be looked at.
 
 // Part is the part that knows when to insert what: the ticks that were emitted are in the journal,
 // with what they inserted.
@@ -122,8 +123,8 @@ func (p *Part) define(sch *Scheduled, op *journal.Schedule) error {
 	return nil
 }
 
-// Read reads a definition. One whose spec this server does not understand is kept, and never due: a bad schedule is no reason for a
-// queue not to open.
+// Read reads a definition. One whose spec this server does not understand is kept, and
+// never due: a bad schedule is no reason for a queue not to open.
 func (s *Scheduled) Read(text string) error {
 	def, err := journal.DecodeDefinition(text)
 	if err != nil {
@@ -184,14 +185,16 @@ func (p *Part) Ruled() {
 	}
 }
 
-// Failing pauses the schedule of a submission that does not succeed, if its definition says so. The caller has encoded why.
+// Failing pauses the schedule of a submission that does not succeed, if its definition
+// says so. The caller has encoded why.
 func (p *Part) Failing(r *machine.Record, reason string, now queue.Time) {
 	name := r.Details().Schedule
 	if name == "" {
 		return
 	}
 	sch := p.ByName[name]
-	if sch == nil || !sch.Made || !sch.Enabled || sch.pausing || !sch.Rhythm.Def.PauseOnFailure || r.ID.Time() < sch.Created {
+	if sch == nil || !sch.Made || !sch.Enabled || sch.pausing || !sch.Rhythm.Def.PauseOnFailure ||
+		r.ID.Time() < sch.Created {
 		return
 	}
 	p.m.Encode(now).Schedule(&journal.Schedule{
@@ -212,7 +215,8 @@ func (p *Part) Retried(a machine.Action) (mine bool) {
 	return true
 }
 
-// Replayed aims all of them once everything is replayed. What was replayed does not count as done since the server's start.
+// Replayed aims all of them once everything is replayed. What was replayed does not count
+// as done since the server's start.
 func (p *Part) Replayed() {
 	p.Totals = scheduleTotals{}
 	p.emittedBefore()
@@ -230,22 +234,25 @@ func (p *Part) Row(key uint64) []byte {
 	return journal.AppendScheduleRow(nil, &journal.ScheduleRow{
 		Position: p.m.AppliedAt, Created: s.Created, Changed: s.Changed,
 		Schedule: journal.Schedule{
-			Name: s.Name, Version: s.Version, Definition: s.Text, Enabled: s.Enabled, Reason: s.Reason, Next: s.Next, Waiting: s.Waiting,
-			Last: s.Last, LastID: s.LastID, Counts: s.Counts,
+			Name: s.Name, Version: s.Version, Definition: s.Text, Enabled: s.Enabled, Reason: s.Reason, Next: s.Next,
+			Waiting: s.Waiting,
+			Last:    s.Last, LastID: s.LastID, Counts: s.Counts,
 		},
 	})
 }
 
-// Load reads a row. They come by number. Of two of one name the first is of a schedule that was deleted before the other was made, when a
-// kill came between the writes of the two.
+// Load reads a row. They come by number. Of two of one name the first is of a schedule that
+// was deleted before the other was made, when a kill came between the writes of the two.
 func (p *Part) Load(key uint64, row []byte) error {
 	r, err := journal.DecodeScheduleRow(row)
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.AsideError(machine.AsideSchedule), err)
 	}
 	sch := &Scheduled{
-		number: key, stored: r.Position, Name: r.Name, Version: r.Version, Created: r.Created, Changed: r.Changed, Enabled: r.Enabled,
-		Reason: r.Reason, Next: r.Next, Waiting: r.Waiting, Last: r.Last, LastID: r.LastID, Counts: r.Counts, Made: true,
+		number: key, stored: r.Position, Name: r.Name, Version: r.Version, Created: r.Created, Changed: r.Changed,
+		Enabled: r.Enabled,
+		Reason:  r.Reason, Next: r.Next, Waiting: r.Waiting, Last: r.Last, LastID: r.LastID, Counts: r.Counts,
+		Made: true,
 	}
 	if err := sch.Read(r.Definition); err != nil {
 		return fmt.Errorf("store: schedule %s: %w", r.Name, err)

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-queue/quern/engine/schedule"
 )
 
-// Rhythm is when a schedule is due, and what becomes of ticks that come late. It never changes, so it is asked outside of the mutex.
+// Rhythm is when a schedule is due, and what becomes of ticks that come late. It never
+// changes, so it is asked outside of the mutex.
 type Rhythm struct {
 	Def   *queue.Schedule
 	spec  *schedule.Spec
@@ -23,7 +24,8 @@ func Parse(def *queue.Schedule) (*schedule.Spec, error) {
 	if err != nil {
 		return nil, scheduleError("/tz", err)
 	}
-	spec, err := schedule.Parse(def.Spec, schedule.Options{Seconds: def.Seconds, Location: loc, Anchor: def.Anchor.Std()})
+	spec, err := schedule.Parse(def.Spec, schedule.Options{Seconds: def.Seconds, Location: loc,
+		Anchor: def.Anchor.Std()})
 	if err != nil {
 		return nil, scheduleError("/spec", err)
 	}
@@ -46,7 +48,8 @@ func newRhythm(name string, def *queue.Schedule) (*Rhythm, error) {
 	return &Rhythm{Def: def, spec: spec, words: spec.Describe(), seed: hashText(name)}, nil
 }
 
-// first is the first tick of a new rhythm. The only tick of @at comes even if its time is past: it was asked for now.
+// first is the first tick of a new rhythm. The only tick of @at comes even if its time is
+// past: it was asked for now.
 func (x *Rhythm) first(now queue.Time) queue.Time {
 	from := max(now, x.Def.Start-1)
 	if x.spec.Once() {
@@ -64,7 +67,8 @@ func (x *Rhythm) after(t queue.Time) queue.Time {
 	return next
 }
 
-// due is when a tick is to be emitted: later than the tick by its jitter, which depends on nothing but the schedule's name and the tick.
+// due is when a tick is to be emitted: later than the tick by its jitter, which depends on
+// nothing but the schedule's name and the tick.
 func (x *Rhythm) due(tick queue.Time) queue.Time {
 	most := uint64(x.Def.Jitter / time.Millisecond)
 	if most == 0 {
@@ -97,8 +101,9 @@ type tickPlan struct {
 	next         queue.Time   // the first tick that is not among them
 }
 
-// plan decides about the ticks from `next` on as of a moment, and lists at most `most` to be emitted; the rest is for the next call,
-// as of the same moment. A tick is missed when it is later than its jitter and queue.ScheduleGrace allow.
+// plan decides about the ticks from `next` on as of a moment, and lists at most `most` to
+// be emitted; the rest is for the next call, as of the same moment. A tick is missed when
+// it is later than its jitter and queue.ScheduleGrace allow.
 func (x *Rhythm) plan(next, asOf queue.Time, most int) (p tickPlan) {
 	onTime := asOf.Add(-queue.ScheduleGrace - x.Def.Jitter)
 	var old []queue.Time // missed ones to be emitted

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Choice is which candidate of a scored window the next chunk is taken of: the one with the largest score that has
-// something left.
+// Choice is which candidate of a scored window the next chunk is taken of: the one with
+// the largest score that has something left.
 type Choice struct {
 	Scores []float64
 	over   []bool // candidates that have nothing left
@@ -19,8 +19,8 @@ type Choice struct {
 	scans  int // candidates that were found without an order of all; beyond mostScans there is one
 }
 
-// mostScans is how many candidates of a window are found by looking at all scores. Most reserves want chunks of one,
-// and to look for it costs a tenth of what an order of all does.
+// mostScans is how many candidates of a window are found by looking at all scores. Most
+// reserves want chunks of one, and to look for it costs a tenth of what an order of all does.
 const mostScans = 3
 
 // Begin starts with the best of all candidates, once they are scored.
@@ -32,13 +32,14 @@ func (c *Choice) Begin(spread bool) {
 	}
 }
 
-// Explores says whether, after so many chunks of a branch, the next is of the oldest candidate, whatever its score.
+// Explores says whether, after so many chunks of a branch, the next is of the oldest
+// candidate, whatever its score.
 func Explores(br *strategy.Branch, emitted uint64) bool {
 	return br.Scored.Explore > 0 && (emitted+1)%uint64(br.Scored.Explore) == 0
 }
 
-// Next is the row of the candidate that the next chunk is taken of: the best, or to explore the oldest, that is left
-// and not skipped. -1: there is none. What came of it is told to took or gone.
+// Next is the row of the candidate that the next chunk is taken of: the best, or to explore the
+// oldest, that is left and not skipped. -1: there is none. What came of it is told to took or gone.
 func (c *Choice) Next(explore bool) int {
 	if explore {
 		return c.nextOldest()

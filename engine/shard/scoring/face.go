@@ -12,11 +12,12 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// A scored branch is followed in three steps: under the mutex a window of candidates is copied into columns, outside of it
-// they are scored, and under it again each pick is checked and taken. Whatever the scores are, a pick passes every filter and
-// limit at the moment it is taken.
+// A scored branch is followed in three steps: under the mutex a window of candidates is copied
+// into columns, outside of it they are scored, and under it again each pick is checked and taken.
+// Whatever the scores are, a pick passes every filter and limit at the moment it is taken.
 
-// Scoring picks chunks for strategies with scores: windows of candidates are scored outside of the mutex. It outlives a reload.
+// Scoring picks chunks for strategies with scores: windows of candidates are scored
+// outside of the mutex. It outlives a reload.
 type Scoring struct {
 	shell.Door[*Part]
 	scorers    strategy.Scorers
@@ -33,18 +34,20 @@ type Views interface {
 	Build(ctx context.Context, b *backlog.Backlog, v *backlog.View) error
 }
 
-// Face is the scoring of a shard. stale returns an error when a request is not to be followed any more as it is, with the mutex held.
+// Face is the scoring of a shard. stale returns an error when a request is not to be
+// followed any more as it is, with the mutex held.
 func Face(door shell.Door[*Part], scorers strategy.Scorers, views Views, stale func(*machine.Request) error) *Scoring {
 	s := &Scoring{Door: door, scorers: scorers, views: views, stale: stale}
 	s.followings.New = s.newFollowing
 	return s
 }
 
-// Dry finds the scorer of a plan's block for a question, or why there is none. What it is asked does not count.
+// Dry finds the scorer of a plan's block for a question, or why there is none. What it is
+// asked does not count.
 func (s *Scoring) Dry(scored *strategy.Scored) (strategy.Scorer, error) { return s.scorers.Dry(scored) }
 
-// Pick appends to got up to q.Max chunks by a plan that has scored branches; none: there is nothing at the moment. After an error got is
-// empty.
+// Pick appends to got up to q.Max chunks by a plan that has scored branches; none: there
+// is nothing at the moment. After an error got is empty.
 func (s *Scoring) Pick(ctx context.Context, q *machine.Request, got *[]machine.Pick) error {
 	err := s.pick(ctx, q, got)
 	if err == nil && len(*got) == 0 {
@@ -73,7 +76,8 @@ func (s *Scoring) borrow(ctx context.Context, q *machine.Request, got *[]machine
 	}
 	err := s.pick(ctx, q, got)
 	now := s.Now()
-	s.Look(func(m *machine.Machine) { m.Suspects.Lend(now, machine.TickMost) }) // what was borrowed without success goes back
+	// what was borrowed without success goes back
+	s.Look(func(m *machine.Machine) { m.Suspects.Lend(now, machine.TickMost) })
 	return err
 }
 
@@ -121,8 +125,8 @@ func (s *Scoring) pickPlain(ctx context.Context, q *machine.Request, br *strateg
 	return ctx.Err()
 }
 
-// viewsOf finds the views of branches, for a request; nil: for a question. ready is false if one had to be built, of which a slice is done
-// now. The mutex is held.
+// viewsOf finds the views of branches, for a request; nil: for a question. ready is false
+// if one had to be built, of which a slice is done now. The mutex is held.
 func (s *Scoring) viewsOf(ctx context.Context, m *machine.Machine, q *machine.Request,
 	branches []strategy.Branch) (views []*backlog.View, ready bool, err error) {
 	plan := strategy.Plan{Branches: branches}
@@ -144,8 +148,8 @@ func (s *Scoring) viewsOf(ctx context.Context, m *machine.Machine, q *machine.Re
 	return views, unbuilt == nil, err
 }
 
-// Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without scores, with these columns. Nothing is
-// reserved. The window is the caller's.
+// Candidates are the first `rows` candidates (1 to strategy.MaxWindow) of a plan without
+// scores, with these columns. Nothing is reserved. The window is the caller's.
 func (s *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about queue.Meta, reads []strategy.Column,
 	rows int) (*strategy.Window, error) {
 	all := &strategy.Branch{Scored: &strategy.Scored{}, Inner: plan.Branches}

@@ -10,16 +10,18 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// following is a scored branch that is followed for a request. Its memory is kept for the next one, and with it look and take: a closure
-// for each hold of the mutex would cost an allocation.
+// following is a scored branch that is followed for a request. Its memory is kept for the next
+// one, and with it look and take: a closure for each hold of the mutex would cost an allocation.
 type following struct {
 	WindowScratch
 	call
-	s          *Scoring
-	seed       uint64 // of the next look
-	ready      bool   // the window is there: no view has to be built first
-	gone       bool   // the state was made again since the look: of the candidates, which are those of the old one, nothing may be taken
-	more       bool   // the window may have more
+	s     *Scoring
+	seed  uint64 // of the next look
+	ready bool   // the window is there: no view has to be built first
+	// the state was made again since the look: of the candidates, which are those of the
+	// old one, nothing may be taken
+	gone       bool
+	more       bool // the window may have more
 	look, take func(*machine.Machine, queue.Time) error
 }
 
@@ -40,7 +42,8 @@ func (s *Scoring) newFollowing() any {
 }
 
 // pickByScore takes what a scored branch gives. fault says that there is no scorer, or that it failed.
-func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch, got *[]machine.Pick) (fault bool, err error) {
+func (s *Scoring) pickByScore(ctx context.Context, q *machine.Request, br *strategy.Branch,
+	got *[]machine.Pick) (fault bool, err error) {
 	scorer, ready := s.scorers.Scorer(br.Scored)
 	if !ready {
 		return true, nil

@@ -7,7 +7,8 @@ import (
 )
 
 // Take takes by the scores of a window until `most` picks are there, and says whether the window has more.
-func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, most int, now queue.Time, got *[]machine.Pick) (more bool) {
+func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, most int, now queue.Time,
+	got *[]machine.Pick) (more bool) {
 	m, timeout := p.m, p.m.Timeout(q)
 	for len(*got) < most {
 		row := w.Next(Explores(br, w.Kept.Emitted))
@@ -32,8 +33,8 @@ func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, m
 	return true
 }
 
-// MaxWindows is how many windows one reserve looks at in one branch: candidates that are skipped are passed over, and the
-// next ones asked.
+// MaxWindows is how many windows one reserve looks at in one branch: candidates that are
+// skipped are passed over, and the next ones asked.
 const MaxWindows = 4
 
 // RowsOf is how many candidates a window of the branch has.

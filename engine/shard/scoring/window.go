@@ -21,8 +21,8 @@ type Kept struct {
 	used    uint64
 }
 
-// frame is a window of candidates in the inner order, with what does not change of them. While nothing changes in the views
-// of ordered branches, one frame serves many reserves.
+// frame is a window of candidates in the inner order, with what does not change of them.
+// While nothing changes in the views of ordered branches, one frame serves many reserves.
 type frame struct {
 	Rows   []*backlog.Submission
 	scorer strategy.Scorer
@@ -159,11 +159,15 @@ func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []str
 	return f
 }
 
-// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit it.
+// limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some
+// alternative does not limit it.
 func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 	most = 0
 	br.Leaves(func(leaf *strategy.Branch) bool {
-		at := slices.IndexFunc(leaf.Limits, func(l strategy.Limit) bool { return l.Key == key && l.Of == strategy.Simultaneous })
+		at := slices.IndexFunc(leaf.Limits, func(l strategy.Limit) bool {
+			return l.Key == key &&
+				l.Of == strategy.Simultaneous
+		})
 		if at < 0 {
 			most = -1
 			return false
@@ -218,7 +222,8 @@ func (f *frame) word(text string) uint32 {
 }
 
 // Gather fills in the window: the columns that stand, and those that change.
-func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta, now queue.Time) {
+func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta,
+	now queue.Time) {
 	f := w.Frame
 	w.Rows, w.Dictionary = len(f.Rows), f.words
 	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
@@ -252,8 +257,9 @@ func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Co
 	}
 }
 
-// movingCounts fills in a column of counts that change from one reserve to the next. Each is a loop of its own: a window is some
-// hundred rows, and this is what a reserve spends most on outside of the scorer.
+// movingCounts fills in a column of counts that change from one reserve to the next. Each
+// is a loop of its own: a window is some hundred rows, and this is what a reserve spends
+// most on outside of the scorer.
 func (p *Part) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
 	switch c.Property {
 	case strategy.Available:
@@ -291,7 +297,8 @@ func (p *Part) movingNumbers(f *frame, c strategy.Column, limit int64, now queue
 		key := p.m.Backlog.Key(c.Key)
 		for row, sub := range f.Rows {
 			dst[row] = limit
-			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit && (limit < 0 || int64(operator) < limit) {
+			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit &&
+				(limit < 0 || int64(operator) < limit) {
 				dst[row] = int64(operator)
 			}
 		}

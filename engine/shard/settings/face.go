@@ -7,19 +7,21 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// Settings are what operators set for a queue, as callers of its shard see them. What is set now, Part.Report is told.
+// Settings are what operators set for a queue, as callers of its shard see them. What is
+// set now, Part.Report is told.
 type Settings struct {
 	shell.Door[*Part]
 	durability func() error // has the journal sync as the queue's settings say
 }
 
-// Face is what callers ask. durability has the journal sync as the queue's settings say; it takes the mutex.
+// Face is what callers ask. durability has the journal sync as the queue's settings say;
+// it takes the mutex.
 func Face(door shell.Door[*Part], durability func() error) *Settings {
 	return &Settings{door, durability}
 }
 
-// Put sets something, durably: it holds from its commit on. before and after are what the audit log says of it. The caller makes sure
-// that no one else sets the same meanwhile.
+// Put sets something, durably: it holds from its commit on. before and after are what the
+// audit log says of it. The caller makes sure that no one else sets the same meanwhile.
 func (s *Settings) Put(set *journal.Set, before, after any, acts ...queue.Act) error {
 	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
 		if set.Kind == journal.SetQueue {

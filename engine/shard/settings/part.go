@@ -55,7 +55,9 @@ func (p *Part) Strategy(name string, version uint32) (set journal.Set, found boo
 
 // place is where a version is, or would be.
 func place(of []*row, version uint32) (at int, found bool) {
-	return slices.BinarySearchFunc(of, version, func(r *row, version uint32) int { return cmp.Compare(r.set.Version, version) })
+	return slices.BinarySearchFunc(of, version, func(r *row, version uint32) int {
+		return cmp.Compare(r.set.Version, version)
+	})
 }
 
 // Apply takes over what was set.
@@ -85,8 +87,9 @@ func (p *Part) setValue(set *journal.Set) {
 	delete(p.values, set.Entry)
 }
 
-// setStrategy puts a version beside those before it, of which it keeps the newest; without a version it removes them all. A replay may
-// come to a version that a younger row has already, or that has been forgotten since.
+// setStrategy puts a version beside those before it, of which it keeps the newest; without
+// a version it removes them all. A replay may come to a version that a younger row has
+// already, or that has been forgotten since.
 func (p *Part) setStrategy(set *journal.Set) {
 	of := p.strategies[set.Name]
 	gone := len(of)
@@ -107,7 +110,8 @@ func (p *Part) setStrategy(set *journal.Set) {
 	}
 }
 
-// takeEffect has the machine go by what was set. At a replay it is the last word that counts: Replayed has it.
+// takeEffect has the machine go by what was set. At a replay it is the last word that
+// counts: Replayed has it.
 func (p *Part) takeEffect(set *journal.Set) error {
 	if set.Kind == journal.SetQueue {
 		settings, err := queue.SettingsOf(set.Settings)

@@ -1,10 +1,11 @@
 package shell
 
-// SliceItems is how many items one hold of the mutex works on, so that a large call never stalls the others.
+// SliceItems is how many items one hold of the mutex works on, so that a large call never
+// stalls the others.
 const SliceItems = 256
 
-// The places of a shard's locks: a goroutine that takes several takes them in this order, which tests of engine and engine/shard
-// assert under the race detector.
+// The places of a shard's locks: a goroutine that takes several takes them in this order,
+// which tests of engine and engine/shard assert under the race detector.
 type (
 	InPass     struct{} // of the worker: one pass at a time
 	InStretch  struct{} // of retention: one stretch of dead letters that are too old at a time

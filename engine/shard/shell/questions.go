@@ -8,14 +8,16 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Questions looks at a shard for answers that may be about much. It does so in holds of the mutex of bounded length, between which
-// everybody else has a turn, and remembers what the longest of them looked at. Several parts ask, so it stands here.
+// Questions looks at a shard for answers that may be about much. It does so in holds of
+// the mutex of bounded length, between which everybody else has a turn, and remembers what
+// the longest of them looked at. Several parts ask, so it stands here.
 type Questions struct {
 	Shell
 	most machine.Looks // see MostLooks. The mutex guards it
 }
 
-// Ask calls fn with the mutex held, and remembers the most that one such call looked at. It fails when the shard cannot work.
+// Ask calls fn with the mutex held, and remembers the most that one such call looked at.
+// It fails when the shard cannot work.
 func (q *Questions) Ask(fn func(m *machine.Machine) (machine.Looks, error)) error {
 	return q.Locked(func(m *machine.Machine, _ queue.Time) error {
 		n, err := fn(m)
@@ -24,20 +26,23 @@ func (q *Questions) Ask(fn func(m *machine.Machine) (machine.Looks, error)) erro
 	})
 }
 
-// MostLooks is the most that one hold of the mutex has looked at for a question since the shard was opened: submissions, times
-// the blocks or branches that each is held against, tenants, and picks. It says what a question can cost a reserve.
+// MostLooks is the most that one hold of the mutex has looked at for a question since the
+// shard was opened: submissions, times the blocks or branches that each is held against,
+// tenants, and picks. It says what a question can cost a reserve.
 func (q *Questions) MostLooks() (most int) {
 	q.Look(func(*machine.Machine) { most = int(q.most) })
 	return most
 }
 
 // Slices calls fn in holds of the mutex: first with 0, then with what it returned, until that is 0.
-func (q *Questions) Slices(ctx context.Context, fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
+func (q *Questions) Slices(ctx context.Context, fn func(m *machine.Machine, from int) (next int,
+	n machine.Looks)) error {
 	budget := math.MaxInt
 	return q.SlicesWithin(ctx, &budget, 0, fn)
 }
 
-// SlicesWithin is Slices that begins with from, and ends when the budget, in holds of the mutex, is used up.
+// SlicesWithin is Slices that begins with from, and ends when the budget, in holds of the
+// mutex, is used up.
 func (q *Questions) SlicesWithin(ctx context.Context, budget *int, from int,
 	fn func(m *machine.Machine, from int) (next int, n machine.Looks)) error {
 	for more := true; more && *budget > 0; *budget-- {

@@ -1,4 +1,5 @@
-// Package snapshots is the part of a shard's machine that knows which copy of the store is kept outside of it.
+// Package snapshots is the part of a shard's machine that knows which copy of the store is
+// kept outside of it.
 package snapshots
 
 import (

@@ -9,9 +9,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// This file is what makes a planned restart invisible to consumers: a shard that is closed in order writes what is held at the end of
-// its journal, and the next start takes it up again, each reservation with the time that was left to it. The epoch that the start then
-// writes ends it: should that life be killed, what it handed out is known to no one, and the restart grace is there for it.
+// This file is what makes a planned restart invisible to consumers: a shard that is closed in order
+// writes what is held at the end of its journal, and the next start takes it up again, each
+// reservation with the time that was left to it. The epoch that the start then writes ends it: should
+// that life be killed, what it handed out is known to no one, and the restart grace is there for it.
 
 // Part is the part that has what was held when the shard was closed, while it starts.
 type Part struct {
@@ -55,7 +56,8 @@ func (p *Part) Resume(now queue.Time) {
 				continue
 			}
 			machine.Retake(m, r, reserver.Hold{
-				Sequence: c.Sequence, Epoch: c.Epoch, Seq: c.Seq, Index: c.Index, Attempt: r.Attempt(c.Index), Counted: true,
+				Sequence: c.Sequence, Epoch: c.Epoch, Seq: c.Seq, Index: c.Index, Attempt: r.Attempt(c.Index),
+				Counted:  true,
 				Reserved: c.Reserved, Deadline: now.Add(c.Deadline.Sub(p.at)),
 			}, op.Consumer, op.Seen)
 		}
@@ -69,8 +71,9 @@ func (p *Part) Resume(now queue.Time) {
 	}
 }
 
-// EachHeld tells what each consumer holds, in ops that are good during the call only. What was on its way to the disk is not any more: what
-// of it came through holds nothing, and the rest is held as before.
+// EachHeld tells what each consumer holds, in ops that are good during the call only. What
+// was on its way to the disk is not any more: what of it came through holds nothing, and
+// the rest is held as before.
 func (p *Part) EachHeld(tell func(*journal.Held)) {
 	m := p.m
 	for from, more := 0, true; more; more = from != 0 {

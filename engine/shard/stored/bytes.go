@@ -1,5 +1,5 @@
-// Package stored reads the contents and attachments of submissions, whichever way the store has them: in rows of their own, or in the blobs
-// that their inserts name.
+// Package stored reads the contents and attachments of submissions, whichever way the
+// store has them: in rows of their own, or in the blobs that their inserts name.
 package stored
 
 import (

@@ -1,5 +1,6 @@
-// Package submissions is what callers of a shard ask about what was inserted, open and ended: its chunks, their outputs, and what is kept
-// of it on the disk. It has no state that outlives the process: it reads the machine, and the store for what has ended.
+// Package submissions is what callers of a shard ask about what was inserted, open and
+// ended: its chunks, their outputs, and what is kept of it on the disk. It has no state
+// that outlives the process: it reads the machine, and the store for what has ended.
 package submissions
 
 import (
@@ -79,16 +80,18 @@ func (s *Submissions) Trace(id queue.SubmissionID) (trace string) {
 	return trace
 }
 
-// How many submissions one list looks at, about: in memory, and in the history, where they are read and decoded.
+// How many submissions one list looks at, about: in memory, and in the history, where they
+// are read and decoded.
 const (
 	listLook  = 20 * machine.ListSlice
 	endedLook = 2 * queue.MaxListLimit
 )
 
-// List returns up to `limit` submissions with ids below `before` (0: from the newest), newest first, and below which id to go on: 0 when
-// there are no more. A list that would have to look at too many ends before `limit`, perhaps with none.
-func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID, limit int) (list []queue.Submission,
-	next queue.SubmissionID, err error) {
+// List returns up to `limit` submissions with ids below `before` (0: from the newest),
+// newest first, and below which id to go on: 0 when there are no more. A list that would
+// have to look at too many ends before `limit`, perhaps with none.
+func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.SubmissionID,
+	limit int) (list []queue.Submission, next queue.SubmissionID, err error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
@@ -104,7 +107,8 @@ func (s *Submissions) List(ctx context.Context, f machine.Filter, before queue.S
 	all := append(memory, history...)
 	all = slices.DeleteFunc(all, func(x queue.Submission) bool { return x.ID < next })
 	slices.SortStableFunc(all, func(a, b queue.Submission) int { return -cmp.Compare(a.ID, b.ID) })
-	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID }) // checkpointed in between: memory's comes first
+	// checkpointed in between: memory's comes first
+	all = slices.CompactFunc(all, func(a, b queue.Submission) bool { return a.ID == b.ID })
 	n, answer := 0, access.Gather(ctx)
 	for n < min(limit, len(all)) && (answer.Fits(queue.SubmissionBytes(&all[n])) || n == 0) {
 		n++
@@ -142,7 +146,8 @@ func (s *Submissions) listMemory(ctx context.Context, f *machine.Filter, before 
 
 // EndStates are the states that the history holds.
 func EndStates() []queue.SubmissionState {
-	return []queue.SubmissionState{queue.Completed, queue.CompletedWithDead, queue.Failed, queue.Cancelled, queue.Expired}
+	return []queue.SubmissionState{queue.Completed, queue.CompletedWithDead, queue.Failed, queue.Cancelled,
+		queue.Expired}
 }
 
 func (s *Submissions) listHistory(ctx context.Context, f *machine.Filter, before queue.SubmissionID,
@@ -174,15 +179,16 @@ func (s *Submissions) listHistory(ctx context.Context, f *machine.Filter, before
 	return list, to, nil
 }
 
-// remembers says that memory knows the submission, and so better than the history: it may have been opened again since, and may have
-// ended otherwise.
+// remembers says that memory knows the submission, and so better than the history: it may
+// have been opened again since, and may have ended otherwise.
 func (s *Submissions) remembers(id queue.SubmissionID) (is bool) {
 	s.Look(func(m *machine.Machine) { is = m.Record(id) != nil })
 	return is
 }
 
-// Chunks returns up to `limit` chunks from index `from` on whose state is one of `states` (empty: all), as many as fit into an answer, and
-// the index to go on from: a page may hold fewer than `limit`, or none, before the end. next is the number of chunks at the end.
+// Chunks returns up to `limit` chunks from index `from` on whose state is one of `states`
+// (empty: all), as many as fit into an answer, and the index to go on from: a page may hold
+// fewer than `limit`, or none, before the end. next is the number of chunks at the end.
 func (s *Submissions) Chunks(ctx context.Context, id queue.SubmissionID, states []queue.ChunkState, from uint32,
 	limit int) (list []queue.Chunk, next uint32, err error) {
 	next = from
@@ -256,7 +262,8 @@ func (s *Submissions) Chunk(ctx context.Context, id queue.SubmissionID, index ui
 	return list[0], nil
 }
 
-// Drain removes what reservations an ended submission has left, in slices, so that its history row can be made.
+// Drain removes what reservations an ended submission has left, in slices, so that its
+// history row can be made.
 func Drain(s shell.Shell, m *machine.Machine, r *machine.Record) {
 	for more := true; more; {
 		s.Look(func(*machine.Machine) {

@@ -9,8 +9,10 @@ import (
 	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
-// SetPriority changes the priority of an open submission, from the next reservation on. Of one that has ended it is a conflict.
-func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64, acts ...queue.Act) (queue.Submission, error) {
+// SetPriority changes the priority of an open submission, from the next reservation on. Of
+// one that has ended it is a conflict.
+func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, priority int64,
+	acts ...queue.Act) (queue.Submission, error) {
 	var r *machine.Record
 	err := shell.Change(s, func(m *machine.Machine, now queue.Time) error {
 		if r = m.Live(id); r == nil {
@@ -26,7 +28,8 @@ func (s *Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pr
 		return queue.Submission{}, err
 	}
 	sub, err := s.Get(ctx, id)
-	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) { // it may have ended before the op came to it
+	if err == nil && sub.State != queue.Open && (r == nil || sub.Priority != priority) {
+		// it may have ended before the op came to it
 		return queue.Submission{}, &queue.Error{Code: queue.CodeConflict, Message: "The submission is " +
 			sub.State.String() + ": only an open one can be changed."}
 	}

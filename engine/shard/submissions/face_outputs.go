@@ -79,9 +79,10 @@ func (o *outcome) outputs() (done uint32, counted machine.OutputCount) {
 	return done, counted
 }
 
-// Outputs calls fn for every output of done chunks in index order. When the journal tells of outputs that are not there, it says so at the
-// end.
-func (s *Submissions) Outputs(ctx context.Context, id queue.SubmissionID, fn func(index uint32, output []byte) error) error {
+// Outputs calls fn for every output of done chunks in index order. When the journal tells
+// of outputs that are not there, it says so at the end.
+func (s *Submissions) Outputs(ctx context.Context, id queue.SubmissionID,
+	fn func(index uint32, output []byte) error) error {
 	o, err := s.outcome(ctx, id)
 	if err != nil {
 		return err
@@ -120,10 +121,12 @@ func (o *outcome) read(ctx context.Context, fn func(index uint32, output []byte)
 		return m, err
 	}
 	_, now := o.outputs()
-	return missingOutputs{counted.Missing(found, o.id, now == counted), counted.Chunks - found.Chunks, counted.Sum - found.Sum}, nil
+	return missingOutputs{counted.Missing(found, o.id, now == counted), counted.Chunks - found.Chunks,
+		counted.Sum - found.Sum}, nil
 }
 
-// missed is the error of what is missing. Before, it looks whether the submission is still there: retention removes outputs first.
+// missed is the error of what is missing. Before, it looks whether the submission is still
+// there: retention removes outputs first.
 func (o *outcome) missed(ctx context.Context, what string) error {
 	if what == "" {
 		return nil
@@ -139,7 +142,8 @@ func (o *outcome) missed(ctx context.Context, what string) error {
 		"committed: it is lost. Restore the data directory from a backup.", what), Err: err}
 }
 
-// addOutputs reads the outputs of the done chunks of a page, which ends before the one that does not fit into an answer.
+// addOutputs reads the outputs of the done chunks of a page, which ends before the one
+// that does not fit into an answer.
 func (s *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq uint32, list []queue.Chunk,
 	next uint32) ([]queue.Chunk, uint32, error) {
 	none := func(c queue.Chunk) bool { return c.State == queue.ChunkDone && c.Output == nil }
@@ -167,8 +171,9 @@ func (s *Submissions) addOutputs(ctx context.Context, id queue.SubmissionID, seq
 	return list, next, nil
 }
 
-// hasNone checks that it is right that a done chunk has no output. That is known at once where no chunk of the submission has one, or all
-// have. Else all of its outputs have to be counted, once in the life of the shard: what this life wrote is there.
+// hasNone checks that it is right that a done chunk has no output. That is known at once
+// where no chunk of the submission has one, or all have. Else all of its outputs have to
+// be counted, once in the life of the shard: what this life wrote is there.
 func (s *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index uint32) error {
 	o, err := s.outcome(ctx, id)
 	if err != nil {

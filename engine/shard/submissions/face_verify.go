@@ -39,8 +39,8 @@ type verifying struct {
 	tell func(Wrong)
 }
 
-// Verify reads everything that is kept of a submission, and tells what is damaged or missing, unless a repair has told of it. The error is
-// one that kept it from looking.
+// Verify reads everything that is kept of a submission, and tells what is damaged or
+// missing, unless a repair has told of it. The error is one that kept it from looking.
 func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *Kept, tell func(Wrong)) error {
 	if err := kept.load(ctx, s.Store()); err != nil {
 		tell(Wrong{Chunk: NoChunk, What: err.Error()})
@@ -56,7 +56,8 @@ func (s *Submissions) Verify(ctx context.Context, id queue.SubmissionID, kept *K
 	if r.Attached {
 		b, err := s.bytes.Attachment(ctx, r)
 		if err != nil {
-			v.wrong(Wrong{Chunk: NoChunk, Loss: store.Loss{Kind: store.LostAttachment}, What: "its attachment: " + err.Error()})
+			v.wrong(Wrong{Chunk: NoChunk, Loss: store.Loss{Kind: store.LostAttachment},
+				What: "its attachment: " + err.Error()})
 		}
 		kept.Attachments++
 		kept.Bytes += uint64(len(b))

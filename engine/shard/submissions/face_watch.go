@@ -10,7 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// Watch is a wait until a number of submissions, of one shard or of several, are over: they ended, or there is nothing to wait for.
+// Watch is a wait until a number of submissions, of one shard or of several, are over:
+// they ended, or there is nothing to wait for.
 type Watch struct {
 	left atomic.Int64
 	done chan struct{} // closed when none is left
@@ -44,7 +45,8 @@ func (w *Watch) Wait(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Watch has w count each of the submissions when it ends; those that are not open here count at once. Unwatch must follow.
+// Watch has w count each of the submissions when it ends; those that are not open here
+// count at once. Unwatch must follow.
 func (s *Submissions) Watch(w *Watch, ids ...queue.SubmissionID) {
 	over := 0
 	err := s.Locked(func(m *machine.Machine, _ queue.Time) error {

@@ -1,7 +1,8 @@
-// Package trouble is what the life-cycle worker makes of failures. A slice whose commit failed has done nothing, and is made again later.
-// When a kind's slices go on failing, the next ones are smaller and in batches of their own. So the action that is to blame is found by
-// bisecting, while the others, and everybody else's calls, get through. Found, it is parked: left alone until an operator has it tried
-// again.
+// Package trouble is what the life-cycle worker makes of failures. A slice whose commit
+// failed has done nothing, and is made again later. When a kind's slices go on failing,
+// the next ones are smaller and in batches of their own. So the action that is to blame is
+// found by bisecting, while the others, and everybody else's calls, get through. Found, it
+// is parked: left alone until an operator has it tried again.
 package trouble
 
 import (
@@ -52,7 +53,8 @@ func (k *Kind) Most() int {
 	return k.Limit
 }
 
-// May says whether the pause after the last failure is over. A clock that was set back does not make it longer.
+// May says whether the pause after the last failure is over. A clock that was set back
+// does not make it longer.
 func (k *Kind) May(now queue.Time) bool {
 	return k.again <= now || k.again > now.Add(longestWait)
 }
@@ -70,8 +72,8 @@ func (k *Kind) fail(err error, now queue.Time, seed uint64) {
 	k.again = now.Add(time.Duration(min(pause*jitter, float64(longestWait))))
 }
 
-// Narrow has the next slices be smaller, and says whether there is only one action left that can be to blame, which has had
-// its tries.
+// Narrow has the next slices be smaller, and says whether there is only one action left
+// that can be to blame, which has had its tries.
 func (k *Kind) Narrow(looked int) (blamed bool) {
 	if looked > 1 {
 		k.Limit, k.alone = looked/2, 0
@@ -82,7 +84,8 @@ func (k *Kind) Narrow(looked int) (blamed bool) {
 	return k.alone > ParkAfter
 }
 
-// Pass notes a slice that came through with so many actions looked at. When nothing is left the search for what fails is over.
+// Pass notes a slice that came through with so many actions looked at. When nothing is
+// left the search for what fails is over.
 func (k *Kind) Pass(now queue.Time, looked int) {
 	if looked < k.Most() {
 		k.Limit = 0
@@ -93,14 +96,16 @@ func (k *Kind) Pass(now queue.Time, looked int) {
 	k.Failures, k.alone, k.again, k.Err = 0, 0, 0, nil
 }
 
-// Book has all kinds, the actions that are parked, and those that are under suspicion. The shard's mutex guards it. It outlives a reload.
+// Book has all kinds, the actions that are parked, and those that are under suspicion. The
+// shard's mutex guards it. It outlives a reload.
 type Book struct {
 	Kinds    [machine.KindCount]Kind
 	Parked   map[machine.Action]*machine.Parking
 	Slices   uint64 // that came through, since the start
 	Degraded bool   // some kind fails again and again: nothing new is taken in
 
-	// how often what is tried alone failed since it last came through: schedules, large rules, letters that cannot be read
+	// how often what is tried alone failed since it last came through: schedules, large
+	// rules, letters that cannot be read
 	blamed map[machine.Action]int
 	log    *slog.Logger // names the queue
 	seed   func() uint64
@@ -173,18 +178,20 @@ func (b *Book) Park(a machine.Action, err error, now queue.Time) bool {
 	k.Failures, k.alone, k.again = 0, 0, 0
 	k.Limit = machine.TickMost / 2 // there may be more of its kind
 	b.Parked[a] = &machine.Parking{Err: err, Since: now}
-	b.log.Error("a life-cycle action is parked; have it tried again when its cause is fixed", "kind", a.Kind, "submission", a.Submission,
-		"index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
+	b.log.Error("a life-cycle action is parked; have it tried again when its cause is fixed", "kind", a.Kind,
+		"submission", a.Submission, "index", a.Index, "rule", a.Rule, "schedule", a.Schedule, "error", err)
 	return true
 }
 
-// Suspect notes that an action failed that no one shared its batch with, and says whether it did so too often.
+// Suspect notes that an action failed that no one shared its batch with, and says whether
+// it did so too often.
 func (b *Book) Suspect(a machine.Action) (often bool) {
 	b.blamed[a]++
 	return b.blamed[a] > ParkAfter
 }
 
-// Blame notes that an action failed that no one shared its batch with, and parks it if it did so again and again.
+// Blame notes that an action failed that no one shared its batch with, and parks it if it
+// did so again and again.
 func (b *Book) Blame(a machine.Action, err error, now queue.Time) {
 	if errors.Is(err, journal.ErrFull) {
 		return // no action is guilty of that
@@ -208,7 +215,8 @@ func (b *Book) Unpark(m *machine.Machine, a machine.Action) {
 	}
 }
 
-// Retry has all parked actions tried again, with the next pass, and says how many. Pauses after failures end.
+// Retry has all parked actions tried again, with the next pass, and says how many. Pauses
+// after failures end.
 func (b *Book) Retry(m *machine.Machine) (n int) {
 	for a := range b.Parked {
 		delete(b.Parked, a)

@@ -1,5 +1,5 @@
-// Package values is what callers ask of the values of meta keys: their counts, which the backlog keeps, and what is set for them, which
-// settings does. It has no state.
+// Package values is what callers ask of the values of meta keys: their counts, which the
+// backlog keeps, and what is set for them, which settings does. It has no state.
 package values
 
 import (
@@ -15,9 +15,10 @@ type Values struct{ shell.Shell }
 // slice is how many values of a key one hold of the mutex copies.
 const slice = 1000
 
-// List appends the values of a meta key with their counts, in no useful order: each once, `most` of them at most. whole says
-// that there are no more. They are copied in slices, between which everybody else has a turn, so that the counts are of several
-// moments: values that come or go meanwhile may be missing.
+// List appends the values of a meta key with their counts, in no useful order: each once,
+// `most` of them at most. whole says that there are no more. They are copied in slices,
+// between which everybody else has a turn, so that the counts are of several moments:
+// values that come or go meanwhile may be missing.
 func (v Values) List(key queue.MetaKey, most int, dst []backlog.ValueCount) (list []backlog.ValueCount, whole bool) {
 	from := len(dst)
 	var walk backlog.ValueWalk
@@ -27,7 +28,8 @@ func (v Values) List(key queue.MetaKey, most int, dst []backlog.ValueCount) (lis
 			break
 		}
 		v.Look(func(m *machine.Machine) {
-			more = m.Backlog.Values.Walk(key, &walk, min(room, slice), func(value backlog.ValueCount) { dst = append(dst, value) })
+			more = m.Backlog.Values.Walk(key, &walk, min(room, slice),
+				func(value backlog.ValueCount) { dst = append(dst, value) })
 		})
 		whole = !more
 	}

@@ -1,5 +1,6 @@
-// Package views is the part of a shard that keeps its standing views within the memory that the server has for those of all its shards, and
-// within that of the access tokens they were made for. The views themselves are the backlog's.
+// Package views is the part of a shard that keeps its standing views within the memory
+// that the server has for those of all its shards, and within that of the access tokens
+// they were made for. The views themselves are the backlog's.
 package views
 
 import (
@@ -39,8 +40,9 @@ func (v *Views) Close() {
 	v.tellOwners(nil)
 }
 
-// Build goes on with a view that is not built, for one slice: first it takes apart what dropped views left, so that their memory is free
-// before this one needs it. The error says that there is no room for it. The mutex is held.
+// Build goes on with a view that is not built, for one slice: first it takes apart what
+// dropped views left, so that their memory is free before this one needs it. The error
+// says that there is no room for it. The mutex is held.
 func (v *Views) Build(ctx context.Context, b *backlog.Backlog, view *backlog.View) error {
 	promised := b.Views.Promise(view)
 	if promised > 0 {
@@ -98,7 +100,8 @@ func (v *Views) count(b *backlog.Backlog) {
 }
 
 const (
-	// keep is how many standing views an idle strategy may leave behind; beyond it the least recently used go.
+	// keep is how many standing views an idle strategy may leave behind; beyond it the
+	// least recently used go.
 	keep = 256
 	// sweepSlice is how many entries of dropped views one hold of the mutex takes apart.
 	sweepSlice = 5000
@@ -117,8 +120,9 @@ func (v *Views) Tidy() {
 	}
 }
 
-// tidy drops views that have not been used for a while: beyond a number, those of a minute ago when half of the memory for views is
-// taken, idle ones when all is, and any but those that someone waits on when they grew far beyond.
+// tidy drops views that have not been used for a while: beyond a number, those of a minute
+// ago when half of the memory for views is taken, idle ones when all is, and any but those
+// that someone waits on when they grew far beyond.
 func (v *Views) tidy(b *backlog.Backlog) {
 	b.Views.Tick()
 	b.Views.Drop(keep)
@@ -126,7 +130,8 @@ func (v *Views) tidy(b *backlog.Backlog) {
 	for _, asked := range []bool{false, true} {
 		of := v.memory.of(asked)
 		for how := range backlog.NotIdle + 1 {
-			bound := [...]int64{backlog.Idle: of.most, backlog.LongIdle: of.most / 2, backlog.NotIdle: of.most + of.most/8}[how]
+			bound := [...]int64{backlog.Idle: of.most, backlog.LongIdle: of.most / 2,
+				backlog.NotIdle: of.most + of.most/8}[how]
 			for of.used.Load() > bound && b.Views.DropIdle(asked, how) > 0 {
 				v.count(b)
 			}
@@ -139,7 +144,8 @@ func (v *Views) List() []api.View {
 	list := []api.View{}
 	_ = v.Locked(func(m *machine.Machine, _ queue.Time) error {
 		m.Backlog.EachView(func(view *backlog.View) {
-			list = append(list, api.View{Branch: view.Branch(), Bytes: view.Bytes(), Question: view.Asked(), Built: view.Built()})
+			list = append(list, api.View{Branch: view.Branch(), Bytes: view.Bytes(), Question: view.Asked(),
+				Built: view.Built()})
 		})
 		return nil
 	})

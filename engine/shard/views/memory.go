@@ -10,9 +10,10 @@ import (
 // DefaultMemory is how many bytes views may take when nothing else is set.
 const DefaultMemory = 1 << 30
 
-// Memory is how much memory the standing views of all shards of a server may take together: those of who reserves, and apart from
-// them those that only questions made (preview, explain, why, compare), so that a client that may only read takes nothing from consumers.
-// A view is refused when there is no room for it and none that is idle can go for it. The methods are safe for concurrent use.
+// Memory is how much memory the standing views of all shards of a server may take together: those of
+// who reserves, and apart from them those that only questions made (preview, explain, why, compare),
+// so that a client that may only read takes nothing from consumers. A view is refused when there is
+// no room for it and none that is idle can go for it. The methods are safe for concurrent use.
 type Memory struct{ views, asked budget }
 
 // NewMemory bounds the views to so many bytes, and those of questions to a quarter of that beyond it.

@@ -1,5 +1,6 @@
-// Package waiters is the reserve calls that found nothing and wait. Work is handed over by the one who makes it available, first come first
-// served: no one is woken without success, and no one runs for a chunk another one got. All of it happens under the shard's mutex.
+// Package waiters is the reserve calls that found nothing and wait. Work is handed over by
+// the one who makes it available, first come first served: no one is woken without success,
+// and no one runs for a chunk another one got. All of it happens under the shard's mutex.
 package waiters
 
 import (
@@ -13,8 +14,9 @@ import (
 // Waiter is a reserve call that waits on every view of its plan.
 type Waiter struct {
 	Request machine.Request
-	Served  chan []machine.Pick // one send: work, or nothing, which has the caller ask again; closed when the shard closes
-	over    bool                // served or gone: lines drop it when they meet it
+	// one send: work, or nothing, which has the caller ask again; closed when the shard closes
+	Served chan []machine.Pick
+	over   bool // served or gone: lines drop it when they meet it
 }
 
 // tellScored is how many waiters whose strategy scores are told at once that there is something.
@@ -36,8 +38,9 @@ type Waiters struct {
 	views   []*backlog.View // of the plan that is being followed
 }
 
-// New is the line of a shard without anyone in it. machine is the state of now; stale says why a waiter has to ask again before it is
-// served: what keeps its consumer from work, or no longer does, has changed.
+// New is the line of a shard without anyone in it. machine is the state of now; stale says
+// why a waiter has to ask again before it is served: what keeps its consumer from work, or
+// no longer does, has changed.
 func New(machine func() *machine.Machine, stale func(q *machine.Request) error, seed func() uint64) *Waiters {
 	return &Waiters{machine: machine, stale: stale, seed: seed, all: map[*Waiter]struct{}{}}
 }
@@ -122,7 +125,8 @@ func (w *Waiters) Dismiss() {
 	}
 }
 
-// tidy drops the waiters that are over when they are half of the line, and stops watching when no one waits.
+// tidy drops the waiters that are over when they are half of the line, and stops watching
+// when no one waits.
 func (l *line) tidy(v *backlog.View) {
 	if l.over*2 < len(l.waiters) {
 		return
@@ -157,9 +161,9 @@ func (w *Waiters) Serve(now queue.Time) {
 	}
 }
 
-// serve serves from the front until someone cannot be served: the view is empty again then. Waiters cannot want less than the view gives,
-// as the view is one of their branches. Those whose strategy scores are told to ask again, a few at a time: the others do so anyway before
-// long.
+// serve serves from the front until someone cannot be served: the view is empty again then.
+// Waiters cannot want less than the view gives, as the view is one of their branches. Those whose
+// strategy scores are told to ask again, a few at a time: the others do so anyway before long.
 func (w *Waiters) serve(m *machine.Machine, l *line, now queue.Time) {
 	asked := 0
 	for i := 0; i < len(l.waiters); i++ {

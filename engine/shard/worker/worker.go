@@ -1,4 +1,5 @@
-// Package worker is the life-cycle worker of a shard: it runs the timed work, a slice at a time, beside what clients do.
+// Package worker is the life-cycle worker of a shard: it runs the timed work, a slice at a
+// time, beside what clients do.
 package worker
 
 import (
@@ -32,7 +33,8 @@ type Worker struct {
 type Means struct {
 	// Seal ends the open batch: what follows is in another one. The mutex is held.
 	Seal func()
-	// Steps do the kinds that are not the machine's alone: at most `most` actions. With `most`, there may be more. The mutex is held.
+	// Steps do the kinds that are not the machine's alone: at most `most` actions. With
+	// `most`, there may be more. The mutex is held.
 	Steps map[machine.Kind]func(m *machine.Machine, now queue.Time, most int) (n int)
 	// Chores are what takes the mutex several times, and waits, in their order.
 	Chores []func()
@@ -63,11 +65,12 @@ func (w *Worker) Nudge() {
 	}()
 }
 
-// Finish waits for the passes in the background. It is called when the shard serves no one any more, so none begins.
+// Finish waits for the passes in the background. It is called when the shard serves no one
+// any more, so none begins.
 func (w *Worker) Finish() { w.passes.Wait() }
 
-// Tick is one pass: it does everything that is due and returns when that is on the disk or has failed. What failed is tried
-// again by a later pass.
+// Tick is one pass: it does everything that is due and returns when that is on the disk or
+// has failed. What failed is tried again by a later pass.
 func (w *Worker) Tick() {
 	w.pass.Lock()
 	defer w.pass.Unlock()
@@ -91,8 +94,8 @@ type slice struct {
 	panicked bool           // an action broke off
 }
 
-// common makes a slice of all kinds that are not under suspicion, beside what clients do. more: something may be left, or follow
-// from what is on the disk now.
+// common makes a slice of all kinds that are not under suspicion, beside what clients do.
+// more: something may be left, or follow from what is on the disk now.
 func (w *Worker) common(slots []uint32) (more bool) {
 	var done slice
 	err := w.Locked(func(m *machine.Machine, now queue.Time) error {
@@ -141,8 +144,8 @@ func (w *Worker) end(done *slice) {
 	}
 }
 
-// step does actions of one kind. An action that panics is parked, and with it goes the state that it may have left half
-// changed: the open batch is refused, and the shard reloads. The mutex is held.
+// step does actions of one kind. An action that panics is parked, and with it goes the state that it
+// may have left half changed: the open batch is refused, and the shard reloads. The mutex is held.
 func (w *Worker) step(m *machine.Machine, done *slice, kind machine.Kind, most int, slots []uint32) {
 	if done.panicked {
 		return
@@ -170,8 +173,8 @@ func (w *Worker) step(m *machine.Machine, done *slice, kind machine.Kind, most i
 // breakOff is what follows when the action that the machine is at panicked. The mutex is held.
 func (w *Worker) breakOff(m *machine.Machine, done *slice, err error) {
 	a := m.Lifecycle.Acting
-	w.queue.Logger.Error("a life-cycle action panicked; the queue reloads", "kind", a.Kind, "submission", a.Submission, "index", a.Index,
-		"error", err, "stack", string(debug.Stack()))
+	w.queue.Logger.Error("a life-cycle action panicked; the queue reloads", "kind", a.Kind, "submission", a.Submission,
+		"index", a.Index, "error", err, "stack", string(debug.Stack()))
 	done.panicked = true
 	if !w.Trouble.Park(a, err, done.now) {
 		w.Trouble.Fail(a.Kind, err, done.now)
@@ -197,13 +200,15 @@ func (w *Worker) conclude(done *slice) (ok bool) {
 	return err == nil
 }
 
-// Retry has all parked actions tried again, with the next pass, and says how many. Pauses after failures end.
+// Retry has all parked actions tried again, with the next pass, and says how many. Pauses
+// after failures end.
 func (w *Worker) Retry() (n int) {
 	w.Look(func(m *machine.Machine) { n = w.Trouble.Retry(m) })
 	return n
 }
 
-// Lag is since when the oldest action is due that is not done yet; 0: nothing is overdue. The mutex is held.
+// Lag is since when the oldest action is due that is not done yet; 0: nothing is overdue.
+// The mutex is held.
 func Lag(m *machine.Machine, now queue.Time) (most time.Duration) {
 	for kind := range machine.KindCount {
 		if at, there := m.OldestDue(kind, now); there {

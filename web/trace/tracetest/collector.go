@@ -1,4 +1,5 @@
-// Package tracetest is a collector of spans for tests. It takes what OTLP over HTTP sends in JSON, and holds it against its shape.
+// Package tracetest is a collector of spans for tests. It takes what OTLP over HTTP sends
+// in JSON, and holds it against its shape.
 package tracetest
 
 import (
@@ -15,8 +16,8 @@ import (
 // Collector is a server on the loopback interface that gathers spans. Make it with New, and Close it.
 type Collector struct {
 	*httptest.Server
-	// Answer says what the n-th request is answered, from 1 on; nil: that all is well. The spans of one that is refused are not
-	// gathered.
+	// Answer says what the n-th request is answered, from 1 on; nil: that all is well. The
+	// spans of one that is refused are not gathered.
 	Answer func(n int) (status int, retryAfter, body string)
 	// Got has an entry for every request that was answered, as long as there is room.
 	Got chan struct{}
@@ -27,7 +28,8 @@ type Collector struct {
 	spans  []Span
 }
 
-// Span is a span as it was sent. Numbers are those of OTLP; Attributes are as JSON has them, texts without quotes.
+// Span is a span as it was sent. Numbers are those of OTLP; Attributes are as JSON has
+// them, texts without quotes.
 type Span struct {
 	TraceID, SpanID, ParentSpanID, TraceState, Name string
 	Flags                                           uint32
@@ -42,7 +44,8 @@ type Span struct {
 // Link is another span that a span has to do with.
 type Link struct{ TraceID, SpanID, TraceState string }
 
-// New starts a collector. report is told of whatever is not as OTLP has it; it may be called from any goroutine.
+// New starts a collector. report is told of whatever is not as OTLP has it; it may be
+// called from any goroutine.
 func New(report func(format string, arguments ...any)) *Collector {
 	c := &Collector{report: report, Got: make(chan struct{}, 1000)}
 	c.Server = httptest.NewServer(http.HandlerFunc(c.collect))
@@ -116,7 +119,8 @@ func (a attribute) text() string {
 
 func (c *Collector) collect(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/traces" ||
+		r.Header.Get("Content-Type") != "application/json" {
 		c.report("got %s %s as %q: %v", r.Method, r.URL, r.Header.Get("Content-Type"), err)
 	}
 	spans, err := read(body)
@@ -162,7 +166,8 @@ func read(body []byte) (spans []Span, err error) {
 		return nil, err
 	}
 	for _, resource := range in.ResourceSpans {
-		if list := resource.Resource.Attributes; len(list) == 0 || list[0].Key != "service.name" || list[0].text() != "quern" {
+		if list := resource.Resource.Attributes; len(list) == 0 || list[0].Key != "service.name" ||
+			list[0].text() != "quern" {
 			return nil, fmt.Errorf("the resource is %+v", list)
 		}
 		for _, scope := range resource.ScopeSpans {
@@ -170,7 +175,8 @@ func read(body []byte) (spans []Span, err error) {
 				s := &scope.Spans[i]
 				if scope.Scope.Name == "" || !traceID.MatchString(s.TraceID) || !spanID.MatchString(s.SpanID) ||
 					s.ParentSpanID != "" && !spanID.MatchString(s.ParentSpanID) ||
-					s.Name == "" || s.Kind < 1 || s.Kind > 5 || s.StartTimeUnixNano <= 0 || s.EndTimeUnixNano < s.StartTimeUnixNano {
+					s.Name == "" || s.Kind < 1 || s.Kind > 5 || s.StartTimeUnixNano <= 0 ||
+					s.EndTimeUnixNano < s.StartTimeUnixNano {
 					return nil, fmt.Errorf("the span %+v is not whole", s)
 				}
 				spans = append(spans, s.span())
@@ -187,8 +193,9 @@ func (s *sent) span() Span {
 	out := Span{
 		TraceID: s.TraceID, SpanID: s.SpanID, ParentSpanID: s.ParentSpanID, TraceState: s.TraceState, Name: s.Name,
 		Flags: s.Flags, Kind: s.Kind,
-		DroppedLinksCount: s.DroppedLinksCount, Start: s.StartTimeUnixNano, End: s.EndTimeUnixNano, Attributes: map[string]string{},
-		Failed: s.Status.Code == 2, Status: s.Status.Message,
+		DroppedLinksCount: s.DroppedLinksCount, Start: s.StartTimeUnixNano, End: s.EndTimeUnixNano,
+		Attributes: map[string]string{},
+		Failed:     s.Status.Code == 2, Status: s.Status.Message,
 	}
 	for _, a := range s.Attributes {
 		out.Attributes[a.Key] = a.text()

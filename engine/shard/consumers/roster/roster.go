@@ -1,5 +1,6 @@
-// Package roster has who is attached to a queue: the streams of consumers, who of them is away and since when, and what operators told
-// them. It is pure: it is handed the time, and the shard's mutex guards it.
+// Package roster has who is attached to a queue: the streams of consumers, who of them is
+// away and since when, and what operators told them. It is pure: it is handed the time,
+// and the shard's mutex guards it.
 //
 //quern:tests pure
 package roster
@@ -14,15 +15,17 @@ import (
 	"github.com/quern-queue/quern/engine/reserver"
 )
 
-// Roster is which consumers are attached, and what operators told consumers. It is memory only, as reservations are, but it
-// outlives a reload of the shard: the streams are still there. What consumers hold is the reserver's to know.
+// Roster is which consumers are attached, and what operators told consumers. It is memory
+// only, as reservations are, but it outlives a reload of the shard: the streams are still
+// there. What consumers hold is the reserver's to know.
 type Roster struct {
-	ByName   map[string]*Consumer
-	List     []*Consumer // the same, in no useful order
-	Away     []Absence   // of consumers whose last stream broke, the earliest first; those who came back are passed over
-	Attached int         // consumers with a stream
-	Gone     int         // consumers that are away
-	Ordered  int         // consumers with an order
+	ByName map[string]*Consumer
+	List   []*Consumer // the same, in no useful order
+	// of consumers whose last stream broke, the earliest first; those who came back are passed over
+	Away     []Absence
+	Attached int // consumers with a stream
+	Gone     int // consumers that are away
+	Ordered  int // consumers with an order
 
 	ended map[string]struct{} // names of consumers whose last stream the server ended: it stops
 
@@ -51,8 +54,8 @@ type Stream struct {
 	Stir    func() // there may be something new
 }
 
-// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it attaches again, and learns what it holds by
-// extending it.
+// maxRevokes is how much a stream may fall behind. A consumer whose stream ends by it
+// attaches again, and learns what it holds by extending it.
 const maxRevokes = 10_000
 
 // Revoke tells it that a reservation was taken. One that is behind by very many ends instead.
@@ -193,7 +196,8 @@ func (r *Roster) back(c *Consumer) {
 	}
 }
 
-// Rewind has the ends of what consumers hold begin at the first reservation again: in a new table they have other places.
+// Rewind has the ends of what consumers hold begin at the first reservation again: in a
+// new table they have other places.
 func (r *Roster) Rewind() {
 	for _, c := range r.List {
 		c.LostTo = reserver.Place{}
@@ -225,7 +229,8 @@ func (r *Roster) Forget(c *Consumer) {
 // orderKept is how long an order holds for a consumer that is not attached and was not heard of.
 const orderKept = time.Hour
 
-// SweepOrders forgets orders for consumers that are long gone. seen says when one was heard of, beside what the roster knows.
+// SweepOrders forgets orders for consumers that are long gone. seen says when one was
+// heard of, beside what the roster knows.
 func (r *Roster) SweepOrders(now queue.Time, seen func(name string) queue.Time) {
 	if r.Ordered == 0 {
 		return
@@ -252,7 +257,8 @@ func (r *Roster) Audit() error {
 		}
 	}
 	if attached != r.Attached || gone != r.Gone {
-		return fmt.Errorf("consumers attached %d and away %d are counted as %d and %d", attached, gone, r.Attached, r.Gone)
+		return fmt.Errorf("consumers attached %d and away %d are counted as %d and %d", attached, gone, r.Attached,
+			r.Gone)
 	}
 	return nil
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Groups counts dead letters by the fingerprint of their errors. The machine keeps one of all its letters, wherever their submissions
-// are, up to date; a question that it cannot answer fills one of its own from the letters themselves.
+// Groups counts dead letters by the fingerprint of their errors. The machine keeps one of
+// all its letters, wherever their submissions are, up to date; a question that it cannot
+// answer fills one of its own from the letters themselves.
 //
-// It is bounded: at most `most` fingerprints have a group, each with one error as an example. The letters of others are only counted. A
-// fingerprint is in here with all of its letters or with none: a new one is let in only while there are no others, as there may be older
-// letters of it among them.
+// It is bounded: at most `most` fingerprints have a group, each with one error as an example. The
+// letters of others are only counted. A fingerprint is in here with all of its letters or with none:
+// a new one is let in only while there are no others, as there may be older letters of it among them.
 //
 // Counts are signed, and never fixed: one below 0 is a fault, which the audit reports.
 //
-// A letter that goes takes a time away, which may be the first or the last of its group. Then the times are bounds
-// only, until the letters of its submission are looked at again, which a question does.
+// A letter that goes takes a time away, which may be the first or the last of its group. Then the times
+// are bounds only, until the letters of its submission are looked at again, which a question does.
 type Groups struct {
 	Most   int
 	Of     map[string]*Group // by fingerprint
@@ -33,8 +34,8 @@ type Groups struct {
 	changed bool
 }
 
-// Max bounds the groups of a queue, in memory and in an answer: one takes up to queue.MaxErrorBytes and some hundred bytes, and
-// errors may differ in every word.
+// Max bounds the groups of a queue, in memory and in an answer: one takes up to
+// queue.MaxErrorBytes and some hundred bytes, and errors may differ in every word.
 const Max = 10_000
 
 // Group is the letters of one fingerprint, with what each submission has of them.
@@ -139,7 +140,8 @@ func (s *Share) Tells(of Share, loose bool) bool {
 // Look begins to look at the letters of a submission.
 func (g *Groups) Look(id queue.SubmissionID) { g.looked, g.changed = id, false }
 
-// Exactly ends that: the times of the letters are those that were found, unless some came or went meanwhile.
+// Exactly ends that: the times of the letters are those that were found, unless some came
+// or went meanwhile.
 func (g *Groups) Exactly(id queue.SubmissionID, found *Groups) {
 	if g.looked != id || g.changed {
 		return
@@ -161,8 +163,9 @@ func (x *Group) tight() {
 	}
 }
 
-// List answers for the letters that the filter means, in no order and without patterns. letters is how many the filter's submission
-// has, if it names one. known: the counters tell; otherwise only the letters themselves do.
+// List answers for the letters that the filter means, in no order and without patterns.
+// letters is how many the filter's submission has, if it names one. known: the counters
+// tell; otherwise only the letters themselves do.
 func (g *Groups) List(f *queue.DeadFilter, letters uint32) (list api.DeadGroups, known bool) {
 	list.Items = []api.DeadGroup{}
 	chosen := g.Of
@@ -204,7 +207,8 @@ func (x *Group) of(id queue.SubmissionID) api.DeadGroup {
 		FirstDiedAt: share.First.API(), LastDiedAt: share.Last.API()}
 }
 
-// Inexact are the submissions whose letters have to be looked at before the times are exact of what the filter means.
+// Inexact are the submissions whose letters have to be looked at before the times are
+// exact of what the filter means.
 func (g *Groups) Inexact(f *queue.DeadFilter) []queue.SubmissionID {
 	if _, loose := g.Loose[f.Submission]; f.Submission != 0 && !loose {
 		return nil

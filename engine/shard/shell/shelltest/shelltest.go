@@ -1,5 +1,6 @@
-// Package shelltest is a shell around a real machine and a real store, for tests of parts: without goroutines, journal and engine. What is
-// begun is on the disk when someone waits for it, in one step, or fails when the test says so.
+// Package shelltest is a shell around a real machine and a real store, for tests of parts:
+// without goroutines, journal and engine. What is begun is on the disk when someone waits
+// for it, in one step, or fails when the test says so.
 package shelltest
 
 import (
@@ -39,7 +40,8 @@ type Shell struct {
 	Woken   int   // how often Wake was called
 	Broken  error // what Distrust was told
 	Commits [][]byte
-	Resume  func(now queue.Time) // called by Reload when the replay is through, before anything is offered; nil: nothing is
+	// called by Reload when the replay is through, before anything is offered; nil: nothing is
+	Resume func(now queue.Time)
 
 	sealed []*machine.Batch
 	rows   *store.Store
@@ -50,7 +52,8 @@ var _ shell.Shell = (*Shell)(nil)
 // New is the shell of an empty machine, which the test gives its parts.
 func New(t *testing.T) *Shell {
 	t.Helper()
-	rows, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "store.db"), store.Options{Durability: queue.Relaxed})
+	rows, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "store.db"),
+		store.Options{Durability: queue.Relaxed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,8 @@ func (s *Shell) empty() *machine.Machine {
 	return m
 }
 
-// Reload makes the machine again, of all that was committed, as a shard does after an append of unknown outcome. join gives it its parts.
+// Reload makes the machine again, of all that was committed, as a shard does after an
+// append of unknown outcome. join gives it its parts.
 func (s *Shell) Reload(join func(m *machine.Machine)) {
 	s.T.Helper()
 	m := s.empty()
