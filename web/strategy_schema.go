@@ -77,6 +77,9 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 		return text("Meta key")
 	case strategy.FieldTenant:
 		return text("Meta key of the tenants, or " + strategy.SubmissionKey + ": each submission is one")
+	case strategy.FieldValues:
+		return &huma.Schema{Type: huma.TypeArray, Items: refTo("MetaValue"), MinItems: new(int(f.Low)), MaxItems: new(int(f.High)),
+			Description: "Values of the key. The order does not matter, and a value counts once"}
 	case strategy.FieldValue:
 		return &huma.Schema{Ref: refTo("MetaValue").Ref, Description: "Value that a submission must have under the key"}
 	case strategy.FieldNumber:

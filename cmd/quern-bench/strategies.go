@@ -58,6 +58,8 @@ var strategyCases = []reserveCase{
 	{name: "newest_first", strategy: `NewestFirst`},
 	{name: "custom_priority", strategy: `CustomPriority`},
 	{name: "select_only", strategy: `SelectOnly("company", 7, Random)`},
+	{name: "select_any", strategy: `SelectAny("tier", [7, 8, 30, 99], Random)`},
+	{name: "except", strategy: `Except("tier", [7, 8, 30, 99], OldestFirst)`},
 	{name: "or_else", strategy: `OrElse(SelectOnly("company", 7, Random), SelectOnly("mode", "preview", Random))`},
 	{name: "prefer_distinct", strategy: `PreferDistinct("company", 1, Random)`},
 	{name: "max_simultaneous", strategy: `MaxSimultaneous("company", 1000, Random)`},

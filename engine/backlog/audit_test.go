@@ -29,7 +29,7 @@ func (m *model) audit() {
 			for _, x := range m.subs {
 				if x.shown && x.count(free) > 0 && x.own == queue.Unruled && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
 					value, has := x.spec.Meta.Find(f.Key)
-					return !has || value != f.Value
+					return (has && slices.Contains(f.Values, value)) == f.Except
 				}) {
 					want++
 				}

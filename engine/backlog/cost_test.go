@@ -35,7 +35,7 @@ type costCase struct {
 func costCases() []costCase {
 	byCompany := func(max uint32) strategy.Limit { return strategy.Limit{Key: "company", Max: max} }
 	byKind := func(max uint32) strategy.Limit { return strategy.Limit{Key: "kind", Max: max} }
-	preview := strategy.Filter{Key: "mode", Value: queue.StringValue("preview")}
+	preview := strategy.Select("mode", queue.StringValue("preview"))
 	return []costCase{
 		{name: "Random", branch: filtered(strategy.Random), hold: 1000, most: 2},
 		{name: "OldestFirst", branch: filtered(strategy.OldestFirst), hold: 1000, most: 1},
@@ -223,7 +223,7 @@ func TestDropViewsByUse(t *testing.T) {
 func TestBuildFromTheRarestFilter(t *testing.T) {
 	t.Parallel()
 	b := filled(2000, 1)
-	common, rare := strategy.Filter{Key: "mode", Value: queue.StringValue("batch")}, equals("kind", 3)
+	common, rare := strategy.Select("mode", queue.StringValue("batch")), equals("kind", 3)
 	for _, br := range []strategy.Branch{filtered(strategy.Random, common, rare), filtered(strategy.OldestFirst, rare, common)} {
 		if v := b.Views.Of(&br); !v.Build(20) {
 			t.Errorf("%s is not built after 20 submissions, although only 20 have kind=3", br.Key())

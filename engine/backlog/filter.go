@@ -12,8 +12,8 @@ type filter struct {
 // newFilter counts its use of the terms, until release.
 func (v *values) newFilter(of strategy.Filter) filter {
 	f := filter{Filter: of}
-	for _, entry := range of.Index() {
-		t := v.intern(entry.Key, entry.Value)
+	for _, value := range of.Index() {
+		t := v.intern(of.Key, value)
 		t.uses++
 		f.index = append(f.index, t)
 	}
@@ -28,15 +28,10 @@ func (v *values) releaseFilter(f filter) {
 }
 
 func (f *filter) admits(s *Submission) bool {
-	if f.index == nil {
-		return f.Admits(s.Find(f.Key))
+	if len(f.index) == 1 {
+		return s.hasTerm(f.index[0].number)
 	}
-	for _, t := range f.index {
-		if s.hasTerm(t.number) {
-			return true
-		}
-	}
-	return false
+	return f.Admits(s.Find(f.Key))
 }
 
 // shownIn is how many submissions the terms have that are shown.

@@ -102,7 +102,7 @@ func (m *model) admitted(br *strategy.Branch, x *modelSub) bool {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !m.admitted(leaf, x) })
 	}
 	for _, f := range br.Filters {
-		if v, ok := x.spec.Meta.Find(f.Key); !ok || v != f.Value {
+		if v, ok := x.spec.Meta.Find(f.Key); (ok && slices.Contains(f.Values, v)) == f.Except {
 			return false
 		}
 	}
@@ -150,7 +150,7 @@ func newModel(t *testing.T, seed uint64, branches []strategy.Branch) *model {
 }
 
 func equals(key string, value int64) strategy.Filter {
-	return strategy.Filter{Key: key, Value: queue.IntValue(value)}
+	return strategy.Select(key, queue.IntValue(value))
 }
 
 func limited(order strategy.Order, limits ...strategy.Limit) strategy.Branch {
@@ -172,11 +172,15 @@ func modelBranches() []strategy.Branch {
 		filtered(strategy.Random, equals("a", 1)), filtered(strategy.OldestFirst, equals("a", 2)),
 		filtered(strategy.Random, equals("a", 1), equals("b", 2)), filtered(strategy.CustomPriority, equals("a", 0), equals("b", 1), equals("c", 2)),
 		filtered(strategy.NewestFirst, equals("a", 1), equals("a", 2)), filtered(strategy.Random, equals("z", 1)),
-		{Filters: []strategy.Filter{{Key: "c", Value: queue.StringValue("1")}}, Order: strategy.OldestFirst},
+		{Filters: []strategy.Filter{strategy.Select("c", queue.StringValue("1"))}, Order: strategy.OldestFirst},
 		limited(strategy.Random, a(2)), limited(strategy.Random, a(3)), limited(strategy.OldestFirst, a(1)), limited(strategy.OldestFirst, b(3)),
 		limited(strategy.Random, a(3), b(2)), limited(strategy.CustomPriority, a(3), b(2)), limited(strategy.NewestFirst, a(1), b(1)),
 		limited(strategy.Random, a(1), b(1), c(1)), limited(strategy.OldestFirst, a(4), b(3), c(2)), limited(strategy.Random, a(1<<32-1)),
 	}
+	any, except := strategy.Select("a", queue.IntValue(1)), strategy.Select("b", queue.IntValue(2))
+	any.Values = append(any.Values, queue.IntValue(2), queue.StringValue("1"))
+	except.Except = true
+	branches = append(branches, filtered(strategy.Random, any), filtered(strategy.OldestFirst, except), filtered(strategy.NewestFirst, any, except))
 	both := limited(strategy.Random, a(2), c(3))
 	both.Filters = []strategy.Filter{equals("b", 1)}
 	more := limited(strategy.CustomPriority, a(1))

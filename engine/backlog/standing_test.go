@@ -15,7 +15,7 @@ func stand(b *Backlog, order strategy.Order, f strategy.Filter, s *Submission, i
 	for from, more := -1, true; more; more = from != 0 {
 		from = b.Walk(from, 3, func(x *Submission) {
 			switch value, has := x.Find(f.Key); {
-			case !has || value != f.Value:
+			case !f.Admits(value, has):
 			case x == s:
 				before += uint64(s.AvailableBefore(index))
 			case x.Before(s, order):

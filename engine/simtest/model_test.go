@@ -232,7 +232,7 @@ func (x *modelSub) matches(br *strategy.Branch) bool {
 		return !br.Leaves(func(leaf *strategy.Branch) bool { return !x.matches(leaf) })
 	}
 	for _, f := range br.Filters {
-		if v, there := x.asked.Meta.Find(f.Key); !there || v != f.Value {
+		if v, there := x.asked.Meta.Find(f.Key); (there && slices.Contains(f.Values, v)) == f.Except {
 			return false
 		}
 	}

@@ -104,7 +104,7 @@ func TestWhy(t *testing.T) {
 		{parked.ID, 1, "Random", []inspect.BranchWhy{{Obstacle: queue.ObstacleNotDue, Until: later.RunAt}}, nil},
 		{sub.ID, 5, limited, []inspect.BranchWhy{
 			{Obstacle: queue.ObstacleLimit, Limit: strategy.Limit{Key: "company", Max: 1}, Value: company.Value, HasValue: true, InFlight: 1},
-			{Obstacle: queue.ObstacleFilter, Filter: strategy.Filter{Key: "mode", Value: queue.StringValue("x")}},
+			{Obstacle: queue.ObstacleFilter, Filter: strategy.Select("mode", queue.StringValue("x"))},
 			{},
 			{Obstacle: queue.ObstacleHidden, HiddenBy: 2},
 		}, &api.WhyStanding{Branch: 3, Ahead: 2}},

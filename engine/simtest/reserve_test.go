@@ -21,7 +21,7 @@ func (s *sim) drawStrategy(depth int) string {
 	inner := func() string { return s.drawStrategy(s.r.IntN(depth)) }
 	switch s.r.IntN(6) {
 	case 0:
-		return fmt.Sprintf("SelectOnly(%q, %s, %s)", key, pickOf(s, "0", "1", "2", "9", `"1"`), inner())
+		return s.drawFilter(key, inner())
 	case 1:
 		return fmt.Sprintf("OrElse(%s, %s)", inner(), inner())
 	case 2:
@@ -41,6 +41,16 @@ func (s *sim) drawStrategy(depth int) string {
 		return fmt.Sprintf("Fair(%q, %s%s)", key, cost, s.drawShared())
 	}
 	return s.drawStrategy(0)
+}
+
+// drawFilter makes up a filter of a key around a strategy.
+func (s *sim) drawFilter(key, inner string) string {
+	value := pickOf(s, "0", "1", "2", "9", `"1"`)
+	if s.lists == nil || s.lists.IntN(2) == 0 {
+		return fmt.Sprintf("SelectOnly(%q, %s, %s)", key, value, inner)
+	}
+	name, more := []string{"SelectAny", "Except"}[s.lists.IntN(2)], []string{"", ", 1", ", 2", ", 0, 2", `, "1", 9`}[s.lists.IntN(5)]
+	return fmt.Sprintf("%s(%q, [%s%s], %s)", name, key, value, more, inner)
 }
 
 // drawShared makes up what Fair can hold.

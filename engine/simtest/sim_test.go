@@ -32,7 +32,8 @@ type sim struct {
 	ledgers  map[string]bool // fair branches asked for
 	deep     []string        // strategies that nest deeply
 	recounts *rand.Rand
-	rounds   uint64 // of recounts, the most between two starts
+	lists    *rand.Rand // draws the filters; nil: they are of one value
+	rounds   uint64     // of recounts, the most between two starts
 	tally    *tally
 	record   *recording
 }
@@ -62,6 +63,9 @@ func TestSimulation(t *testing.T) {
 // simulate plays a seed, and says what happened in it.
 func simulate(t *testing.T, seed uint64, steps int, f *faults) *tally {
 	s := &sim{seed: seed, r: newRand(seed, 1), faults: f, ledgers: map[string]bool{}, tally: newTally()}
+	if f == nil || !f.former {
+		s.lists = newRand(seed, 38)
+	}
 	settings := s.drawSettings()
 	settings.Durability = queue.Relaxed
 	if seed%16 == 0 {

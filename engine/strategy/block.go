@@ -16,6 +16,8 @@ var known = map[string]*definition{
 	"NewestFirst":     &newestFirstDefinition,
 	"CustomPriority":  &customPriorityDefinition,
 	"SelectOnly":      &selectOnlyDefinition,
+	"SelectAny":       &selectAnyDefinition,
+	"Except":          &exceptDefinition,
 	"OrElse":          &orElseDefinition,
 	"PreferDistinct":  &preferDistinctDefinition,
 	"MaxSimultaneous": &maxSimultaneousDefinition,
@@ -58,6 +60,7 @@ const (
 	keyParameter     parameterKind = iota // a meta key
 	tenantParameter                       // a meta key, or the pseudo key
 	valueParameter                        // a meta value: string or int64
+	valuesParameter                       // a list of meta values
 	maxParameter                          // 1 to MaxLimit
 	costParameter                         // a Cost by its name
 	pluginParameter                       // the name of a plugin and maybe a version, one string in text and two fields in JSON
@@ -85,6 +88,7 @@ type parameter struct {
 type argument struct {
 	key    queue.MetaKey
 	value  queue.MetaValue
+	values []queue.MetaValue // sorted, each once
 	max    uint32
 	cost   Cost
 	blocks []block // one for blockParameter
@@ -94,6 +98,9 @@ type argument struct {
 	formula       *Expression
 	given         bool // settingParameter: max is not what is usual
 }
+
+// ofKey is the parameter of every block that looks at one meta key.
+var ofKey = parameter{kind: keyParameter, caption: "key", field: "meta_field"}
 
 // underlying is the parameter of every block that wraps one other.
 var underlying = parameter{kind: blockParameter, caption: "underlying", field: "underlying"}

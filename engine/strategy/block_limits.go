@@ -12,7 +12,7 @@ var (
 
 // limitParameters are those of the blocks that limit what underlying offers.
 var limitParameters = []parameter{
-	{kind: keyParameter, caption: "key", field: "meta_field"},
+	ofKey,
 	{kind: maxParameter, caption: "max", field: "max"},
 	underlying,
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // Every block of the map can be spelled in both forms from its definition alone, and gives back what it was built from.
@@ -18,6 +20,7 @@ func TestDefinitions(t *testing.T) {
 		pluginParameter:  {name: "deadline-first", version: "1.2.0"},
 		configParameter:  {config: `{"weight":3}`},
 		settingParameter: {max: 64, given: true},
+		valuesParameter:  {values: []queue.MetaValue{queue.IntValue(7), queue.StringValue("x")}},
 		formulaParameter: {formula: formula(t, "priority*10 - attempts*5")},
 		blocksParameter:  {blocks: []block{orderBlock{OldestFirst}, orderBlock{Random}, orderBlock{NewestFirst}}},
 	}

@@ -7,34 +7,110 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Filter admits the submissions whose meta has exactly this value for Key. Another kind of filter says here what it admits, how it is
-// written, by which values a view finds what it admits, and how it goes together with others: nothing else looks inside.
+// MaxSelected is how many values one SelectAny or Except may list.
+const MaxSelected = 64
+
+// Filter admits submissions by the value that their meta has for Key: those with one of Values, or with Except all that have none of
+// them, submissions without the key included. Another kind of filter says here what it admits, how it is written, by which values a view
+// finds what it admits, and how it goes together with others: nothing else looks inside.
 type Filter struct {
-	Key   queue.MetaKey
-	Value queue.MetaValue
+	Key    queue.MetaKey
+	Values []queue.MetaValue // sorted, each once, never none; shared and not to be changed
+	Except bool
+}
+
+// Select is the filter that admits one value of a key.
+func Select(key queue.MetaKey, value queue.MetaValue) Filter {
+	return Filter{Key: key, Values: []queue.MetaValue{value}}
 }
 
 // Admits says whether the filter lets a submission through that has this value for Key, or none.
-func (f Filter) Admits(value queue.MetaValue, has bool) bool { return has && value == f.Value }
+func (f *Filter) Admits(value queue.MetaValue, has bool) bool {
+	return (has && f.lists(value)) != f.Except
+}
+
+// lists says whether the value is one of those that the filter names.
+func (f *Filter) lists(value queue.MetaValue) bool {
+	_, found := slices.BinarySearchFunc(f.Values, value, queue.MetaValue.Compare)
+	return found
+}
 
 // Index is the values by which a view finds all that the filter admits, each once. none: it has to look at every submission.
-func (f Filter) Index() []queue.MetaEntry { return []queue.MetaEntry{{Key: f.Key, Value: f.Value}} }
+func (f *Filter) Index() []queue.MetaValue {
+	if f.Except {
+		return nil
+	}
+	return f.Values
+}
 
 // implies says that the other filter admits whatever this one admits.
-func (f Filter) implies(other Filter) bool { return f == other }
+func (f *Filter) implies(other *Filter) bool {
+	if f.Key != other.Key {
+		return false
+	}
+	if f.Except {
+		return other.Except && !slices.ContainsFunc(other.Values, func(v queue.MetaValue) bool { return !f.lists(v) })
+	}
+	return !slices.ContainsFunc(f.Values, func(v queue.MetaValue) bool { return !other.Admits(v, true) })
+}
 
 // only is the one value that the filter admits, if there is one only.
-func (f Filter) only() (value queue.MetaValue, one bool) { return f.Value, true }
+func (f *Filter) only() (value queue.MetaValue, one bool) {
+	if f.Except || len(f.Values) != 1 {
+		return queue.MetaValue{}, false
+	}
+	return f.Values[0], true
+}
 
-func (f Filter) appendText(dst []byte) []byte {
-	return appendValue(append(append(dst, f.Key...), '='), f.Value)
+// and is the filter that admits what both admit. It is not possible when that is nothing.
+func (f *Filter) and(other *Filter) (both Filter, possible bool) {
+	if f.Except && other.Except {
+		return Filter{Key: f.Key, Values: distinct(append(slices.Clone(f.Values), other.Values...)), Except: true}, true
+	}
+	if f.Except {
+		f, other = other, f
+	}
+	refused := func(v queue.MetaValue) bool { return !other.Admits(v, true) }
+	both = Filter{Key: f.Key, Values: slices.DeleteFunc(slices.Clone(f.Values), refused)}
+	return both, len(both.Values) > 0
+}
+
+// distinct sorts values in place and drops what is there twice.
+func distinct(values []queue.MetaValue) []queue.MetaValue {
+	slices.SortFunc(values, queue.MetaValue.Compare)
+	return slices.Compact(values)
+}
+
+// String is the filter as plans show it: kind="a", kind in ["a", "b"], kind not in ["a"].
+func (f *Filter) String() string { return string(f.appendText(nil)) }
+
+func (f *Filter) appendText(dst []byte) []byte {
+	dst = append(dst, f.Key...)
+	if value, one := f.only(); one {
+		return appendValue(append(dst, '='), value)
+	}
+	if f.Except {
+		dst = append(dst, " not"...)
+	}
+	return appendValues(append(dst, " in "...), f.Values, ", ")
+}
+
+// appendValues writes a list of values, with what goes between two of them.
+func appendValues(dst []byte, values []queue.MetaValue, between string) []byte {
+	for i, v := range values {
+		dst = appendValue(append(dst, separator(i, "[", between)...), v)
+	}
+	return append(dst, ']')
 }
 
 // withFilter adds a filter to a sorted list without changing that list. It is not possible when the two admit nothing together.
 func withFilter(filters []Filter, f Filter) (_ []Filter, possible bool) {
 	at, found := slices.BinarySearchFunc(filters, f, func(a, b Filter) int { return cmp.Compare(a.Key, b.Key) })
-	if found {
-		return filters, filters[at].implies(f)
+	if !found {
+		return slices.Insert(slices.Clone(filters), at, f), true
 	}
-	return slices.Insert(slices.Clone(filters), at, f), true
+	both, possible := filters[at].and(&f)
+	narrower := slices.Clone(filters)
+	narrower[at] = both
+	return narrower, possible
 }

@@ -19,7 +19,7 @@ type Field struct {
 	Name      string
 	Kind      FieldKind
 	Optional  bool
-	Low, High uint32 // of a FieldNumber
+	Low, High uint32 // of a FieldNumber; of FieldValues, how many there may be
 }
 
 // FieldKind is what a field holds.
@@ -30,6 +30,7 @@ const (
 	FieldKey        FieldKind = iota // a meta key
 	FieldTenant                      // a meta key, or SubmissionKey
 	FieldValue                       // a meta value
+	FieldValues                      // a list of meta values
 	FieldNumber                      // a whole number
 	FieldCost                        // what is shared out: the name of a Cost
 	FieldPlugin                      // the name of a plugin
@@ -62,6 +63,8 @@ func (p parameter) formFields() []Field {
 		f.Kind = FieldTenant
 	case valueParameter:
 		f.Kind = FieldValue
+	case valuesParameter:
+		f.Kind, f.Low, f.High = FieldValues, 1, MaxSelected
 	case maxParameter:
 		f.Kind, f.Low, f.High = FieldNumber, 1, MaxLimit
 	case settingParameter:

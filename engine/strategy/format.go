@@ -47,6 +47,8 @@ func appendJSON(dst []byte, b block) []byte {
 	for i, arg := range b.arguments() {
 		switch p := d.parameters[i]; {
 		case p.leftOut(arg):
+		case p.kind == valuesParameter:
+			dst = appendValues(appendField(dst, p.field), arg.values, ",")
 		case p.kind == costParameter:
 			dst = appendQuoted(appendField(dst, p.field), arg.cost.String())
 		case p.kind == formulaParameter:
@@ -91,6 +93,8 @@ func (p parameter) append(dst []byte, arg argument) []byte {
 		return appendQuoted(dst, arg.key)
 	case valueParameter:
 		return appendValue(dst, arg.value)
+	case valuesParameter:
+		return appendValues(dst, arg.values, ", ")
 	case maxParameter:
 		return strconv.AppendUint(dst, uint64(arg.max), 10)
 	case costParameter:

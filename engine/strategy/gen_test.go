@@ -39,7 +39,13 @@ func anyTree(depth, most int) *rapid.Generator[block] {
 		}
 		switch kind := rapid.IntRange(0, kinds).Draw(t, "block"); kind {
 		case 4:
-			return &selectOnly{Filter{anyKey.Draw(t, "key"), anyValue.Draw(t, "value")}, anyBlock(depth-1).Draw(t, "underlying")}
+			name := rapid.SampledFrom([]string{"SelectOnly", "SelectAny", "Except"}).Draw(t, "name")
+			f := Select(anyKey.Draw(t, "key"), anyValue.Draw(t, "value"))
+			if name != "SelectOnly" {
+				more := rapid.SliceOfN(rapid.OneOf(anyValue, rapid.Just(queue.IntValue(1))), 0, 4).Draw(t, "values")
+				f.Values, f.Except = distinct(append(more, f.Values...)), name == "Except"
+			}
+			return &selects{name, f, anyBlock(depth-1).Draw(t, "underlying")}
 		case 5:
 			return &preferDistinct{limited{Limit{Key: anyKey.Draw(t, "key"), Max: anyMax.Draw(t, "max")}, anyBlock(depth-1).Draw(t, "underlying")}}
 		case 6:
@@ -92,6 +98,8 @@ func spellArgument(t *rapid.T, p parameter, arg argument) string {
 		arg.max = p.usual
 	case p.kind == configParameter:
 		return spellConfig(t, arg.config)
+	case p.kind == valuesParameter:
+		return spellValues(t, arg.values)
 	case p.kind == pluginParameter:
 		return spellString(t, strings.Trim(string(p.append(nil, arg)), `"`))
 	case p.kind == formulaParameter:
@@ -104,6 +112,16 @@ func spellArgument(t *rapid.T, p parameter, arg argument) string {
 		return spellString(t, arg.value.Text())
 	}
 	return string(p.append(nil, arg))
+}
+
+// spellValues writes a list in any order, with some values twice.
+func spellValues(t *rapid.T, values []queue.MetaValue) string {
+	list := append(rapid.Permutation(values).Draw(t, "order"), rapid.SliceOfN(rapid.SampledFrom(values), 0, 2).Draw(t, "again")...)
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = spellArgument(t, parameter{kind: valueParameter}, argument{value: v})
+	}
+	return "[" + strings.Join(texts, " , ") + "]"
 }
 
 // spellString writes a JSON string with escapes at random places.

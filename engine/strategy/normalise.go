@@ -47,6 +47,11 @@ func (d demands) filtered(f Filter) (_ demands, possible bool) {
 	return demands{filters, d.limits}, possible
 }
 
+// implies says that the demands leave nothing that the filter would not admit.
+func (d demands) implies(f *Filter) bool {
+	return slices.ContainsFunc(d.filters, func(outer Filter) bool { return outer.implies(f) })
+}
+
 func (d demands) limited(l Limit) demands {
 	return demands{d.filters, withLimit(d.limits, l)}
 }

@@ -3,6 +3,7 @@ package strategy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -21,7 +22,7 @@ func naive(b block) []Branch {
 		for _, alternative := range b.alternatives {
 			list = append(list, naive(alternative)...)
 		}
-	case *selectOnly:
+	case *selects:
 		for _, br := range naive(b.underlying) {
 			list = append(list, eachLeaf(br, func(leaf *Branch) { leaf.Filters = append(slices.Clone(leaf.Filters), b.filter) }))
 		}
@@ -57,6 +58,30 @@ func eachLeaf(br Branch, change func(*Branch)) Branch {
 	return br
 }
 
+// tidyFilters makes one of all filters of a key: of what some list, what all let through; else all that some except.
+func tidyFilters(list []Filter) (tidy []Filter, contradiction bool) {
+	byKey := map[queue.MetaKey][]Filter{}
+	for _, f := range list {
+		byKey[f.Key] = append(byKey[f.Key], f)
+	}
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		f := Filter{Key: key, Except: !slices.ContainsFunc(byKey[key], func(f Filter) bool { return !f.Except })}
+		for _, one := range byKey[key] {
+			f.Values = append(f.Values, one.Values...)
+		}
+		slices.SortFunc(f.Values, queue.MetaValue.Compare)
+		f.Values = slices.CompactFunc(f.Values, func(a, b queue.MetaValue) bool { return a == b })
+		if !f.Except {
+			f.Values = slices.DeleteFunc(f.Values, func(v queue.MetaValue) bool {
+				return slices.ContainsFunc(byKey[key], func(one Filter) bool { return slices.Contains(one.Values, v) == one.Except })
+			})
+		}
+		contradiction = contradiction || len(f.Values) == 0
+		tidy = append(tidy, f)
+	}
+	return tidy, contradiction
+}
+
 // tidy sorts and deduplicates within each branch, then drops branches that cannot match and twins.
 func tidy(list []Branch) []Branch {
 	var kept []Branch
@@ -67,14 +92,10 @@ func tidy(list []Branch) []Branch {
 				continue
 			}
 		}
-		slices.SortFunc(br.Filters, func(a, b Filter) int { return cmp.Or(cmp.Compare(a.Key, b.Key), a.Value.Compare(b.Value)) })
-		br.Filters = slices.Compact(br.Filters)
+		var contradiction bool
+		br.Filters, contradiction = tidyFilters(br.Filters)
 		slices.SortFunc(br.Limits, func(a, b Limit) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Max, b.Max)) })
 		br.Limits = slices.CompactFunc(br.Limits, func(a, b Limit) bool { return a.Key == b.Key })
-		contradiction := false
-		for i := 1; i < len(br.Filters); i++ {
-			contradiction = contradiction || br.Filters[i-1].Key == br.Filters[i].Key
-		}
 		if !contradiction && !seen[br.Key()] {
 			seen[br.Key()] = true
 			kept = append(kept, br)
@@ -145,7 +166,7 @@ func (w world) admits(c candidate, l Limit) bool {
 
 func matches(c candidate, f Filter) bool {
 	value, has := c.meta.Find(f.Key)
-	return has && value == f.Value
+	return (has && slices.Contains(f.Values, value)) != f.Except
 }
 
 // ordered lists the world in an order. Random is some fixed shuffle: what counts is that both sides use the same.
@@ -199,7 +220,7 @@ func (w world) offers(b block) []candidate {
 	switch b := b.(type) {
 	case orderBlock:
 		return w.ordered(b.order)
-	case *selectOnly:
+	case *selects:
 		return keep(w.offers(b.underlying), func(c candidate) bool { return matches(c, b.filter) })
 	case *hardLimit:
 		return keep(w.offers(b.underlying), func(c candidate) bool { return w.admits(c, b.limit) })
@@ -294,12 +315,12 @@ func TestBranchesAreIndependent(t *testing.T) {
 	var filters [][]Filter
 	var limits [][]Limit
 	for i, b := range s.Plan().Branches {
-		filters = append(filters, append(b.Filters, Filter{Key: "added", Value: queue.IntValue(int64(i))}))
+		filters = append(filters, append(b.Filters, Select("added", queue.IntValue(int64(i)))))
 		limits = append(limits, append(b.Limits, Limit{Key: "added", Max: uint32(i)}))
 	}
 	for i := range filters {
 		filter, limit := filters[i][len(filters[i])-1], limits[i][len(limits[i])-1]
-		if filter.Value.Int() != int64(i) || limit.Max != uint32(i) {
+		if filter.Values[0].Int() != int64(i) || limit.Max != uint32(i) {
 			t.Errorf("what was added to branch %d was overwritten: got the filter %v and the limit %v", i, filter, limit)
 		}
 	}

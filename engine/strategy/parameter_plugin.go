@@ -26,6 +26,9 @@ func (p parameter) readJSON(v jsonValue) (arg argument, wrong string) {
 	case configParameter:
 		arg.config, wrong = readConfig(v)
 		return arg, wrong
+	case valuesParameter:
+		arg.values, wrong = readValues(v)
+		return arg, wrong
 	case formulaParameter:
 		return arg, fmt.Sprintf(`must be a string with an expression, as in "priority*10 - attempts"; found %s`, v.describe())
 	case pluginParameter:

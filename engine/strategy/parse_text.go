@@ -81,8 +81,8 @@ func (t *textParser) expression() (argument, error) {
 	return argument{formula: e}, err
 }
 
-// config reads a JSON object, whose first token is in hand.
-func (t *textParser) config(d *definition, p parameter) (argument, error) {
+// json reads an argument that is written as in JSON, whose first token is in hand.
+func (t *textParser) json(d *definition, p parameter) (argument, error) {
 	at := t.token.at
 	r := jsonReader{scanner: t.scanner, token: t.token, embedded: true}
 	v, err := r.value(t.pointer, 1)
@@ -90,11 +90,11 @@ func (t *textParser) config(d *definition, p parameter) (argument, error) {
 		return argument{}, err
 	}
 	t.token = r.token
-	config, wrong := readConfig(v)
+	arg, wrong := p.readJSON(v)
 	if wrong != "" {
 		return argument{}, t.problem(at, "the %s of %s %s", p.caption, d.usage(), wrong)
 	}
-	return argument{config: config}, nil
+	return arg, nil
 }
 
 func (t *textParser) block(depth int) (block, error) {
@@ -162,8 +162,8 @@ func (t *textParser) argument(d *definition, p parameter, depth int) (argument, 
 		return t.blocks(d, depth)
 	case formulaParameter:
 		return t.expression()
-	case configParameter:
-		return t.config(d, p)
+	case configParameter, valuesParameter:
+		return t.json(d, p)
 	case settingParameter:
 		if err := t.advance(); err != nil {
 			return argument{}, err

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Node is one block of a strategy's tree. What the block does not have is zero: Filter of SelectOnly, Limit of the two
+// Node is one block of a strategy's tree. What the block does not have is zero: Filter of those that select, Limit of the two
 // limits, Fair of Fair.
 type Node struct {
 	Block   string // its name in the text form

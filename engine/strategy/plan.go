@@ -81,7 +81,7 @@ func (b *Branch) Leaves(fn func(leaf *Branch) bool) bool {
 // that the other does not limit at least as tightly. The order does not matter for that.
 func (b *Branch) Loosens(other *Branch) bool {
 	return !slices.ContainsFunc(b.Filters, func(f Filter) bool {
-		return !slices.ContainsFunc(other.Filters, func(o Filter) bool { return o.implies(f) })
+		return !slices.ContainsFunc(other.Filters, func(o Filter) bool { return o.implies(&f) })
 	}) && !slices.ContainsFunc(b.Limits, func(l Limit) bool {
 		return !slices.ContainsFunc(other.Limits, func(o Limit) bool { return o.implies(l) })
 	})
@@ -120,11 +120,11 @@ func (b *Branch) makeKey() string {
 	}
 	dst := append(make([]byte, 0, 128), b.Order.String()...)
 	for i := range b.Filters {
-		dst = append(dst, conjunction(i, " where ")...)
+		dst = append(dst, separator(i, " where ", " and ")...)
 		dst = b.Filters[i].appendText(dst)
 	}
 	for i := range b.Limits {
-		dst = append(dst, conjunction(i, " while ")...)
+		dst = append(dst, separator(i, " while ", " and ")...)
 		dst = b.Limits[i].appendText(dst)
 	}
 	return string(dst)
@@ -158,11 +158,12 @@ func (b *Branch) appendFair(dst []byte) []byte {
 	return dst
 }
 
-func conjunction(index int, first string) string {
+// separator is what goes before an element of a list: something else before the first.
+func separator(index int, first, others string) string {
 	if index == 0 {
 		return first
 	}
-	return " and "
+	return others
 }
 
 // Plan is a compiled strategy: the branches in the order in which they are asked, each only for what those before it
@@ -186,6 +187,9 @@ func branchBytes(list []Branch) (n int) {
 	for i := range list {
 		b := &list[i]
 		n += 256 + 64*(len(b.Filters)+len(b.Limits)) + branchBytes(b.Inner)
+		for i := range b.Filters {
+			n += 64 * len(b.Filters[i].Values)
+		}
 	}
 	return n
 }

@@ -66,7 +66,7 @@ func (f *finder) underlying(b block, path string, within demands, before []Branc
 func (f *finder) oneValue(b block, key queue.MetaKey, within demands, kind, path, nothing string) error {
 	branches, err := b.branches(within)
 	if err == nil && len(branches) == 1 && branches[0].oneValue(key) {
-		f.add(kind, path, "%s: SelectOnly leaves only one value of %s", nothing, named(key))
+		f.add(kind, path, "%s: the filters leave only one value of %s", nothing, named(key))
 	}
 	return err
 }

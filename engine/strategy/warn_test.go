@@ -33,7 +33,7 @@ func TestWarnings(t *testing.T) {
 		{`MaxSimultaneous("k", 9, OrElse(MaxSimultaneous("k", 2, Random), Random))`, nil},
 		{`MaxSimultaneous("k", 2, PreferDistinct("k", 2, Random))`, []string{"preference_has_no_effect /strategy/underlying prefers nothing: a MaxSimultaneous of 2"}},
 		{`PreferDistinct("k", 5, MaxSimultaneous("k", 3, Random))`, []string{"preference_has_no_effect /strategy prefers nothing: a MaxSimultaneous of 3"}},
-		{`PreferDistinct("k", 5, SelectOnly("k", 3, Random))`, []string{"preference_has_no_effect /strategy prefers nothing: SelectOnly leaves"}},
+		{`PreferDistinct("k", 5, SelectOnly("k", 3, Random))`, []string{"preference_has_no_effect /strategy prefers nothing: the filters leave"}},
 		{`PreferDistinct("k", 5, SelectOnly("k", 3, OrElse(SelectOnly("a", 1, Random), Random)))`, nil},
 		{`OrElse(Random, OldestFirst)`, []string{"hidden /strategy/fallback can never yield: all that it could offer is offered before it, by Random"}},
 		{`OrElse(SelectOnly("a", 1, Random), SelectOnly("a", 1, OldestFirst), Random)`, []string{"hidden /strategy/branches/1 can never yield: all that it could offer is offered before it, by Random where a=1"}},
@@ -47,7 +47,7 @@ func TestWarnings(t *testing.T) {
 		{`Plugin("p", SelectOnly("k", 1, SelectOnly("k", 1, Random)))`, []string{"repeated_filter /strategy/underlying/underlying changes nothing"}},
 		{`Score(5m - 1, OldestFirst)`, []string{"same_scores /strategy changes nothing: its expression reads no column"}},
 		{`OrElse(Score(0/0, OldestFirst), Random)`, []string{"contradiction /strategy/try_first can never yield: its score is never a number"}},
-		{`PreferDistinct("k", 5, Plugin("p", SelectOnly("k", 3, Random)))`, []string{"preference_has_no_effect /strategy prefers nothing: SelectOnly leaves"}},
+		{`PreferDistinct("k", 5, Plugin("p", SelectOnly("k", 3, Random)))`, []string{"preference_has_no_effect /strategy prefers nothing: the filters leave"}},
 		{`MaxSimultaneous("k", 2, Score(id, MaxSimultaneous("k", 2, Random)))`, []string{"limit_never_binds /strategy/underlying/underlying never binds"}},
 	} {
 		s, err := Parse(c.input)

@@ -46,7 +46,7 @@ func (w *BranchWhy) API(index int, leaf *strategy.Leaf, path string) api.WhyBran
 		out.Rule, out.Detail = &rule, ruleText(&w.Rule)
 	case queue.ObstacleFilter:
 		out.Key = w.Filter.Key
-		out.Detail = fmt.Sprintf("The branch wants %s=%s; the submission has %s.", w.Filter.Key, w.Filter.Value, own)
+		out.Detail = fmt.Sprintf("The branch wants %s; the submission has %s.", &w.Filter, own)
 	case queue.ObstacleGrace:
 		out.Key, out.Max = w.Limit.Key, &w.Limit.Max
 		out.Detail = fmt.Sprintf("The server restarted: until %s nothing that a limit counts is handed out, so that "+

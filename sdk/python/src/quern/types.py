@@ -42,6 +42,7 @@ __all__ = [
     "Diagnosis",
     "Emission",
     "EndsGap",
+    "ExceptBlock",
     "ExchangeAnswer",
     "ExchangeRequest",
     "ExplainAnswer",
@@ -180,6 +181,7 @@ __all__ = [
     "ScheduleTick",
     "SchedulesFrame",
     "ScoreBlock",
+    "SelectAnyBlock",
     "SelectOnlyBlock",
     "Series",
     "ServerOption",
@@ -238,7 +240,7 @@ MetaValue = Union[str, int]
 Strategy = Union[str, "StrategyByName", "StrategyBlock"]
 
 #: A block with its arguments; type says which
-StrategyBlock = Union["CustomPriorityBlock", "FairBlock", "MaxSimultaneousBlock", "NewestFirstBlock", "OldestFirstBlock", "OrElseBlock", "PluginBlock", "PreferDistinctBlock", "RandomBlock", "ScoreBlock", "SelectOnlyBlock"]
+StrategyBlock = Union["CustomPriorityBlock", "ExceptBlock", "FairBlock", "MaxSimultaneousBlock", "NewestFirstBlock", "OldestFirstBlock", "OrElseBlock", "PluginBlock", "PreferDistinctBlock", "RandomBlock", "ScoreBlock", "SelectAnyBlock", "SelectOnlyBlock"]
 
 #: A strategy within another: a string is the text form, or the type of a block without arguments; an object is a block
 StrategyNode = Union[str, "StrategyBlock"]
@@ -889,6 +891,18 @@ class EndsGap(TypedDict):
     after: str
     #: Place up to which ends are missing
     until: str
+
+
+class ExceptBlock(TypedDict):
+    """In text: Except(key, values, underlying)."""
+    #: Meta key
+    meta_field: str
+    #: The block
+    type: Literal["except"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+    #: Values of the key. The order does not matter, and a value counts once
+    values: list[MetaValue]
 
 
 class _ExchangeAnswerRequired(TypedDict):
@@ -3032,6 +3046,18 @@ class ScoreBlock(_ScoreBlockRequired, total=False):
     explore: int
     #: How many candidates are scored at once
     window: int
+
+
+class SelectAnyBlock(TypedDict):
+    """In text: SelectAny(key, values, underlying)."""
+    #: Meta key
+    meta_field: str
+    #: The block
+    type: Literal["select_any"]
+    #: The strategy that it works on
+    underlying: StrategyNode
+    #: Values of the key. The order does not matter, and a value counts once
+    values: list[MetaValue]
 
 
 class SelectOnlyBlock(TypedDict):

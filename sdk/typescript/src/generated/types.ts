@@ -547,6 +547,18 @@ export type EndsGap = {
   until: string
 }
 
+/** In text: Except(key, values, underlying) */
+export type ExceptBlock = {
+  /** Meta key */
+  meta_field: string
+  /** The block */
+  type: "except"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+  /** Values of the key. The order does not matter, and a value counts once */
+  values: MetaValue[]
+}
+
 export type ExchangeAnswer = {
   /** One result per item, in order */
   complete: Result[]
@@ -2329,6 +2341,18 @@ export type ScoreBlock = {
   window?: number
 }
 
+/** In text: SelectAny(key, values, underlying) */
+export type SelectAnyBlock = {
+  /** Meta key */
+  meta_field: string
+  /** The block */
+  type: "select_any"
+  /** The strategy that it works on */
+  underlying: StrategyNode
+  /** Values of the key. The order does not matter, and a value counts once */
+  values: MetaValue[]
+}
+
 /** In text: SelectOnly(key, value, underlying) */
 export type SelectOnlyBlock = {
   /** Meta key */
@@ -2514,7 +2538,7 @@ export type StrategiesInUse = {
 export type Strategy = string | StrategyByName | StrategyBlock
 
 /** A block with its arguments; type says which */
-export type StrategyBlock = CustomPriorityBlock | FairBlock | MaxSimultaneousBlock | NewestFirstBlock | OldestFirstBlock | OrElseBlock | PluginBlock | PreferDistinctBlock | RandomBlock | ScoreBlock | SelectOnlyBlock
+export type StrategyBlock = CustomPriorityBlock | ExceptBlock | FairBlock | MaxSimultaneousBlock | NewestFirstBlock | OldestFirstBlock | OrElseBlock | PluginBlock | PreferDistinctBlock | RandomBlock | ScoreBlock | SelectAnyBlock | SelectOnlyBlock
 
 /** A strategy that the queue keeps under this name */
 export type StrategyByName = {

@@ -117,6 +117,7 @@ function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void })
   return (
     <>
       {b.meta_field !== undefined && <label class="field">key <input class="mono" list={b.type === 'fair' ? 'block-tenants' : 'block-keys'} value={b.meta_field} spellcheck={false} size={12} onInput={(e) => set({ meta_field: e.currentTarget.value })} /></label>}
+      {b.values !== undefined && <Json label={b.type === 'except' ? 'is none of' : 'is one of'} of={b.values} empty="[]" what={'a JSON list: 7 is the integer, "7" the text'} set={(values) => set({ values: values ?? [] })} />}
       {b.type === 'select_only' && <Value of={b.value ?? ''} set={(value) => set({ value })} />}
       {(b.type === 'max_simultaneous' || b.type === 'prefer_distinct') && number('max', b.type === 'max_simultaneous' ? 'at most' : 'last from', 1, 2147483647, false)}
       {b.type === 'fair' && <label class="field">share out <select value={b.cost ?? 'chunk'} onChange={(e) => set({ cost: e.currentTarget.value === 'chunk' ? undefined : e.currentTarget.value })}><option value="chunk">chunks</option><option value="time">time held</option></select></label>}
@@ -124,7 +125,7 @@ function Fields({ b, set }: { b: Block; set: (fields: Partial<Block>) => void })
         <label class="field">name <input class="mono" list="block-plugins" value={b.name ?? ''} spellcheck={false} size={14} onInput={(e) => set({ name: e.currentTarget.value })} /></label>
         <label class="field">version <input class="mono" value={b.version ?? ''} placeholder="active" spellcheck={false} size={8} onInput={(e) => set({ version: e.currentTarget.value || undefined })} /></label>
         {number('window', 'window', 16, 4096, true)}{number('explore', 'explore', 0, 1024, true)}
-        <Config of={b.config} set={(config) => set({ config })} />
+        <Json label="config" of={b.config} empty="{}" what="a JSON object" set={(config) => set({ config })} />
       </>}
       {b.type === 'score' && <>
         <label class="field grow">score <input class="mono grow" value={b.expression ?? ''} spellcheck={false} onInput={(e) => set({ expression: e.currentTarget.value })} /></label>
@@ -141,17 +142,17 @@ function Value({ of, set }: { of: MetaValue; set: (v: MetaValue) => void }) {
   return <label class="field">is <input class="mono" value={shown} spellcheck={false} size={12} title="7 is the integer, s:7 the text" onInput={(e) => { setText(e.currentTarget.value); set(valueOf(e.currentTarget.value)) }} /></label>
 }
 
-/** A plugin's configuration as JSON. What is no JSON yet stays in the field and nowhere else. */
-function Config({ of, set }: { of: unknown; set: (config: unknown) => void }) {
+/** A field that holds JSON. What is no JSON yet stays in the field and nowhere else. */
+function Json({ label, of, empty, what, set }: { label: string; of: unknown; empty: string; what: string; set: (value: unknown) => void }) {
   const [text, setText] = useState(of === undefined ? '' : write(of))
   const [bad, setBad] = useState(false)
   const input = (now: string) => {
     setText(now)
     try {
-      const config: unknown = now.trim() === '' ? undefined : read(now)
+      const value: unknown = now.trim() === '' ? undefined : read(now)
       setBad(false)
-      set(config)
+      set(value)
     } catch { setBad(true) }
   }
-  return <label class="field grow">config <input class="mono grow" value={text} placeholder="{}" spellcheck={false} aria-invalid={bad} title={bad ? 'not JSON yet' : 'a JSON object'} onInput={(e) => input(e.currentTarget.value)} /></label>
+  return <label class="field grow">{label} <input class="mono grow" value={text} placeholder={empty} spellcheck={false} aria-invalid={bad} title={bad ? 'not JSON yet' : what} onInput={(e) => input(e.currentTarget.value)} /></label>
 }
