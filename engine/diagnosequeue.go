@@ -32,10 +32,16 @@ type queueAnswer struct {
 	mu     sync.Mutex
 	number uint64 // of the frame; 0: there is no answer
 	said   api.Diagnosis
+	now    api.QueueNow
 }
 
 // DiagnoseQueue tells what the chunks of the queue wait for, and when they are done. It is as of the last frame.
 func (p Questions) DiagnoseQueue(ctx context.Context) (api.Diagnosis, error) {
+	said, _, err := p.answer(ctx)
+	return said, err
+}
+
+func (p Questions) answer(ctx context.Context) (api.Diagnosis, api.QueueNow, error) {
 	frame := p.q.Frame()
 	if frame == nil {
 		p.q.sample(queue.At(p.q.e.options.Now()), nil)
@@ -45,25 +51,76 @@ func (p Questions) DiagnoseQueue(ctx context.Context) (api.Diagnosis, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.number == frame.Number {
-		return a.said, nil
+		return a.said, a.now, nil
 	}
 	d := p.q.diagnosis(frame)
 	for i := range d.Causes {
 		if err := p.holder(ctx, d, i); err != nil {
-			return api.Diagnosis{}, err
+			return a.said, a.now, err
 		}
 	}
 	a.number, a.said = frame.Number, d.API()
-	return a.said, nil
+	s := d.stats
+	a.now = api.QueueNow{Waiting: s.Ready + s.Waiting + s.Paused + s.Blocked, Reserved: s.Reserved, DeadLetters: s.DeadLetters,
+		DonePerSecond: d.rates.Done, DoneRates: p.q.sparkline(), Alarms: d.alarms()}
+	return a.said, a.now, nil
 }
 
-// Sentence is what DiagnoseQueue says; "" if the queue is just closing.
-func (p Questions) Sentence(ctx context.Context) string {
-	d, err := p.DiagnoseQueue(ctx)
-	if err != nil {
-		return ""
+const (
+	sparkPoints = 40 // of a sparkline: the last ten minutes
+	sparkStep   = secondsKept / sparkPoints
+	mostAlarms  = 5
+)
+
+// sparkline is how many chunks were done a second over the last ten minutes, the oldest first: fewer points when less is known.
+func (q *Queue) sparkline() []float64 {
+	q.frames.mu.Lock()
+	defer q.frames.mu.Unlock()
+	r := &q.frames.past[0]
+	rates := []float64{}
+	for i := (len(r.points) - 1) % sparkStep; i+sparkStep < len(r.points); i += sparkStep {
+		rates = append(rates, ratesBetween(*r.at(i), *r.at(i + sparkStep)).Done)
 	}
-	return d.Sentence
+	return rates
+}
+
+// alarms are what an operator would otherwise find out late, in words.
+func (d *queueDiagnosis) alarms() []string {
+	list := []string{}
+	if d.stats.DiskFull > 0 {
+		list = append(list, "the disk is full")
+	}
+	for i := range d.Causes {
+		c := &d.Causes[i]
+		switch none, unasked := d.unserved(); {
+		case c.Obstacle == queue.NoObstacle && none:
+			list = append(list, noConsumer)
+		case c.Obstacle == queue.NoObstacle && unasked:
+			list = append(list, "no strategy in use takes what is ready")
+		case d.still[i]:
+			list = append(list, entryText(queue.MetaEntry{Key: c.Limit.Key, Value: c.Value})+" does not move")
+		case c.Rule.ID != 0 && c.Rule.Match.Whole():
+			list = append(list, "a rule holds the whole queue")
+		}
+	}
+	return list[:min(len(list), mostAlarms)]
+}
+
+const noConsumer = "no consumer asks for work"
+
+// unserved says that no one asks for what is ready, or that those who ask are not given it.
+func (d *queueDiagnosis) unserved() (none, unasked bool) {
+	s := d.stats
+	return d.rates.Reserved == 0 && s.Reserved == 0 && s.ConsumersWaiting == 0, d.rates.Reserved == 0 && s.ConsumersWaiting > 0
+}
+
+// Brief is what a list of queues says of one: its sentence, and how it stands.
+func (p Questions) Brief(ctx context.Context) (sentence string, now *api.QueueNow) {
+	said, is, err := p.answer(ctx)
+	if err != nil {
+		return "", nil // it is just closing
+	}
+	return said.Sentence, &is
 }
 
 // queueDiagnosis is a diagnosis of a queue, with what its sentence says besides the causes.
@@ -301,12 +358,11 @@ func (d *queueDiagnosis) rulesClause() string {
 
 // freeClause is about what nothing holds back, as far as counters tell.
 func (d *queueDiagnosis) freeClause(i int) string {
-	s := d.stats
 	text := compact(d.Causes[i].Held.Chunks) + " can be handed out"
-	switch {
-	case d.rates.Reserved == 0 && s.Reserved == 0 && s.ConsumersWaiting == 0:
-		return text + ", but " + d.link(i, "no consumer asks for work", "consumers")
-	case d.rates.Reserved == 0 && s.ConsumersWaiting > 0:
+	switch none, unasked := d.unserved(); {
+	case none:
+		return text + ", but " + d.link(i, noConsumer, "consumers")
+	case unasked:
 		return text + ", but " + d.link(i, "no strategy in use", "strategies") + " takes " + one(d.Causes[i].Held.Chunks, "it", "them")
 	case d.Forecasts[i] == nil:
 		return text

@@ -127,6 +127,11 @@ func TestDiagnosisOfAQueue(t *testing.T) {
 	if all := stats.Ready + stats.Waiting + stats.Paused; sum != all || links < 5 {
 		t.Errorf("the causes have %d chunks of %d, and %d links", sum, all, links)
 	}
+	sentence, brief := s.q.Questions.Brief(context.Background())
+	if sentence != d.Sentence || len(brief.Alarms) != 1 || brief.Alarms[0] != "company=7 does not move" || len(brief.DoneRates) != 4 ||
+		brief.DoneRates[3] < 1 || brief.DoneRates[3] > 3 || brief.Waiting != sum {
+		t.Errorf("a list says %q, %+v", sentence, brief)
+	}
 	if d.Forecast == nil || stats.Forecast == nil || *d.Forecast != *stats.Forecast || d.Forecast.Moving {
 		t.Errorf("ends %+v, by the numbers %+v; want the same, of which a part does not move", d.Forecast, stats.Forecast)
 	}

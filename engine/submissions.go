@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,8 @@ type ListRequest struct {
 	CreatedBefore queue.Time // 0: at any time
 	CreatedAfter  queue.Time // at this time or later
 
+	Largest bool // those with most chunks left first: open ones, one page
+
 	Cursor string // Next of the page before; "" for the newest
 	Limit  int    // 1 to queue.MaxListLimit; 0: 100
 }
@@ -79,9 +82,18 @@ func (p Submissions) List(ctx context.Context, r ListRequest) (page Page[queue.S
 	if err != nil {
 		return page, err
 	}
-	items, next, err := p.q.shard.Submissions.List(ctx, machine.Filter{
+	filter := machine.Filter{
 		States: r.States, Meta: r.Meta, Schedule: r.Schedule, Before: firstID(r.CreatedBefore), From: firstID(r.CreatedAfter),
-	}, queue.SubmissionID(before), limit)
+	}
+	if r.Largest {
+		if r.Cursor != "" || slices.ContainsFunc(r.States, func(s queue.SubmissionState) bool { return s != queue.Open }) {
+			return page, queue.Invalid("/query/sort", "largest lists open submissions, and has one page: ask for a limit of up to %d, "+
+				"without a cursor and without other states", queue.MaxListLimit)
+		}
+		page.Items, err = p.q.shard.Submissions.Largest(ctx, filter, limit)
+		return page, err
+	}
+	items, next, err := p.q.shard.Submissions.List(ctx, filter, queue.SubmissionID(before), limit)
 	if page.Items = items; next != 0 {
 		page.Next = cursor("s", uint64(next))
 	}

@@ -42,6 +42,9 @@ type bounded struct {
 	added  int
 }
 
+// oneQueue is a queue alone.
+var oneQueue = bounded{api.Queue{}, 1 << 10, []int{40, 5}, 0}
+
 // boundedByLimits has the other operations with lists in their answers.
 func boundedByLimits() map[string]bounded {
 	const page, value, top = queue.MaxListLimit, queue.MaxMetaValueBytes, 10 // top: causes, rules, values or tenants that an answer names
@@ -71,17 +74,18 @@ func boundedByLimits() map[string]bounded {
 		"validate-strategy":   {api.ValidStrategy{}, value, []int{strategy.MaxBranches}, strategies},
 		"get-dead-letter":     {api.DeadLetter{}, queue.MaxErrorBytes, []int{queue.MaxMetaKeys}, 0},
 		"list-chunk-attempts": {api.Page[api.Attempt]{}, queue.MaxErrorBytes, []int{queue.MaxAttemptsKept}, 0},
-		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues}, 0},
-		"list-nodes":          {api.Page[api.Node]{}, 2048, []int{64, queue.MaxQueues / 64}, 0}, // cluster.MaxURL, cluster.MaxNodes; a queue has one owner
-		"list-consumers":      {api.Page[api.Consumer]{}, queue.MaxConsumerBytes, []int{page}, 0},
-		"list-meta-keys":      {api.Page[api.MetaKey]{}, queue.MaxMetaKeyBytes, []int{page}, 0},
-		"list-meta-values":    {api.Page[api.ValueCount]{}, value, []int{page}, 0},
-		"get-chunk-map":       {api.ChunkMap{}, 64, []int{engine.MaxCells}, 0},
-		"get-timeseries":      {api.Series{}, 64, []int{4096}, 0},
-		"get-key-timeseries":  {api.KeySeries{}, value, []int{2 * engine.FrameValues, engine.HeatCells}, 0},
-		"get-lifecycle":       {api.Lifecycle{}, queue.MaxErrorBytes, []int{100, 100}, 0},
-		"readyz":              {api.Readiness{}, 1 << 10, []int{2 * queue.MaxQueues}, 0},
-		"config":              {api.ServerOptions{}, 4 << 10, []int{200}, 0},
+		"list-queues":         {api.Page[api.Queue]{}, value, []int{queue.MaxQueues, 40, 5}, 0}, // the points of a sparkline, alarms
+		"get-queue":           oneQueue, "put-queue": oneQueue, "change-queue": oneQueue,
+		"list-nodes":         {api.Page[api.Node]{}, 2048, []int{64, queue.MaxQueues / 64}, 0}, // cluster.MaxURL, cluster.MaxNodes; a queue has one owner
+		"list-consumers":     {api.Page[api.Consumer]{}, queue.MaxConsumerBytes, []int{page}, 0},
+		"list-meta-keys":     {api.Page[api.MetaKey]{}, queue.MaxMetaKeyBytes, []int{page}, 0},
+		"list-meta-values":   {api.Page[api.ValueCount]{}, value, []int{page}, 0},
+		"get-chunk-map":      {api.ChunkMap{}, 64, []int{engine.MaxCells}, 0},
+		"get-timeseries":     {api.Series{}, 64, []int{4096}, 0},
+		"get-key-timeseries": {api.KeySeries{}, value, []int{2 * engine.FrameValues, engine.HeatCells}, 0},
+		"get-lifecycle":      {api.Lifecycle{}, queue.MaxErrorBytes, []int{100, 100}, 0},
+		"readyz":             {api.Readiness{}, 1 << 10, []int{2 * queue.MaxQueues}, 0},
+		"config":             {api.ServerOptions{}, 4 << 10, []int{200}, 0},
 	}
 }
 

@@ -81,7 +81,7 @@ func (x queues) list(ctx context.Context, _ *struct{}) (*output[api.Page[api.Que
 		if token := boundTo(ctx); token == nil || token.CoversQueue(info.Name) {
 			item := apiQueue(&info)
 			if q, err := x.engine.Queue(info.Name); err == nil && (token == nil || !token.Tenant()) {
-				item.Sentence = q.Questions.Sentence(ctx)
+				item.Sentence, item.Now = q.Questions.Brief(ctx)
 			}
 			out.Body.Items = append(out.Body.Items, item)
 		}

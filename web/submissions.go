@@ -22,7 +22,8 @@ const (
 		"`meta.company=s:123` the text). " +
 		"`created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that " +
 		"time or later. " +
-		"`next` is the cursor of the next page and absent on the last. " + shortPages
+		"`next` is the cursor of the next page and absent on the last. `sort=largest` lists open submissions, those with " +
+		"the most chunks left first, in one page: of the newest 1,000,000, and not in one moment. " + shortPages
 
 	defaultListLimit = 100
 )
@@ -186,6 +187,9 @@ func submissionList() parameters[engine.ListRequest] {
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedBefore }),
 		timeParameter("created_after", "Only submissions that were inserted at this time or later", at,
 			func(r *engine.ListRequest) *queue.Time { return &r.CreatedAfter }),
+		choiceParameter("sort", "newest first (default), or largest: open submissions with the most chunks left first",
+			[]string{"newest", "largest"},
+			func(r *engine.ListRequest, chosen string) { r.Largest = chosen == "largest" }),
 	}, submissionFilter(queue.SubmissionStateNames()...),
 		pageParameters(func(r *engine.ListRequest) *string { return &r.Cursor },
 			func(r *engine.ListRequest) *int { return &r.Limit }))

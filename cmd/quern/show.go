@@ -128,6 +128,7 @@ func withSubmission(a *app, text string, do func(c *client.Client, id string) er
 
 // listOptions are the flags of list.
 type listOptions struct {
+	largest  bool
 	states   []string
 	meta     []string
 	schedule string
@@ -150,6 +151,7 @@ func listCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&o.schedule, "schedule", "", "only submissions of this schedule")
 	c.Flags().StringVar(&o.before, "created-before", "", "only submissions older than this: a duration such as 24h, or a time")
 	c.Flags().StringVar(&o.after, "created-after", "", "only submissions at most as old: a duration such as 1h, or a time")
+	c.Flags().BoolVar(&o.largest, "largest", false, "open submissions, those with the most chunks left first: 1,000 at most")
 	o.limit.flags(c, 100, "submissions")
 	return c
 }
@@ -173,7 +175,7 @@ func listSubmissions(ctx context.Context, a *app, o listOptions) error {
 	if err := checkStates(o.states); err != nil {
 		return err
 	}
-	filter := client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule}
+	filter := client.ListOptions{States: o.states, Meta: meta, Schedule: o.schedule, Largest: o.largest}
 	for _, at := range []struct {
 		flag, text string
 		to         *time.Time

@@ -9,9 +9,24 @@ type Queue struct {
 	// In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node
 	// serves the queue
 	Sentence string `json:"sentence,omitempty"`
+	// In a list, where there is a sentence: how it stands
+	Now *QueueNow `json:"now,omitempty"`
 
 	// Why it is out of service while other queues work; absent: it works
 	Quarantined *Quarantined `json:"quarantined,omitempty"`
+}
+
+// QueueNow is how a queue of a list stands, as of the last second.
+type QueueNow struct {
+	Waiting       uint64  `json:"waiting"`         // Chunks that are not in flight: ready, due later, or held by rules
+	Reserved      uint64  `json:"reserved"`        // Chunks held by consumers
+	DeadLetters   uint64  `json:"dead_letters"`    // Dead chunks that can be redriven
+	DonePerSecond float64 `json:"done_per_second"` // Chunks completed in the last second
+	// Chunks completed per second over the last ten minutes, a point in 15 s, the oldest first; fewer after a start
+	DoneRates []float64 `json:"done_rates"`
+	// What needs someone, in words, at most 5: no consumer asks for work, a value at its limit does not move, the disk
+	// is full
+	Alarms []string `json:"alarms"`
 }
 
 // Quarantined says why a queue does not serve while the others do: its files are damaged or missing. Each start of the server tries

@@ -68,13 +68,19 @@ type ListOptions struct {
 	CreatedBefore time.Time // inserted before this time; zero: at any time
 	CreatedAfter  time.Time // inserted at this time or later
 
+	// Largest lists open submissions, those with the most chunks left first: one page
+	Largest bool
+
 	Limit int // submissions per page, 1 to 1,000; 0 is the server's default
 }
 
-// List goes through a queue's submissions, newest first. It ends after the first error.
+// List goes through a queue's submissions, newest first unless asked for the largest. It ends after the first error.
 func (c *Client) List(ctx context.Context, queue string, o ListOptions) iter.Seq2[api.Submission, error] {
 	query := given("schedule", o.Schedule, "limit", positive(o.Limit))
 	query["state"] = o.States
+	if o.Largest {
+		query.Set("sort", "largest")
+	}
 	addMeta(query, o.Meta)
 	for name, at := range map[string]time.Time{"created_before": o.CreatedBefore, "created_after": o.CreatedAfter} {
 		if !at.IsZero() {

@@ -20,6 +20,7 @@ import { Overview } from './pages/overview'
 import { Plugin } from './pages/plugin'
 import { Plugins } from './pages/plugins'
 import { Quarantine } from './pages/quarantine'
+import { Queues } from './pages/queues'
 import { Reservations } from './pages/reservations'
 import { Rules } from './pages/rules'
 import { Schedules } from './pages/schedules'
@@ -97,6 +98,7 @@ function Shown({ page, rest }: { page: string; rest: string }) {
   const [id = '', index] = rest.split('/')
   switch (page) {
     case 'overview': return <Overview key={of} />
+    case 'queues': return <Queues />
     case 'submissions': return index !== undefined ? <Chunk key={rest} id={id} index={index} /> : id ? <Submission key={id} id={id} /> : <Submissions key={of} />
     case 'consumers': return rest ? <Consumer key={rest} name={rest} /> : <Consumers key={of} />
     case 'reservations': return <Reservations key={of} />
@@ -139,14 +141,21 @@ function Badge({ of }: { of: string }) {
   return null
 }
 
+/** The queues that fit into a selector. Of more there is a page, and the palette finds them by name. */
+const mostNamed = 20
+
 function Top() {
   const list = useLive<Page<Queue>>('/v1/queues', 15)
   const names = [...new Set([queue.value, ...(list.data?.items.map((q) => q.name) ?? [])])].sort()
   const damaged = new Set(list.data?.items.filter((q) => q.quarantined).map((q) => q.name))
   const [one] = damaged
+  const few = names.length <= mostNamed
   return (
     <div class="top">
-      <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = inQueue(e.currentTarget.value) }}>{names.map((n) => <option key={n} value={n}>{n}{damaged.has(n) && ' (in quarantine)'}</option>)}</select></label>
+      <label class="field">queue <select value={queue.value} onChange={(e) => { location.hash = e.currentTarget.value === '' ? link('queues') : inQueue(e.currentTarget.value) }}>
+        {names.filter((n) => few || n === queue.value).map((n) => <option key={n} value={n}>{n}{damaged.has(n) && ' (in quarantine)'}</option>)}
+        {!few && <option value="">all {names.length} queues…</option>}
+      </select></label>
       {one !== undefined && one !== queue.value && <a class="chip warn" href={inQueue(one)}><Mark of="dead" />{damaged.size === 1 ? `“${one}” is in quarantine` : `${damaged.size} queues are in quarantine`}</a>}
       <button class="find" onClick={() => { paletteOpen.value = true }}><span>Go to a page, an id, a value…</span><kbd>Ctrl K</kbd></button>
       <div class="live">

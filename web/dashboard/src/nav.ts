@@ -5,6 +5,7 @@ export interface Place { page: string; name: string; key: string; section?: stri
 
 export const places: Place[] = [
   { page: 'overview', name: 'Overview', key: 'o', also: 'throughput backlog start' },
+  { page: 'queues', name: 'All queues', key: 'q', also: 'alarms sparkline overview list', whole: true },
   { page: 'submissions', name: 'Submissions', key: 's', also: 'work chunks list' },
   { page: 'reservations', name: 'Reservations', key: 'v', also: 'held in flight overdue release' },
   { page: 'consumers', name: 'Consumers', key: 'c', also: 'workers attached drain' },

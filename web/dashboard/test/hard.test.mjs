@@ -16,7 +16,7 @@ after(async () => {
 })
 
 const pages = () => [
-  ['overview', '#/overview', (p) => p.getByRole('region', { name: 'Newest open submissions' }).locator('tbody tr').nth(3).waitFor()],
+  ['overview', '#/overview', (p) => p.getByRole('region', { name: 'Largest open submissions' }).locator('tbody tr').nth(3).waitFor()],
   ['keys', '#/keys?key=tenant', (p) => p.getByRole('button', { name: 'Set limit and weight of t0' }).waitFor()],
   ['submissions', '#/submissions', (p) => p.getByRole('button', { name: 'Cancel', exact: true }).nth(5).waitFor()],
   ['submission', `#/submissions/${ids.large}`, (p) => p.getByRole('heading', { name: 'Facts' }).waitFor()],

@@ -167,7 +167,7 @@ test('when is it done', async () => {
     const { reservations } = await reserve(quern.url, { max: 50, strategy: 'SelectOnly("batch", "eta", OldestFirst)' })
     await call(quern.url, 'POST', '/v1/queues/default/reservations/complete', { items: reservations.map((r) => ({ token: r.token })) })
   }
-  const submission = o.page.getByRole('region', { name: 'Newest open submissions' }).locator('tbody tr').filter({ hasText: 'batch=eta' })
+  const submission = o.page.getByRole('region', { name: 'Largest open submissions' }).locator('tbody tr').filter({ hasText: 'batch=eta' })
   await o.click(submission.getByRole('link', { name: /^\d+$/ }))
   const timeline = o.page.getByRole('list', { name: 'Timeline' })
   await eventually(async () => { await pace(); assert.match(await timeline.textContent(), /in about/) })

@@ -68,7 +68,7 @@ test('a value is reached from chips, strips, tables and the palette, which finds
     await there('t0')
   }
   await t.go('#/overview')
-  await t.page.getByRole('region', { name: 'Newest open submissions' }).getByRole('link', { name: 'tenant=large' }).click()
+  await t.page.getByRole('region', { name: 'Largest open submissions' }).getByRole('link', { name: 'tenant=large' }).click()
   await there('large')
   await t.go('#/overview?key=tenant')
   await t.page.locator('.strip').getByRole('link').filter({ hasText: 'שלום' }).click()

@@ -567,15 +567,16 @@ class Calls:
         found: types.StrategiesInUse = self._fetch(_request("list strategies in use", "GET", query(path("/v1/queues/{}/strategies/in-use", queue), {"cursor": cursor}), safe=True))
         return found
 
-    def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Submission]:
+    def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, sort: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> Iterator[types.Submission]:
         """List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and
         `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
         makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and
         `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of
-        the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: the
-        server examines only so many items per page, and a page has a maximum size.
+        the next page and absent on the last. `sort=largest` lists open submissions, those with the most chunks left first, in one
+        page: of the newest 1,000,000, and not in one moment. A page may have fewer items than its limit, or none, and still have
+        a `next`: the server examines only so many items per page, and a page has a maximum size.
         """
-        return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
+        return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "sort": sort, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
     def list_tokens(self) -> Iterator[types.Token]:
         """List the access tokens, the oldest first. Secrets are never returned."""
@@ -1388,15 +1389,16 @@ class AsyncCalls:
         found: types.StrategiesInUse = await self._fetch(_request("list strategies in use", "GET", query(path("/v1/queues/{}/strategies/in-use", queue), {"cursor": cursor}), safe=True))
         return found
 
-    def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Submission]:
+    def list_submissions(self, queue: str, *, created_before: Optional[str] = None, created_after: Optional[str] = None, sort: Optional[str] = None, state: Optional[Sequence[str]] = None, meta: Optional[Mapping[str, Union[str, int]]] = None, schedule: Optional[str] = None, limit: Optional[int] = None) -> AsyncIterator[types.Submission]:
         """List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and
         `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value
         makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and
         `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of
-        the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: the
-        server examines only so many items per page, and a page has a maximum size.
+        the next page and absent on the last. `sort=largest` lists open submissions, those with the most chunks left first, in one
+        page: of the newest 1,000,000, and not in one moment. A page may have fewer items than its limit, or none, and still have
+        a `next`: the server examines only so many items per page, and a page has a maximum size.
         """
-        return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
+        return self._pages("list submissions", path("/v1/queues/{}/submissions", queue), {"created_before": created_before, "created_after": created_after, "sort": sort, "state": state, "meta": meta, "schedule": schedule, "limit": limit})
 
     def list_tokens(self) -> AsyncIterator[types.Token]:
         """List the access tokens, the oldest first. Secrets are never returned."""

@@ -146,6 +146,7 @@ __all__ = [
     "PutQueueRequest",
     "Quarantined",
     "Queue",
+    "QueueNow",
     "QueueSettings",
     "QueueSettingsInput",
     "RandomBlock",
@@ -2450,10 +2451,28 @@ class _QueueRequired(TypedDict):
 
 class Queue(_QueueRequired, total=False):
     """Queue: see the server's OpenAPI document."""
+    #: In a list, where there is a sentence: how it stands
+    now: QueueNow
     #: Why it is out of service while other queues work; absent: it works
     quarantined: Quarantined
     #: In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node serves the queue
     sentence: str
+
+
+class QueueNow(TypedDict):
+    """QueueNow: see the server's OpenAPI document."""
+    #: What needs someone, in words, at most 5: no consumer asks for work, a value at its limit does not move, the disk is full
+    alarms: list[str]
+    #: Dead chunks that can be redriven
+    dead_letters: int
+    #: Chunks completed in the last second
+    done_per_second: float
+    #: Chunks completed per second over the last ten minutes, a point in 15 s, the oldest first; fewer after a start
+    done_rates: list[float]
+    #: Chunks held by consumers
+    reserved: int
+    #: Chunks that are not in flight: ready, due later, or held by rules
+    waiting: int
 
 
 class _QueueSettingsRequired(TypedDict):

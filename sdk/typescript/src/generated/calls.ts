@@ -684,12 +684,14 @@ export class Calls {
     return this.connection.json<NamedStrategy>({ what: "put strategy", method: "PUT", path: `/v1/queues/${part(queue)}/strategies/${part(name)}`, safe: true && options.ifMatch === undefined && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch, "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
-  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
+  /** List submissions, newest first. Newest first. Filters are `state=STATE` (repeated or comma-separated for several) and `meta.KEY=VALUE` (repeated for several keys, all of which must match): a whole number is the integer, `s:` before a value makes it a string (`meta.company=123` is the integer, `meta.company=s:123` the text). `created_before=TIME` and `created_after=TIME` bound when they were inserted: before that time, and at that time or later. `next` is the cursor of the next page and absent on the last. `sort=largest` lists open submissions, those with the most chunks left first, in one page: of the newest 1,000,000, and not in one moment. A page may have fewer items than its limit, or none, and still have a `next`: the server examines only so many items per page, and a page has a maximum size. Needs the scope read. */
   listSubmissions(queue: string, options: CallOptions & {
     /** Only submissions that were inserted before this time */
     created_before?: string | Date
     /** Only submissions that were inserted at this time or later */
     created_after?: string | Date
+    /** newest first (default), or largest: open submissions with the most chunks left first */
+    sort?: "newest" | "largest"
     /** Only these states; repeated or comma-separated. Without it, all. */
     state?: "open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired" | ("open" | "completed" | "completed_with_dead" | "failed" | "cancelled" | "expired")[]
     /** Filter by meta: written as meta.KEY=VALUE or meta[KEY]=VALUE, one parameter per key. A bare whole number is the integer; s:TEXT is a string. */
@@ -699,7 +701,7 @@ export class Calls {
     /** Most items of one page */
     limit?: number
   } = {}): AsyncIterableIterator<Submission> {
-    return pages((cursor) => this.connection.json<PageSubmission>({ what: "list submissions", method: "GET", path: `/v1/queues/${part(queue)}/submissions`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, state: options.state, meta: options.meta, schedule: options.schedule, cursor, limit: options.limit } }))
+    return pages((cursor) => this.connection.json<PageSubmission>({ what: "list submissions", method: "GET", path: `/v1/queues/${part(queue)}/submissions`, safe: true, signal: options.signal, query: { created_before: options.created_before, created_after: options.created_after, sort: options.sort, state: options.state, meta: options.meta, schedule: options.schedule, cursor, limit: options.limit } }))
   }
 
   /** Insert many submissions in one commit. Up to 10,000 submissions, each as in a single insert and optionally with its own `idempotency_key`. All go to disk in one commit. The answer has one result per submission, in order: created, replayed (inserted before with the same key, in its present state), invalid or refused. An invalid or refused submission does not prevent the others, unless `atomic` is true: then nothing is inserted, and the others are refused with the code batch_refused. As `application/x-ndjson`, each line is one submission, and the call is not atomic. An error of the whole call (such as 503 commit_failed) does not tell what happened; with keys you can safely send it again. Needs the scope produce. */

@@ -1826,12 +1826,29 @@ export type Queue = {
   created_at: string
   /** Name: 1 to 64 letters, digits, '_', '-' and '.' */
   name: string
+  /** In a list, where there is a sentence: how it stands */
+  now?: QueueNow
   /** Why it is out of service while other queues work; absent: it works */
   quarantined?: Quarantined
   /** In a list: what its chunks wait for, as in its diagnosis. Absent for a tenant's token, and where another node serves the queue */
   sentence?: string
   /** All settings */
   settings: QueueSettings
+}
+
+export type QueueNow = {
+  /** What needs someone, in words, at most 5: no consumer asks for work, a value at its limit does not move, the disk is full */
+  alarms: string[]
+  /** Dead chunks that can be redriven */
+  dead_letters: number
+  /** Chunks completed in the last second */
+  done_per_second: number
+  /** Chunks completed per second over the last ten minutes, a point in 15 s, the oldest first; fewer after a start */
+  done_rates: number[]
+  /** Chunks held by consumers */
+  reserved: number
+  /** Chunks that are not in flight: ready, due later, or held by rules */
+  waiting: number
 }
 
 export type QueueSettings = {

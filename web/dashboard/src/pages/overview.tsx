@@ -26,7 +26,7 @@ export function Overview() {
       <Throughput />
       <HeldBack frame={frame} keyed={keys.value} />
       <Strips keyed={keys.value} />
-      <Newest />
+      <Largest />
     </>
   )
 }
@@ -141,11 +141,11 @@ function Strips({ keyed }: { keyed: KeysFrame | null }) {
   )
 }
 
-function Newest() {
-  const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?state=open&limit=6`, 2)
+function Largest() {
+  const list = useLive<Page<Submission>>(`${queuePath(queue.value)}/submissions?sort=largest&limit=6`, 3)
   return (
     <section class="card w12 half">
-      <header><h2>Newest open submissions</h2><a href={link('submissions')}>all submissions</a></header>
+      <header><h2>Largest open submissions</h2><span class="row"><small>most chunks left first</small><a href={link('submissions', { sort: 'largest' })}>all of them</a></span></header>
       {list.problem ? <Failed problem={list.problem} again={list.again} />
         : !list.data ? <p class="note">Reading…</p>
         : list.data.items.length === 0 ? <Empty command={quern('submit', '--queue', queue.value, '--count', 1000, '--template', 'row {index}', '--meta', 'company=acme')}>No submission is open.</Empty>
@@ -156,7 +156,7 @@ function Newest() {
 
 function SubmissionTable({ list }: { list: Submission[] }) {
   return (
-    <List name="Newest open submissions" items={list} id={(s) => s.id} scope={queue.value} open={(s) => link('submissions/' + s.id)}
+    <List name="Largest open submissions" items={list} id={(s) => s.id} scope={queue.value} open={(s) => link('submissions/' + s.id)}
       columns={[{ name: 'Submission' }, { name: 'Meta' }, { name: 'Progress' }, { name: 'Chunks', right: true }, { name: 'Done', right: true }, { name: 'State' }]}
       cells={(s) => [
         <td><SubmissionLink id={s.id} /></td>, <td><MetaChips meta={s.meta} /></td>, <td><Progress s={s} /></td>,

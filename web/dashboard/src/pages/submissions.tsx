@@ -21,7 +21,9 @@ const states = ['open', 'completed', 'completed_with_dead', 'failed', 'cancelled
 export function Submissions() {
   const q = route.value.query
   const filters = new URLSearchParams()
-  if (q.get('state')) filters.set('state', q.get('state')!)
+  const largest = q.get('sort') === 'largest'
+  if (largest) filters.set('sort', 'largest')
+  if (q.get('state') && !largest) filters.set('state', q.get('state')!)
   const meta = [...q].filter(([name]) => name.startsWith('meta.'))
   for (const [name, value] of meta) filters.set(name, value)
   const schedule = q.get('schedule') ?? ''
@@ -31,7 +33,7 @@ export function Submissions() {
   for (const [name, at] of Object.entries(bound)) filters.set(name, at)
   const cursor = q.get('cursor') ?? ''
   if (cursor) filters.set('cursor', cursor)
-  filters.set('limit', '50')
+  filters.set('limit', largest ? '200' : '50')
   const path = `${queuePath(queue.value)}/submissions?${filters}`
   const list = useLive<Page<Submission>>(path, 2)
   const filtered = meta.length > 0 || q.get('state') || schedule || age
@@ -39,8 +41,8 @@ export function Submissions() {
   const older = (next: string) => link('submissions', { ...Object.fromEntries(meta), state: q.get('state') ?? undefined, schedule: schedule || undefined, age: age || undefined, cursor: next })
   return (
     <>
-      <div class="head"><h1>Submissions</h1><span>newest first{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
-        <div class="act">{!form && may('produce') && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && may('operate') && <button onClick={() => refine({ many: 'yes' })}>All matches…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
+      <div class="head"><h1>Submissions</h1><span class="seg" role="group" aria-label="Order">{['newest', 'largest'].map((o) => <button key={o} aria-pressed={(o === 'largest') === largest} onClick={() => refine({ sort: o === 'largest' ? o : undefined, cursor: undefined })}>{o === 'largest' ? 'Largest' : 'Newest'}</button>)}</span><span>{largest ? 'open ones, most chunks left first' : 'newest first'}{list.data ? `, ${list.data.items.length} on this page` : ''}</span>
+        <div class="act">{!form && may('produce') && <button class="main" onClick={() => refine({ new: 'yes' })}>New submission</button>}{list.data && list.data.items.length > 0 && !q.get('many') && !schedule && may('operate') && <button onClick={() => refine({ many: 'yes' })}>All matches…</button>}<CopyAs curl={curl('GET', path)} cli={quern('list', '--queue', queue.value, ...(largest ? ['--largest'] : q.get('state') ? ['--state', q.get('state')!] : []), ...meta.flatMap(([k, v]) => ['--meta', `${k.slice(5)}=${v}`]), ...(schedule ? ['--schedule', schedule] : []), ...ageFlags(age))} /></div>
       </div>
       {form && may('produce') && <NewSubmission close={() => refine({ new: undefined })} />}
       <Filters state={q.get('state') ?? ''} meta={meta} schedule={schedule} age={age} />
