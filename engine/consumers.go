@@ -26,12 +26,16 @@ type HeldPage struct {
 }
 
 // Attach makes a consumer known: when its last stream ends other than by Detach, and the consumer does not attach again
-// within the queue's consumer grace, what it holds is lost. A name is one consumer's own.
-func (p Consumers) Attach(ctx context.Context, consumer string) (*Attached, error) {
+// within the queue's consumer grace, what it holds is lost. A name is one consumer's own. incarnation is of its
+// process; "": it does not say. If the stream before was of another process, what the name holds is lost at once.
+func (p Consumers) Attach(ctx context.Context, consumer, incarnation string) (*Attached, error) {
 	if err := validConsumer(consumer); err != nil {
 		return nil, err
 	}
-	return p.q.attach(ctx, consumer)
+	if len(incarnation) > queue.MaxIncarnation || !utf8.ValidString(incarnation) {
+		return nil, queue.Invalid("/query/incarnation", "is not one: at most %d bytes of UTF-8", queue.MaxIncarnation)
+	}
+	return p.q.attach(ctx, consumer, incarnation)
 }
 
 // Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that

@@ -108,11 +108,11 @@ func (s *insertShare) add(list []queue.Insertion) {
 }
 
 // attach attaches a consumer, if its access token has room for one more.
-func (q *Queue) attach(ctx context.Context, name string) (*Attached, error) {
+func (q *Queue) attach(ctx context.Context, name, incarnation string) (*Attached, error) {
 	use, limits := access.Of(ctx).Share()
 	at := access.ConsumerAt{Shard: q.id, Name: name}
 	if use == nil || limits.Consumers == 0 {
-		return q.shard.Consumers.Attach(name)
+		return q.shard.Consumers.Attach(name, incarnation)
 	}
 	if !use.Consumers.Has(at) && !use.Consumers.Room(1, limits.Consumers, q.e.attends) {
 		return nil, &queue.Error{Code: queue.CodeOverloaded, Message: fmt.Sprintf(
@@ -120,7 +120,7 @@ func (q *Queue) attach(ctx context.Context, name string) (*Attached, error) {
 				"Attach when some have left, give others a token of their own, or have the option raised. Work goes "+
 				"on without: only deadlines count then.", limits.Consumers)}
 	}
-	attached, err := q.shard.Consumers.Attach(name)
+	attached, err := q.shard.Consumers.Attach(name, incarnation)
 	if err == nil {
 		use.Consumers.Add(at)
 	}

@@ -17,12 +17,17 @@ import (
 // attachHeartbeat is how often the stream of an attached consumer says that it lives.
 const attachHeartbeat = 10 * time.Second
 
+// attachRequest is what the query of an attachment says.
+type attachRequest struct{ incarnation string }
+
+func attachParameters() parameters[attachRequest] {
+	return parameters[attachRequest]{textParameter("incarnation", incarnationAbout, queue.MaxIncarnation,
+		func(r *attachRequest) *string { return &r.incarnation })}
+}
+
 // attach is GET .../consumers/{consumer}/attach. It runs as long as the consumer stays.
 func (x consumers) attach(c echo.Context) error {
 	r := c.Request()
-	if err := plainPath(r); err != nil {
-		return err
-	}
 	queueName, consumer := c.Param("queue"), c.Param("consumer")
 	if r.URL.RawPath != "" {
 		if err := unescape(&queueName, &consumer); err != nil {
@@ -37,7 +42,11 @@ func (x consumers) attach(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	attached, err := q.Consumers.Attach(r.Context(), consumer)
+	var asked attachRequest
+	if err := attachParameters().read(r.URL.RawQuery, &asked); err != nil {
+		return err
+	}
+	attached, err := q.Consumers.Attach(r.Context(), consumer, asked.incarnation)
 	if err != nil {
 		return err
 	}
@@ -113,9 +122,10 @@ func noticeEvents(consumer string, n *engine.Notice) (out []byte, err error) {
 // attachShape documents the stream.
 func attachShape(d *document, op *huma.Operation) {
 	text := &huma.Schema{Type: huma.TypeString}
-	op.Parameters = append(op.Parameters,
-		&huma.Param{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: text},
-		&huma.Param{Name: "consumer", In: "path", Required: true, Description: "The consumer's name", Schema: text})
+	op.Parameters = append([]*huma.Param{
+		{Name: "queue", In: "path", Required: true, Description: "Name of the queue", Schema: text},
+		{Name: "consumer", In: "path", Required: true, Description: "The consumer's name", Schema: text},
+	}, op.Parameters...)
 	op.Responses["200"] = &huma.Response{Description: "Events until the consumer leaves: hello (Hello), drain, " +
 		"quiet, resume, revoked (RevokedEvent)", Content: map[string]*huma.MediaType{
 		contentEvents: d.lines(eventData, reflect.TypeFor[api.Hello](), reflect.TypeFor[api.RevokedEvent]())}}

@@ -20,9 +20,14 @@ const (
 		"consumer lives. If the stream ends without `detach`, the consumer has the queue's `consumer_grace_ms` to " +
 		"attach again or to make a call about its chunks. Otherwise each of its reservations ends as lost: the " +
 		"attempt counts, but not as an expiry, and the server offers the chunk again after the queue's " +
-		"`expiry_backoff`. Without a stream, only deadlines count. Each consumer needs its own name. The server ends " +
+		"`expiry_backoff`. Without a stream, only deadlines count. Each consumer needs its own name. A process that " +
+		"took over the name of one that died says so with `incarnation`. The server ends " +
 		"a stream that falls behind: the consumer attaches again and extends its reservations, which tells it what " +
 		"it still has."
+	incarnationAbout = "Text that each process draws once. If the consumer's last stream was of another process, " +
+		"the reservations that the name holds end as lost at once, and the server offers their chunks again: at once " +
+		"after a first lost attempt, else after the queue's `expiry_backoff`. Leave it out if this process reserved " +
+		"under the name before it first attached"
 	detachAbout = "The consumer leaves: its streams end, the server forgets its orders, and its chunks go " +
 		"back without counting an attempt. Call this when it has finished."
 	orderAbout = "`resume` takes an order back. The server forgets it when the consumer leaves or is lost, " +
@@ -50,7 +55,7 @@ func (x consumers) routes(r *router) {
 		summary: "Read a consumer and its reservations"}, x.get)
 	r.raw(operation{id: "attach-consumer", method: "GET", path: one + "/attach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers, streams: true,
-		summary: "Attach a consumer", about: attachAbout}, attachShape, x.attach)
+		summary: "Attach a consumer", about: attachAbout, params: attachParameters().document()}, attachShape, x.attach)
 	registerIn(r, operation{id: "detach-consumer", method: "POST", path: one + "/detach", scope: scopeConsume,
 		narrow: inQueue | inHandler, tag: tagConsumers,
 		summary: "Detach a consumer", about: detachAbout}, x.detach)

@@ -64,6 +64,9 @@ func goldenOps() []any {
 			{Seq: 302, Index: 2, Epoch: 3, Sequence: 1005, Reserved: 1_759_999_999_000, Deadline: 1_760_000_060_000},
 			{Seq: 302, Index: 3, Epoch: 2, Sequence: 80, Reserved: 1_759_999_990_000, Deadline: 1_760_000_000_100},
 		}},
+		&Held{Consumer: "w-2", Attached: true, Incarnation: "3f9a", Seen: 1_760_000_000_100, Chunks: []HeldChunk{
+			{Seq: 302, Index: 4, Epoch: 3, Sequence: 1006, Reserved: 1_759_999_999_000, Deadline: 1_760_000_060_000},
+		}},
 		&Set{Kind: SetQueue, Version: 2, Changed: 1_760_000_000_123, Settings: `{"max_attempts":3}`},
 		&Set{Kind: SetValue, Version: 1, Changed: 1_760_000_000_123, Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(42)},
 			Demand: queue.ValueSettings{Limit: 7, Weight: 2500}},

@@ -7,9 +7,11 @@ import "github.com/quern-queue/quern/engine/queue"
 // the others, and says that they are all there is.
 type Held struct {
 	Consumer string
-	Attached bool       // the consumer kept a stream, and is missed from the start on
-	Seen     queue.Time // it was heard of last
-	Chunks   []HeldChunk
+	Attached bool // the consumer kept a stream, and is missed from the start on
+	// Incarnation is of the process whose stream that was; "": it did not say. Only where Attached.
+	Incarnation string
+	Seen        queue.Time // it was heard of last
+	Chunks      []HeldChunk
 }
 
 // HeldChunk is one reservation of a Held, under which token. The batch's time is when the
@@ -26,7 +28,7 @@ const MaxHeld = 256
 
 func (h *Held) fields(c *coder) {
 	c.text(&h.Consumer)
-	c.yes(&h.Attached)
+	c.streamOf(h)
 	signed(c, &h.Seen)
 	many(c, &h.Chunks, MaxHeld, func(x *HeldChunk) {
 		unsigned(c, &x.Seq)
@@ -36,4 +38,22 @@ func (h *Held) fields(c *coder) {
 		signed(c, &x.Reserved)
 		signed(c, &x.Deadline)
 	})
+}
+
+// streamOf is a number: 0 the consumer kept no stream, 1 it kept one, 2 the incarnation of its process follows.
+func (c *coder) streamOf(h *Held) {
+	form := uint64(0)
+	switch {
+	case h.Attached && h.Incarnation != "":
+		form = 2
+	case h.Attached:
+		form = 1
+	}
+	if read := c.number(form, 2); c.reading {
+		form, h.Attached = read, read > 0
+	}
+	if form == 2 {
+		c.text(&h.Incarnation)
+		c.must(h.Incarnation != "") // one form for each value
+	}
 }

@@ -218,6 +218,9 @@ func anyIndexes(t *rapid.T) []uint32 {
 
 func anyHeld(t *rapid.T) *Held {
 	h := &Held{Consumer: anyText(t, "consumer"), Attached: rapid.Bool().Draw(t, "attached"), Seen: anyTime(t, "seen")}
+	if h.Attached {
+		h.Incarnation = anyText(t, "incarnation")
+	}
 	for range rapid.OneOf(rapid.IntRange(0, 3), rapid.Just(MaxHeld)).Draw(t, "chunks") {
 		h.Chunks = append(h.Chunks, HeldChunk{Seq: anyUint32(t, "seq"), Index: anyUint32(t, "index"), Epoch: anyEpoch(t),
 			Sequence: anyUint64(t, "sequence"), Reserved: anyTime(t, "reserved"), Deadline: anyTime(t, "deadline")})

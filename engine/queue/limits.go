@@ -23,6 +23,7 @@ const (
 	MaxTraceBytes      = api.MaxTraceBytes
 	MaxGroupBytes      = 128
 	MaxConsumerBytes   = api.MaxConsumerBytes
+	MaxIncarnation     = api.MaxIncarnation
 	MaxIdempotencyKey  = api.MaxIdempotencyKey
 	MaxQueueNameBytes  = api.MaxQueueNameBytes
 	MaxQueues          = 256 // one shard each for now, and shards have 10 bits

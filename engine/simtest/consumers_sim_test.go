@@ -13,13 +13,18 @@ import (
 )
 
 // errorLost is what the history says of a try whose consumer was lost.
-const errorLost = "the consumer was lost: its connection ended and did not come back"
+const (
+	errorLost      = "the consumer was lost: its connection ended and did not come back"
+	errorSucceeded = "the consumer was lost: another process attached under its name"
+)
+
+func lostBy(text string) bool { return text == errorLost || text == errorSucceeded }
 
 // modelRoster is who is attached or away, and what operators told whom.
 type modelRoster struct {
 	byName map[string]*modelConsumer
 	away   []*modelAbsence
-	ended  map[string]bool       // whose last stream the server ended
+	ended  map[string]string     // whose last stream the server ended, with the incarnation of its process
 	heard  map[string]queue.Time // of consumers that hold something: their last sign of life
 	made   int
 }
@@ -29,11 +34,22 @@ type modelConsumer struct {
 	away    *modelAbsence // nil: it is not
 	heard   queue.Time
 	order   queue.ConsumerOrder
+
+	incarnation string // of the process that attached last and said it
 }
 
 type modelAbsence struct {
 	name string
 	at   queue.Time
+}
+
+// was is the process whose stream was a consumer's last, and whether there was one.
+func (r *modelRoster) was(name string) (incarnation string, is bool) {
+	if c := r.byName[name]; c != nil && (len(c.streams) > 0 || c.away != nil) {
+		return c.incarnation, true
+	}
+	incarnation, is = r.ended[name]
+	return incarnation, is
 }
 
 func (r *modelRoster) next() int { r.made++; return r.made }
@@ -190,15 +206,15 @@ func (m *model) leave(name string) {
 
 func (s *sim) loseAll(names []string) {
 	for _, name := range names {
-		s.lose(name)
+		s.lose(name, errorLost)
 		s.m.leave(name)
 	}
 }
 
 // lose ends what a consumer holds.
-func (s *sim) lose(name string) {
+func (s *sim) lose(name, why string) {
 	held, of := s.m.heldBy(name)
-	s.log.add("%s, which holds %d chunks, is lost", name, len(held))
+	s.log.add("%s, which holds %d chunks: %s", name, len(held), why)
 	for _, c := range held {
 		x := s.m.sub(of[c].Submission)
 		if x.state != queue.Open {
@@ -207,11 +223,13 @@ func (s *sim) lose(name string) {
 		last := c.attempts+1 >= s.m.maxAttempts(x)
 		s.m.totals.lost++
 		s.tally.add("consumer lost", 1)
-		c.try(c.hold.token, false, errorLost, s.now)
+		c.try(c.hold.token, false, why, s.now)
 		if last {
 			s.m.totals.failed++
 			s.tally.add("consumer lost in the last try", 1)
-			s.m.kill(x, c, errorLost, s.now)
+			s.m.kill(x, c, why, s.now)
+		} else if why == errorSucceeded && c.attempts == 1 {
+			s.putBack(x, c, 0)
 		} else {
 			s.putBack(x, c, s.backedOff(x, of[c].Index, s.settings.ExpiryBackoff, int(c.attempts)))
 		}
@@ -224,11 +242,23 @@ func (s *sim) consumers() {
 	c := s.m.roster.byName[name]
 	switch n := s.r.IntN(12); {
 	case n < 4:
-		s.log.add("%s attaches", name)
+		incarnation := pickOf(s, "", "first", "second")
+		s.log.add("%s attaches, its process is %q", name, incarnation)
 		s.tally.add("consumer attached", 1)
-		a, err := s.shard.Consumers.Attach(name)
-		s.must("attach", err)
+		a, err := s.shard.Consumers.Attach(name, incarnation)
+		failed, written := s.commitFailed("attach", err)
+		before, was := s.m.roster.was(name)
+		s.takeEffect([]func(){func() {
+			if was && incarnation != "" && before != incarnation {
+				s.tally.add("consumer succeeded by another process", 1)
+				s.lose(name, errorSucceeded)
+			}
+		}}, failed, written)
+		if failed {
+			return
+		}
 		c = s.m.roster.of(name)
+		c.incarnation = cmp.Or(incarnation, before, c.incarnation)
 		delete(s.m.roster.ended, name)
 		c.streams, c.away, c.heard = append(c.streams, a), nil, max(c.heard, s.now)
 		s.checkNotice(name, c, a.Next())
@@ -252,9 +282,9 @@ func (s *sim) consumers() {
 			return
 		}
 		if s.m.roster.ended == nil {
-			s.m.roster.ended = map[string]bool{}
+			s.m.roster.ended = map[string]string{}
 		}
-		s.m.roster.ended[name] = true
+		s.m.roster.ended[name] = c.incarnation
 		if c.order == queue.NoOrder {
 			delete(s.m.roster.byName, name)
 		}

@@ -51,7 +51,7 @@ func TestLosingMuch(t *testing.T) {
 	b := openBox(t, s)
 	const n = 5000
 	sub := mustInsert(t, b, prefixed(2*n))
-	a, err := b.shard.Consumers.Attach("much")
+	a, err := b.shard.Consumers.Attach("much", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestStreamThatFallsBehind(t *testing.T) {
 	t.Parallel()
 	b := openBox(t, relaxed())
 	mustInsert(t, b, prefixed(1000))
-	a, err := b.shard.Consumers.Attach("slow")
+	a, err := b.shard.Consumers.Attach("slow", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestStreamThatFallsBehind(t *testing.T) {
 		t.Errorf("after 11,000 that no one read: got %d revoked, want the end of the stream", len(got.Revoked))
 	}
 	a.Close(true)
-	again, err := b.shard.Consumers.Attach("slow")
+	again, err := b.shard.Consumers.Attach("slow", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestManyConsumers(t *testing.T) {
 	for i := range n {
 		if i%2 == 0 {
 			b.reserveAs(fmt.Sprintf("%05d", i), 1)
-		} else if _, err := b.shard.Consumers.Attach(fmt.Sprintf("%05d", i)); err != nil {
+		} else if _, err := b.shard.Consumers.Attach(fmt.Sprintf("%05d", i), ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 func (b *box) attach(t *testing.T, name string) *consumers.Attached {
 	t.Helper()
-	a, err := b.shard.Consumers.Attach(name)
+	a, err := b.shard.Consumers.Attach(name, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -393,7 +393,7 @@ func (m *model) gone(x *modelSub) queue.ChunkState {
 
 // tried counts a try of the chunk in hand, and takes the chunk from its holder.
 func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Time) {
-	a := queue.Attempt{Ended: now, Expired: expired, Lost: text == errorLost, Error: text}
+	a := queue.Attempt{Ended: now, Expired: expired, Lost: lostBy(text), Error: text}
 	if c.state == queue.ChunkReserved {
 		a.Consumer, a.Held = c.hold.consumer, now.Sub(c.hold.reserved)
 	}
@@ -407,7 +407,7 @@ func (c *modelChunk) try(t queue.Token, expired bool, text string, now queue.Tim
 	if expired {
 		c.expiries++
 	}
-	c.err, c.tried, c.expired, c.hold = text, t, expired || text == errorLost, modelHold{}
+	c.err, c.tried, c.expired, c.hold = text, t, expired || lostBy(text), modelHold{}
 }
 
 func (m *model) end(x *modelSub, state queue.SubmissionState, failure string, now queue.Time) {
@@ -497,8 +497,9 @@ func (m *model) restart(closed, now queue.Time) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.roster.heard)) {
-		if c := old.byName[name]; old.ended[name] || c != nil && (len(c.streams) > 0 || c.away != nil) {
+		if incarnation, was := old.was(name); was {
 			c := m.roster.of(name)
+			c.incarnation = incarnation
 			c.away = &modelAbsence{name, now}
 			m.roster.await(c.away)
 			m.tally.add("missed after a restart", 1)

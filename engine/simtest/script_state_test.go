@@ -230,7 +230,11 @@ func (c command) lift() {
 }
 
 func (c command) attach() {
-	a, err := c.shard.Consumers.Attach(c.words[0])
+	incarnation := ""
+	if len(c.words) > 1 {
+		incarnation = c.words[1]
+	}
+	a, err := c.shard.Consumers.Attach(c.words[0], incarnation)
 	if !c.refused(err) {
 		c.opened[c.words[0]] = a
 		c.consumers()

@@ -16,6 +16,7 @@ const (
 	MaxTemplateBytes  = 4096
 	MaxTraceBytes     = 512 // traceparent is 55; tracestate up to 512 by its specification
 	MaxConsumerBytes  = 128
+	MaxIncarnation    = 64 // bytes; a UUID has 36
 	MaxIdempotencyKey = 255
 	MaxQueueNameBytes = 64
 	MaxInsertions     = 10_000    // submissions of one call
@@ -60,6 +61,7 @@ const (
 var limits = map[string]float64{
 	"MaxChunks": MaxChunks, "MaxInlineChunks": MaxInlineChunks, "MaxPrefixBytes": MaxPrefixBytes,
 	"MaxTemplateBytes": MaxTemplateBytes, "MaxTraceBytes": MaxTraceBytes, "MaxConsumerBytes": MaxConsumerBytes,
+	"MaxIncarnation":    MaxIncarnation,
 	"MaxIdempotencyKey": MaxIdempotencyKey, "MaxQueueNameBytes": MaxQueueNameBytes, "MaxInsertions": MaxInsertions,
 	"MaxPriority": MaxPriority, "MaxValueLimit": MaxValueLimit, "MinWeight": MinWeight, "MaxWeight": MaxWeight,
 	"MaxTokenQueues": MaxTokenQueues, "MaxScopes": MaxScopes, "MaxRotationOverlapSeconds": MaxRotationOverlapSeconds,

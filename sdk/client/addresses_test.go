@@ -123,7 +123,7 @@ var once = map[string]func(ctx context.Context, c *Client) error{
 
 func attachOnce(ctx context.Context, c *Client) error {
 	hello := errors.New("there is no hello")
-	if err := c.Attach(ctx, "default", "me", func(ConsumerEvent) { hello = nil }); err != nil {
+	if err := c.Attach(ctx, "default", "me", "", func(ConsumerEvent) { hello = nil }); err != nil {
 		return err
 	}
 	return hello

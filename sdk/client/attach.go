@@ -23,6 +23,13 @@ type attaching struct {
 	last   atomic.Bool // the stream must not be opened again
 	hellos int         // how often the server said hello
 
+	// The worker reserves nothing before the server's first hello, or firstHello: what its name holds until then was
+	// its predecessor's, and its incarnation has the server end that. A worker that had to begin without a hello does
+	// not say which process it is any more.
+	awaited     bool
+	patience    <-chan time.Time
+	incarnation atomic.Pointer[string]
+
 	// The server refuses to know us. Otherwise a worker that leaves says so, also when no hello came yet: the server may know it.
 	unknown atomic.Bool
 
@@ -36,8 +43,13 @@ type attachEvent struct {
 	err error
 }
 
+// firstHello is how long a worker waits for the server's first hello before it reserves.
+const firstHello = 2 * time.Second
+
 // attach starts to keep the consumer known. The goroutine may wait for the loop, which never waits for it while it runs.
 func (w *worker) attach() {
+	w.attached.awaited, w.attached.patience = true, time.After(firstHello)
+	w.attached.incarnation.Store(&w.client.random.incarnation)
 	w.attached.events = make(chan attachEvent)
 	w.attached.ended = make(chan struct{})
 	ctx, stop := context.WithCancel(w.base)
@@ -58,7 +70,7 @@ func (w *worker) stayAttached(ctx context.Context) {
 		}
 	}
 	for failures := 0; ; failures++ {
-		err := w.client.Attach(ctx, w.o.Queue, w.o.Consumer, func(e ConsumerEvent) {
+		err := w.client.Attach(ctx, w.o.Queue, w.o.Consumer, *w.attached.incarnation.Load(), func(e ConsumerEvent) {
 			failures = 0
 			tell(attachEvent{ConsumerEvent: e})
 		})
@@ -68,7 +80,8 @@ func (w *worker) stayAttached(ctx context.Context) {
 			return
 		case errors.As(err, &refused) && refused.Code == api.CodeUnknownQueue:
 			w.attached.unknown.Store(true)
-			return // the reserves will tell
+			tell(attachEvent{}) // the reserves will say why
+			return
 		case final(err):
 			w.attached.unknown.Store(true)
 			tell(attachEvent{err: fmt.Errorf("quern: this consumer cannot attach, so that only deadlines tell of its end: %w", err)})
@@ -84,6 +97,9 @@ func (w *worker) stayAttached(ctx context.Context) {
 
 // heard takes what the stream said.
 func (w *worker) heard(e attachEvent) {
+	if e.Name == api.EventHello || w.attached.unknown.Load() {
+		w.attached.awaited = false
+	}
 	switch {
 	case e.err != nil:
 		if !final(e.err) {
@@ -100,6 +116,14 @@ func (w *worker) heard(e attachEvent) {
 		w.leave()
 	case e.Name == api.EventRevoked:
 		w.revoke(e.Revoked)
+	}
+}
+
+// unheard has the worker begin without a hello.
+func (w *worker) unheard() {
+	if w.attached.awaited {
+		w.attached.awaited = false
+		w.attached.incarnation.Store(new(string))
 	}
 }
 

@@ -172,6 +172,8 @@ type random struct {
 	mu     sync.Mutex
 	source io.Reader
 	jitter *mathrand.Rand
+
+	incarnation string // tells this process from others that work under the same name
 }
 
 func newRandom(source io.Reader) (*random, error) {
@@ -180,7 +182,10 @@ func newRandom(source io.Reader) (*random, error) {
 		return nil, fmt.Errorf("client: draw a seed: %w", err)
 	}
 	pcg := mathrand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:]))
-	return &random{source: source, jitter: mathrand.New(pcg)}, nil
+	r := &random{source: source, jitter: mathrand.New(pcg)}
+	var err error
+	r.incarnation, err = r.key()
+	return r, err
 }
 
 // key draws 128 bits as hexadecimal text.

@@ -83,9 +83,14 @@ const silentBeats = 3
 // Attach keeps a consumer known as long as its stream is open, and calls fn for every event, one at a time. It returns when the
 // stream has ended, with nil if the server ended it in order (the consumer was detached, or the server stops), and with an error
 // otherwise. It does not come back by itself; Work does.
-func (c *Client) Attach(ctx context.Context, queue, consumer string, fn func(ConsumerEvent)) error {
+//
+// incarnation is a text that each process draws once. If the consumer's last stream was of another process, what the
+// name holds is lost at once and offered again. "" does not say which process it is: for one that reserved under the
+// name before it first attached.
+func (c *Client) Attach(ctx context.Context, queue, consumer, incarnation string, fn func(ConsumerEvent)) error {
 	patience := c.timeout // until the server says how often there is a heartbeat
-	return events(ctx, c, "attach", consumerPath(queue, consumer, "/attach"), "", &patience, func(got event) error {
+	path := queried(consumerPath(queue, consumer, "/attach"), given("incarnation", incarnation))
+	return events(ctx, c, "attach", path, "", &patience, func(got event) error {
 		if got.name == "" {
 			return nil
 		}

@@ -78,10 +78,11 @@ func (e *ChunkError) Error() string {
 
 // Work reserves chunks and hands them to handlers until ctx ends; then it lets the running handlers finish, gives back
 // what it had reserved ahead, reports the last results and returns nil. It returns an error when the server refuses its
-// calls for good (an unknown queue, a wrong strategy or token) or is not trusted (ErrNotTrusted), after the same drain; when results could
-// not be delivered in the end; and when the server never answered. Servers that are away are waited for. Meanwhile Work is attached to the
-// server: when this process dies, what it held is offered again after the queue's consumer grace, and an operator can drain it (see
-// ErrDrained).
+// calls for good (an unknown queue, a wrong strategy or token) or is not trusted (ErrNotTrusted), after the same drain;
+// when results could not be delivered in the end; and when the server never answered. Servers that are away are waited
+// for. Meanwhile Work is attached to the server: when this process dies, what it held is offered again after the
+// queue's consumer grace, or as soon as another process begins to Work under the same Consumer; and an operator can
+// drain it (see ErrDrained).
 func (c *Client) Work(ctx context.Context, o WorkOptions, handler Handler) error {
 	if err := c.fillOptions(&o); err != nil {
 		return err

@@ -110,6 +110,8 @@ func (w *worker) run(ctx context.Context) error {
 			w.polled(p)
 		case e := <-w.attached.events:
 			w.heard(e)
+		case <-w.attached.patience:
+			w.unheard()
 		case <-ticker.C:
 			w.tick()
 		case <-ended:
@@ -192,7 +194,7 @@ func (w *worker) lose(h *held, result api.Result) {
 // room is how many chunks may be asked for: what was not reported yet still counts, so that a server that takes no
 // results gives no work either.
 func (w *worker) room(reported int) int {
-	if w.draining {
+	if w.draining || w.attached.awaited {
 		return 0
 	}
 	free := w.o.Concurrency + w.ahead.n - len(w.held) - (len(w.outcomes) - reported) - w.asked - w.polling

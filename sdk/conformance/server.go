@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,16 +31,17 @@ type server struct {
 	server   *http.Server
 	quit     chan struct{}
 
-	mu        sync.Mutex
-	changed   chan struct{} // closed at every change
-	chunks    []*chunk
-	tokens    map[string]*chunk
-	orders    map[string]api.Result // losses to answer instead, by verb and token
-	revoked   map[string]bool       // tokens that were taken from the client, which was told
-	epoch     uint32
-	beat      time.Duration
-	streams   map[*stream]bool
-	attached  int // streams that were ever opened
+	mu       sync.Mutex
+	changed  chan struct{} // closed at every change
+	chunks   []*chunk
+	tokens   map[string]*chunk
+	orders   map[string]api.Result // losses to answer instead, by verb and token
+	revoked  map[string]bool       // tokens that were taken from the client, which was told
+	epoch    uint32
+	beat     time.Duration
+	streams  map[*stream]bool
+	attached int // streams that were ever opened
+	process
 	detached  bool
 	polls     int  // reserves that wait now
 	abandoned int  // reserves that the client broke off before the wait that they ask for was over
@@ -52,6 +54,13 @@ type server struct {
 	mostHeld  int
 	broken    []string
 	produced
+}
+
+// process is what the server knows of the process of the client.
+type process struct {
+	incarnation string        // as it said
+	helloAfter  time.Duration // how long its next stream waits for the first event
+	firstHello  time.Time
 }
 
 // call is one that the client made.
@@ -163,6 +172,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status, value := answer()
 	write(w, status, value)
+}
+
+// count is how many calls the client made with a verb.
+func (s *server) count(verb string) (n int) {
+	for _, c := range s.calls {
+		if c.verb == verb {
+			n++
+		}
+	}
+	return n
 }
 
 // note writes a call down and looks whether it may be made.
@@ -376,6 +395,24 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	if want := "/v1/queues/default/consumers/" + url.PathEscape(s.consumer) + "/attach"; r.URL.EscapedPath() != want {
 		s.accuse("attach goes to %s, want %s", r.URL.EscapedPath(), want)
+	}
+	given := r.URL.Query().Get("incarnation")
+	switch {
+	case given == "":
+	case s.firstHello.IsZero() && s.count("reserve") > 0:
+		s.accuse("attach has an incarnation, though its process reserved before its first hello: the name's chunks may be its own")
+	case s.incarnation != "" && given != s.incarnation:
+		s.accuse("attach has the incarnation %q, and had %q before: it is the same process", given, s.incarnation)
+	}
+	s.incarnation = cmp.Or(given, s.incarnation)
+	if pause := s.helloAfter; pause > 0 {
+		s.helloAfter = 0
+		s.mu.Unlock()
+		time.Sleep(pause)
+		s.mu.Lock()
+	}
+	if s.firstHello.IsZero() {
+		s.firstHello = time.Now()
 	}
 	st := &stream{events: make(chan []byte, 100), end: make(chan struct{})}
 	s.streams[st] = true

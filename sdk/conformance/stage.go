@@ -341,16 +341,6 @@ func (s *stage) awaitExit(want int) {
 	}
 }
 
-// count is how often a call was made.
-func (s *stage) count(verb string) (n int) {
-	for _, c := range s.calls {
-		if c.verb == verb {
-			n++
-		}
-	}
-	return n
-}
-
 // verdict ends what still runs and puts together what was wrong.
 func (s *stage) verdict() error {
 	if s.err != nil {

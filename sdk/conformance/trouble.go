@@ -155,6 +155,29 @@ var troubleScenarios = []Scenario{
 		},
 	},
 	{
+		Name: "incarnation", About: "A worker says which process it is, and reserves nothing before the server's " +
+			"first hello: what its name holds until then is its predecessor's. It says the same when it comes back.",
+		Options: Options{Concurrency: 2},
+		Chunks:  repeated("wait {dir}/go %d", 2),
+		Before:  func(s *server) { s.helloAfter = 700 * time.Millisecond },
+		Play: func(s *stage) {
+			s.await("two handlers run", func() bool { return s.running() == 2 && s.attached == 1 })
+			s.do(func() {
+				s.check(s.incarnation != "", "it does not say which process it is")
+				for _, c := range s.calls {
+					early := c.verb == "reserve" && c.at.Before(s.firstHello)
+					s.check(!early, "it reserved before the server's first hello")
+				}
+				for st := range s.streams {
+					close(st.end)
+				}
+			})
+			s.await("it attaches again", func() bool { return s.attached == 2 })
+			s.open("go")
+			s.finish(1)
+		},
+	},
+	{
 		Name: "restart-idle", About: "A worker that waits for work when its server is killed waits for the server, " +
 			"and finds the work that came meanwhile.",
 		Chunks: []string{"echo later"},

@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/reserver"
 	"github.com/quern-queue/quern/engine/shard/consumers/roster"
 	"github.com/quern-queue/quern/engine/shard/machine"
+	"github.com/quern-queue/quern/engine/shard/shell"
 )
 
 // Attached is one stream of an attached consumer. Its server waits for Wake, calls Next, and ends with
@@ -34,10 +36,14 @@ type Notice struct {
 // maxAttached bounds the streams of a queue.
 const maxAttached = 20_000
 
-// Attach makes a consumer known: when its last stream ends other than by Detach, what it
-// holds is lost after the queue's consumer grace. It fails while the shard is closed or
-// cannot work, and beyond maxAttached streams.
-func (c *Consumers) Attach(name string) (*Attached, error) {
+// Attach makes a consumer known: when its last stream ends other than by Detach, what it holds is lost after the
+// queue's consumer grace. incarnation says of which process the stream is; another one than before is a successor, and
+// what the name holds by now was its predecessor's, and is lost at once. It fails while the shard is closed or cannot
+// work, and beyond maxAttached streams.
+func (c *Consumers) Attach(name, incarnation string) (*Attached, error) {
+	if err := c.succeed(name, incarnation); err != nil {
+		return nil, err
+	}
 	a := &Attached{consumers: c, wake: make(chan struct{}, 1)}
 	a.stream.Stir = a.stir
 	err := c.Locked(func(_ *machine.Machine, now queue.Time) error {
@@ -45,7 +51,7 @@ func (c *Consumers) Attach(name string) (*Attached, error) {
 			return &queue.Error{Code: queue.CodeOverloaded, Message: "So many consumers are attached to the queue " +
 				"that it takes no more. Work goes on without: only deadlines count then."}
 		}
-		c.roster.Join(name, &a.stream, now)
+		c.roster.Join(name, incarnation, &a.stream, now)
 		a.stream.Ordered = a.stream.Of.Order != queue.NoOrder
 		a.stir()
 		return nil
@@ -54,6 +60,34 @@ func (c *Consumers) Attach(name string) (*Attached, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// succeed ends what the predecessor of a process holds, slice by slice, if there is one. A commit that fails leaves the
+// rest for the next attempt to attach: until it joins, the process is a successor.
+func (c *Consumers) succeed(name, incarnation string) (err error) {
+	succeeds, began := false, queue.Time(0)
+	if err := c.Locked(func(_ *machine.Machine, now queue.Time) error {
+		succeeds, began = c.roster.Succeeds(name, incarnation), now
+		return nil
+	}); err != nil || !succeeds {
+		return err
+	}
+	for more := true; more && err == nil; {
+		err = shell.Change(c, func(m *machine.Machine, now queue.Time) error {
+			slots, _ := heldNow(m, name, reserver.Place{}, nil, shell.SliceItems)
+			more = len(slots) == shell.SliceItems
+			for _, slot := range slots {
+				if m.Holds.At(slot).Reserved > began { // the predecessor lives, and goes on
+					more = false
+					break
+				}
+				m.Tries.Succeed(slot, now)
+			}
+			c.Wake(now)
+			return nil
+		})
+	}
+	return err
 }
 
 // Wake receives when there may be something new.

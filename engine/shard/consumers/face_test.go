@@ -65,7 +65,7 @@ func (h *hall) insert(chunks uint32) queue.SubmissionID {
 
 func (h *hall) attach(name string) *Attached {
 	h.T.Helper()
-	a, err := h.consumers.Attach(name)
+	a, err := h.consumers.Attach(name, "")
 	if err != nil {
 		h.T.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestAttached(t *testing.T) {
 		t.Errorf("%d of %d are released, %v", released, many, err)
 	}
 	h.Refuse = &queue.Error{Code: queue.CodeUnavailable}
-	if _, err := h.consumers.Attach("w"); queue.CodeOf(err) != queue.CodeUnavailable {
+	if _, err := h.consumers.Attach("w", ""); queue.CodeOf(err) != queue.CodeUnavailable {
 		t.Errorf("attaching to a shard that cannot work: %v", err)
 	}
 }
@@ -357,7 +357,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := enter(t)
 	h.Machine.Roster.Attached = maxAttached
-	if _, err := h.consumers.Attach("w"); queue.CodeOf(err) != queue.CodeOverloaded {
+	if _, err := h.consumers.Attach("w", ""); queue.CodeOf(err) != queue.CodeOverloaded {
 		t.Errorf("one too many: %v", err)
 	}
 }

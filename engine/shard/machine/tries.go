@@ -121,7 +121,11 @@ func (p *tries) over(r *Record, h *reserver.Hold, reason journal.ReturnReason, w
 	if reason == journal.Expired {
 		tries = int(op.Expiries)
 	}
-	op.NotBefore = backoff(m.Settings.ExpiryBackoff, tries, now, m.Rnd)
+	// A process that a supervisor started again goes on at once. One that its chunk kills again is slowed down like any
+	// other.
+	if why != ErrorSucceeded || tries > 1 {
+		op.NotBefore = backoff(m.Settings.ExpiryBackoff, tries, now, m.Rnd)
+	}
 	m.Encode(now).Return(op)
 }
 
@@ -142,7 +146,12 @@ func (p *tries) expire(slot uint32, now queue.Time) {
 }
 
 // Lose encodes that the consumer of a reservation was lost: a try is counted, but not an expiry.
-func (p *tries) Lose(slot uint32, now queue.Time) {
+func (p *tries) Lose(slot uint32, now queue.Time) { p.lose(slot, errorLost, now) }
+
+// Succeed encodes that it was lost, as another process came under its name.
+func (p *tries) Succeed(slot uint32, now queue.Time) { p.lose(slot, ErrorSucceeded, now) }
+
+func (p *tries) lose(slot uint32, why string, now queue.Time) {
 	m := p.m
 	h := m.Holds.At(slot)
 	r := m.LiveSeq(h.Seq)
@@ -151,11 +160,14 @@ func (p *tries) Lose(slot uint32, now queue.Time) {
 	}
 	h.State = reserver.Expiring
 	m.Batch.Mark(slot, h.Sequence)
-	p.over(r, h, journal.Lost, errorLost, now)
+	p.over(r, h, journal.Lost, why, now)
 }
 
 // errorLost is what the history of a chunk says of a try whose consumer was lost.
 const errorLost = "the consumer was lost: its connection ended and did not come back"
+
+// ErrorSucceeded is what it says where a new process took over the consumer's name.
+const ErrorSucceeded = "the consumer was lost: another process attached under its name"
 
 // spent says whether that was a chunk's last try. A limit of 0 is none.
 func spent(op *journal.Returned, attempts uint16, expiries uint8) bool {

@@ -1,6 +1,7 @@
 package stops
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -47,7 +48,7 @@ func (p *Part) Began() { *p = Part{m: p.m} }
 // Resume holds again what was held. It is called when the replay is through, before anything is offered.
 func (p *Part) Resume(now queue.Time) {
 	m := p.m
-	var missed []string
+	missed := map[string]string{}
 	for _, op := range p.held {
 		for i := range op.Chunks {
 			c := &op.Chunks[i]
@@ -62,12 +63,12 @@ func (p *Part) Resume(now queue.Time) {
 			}, op.Consumer, op.Seen)
 		}
 		if op.Attached {
-			missed = append(missed, op.Consumer)
+			missed[op.Consumer] = op.Incarnation
 		}
 	}
-	slices.Sort(missed)
-	for _, name := range missed {
+	for _, name := range slices.Sorted(maps.Keys(missed)) {
 		m.Roster.Miss(name, now)
+		m.Roster.Enter(name).Incarnation = missed[name]
 	}
 }
 
@@ -78,7 +79,8 @@ func (p *Part) EachHeld(tell func(*journal.Held)) {
 	m := p.m
 	for from, more := 0, true; more; more = from != 0 {
 		from = m.Holds.Consumers(from, machine.LookMost, func(of reserver.Holding) {
-			op := &journal.Held{Consumer: of.Name, Attached: m.Roster.KeepsStream(of.Name), Seen: of.Seen}
+			op := &journal.Held{Consumer: of.Name, Seen: of.Seen}
+			op.Incarnation, op.Attached = m.Roster.KeepsStream(of.Name)
 			m.Holds.HeldBy(of.Name, reserver.Place{}, func(_ reserver.Place, h *reserver.Hold) bool {
 				if !h.Counted || m.LiveSeq(h.Seq) == nil {
 					return true

@@ -70,7 +70,7 @@ func TestHeldOverAStop(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	x.Machine.Roster.Join("c", &roster.Stream{Stir: func() {}}, x.Clock)
+	x.Machine.Roster.Join("c", "its process", &roster.Stream{Stir: func() {}}, x.Clock)
 	x.Clock = x.Clock.Add(20 * time.Second)
 	x.stop()
 	x.Clock = x.Clock.Add(time.Hour)
@@ -81,7 +81,7 @@ func TestHeldOverAStop(t *testing.T) {
 	if err := audit.Machine(x.Machine); err != nil {
 		t.Error(err)
 	}
-	if c := x.Machine.Roster.ByName["c"]; c == nil || c.Away != x.Clock {
+	if c := x.Machine.Roster.ByName["c"]; c == nil || c.Away != x.Clock || c.Incarnation != "its process" {
 		t.Errorf("the consumer is %+v, want it missed since the start", c)
 	}
 	if got := x.Machine.Releases([]queue.ReleaseItem{{Token: kept}}, nil); got[0].Outcome != queue.OutcomeOK {

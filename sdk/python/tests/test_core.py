@@ -163,13 +163,13 @@ class Calls(unittest.TestCase):
 
     def test_attach(self) -> None:
         """A stream that ends is begun again; a server that does not know it is left alone; one that refuses it is told of."""
-        out, wanted = follow(Core(()).attach("q", "a b/c"), Reply(404, {}, b"{}"))
+        out, wanted = follow(Core(()).attach("q", "a b/c", lambda: "3f9a"), Reply(404, {}, b"{}"))
         self.assertIsNone(out)
         self.assertEqual([type(one) for one in wanted], [Open, Tell])
-        self.assertEqual(wanted[0].request.path, "/v1/queues/q/consumers/a%20b%2Fc/attach")
-        _, wanted = follow(Core(()).attach("q", "c"), problem(404, "unknown_queue"))
+        self.assertEqual(wanted[0].request.path, "/v1/queues/q/consumers/a%20b%2Fc/attach?incarnation=3f9a")
+        _, wanted = follow(Core(()).attach("q", "c", str), problem(404, "unknown_queue"))
         self.assertEqual([type(one) for one in wanted], [Open])  # the reserves tell
-        out, wanted = follow(Core(()).attach("q", "c"), quern.NoAnswer("gone"), problem(503, "moved"), quern.NotTrusted("no"))
+        out, wanted = follow(Core(()).attach("q", "c", str), quern.NoAnswer("gone"), problem(503, "moved"), quern.NotTrusted("no"))
         self.assertIsNone(out)
         self.assertEqual([type(one) for one in wanted], [Open, Tell, Pause, Open, Tell, Pause, Open, Tell])
 

@@ -208,12 +208,14 @@ export class Client extends Calls {
 
   /**
    * Keeps a consumer known to the server as long as its stream is open, and goes through what the server tells it. It ends when the server ends the
-   * stream in order, and throws otherwise. It does not come back by itself; work does.
+   * stream in order, and throws otherwise. It does not come back by itself; work does. The incarnation is a text that each process draws once: if
+   * the consumer's last stream was of another process, what the name holds is lost at once and offered again. Leave it out if this process reserved
+   * under the name before it first attached.
    */
-  async *attach(queue: string, consumer: string, options: CallOptions = {}): AsyncIterableIterator<ConsumerEvent> {
+  async *attach(queue: string, consumer: string, options: CallOptions & { incarnation?: string | undefined } = {}): AsyncIterableIterator<ConsumerEvent> {
     const silence = new Silence(this.connection.timeoutMs, options.signal) // until the first heartbeat says how often there is one
     try {
-      const request = { what: 'attach', method: 'GET', path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/attach`, headers: { accept: 'text/event-stream' }, signal: silence.signal }
+      const request = { what: 'attach', method: 'GET', path: `/v1/queues/${part(queue)}/consumers/${part(consumer)}/attach`, query: { incarnation: options.incarnation }, headers: { accept: 'text/event-stream' }, signal: silence.signal }
       const answer = await this.connection.stream(request)
       for await (const raw of events(answer.body, silence.heard)) {
         const event = { event: raw.event, data: dataOf(raw) } as ConsumerEvent

@@ -113,6 +113,12 @@ interface Call {
   hellos: number
 }
 
+/** How long a worker waits for the server's first hello before it reserves. */
+const helloMs = 2000
+
+/** Tells this process from others that work under the same name. */
+const incarnation = drawKey()
+
 /** One run of work. Everything happens on one thread: an event changes what is known, and pump then starts what has become possible. */
 class Worker {
   readonly #held = new Map<string, Held>() // reserved and not yet finished, by token
@@ -136,6 +142,10 @@ class Worker {
   #warned: readonly StrategyWarning[] = [] // of the last answer
   #pumping = false
   #hellos = 0 // how often the server said hello
+  // The worker reserves nothing before the first hello, or helloMs: what its name holds until then was its predecessor's, and its incarnation has
+  // the server end that. A worker that had to begin without a hello does not say which process it is any more.
+  #awaited: boolean
+  #incarnation: string | undefined = incarnation
   #unknown = false // the server refuses to know us; otherwise it may, also before its first hello
   #early = new Map<string, Result>() // revoked before we knew that we have it: the stream may overtake the answer of a reserve
   #leaving = false // the stream must not be opened again
@@ -147,6 +157,7 @@ class Worker {
   readonly #reserve: object
 
   constructor(readonly client: Client, readonly connection: Connection, readonly o: Settings, readonly handler: Handler) {
+    this.#awaited = o.attach
     this.#path = `/v1/queues/${part(o.queue)}/reservations`
     this.#reserve = { ...(o.strategy === undefined ? {} : { strategy: o.strategy }), consumer: o.consumer, timeout_ms: o.timeoutMs, ...(o.context ? { context: o.context } : {}) }
   }
@@ -154,11 +165,13 @@ class Worker {
   async run(): Promise<void> {
     const stream = this.o.attach ? this.#stayAttached() : undefined
     const ticker = setInterval(() => this.#tick(), this.o.timeoutMs / 4)
+    const unheard = setTimeout(() => this.#unheard(), helloMs)
     await new Promise<void>((finished) => {
       this.#finished = finished
       this.#pump()
     })
     clearInterval(ticker)
+    clearTimeout(unheard)
     clearTimeout(this.#grace)
     await this.#detach()
     await stream
@@ -243,7 +256,7 @@ class Worker {
 
   /** How many chunks may be asked for. What is not reported yet still counts, so that a server that takes no results gives no work either. */
   #room(reported: number): number {
-    if (this.#draining) return 0
+    if (this.#draining || this.#awaited) return 0
     const free = this.o.concurrency + this.o.prefetch - this.#held.size - (this.#outcomes.length - reported) - this.#asked - this.#polling
     return Math.min(Math.max(free, 0), maxReserve)
   }
@@ -490,7 +503,7 @@ class Worker {
     for (let failures = 0; !signal.aborted; failures++) {
       let failure: unknown
       try {
-        for await (const event of this.client.attach(this.o.queue, this.o.consumer, { signal })) {
+        for await (const event of this.client.attach(this.o.queue, this.o.consumer, { signal, incarnation: this.#incarnation })) {
           failures = 0
           this.#heard(event)
         }
@@ -500,12 +513,22 @@ class Worker {
       if (signal.aborted || this.#leaving) return
       if (isFinal(failure)) {
         this.#unknown = true
+        this.#awaited = false
+        this.#soon()
         if (!(failure instanceof QuernError && failure.code === 'unknown_queue')) this.#report(failure) // else the reserves tell
         return
       }
       if (failure !== undefined) this.#missed(failure)
       await pause(backoff(failures, failure), signal).catch(() => {})
     }
+  }
+
+  /** The first hello stays out: the worker begins without it. */
+  #unheard(): void {
+    if (!this.#awaited) return
+    this.#awaited = false
+    this.#incarnation = undefined
+    this.#soon()
   }
 
   /** The server could not be reached, or does not serve now. */
@@ -520,6 +543,7 @@ class Worker {
       // After another epoch the server has forgotten what we hold, and after a gap we may have missed what was taken from us: it hears of
       // all of it, and we hear what is still ours. The first hello is no exception: another server may have given us what we hold, before
       // our stream stood.
+      this.#awaited = false
       this.#hellos++
       this.#extendAll()
     } else if (event.event === 'drain') this.#leave()

@@ -27,7 +27,7 @@ type Roster struct {
 	Gone     int // consumers that are away
 	Ordered  int // consumers with an order
 
-	ended map[string]struct{} // names of consumers whose last stream the server ended: it stops
+	ended map[string]string // consumers whose last stream the server ended, as it stops: their incarnations
 
 	Lost, Revoked uint64 // reservations, since the server's start
 }
@@ -43,6 +43,8 @@ type Consumer struct {
 	Order   queue.ConsumerOrder
 	LostTo  reserver.Place // so far its reservations are ended, when it was away for too long
 	Breaks  uint32         // how often its last stream broke: tells absences apart
+
+	Incarnation string // of the process that attached last and said it
 }
 
 // Stream is how an attached consumer hears of what is new.
@@ -77,7 +79,7 @@ type Absence struct {
 
 // New knows no one.
 func New() *Roster {
-	return &Roster{ByName: map[string]*Consumer{}, ended: map[string]struct{}{}}
+	return &Roster{ByName: map[string]*Consumer{}, ended: map[string]string{}}
 }
 
 // Enter finds the consumer of a name or makes it.
@@ -130,10 +132,12 @@ func (r *Roster) OrderOf(name string) queue.ConsumerOrder {
 	return queue.NoOrder
 }
 
-// Join adds a stream.
-func (r *Roster) Join(name string, a *Stream, now queue.Time) {
+// Join adds a stream of a process; "": it does not say which it is.
+func (r *Roster) Join(name, incarnation string, a *Stream, now queue.Time) {
+	before := r.ended[name]
 	delete(r.ended, name)
 	c := r.Enter(name)
+	c.Incarnation = cmp.Or(incarnation, c.Incarnation, before)
 	if c.Since == 0 {
 		c.Since = now
 	}
@@ -162,7 +166,7 @@ func (r *Roster) Part(a *Stream, missed bool, now queue.Time) {
 	if missed {
 		r.Miss(c.Name, now)
 	} else {
-		r.ended[c.Name] = struct{}{}
+		r.ended[c.Name] = c.Incarnation
 	}
 	r.tidy(c)
 }
@@ -179,13 +183,30 @@ func (r *Roster) Miss(name string, now queue.Time) {
 	r.Await(Absence{c, c.Breaks, now})
 }
 
-// KeepsStream says whether a consumer is attached, or was until the server ended its stream, or is away.
-func (r *Roster) KeepsStream(name string) bool {
+// KeepsStream says whether a consumer is attached, or was until the server ended its stream, or is away; and of which
+// process its last stream was, if that said so.
+func (r *Roster) KeepsStream(name string) (incarnation string, keeps bool) {
 	if c := r.ByName[name]; c != nil && (len(c.Streams) > 0 || c.Away != 0) {
-		return true
+		return c.Incarnation, true
 	}
-	_, ended := r.ended[name]
-	return ended
+	incarnation, ended := r.ended[name]
+	return incarnation, ended
+}
+
+// Succeeds says whether a process that attaches as a consumer is another than the one whose stream was the last, and
+// ends the streams of that one. A process that does not say which it is succeeds no one.
+func (r *Roster) Succeeds(name, incarnation string) bool {
+	before, keeps := r.KeepsStream(name)
+	if incarnation == "" || !keeps || before == incarnation {
+		return false
+	}
+	if c := r.ByName[name]; c != nil {
+		for _, a := range c.Streams {
+			a.Over = true
+			a.Stir()
+		}
+	}
+	return true
 }
 
 // back ends an absence, if there is one.

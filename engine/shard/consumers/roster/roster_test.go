@@ -25,7 +25,7 @@ func TestRosterCounts(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0, 1:
 				a := &Stream{Stir: func() {}}
-				r.Join(name, a, now)
+				r.Join(name, "", a, now)
 				streams = append(streams, a)
 			case 2, 3:
 				if len(streams) > 0 {
@@ -83,18 +83,18 @@ func TestLastStreamCounts(t *testing.T) {
 	t.Parallel()
 	r := New()
 	first, second := &Stream{Stir: func() {}}, &Stream{Stir: func() {}}
-	r.Join("worker", first, 10)
-	r.Join("worker", second, 11) // it comes back before its old stream is known to be gone
+	r.Join("worker", "", first, 10)
+	r.Join("worker", "", second, 11) // it comes back before its old stream is known to be gone
 	r.Part(first, true, 12)
 	if c := r.ByName["worker"]; c.Away != 0 || c.Since != 10 || r.Attached != 1 {
 		t.Fatalf("with a stream left it is away since %d, attached since %d", c.Away, c.Since)
 	}
 	r.Part(second, true, 13)
 	c := r.ByName["worker"]
-	if c.Away != 13 || r.Gone != 1 || r.Attached != 0 || !r.KeepsStream("worker") {
+	if _, keeps := r.KeepsStream("worker"); c.Away != 13 || r.Gone != 1 || r.Attached != 0 || !keeps {
 		t.Fatalf("without one: away since %d, %d away, %d attached", c.Away, r.Gone, r.Attached)
 	}
-	r.Join("worker", &Stream{Stir: func() {}}, 14)
+	r.Join("worker", "", &Stream{Stir: func() {}}, 14)
 	if c.Away != 0 || r.Gone != 0 {
 		t.Errorf("it came back, and is away since %d", c.Away)
 	}
@@ -105,10 +105,11 @@ func TestEndedByTheServerIsNotMissed(t *testing.T) {
 	t.Parallel()
 	r := New()
 	a := &Stream{Stir: func() {}}
-	r.Join("worker", a, 1)
+	r.Join("worker", "", a, 1)
 	r.Part(a, false, 2)
-	if len(r.List) != 0 || r.Gone != 0 || !r.KeepsStream("worker") || r.KeepsStream("another") {
-		t.Errorf("%d are known, %d away; keeps its stream: %v", len(r.List), r.Gone, r.KeepsStream("worker"))
+	_, keeps := r.KeepsStream("worker")
+	if _, another := r.KeepsStream("another"); len(r.List) != 0 || r.Gone != 0 || !keeps || another {
+		t.Errorf("%d are known, %d away; keeps its stream: %v", len(r.List), r.Gone, keeps)
 	}
 }
 
@@ -134,7 +135,7 @@ func TestOrdersAreKeptForAnHour(t *testing.T) {
 	t.Parallel()
 	r := New()
 	a := &Stream{Stir: func() {}}
-	r.Join("worker", a, 0)
+	r.Join("worker", "", a, 0)
 	r.SetOrder(r.Enter("worker"), queue.Drain)
 	if !a.Ordered || r.OrderOf("worker") != queue.Drain {
 		t.Fatalf("the stream was told: %v; the order is %v", a.Ordered, r.OrderOf("worker"))
@@ -153,4 +154,48 @@ func TestOrdersAreKeptForAnHour(t *testing.T) {
 	if len(r.List) != 0 {
 		t.Errorf("%d consumers are known, want none", len(r.List))
 	}
+}
+
+// A process succeeds another one whose stream was the last, whether that is open, broken or ended by the server, and
+// ends what is open of it. The same process comes back, and one that says nothing succeeds no one and hides no one.
+func TestSuccessors(t *testing.T) {
+	t.Parallel()
+	r := New()
+	succeeds := func(when, incarnation string, want bool) {
+		t.Helper()
+		if got := r.Succeeds("worker", incarnation); got != want {
+			t.Errorf("%s: %q succeeds: %v, want %v", when, incarnation, got, want)
+		}
+	}
+	join := func(incarnation string) *Stream {
+		a := &Stream{Stir: func() {}}
+		r.Join("worker", incarnation, a, 10)
+		return a
+	}
+	succeeds("when no one was there", "a", false)
+	first := join("a")
+	succeeds("while it is attached", "a", false)
+	succeeds("while another is attached", "", false)
+	if first.Over {
+		t.Error("the stream of a process ended as it came back")
+	}
+	second := join("")
+	succeeds("beside a stream that does not say whose it is", "a", false)
+	succeeds("while another is attached", "b", true)
+	if !first.Over || !second.Over {
+		t.Error("a stream of the predecessor stays open")
+	}
+	third := join("b")
+	r.Part(first, true, 11)
+	r.Part(second, true, 11)
+	r.Part(third, true, 12)
+	succeeds("while it is away", "b", false)
+	succeeds("while another is away", "c", true)
+	fourth := join("c")
+	r.Part(fourth, false, 13)
+	succeeds("after the server ended its stream", "c", false)
+	succeeds("after the server ended another's stream", "d", true)
+	r.Forget(r.Enter("worker"))
+	r.Join("another", "x", &Stream{Stir: func() {}}, 14)
+	succeeds("beside one of another name", "x", true)
 }

@@ -18,7 +18,7 @@ from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
 from ._threads import CONNECT_SECONDS, IDLE_SECONDS, MAX_IDLE, READ_BYTES, report, signals, sweep, tell_end
 from ._values import Chunk
-from ._worker import Exchange, Poll, WorkerCore, WorkerOptions
+from ._worker import HELLO_SECONDS, Exchange, Poll, WorkerCore, WorkerOptions
 from .errors import Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
 
 T = TypeVar("T")
@@ -369,6 +369,7 @@ class AsyncWorker:
         loop = asyncio.get_running_loop()
         quarter = self.options.timeout / 4
         tick = time.monotonic() + quarter
+        hello = time.monotonic() + HELLO_SECONDS
         while True:
             core.start()
             self._begin()
@@ -376,7 +377,7 @@ class AsyncWorker:
                 return
             now = time.monotonic()
             if not self._news:
-                timer = loop.call_later(max(min(tick, self._grace_ends or tick) - now, 0.0), self._wake.set)
+                timer = loop.call_later(max(min(tick, self._grace_ends or tick, hello if core.awaited else tick) - now, 0.0), self._wake.set)
                 await self._wake.wait()
                 timer.cancel()
             self._wake.clear()
@@ -384,6 +385,8 @@ class AsyncWorker:
                 happened, what = self._news.popleft()
                 happened(what)
             now = time.monotonic()
+            if now >= hello:
+                core.unheard()
             if now >= tick:
                 core.tick()
                 tick = now + quarter

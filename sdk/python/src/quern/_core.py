@@ -207,14 +207,16 @@ class Core:
         reply = yield from self.call(request, Open)
         return reply.stream
 
-    def attach(self, queue: str, consumer: str) -> Procedure[None]:
+    def attach(self, queue: str, consumer: str, incarnation: Callable[[], str]) -> Procedure[None]:
         """Keep a consumer known, and tell every :class:`Event` of its stream; come back whenever it ends, with growing pauses as long as
-        that leads to nothing. A server that refuses it for good is left alone: work goes on, and only deadlines count."""
+        that leads to nothing. A server that refuses it for good is left alone: work goes on, and only deadlines count. ``incarnation`` says
+        each time which process it is, or nothing."""
         failures = 0
         while True:
             error: Optional[Error] = None
             try:
-                request = Request("attach", "GET", path("/v1/queues/{}/consumers/{}/attach", queue, consumer), headers={"Accept": "text/event-stream"})
+                below = query(path("/v1/queues/{}/consumers/{}/attach", queue, consumer), {"incarnation": incarnation() or None})
+                request = Request("attach", "GET", below, headers={"Accept": "text/event-stream"})
                 stream = yield from self.stream(request)
                 try:
                     events = EventReader()

@@ -19,7 +19,7 @@ from ._held import Held
 from ._http import AnswerReader, Endpoint, Reply, Request, piece
 from ._notices import Notices, logger
 from ._values import Chunk
-from ._worker import Exchange, Poll, WorkerCore, WorkerOptions
+from ._worker import HELLO_SECONDS, Exchange, Poll, WorkerCore, WorkerOptions
 from .errors import BrokenOff, Error, HandlerFailed, NoAnswer, NotTrusted, TimedOut, no_answer, shown
 
 T = TypeVar("T")
@@ -460,6 +460,7 @@ class Worker:
         """Take what happened, and start what has become possible, until all is settled."""
         quarter = self.options.timeout / 4
         tick = time.monotonic() + quarter
+        hello = time.monotonic() + HELLO_SECONDS
         end: Optional[float] = None  # of the grace period
         while True:
             core.start()
@@ -467,7 +468,7 @@ class Worker:
                 return
             now = time.monotonic()
             try:
-                news = self._inbox.get(timeout=max(min(tick, end or tick) - now, 0.0))
+                news = self._inbox.get(timeout=max(min(tick, end or tick, hello if core.awaited else tick) - now, 0.0))
                 while True:
                     if type(news) is Held:
                         core.finished(news)
@@ -482,6 +483,8 @@ class Worker:
             except queue.Empty:
                 pass
             now = time.monotonic()
+            if now >= hello:
+                core.unheard()
             if now >= tick:
                 core.tick()
                 tick = now + quarter

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import socket
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Protocol, Union
 
-from ._core import Core, Event, Pause, Procedure, Try, path, read_json
+from ._core import Core, Event, Pause, Procedure, Tell, Try, path, read_json
 from ._held import Held, Lost
 from ._http import Reply, Request
 from ._values import meta_entries, write_json
@@ -25,6 +26,14 @@ BATCH_ITEMS = 5000
 MAX_RESERVE = 1000
 MAX_HELD = 100_000  # chunks that one worker holds: a bound on memory, and on what a crash loses
 DETACH_SECONDS = 2.0  # how long a worker that is done tries to say so
+HELLO_SECONDS = 2.0  # how long a worker waits for the server's first hello before it reserves
+
+_DRAWN = secrets.token_hex(12)
+
+
+def incarnation() -> str:
+    """Tell this process from others that work under the same name, also from one that forked it."""
+    return f"{_DRAWN}-{os.getpid()}"
 
 
 @dataclass
@@ -144,6 +153,10 @@ class WorkerCore:
         self.failures = 0  # calls in a row that failed
         self.poll_failures = 0
         self.hellos = 0
+        # The worker reserves nothing before the first hello, or HELLO_SECONDS: what its name holds until then was its predecessor's, and its
+        # incarnation has the server end that. A worker that had to begin without a hello does not say which process it is any more.
+        self.awaited = options.attach
+        self.incarnation = incarnation()
         self.unknown = False  # the server refuses to know us
         self.draining = False
         self.over = False  # all is settled
@@ -216,8 +229,17 @@ class WorkerCore:
         """A handler raised something; its chunk comes to :meth:`finished` as well."""
         self.shell.report(error)
 
-    def heard(self, news: Union[Event, Error]) -> None:
-        """The stream said something."""
+    def unheard(self) -> None:
+        """The first hello stays out: begin without it."""
+        if self.awaited:
+            self.awaited, self.incarnation = False, ""
+
+    def heard(self, news: Union[Event, Error, None]) -> None:
+        """The stream said something; None: it does not come."""
+        if news is None or isinstance(news, Event) and news.name == "hello":
+            self.awaited = False
+        if news is None:
+            return
         if isinstance(news, Error):
             if may_pass(news):
                 self.away = news
@@ -301,7 +323,7 @@ class WorkerCore:
     def room(self, reported: int) -> int:
         """How many chunks may be asked for: what was not reported yet still counts, so that a server that takes no results gives no work
         either."""
-        if self.draining:
+        if self.draining or self.awaited:
             return 0
         free = self.capacity - len(self.held) - (len(self.outcomes) - reported) - self.asked - self.polling
         return min(max(free, 0), MAX_RESERVE)
@@ -362,8 +384,9 @@ class WorkerCore:
 
     def attach(self) -> Procedure[None]:
         """Stay known to the server, for as long as the shell lets it."""
-        yield from self.core.attach(self.options.queue, self.options.consumer)
+        yield from self.core.attach(self.options.queue, self.options.consumer, lambda: self.incarnation)
         self.unknown = True
+        yield Tell(None)
 
     def detach(self) -> Procedure[None]:
         """Say that we leave, also when no hello came yet. When that fails the server misses us, and finds that we hold nothing."""
