@@ -78,10 +78,6 @@ func (l local) prepare(ctx context.Context, row store.QueueRow, id queue.Identit
 	return l.hasFiles(row)
 }
 
-func (l local) begin(_ context.Context, row store.QueueRow) error {
-	return l.e.catalogue.Leave(row.Shard)
-}
-
 // remake makes the store of a queue again that is not there, where snapshots are kept.
 func (l local) remake(ctx context.Context, row store.QueueRow, id queue.Identity) error {
 	e := l.e

@@ -88,16 +88,3 @@ func orderOf(score float64) uint64 {
 	}
 	return bits | 1<<63
 }
-
-// Rank appends all rows of a window to order, as Ranking gives them.
-func Rank(scores []float64, every int, emitted uint64, order []int) []int {
-	var r Ranking
-	r.Reset(scores, every, emitted)
-	for {
-		row, ok := r.Next()
-		if !ok {
-			return order
-		}
-		order = append(order, row)
-	}
-}
