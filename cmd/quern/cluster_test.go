@@ -116,8 +116,11 @@ func TestAnyNodeAnswers(t *testing.T) {
 		}
 	}
 
-	if status, _, _, text := answer(t, "POST", other+"/v1/queues/default/move", `{"node":"b"}`); status != 200 {
-		t.Fatalf("move: %d %s", status, text)
+	if code, said := typed(t, "move", "default", "b", "--server", other); code != exitOK || !strings.Contains(said, "b\n") {
+		t.Fatalf("quern move: %d %s", code, said)
+	}
+	if code, said := typed(t, "move", "default", "none", "--server", other); code == exitOK || !strings.Contains(said, "no node of this cluster") {
+		t.Errorf("quern move to a node that is none: %d %s", code, said)
 	}
 	if status, _, owner, text = answer(t, "GET", url+"/v1/submissions/"+id, ""); status != 200 || owner != other ||
 		!strings.Contains(string(text), `"reserved":1`) {
@@ -137,6 +140,14 @@ func TestAnyNodeAnswers(t *testing.T) {
 	second.ends(exitOK)
 	first.tell(syscall.SIGTERM)
 	first.ends(exitOK)
+}
+
+// typed runs a command of this program, and returns its exit code with what it printed.
+func typed(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var out strings.Builder
+	run := &app{in: strings.NewReader(""), out: &out, err: &out, env: func() []string { return nil }}
+	return run.run(t.Context(), args), out.String()
 }
 
 // waitForQueue waits until the cluster serves the default queue, as a node sees it.

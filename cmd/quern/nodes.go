@@ -28,6 +28,21 @@ func nodesCommand(a *app) *cobra.Command {
 	return list.commands(a)[0]
 }
 
+// moveCommand moves a queue to another node of a cluster.
+func moveCommand(a *app) *cobra.Command {
+	move := resource[api.Moved]{
+		fields: func(m api.Moved) [][2]string { return [][2]string{{"queue", m.Queue}, {"node", m.Node}} },
+		one: []action[*api.Moved]{does("move QUEUE NODE", "Have another node of the cluster serve a queue",
+			func(ctx context.Context, c call) (*api.Moved, error) { return c.MoveQueue(ctx, c.args[0], c.args[1]) }).with(
+			func(c *cobra.Command) {
+				c.Long = "Have another node of the cluster serve a queue. 'quern nodes' lists the nodes. Reservations, limits and\n" +
+					"tokens stay valid. The command returns when the other node serves the queue. After 30 seconds it gives up,\n" +
+					"and the queue stays."
+			})},
+	}
+	return move.commands(a)[0]
+}
+
 func nodeRow(n api.Node) []string {
 	state, lease, queues := "", "", []string{}
 	if n.Leaving {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -45,6 +46,15 @@ func (c *Client) DeleteQueue(ctx context.Context, name string, options ...Delete
 	}
 	return c.do(ctx, c.cold, "delete queue", &request{method: http.MethodDelete, path: path}, new(reply))
 }
+
+// MoveQueue has another node of the cluster serve a queue. It returns when that node does.
+func (c *Client) MoveQueue(ctx context.Context, name, node string) (*api.Moved, error) {
+	q := &request{method: http.MethodPost, path: queuePath(name, "/move"), safe: true, wait: moveMost}
+	return send[api.Moved](ctx, c, "move queue", q, api.MoveRequest{Node: node})
+}
+
+// moveMost is how long a server tries to move a queue.
+const moveMost = 30 * time.Second
 
 // Stats reads a queue's numbers.
 func (c *Client) Stats(ctx context.Context, queue string) (*api.Stats, error) {

@@ -84,7 +84,7 @@ func (e *ChunkError) Error() string {
 // queue's consumer grace, or as soon as another process begins to Work under the same Consumer; and an operator can
 // drain it (see ErrDrained).
 func (c *Client) Work(ctx context.Context, o WorkOptions, handler Handler) error {
-	if err := c.fillOptions(&o); err != nil {
+	if err := o.fill(c); err != nil {
 		return err
 	}
 	strategy, err := strategyJSON(o.Strategy)
@@ -102,7 +102,7 @@ const (
 	maxHeld            = 100_000 // chunks that one Work holds: a bound on memory, and on what a crash loses
 )
 
-func (c *Client) fillOptions(o *WorkOptions) error {
+func (o *WorkOptions) fill(c *Client) error {
 	if o.Queue == "" {
 		o.Queue = "default"
 	}
