@@ -26,7 +26,7 @@ type nodes struct {
 func (x nodes) routes(r *router) {
 	register(r, operation{id: "list-nodes", method: "GET", path: "/v1/nodes", scope: scopeRead,
 		narrow: noTenants | inHandler,
-		tag:    tagServer, compress: true, summary: "List the servers of the cluster, and which queues each owns",
+		tag:    tagServer, compress: true, summary: "List the nodes of the cluster, and the queues that each owns",
 		about: nodesAbout}, x.list)
 }
 

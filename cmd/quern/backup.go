@@ -19,13 +19,13 @@ func backupCommand(a *app) *cobra.Command {
 	var since string
 	c := &cobra.Command{
 		Use: "backup FILE|-", Short: "Back up a running server", Args: cobra.ExactArgs(1),
-		Long: "Back up a running server, as of one moment, while work continues. The command checks the backup while it writes " +
+		Long: "Back up a running server as of one moment, while work continues. The command checks the backup while it writes " +
 			"it. FILE appears,\n" +
-			"and replaces an older one, when all of it is on the disk. With \"-\" it goes to standard output, and is complete " +
-			"when the exit code\n" +
-			"is 0. Keep it as secret as the data directory.\n\n" +
-			"With --since, write an increment: only what changed since that backup, which may be an increment itself. To " +
-			"restore it, name the whole\n" +
+			"and replaces an older one, when the whole backup is on the disk. With \"-\" the backup goes to standard output; it is " +
+			"complete when\n" +
+			"the exit code is 0. Keep it as secret as the data directory. Any node of a cluster backs up all queues.\n\n" +
+			"With --since, write an increment: only what changed since that backup, which may be an increment itself. A " +
+			"restore needs the whole\n" +
 			"chain from the full backup on, so keep every backup that another one continues.",
 		Example: "  quern backup /backups/quern.tar\n  quern backup - | zstd > quern.tar.zst\n" +
 			"  quern backup /backups/monday.tar --since /backups/sunday.tar",

@@ -65,7 +65,7 @@ func clusterOptions() []option {
 func (c *Config) checkCluster() error {
 	switch {
 	case c.Cluster.URL == "" && (c.Cluster.Node != "" || c.Cluster.Advertise != "" || c.Cluster.AcceptAsync):
-		return errors.New("node, advertise and accept-async are about a cluster: give cluster too")
+		return errors.New("node, advertise and accept-async need the option cluster: set it, or leave them out")
 	case c.Cluster.URL != "" && c.SnapshotDir != "":
 		return errors.New("a cluster keeps the copies of the stores in its database: give cluster or snapshot-dir, not both")
 	case c.Cluster.URL != "" && c.BackupDir != "":

@@ -22,16 +22,16 @@ func TestHelpSaysTrueDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]string{
-			"durability":          "full|relaxed full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments (default full)",
+			"durability":          "full|relaxed full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments (default full)",
 			"max-attempts":        "uint16 attempts per chunk: 0 (no limit) to 1000 (default 10)",
-			"draining":            " whether inserts are refused; what is there is worked off",
-			"suspect-share":       "float of the consumers' slots, how much chunks that expired may have beside other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
-			"reservation-timeout": "duration how long a consumer may hold a chunk when it does not say: 100ms to --max-reservation (at most 24h) (default 10m)",
-			"restart-grace":       "duration how long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend first: 0s (none) to 10m (default: none)",
+			"draining":            " whether the queue refuses inserts; consumers finish the work that it has",
+			"suspect-share":       "float the share of the consumers' slots for chunks whose deadline passed, while there is other work: 0 (behind all other work) to 1 (no limit) (default 0.3)",
+			"reservation-timeout": "duration how long a consumer may hold a chunk, unless its reserve says otherwise: 100ms to --max-reservation (at most 24h) (default 10m)",
+			"restart-grace":       "duration how long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first: 0s (none) to 10m (default: none)",
 			"retention":           "duration how long ended submissions are kept, as long as they have no dead letters: 0s (for ever) to 87600h (default 168h)",
-			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt that names none, such as 1s,2,5m; 0: none (default 1s,2,10m)",
+			"retry-backoff":       "BASE[,FACTOR[,CAP]] the pause after a failed attempt, unless the consumer chose one, such as 1s,2,5m; 0: none (default 1s,2,10m)",
 			"expiry-backoff":      "BASE[,FACTOR[,CAP]] the pause after an attempt that expired or was lost, such as 1s,2,5m; 0: none (default 1s,2,5m)",
-			"dead-letter-queue":   "string the queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own",
+			"dead-letter-queue":   "string the queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself",
 		} {
 			if sub == "set" {
 				want = regexp.MustCompile(` \(default[^)]*\)`).ReplaceAllString(want, "")

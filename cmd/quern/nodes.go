@@ -19,10 +19,10 @@ import (
 func nodesCommand(a *app) *cobra.Command {
 	list := resource[api.Node]{
 		header: []string{"NODE", "URL", "SINCE", "STATE", "LEASE", "QUEUES"}, row: nodeRow,
-		list: does("nodes", "List the servers of the cluster, and which queues each owns",
+		list: does("nodes", "List the nodes of the cluster, and the queues that each owns",
 			func(ctx context.Context, c call) (all[api.Node], error) { return c.Nodes(ctx), nil }).with(func(c *cobra.Command) {
-			c.Long = "List the servers of the cluster, and which queues each owns. LEASE is for how long a node may still serve its " +
-				"queues without\nanother sign of life. A server that is alone is its only node, and needs no lease."
+			c.Long = "List the nodes of the cluster, and the queues that each owns. LEASE says how long a node may serve its " +
+				"queues without\nanother sign of life. A server outside a cluster is listed as one node without a lease."
 		}),
 	}
 	return list.commands(a)[0]

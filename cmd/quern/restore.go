@@ -31,18 +31,19 @@ func restoreCommand(a *app) *cobra.Command {
 		Long: "Restore a backup into a directory that is empty or missing. The command compares every checksum before it " +
 			"reports success. To\n" +
 			"continue after an interruption, run it again with the same backup. Until it finishes, no server starts there.\n" +
-			"Name increments after the full backup, in the order in which they were made. The command refuses one that does " +
-			"not continue the one\n" +
-			"before it, and writes nothing.\n\n" +
-			"With --cluster, restore into an empty schema of a cluster's database instead, whether the backup is of a " +
-			"single server or of a\n" +
-			"cluster. Stop all nodes before. The command unpacks and checks the backup in --data, or in a temporary folder, " +
-			"before it changes the\n" +
-			"database. After an interruption no node starts; run it again, and it begins with nothing.\n\n" +
-			"The restored server is another one. It does not know what the old one did after the backup, and refuses its " +
-			"tokens of reservations, so\n" +
-			"that both cannot silently do the same work. Access tokens stay valid. Stop the old server before work goes to " +
-			"the restored one.",
+			"Name increments after the full backup, in the order in which they were made. If one does not continue the one " +
+			"before it, the\n" +
+			"command refuses it before it writes anything.\n\n" +
+			"With --cluster, restore into the database of a cluster: into a schema without queues. The backup may be of a " +
+			"single server or of\n" +
+			"a cluster. Stop all nodes first. The command unpacks and checks the backup in --data, or in a temporary folder, " +
+			"before it changes\n" +
+			"the database. After an interruption no node starts in that schema. Run the command again: it starts over.\n\n" +
+			"The restored server is another server. It does not know what the old one did after the backup, and refuses " +
+			"tokens of reservations\n" +
+			"from the old one, so that the two cannot complete each other's chunks. Access tokens stay valid. Stop the old " +
+			"server before you\n" +
+			"send work to the restored one.",
 		Example: "  quern restore /backups/quern.tar --data /var/lib/quern\n" +
 			"  quern restore /backups/sunday.tar /backups/monday.tar /backups/tuesday.tar --data /var/lib/quern\n" +
 			"  zstd -d < quern.tar.zst | quern restore - --data /var/lib/quern\n" +
@@ -50,19 +51,19 @@ func restoreCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case to.dir == "" && to.cluster.URL == "":
-				return usageError{errors.New("--data is missing: say which directory the backup is to be restored to, or which " +
-					"cluster with --cluster")}
+				return usageError{errors.New("--data is missing: name the directory to restore into, or with --cluster the database of a " +
+					"cluster")}
 			case to.cluster.URL == "" && (cmd.Flags().Changed("cluster-schema") || to.cluster.AcceptAsync):
-				return usageError{errors.New("--cluster-schema and --accept-async are about a cluster: give --cluster too")}
+				return usageError{errors.New("--cluster-schema and --accept-async need --cluster: give the database, or leave them out")}
 			}
 			return to.restore(cmd.Context(), a, args)
 		},
 	}
 	c.Flags().StringVar(&to.dir, "data", "",
-		"the data directory to make: empty, missing, or with the same restore cut off; with --cluster, the folder to unpack in")
+		"data directory to create: empty, missing, or with this restore unfinished; with --cluster, the folder to unpack in")
 	c.Flags().StringVar(&to.cluster.URL, "cluster", "",
-		"the PostgreSQL database to restore into: postgres://USER:PASSWORD@HOST:PORT/DATABASE")
-	c.Flags().StringVar(&to.cluster.Schema, "cluster-schema", pg.DefaultSchema, "the schema of that database: without queues")
+		"PostgreSQL database to restore into: postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+	c.Flags().StringVar(&to.cluster.Schema, "cluster-schema", pg.DefaultSchema, "schema of that database, which must have no queues")
 	c.Flags().BoolVar(&to.cluster.AcceptAsync, "accept-async", false, "accept a database without a synchronous standby")
 	a.quietFlag(c)
 	return c

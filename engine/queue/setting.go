@@ -15,7 +15,7 @@ type Setting = Field[Settings]
 var settings = []*Setting{
 	{
 		Name: "durability", Names: durabilities[:], field: fieldOf(func(s *Settings) *Durability { return &s.Durability }, Full),
-		Sentence: "full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments",
+		Sentence: "full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments",
 	}, {
 		Name: "max_attempts", Range: numbers(0, MaxMaxAttempts, "no limit"),
 		field:    fieldOf(func(s *Settings) *uint16 { return &s.MaxAttempts }, 10),
@@ -26,11 +26,11 @@ var settings = []*Setting{
 	}, {
 		Name: "on_exhausted", Names: exhaustedNames[:],
 		field:    fieldOf(func(s *Settings) *OnExhausted { return &s.OnExhausted }, DeadLetter),
-		Sentence: "What a chunk out of attempts does",
+		Sentence: "What happens to a chunk that is out of attempts",
 	}, {
 		Name: "reservation_timeout_ms", Range: milliseconds(MinReservation, MaxReservation).below("max_reservation_ms"),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.ReservationTimeout }, 10*time.Minute),
-		Sentence: "How long a consumer may hold a chunk when it does not say",
+		Sentence: "How long a consumer may hold a chunk, unless its reserve says otherwise",
 	}, {
 		Name: "max_reservation_ms", Range: milliseconds(MinReservation, MaxReservation),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.MaxReservation }, MaxReservation),
@@ -38,7 +38,7 @@ var settings = []*Setting{
 	}, {
 		Name: "retry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.RetryBackoff },
 			Backoff{Base: time.Second, Factor: 2, Cap: 10 * time.Minute}),
-		Sentence: "The pause after a failed attempt that names none",
+		Sentence: "The pause after a failed attempt, unless the consumer chose one",
 	}, {
 		Name: "expiry_backoff", field: fieldOf(func(s *Settings) *Backoff { return &s.ExpiryBackoff },
 			Backoff{Base: time.Second, Factor: 2, Cap: 5 * time.Minute}),
@@ -53,27 +53,27 @@ var settings = []*Setting{
 		Sentence: "How long dead letters are kept",
 	}, {
 		Name: "dead_letter_queue", sparse: true, field: fieldOf(func(s *Settings) *string { return &s.DeadLetterQueue }, ""),
-		Sentence: "The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own",
+		Sentence: "The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself",
 	}, {
 		// Were it longer, the deadlines of most reservations would come first.
 		Name: "consumer_grace_ms", Range: milliseconds(0, time.Hour, "at once"),
 		field:    fieldOf(func(s *Settings) *time.Duration { return &s.ConsumerGrace }, DefaultGrace),
-		Sentence: "How long an attached consumer may be away until what it holds is lost",
+		Sentence: "How long an attached consumer may be away before it loses its chunks",
 	}, {
 		Name: "restart_grace_ms", Range: milliseconds(0, MaxRestartGrace, "none"), sparse: true,
 		field: fieldOf(func(s *Settings) *time.Duration { return &s.RestartGrace }, 0),
-		Sentence: "How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers " +
-			"can extend first",
+		Sentence: "How long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that " +
+			"consumers can extend first",
 	}, {
 		Name: "draining", sparse: true, field: fieldOf(func(s *Settings) *bool { return &s.Draining }, false),
-		Sentence: "Whether inserts are refused; what is there is worked off",
+		Sentence: "Whether the queue refuses inserts; consumers finish the work that it has",
 	}, {
 		Name: "suspect_share", Range: numbers(0, 1, "behind all other work", "no limit"),
 		field:    fieldOf(func(s *Settings) *float64 { return &s.SuspectShare }, DefaultSuspectShare),
-		Sentence: "Of the consumers' slots, how much chunks that expired may have beside other work",
+		Sentence: "The share of the consumers' slots for chunks whose deadline passed, while there is other work",
 	}, {
 		Name: "requeue", Names: requeues[:], sparse: true, field: fieldOf(func(s *Settings) *Requeue { return &s.Requeue }, Head),
-		Sentence: "Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready",
+		Sentence: "Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks",
 	},
 }
 

@@ -497,7 +497,7 @@ class Calls:
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> Iterator[types.Node]:
-        """List the servers of the cluster, and which queues each owns. Lists the servers of the cluster by name, and for each queue
+        """List the nodes of the cluster, and the queues that each owns. Lists the servers of the cluster by name, and for each queue
         the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the
         others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns
         nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is
@@ -1319,7 +1319,7 @@ class AsyncCalls:
         return self._pages("list meta values", path("/v1/queues/{}/meta-keys/{}/values", queue, key), {"sort": sort, "limit": limit})
 
     def list_nodes(self) -> AsyncIterator[types.Node]:
-        """List the servers of the cluster, and which queues each owns. Lists the servers of the cluster by name, and for each queue
+        """List the nodes of the cluster, and the queues that each owns. Lists the servers of the cluster by name, and for each queue
         the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the
         others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns
         nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is

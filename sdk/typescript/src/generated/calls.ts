@@ -95,7 +95,7 @@ export class Calls {
     return this.connection.json<ServerOptions>({ what: "config", method: "GET", path: `/v1/config`, safe: true, signal: options.signal })
   }
 
-  /** List the servers of the cluster, and which queues each owns. Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is null. Needs the scope read. */
+  /** List the nodes of the cluster, and the queues that each owns. Lists the servers of the cluster by name, and for each queue the epoch of its owner's claim and what is left of the owner's lease. The node that answers sees the signs of life of the others, and measures their leases from then on by its own clock: no clock is compared with another. A node that owns nothing is left out when it has been silent for 5 seconds. A server that is alone answers with itself, and `lease_ms` is null. Needs the scope read. */
   listNodes(options: CallOptions = {}): AsyncIterableIterator<Node> {
     return pages(() => this.connection.json<PageNode>({ what: "list nodes", method: "GET", path: `/v1/nodes`, safe: true, signal: options.signal }))
   }

@@ -1852,15 +1852,15 @@ export type QueueNow = {
 }
 
 export type QueueSettings = {
-  /** How long an attached consumer may be away until what it holds is lost; 0: at once */
+  /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms: number
-  /** The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own */
+  /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
   dead_letter_queue?: string
   /** How long dead letters are kept; 0: until they are redriven or discarded */
   dead_retention_seconds: number
-  /** Whether inserts are refused; what is there is worked off */
+  /** Whether the queue refuses inserts; consumers finish the work that it has */
   draining: boolean
-  /** full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments */
+  /** full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments */
   durability: "full" | "relaxed"
   /** The pause after an attempt that expired or was lost */
   expiry_backoff: Backoff
@@ -1870,32 +1870,32 @@ export type QueueSettings = {
   max_expiries: number
   /** How long a consumer may hold a chunk at most, extensions included */
   max_reservation_ms: number
-  /** What a chunk out of attempts does */
+  /** What happens to a chunk that is out of attempts */
   on_exhausted: "fail_submission" | "dead_letter" | "skip"
-  /** Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready */
+  /** Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks */
   requeue: "head" | "tail"
-  /** How long a consumer may hold a chunk when it does not say */
+  /** How long a consumer may hold a chunk, unless its reserve says otherwise */
   reservation_timeout_ms: number
-  /** How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend first; 0: none */
+  /** How long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first; 0: none */
   restart_grace_ms: number
   /** How long ended submissions are kept, as long as they have no dead letters; 0: for ever */
   retention_seconds: number
-  /** The pause after a failed attempt that names none */
+  /** The pause after a failed attempt, unless the consumer chose one */
   retry_backoff: Backoff
-  /** Of the consumers' slots, how much chunks that expired may have beside other work; 0: behind all other work; 1: no limit */
+  /** The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no limit */
   suspect_share: number
 }
 
 export type QueueSettingsInput = {
-  /** How long an attached consumer may be away until what it holds is lost; 0: at once */
+  /** How long an attached consumer may be away before it loses its chunks; 0: at once */
   consumer_grace_ms?: number
-  /** The queue that dead letters go on to; without it they stay. It has to exist, and to have none of its own */
+  /** The queue that receives the dead letters; without it they stay. It must exist, and have no dead letter queue itself */
   dead_letter_queue?: string
   /** How long dead letters are kept; 0: until they are redriven or discarded */
   dead_retention_seconds?: number
-  /** Whether inserts are refused; what is there is worked off */
+  /** Whether the queue refuses inserts; consumers finish the work that it has */
   draining?: boolean
-  /** full: the disk has what an answer confirms. relaxed: a power cut may take back the last moments */
+  /** full: an answer comes after the change is on disk. relaxed: it comes before, and a power cut may undo the last moments */
   durability?: "full" | "relaxed"
   /** The pause after an attempt that expired or was lost */
   expiry_backoff?: Backoff
@@ -1905,19 +1905,19 @@ export type QueueSettingsInput = {
   max_expiries?: number
   /** How long a consumer may hold a chunk at most, extensions included */
   max_reservation_ms?: number
-  /** What a chunk out of attempts does */
+  /** What happens to a chunk that is out of attempts */
   on_exhausted?: "fail_submission" | "dead_letter" | "skip"
-  /** Where a chunk is requeued after a failed attempt: head, its natural place, or tail, behind all that is ready */
+  /** Where a chunk is requeued after a failed attempt: head is its natural place, tail is behind all ready chunks */
   requeue?: "head" | "tail"
-  /** How long a consumer may hold a chunk when it does not say */
+  /** How long a consumer may hold a chunk, unless its reserve says otherwise */
   reservation_timeout_ms?: number
-  /** How long after a start (by default 30 s in a cluster) nothing is handed out that a limit counts, so that consumers can extend first; 0: none */
+  /** How long after a start (30 s by default in a cluster) the queue hands out no chunk that a limit counts, so that consumers can extend first; 0: none */
   restart_grace_ms?: number
   /** How long ended submissions are kept, as long as they have no dead letters; 0: for ever */
   retention_seconds?: number
-  /** The pause after a failed attempt that names none */
+  /** The pause after a failed attempt, unless the consumer chose one */
   retry_backoff?: Backoff
-  /** Of the consumers' slots, how much chunks that expired may have beside other work; 0: behind all other work; 1: no limit */
+  /** The share of the consumers' slots for chunks whose deadline passed, while there is other work; 0: behind all other work; 1: no limit */
   suspect_share?: number
 }
 

@@ -29,20 +29,20 @@ export function Nodes() {
   const alone = items?.length === 1 && !Number.isFinite(lease(items[0]!))
   const self = answering.value
   useEffect(() => {
-    if (self && asked && asked !== self) say(`The node ${self} answers this page from now on, in the place of ${asked}`)
+    if (self && asked && asked !== self) say(`Node ${self} now answers this page, instead of ${asked}`)
     asked = self || asked
   }, [self])
   return (
     <>
-      <div class="head"><h1>Nodes</h1><span>the servers of the cluster, and which queues each owns</span><div class="act"><CopyAs cli={quern('nodes')} curl={curl('GET', path)} /></div></div>
+      <div class="head"><h1>Nodes</h1><span>the servers of the cluster, and the queues that each owns</span><div class="act"><CopyAs cli={quern('nodes')} curl={curl('GET', path)} /></div></div>
       <section class="card w12">
         <header><h2>Servers</h2><small>{items && !alone ? exact(items.length) : ''}</small></header>
         {list.problem && <Failed problem={list.problem} again={list.again} />}
         {!items && !list.problem && <p class="note">Reading…</p>}
-        {alone && <p class="alone">This server, <b>{one!.name}</b>, is alone: it has owned all queues since {moment(one!.since)}, and <a href="/docs/cluster">docs/CLUSTER.md</a> says how to run several.</p>}
+        {alone && <p class="alone">This server, <b>{one!.name}</b>, is in no cluster. It serves all queues, since {moment(one!.since)}. <a href="/docs/cluster">Run several servers as a cluster</a>.</p>}
         {items && !alone && (
           <List name="Nodes" items={items} id={(n) => n.name} scope="" marked={self}
-            columns={[{ name: 'Node' }, { name: 'State' }, { name: 'Queues' }, { name: 'Lease', right: true, title: 'for how long it may serve without another sign of life' }, { name: 'Last sign', right: true, title: 'how old its last sign of life is, seen from the node that answers this page' }, { name: 'Since' }]}
+            columns={[{ name: 'Node' }, { name: 'State' }, { name: 'Queues' }, { name: 'Lease', right: true, title: 'how long the node may serve without another sign of life' }, { name: 'Last sign', right: true, title: 'age of its last sign of life, as the node that answers this page sees it' }, { name: 'Since' }]}
             cells={(n) => {
               const left = lease(n)
               const owner = Number.isFinite(left)
