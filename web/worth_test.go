@@ -21,7 +21,7 @@ func TestWhatATokenIsWorth(t *testing.T) {
 		bring    func(s *scene, queue string, of api.Submission, held *api.Reservation)
 	}{
 		{"holds the chunk", atOnce(), func(*scene, string, api.Submission, *api.Reservation) {}},
-		{"is genuine, no one holds the chunk, and it is ready", atOnce(), func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
+		{"is genuine, no one holds the chunk, and the chunk is ready", atOnce(), func(s *scene, queue string, _ api.Submission, _ *api.Reservation) {
 			s.advance(time.Hour)
 			s.wantCounts(queue, "ready 1")
 		}},
