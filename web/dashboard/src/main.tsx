@@ -2,10 +2,10 @@ import './app.css'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Login, Me, NotToLook, useWho } from './access'
-import { answering, quern } from './api'
+import { answering, quern, valueText } from './api'
 import { duration, moment, short } from './format'
 import { useAction, useLive } from './live'
-import { places } from './nav'
+import { offered, places } from './nav'
 import { Palette, paletteOpen } from './palette'
 import { Empty, Failed, Mark, MetaChips } from './parts'
 import { Activity } from './pages/activity'
@@ -60,7 +60,7 @@ function App() {
       </header>
       <nav aria-label="Pages">
         {places.map((p) => (
-          p.scope && !may(p.scope) ? null : <>
+          !offered(p) ? null : <>
             {p.section && <div class="sec">{p.section}</div>}
             <a href={link(p.page)} aria-current={page === p.page ? 'page' : undefined}>{p.name}<Badge of={p.page} /></a>
           </>
@@ -96,8 +96,10 @@ function Toast() {
 function Shown({ page, rest }: { page: string; rest: string }) {
   const of = queue.value
   const [id = '', index] = rest.split('/')
+  const bound = Object.entries(boundTo() ?? {})[0]
+  if (bound && !places.some((p) => p.page === page && offered(p)) && !(page === 'keys' && index !== undefined)) return <div class="card w12"><h1 class="sr">Not for this token</h1><Empty>The token {who.value?.name} is bound to <MetaChips meta={boundTo()} />, and this page would show more. <a href={link('overview')}>Overview</a></Empty></div>
   switch (page) {
-    case 'overview': return <Overview key={of} />
+    case 'overview': return bound ? <Value key={of} name={bound[0]} text={valueText(bound[1])} /> : <Overview key={of} />
     case 'queues': return <Queues />
     case 'submissions': return index !== undefined ? <Chunk key={rest} id={id} index={index} /> : id ? <Submission key={id} id={id} /> : <Submissions key={of} />
     case 'consumers': return rest ? <Consumer key={rest} name={rest} /> : <Consumers key={of} />
@@ -195,7 +197,7 @@ function useShortcuts() {
     let leader = 0
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || (e.target instanceof HTMLElement && e.target.matches('input:not([type=checkbox]), select, textarea'))) return
-      const target = performance.now() - leader < 1500 ? places.find((p) => p.key === e.key) : undefined
+      const target = performance.now() - leader < 1500 ? places.find((p) => p.key === e.key && offered(p)) : undefined
       leader = e.key === 'g' ? performance.now() : 0
       const filter = e.key === '/' ? document.querySelector<HTMLElement>('main input:not([type=checkbox]):not([type=file]), main select') : null
       if (target) location.hash = link(target.page)

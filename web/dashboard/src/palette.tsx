@@ -1,8 +1,8 @@
 import { signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call, queuePath, valueOf, valueText } from './api'
-import { places } from './nav'
-import { may } from './session'
+import { offered, places } from './nav'
+import { boundTo } from './session'
 import { dark, link, queue, setTheme, valueLink } from './state'
 import { frozen, keys } from './stream'
 import type { NamedStrategy, Page, Plugin, Queue } from './types'
@@ -49,8 +49,8 @@ function Finder() {
     const ended = new AbortController()
     const of = queue.value
     void Promise.all([
-      call<Page<NamedStrategy>>('GET', `${queuePath(of)}/strategies?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.map((s) => to('strategy', s.name, 'strategies', { text: s.strategy })), () => []),
-      call<Page<Plugin>>('GET', '/v1/plugins?limit=1000', undefined, {}, ended.signal).then((l) => l.items.map((p) => to('plugin', p.name, 'plugins/' + p.name)), () => []),
+      ...(boundTo() ? [] : [call<Page<NamedStrategy>>('GET', `${queuePath(of)}/strategies?limit=1000`, undefined, {}, ended.signal).then((l) => l.items.map((s) => to('strategy', s.name, 'strategies', { text: s.strategy })), () => [])]),
+      ...(!places.some((p) => p.page === 'plugins' && offered(p)) ? [] : [call<Page<Plugin>>('GET', '/v1/plugins?limit=1000', undefined, {}, ended.signal).then((l) => l.items.map((p) => to('plugin', p.name, 'plugins/' + p.name)), () => [])]),
       call<Page<Queue>>('GET', '/v1/queues', undefined, {}, ended.signal).then((l) => l.items.map((q) => ({ name: q.name, kind: 'queue', find: 'queue ' + q.name, go: () => { location.hash = q.name === 'default' ? '#/overview' : '#/overview?queue=' + encodeURIComponent(q.name) } })), () => []),
     ]).then((all) => { if (!ended.signal.aborted) setNamed(all.flat()) })
     return () => ended.abort()
@@ -95,7 +95,7 @@ function matching(text: string, named: Entry[]): Entry[] {
   else if (/^\d{4,}$/.test(text)) spelled.push(to('submission', text, 'submissions/' + text))
   else if (meta && (text.includes('=') || (keys.value?.keys ?? []).some((k) => k.key === meta[1]))) spelled.push(toValue(meta[1]!, valueText(valueOf(meta[2]!))), to('submissions with', `${meta[1]}=${meta[2]}`, 'submissions', { ['meta.' + meta[1]]: meta[2]! }))
   const all: Entry[] = [
-    ...places.filter((p) => !p.scope || may(p.scope)).map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
+    ...places.filter(offered).map((p) => ({ ...to('page', p.name, p.page), find: `${p.name} ${p.also}` })),
     { name: frozen.value ? 'Unfreeze view' : 'Freeze view', kind: 'this page', find: 'freeze pause resume', go: () => { frozen.value = !frozen.value } },
     { name: dark.value ? 'Light' : 'Dark', kind: 'this page', find: 'theme light dark', go: () => setTheme(dark.value ? 'light' : 'dark') },
     ...named,

@@ -143,16 +143,31 @@ test('what a token may not do is not offered', async () => {
   await blind.close()
 })
 
-test('a token that is bound to a tenant sees its submissions come, and is told what it does not see', async () => {
+test('a token that is bound to a tenant begins with the page of its value, and is offered nothing that it may not see', async () => {
   const own = await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { tenant: 'bound' }, chunks: { count: 3, template: 'x' } }, as(admin))
-  const t = await login(await make('tenant', ['read'], { meta: { tenant: 'bound' } }))
-  t.allow(403)
-  await t.page.getByText('no numbers of the whole queue').waitFor()
-  await t.page.getByRole('main').getByRole('link', { name: 'submissions' }).click()
+  const t = await login(await make('tenant', ['read', 'operate'], { meta: { tenant: 'bound' } }))
+  await t.page.getByRole('heading', { name: 'tenant = bound' }).waitFor()
+  await t.page.getByRole('region', { name: 'Diagnosis' }).getByText(/3 (can be handed out|are selected by no strategy)/).first().waitFor()
   await t.page.getByRole('link', { name: own.id }).waitFor()
-  assert.equal(await t.page.getByText('tenant=a').count(), 0)
   const next = await call(quern.url, 'POST', '/v1/queues/default/submissions', { meta: { tenant: 'bound' }, chunks: { count: 3, template: 'x' } }, as(admin))
   await t.page.getByRole('link', { name: next.id }).waitFor()
+  const links = t.page.getByRole('navigation', { name: 'Pages' }).getByRole('link')
+  assert.deepEqual((await links.allTextContents()).map((name) => name.replace(/[\d.,k]+$/, '')), ['Overview', 'Submissions', 'Reservations', 'Rules', 'Dead letters'])
+  for (const hash of await links.evaluateAll((all) => all.map((a) => a.hash))) { // a request that is refused is an error of the page
+    await t.page.goto(quern.url + '/' + hash)
+    await t.page.getByRole('heading', { level: 1 }).waitFor()
+    await eventually(async () => assert.equal(await t.page.getByText('Reading…').count(), 0))
+    assert.deepEqual([await t.page.getByRole('alert').count(), await t.page.getByText('tenant=a', { exact: true }).count()], [0, 0], hash)
+    assert.deepEqual(await t.axe(), [], hash)
+  }
+  await t.page.keyboard.press('Control+k')
+  await t.page.getByRole('combobox', { name: /Page, id/ }).fill('p')
+  assert.equal(await t.page.getByRole('option', { name: /Plugins|Keys|Settings/ }).count(), 0)
+  await t.page.keyboard.press('Escape')
+  for (const hash of ['#/plugins', '#/settings', '#/keys', '#/queues']) {
+    await t.page.goto(quern.url + '/' + hash)
+    await t.page.getByText('this page would show more').waitFor()
+  }
   assert.deepEqual(t.wrong, [])
   await t.close()
 })

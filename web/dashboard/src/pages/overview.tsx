@@ -7,15 +7,12 @@ import { useLive } from '../live'
 import { Answer, Count, Empty, Failed, Mark, MetaChips, Progress, State, SubmissionLink, Tile, atLimit, ends } from '../parts'
 import { quern, queuePath } from '../api'
 import { PastPicker, usePast, zoom } from '../past'
-import { boundTo, who } from '../session'
 import { link, queue, refine, route } from '../state'
 import { keys, stats } from '../stream'
 import type { Diagnosis, KeysFrame, Page, StatsFrame, Submission } from '../types'
 
 export function Overview() {
   const frame = stats.value
-  const bound = boundTo()
-  if (bound) return <div class="card w12"><Empty>The token {who.value?.name} is bound to <MetaChips meta={bound} />. It sees these <a href={link('submissions')}>submissions</a>, but no numbers of the whole queue.</Empty></div>
   if (!frame) return <div class="card w12"><Empty>Waiting for the first numbers of queue “{queue.value}”.</Empty></div>
   return (
     <>

@@ -6,7 +6,7 @@ import { useAction, useLive } from '../live'
 import { Confirm } from '../confirm'
 import { CopyAs } from '../copy'
 import { Chosen, Count, Empty, Failed, MetaChips, Progress, State, SubmissionLink } from '../parts'
-import { lacks, may } from '../session'
+import { boundTo, lacks, may } from '../session'
 import { link, queue, refine, route, say } from '../state'
 import { stats } from '../stream'
 import { leftOf } from '../pace'
@@ -150,7 +150,7 @@ function Filters({ state, meta, schedule, age }: { state: string; meta: [string,
         <option value="">all</option>{states.map((s) => <option key={s} value={s}>{s.replaceAll('_', ' ')}</option>)}
       </select></label>
       <label class="field">Age <select value={age} onChange={(e) => refine({ age: e.currentTarget.value || undefined, cursor: undefined })}>{ages.map(([value, name]) => <option key={value} value={value}>{name}</option>)}</select></label>
-      <ScheduleFilter schedule={schedule} />
+      {!boundTo() && <ScheduleFilter schedule={schedule} />}
       <form class="row" onSubmit={add}><label class="field">Meta <input name="meta" placeholder="company=acme" aria-describedby="meta-wrong" /></label><button>Add filter</button></form>
       {meta.map(([name, value]) => <button key={name} onClick={() => refine({ [name]: undefined, cursor: undefined })} aria-label={`Remove the filter ${name.slice(5)}=${value}`} class="mono">{name.slice(5)}={value} ×</button>)}
       <span id="meta-wrong" role="status">{wrong}</span>
