@@ -1,5 +1,23 @@
 package web
 
+// Who asks, and what they may. A request shows who it is from in one of four ways, of which the
+// first that is there counts:
+//
+//	a hop header    another node of the cluster forwarded the call, and vouches for its sender (forward.go)
+//	Authorization   Bearer qn_ID_SECRET: an access token
+//	certificate     of the TLS client, whose subject stands for a token
+//	cookie          a session of the dashboard, which stands for the token that opened it (sessions.go)
+//
+// All four end in an *access.Token, which has the scopes, the restriction and the use of it.
+// Without any token the server is open.
+//
+// Hot calls (reserve, complete and the like) must not pay for what they rarely need. For an
+// unrestricted token, admit looks the token up and forgets it again: no context value, no
+// allocation. A hot call that turns out to need its caller, because it waits or its answer is
+// large, asks through the type asking, which looks the token up a second time. So the token can end
+// between the two: credentialOf then returns a credential that is good for nothing, never nil, as
+// nil means that no credential was needed.
+
 import (
 	"context"
 	"net"
@@ -68,6 +86,11 @@ func noLongerGood() *problem {
 // admit finds who asks and refuses who may not: the refusal is recorded with who asked. Of the calls of
 // producers and consumers that may, no one records who made them: their token is looked up, without a
 // lock and without memory of its own, and that is all. What it returns was entered, and has to leave.
+//
+// Three outcomes are easily confused. With err, the request is refused. With use and no err, it was
+// counted against the limits of its token, and the caller must call Leave exactly once. With
+// neither, the server is open, or the operation is public. A refusal for want of a scope returns
+// both: the request was counted, and is refused.
 func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *access.Use, err error) {
 	if op == nil {
 		return nil, nil // there is no such path, which is no secret

@@ -1,5 +1,14 @@
 package web
 
+// How answers leave that are not streams, and how their memory is counted.
+//
+//	handler ─► collected (Writer) ─► counted in access.Answer ─► all of it made? ─► client
+//	                                      │ no room
+//	                                      └► 429, and nothing of the answer was sent
+//
+// An answer is sent when all of it is made. So it can be refused to the last byte, compression
+// knows its whole, and the engine's data is free while a slow client reads.
+
 import (
 	"net/http"
 
@@ -41,6 +50,8 @@ func (a *collected) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // WriteHeader keeps the status.
 func (a *collected) WriteHeader(status int) { a.status = status }
 
+// At the first byte, what the answer is made of is still in memory (parts), so both count together.
+// The buffer counts by its capacity, as append grows it in steps.
 func (a *collected) Write(b []byte) (int, error) {
 	if len(a.body.b) == 0 {
 		a.parts = a.answer.Holds()

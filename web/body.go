@@ -1,5 +1,15 @@
 package web
 
+// How the bodies of requests get into memory, and how much of it they may take.
+//
+//	body up to maxBodyBytes  ─► pooled buffer, counted nowhere: the limits of requests at once bound them
+//	larger                   ─► paced reader (paced.go) ─► buffer that doubles with what arrives
+//	                             each growth counts: in bodies.held for all, in Use.Bodies for the token
+//
+// A buffer grows with what has arrived and not with what Content-Length announces. Else a client
+// could take 64 MiB of memory with one header. Whoever takes a buffer gives it back with free,
+// which takes its count back too. Until then, what was decoded from it may point into it.
+
 import (
 	"context"
 	"errors"
@@ -168,6 +178,9 @@ func (b *bodies) grow(r *http.Request, body *buffer, limit int64) error {
 }
 
 // hold counts a buffer that grows to size bytes against what all large bodies may hold.
+//
+// Both counts go up before the memory is allocated and down again if either is over its limit: no
+// moment has more memory than is counted.
 func (b *bodies) hold(r *http.Request, body *buffer, size int64) error {
 	more := size - heldBy(int64(cap(body.b)))
 	if size <= maxBodyBytes+1 {

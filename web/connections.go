@@ -1,5 +1,19 @@
 package web
 
+// Which TCP connections may stay open when there are too many. The server may open only so many
+// files, and a connection takes one. So without rules, a client that opens connections and says
+// nothing shuts all others out, and needs no token for it.
+//
+//	              enter                   first request that is let in
+//	new socket ─────────► unproven list ─────────────────────────────► proven: stays
+//	                       │  front: silent for longest
+//	                       ├── no room (more than `most`, or the unproven above 3/4 of it): the front is closed
+//	                       └── silent for freshIdle and not busy: closed by endIdle, once a second
+//
+// Invariants, under connections.mu: every open connection is in `open`; it is in `unproven` exactly
+// while its `at` is not nil; the list is ordered by `silent`, because a change of state moves its
+// connection to the back. That is why endIdle may stop at the first that is not idle.
+
 import (
 	"container/list"
 	"context"
@@ -81,7 +95,9 @@ func newConnections(registerer prometheus.Registerer, most int, now func() time.
 	return c, nil
 }
 
-// enter puts a new connection into the context of its requests, and makes room for it.
+// enter puts a new connection into the context of its requests, and makes room for it. The new one
+// is at the back of the list, so that it is the last to go. With every connection proven it goes at
+// once: then the server is really full.
 func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context {
 	made := &connection{conn: conn}
 	c.mu.Lock()

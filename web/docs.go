@@ -1,5 +1,13 @@
 package web
 
+// Pages for people: the OpenAPI document, the reference that is made of it, and the documents of
+// docs/ with their search (web/site).
+//
+// They are made when they are first asked for, because most servers are never asked. They need no
+// script, and their Content-Security-Policy allows none but the hashed style: a document that
+// someone pasted something into must not run in the origin of the dashboard, where it would have
+// the session of an operator.
+
 import (
 	"bytes"
 	"cmp"

@@ -1,5 +1,20 @@
 package web
 
+// GET /v1/queues/{queue}/ends: each submission's end, once, in the order in which the ends became
+// durable.
+//
+// The id of an event is a place: the position of the batch in the journal and a number in it. A
+// client stores the place together with what it did about the end, and comes back with it after any
+// failure, its own or the server's. So the stream needs no state on the server.
+//
+//	place ──► next: engine.Ends.After(place) ──► events with their places ──► place of the last one
+//	            │ page.Gone > place: retention has removed ends that the client lacks ──► event gap
+//	            │ place behind the journal's last: a restore took the server back         ──► event gap
+//
+// A tenant must not learn from ids how much others do. Its places are sealed (engine.PlaceSealer):
+// the id of an event is always the same for a place, so that clients can compare, while the id of a
+// sign of life is salted and differs each time.
+
 import (
 	"crypto/rand"
 	"encoding/binary"
@@ -204,6 +219,9 @@ func (f *endStream) passing(place queue.EndPlace) string {
 }
 
 // next is a batch of what the follower lacks, as events. more says that there may be more already.
+//
+// `all` stays true until the stream has caught up once. A client that asked for everything that is
+// kept has not missed what is not kept any more, so the first removal is no gap for it.
 func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 	last := f.of.Last()
 	if f.place.Position > last.Position { // of a time that the server has lost, as after a restore

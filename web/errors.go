@@ -1,5 +1,15 @@
 package web
 
+// From errors to answers. The engine returns *queue.Error with a code. One table, kinds, says what
+// each code means over HTTP: status, title, advice and Retry-After. There is no other place where a
+// status is chosen for a failure, so two operations cannot answer the same failure differently.
+//
+//	error ─► problemOf ─► problem{code, status, title, detail, errors[]} ─► application/problem+json
+//	            └ what is no *queue.Error is `internal`: its text goes to the log, never to the client
+//
+// Codes are part of the API. Clients decide by them, so a code is never renamed; titles and details
+// may change.
+
 import (
 	"cmp"
 	"context"

@@ -1,5 +1,19 @@
 package web
 
+// GET /v1/events: the numbers of queues for dashboards, once a second.
+//
+//	engine.Frame (one per queue and second, made by the engine's sampler)
+//	     │ encode: JSON once per frame, whoever asks first
+//	     ▼
+//	encodedFrame ──► stream, stream, stream ...     the same bytes for all subscribers
+//
+// A thousand subscribers cost one encoding and a thousand writes. The topics `consumers` and
+// `schedules` take longer to make; they are made for the first stream that wants them
+// (events_topics.go). A subscriber that falls behind gets the newest frame and is told how many it
+// missed: no queue of frames grows for it.
+//
+// This file reads requests and encodes frames. events_stream.go follows them for one subscriber.
+
 import (
 	"encoding/json"
 	"errors"
@@ -38,7 +52,9 @@ type events struct {
 	encoded map[string]*encodedFrame // by queue
 }
 
-// encodedFrame is a frame as it goes out, by topic.
+// encodedFrame is a frame as it goes out, by topic. It keeps the frame that it was made of to tell
+// whether it is still the newest, and of the frame before only the schedules. With the whole frame
+// before, each would keep the one before it alive, and memory would grow for ever.
 type encodedFrame struct {
 	of          *engine.Frame
 	stats, keys []byte

@@ -1,5 +1,16 @@
 package web
 
+// One subscriber of GET /v1/events. Its goroutine, that of the request, sleeps until the engine has
+// sampled (engine.Sampled closes a channel), and then sends the frames that the subscriber lacks.
+// Nothing is queued for it, so a slow one costs its place and nothing else.
+//
+//	begin   retry, hello, and for each queue `series`: the points since Last-Event-ID
+//	follow  frames ─► for each queue: gone? `closed` : newer frame? `skipped`, stats, keys, consumers, schedules
+//	        until the client, the last queue or the server is gone
+//
+// The channel of the next sample is taken before the frames are sent. In the other order, a sample
+// between the two would be seen only one second later.
+
 import (
 	"context"
 	"encoding/json"

@@ -1,5 +1,17 @@
 package web
 
+// The exchange: complete, fail, extend, commit, and then reserve, in one call. It is the fast path
+// of workers: one round trip and one commit per batch of work.
+//
+//	decode ─► may the token settle these? ─► engine.Exchange ─► results (facts) + reservations
+//	                                              │ nothing to reserve, and wait_ms left
+//	                                              ▼
+//	                                     exchangeLater: park, holding the results only
+//
+// The one rule that shapes this file: results that are committed are facts, and their answer must
+// not be lost to a failure of the reserve. So if the reserve fails, or its answer has no room, the
+// results go out with an empty reserve. The client would otherwise repeat work that is done.
+
 import (
 	"context"
 	"slices"
@@ -13,7 +25,9 @@ import (
 	"github.com/quern-queue/quern/sdk/wire"
 )
 
-// exchangeCall is the memory of one exchange, kept for the next.
+// exchangeCall is the memory of one exchange, kept for the next. While a call waits for work it is
+// given back to the pool (exchangeLater): ten thousand waiting consumers must not hold ten thousand
+// of them.
 type exchangeCall struct {
 	request  wire.ExchangeRequest
 	asked    engine.Exchange

@@ -1,5 +1,11 @@
 package web
 
+// POST .../strategies/explain: how a strategy stands, block by block. The engine counts; this file
+// gives the branches their paths and keeps the answer within its size.
+//
+// It is a question and not a reserve: it takes nothing, wakes no one, and its views are apart from
+// those of consumers.
+
 import (
 	"context"
 

@@ -1,5 +1,12 @@
 package web
 
+// Insert of up to 10,000 submissions in one commit. What is wrong with one of them is its own
+// result and does not touch the others, unless the call is atomic.
+//
+// Memory is counted twice, before anything is inserted: what was decoded (insertionBytes each) and
+// what the answer will take (answerOf). Refused afterwards, the client would not learn what was
+// inserted.
+
 import (
 	"log/slog"
 	"net/http"

@@ -1,5 +1,9 @@
 package web
 
+// The ledgers of Fair blocks: what each tenant got, and what it is owed. Read-only. A list has no
+// place of its own to continue from, so it is sorted by branch and depth first, and the cursor is a
+// hash of these.
+
 import (
 	"context"
 	"fmt"

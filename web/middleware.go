@@ -1,5 +1,23 @@
 package web
 
+// The life of every request, in one function: observe. Echo calls it for each route, and for paths
+// that do not exist.
+//
+//	observe ─► setHeaders   request id and the headers of every answer (hot calls set them when they answer)
+//	        ─► guard        Host header and origin: what a browser must not be able to send
+//	        ─► admit        who asks, and whether the token allows it (access.go); before any body is read
+//	        ─► answer       another node of the cluster, if that one owns the queue (forward.go), else
+//	             └► run     ─► collect    the answer is gathered, so that it can still be refused (answers.go)
+//	                        ─► compress   long answers only
+//	                        ─► protect    a panic becomes an error
+//	                        ─► handler
+//	        ─► refuse       an error becomes a problem, unless half an answer is out
+//	        ─► account      metrics and the line of the log
+//
+// The order matters. Whoever may not ask gets no work done: no body is read and no memory is taken
+// before admit. And the audit entry of a refusal is written before the answer leaves, so that a
+// client that knows of its refusal finds it in the log.
+
 import (
 	"fmt"
 	"log/slog"
@@ -31,9 +49,13 @@ const (
 	routeUnmatched = "_unmatched"
 )
 
-// observe is the outermost layer of every request: it names it, sets the headers that
-// every answer carries, refuses what a browser should not be able to send, turns errors
-// and panics into problems, measures and logs.
+// observe is the outermost layer of every request: it names the request, sets the headers that
+// every answer carries, refuses what a browser should not be able to send, turns errors and panics
+// into problems, measures and logs.
+//
+// It returns nil always: the answer is written by then. A failure after the first byte of an answer
+// cannot become a problem any more. observe then panics with http.ErrAbortHandler, which cuts the
+// connection: a client must never take half an answer for a whole one.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.clock.now()
@@ -185,6 +207,11 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
 // run calls the handler and turns a panic into an error. The answer of an operation that
 // is neither hot nor a stream is collected.
+//
+// Reads take their turn within collect, not before: the memory of the answer is counted for the
+// token that waits. After a read, `still` asks once more whether this node may answer for the
+// queue. A node whose lease ended while it read must not send what it read: another node may have
+// changed it since.
 func (s *Server) run(c echo.Context, op *operation, next echo.HandlerFunc) (err error) {
 	if op != nil && !op.hot && !op.streams && !op.public && !isProbe(c.Request()) {
 		return s.answers.collect(c, func() error {
@@ -237,6 +264,11 @@ func protect(c echo.Context, next echo.HandlerFunc) (err error) {
 // account measures the request, whose status it returns, and writes its line of the access
 // log: no query, no body, no header of the client but the checked request id. Calls that
 // went well are logged at Debug, because they are many.
+//
+// An answer that began well and was cut off has the status 200 on the wire. Its line has the level
+// of the failure all the same, as an operator looks for failures and not for statuses. Without the
+// limit per kind of line (lines.go), a client that is refused in a loop would fill the disk with
+// the log.
 func (s *Server) account(c echo.Context, op *operation, failure *problem, started time.Time) (status int) {
 	elapsed := s.clock.now().Sub(started)
 	response := c.Response()

@@ -1,5 +1,19 @@
 package web
 
+// Tokens that are bound to queues or to one value of a meta key, such as company=7: tokens of
+// tenants. Two rules hold everywhere:
+//
+//	1. Nothing of others is shown. What the token does not cover gets the same status and bytes as what does not exist:
+//	   every 404 here is made by `uncovered`, and its cause is in the log only.
+//	2. An operation that does not say how it keeps within the bounds is refused. A new endpoint leaks nothing by being forgotten.
+//
+// The bounds are applied where a call enters, so the engine knows nothing of tenants:
+//
+//	strategy         ─► SelectOnly(key, value, strategy)                     narrowPlan
+//	meta filter      ─► with the token's entry added                         ownMeta
+//	consumer name    ─► company=7/NAME: no other tenant can take the name    narrowConsumer
+//	idempotency key  ─► hash with the entry, behind a mark that no client can send   narrowKey
+
 import (
 	"context"
 	"crypto/sha256"

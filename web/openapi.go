@@ -1,5 +1,14 @@
 package web
 
+// The OpenAPI document is made of the code at the start: huma derives it from the input and output
+// structs, and shapes below describe what handlers do by themselves. It is kept as a golden file,
+// testdata/openapi.json, from which the clients in Python and TypeScript are generated. A change of
+// it is therefore a change of them.
+//
+// huma's own reading of JSON is not strict: it takes unknown fields and compares names without
+// case. So every body is `decoded`, which the strict reader of package wire reads. And huma's
+// errors are not our problems: transform turns each into one on its way out.
+
 import (
 	"encoding/json"
 	"fmt"

@@ -1,5 +1,15 @@
 package web
 
+// Speed limits for clients: large bodies must keep coming, and long answers must keep being read.
+// Go's deadlines are per connection and absolute, so each read and write moves them.
+//
+//	deadline of a read  = min(now + pause, began + grace + received / leastRate, began + upload)
+//	budget of an answer = left − time waited for the reader + bytes / leastRate, at most answerAhead
+//
+// A reader's credit is capped, or one that read fast for an hour could then hold its place for a
+// day. Only time that the client costs is counted. A slow disk of ours must not end a fast reader's
+// answer.
+
 import (
 	"bufio"
 	"fmt"

@@ -1,5 +1,10 @@
 package web
 
+// Query parameters of lists, each declared once: the same value says what the document has and how
+// the parameter is read. huma could read them, but not repeated ones, not `meta.KEY=VALUE`, and not
+// with errors that name the parameter. A name that is not declared is refused: a misspelt filter
+// must not silently list everything.
+
 import (
 	"net/url"
 	"slices"

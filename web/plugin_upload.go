@@ -1,5 +1,12 @@
 package web
 
+// Upload of a plugin: the one request of this API whose body is a program. It is checked,
+// instrumented, compiled and tried before anything is stored, the last two in a process of
+// its own, because a compiler that is fed hostile input may crash or never end.
+//
+// Uploads count their memory apart from other bodies (bodies.uploads). Else a few slow uploads
+// could take the room of all large inserts.
+
 import (
 	"bytes"
 	"errors"

@@ -1,5 +1,12 @@
 package web
 
+// Which node of a cluster answers a call. A server that is alone answers everything, and never
+// asks.
+//
+// Every path has a reach, the first line of the table whose prefix fits. It looks at as little as
+// it can: the path, else the query, else a part of the body, which peek leaves to be read again.
+// A reach that is forgotten stops the server at its start (router.add), not a call in production.
+
 import (
 	"bytes"
 	"encoding/json"

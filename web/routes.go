@@ -1,5 +1,23 @@
 package web
 
+// The route table. Each resource (a small type in its own file) registers its operations here, each
+// with one line: an `operation`, which says all that the layers around the handler need to know. So
+// no layer has a list of paths of its own.
+//
+//	operation ──┬─► middleware.go   scope, public, brings, hot, streams, turns
+//	            ├─► narrow.go       narrow: what a token that is bound to queues or a value may do
+//	            ├─► reach.go        reach: which node of a cluster answers
+//	            ├─► audit.go        act: its name in the audit log when it is refused
+//	            └─► openapi.go      id, path, summary, about, params: the document
+//
+// Two ways to write a handler:
+//
+//	register, registerIn   a plain function of an input struct; huma decodes it and documents both structs
+//	raw                    reads and writes by itself: hot calls, streams, uploads. A shape function documents it
+//
+// Forgetting a field fails closed: without `narrow` bound tokens are refused, and without a reach the
+// server does not start.
+
 import (
 	"context"
 	"errors"

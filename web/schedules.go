@@ -1,5 +1,11 @@
 package web
 
+// The HTTP face of schedules. Names, specs and conditions are read here; when a tick is due, and
+// what it inserts, is decided by engine/schedule and engine/shard/schedules.
+//
+// A PUT is idempotent: the same definition changes nothing. With If-Match it replaces only the
+// version that the client saw, so that two operators do not overwrite each other unseen.
+
 import (
 	"context"
 	"encoding/json"

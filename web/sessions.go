@@ -1,5 +1,14 @@
 package web
 
+// Sessions of the dashboard.
+//
+//	POST /v1/session {token} ─► cookie quern_session=ID     HttpOnly, SameSite=Strict, Secure over TLS
+//	                            byHash[SHA-256(ID)] = session{proof of the token, until, used}
+//
+// The map has hashes of ids, so that a dump of the memory opens no session. A session has no rights
+// of its own: each request looks up the token again, so a revoked or rotated secret ends its
+// sessions with it.
+
 import (
 	"context"
 	"crypto/rand"
@@ -177,6 +186,9 @@ func (s *Server) tidy(ctx context.Context) {
 }
 
 // expel ends the sessions, streams and waits of those whose token or session is not good any more.
+//
+// Sessions first, then waits: a wait is judged by its session, which `use` has just kept alive if
+// its stream is open.
 func (a *auth) expel() {
 	now := a.clock.now()
 	table := a.engine.Tokens().At(queue.At(now))

@@ -1,5 +1,8 @@
 package web
 
+// Named strategies: versions of a text under a name, which reservations refer to. A name is
+// resolved at each reserve, so a change needs no restart of a consumer.
+
 import (
 	"context"
 	"net/http"

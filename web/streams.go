@@ -1,5 +1,12 @@
 package web
 
+// What all answers share that go on for as long as the client stays: room for them, their headers,
+// their writes, and how they end.
+//
+// A stream ends for one of four reasons: its client leaves, its token or session ends (waits.end),
+// the server stops, or one write takes longer than patience.write. So begin counts it, and
+// registers it with waits, and send sets a deadline for each write.
+
 import (
 	"encoding/json"
 	"fmt"

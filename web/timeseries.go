@@ -1,5 +1,8 @@
 package web
 
+// The past of a queue's numbers, from memory: points by second, minute and hour. They
+// begin with the start of the server. For longer, Prometheus has them.
+
 import (
 	"context"
 	"time"

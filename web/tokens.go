@@ -1,5 +1,9 @@
 package web
 
+// Access tokens over HTTP: made, listed, rotated, revoked. The text of a token is in exactly one
+// answer, that of its creation or rotation. Neither the log nor the audit log nor any later answer
+// has it, as the server keeps only a hash.
+
 import (
 	"context"
 	"fmt"

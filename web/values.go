@@ -1,5 +1,9 @@
 package web
 
+// Values of meta keys, with the limit and the weight that an operator set for them. A value stands
+// in the path: bare digits are the integer, and `s:` makes any text a string. So `values/7` and
+// `values/s:7` are two values, as they are two in strategies.
+
 import (
 	"context"
 	"math"

@@ -1,5 +1,13 @@
 package web
 
+// POST /v1/submissions:wait: one call that returns when one, or all, of up to 1,000 submissions
+// have ended. They may be in several queues.
+//
+// A call that waits costs memory for a minute, so the answer is counted (waitBytes for each id)
+// before it begins to wait, and the parsed body is dropped. Ids that the token does not cover are
+// treated in the same way as ids that do not exist: they are in `unknown`, in the order of the
+// request, and count as ended. A difference, also in time, would tell a tenant which ids exist.
+
 import (
 	"context"
 	"net/http"

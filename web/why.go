@@ -1,5 +1,10 @@
 package web
 
+// POST .../why: for one chunk, what keeps it from being handed out, branch by branch; and the
+// diagnoses, which say it in one sentence for a submission, a value or a queue.
+//
+// `why` leaves scores out (plan.Unscored): an obstacle that it names holds whatever the scores are.
+
 import (
 	"context"
 
