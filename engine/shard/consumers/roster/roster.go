@@ -44,7 +44,8 @@ type Consumer struct {
 	LostTo  reserver.Place // so far its reservations are ended, when it was away for too long
 	Breaks  uint32         // how often its last stream broke: tells absences apart
 
-	Incarnation string // of the process that attached last and said it
+	Incarnation string   // of the process that attached last and said it
+	succeeded   []string // incarnations that others succeeded, the last ones: a process that lives on takes nothing back
 }
 
 // Stream is how an attached consumer hears of what is new.
@@ -137,7 +138,9 @@ func (r *Roster) Join(name, incarnation string, a *Stream, now queue.Time) {
 	before := r.ended[name]
 	delete(r.ended, name)
 	c := r.Enter(name)
-	c.Incarnation = cmp.Or(incarnation, c.Incarnation, before)
+	if !slices.Contains(c.succeeded, incarnation) {
+		c.follow(cmp.Or(incarnation, c.Incarnation, before), cmp.Or(c.Incarnation, before))
+	}
 	if c.Since == 0 {
 		c.Since = now
 	}
@@ -193,14 +196,29 @@ func (r *Roster) KeepsStream(name string) (incarnation string, keeps bool) {
 	return incarnation, ended
 }
 
+// maxSucceeded bounds what is remembered of the processes that worked under one name.
+const maxSucceeded = 8
+
+// follow notes which process the name's last stream is of.
+func (c *Consumer) follow(incarnation, before string) {
+	if before != "" && before != incarnation {
+		c.succeeded = append(c.succeeded[max(0, len(c.succeeded)-maxSucceeded+1):], before)
+	}
+	c.Incarnation = incarnation
+}
+
 // Succeeds says whether a process that attaches as a consumer is another than the one whose stream was the last, and
-// ends the streams of that one. A process that does not say which it is succeeds no one.
+// ends the streams of that one. A process that does not say which it is succeeds no one, and neither does
+// one that was succeeded itself: else two that share a name by mistake would take turns in ending each other's work.
 func (r *Roster) Succeeds(name, incarnation string) bool {
 	before, keeps := r.KeepsStream(name)
 	if incarnation == "" || !keeps || before == incarnation {
 		return false
 	}
 	if c := r.ByName[name]; c != nil {
+		if slices.Contains(c.succeeded, incarnation) {
+			return false
+		}
 		for _, a := range c.Streams {
 			a.Over = true
 			a.Stir()

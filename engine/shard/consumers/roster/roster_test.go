@@ -186,6 +186,9 @@ func TestSuccessors(t *testing.T) {
 		t.Error("a stream of the predecessor stays open")
 	}
 	third := join("b")
+	succeeds("after it was succeeded, as it lives on", "a", false)
+	r.Part(join("a"), true, 10)
+	succeeds("beside one that was succeeded", "b", false)
 	r.Part(first, true, 11)
 	r.Part(second, true, 11)
 	r.Part(third, true, 12)
