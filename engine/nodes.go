@@ -343,7 +343,7 @@ func (n *Nodes) move(ctx context.Context, q *Queue, to string) error {
 	defer done()
 	view := n.node.View()
 	peer, there := view.Peer(to)
-	if !there { // it may have come just now
+	if !there || !view.Live(to) { // it may have come just now, or come back
 		n.node.Hasten()
 		pause(ctx, 2*member.Beat)
 		view = n.node.View()

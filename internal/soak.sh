@@ -19,4 +19,5 @@ QUERN_FULL_DISKS=all run -timeout 2h -v -run TestFullDiskStarts ./cmd/quern
 QUERN_ANSWERS=yes run -timeout 1h -v -run TestMemoryOfAnswersThatNoOneReads ./cmd/quern
 QUERN_STARVED=yes run -v -run TestListsOfATenantStarveNoOne ./cmd/quern
 QUERN_CRASH_ROUNDS=$rounds QUERN_GRACE_ROUNDS=$rounds run -timeout 72h -v -run KillNine ./cmd/quern
+QUERN_HISTORY_ROUNDS=$((rounds / 100 + 1)) run -timeout 24h -v -run 'TestClusterHistories$' ./cmd/quern
 cd web/dashboard && ALL_PAGES=yes HOSTILE=400 npm run --silent test && npm run --silent soak
