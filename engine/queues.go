@@ -251,8 +251,10 @@ func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 	return QueueInfo{}, e.nodes.absent(e.quarantine, name)
 }
 
-// PutQueue creates a queue or changes its settings; the next decisions read them.
-func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Settings) (info QueueInfo, created bool, err error) {
+// PutQueue creates a queue or changes its settings; the next decisions read them. With an error for a queue that exists,
+// it only creates one.
+func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Settings,
+	exists ...error) (info QueueInfo, created bool, err error) {
 	if err := errors.Join(ValidQueueName(name), settings.Valid()); err != nil {
 		return info, false, err
 	}
@@ -261,7 +263,11 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	if err := e.validDeadQueue(name, &settings); err != nil {
 		return info, false, err
 	}
-	if q := e.queues[name]; q != nil {
+	q := e.queues[name]
+	if len(exists) > 0 && (q != nil || e.quarantine.find(name) != nil) {
+		return info, false, exists[0]
+	}
+	if q != nil {
 		info, err = e.configure(ctx, q, settings)
 		return info, false, err
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 
@@ -24,7 +25,9 @@ func (x queues) routes(r *router) {
 		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
 		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
 		summary: "Create a queue or replace its settings",
-		about:   "All settings are replaced: one that is left out gets its default. A new queue answers 201."}, x.put)
+		about: "All settings are replaced: one that is left out gets its default. A new queue answers 201. " +
+			"With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and " +
+			"answers 412."}, x.put)
 	register(r, operation{id: "change-queue", act: act{"queue.change", ""},
 		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Change some settings of a queue",
@@ -96,7 +99,8 @@ func (x queues) get(_ context.Context, in *QueuePath) (*output[api.Queue], error
 
 type putQueueInput struct {
 	QueuePath
-	Body decoded[api.PutQueueRequest]
+	IfNoneMatch string `header:"If-None-Match" doc:"*: the queue must not exist yet"`
+	Body        decoded[api.PutQueueRequest]
 }
 
 type putQueueOutput struct {
@@ -110,7 +114,16 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*putQueueOutput, er
 	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
 		return nil, prefixed(err, "/settings")
 	}
-	info, created, err := x.engine.PutQueue(ctx, in.Queue, settings)
+	condition := Conditions{IfNoneMatch: in.IfNoneMatch}
+	if err := condition.hold("queue", 0, ""); err != nil {
+		return nil, err
+	}
+	var exists []error
+	if in.IfNoneMatch != "" {
+		exists = append(exists, newProblem(codePrecondition,
+			fmt.Sprintf("There is a queue %q already. Its settings stay as they are.", in.Queue)))
+	}
+	info, created, err := x.engine.PutQueue(ctx, in.Queue, settings, exists...)
 	if err != nil {
 		return nil, prefixed(err, "/settings")
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"time"
@@ -23,6 +24,18 @@ func (c *Client) Queue(ctx context.Context, name string) (*api.Queue, error) {
 func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
 	q := &request{method: http.MethodPut, path: queuePath(name, ""), safe: true}
 	return send[api.Queue](ctx, c, "put queue", q, api.PutQueueRequest{Settings: settings})
+}
+
+// EnsureQueue makes the queue with these settings; what is nil gets its default. One that exists stays as it is, with
+// what operators set. It returns the queue as it stands. Every process that needs a queue may call it as it starts.
+func (c *Client) EnsureQueue(ctx context.Context, name string, settings api.QueueSettingsInput) (*api.Queue, error) {
+	q := &request{method: http.MethodPut, path: queuePath(name, ""), safe: true, ifNoneMatch: "*"}
+	made, err := send[api.Queue](ctx, c, "ensure queue", q, api.PutQueueRequest{Settings: settings})
+	var refused *Error
+	if errors.As(err, &refused) && refused.Code == api.CodePrecondition {
+		return c.Queue(ctx, name)
+	}
+	return made, err
 }
 
 // ChangeQueue changes some settings of a queue; what is nil stays as it is.

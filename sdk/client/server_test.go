@@ -486,3 +486,28 @@ func TestRulesOnServer(t *testing.T) {
 		t.Errorf("a lifted rule: got %v, want it to be unknown", err)
 	}
 }
+
+// A process that ensures its queue makes it once, and changes nothing of one that is there. A refusal for another
+// reason is told.
+func TestEnsureQueueOnServer(t *testing.T) {
+	t.Parallel()
+	c, ctx := connect(t, serve(t)), t.Context()
+	want := api.QueueSettingsInput{MaxAttempts: new(uint16(3)), OnExhausted: new(api.ExhaustedSkip)}
+	made, err := c.EnsureQueue(ctx, "night", want)
+	if err != nil || made.Settings.MaxAttempts != 3 || made.Settings.OnExhausted != api.ExhaustedSkip {
+		t.Fatalf("got %+v %v, want the queue with these settings", made, err)
+	}
+	if _, err := c.ChangeQueue(ctx, "night", api.QueueSettingsInput{MaxAttempts: new(uint16(4))}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.EnsureQueue(ctx, "night", want)
+	if err != nil || again.Settings.MaxAttempts != 4 || again.Settings.OnExhausted != api.ExhaustedSkip {
+		t.Errorf("got %+v %v, want the queue as the operator left it", again, err)
+	}
+	if _, err := c.EnsureQueue(ctx, "not a name", want); err == nil {
+		t.Error("a name that is none was accepted")
+	}
+	if _, err := c.EnsureQueue(ctx, "night", api.QueueSettingsInput{OnExhausted: new("forget")}); err == nil {
+		t.Error("settings that are none were accepted")
+	}
+}

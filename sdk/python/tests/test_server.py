@@ -247,6 +247,37 @@ class Whole(unittest.TestCase):
                 self.assertEqual(client.wait(submission, timeout=60)["state"], "completed")
             self.assertEqual([output.text for output in client.outputs(submission)], ["attempt 2"])
 
+    def test_the_successor_of_a_worker_that_is_killed(self) -> None:
+        """What a killed process held goes on at once in another one under its name, though its deadline and the grace are an hour away."""
+        with serving() as server, quern.Client(server.address) as client:
+            client.change_queue("default", {"settings": {"consumer_grace_ms": 3_600_000}})
+            submission = client.insert(["x", "y"])
+            for attempt in (1, 2):
+                code = (
+                    "import quern, sys, time\n"
+                    f"@quern.Client({server.address!r}).worker(consumer='one', concurrency=2, timeout=3600)\n"
+                    "def handle(chunk):\n  print('begun', chunk.attempt, flush=True)\n  time.sleep(3600)\n"
+                    "handle.run()\n"
+                )
+                with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+                    assert process.stdout is not None
+                    self.assertEqual([process.stdout.readline() for _ in range(2)], [f"begun {attempt}\n"] * 2)
+                    process.kill()
+
+            async def last() -> None:
+                async with quern.AsyncClient(server.address) as other:
+
+                    @other.worker(consumer="one")
+                    async def handle(chunk: quern.Chunk) -> str:
+                        return f"attempt {chunk.attempt}"
+
+                    async with handle:
+                        await other.wait(submission, timeout=60)
+
+            # The same process works under the name first with asyncio, and its incarnation is another than that of those that were killed.
+            asyncio.run(last())
+            self.assertEqual([output.text for output in client.outputs(submission)], ["attempt 3"] * 2)
+
     def test_failures(self) -> None:
         """A handler's exception fails the try; a permanent one the submission, with its text; one that is cancelled ends its handlers."""
         with serving() as server, quern.Client(server.address) as client:
@@ -488,6 +519,9 @@ class Whole(unittest.TestCase):
             held = client.reserve("default", {"max": 2, "strategy": "OldestFirst", "wait_ms": 10})
             results = client.complete("default", {"items": [{"token": one["token"]} for one in held["reservations"]]})
             self.assertEqual([one["status"] for one in results["results"]], ["ok", "ok"])
+            self.assertEqual(client.ensure_queue("night", {"max_attempts": 3})["settings"]["max_attempts"], 3)
+            client.change_queue("night", {"settings": {"max_attempts": 4}})
+            self.assertEqual(client.ensure_queue("night", {"max_attempts": 3})["settings"]["max_attempts"], 4)
             with self.assertRaises(quern.Invalid) as wrong:
                 client.reserve("default", {"max": -1})
             self.assertEqual(wrong.exception.problems[0]["pointer"], "/max")

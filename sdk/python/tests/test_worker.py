@@ -58,6 +58,10 @@ class Worker(unittest.TestCase):
         self.shell = Recorder()
         self.core = WorkerCore(Core(()), WorkerOptions(consumer="me", concurrency=2, prefetch=2), self.shell)
         self.core.start()
+        assert not self.shell.polls  # it waits for the first hello
+        self.core.unheard()
+        assert not self.core.incarnation  # what its name holds may be its own now
+        self.core.start()
 
     def bring(self, *indexes: int) -> list[Held]:
         """Answer the poll."""

@@ -5,7 +5,7 @@ import { type ClientOptions, Connection, type Request, backoff, checkMeta, drawK
 import { InvalidError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
-import type { InsertManyAnswer, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Submission } from './generated/types.js'
+import type { InsertManyAnswer, InsertResult, Meta, NewSubmission, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission } from './generated/types.js'
 import { read } from './json.js'
 import { type CallOptions, part } from './pages.js'
 import { type Handler, type WorkOptions, work } from './work.js'
@@ -63,6 +63,19 @@ export class Client extends Calls {
   /** Closes connections that are not in use. */
   close(): void {
     this.connection.close()
+  }
+
+  /**
+   * Makes a queue with these settings; what is left out gets its default. A queue that exists stays as it is, with what operators set. Returns the
+   * queue as it stands. Every process that needs a queue may call this as it starts.
+   */
+  async ensureQueue(queue: string, settings: QueueSettingsInput = {}, options: CallOptions = {}): Promise<Queue> {
+    try {
+      return await this.connection.json<Queue>({ what: 'ensure queue', method: 'PUT', path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal, headers: { 'if-none-match': '*' }, body: jsonBody({ settings }) })
+    } catch (error) {
+      if (error instanceof QuernError && error.code === 'precondition_failed') return this.getQueue(queue, options)
+      throw error
+    }
   }
 
   /** Inserts a submission and returns it as it is then. It may be tried several times under one key, so it inserts once. */

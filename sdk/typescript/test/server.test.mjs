@@ -1,6 +1,8 @@
 // The client against real servers.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { ChunkError, Client, ForbiddenError, HandlerError, InvalidError, LostError, NotFoundError, NotTrustedError, PermanentError, PreconditionError, QuernError, RetryError, UnauthorizedError, UnreachableError } from '../dist/index.js'
 import { openTransport } from '../dist/transport_node.js'
@@ -86,6 +88,36 @@ test('a worker and its chunks survive kill -9 of the server', async () => {
   assert.ok(errors.every((e) => e instanceof UnreachableError || e instanceof QuernError || e instanceof ChunkError), `the worker told of ${errors.join('; ')}`)
   own.close()
   await mortal.stop()
+})
+
+test('a process that works under the name of one that was killed takes up at once what that held', async () => {
+  const near = await serve()
+  const own = new Client(near.url)
+  await own.changeQueue('default', { settings: { consumer_grace_ms: 3_600_000 } })
+  const { id } = await own.insert('default', { chunks: { count: 3, template: 'x' } })
+  const code = `import { Client } from '${new URL('../dist/index.js', import.meta.url)}'
+    await new Client('${near.url}').work({ consumer: 'one', concurrency: 3, timeoutMs: 3_600_000 }, (chunk) => {
+      console.log('begun', chunk.attempt)
+      return new Promise(() => {})
+    })`
+  for (const attempt of [1, 2]) {
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const lines = []
+    for await (const line of createInterface(child.stdout)) if (lines.push(line) === 3) break
+    assert.deepEqual(lines, Array(3).fill(`begun ${attempt}`))
+    child.kill('SIGKILL')
+  }
+  const stop = new AbortController()
+  const worked = own.work({ consumer: 'one', signal: stop.signal }, (chunk) => `attempt ${chunk.attempt}`)
+  await own.wait(id)
+  stop.abort()
+  await worked
+  assert.deepEqual((await all(own.outputs(id))).map((o) => o.text), Array(3).fill('attempt 3'))
+  const made = await own.ensureQueue('night', { max_attempts: 3 })
+  await own.changeQueue('night', { settings: { max_attempts: 4 } })
+  assert.deepEqual([made, await own.ensureQueue('night', { max_attempts: 3 })].map((q) => q.settings.max_attempts), [3, 4])
+  own.close()
+  await near.stop()
 })
 
 test('the ends of submissions are followed over kill -9: each once, in order, and the filter holds', async () => {

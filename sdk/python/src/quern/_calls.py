@@ -647,11 +647,11 @@ class Calls:
         found: types.Plugin = self._fetch(_request("put plugin settings", "PUT", path("/v1/plugins/{}/settings", name), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
-    def put_queue(self, queue: str, body: types.PutQueueRequest) -> types.Queue:
+    def put_queue(self, queue: str, body: types.PutQueueRequest, *, if_none_match: Optional[str] = None) -> types.Queue:
         """Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue
-        answers 201.
+        answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412.
         """
-        found: types.Queue = self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, safe=True))
+        found: types.Queue = self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, headers={"If-None-Match": if_none_match}, safe=if_none_match is None))
         return found
 
     def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:
@@ -1469,11 +1469,11 @@ class AsyncCalls:
         found: types.Plugin = await self._fetch(_request("put plugin settings", "PUT", path("/v1/plugins/{}/settings", name), body, headers={"If-Match": if_match}, safe=if_match is None))
         return found
 
-    async def put_queue(self, queue: str, body: types.PutQueueRequest) -> types.Queue:
+    async def put_queue(self, queue: str, body: types.PutQueueRequest, *, if_none_match: Optional[str] = None) -> types.Queue:
         """Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue
-        answers 201.
+        answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412.
         """
-        found: types.Queue = await self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, safe=True))
+        found: types.Queue = await self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, headers={"If-None-Match": if_none_match}, safe=if_none_match is None))
         return found
 
     async def put_schedule(self, queue: str, name: str, body: types.ScheduleDefinition, *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> types.Schedule:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _produce, types
-from ._calls import Calls
+from ._calls import Calls, _request
 from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
 from ._ends import SILENCE, End, Follower
 from ._http import Request, Trust
 from ._threads import Handler, Transport, Worker
 from ._values import Data, Output, from_wire, to_wire
 from ._worker import WorkerOptions
-from .errors import Error, refusal
+from .errors import Conflict, Error, refusal
 
 
 class Client(Calls):
@@ -62,6 +62,18 @@ class Client(Calls):
     def close(self) -> None:
         """Close the connections that are not in use. Calls after it work, on new ones."""
         self._transport.close()
+
+    def ensure_queue(self, queue: str, settings: Optional[types.QueueSettingsInput] = None) -> types.Queue:
+        """Make a queue with these settings; one that is left out gets its default. A queue that exists stays as it is, with what operators
+        set. Return the queue as it stands. Every process that needs a queue may call this as it starts."""
+        request = _request("ensure queue", "PUT", path("/v1/queues/{}", queue), {"settings": settings or {}}, headers={"If-None-Match": "*"}, safe=True)
+        try:
+            made: types.Queue = self._fetch(request)
+            return made
+        except Conflict as refused:
+            if refused.code != "precondition_failed":
+                raise
+        return self.get_queue(queue)
 
     def insert(
         self,

@@ -267,9 +267,12 @@ export class Calls {
     return this.connection.json<Queue>({ what: "change queue", method: "PATCH", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal, body: jsonBody(body) })
   }
 
-  /** Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue answers 201. Needs the scope admin. */
-  putQueue(queue: string, body: PutQueueRequest, options: CallOptions = {}): Promise<Queue> {
-    return this.connection.json<Queue>({ what: "put queue", method: "PUT", path: `/v1/queues/${part(queue)}`, safe: true, signal: options.signal, body: jsonBody(body) })
+  /** Create a queue or replace its settings. All settings are replaced: one that is left out gets its default. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412. Needs the scope admin. */
+  putQueue(queue: string, body: PutQueueRequest, options: CallOptions & {
+    /** *: the queue must not exist yet */
+    ifNoneMatch?: string
+  } = {}): Promise<Queue> {
+    return this.connection.json<Queue>({ what: "put queue", method: "PUT", path: `/v1/queues/${part(queue)}`, safe: true && options.ifNoneMatch === undefined, signal: options.signal, headers: { "if-none-match": options.ifNoneMatch }, body: jsonBody(body) })
   }
 
   /** List a queue's consumers by name. Consumers that are or were just attached, hold a chunk, or have an order. The list has consumers without a name too, but they have no path. Needs the scope read. */
