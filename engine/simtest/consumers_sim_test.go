@@ -35,7 +35,8 @@ type modelConsumer struct {
 	heard   queue.Time
 	order   queue.ConsumerOrder
 
-	incarnation string // of the process that attached last and said it
+	incarnation string   // of the process that attached last and said it
+	succeeded   []string // those before it
 }
 
 type modelAbsence struct {
@@ -242,14 +243,18 @@ func (s *sim) consumers() {
 	c := s.m.roster.byName[name]
 	switch n := s.r.IntN(12); {
 	case n < 4:
+		if other, there := s.m.roster.anyAttached(); there != nil && s.chance(50) {
+			name, c = other, there
+		}
 		incarnation := pickOf(s, "", "first", "second")
 		s.log.add("%s attaches, its process is %q", name, incarnation)
 		s.tally.add("consumer attached", 1)
 		a, err := s.shard.Consumers.Attach(name, incarnation)
 		failed, written := s.commitFailed("attach", err)
 		before, was := s.m.roster.was(name)
+		returns := c != nil && slices.Contains(c.succeeded, incarnation)
 		s.takeEffect([]func(){func() {
-			if was && incarnation != "" && before != incarnation {
+			if was && incarnation != "" && before != incarnation && !returns {
 				s.tally.add("consumer succeeded by another process", 1)
 				s.lose(name, errorSucceeded)
 			}
@@ -258,7 +263,14 @@ func (s *sim) consumers() {
 			return
 		}
 		c = s.m.roster.of(name)
-		c.incarnation = cmp.Or(incarnation, before, c.incarnation)
+		if returns {
+			s.tally.add("consumer whose process was succeeded attached again", 1)
+		} else {
+			if before = cmp.Or(c.incarnation, before); before != "" && incarnation != "" && before != incarnation {
+				c.succeeded = append(c.succeeded, before)
+			}
+			c.incarnation = cmp.Or(incarnation, before)
+		}
 		delete(s.m.roster.ended, name)
 		c.streams, c.away, c.heard = append(c.streams, a), nil, max(c.heard, s.now)
 		s.checkNotice(name, c, a.Next())

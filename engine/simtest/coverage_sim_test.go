@@ -52,6 +52,7 @@ var happens = []string{
 	"redrive", "redrive opens a submission", "dead letter deleted", "dead letter forwarded", "forwarded for want of tries", "delivered", "priority changed",
 	"rule set", "rule set again", "rule lifted", "rule ends by itself", "rule takes back",
 	"consumer attached", "consumer away", "consumer succeeded by another process",
+	"consumer whose process was succeeded attached again",
 	"consumer detached", "consumer released", "consumer told",
 	"settings changed", "value set", "retention over", "checkpoint", "restart", "crash", "crash after a checkpoint", "crash between the steps of a checkpoint",
 	"crash between the rows of a checkpoint", "the store is lost",
